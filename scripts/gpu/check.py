@@ -40,8 +40,11 @@ PARTS = {
     "agreement": ("agreement", 90),
     "eager": ("speed", 90),
     "compiled": ("speed", 180),
+    "profile": ("speed", 90),
     "translation": ("speed", 60),
-    "resume": ("training", 120),
+    "peer": ("peer", 90),
+    "ranks": ("training", 90),
+    "resume": ("training", 180),
     "bleu": ("training", 150),
     "graphs": ("speed", 120),
 }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,9 +74,21 @@ IWSLT = {"d_model": 512, "n_heads": 4, "d_ff": 1024, "encoder_layers": 6, "decod
 MIDDLE = {"d_model": 256, "n_heads": 4, "d_ff": 512, "encoder_layers": 2, "decoder_layers": 2}
 TINY = {"d_model": 32, "n_heads": 2, "d_ff": 64, "encoder_layers": 1, "decoder_layers": 1}
 FULL = Sizes(
-    IWSLT, MIDDLE, 48, 10_000, (4096, 16384), 60_000, 3.0, 2048, 24, 8192, 800, (), ("training.max_minutes=1",)
+    IWSLT,
+    MIDDLE,
+    48,
+    10_000,
+    (4096, 16384, 32768),
+    60_000,
+    2.0,
+    2048,
+    24,
+    8192,
+    800,
+    (),
+    ("training.max_steps=1500", "training.compile=off"),
 )
-SMALL = Sizes(TINY, TINY, 4, 300, (256, 512), 2000, 0.1, 8, 3, 128, 6, (
+SMALL = Sizes(TINY, TINY, 4, 300, (256, 512, 1024), 2000, 0.1, 8, 3, 128, 6, (
     "tokenizer.vocab_size=400", "model.d_model=32", "model.d_ff=64", "model.encoder_layers=1", "search.beam=1",
     "model.decoder_layers=1", "training.update_tokens=200", "training.warmup_steps=2", "search.max_length_ratio=0",
     "training.average_last=1",
@@ -253,6 +266,29 @@ class Synthetic:
     def ends(self, side: str) -> Any:
         """See `Split`."""
         return np.cumsum(self._lengths[side], dtype=np.int64)
+
+
+def rate(check: Check, update: Callable[[int], int]) -> dict[str, Any]:
+    """Target tokens per second of `update`, which makes update number i and returns its tokens; the time of an update,
+    all of it and until the host has asked for it; the peak of memory."""
+    if check.is_gpu:
+        torch.cuda.reset_peak_memory_stats()
+    check.wait()
+    start, n_tokens, n, asked = time.monotonic(), 0, 0, 0.0
+    while n < 4 or time.monotonic() - start < check.sizes.seconds:
+        began = time.monotonic()
+        for _ in range(4):
+            n_tokens += update(n)
+            n += 1
+        asked += time.monotonic() - began
+        check.wait()
+    seconds = time.monotonic() - start
+    return {
+        "tokens_per_s": round(n_tokens / seconds),
+        "update_ms": round(1000 * seconds / n, 1),
+        "host_ms": round(1000 * asked / n, 1),
+        "gib": round(torch.cuda.max_memory_allocated() / 2**30, 2) if check.is_gpu else None,
+    }
 
 
 def flop_per_token(model: Model, config: Config) -> float:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
 
 from nmt.config import SearchConfig
-from nmt.data.batching import Indices, Update, sent
+from nmt.data.batching import Indices, sent
 from nmt.model.inference import InferenceModel
 from nmt.model.transformer import Model, Transformer
 from nmt.search.rules import Rules
@@ -18,8 +17,7 @@ from nmt.search.search import search
 from nmt.search.step import TransformerStep
 from nmt.text.tokenizer import EOS, N_SPECIAL
 from nmt.training.loop import train_step
-from nmt.training.session import Session
-from scripts.gpu.setting import PLAIN, SIMCUT, Check, Found, Mode, flop_per_token, peak
+from scripts.gpu.setting import PLAIN, SIMCUT, Check, Found, Mode, flop_per_token, peak, rate
 
 EAGER = (
     Mode("packed", PLAIN, "packed"),
@@ -33,6 +31,7 @@ COMPILED = (
     Mode("padded, compiled", PLAIN, is_compiled=True),
 )
 GRAPHS = (Mode("packed, CUDA graphs", PLAIN, "packed", is_compiled=True, graphs="reduce-overhead"),)
+PROFILED = COMPILED[0]
 WARM_UP = 8
 """Updates at each size before time is taken."""
 
@@ -53,6 +52,37 @@ def graphs(check: Check) -> Found:
         yield {"left_out": "CUDA graphs are of a GPU"}
         return
     yield from _modes(check, GRAPHS)
+
+
+def profile(check: Check) -> Found:
+    """The kernels that take most of the time of an update of the fastest way to train."""
+    mode, update_tokens, n = PROFILED, check.sizes.update_tokens[1], 5
+    if not check.is_gpu or (why := check.packing_obstacle()) is not None:
+        yield {"left_out": why if check.is_gpu else "kernels are of a GPU"}
+        return
+    session, updates = check.session(mode, 4 * update_tokens), check.updates(update_tokens)
+    for i in range(WARM_UP):
+        train_step(session, updates[i])
+    check.wait()
+    start = time.monotonic()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
+        for i in range(n):
+            train_step(session, updates[WARM_UP + i])
+        check.wait()
+    seconds = time.monotonic() - start
+    kernels = sorted(profiler.key_averages(), key=lambda kernel: -kernel.self_device_time_total)
+    total = sum(kernel.self_device_time_total for kernel in kernels)
+    launches = sum(kernel.count for kernel in kernels if kernel.self_device_time_total)
+    yield {
+        "way": mode.name,
+        "update_tokens": update_tokens,
+        "kernels_ms": round(total / n / 1000, 2),
+        "update_ms": round(1000 * seconds / n, 2),
+        "kernels": round(launches / n),
+    }
+    for kernel in kernels[:25]:
+        milliseconds = round(kernel.self_device_time_total / n / 1000, 3)
+        yield {"kernel": kernel.key[:110], "ms": milliseconds, "times": round(kernel.count / n)}
 
 
 def _modes(check: Check, modes: tuple[Mode, ...]) -> Found:
@@ -80,7 +110,14 @@ def _speed(check: Check, mode: Mode) -> Found:
         here = replace(session, max_tokens=4 * update_tokens)
         for i in range(WARM_UP):
             train_step(here, updates[i])
-        found = _rate(check, here, updates)
+        found = rate(
+            check,
+            lambda i, here=here, updates=updates: (
+                train_step(  # type: ignore[misc]
+                    here, updates[(WARM_UP + i) % len(updates)]
+                ).update.n_tokens
+            ),
+        )
         flop = found["tokens_per_s"] * flop_per_token(here.model, here.config)
         most = peak(name)
         found |= {
@@ -92,29 +129,6 @@ def _speed(check: Check, mode: Mode) -> Found:
         from torch._dynamo.utils import counters
 
         yield {"way": mode.name, "graphs_compiled_so_far": counters["stats"]["unique_graphs"]}
-
-
-def _rate(check: Check, session: Session, updates: list[Update]) -> dict[str, Any]:
-    """Target tokens per second; the time of an update, all of it and until the host has asked for it; the peak of
-    memory."""
-    if check.is_gpu:
-        torch.cuda.reset_peak_memory_stats()
-    check.wait()
-    start, n_tokens, n, asked = time.monotonic(), 0, 0, 0.0
-    while n < 4 or time.monotonic() - start < check.sizes.seconds:
-        began = time.monotonic()
-        for _ in range(4):
-            n_tokens += train_step(session, updates[(WARM_UP + n) % len(updates)]).update.n_tokens
-            n += 1
-        asked += time.monotonic() - began
-        check.wait()
-    seconds = time.monotonic() - start
-    return {
-        "tokens_per_s": round(n_tokens / seconds),
-        "update_ms": round(1000 * seconds / n, 1),
-        "host_ms": round(1000 * asked / n, 1),
-        "gib": round(torch.cuda.max_memory_allocated() / 2**30, 2) if check.is_gpu else None,
-    }
 
 
 def translation(check: Check) -> Found:

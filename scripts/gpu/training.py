@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
+import torch.distributed as dist
+
 from nmt.config import Config
 from nmt.config.load import load_config
 from nmt.data.batching import Update
@@ -22,6 +24,7 @@ from nmt.prepare.prepare import prepare
 from nmt.runs.checkpoint import load_weights
 from nmt.runs.info import read_info
 from nmt.training.loop import fit, train_step
+from nmt.training.parallel import World
 from nmt.training.session import Outcome, Session
 from nmt.translate.translator import Translator
 from scripts.gpu.setting import ROOT, Check, Found
@@ -61,6 +64,46 @@ def resume(check: Check) -> Found:
             yield {"two_whole_runs": _rounded(spread)}
         same_steps = _losses(whole).keys() == _losses(stopped).keys()
         yield {**_rounded(found), "equal_bits": not any(found.values()), "ok": same_steps and near(found, spread)}
+
+
+def ranks(check: Check) -> Found:
+    """One rank that exchanges with itself, on a GPU by NCCL, in both ways to train in parallel, against none."""
+    steps = max(4, check.sizes.steps // 8)
+    settings = {
+        "max_steps": steps, "validate_every_steps": steps, "log_every_steps": max(1, steps // 10), "average_last": 1,
+        "warmup_steps": steps // 2, "precision": "float32", "compile": "off", "max_tokens": 4096,
+    }  # fmt: skip
+    config, _ = _config(check, *(f"training.{name}={value}" for name, value in settings.items()))
+    with tempfile.TemporaryDirectory() as scratch:
+        data, alone = Path(scratch) / "data", Path(scratch) / "alone"
+        prepare(config, data, echo=lambda _: None)
+        fit(config, data, alone)
+        dist.init_process_group(
+            "cpu:gloo,cuda:nccl" if check.is_gpu else "gloo", store=dist.HashStore(), rank=0, world_size=1
+        )
+        try:
+            for way in ("ddp", "fsdp"):
+                run, here = Path(scratch) / way, config.training.model_copy(update={"parallel": way})
+                start = time.monotonic()
+                with mock.patch.dict("os.environ", LOCAL_RANK="0"):
+                    fit(config.model_copy(update={"training": here}), data, run, world=World(0, Several(1)))
+                found = _apart(alone, run, steps)
+                report = {"way": way, "seconds": round(time.monotonic() - start, 1), **_rounded(found), **_how(run)}
+                yield {**report, "ok": near(found, dict.fromkeys(found, 0.0))}
+        finally:
+            dist.destroy_process_group()
+
+
+class Several(int):
+    """A number of ranks for which everything is exchanged, even if it is 1."""
+
+    def __eq__(self, other: object) -> bool:
+        return other != 1 and super().__eq__(other)
+
+    def __gt__(self, other: int) -> bool:
+        return other == 1 or super().__gt__(other)
+
+    __hash__ = int.__hash__
 
 
 def near(found: dict[str, float], spread: dict[str, float] | None) -> bool:
