@@ -141,7 +141,8 @@ class Rules:
         if forced is not None:
             at = forced[:, None, None].expand(-1, logits.size(1), -1)  # (B, M, 1)
             forced_logit = logits.gather(-1, at)  # before another rule masks it
-            forced_logit.masked_fill_(torch.isin(at, self.banned), GIVEN)
+            is_banned = (forced[:, None] == self.banned).any(1)[:, None, None]  # torch.isin waits for a GPU
+            forced_logit.masked_fill_(is_banned, GIVEN)
         logits.index_fill_(-1, self.banned, MINUS_INF)
         if self.n_separators is not None:
             has_all = (ids == SEPARATOR).sum(-1) >= self.n_separators[:, None]

@@ -101,14 +101,14 @@ def train(session: Session, meter: Meter) -> None:
 
 def train_step(session: Session, update: Update) -> Outcome:
     """Make one update. If its loss or gradient is not finite, weights and moments do not change."""
-    config, state, model, optimizer = session.config.training, session.state, session.model, session.optimizer
+    config, state, optimizer = session.config.training, session.state, session.optimizer
     n_planned = update.n_tokens
     with making_batches():
         update = session.changed_update(update)
     stats = accumulate_gradients(session, update)
     session.world.all_reduce(stats.sums)
     session.scaler.unscale_(optimizer)
-    norm = full_tensor(torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm or math.inf))
+    norm = full_tensor(torch.nn.utils.clip_grad_norm_(session.parameters, config.clip_norm or math.inf))
     stats.gradient_norm.copy_(norm)
     for group in optimizer.param_groups:
         group["lr"] = learning_rate(state.step + 1, config, session.config.model.d_model, state.cooldown)
@@ -118,7 +118,7 @@ def train_step(session: Session, update: Update) -> Outcome:
     optimizer.grad_scale, optimizer.found_inf = None, (~is_finite).float()  # type: ignore[attr-defined]
     optimizer.step()
     if session.ema is not None:
-        session.ema.update(model, state.step + 1, is_finite.float())
+        session.ema.update(state.step + 1, is_finite.float())
     session.scaler.update()
     optimizer.zero_grad(set_to_none=True)
     state.step += 1

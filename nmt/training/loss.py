@@ -347,10 +347,11 @@ class _ChunkedLoss(torch.autograd.Function):
                         grad_weight -= ce_weight * smoothing / len(w) * h.sum(0, dtype=weight.dtype)
                     if grad_bias is not None:
                         grad_bias -= ce_weight * smoothing / len(w) * n
-            if learns_weight:
-                grad_weight[fixed_rows] = 0
-            if grad_bias is not None:
-                grad_bias[fixed_rows] = 0
+            for row in fixed_rows:  # one by one: a list of indices is copied to a GPU, which the host waits for
+                if learns_weight:
+                    grad_weight[row] = 0
+                if grad_bias is not None:
+                    grad_bias[row] = 0
         ctx.save_for_backward(grad_weight, grad_bias, *grads)
         ctx.hidden_dtype = passes[0].dtype
         reported = nll[0], kl, stats.n_correct

@@ -78,16 +78,17 @@ class Ema:
 
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay = decay
+        self._parameters = list(model.parameters())
         self.tensors: Tensors = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
 
     @torch.no_grad()
-    def update(self, model: nn.Module, step: int, has_learned: Tensor) -> None:
+    def update(self, step: int, has_learned: Tensor) -> None:
         """Update the average after update `step`; `has_learned` is 1.0, or 0.0 if the update was skipped.
 
         The decay is at most (1 + step) / (10 + step), so that the initial weights are soon forgotten.
         """
         share = (1 - min(self.decay, (1 + step) / (10 + step))) * has_learned
         own = [to_local(tensor) for tensor in self.tensors.values()]
-        change = torch._foreach_sub([to_local(parameter) for parameter in model.parameters()], own)
+        change = torch._foreach_sub([to_local(parameter) for parameter in self._parameters], own)
         torch._foreach_mul_(change, share)
         torch._foreach_add_(own, change)

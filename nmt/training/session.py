@@ -87,6 +87,8 @@ class Session:
     """Whether the last attempt to save has failed."""
     saver: Saver = field(init=False)
     """The writer of checkpoints."""
+    parameters: list[nn.Parameter] = field(init=False)
+    """The parameters of the model. Collecting them from its modules takes a quarter of a millisecond."""
     learner: nn.Module = field(init=False)
     """Model and loss, wrapped in DistributedDataParallel if several processes exchange gradients."""
 
@@ -181,6 +183,7 @@ class Session:
 
     def __post_init__(self) -> None:
         self.saver = Saver(self.device)
+        self.parameters = list(self.model.parameters())
         if decay := self.config.training.ema:
             self.ema = Ema(self.model, decay)
         if self.copy is None and self.world.is_rank0 and self.ema is not None:

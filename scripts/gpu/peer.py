@@ -53,7 +53,8 @@ def marian(check: Check) -> Any:
         forced_eos_token_id=None,
         decoder_start_token_id=BOS,
     )
-    return MarianMTModel(config).to(check.device)
+    model: Any = MarianMTModel(config)
+    return model.to(check.device)
 
 
 def training(check: Check, model: Any) -> Found:

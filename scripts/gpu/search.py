@@ -52,11 +52,11 @@ def main(arguments: list[str] | None = None) -> None:
         export(Request(options.run), Path(scratch) / "out", "transformers")
         theirs = Transformers(Path(scratch) / "out", device)
     for beam in (5, 1):
-        fixed = {"beam": beam, "max_length_ratio": 0.0, "max_length_offset": LIMIT}
         for n_tokens in options.batches:
 
-            def search(lines: Sequence[str], n_tokens: int = n_tokens, fixed: dict[str, float] = fixed) -> list[str]:
-                return ours.translate(lines, batch_tokens=n_tokens, **fixed)
+            def search(lines: Sequence[str], n_tokens: int = n_tokens, beam: int = beam) -> list[str]:
+                settings: dict[str, object] = {"beam": beam, "max_length_ratio": 0.0, "max_length_offset": LIMIT}
+                return [best.text for best, *_ in ours.translations(lines, batch_tokens=n_tokens, **settings)]
 
             report(f"nmt, {n_tokens:,} tokens", beam, measured(search, pairs, options.seconds, language))
         for n_lines in options.lines:

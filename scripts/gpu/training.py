@@ -13,6 +13,7 @@ from pathlib import Path
 from unittest import mock
 
 import torch.distributed as dist
+from torch._C._distributed_c10d import HashStore
 
 from nmt.config import Config
 from nmt.config.load import load_config
@@ -79,7 +80,7 @@ def ranks(check: Check) -> Found:
         prepare(config, data, echo=lambda _: None)
         fit(config, data, alone)
         dist.init_process_group(
-            "cpu:gloo,cuda:nccl" if check.is_gpu else "gloo", store=dist.HashStore(), rank=0, world_size=1
+            "cpu:gloo,cuda:nccl" if check.is_gpu else "gloo", store=HashStore(), rank=0, world_size=1
         )
         try:
             for way in ("ddp", "fsdp"):

@@ -204,6 +204,7 @@ def divided(config: Config, data: Path, run: Path) -> Session:
     session = start(config, data, run, resume=False)
     session.copy = copy.deepcopy(session.model)
     shard(session.model, session.device, session.world)
+    session.parameters = list(session.model.parameters())
     session.optimizer = make_optimizer(session.model, config.training)
     return session
 
