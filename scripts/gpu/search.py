@@ -55,8 +55,10 @@ def main(arguments: list[str] | None = None) -> None:
         for n_tokens in options.batches:
 
             def search(lines: Sequence[str], n_tokens: int = n_tokens, beam: int = beam) -> list[str]:
-                settings: dict[str, object] = {"beam": beam, "max_length_ratio": 0.0, "max_length_offset": LIMIT}
-                return [best.text for best, *_ in ours.translations(lines, batch_tokens=n_tokens, **settings)]
+                found: list[str] = ours.translate(
+                    lines, beam=beam, batch_tokens=n_tokens, max_length_ratio=0.0, max_length_offset=LIMIT
+                )
+                return found
 
             report(f"nmt, {n_tokens:,} tokens", beam, measured(search, pairs, options.seconds, language))
         for n_lines in options.lines:

@@ -273,7 +273,6 @@ def compiled(model: Model, mode: str | None = None, cuts: bool = False) -> Forwa
     import torch._dynamo.config as dynamo
     import torch._inductor.config as inductor
     import torch.fx.experimental._config as shapes
-    import torch.nn.attention.varlen  # before compilation, during which it cannot be imported
     from torch._dynamo.exc import FailOnRecompileLimitHit, TorchDynamoException
 
     dynamo.optimize_ddp = False  # the graph stays whole; split in buckets it has not been tried with dynamic sizes
