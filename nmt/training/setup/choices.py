@@ -277,9 +277,9 @@ def compiled(model: Model, mode: str | None = None, cuts: bool = False) -> Forwa
 
     dynamo.optimize_ddp = False  # the graph stays whole; split in buckets it has not been tried with dynamic sizes
     shapes.use_duck_shape = False  # sizes that happen to be equal at first may differ later
-    # else it fuses reductions in the backward pass of layer norm for large batches only (d_model * tokens >= 5 * 2^20),
-    # and compiles once for those and once for smaller ones
-    inductor.triton.mix_order_reduction_non_strict_mode = True
+    # one kernel for both reductions of the backward pass of layer norm is slower than one for each (H200, torch 2.11),
+    # and is taken for large batches only, so that the model is compiled twice
+    inductor.triton.mix_order_reduction = False
     run: Forward = torch.compile(model, dynamic=True, fullgraph=True, backend=BACKEND, mode=mode)
     has_run = False
 
