@@ -12,6 +12,8 @@ from nmt.config.data import LABEL, DataConfig
 from nmt.config.section import Section, raise_together
 from nmt.config.source import OpusSource, PathSource
 
+CPU_MAX_TOKENS = 8192
+"""The default of `max_tokens` on a CPU, where larger micro-batches are not faster."""
 PairNegative = Literal["shuffled", "cut", "replaced", "number", "copied"]
 Modifier = Literal[
     "upper_case", "title_case", "lower_case", "typos", "drop_end_punctuation", "noise", "placeholders", "tags", "terms",
@@ -161,9 +163,10 @@ class TrainingConfig(Section):
     numbers of dropout."""
     update_tokens: int = Field(4096, ge=1)
     """Target tokens per optimizer update, end of sentence included. This affects what the model learns."""
-    max_tokens: Annotated[int, Field(ge=2)] | Literal["auto"] = 8192
+    max_tokens: Annotated[int, Field(ge=2)] | Literal["auto"] | None = None
     """Maximum size of a micro-batch in tokens including padding (rows x longest side). This affects memory, not what
-    the model learns. auto: the largest size that fits into memory, measured once at the start of the run."""
+    the model learns. auto: the largest size that fits into memory, measured once at the start of the run. By default
+    auto on a GPU, 8,192 on a CPU or with parallel: fsdp."""
     objective: Objective = "translation"
     """What the model learns. translation: to translate the training pairs. denoising: to restore lines in which spans
     of pieces are masked (Lewis et al., 2019). masked: to predict masked pieces of a line (Devlin et al., 2019). causal:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from types import SimpleNamespace
 
 import numpy as np
@@ -25,11 +26,20 @@ def pairs_of(src: list[int], tgt: list[int]) -> Pairs:
     return Pairs(lines_of(split, "x"), lines_of(split, "y"))  # type: ignore[arg-type]
 
 
-def kernel_calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
-    """PyTorch's own `varlen_attn` runs, with a twin for the GPU's kernel below it; returns what reaches that."""
-    from torch.nn.attention import varlen as torchs
+CALLS: list[dict[str, object]] = []
 
-    found: list[dict[str, object]] = []
+
+def kernel_calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
+    """The GPU's kernel is called on a CPU, where it has a twin; returns what reaches that."""
+    twin()
+    monkeypatch.setattr(attention, "KERNEL_DEVICES", {"cpu"})
+    CALLS.clear()
+    return CALLS
+
+
+@cache
+def twin() -> torch.library.Library:
+    """Give the GPU's kernel a twin on CPUs for as long as this process lasts."""
 
     def weights(query, key, bounds_q, bounds_k, max_q, max_k, is_causal):
         """(H, N, K) the weights and, of the other tokens of each sentence, none."""
@@ -42,14 +52,15 @@ def kernel_calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
         scores = torch.einsum("qhe,khe->hqk", query, key) * query.size(-1) ** -0.5
         return scores.masked_fill(~(seen.tril() if is_causal else seen), -torch.inf).softmax(-1)
 
-    def forward(query, key, value, bounds_q, bounds_k, max_q, max_k, is_causal, scale, window_size, *others):
-        assert not any(others), "what else there is stays at its default"
-        found.append({"causal": is_causal, "window": window_size, "scale": scale, "dtype": query.dtype})
+    def forward(query, key, value, bounds_q, bounds_k, max_q, max_k, dropout, is_causal, debugs, **others):
+        assert not (dropout or debugs or any(others.values())), "what else there is stays at its default"
+        CALLS.append({"causal": is_causal, "dtype": query.dtype})
         p = weights(query, key, bounds_q, bounds_k, max_q, max_k, is_causal)
         out = torch.empty_like(query).copy_(torch.einsum("hqk,khe->qhe", p, value))
-        return out, query.new_empty(query.size(1), len(query), dtype=torch.float), torch.zeros(2, dtype=torch.uint64)
+        log_z = query.new_empty(query.size(1), len(query), dtype=torch.float)
+        return out, log_z, torch.zeros(2, dtype=torch.uint64), query.new_empty(0), query.new_empty(0)
 
-    def backward(grad, query, key, value, _out, _lse, bounds_q, bounds_k, max_q, max_k, is_causal, *_):
+    def backward(grad, query, key, value, _out, _lse, bounds_q, bounds_k, max_q, max_k, _dropout, is_causal, *_, **__):
         p = weights(query, key, bounds_q, bounds_k, max_q, max_k, is_causal)
         p_grad = torch.einsum("qhe,khe->hqk", grad, value)
         s_grad = p * (p_grad - (p_grad * p).sum(-1, keepdim=True)) * query.size(-1) ** -0.5
@@ -60,7 +71,7 @@ def kernel_calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
         )
         return tuple(torch.empty_like(x).copy_(g) for x, g in zip((query, key, value), grads, strict=True))
 
-    torchs._varlen_attn.register_kernel("cpu")(forward)
-    torchs._varlen_attn_backward.register_kernel("cpu")(backward)
-    monkeypatch.setattr(attention, "KERNEL_DEVICES", {"cpu"})
-    return found
+    library = torch.library.Library("aten", "IMPL")
+    library.impl("_flash_attention_forward", forward, "CPU")
+    library.impl("_flash_attention_backward", backward, "CPU")
+    return library

@@ -226,6 +226,13 @@ def test_out_of_memory_in_validation_raises(tiny_data, text, tmp_path, monkeypat
     assert load_weights(RunDir(tmp_path / "run").step(6))
 
 
+@pytest.mark.parametrize(
+    ("device", "is_sharded", "wanted"), [("cuda", False, "auto"), ("cuda", True, 8192), ("cpu", False, 8192)]
+)
+def test_default_max_tokens_by_device(device, is_sharded, wanted):
+    assert choices.default_max_tokens(torch.device(device), is_sharded) == wanted
+
+
 def test_auto_max_tokens_grows_with_free_memory(tiny_data, text, tmp_path, monkeypatch):
     config = tiny_settings(text, training={"max_tokens": "auto", "max_steps": 3, "update_tokens": 3000})
     found = {}

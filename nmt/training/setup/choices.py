@@ -12,12 +12,14 @@ import os
 import shutil
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from nmt.config import Config, TrainingConfig
+from nmt.config.training import CPU_MAX_TOKENS
 from nmt.console import say
 from nmt.data.batching import Indices, PairLengths, Pairs
 from nmt.errors import ConfigError, NmtError
@@ -72,6 +74,8 @@ def choose(config: Config, before: RunInfo | None, inputs: Inputs, world: World)
     layout = pick_layout(config, device, precision)
     is_compiled = pick_compile(config, device, inputs.to_shard)
     max_tokens, auto_max_tokens = settings.max_tokens, None
+    if max_tokens is None:
+        max_tokens = default_max_tokens(device, inputs.to_shard)
     if max_tokens == "auto":
         kept_tokens = kept.auto_max_tokens if kept is not None and kept.processes == world.size else None
         useful = 4 * settings.update_tokens // world.size
@@ -137,6 +141,11 @@ def _report_changes(before: RunInfo, choices: Choices) -> None:
     if changes:
         consequence = "data and order are the same, but results are not bit-identical"
         say(f"the run continues with {', '.join(changes)}: {consequence}")
+
+
+def default_max_tokens(device: torch.device, is_sharded: bool) -> int | Literal["auto"]:
+    """Return the default of `training.max_tokens`: on a GPU, every micro-batch costs the host the same time."""
+    return "auto" if device.type == "cuda" and not is_sharded else CPU_MAX_TOKENS
 
 
 SAFE_SHARE = {"cpu": 0.5, "cuda": 0.85}  # of free memory; a CPU's is shared with everything else

@@ -115,8 +115,8 @@ def test_attention_kernel_receives_expected_arguments(calls):
     pairs, rows, model = pairs_of(SRC, TGT), np.arange(6), tiny_model()
     batch = Packing(pairs, step=4).batch(rows)
     found = learned(model, batch)
-    both_ways = {"causal": False, "window": [-1, -1], "scale": None, "dtype": torch.float32}
-    back = {"causal": True, "window": [-1, 0], "scale": None, "dtype": torch.float32}
+    both_ways = {"causal": False, "dtype": torch.float32}
+    back = {"causal": True, "dtype": torch.float32}
     assert calls == [both_ways, both_ways, *[back, both_ways] * 2]  # two layers of the encoder, two of the decoder
     assert_equal(found, learned(model, pairs.batch(rows)))
     with torch.autocast("cpu", dtype=torch.bfloat16):
