@@ -79,7 +79,7 @@ task-torture: $(READY)  ## Kill workers and drivers of tasks in 50 rounds, compa
 	$(BIN)/python -m scripts.checks.task_torture --rounds 50
 	$(BIN)/python -m scripts.checks.task_torture --rounds 50 --prepare
 
-gpu-check: $(READY)  ## Check on one GPU that results are right, and measure the speed (MULTI30K=folder, 9 minutes)
+gpu-check: $(READY)  ## Check on one GPU that results are right, and measure the speed (MULTI30K=folder, 12 minutes)
 	$(BIN)/python -m scripts.gpu.check $(if $(wildcard $(MULTI30K)),--data $(MULTI30K))
 
 memory: $(READY)  ## Measure memory, start and speed of training on 20 million pairs (an hour, 3 GB of disk)

@@ -35,17 +35,17 @@ ROOT = Path(__file__).resolve().parents[2]
 # whatever is missing there, hangs or crashes
 PARTS = {
     "versions": ("machine", 60),
-    "attention": ("machine", 60),
-    "waits": ("machine", 120),
     "agreement": ("agreement", 90),
+    "waits": ("machine", 120),
     "eager": ("speed", 90),
     "compiled": ("speed", 180),
-    "profile": ("speed", 90),
+    "profile": ("speed", 120),
+    "bleu": ("training", 150),
+    "ranks": ("training", 90),
     "translation": ("speed", 60),
     "peer": ("peer", 90),
-    "ranks": ("training", 90),
     "resume": ("training", 180),
-    "bleu": ("training", 150),
+    "attention": ("machine", 60),
     "graphs": ("speed", 120),
 }
 LEAST = 20.0
@@ -156,7 +156,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--output", type=Path, help="file that takes the lines, too")
     parser.add_argument("--wheels", type=Path, help="folder of wheels for what this Python lacks")
     parser.add_argument("--data", type=Path, help="folder of Multi30k; without it the sample corpus")
-    parser.add_argument("--seconds", type=float, default=530, help="of all parts together (%(default)s)")
+    parser.add_argument("--seconds", type=float, default=720, help="of all parts together (%(default)s)")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), help="only these")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--small", action="store_true", help="tiny sizes, to check this script")

@@ -31,7 +31,6 @@ COMPILED = (
     Mode("padded, compiled", PLAIN, is_compiled=True),
 )
 GRAPHS = (Mode("packed, CUDA graphs", PLAIN, "packed", is_compiled=True, graphs="reduce-overhead"),)
-PROFILED = COMPILED[0]
 WARM_UP = 8
 """Updates at each size before time is taken."""
 
@@ -56,7 +55,7 @@ def graphs(check: Check) -> Found:
 
 def profile(check: Check) -> Found:
     """The kernels that take most of the time of an update of the fastest way to train."""
-    mode, update_tokens, n = PROFILED, check.sizes.update_tokens[1], 5
+    mode, update_tokens, n = COMPILED[0], 16_384, 5
     if not check.is_gpu or (why := check.packing_obstacle()) is not None:
         yield {"left_out": why if check.is_gpu else "kernels are of a GPU"}
         return
