@@ -242,14 +242,16 @@ class TrainingConfig(Section):
     freeze: list[Literal["embeddings", "encoder", "decoder", "cross_attention"]] = Field([])
     """Parts whose weights are not trained. embeddings: token and position embeddings, and the output layer if it is not
     tied. encoder, decoder: layers and final norm. cross_attention: the decoder's attention to the source."""
-    optimizer: Literal["adam", "adamw"] = "adamw"
-    """adamw: Adam with decoupled weight decay (Loshchilov and Hutter, 2019). adam: Adam (Kingma and Ba, 2015)."""
+    optimizer: Literal["adam", "adamw", "muon"] = "adamw"
+    """adamw: Adam with decoupled weight decay (Loshchilov and Hutter, 2019). adam: Adam (Kingma and Ba, 2015). muon:
+    updates of the matrices of layers are made orthogonal (Jordan et al., 2024), everything else learns by adamw; it
+    needs fewer updates. Not available with parallel: fsdp."""
     betas: list[Annotated[float, Field(ge=0.0, lt=1.0)]] = Field([0.9, 0.98], min_length=2, max_length=2)
     """Decay rates of Adam's first and second moment."""
     eps: float = Field(1e-9, gt=0.0)
     """Adam's epsilon."""
     weight_decay: float = Field(0.0, ge=0.0)
-    """Weight decay of matrices: decoupled with adamw, L2 regularization with adam."""
+    """Weight decay of matrices: decoupled with adamw and muon, L2 regularization with adam."""
     schedule: Literal["noam", "inverse_sqrt", "linear", "cosine", "constant"] = "noam"
     """Learning rate schedule. noam: factor * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5). All others rise
     linearly to peak_lr over warmup_steps. Then inverse_sqrt decays with step^-0.5, linear and cosine decay to 0 at
@@ -376,6 +378,8 @@ class TrainingConfig(Section):
             problems.append(f"cooldown: must be 0 with the {self.schedule} schedule, which already decays to 0")
         if self.max_tokens == "auto" and self.parallel == "fsdp":
             problems.append("max_tokens: auto is not available with parallel: fsdp; give a number")
+        if self.optimizer == "muon" and self.parallel == "fsdp":
+            problems.append("optimizer: muon is not available with parallel: fsdp; use adamw")
         raise_together(problems)
         return self
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from inspect import unwrap
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from nmt.config import TrainingConfig
+from nmt.model.attention import MultiHeadAttention
+from nmt.model.transformer import Model
 from nmt.runs.checkpoint import Tensors
 from nmt.training.parallel import to_local
 
@@ -60,17 +63,94 @@ class Adam(torch.optim.Adam):
     step = torch.no_grad()(unwrap(torch.optim.Adam.step))
 
 
-def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
+class Muon(Adam):
+    """Muon (Jordan et al., 2024) for the groups of matrices that have `blocks`, and Adam for all others.
+
+    The momentum of a matrix is replaced by the nearest orthogonal matrix, approximately, scaled such that its elements
+    are as large as those of Adam's updates (Liu et al., 2025, arXiv:2502.16982), so that both learn with the same
+    learning rate. A matrix of several projections is made of as many `blocks` of rows, each orthogonal by itself.
+    """
+
+    dtype = torch.float32
+    """The number format of the products."""
+    found_inf: Tensor
+    """Set before each update: 1.0 if it is to change nothing, as in `train_step`, or 0.0."""
+
+    @torch.no_grad()
+    def step(self) -> None:  # type: ignore[override]
+        """Make an update."""
+        by_shape: dict[torch.Size, list[tuple[Tensor, Tensor, Tensor]]] = {}
+        for group in self.param_groups:
+            learning = [weight for weight in group["params"] if "blocks" in group and weight.grad is not None]
+            for weight in learning:
+                state = self.state[weight]
+                if not state:  # Adam's `__setstate__` needs a step
+                    state |= {"momentum": torch.zeros_like(weight), "step": torch.zeros(())}
+                tensors = weight, weight.grad, state["momentum"]
+                blocks = (x.view(group["blocks"], -1, x.size(1)) for x in tensors)
+                for block in zip(*blocks, strict=True):
+                    by_shape.setdefault(block[0].shape, []).append(block)
+                weight.grad = None  # not one of Adam's
+        for shape, found in by_shape.items():
+            weights, grads, momenta = map(list, zip(*found, strict=True))
+            learns = 1 - self.found_inf
+            grad = torch.stack(grads).masked_fill_(learns == 0, 0)
+            momentum = torch.stack(momenta).lerp_(grad, (1 - MOMENTUM) * learns)
+            torch._foreach_copy_(momenta, momentum.unbind())
+            change = orthogonal(grad.lerp_(momentum, MOMENTUM), self.dtype)
+            lr = self.param_groups[0]["lr"] * learns
+            torch._foreach_mul_(weights, 1 - lr * self.param_groups[0]["weight_decay"])
+            torch._foreach_sub_(weights, (change * (lr * 0.2 * math.sqrt(max(shape)))).unbind())
+        super().step()
+
+
+MOMENTUM = 0.95
+COEFFICIENTS = 3.4445, -4.7750, 2.0315
+"""Of a polynomial a x + b x^3 + c x^5 that, applied five times, brings singular values from 0.01 to 1 near 1."""
+
+
+def orthogonal(x: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Return the matrices (N, R, C) with all singular values near 1, computed in `dtype` (Newton-Schulz iteration)."""
+    is_tall = x.size(-2) > x.size(-1)
+    result = (x.mT if is_tall else x).to(dtype)
+    result = result / (result.norm(dim=(-2, -1), keepdim=True) + 1e-7)
+    a, b, c = COEFFICIENTS
+    for _ in range(5):
+        gram = result @ result.mT
+        result = torch.baddbmm(result, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), result, beta=a)
+    return (result.mT if is_tall else result).to(x.dtype)
+
+
+def make_optimizer(model: Model, config: TrainingConfig, precision: str = "float32") -> torch.optim.Optimizer:
     """Return an optimizer of all parameters that are not frozen; weight decay applies to matrices only."""
+    blocks: dict[nn.Parameter, int] = {}
+    if config.optimizer == "muon":
+        layers = [layer for stack in model.stacks for layer in stack.layers]
+        blocks = {parameter: 1 for layer in layers for parameter in layer.parameters() if parameter.dim() > 1}
+        for module in model.modules():
+            if isinstance(module, MultiHeadAttention):
+                blocks[module.in_weight] = 3
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    groups = [
-        {"params": [p for p in parameters if p.dim() > 1], "weight_decay": config.weight_decay},
+    groups: list[dict[str, Any]] = [
+        {"params": [p for p in parameters if blocks.get(p) == n], "weight_decay": config.weight_decay, "blocks": n}
+        for n in (1, 3)
+    ]
+    groups += [
+        {"params": [p for p in parameters if p.dim() > 1 and p not in blocks], "weight_decay": config.weight_decay},
         {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
     ]
-    groups = [group for group in groups if group["params"]]
     beta1, beta2 = config.betas
-    is_decoupled = config.optimizer == "adamw"
-    return Adam(groups, lr=0.0, betas=(beta1, beta2), eps=config.eps, fused=True, decoupled_weight_decay=is_decoupled)
+    optimizer = (Muon if blocks else Adam)(
+        [group for group in groups if group["params"]],
+        lr=0.0,
+        betas=(beta1, beta2),
+        eps=config.eps,
+        fused=True,
+        decoupled_weight_decay=config.optimizer != "adam",
+    )
+    if isinstance(optimizer, Muon) and precision == "bf16":
+        optimizer.dtype = torch.bfloat16
+    return optimizer
 
 
 class Ema:

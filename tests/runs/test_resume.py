@@ -41,6 +41,7 @@ pytestmark = pytest.mark.usefixtures("no_coverage", "quick")
         ({"schedule": "cosine", "peak_lr": 0.01, "warmup_steps": 2}, [4, 11]),
         ({"optimizer": "adamw", "weight_decay": 0.1, "precision": "fp16"}, [4, 11]),
         ({"precision": "bf16"}, [8]),
+        ({"optimizer": "muon", "weight_decay": 0.1, "precision": "bf16", "ema": 0.9}, [4, 11]),
         ({"max_epochs": 2, "max_steps": 50, "update_tokens": 700, "patience": 9, "average_last": 3}, [4, 7]),
         # whatever can be on together, over several epochs
         (
@@ -81,7 +82,7 @@ pytestmark = pytest.mark.usefixtures("no_coverage", "quick")
             [2, 5, 8],
         ),
     ],
-    ids=["log", "epochs", "cooldown", "cosine", "fp16", "bf16", "max_epochs", "all", "rdrop", "modifiers"],
+    ids=["log", "epochs", "cooldown", "cosine", "fp16", "bf16", "muon", "max_epochs", "all", "rdrop", "modifiers"],
 )
 def test_resumed_run_equals_uninterrupted_run(tiny_data, text, tmp_path, monkeypatch, settings, deaths):
     config = tiny_settings(text, training=settings)

@@ -123,7 +123,7 @@ def start(
         validator=validator,
         watched=watched,
         model=model,
-        optimizer=world.on_all_ranks(lambda: make_optimizer(model, config.training)),
+        optimizer=world.on_all_ranks(lambda: make_optimizer(model, config.training, choices.precision)),
         scaler=make_scaler(inputs.device, choices.precision),
         state=TrainState(),
         device=inputs.device,

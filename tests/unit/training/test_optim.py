@@ -7,7 +7,7 @@ import torch
 
 from models import tiny_model
 from nmt.config import TrainingConfig
-from nmt.training.optim import learning_rate, make_optimizer
+from nmt.training.optim import Muon, learning_rate, make_optimizer, orthogonal
 
 
 def lr(step: int, **settings: object) -> float:
@@ -79,6 +79,77 @@ def test_weight_decay_applies_to_matrices_only(name):
     assert all(p.dim() == 2 for p in decayed["params"]) and all(p.dim() == 1 for p in spared["params"])
     assert sum(len(group["params"]) for group in optimizer.param_groups) == len(list(model.parameters()))
     assert (decayed["betas"], decayed["eps"]) == ((0.8, 0.9), 1e-7)
+
+
+@pytest.mark.parametrize("shape", [(3, 40, 16), (2, 16, 40), (1, 8, 8)])
+def test_orthogonal_matrices_have_singular_values_near_one(shape):
+    values = torch.linalg.svdvals(orthogonal(torch.randn(shape, generator=torch.Generator().manual_seed(1))))
+    assert values.min() > 0.3 and values.max() < 1.3
+
+
+def test_muon_equals_torch_for_each_projection_and_adamw_for_the_rest():
+    settings = TrainingConfig(optimizer="muon", weight_decay=0.1)
+    model = tiny_model()
+    optimizer = make_optimizer(model, settings, "bf16")
+    assert isinstance(optimizer, Muon) and optimizer.dtype == torch.bfloat16
+    one, three, matrices, vectors = optimizer.param_groups
+    assert (one["blocks"], three["blocks"], matrices["weight_decay"], vectors["weight_decay"]) == (1, 3, 0.1, 0.0)
+    hidden = {name: p for name, p in model.named_parameters() if ".layers." in name and p.dim() == 2}
+    assert {id(p) for group in (one, three) for p in group["params"]} == {id(p) for p in hidden.values()}
+    assert {id(p) for p in three["params"]} == {id(p) for name, p in hidden.items() if name.endswith("in_weight")}
+    blocks = {
+        name: [torch.nn.Parameter(block.clone()) for block in p.detach().chunk(3 if name.endswith("in_weight") else 1)]
+        for name, p in hidden.items()
+    }
+    adam_of = {
+        name: torch.nn.Parameter(p.detach().clone()) for name, p in model.named_parameters() if name not in hidden
+    }
+    decayed, spared = ([p for p in adam_of.values() if (p.dim() > 1) == is_matrix] for is_matrix in (True, False))
+    theirs = (
+        torch.optim.Muon(
+            [block for found in blocks.values() for block in found], weight_decay=0.1, adjust_lr_fn="match_rms_adamw"
+        ),
+        torch.optim.AdamW(
+            [{"params": decayed, "weight_decay": 0.1}, {"params": spared, "weight_decay": 0.0}],
+            betas=(0.9, 0.98), eps=1e-9, fused=True,
+        ),
+    )  # fmt: skip
+    optimizer.found_inf = torch.zeros(())
+    for step in range(3):
+        torch.manual_seed(step)
+        for name, parameter in model.named_parameters():
+            parameter.grad = torch.randn_like(parameter)
+            for block, grad in zip(
+                blocks.get(name, ()), parameter.grad.chunk(len(blocks.get(name, " "))), strict=False
+            ):
+                block.grad = grad.clone()
+            if name in adam_of:
+                adam_of[name].grad = parameter.grad.clone()
+        for each in (optimizer, *theirs):
+            for group in each.param_groups:
+                group["lr"] = 0.01
+            each.step()
+    for name, parameter in model.named_parameters():
+        if name in hidden:
+            torch.testing.assert_close(parameter, torch.cat(blocks[name]), atol=2e-4, rtol=0.0)
+        else:
+            assert torch.equal(parameter, adam_of[name])
+
+
+def test_muon_changes_nothing_where_gradients_are_not_finite():
+    model = tiny_model()
+    optimizer = make_optimizer(model, TrainingConfig(optimizer="muon", weight_decay=0.1))
+    states = []
+    for is_bad in (False, True):
+        optimizer.found_inf, optimizer.grad_scale = torch.tensor(float(is_bad)), None  # type: ignore[attr-defined]
+        for group in optimizer.param_groups:
+            group["lr"] = 0.1
+        for parameter in model.parameters():
+            parameter.grad = torch.full_like(parameter, torch.nan) if is_bad else torch.randn_like(parameter)
+        optimizer.step()
+        momenta = [values["momentum"] for values in optimizer.state.values() if "momentum" in values]
+        states.append([x.detach().clone() for x in (*model.parameters(), *momenta)])
+    assert all(torch.equal(a, b) for a, b in zip(*states, strict=True))
 
 
 @pytest.mark.parametrize("name", NAMES)
