@@ -178,6 +178,7 @@ WAYS = (
     Mode("R-Drop, moving average, fp16", RDROP, precision="fp16"),
     Mode("post-norm, GELU, learned positions, nothing tied, attention dropout", (*PLAIN, *OTHER_MODEL)),
     Mode("Adam, no clipping, packed", (*PLAIN, "training.optimizer=adam", "training.clip_norm=0"), "packed"),
+    Mode("Muon, packed", (*PLAIN, "training.optimizer=muon"), "packed"),
     Mode("frozen embeddings, packed", PLAIN, "packed", freeze=("embeddings",)),
     Mode("in parts, packed", PLAIN, "packed", update_tokens=32_768),
     *OTHER_OBJECTIVES,

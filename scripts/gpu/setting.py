@@ -203,7 +203,7 @@ class Check:
             window=Window(Position(), pairs, self.updates(mode.update_tokens, pairs)),
             validator=cast(Validator, None),
             model=model,
-            optimizer=make_optimizer(model, config.training),
+            optimizer=make_optimizer(model, config.training, precision),
             scaler=make_scaler(self.device, precision),
             state=TrainState(),
             device=self.device,
