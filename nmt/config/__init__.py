@@ -15,7 +15,7 @@ from nmt.config.model import ModelConfig
 from nmt.config.search import BatchSize, SearchConfig
 from nmt.config.section import Section, raise_together
 from nmt.config.source import Source
-from nmt.config.training import CPU_MAX_TOKENS, Stage, TrainingConfig, label_problems, mixing_problems
+from nmt.config.training import DEFAULT_MAX_TOKENS, Stage, TrainingConfig, label_problems, mixing_problems
 from nmt.errors import ConfigError
 
 __all__ = [
@@ -61,7 +61,7 @@ class Config(Section):
         ]
         sides = "both sides of a pair, each of " if self.training.masked.pair_task or self.joins_sides else ""
         longest = f"data.max_pieces = {self.data.max_pieces}{f', {self.n_tags} tags' * (self.n_tags > 0)}"
-        limits = {"training.max_tokens": training.max_tokens or CPU_MAX_TOKENS}
+        limits = {"training.max_tokens": training.max_tokens or DEFAULT_MAX_TOKENS}
         if self.model.positions == "learned":
             limits["model.max_positions"] = self.model.max_positions
         problems += [

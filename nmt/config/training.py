@@ -12,8 +12,8 @@ from nmt.config.data import LABEL, DataConfig
 from nmt.config.section import Section, raise_together
 from nmt.config.source import OpusSource, PathSource
 
-CPU_MAX_TOKENS = 8192
-"""The default of `max_tokens` on a CPU, where larger micro-batches are not faster."""
+DEFAULT_MAX_TOKENS = 8192
+"""The default of `max_tokens` but for one process on a GPU; larger micro-batches are not faster on a CPU."""
 PairNegative = Literal["shuffled", "cut", "replaced", "number", "copied"]
 Modifier = Literal[
     "upper_case", "title_case", "lower_case", "typos", "drop_end_punctuation", "noise", "placeholders", "tags", "terms",
@@ -166,7 +166,7 @@ class TrainingConfig(Section):
     max_tokens: Annotated[int, Field(ge=2)] | Literal["auto"] | None = None
     """Maximum size of a micro-batch in tokens including padding (rows x longest side). This affects memory, not what
     the model learns. auto: the largest size that fits into memory, measured once at the start of the run. By default
-    auto on a GPU, 8,192 on a CPU or with parallel: fsdp."""
+    auto for one process on a GPU, otherwise 8,192."""
     objective: Objective = "translation"
     """What the model learns. translation: to translate the training pairs. denoising: to restore lines in which spans
     of pieces are masked (Lewis et al., 2019). masked: to predict masked pieces of a line (Devlin et al., 2019). causal:
@@ -244,10 +244,10 @@ class TrainingConfig(Section):
     tied. encoder, decoder: layers and final norm. cross_attention: the decoder's attention to the source."""
     optimizer: Literal["adam", "adamw", "muon"] = "adamw"
     """adamw: Adam with decoupled weight decay (Loshchilov and Hutter, 2019). adam: Adam (Kingma and Ba, 2015). muon:
-    updates of the matrices of layers are made orthogonal (Jordan et al., 2024), everything else learns by adamw; it
-    needs fewer updates. Not available with parallel: fsdp."""
+    orthogonalized updates of the matrices of layers (Jordan et al., 2024), and adamw for everything else, with the same
+    learning rate. Not available with parallel: fsdp."""
     betas: list[Annotated[float, Field(ge=0.0, lt=1.0)]] = Field([0.9, 0.98], min_length=2, max_length=2)
-    """Decay rates of Adam's first and second moment."""
+    """Decay rates of Adam's first and second moment. Muon's momentum is always 0.95."""
     eps: float = Field(1e-9, gt=0.0)
     """Adam's epsilon."""
     weight_decay: float = Field(0.0, ge=0.0)

@@ -142,7 +142,8 @@ def attend(query: Tensor, key: Tensor, value: Tensor, queries: Packed, keys: Pac
     """Attend from query (N, H, E) to key and value (K, H, E) within each packed sentence -> (N, H, E)."""
     if query.device.type not in KERNEL_DEVICES:
         return _attend_plainly(query, key, value, queries, keys, causal)
-    # called by torch.nn.attention.varlen.varlen_attn, whose wrappers in Python add a quarter to the host's time
+    # the operator that torch.nn.attention.varlen.varlen_attn calls; its wrappers in Python add a quarter to the host's
+    # time
     attended, *_ = torch.ops.aten._flash_attention_forward(
         query,
         key,

@@ -76,7 +76,7 @@ class RunInfo(Document):
     compiled: bool | None = None
     """Whether the model is compiled."""
     auto_max_tokens: Annotated[int, Field(ge=2)] | None = None
-    """The chosen number of tokens if `training.max_tokens` is auto."""
+    """The chosen number of tokens if `training.max_tokens` is auto, which is the default on a GPU."""
     max_tokens: int | None = None
     """The maximum number of padded tokens of a micro-batch."""
     glossary: str | None = None

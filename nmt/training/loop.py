@@ -118,7 +118,7 @@ def train_step(session: Session, update: Update) -> Outcome:
     optimizer.grad_scale, optimizer.found_inf = None, (~is_finite).float()  # type: ignore[attr-defined]
     optimizer.step()
     if session.ema is not None:
-        session.ema.update(state.step + 1, is_finite.float())
+        session.ema.update(session.parameters, state.step + 1, is_finite.float())
     session.scaler.update()
     optimizer.zero_grad(set_to_none=True)
     state.step += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from inspect import unwrap
 from typing import Any
 
@@ -10,8 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from nmt.config import TrainingConfig
-from nmt.model.attention import MultiHeadAttention
-from nmt.model.transformer import Model
 from nmt.runs.checkpoint import Tensors
 from nmt.training.parallel import to_local
 
@@ -73,8 +72,8 @@ class Muon(Adam):
 
     dtype = torch.float32
     """The number format of the products."""
-    found_inf: Tensor
-    """Set before each update: 1.0 if it is to change nothing, as in `train_step`, or 0.0."""
+    found_inf: Tensor | None = None
+    """1.0 if the next update must change nothing; see `train_step`."""
 
     @torch.no_grad()
     def step(self) -> None:  # type: ignore[override]
@@ -93,7 +92,7 @@ class Muon(Adam):
                 weight.grad = None  # not one of Adam's
         for shape, found in by_shape.items():
             weights, grads, momenta = map(list, zip(*found, strict=True))
-            learns = 1 - self.found_inf
+            learns = 1 - (grads[0].new_zeros(()) if self.found_inf is None else self.found_inf)
             grad = torch.stack(grads).masked_fill_(learns == 0, 0)
             momentum = torch.stack(momenta).lerp_(grad, (1 - MOMENTUM) * learns)
             torch._foreach_copy_(momenta, momentum.unbind())
@@ -121,15 +120,16 @@ def orthogonal(x: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     return (result.mT if is_tall else result).to(x.dtype)
 
 
-def make_optimizer(model: Model, config: TrainingConfig, precision: str = "float32") -> torch.optim.Optimizer:
-    """Return an optimizer of all parameters that are not frozen; weight decay applies to matrices only."""
-    blocks: dict[nn.Parameter, int] = {}
-    if config.optimizer == "muon":
-        layers = [layer for stack in model.stacks for layer in stack.layers]
-        blocks = {parameter: 1 for layer in layers for parameter in layer.parameters() if parameter.dim() > 1}
-        for module in model.modules():
-            if isinstance(module, MultiHeadAttention):
-                blocks[module.in_weight] = 3
+def make_optimizer(model: nn.Module, config: TrainingConfig, precision: str = "float32") -> torch.optim.Optimizer:
+    """Return an optimizer of all parameters that are not frozen; weight decay applies to matrices only.
+
+    With bf16 as `precision`, Muon's matrix products are in bf16, otherwise in float32.
+    """
+    blocks = {
+        parameter: 3 if name.endswith("in_weight") else 1  # projections of query, key and value
+        for name, parameter in model.named_parameters()
+        if config.optimizer == "muon" and ".layers." in name and parameter.dim() > 1
+    }
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     groups: list[dict[str, Any]] = [
         {"params": [p for p in parameters if blocks.get(p) == n], "weight_decay": config.weight_decay, "blocks": n}
@@ -158,17 +158,16 @@ class Ema:
 
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay = decay
-        self._parameters = list(model.parameters())
         self.tensors: Tensors = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
 
     @torch.no_grad()
-    def update(self, step: int, has_learned: Tensor) -> None:
+    def update(self, parameters: Sequence[nn.Parameter], step: int, has_learned: Tensor) -> None:
         """Update the average after update `step`; `has_learned` is 1.0, or 0.0 if the update was skipped.
 
         The decay is at most (1 + step) / (10 + step), so that the initial weights are soon forgotten.
         """
         share = (1 - min(self.decay, (1 + step) / (10 + step))) * has_learned
         own = [to_local(tensor) for tensor in self.tensors.values()]
-        change = torch._foreach_sub([to_local(parameter) for parameter in self._parameters], own)
+        change = torch._foreach_sub([to_local(parameter) for parameter in parameters], own)
         torch._foreach_mul_(change, share)
         torch._foreach_add_(own, change)

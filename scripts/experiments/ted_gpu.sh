@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# TED talks on one GPU: prepare, train and score with the settings of iwslt14.yaml.
+# TED talks on one GPU: prepare and train with the settings of iwslt14.yaml.
 #   scripts/experiments/ted_gpu.sh DATA [OPTION...]        DATA has train, valid and test in de and en
 # OPTIONs go to `nmt train`, such as --set training.max_minutes=4; the run is runs/ted-gpu, or what --run names.
 set -euo pipefail

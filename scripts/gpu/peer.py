@@ -58,7 +58,7 @@ def marian(check: Check) -> Any:
 
 
 def training(check: Check, model: Any) -> Found:
-    """Plain training with padded batches, PyTorch's fused Adam and autocast, as its documentation tells."""
+    """Plain training with padded batches, PyTorch's fused Adam and autocast, as its documentation recommends."""
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, fused=True)
     smoothing = check.config().training.label_smoothing
 

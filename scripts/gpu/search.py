@@ -4,7 +4,7 @@
 
 Each search takes the whole file if it can be done in SECONDS, else as much of it as can, in batches of lines of similar
 length; loading and a warm-up are not in the rates. Both have the same weights, in bf16, and the same limit of length.
-Prints a JSON line for each way.
+Prints a JSON line for each way. BLEU is of the text as it stands (tok:none), for text that is tokenised.
 """
 
 from __future__ import annotations
@@ -80,7 +80,6 @@ def measured(
     """Return the rate and BLEU of the lines done in about so many seconds."""
     sources = [source for source, _ in pairs]
     search(sources[:200])
-    torch.cuda.synchronize() if torch.cuda.is_available() else None
     start = time.monotonic()
     found = search(sources[:1000])
     spent = time.monotonic() - start
@@ -103,7 +102,7 @@ class Transformers:
         self.model = AutoModelForSeq2SeqLM.from_pretrained(path, dtype=torch.bfloat16).to(device).eval()
 
     def translate(self, lines: Sequence[str], n_lines: int, beam: int) -> list[str]:
-        """Translate batches of so many lines of similar length, as the documentation of transformers tells."""
+        """Translate batches of so many lines of similar length, as the documentation of transformers recommends."""
         order = sorted(range(len(lines)), key=lambda i: len(lines[i]))
         found = [""] * len(lines)
         for first in range(0, len(order), n_lines):

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from nmt.config import SearchConfig
-from nmt.data.batching import Indices, sent
+from nmt.data.batching import Indices, Update, sent
 from nmt.model.inference import InferenceModel
 from nmt.model.transformer import Model, Transformer
 from nmt.search.rules import Rules
@@ -17,6 +17,7 @@ from nmt.search.search import search
 from nmt.search.step import TransformerStep
 from nmt.text.tokenizer import EOS, N_SPECIAL
 from nmt.training.loop import train_step
+from nmt.training.session import Session
 from scripts.gpu.setting import PLAIN, SIMCUT, Check, Found, Mode, flop_per_token, peak, rate
 
 EAGER = (
@@ -109,14 +110,11 @@ def _speed(check: Check, mode: Mode) -> Found:
         here = replace(session, max_tokens=4 * update_tokens)
         for i in range(WARM_UP):
             train_step(here, updates[i])
-        found = rate(
-            check,
-            lambda i, here=here, updates=updates: (
-                train_step(  # type: ignore[misc]
-                    here, updates[(WARM_UP + i) % len(updates)]
-                ).update.n_tokens
-            ),
-        )
+
+        def learn(i: int, here: Session = here, updates: list[Update] = updates) -> int:
+            return train_step(here, updates[(WARM_UP + i) % len(updates)]).update.n_tokens
+
+        found = rate(check, learn)
         flop = found["tokens_per_s"] * flop_per_token(here.model, here.config)
         most = peak(name)
         found |= {

@@ -43,7 +43,7 @@ def test_ema_equals_recurrence():
         decay = min(0.6, (1 + step) / (10 + step))
         for name, parameter in model.named_parameters():
             expected[name] = decay * expected[name] + (1 - decay) * parameter.detach()
-        ema.update(step, YES)
+        ema.update([*model.parameters()], step, YES)
     for name, tensor in ema.tensors.items():
         assert tensor.dtype == torch.float32
         torch.testing.assert_close(tensor.double(), expected[name], rtol=1e-5, atol=1e-5)
@@ -56,7 +56,7 @@ def test_ema_ignores_skipped_update():
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(1.0)
-    ema.update(5, NO)
+    ema.update([*model.parameters()], 5, NO)
     assert all(torch.equal(tensor, before[name]) for name, tensor in ema.tensors.items())
     assert all(
         tensor.data_ptr() != p.data_ptr() for tensor, p in zip(ema.tensors.values(), model.parameters(), strict=True)

@@ -227,10 +227,10 @@ def test_out_of_memory_in_validation_raises(tiny_data, text, tmp_path, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("device", "is_sharded", "wanted"), [("cuda", False, "auto"), ("cuda", True, 8192), ("cpu", False, 8192)]
+    ("device", "n_processes", "wanted"), [("cuda", 1, "auto"), ("cuda", 2, 8192), ("cpu", 1, 8192)]
 )
-def test_default_max_tokens_by_device(device, is_sharded, wanted):
-    assert choices.default_max_tokens(torch.device(device), is_sharded) == wanted
+def test_default_max_tokens_by_device(device, n_processes, wanted):
+    assert choices.default_max_tokens(torch.device(device), n_processes) == wanted
 
 
 def test_auto_max_tokens_grows_with_free_memory(tiny_data, text, tmp_path, monkeypatch):

@@ -25,29 +25,40 @@ from scripts.gpu.setting import Check
 from scripts.gpu.speed import decode
 
 aten = torch.ops.aten
-LOOKS = {aten._local_scalar_dense, aten.nonzero, aten.masked_select, aten.is_nonzero, aten.equal, aten._unique2}
+LOOKS = {
+    aten._local_scalar_dense,
+    aten.nonzero,
+    aten.masked_select,
+    aten.is_nonzero,
+    aten.equal,
+    aten._unique2,
+    aten.isin,
+}
 
 
 class Waits(TorchDispatchMode):
     """Collects the operations that would wait for a GPU, if the tensors were on one: those whose result Python or the
-    shape of a tensor depends on, and copies of numbers that come from Python."""
+    shape of a tensor depends on, and copies of numbers and indices that come from Python."""
 
     def __init__(self) -> None:
         super().__init__()
         self.found: list[str] = []
         self._made: list[Tensor] = []  # alive, so that no address comes twice
         self._known: set[int] = set()
+        self._lifted: set[int] = set()
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         packet = function.overloadpacket
         by_tensor = packet == aten.repeat_interleave and function != aten.repeat_interleave.self_int
         is_sized = not by_tensor or (kwargs or {}).get("output_size") is not None
-        if packet in LOOKS or not is_sized or (packet in (aten.index, aten.index_put_) and self._by_mask(args[1])):
+        if packet in LOOKS or not is_sized or (packet in (aten.index, aten.index_put_) and self._waits(args[1])):
             self.found.append(f"{function}")
         if packet == aten.copy_ and args[1].dim() == 0 and id(args[1]) not in self._known:
             self.found.append(f"{function} of a number")
         result = function(*args, **(kwargs or {}))
-        if packet == aten.lift_fresh:  # a number of Python's
+        if packet == aten.lift_fresh:  # a number of Python's, or a list of them
+            self._made.append(result)
+            self._lifted.add(id(result))
             return result
         for made in result if isinstance(result, (tuple, list)) else [result]:
             if isinstance(made, Tensor):
@@ -55,9 +66,9 @@ class Waits(TorchDispatchMode):
                 self._known.add(id(made))
         return result
 
-    @staticmethod
-    def _by_mask(indices) -> bool:
-        return any(each is not None and each.dtype == torch.bool for each in indices)
+    def _waits(self, indices) -> bool:
+        given = [each for each in indices if each is not None]
+        return any(each.dtype == torch.bool or id(each) in self._lifted for each in given)
 
 
 def unseen(plain):
@@ -88,6 +99,17 @@ def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def check() -> Check:
     return Check("cpu", small=True)
+
+
+def test_waits_finds_lists_of_indices_and_isin():
+    x = torch.zeros(4)
+    with Waits() as waits:
+        x[torch.arange(2)] = torch.ones(2)
+    assert waits.found == []
+    with Waits() as waits:
+        x[[1, 2]] = torch.ones(2)
+        torch.isin(x, x)
+    assert waits.found == ["aten.index_put_.default", "aten.isin.Tensor_Tensor"]
 
 
 @pytest.mark.usefixtures("as_on_a_gpu")

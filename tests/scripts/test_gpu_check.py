@@ -75,6 +75,7 @@ def lines_of(part: str) -> list[dict[str, object]]:
         ("translation", {"beam", "batch_sentences", "sentences_per_s"}),
         ("resume", {"stopped", "loss_apart_before", "loss_apart", "weights_apart", "equal_bits"}),
         ("bleu", {"bleu", "translations_equal_to_a_cpu"}),
+        ("peer", {"way", "tokens_per_s", "sentences_per_s"}),
         ("ranks", {"way", "loss_apart", "weights_apart"}),
         ("profile", {"left_out"}),
         ("graphs", {"left_out"}),

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from nmt.config import Config, TrainingConfig
-from nmt.config.training import CPU_MAX_TOKENS
+from nmt.config.training import DEFAULT_MAX_TOKENS
 from nmt.console import say
 from nmt.data.batching import Indices, PairLengths, Pairs
 from nmt.errors import ConfigError, NmtError
@@ -75,7 +75,7 @@ def choose(config: Config, before: RunInfo | None, inputs: Inputs, world: World)
     is_compiled = pick_compile(config, device, inputs.to_shard)
     max_tokens, auto_max_tokens = settings.max_tokens, None
     if max_tokens is None:
-        max_tokens = default_max_tokens(device, inputs.to_shard)
+        max_tokens = default_max_tokens(device, world.size)
     if max_tokens == "auto":
         kept_tokens = kept.auto_max_tokens if kept is not None and kept.processes == world.size else None
         useful = 4 * settings.update_tokens // world.size
@@ -143,9 +143,13 @@ def _report_changes(before: RunInfo, choices: Choices) -> None:
         say(f"the run continues with {', '.join(changes)}: {consequence}")
 
 
-def default_max_tokens(device: torch.device, is_sharded: bool) -> int | Literal["auto"]:
-    """Return the default of `training.max_tokens`: on a GPU, every micro-batch costs the host the same time."""
-    return "auto" if device.type == "cuda" and not is_sharded else CPU_MAX_TOKENS
+def default_max_tokens(device: torch.device, n_processes: int) -> int | Literal["auto"]:
+    """Return the default of `training.max_tokens`.
+
+    On a GPU, every micro-batch costs the host the same time. Several processes cannot repeat their last micro-batch if
+    memory runs out, so that it must not be the only one.
+    """
+    return "auto" if device.type == "cuda" and n_processes == 1 else DEFAULT_MAX_TOKENS
 
 
 SAFE_SHARE = {"cpu": 0.5, "cuda": 0.85}  # of free memory; a CPU's is shared with everything else

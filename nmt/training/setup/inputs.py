@@ -123,14 +123,14 @@ def _unavailable(training: TrainingConfig) -> Iterator[str]:
             yield f"training.{name}: not available with an imported tokenizer; {reason}"
 
 
-def check_sentences(config: Config, max_tokens: int, sets: dict[str, int]) -> None:
+def check_sentences(config: Config, sets: dict[str, int]) -> None:
     """Raise ConfigError for sentences longer than the settings allow, which would otherwise fail hours later.
 
     `sets` has the length of the longest sentence of each set, including the end of sentence.
     """
-    problems = []
+    problems, max_tokens = [], config.training.max_tokens
     for name, longest in sets.items():
-        limits = {"training.max_tokens": max_tokens} if name == "training" else {}
+        limits = {"training.max_tokens": max_tokens} if name == "training" and isinstance(max_tokens, int) else {}
         if config.model.positions == "learned":
             limits["model.max_positions"] = config.model.max_positions
         problems += [

@@ -192,7 +192,7 @@ def _make_validator(config: Config, inputs: Inputs, choices: Choices, fingerprin
     n_sides = 2 if config.joins_sides else 1
     in_training = n_sides * inputs.windows.longest() + config.n_tags
     longest = {"training": in_training, "development": validator.longest}
-    check_sentences(config, choices.max_tokens, longest)
+    check_sentences(config, longest)
     return validator
 
 
