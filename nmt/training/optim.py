@@ -90,15 +90,16 @@ class Muon(Adam):
                 for block in zip(*blocks, strict=True):
                     by_shape.setdefault(block[0].shape, []).append(block)
                 weight.grad = None  # not one of Adam's
+        first = self.param_groups[0]
+        learns = first["params"][0].new_ones(()) if self.found_inf is None else 1 - self.found_inf
+        lr = first["lr"] * learns
         for shape, found in by_shape.items():
             weights, grads, momenta = map(list, zip(*found, strict=True))
-            learns = 1 - (grads[0].new_zeros(()) if self.found_inf is None else self.found_inf)
             grad = torch.stack(grads).masked_fill_(learns == 0, 0)
             momentum = torch.stack(momenta).lerp_(grad, (1 - MOMENTUM) * learns)
             torch._foreach_copy_(momenta, momentum.unbind())
             change = orthogonal(grad.lerp_(momentum, MOMENTUM), self.dtype)
-            lr = self.param_groups[0]["lr"] * learns
-            torch._foreach_mul_(weights, 1 - lr * self.param_groups[0]["weight_decay"])
+            torch._foreach_mul_(weights, 1 - lr * first["weight_decay"])
             torch._foreach_sub_(weights, (change * (lr * 0.2 * math.sqrt(max(shape)))).unbind())
         super().step()
 

@@ -38,10 +38,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--ref", type=Path, required=True)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--seconds", type=float, default=15)
-    parser.add_argument(
-        "--batches", type=int, nargs="+", default=[4096, 16_384, 65_536], help="tokens of a batch of nmt"
-    )
-    parser.add_argument("--lines", type=int, nargs="+", default=[64, 256], help="lines in those of transformers")
+    parser.add_argument("--batches", type=int, nargs="+", default=[4096, 16_384, 65_536], help="of nmt, in tokens")
+    parser.add_argument("--lines", type=int, nargs="+", default=[64, 256], help="in a batch of transformers")
     options = parser.parse_args(arguments)
     pairs = list(read_aligned(options.src, options.ref))
     random.Random(1).shuffle(pairs)

@@ -74,20 +74,9 @@ IWSLT = {"d_model": 512, "n_heads": 4, "d_ff": 1024, "encoder_layers": 6, "decod
 MIDDLE = {"d_model": 256, "n_heads": 4, "d_ff": 512, "encoder_layers": 2, "decoder_layers": 2}
 TINY = {"d_model": 32, "n_heads": 2, "d_ff": 64, "encoder_layers": 1, "decoder_layers": 1}
 FULL = Sizes(
-    IWSLT,
-    MIDDLE,
-    48,
-    10_000,
-    (4096, 16384, 32768),
-    60_000,
-    2.0,
-    2048,
-    24,
-    8192,
-    800,
-    (),
-    ("training.max_steps=1500", "training.compile=off"),
-)
+    IWSLT, MIDDLE, 48, 10_000, (4096, 16384, 32768), 60_000, 2.0, 2048, 24, 8192, 800,
+    (), ("training.max_steps=1500", "training.compile=off"),
+)  # fmt: skip
 SMALL = Sizes(TINY, TINY, 4, 300, (256, 512, 1024), 2000, 0.1, 8, 3, 128, 6, (
     "tokenizer.vocab_size=400", "model.d_model=32", "model.d_ff=64", "model.encoder_layers=1", "search.beam=1",
     "model.decoder_layers=1", "training.update_tokens=200", "training.warmup_steps=2", "search.max_length_ratio=0",

@@ -226,6 +226,13 @@ def test_out_of_memory_in_validation_raises(tiny_data, text, tmp_path, monkeypat
     assert load_weights(RunDir(tmp_path / "run").step(6))
 
 
+@pytest.mark.parametrize(("precision", "dtype"), [("bf16", torch.bfloat16), ("float32", torch.float32)])
+def test_muon_multiplies_in_the_precision_of_the_run(tiny_data, text, tmp_path, precision, dtype):
+    config = tiny_settings(text, training={"optimizer": "muon", "precision": precision})
+    optimizer = start(config, tiny_data, tmp_path / "run", resume=False).optimizer
+    assert isinstance(optimizer, optim.Muon) and optimizer.dtype == dtype
+
+
 @pytest.mark.parametrize(
     ("device", "n_processes", "wanted"), [("cuda", 1, "auto"), ("cuda", 2, 8192), ("cpu", 1, 8192)]
 )

@@ -100,6 +100,10 @@ def problems(text: str | bytes, *overrides: str) -> list[str]:
             "model.tie_embeddings: all needs tokenizer.joint: true",
         ),
         (
+            "training: {optimizer: muon, parallel: fsdp}",
+            "training.optimizer: muon is not available with parallel: fsdp; use adamw",
+        ),
+        (
             "training: {max_tokens: 250}",
             "training.max_tokens: 250 is too small for data.max_pieces = 250 and an end of sentence",
         ),

@@ -114,7 +114,6 @@ def test_muon_equals_torch_for_each_projection_and_adamw_for_the_rest():
             betas=(0.9, 0.98), eps=1e-9, fused=True,
         ),
     )  # fmt: skip
-    optimizer.found_inf = torch.zeros(())
     for step in range(3):
         torch.manual_seed(step)
         for name, parameter in model.named_parameters():
