@@ -17,8 +17,8 @@ test test-fast check: export OMP_NUM_THREADS = 1
 test test-fast: export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check bench-train bench-translate bench-serve bench-prepare damage compare-engines bad-inputs torture task-torture \
-	gpu-check memory clean
+.PHONY: help demo test test-fast check pytest bench-train bench-translate bench-serve bench-prepare damage \
+	compare-engines bad-inputs torture task-torture gpu-check memory clean
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 26
@@ -30,8 +30,14 @@ demo: $(READY)  ## Train a German-English translator on the embedded corpus and 
 	head -n 3 data/sample/test.de | $(BIN)/nmt translate --run $(DEMO)
 	$(BIN)/nmt evaluate --run $(DEMO) --samples 10
 
-test: check  ## Run every check and all tests with coverage, as CI does (minutes)
-	$(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder --cov --cov-report=term --cov-fail-under=90
+# Half more processes than cores, with mypy beside them: many tests wait for other processes.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
+
+test: $(READY)  ## Run every check and all tests with coverage, as CI does (minutes)
+	$(MAKE) --no-print-directory --jobs 2 check pytest
+
+pytest: $(READY)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder --cov --cov-report=term --cov-fail-under=90
 
 test-fast: $(READY)  ## Run ruff and the unit tests (under a minute)
 	$(BIN)/ruff check

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Does context help where the order of lines is real? A model learns speeches of the European Parliament and software
-# texts for UPDATES (3,600), half of the pairs joined with those before them (joined), and another as long without
-# (single). A tenth of each corpus is held out in blocks of 200 lines, half of it as test set. The models translate it line
-# by line (single, joined), with two sentences of context (context), in lines of three sentences (three), and these lines
-# split into sentences (split).
+# Does context help where the order of lines is real? A model learns speeches of the European Parliament, software texts
+# and news for UPDATES (2,400; base), and continues for MORE (1,200) smaller updates with half of the pairs joined with those
+# before them (joined), and as long without (single). A tenth of the speeches and of the software texts is held out in blocks
+# of 200 lines, half of it as test set. The models translate it line by line (single, joined), with two sentences of context
+# (context), in lines of three sentences (three), and these lines split into sentences (split).
 #   scripts/experiments/order.sh DATA [STEP...]     DATA has the corpora of general.yaml
-# The steps are single, joined and compare. Everything is written to data/order and runs/order. The same command continues
-# what was stopped.
+# The steps are base, single, joined and compare. Everything is written to data/order and runs/order. The same command
+# continues what was stopped.
 set -euo pipefail
 [ $# -ge 1 ] || { echo "$0: DATA is needed; the first lines of the script explain" >&2; exit 2; }
-data=$1
+data=$(realpath "$1")
 shift
 steps=("$@")
-[ $# -gt 0 ] || steps=(single joined compare)
+[ $# -gt 0 ] || steps=(base single joined compare)
 runs=runs/order text=data/order/text hyp=data/order/hyp corpora=(europarl libreoffice)
 mkdir -p $text $hyp
 for corpus in "${corpora[@]}"; do
@@ -27,18 +27,27 @@ for corpus in "${corpora[@]}"; do
   done
 done
 files() { echo "files: {de: $1.de, en: $1.en}"; }
-options=(--config "$(dirname "$0")/tags.yaml" --data data/order/prepared --set data.root=$text --set data.documents=true
-  --set data.clean.overlap=either --set "data.train=[{$(files europarl-train)}, {$(files libreoffice-train)}]"
-  --set "data.valid={$(files libreoffice-valid)}"
+options=(--config "$(dirname "$0")/ted.yaml" --data data/order/prepared --set data.root=$text --set data.documents=true
+  --set data.clean.overlap=either
+  --set "data.train=[{$(files europarl-train), repeat: 2}, {$(files libreoffice-train)},
+    {$(files "$data/opennmt10k/train")}, {$(files "$data/news_commentary/train"), repeat: 2}]"
+  --set "data.valid={$(files europarl-valid)}"
   --set "data.test={europarl: {$(files europarl-test)}, software: {$(files libreoffice-test)}}"
-  --set training.max_minutes=null --set training.max_steps="${UPDATES:-3600}")
+  --set training.optimizer=muon --set training.validate_every_steps=400)
 nmt prepare "${options[@]}"
 train() { # NAME OPTIONS...
   local run=$runs/$1
   if [ -e "$run/run.json" ]; then nmt train --resume --run "$run"; else nmt train --run "$run" "${options[@]}" "${@:2}"; fi
 }
-single() { train single; }
-joined() { train joined --set training.modifiers.join=0.5; }
+base() {
+  train base --set training.peak_lr=3e-3 --set training.warmup_steps=200 --set training.max_steps="${UPDATES:-2400}"
+}
+continued() { # NAME OPTIONS...
+  train "$1" --init-from $runs/base --set training.peak_lr=1e-3 --set training.warmup_steps=100 \
+    --set training.cooldown=0.4 --set training.max_steps="${MORE:-1200}" --set training.update_tokens=2048 "${@:2}"
+}
+single() { continued single; }
+joined() { continued joined --set training.modifiers.join=0.5; }
 translate() { # RUN CORPUS KIND INPUT OPTIONS...
   nmt translate --run "$runs/$1" --input "$text/$4.de" --output "$hyp/$2-$3.en" "${@:5}"
 }
