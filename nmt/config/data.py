@@ -132,15 +132,19 @@ class DataConfig(Section):
     @model_validator(mode="after")
     def _check(self) -> DataConfig:
         if not self.direction and not self.directions:
-            raise ValueError("direction: must be given, such as de-en")
+            key, example = ("directions", "all") if self.languages else ("direction", "de-en")
+            raise ValueError(f"{key}: must be given, such as {example}")
         problems: list[str] = []
         for key, direction in [("direction", self.direction), *(("directions", each) for each in self.directions)]:
             problems += _direction_problems(key, direction)
         if not problems:
             problems += _directions_problems(self) if self.directions else _without_directions(self)
+            problems += self._mono_problems()
+        if not problems:
             for where, each in self.sources():
                 problems += _language_problems(where, each, {*self.all_languages}, self.languages, not self.directions)
-            problems += self._mono_problems()
+        if not problems and self.directions:
+            problems += _missing_pairs(self)
         cleaned = [(f"train.{i}.", source.clean) for i, source in enumerate(self.train)]
         for where, clean in [("", self.clean), *cleaned]:
             for language in (clean and clean.block_lists) or ():
@@ -417,13 +421,14 @@ def _direction_problems(key: str, direction: str) -> Iterator[str]:
 
 def _directions_problems(data: DataConfig) -> Iterator[str]:
     """Yield problems of several directions."""
+    if data.languages and (others := {*data.all_languages} - {*data.languages}):
+        yield f"directions: {min(others)} is not one of data.languages: {', '.join(data.languages)}"
+        return
     for key, names in (("languages", data.languages), ("directions", data.directions)):
         if twice := [name for name, n in Counter(names).items() if n > 1]:
             yield f"{key}: names {twice[0]} twice"
     if data.direction not in data.directions:
         yield f"direction: {data.direction} is not one of data.directions: {', '.join(data.directions)}"
-    if data.languages and (others := {*data.all_languages} - {*data.languages}):
-        yield f"directions: {min(others)} is not one of data.languages: {', '.join(data.languages)}"
     if LABEL in data.all_languages:
         yield "directions: labels have no directions; write data.direction"
     if data.mono:
@@ -434,6 +439,10 @@ def _directions_problems(data: DataConfig) -> Iterator[str]:
         if own is not None and not any(pair <= {*own} for pair in pairs):
             of = " and ".join(own)
             yield f"{key}: no direction in data.directions needs {of}; list all languages in data.languages"
+
+
+def _missing_pairs(data: DataConfig) -> Iterator[str]:
+    """Yield the directions without text."""
     for direction in data.pairs.values():
         pair = {*direction.split("-")}
         if data.train and not any(

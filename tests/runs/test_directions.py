@@ -159,6 +159,20 @@ def test_unusable_directions_are_refused(changes: dict[str, object], problem: st
         settings(Path("text"), **changes)
 
 
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"directions": []}, "data.directions: "),
+        ({"languages": ["aa", "bb"]}, "data.directions: cc "),
+        ({"train": [{"files": {"aa": "a", "xx": "b"}}]}, "data.train.0.files: .*xx"),
+    ],
+)
+def test_one_mistake_is_one_problem(changes: dict[str, object], problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem) as raised:
+        settings(Path("text"), **changes)
+    assert len(raised.value.problems) == 1
+
+
 def test_chosen_direction_is_valid_without_the_corpora_of_others() -> None:
     changes = {"stages": [{"weights": {"more.aa": 1}}]}
     config = settings(Path("text"), training=changes)
