@@ -11,9 +11,10 @@ from nmt.config.load import changed_config
 from nmt.console import say
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.text.language_names import normalized
-from nmt.translate.direction import Direction, for_texts, unprotected
+from nmt.translate.direction import Direction, for_texts
 from nmt.translate.translation_memory import TranslationMemory
 from nmt.translate.translator import Translator
+from nmt.translate.types import unprotected
 
 EngineName = Literal["auto", "native", "ctranslate2"]
 _REGIONAL = re.compile(r"(_hans)?(_(?!tw|hk|mo)([a-z]{2}|[0-9]{3}))?$")

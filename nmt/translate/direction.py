@@ -23,7 +23,7 @@ from nmt.translate.align import alignments
 from nmt.translate.confidence import Estimator
 from nmt.translate.translation_memory import MatchKind, TranslationMemory
 from nmt.translate.translator import Translator
-from nmt.translate.types import Confidence, Line, Translation, takes_terms
+from nmt.translate.types import Confidence, Line, Translation, takes_terms, unprotected
 
 Span = tuple[int, int]
 Alignment = tuple[tuple[Span, Span], ...]
@@ -174,6 +174,9 @@ class Direction:
         """
         hows = {True: how, False: replace(how, search=unprotected(how.search))}
         protected = [self._protects(line.text, how.search) for line in lines]
+        if how.search.context and any(protected):  # the lines must stay in one search
+            lines = [replace(line, protects=each) for line, each in zip(lines, protected, strict=True)]
+            protected = [True] * len(lines)
         with ExitStack() as opened:
             windows = {}
             for is_protected in {*protected}:
@@ -209,8 +212,8 @@ class Direction:
 
     def _protects(self, text: str, search: SearchConfig) -> bool:
         """Return whether to protect the placeholders of a line: protection is supported and they are not too many."""
-        if search.protect != "placeholders" or not self.has_native or not takes_terms(search) or search.context:
-            return False  # in context, the lines must stay in one search
+        if search.protect != "placeholders" or not self.has_native or not takes_terms(search):
+            return False
         wanted = [span.wanted for span in constraint_spans(text, search)]
         return 0 < len(wanted) <= PLACEHOLDERS and sum(map(len, wanted)) <= PLACEHOLDER_CHARACTERS
 
@@ -258,8 +261,3 @@ class Direction:
 def word_spans(text: str) -> list[Span]:
     """Return the start and end of each word in code points; words are the same as in `nmt.translate.align`."""
     return [match.span() for match in _WORD.finditer(CONTROL.sub(" ", text))]
-
-
-def unprotected(search: SearchConfig) -> SearchConfig:
-    """Return search settings without the default protection of placeholders."""
-    return search.model_copy(update={"protect": False}) if search.protect == "placeholders" else search

@@ -17,7 +17,7 @@ from nmt.text.split import join, n_sentences, split
 from nmt.text.tokenizer import SEPARATOR, UNK, Tokenizer, Tokenizers, is_blank
 from nmt.translate.mbr import choose
 from nmt.translate.translation_memory import Match, MatchKind
-from nmt.translate.types import BLANK, MAX_PARTS, NO_TERMS, Line, Part, Sentence, Translation, takes_terms
+from nmt.translate.types import BLANK, MAX_PARTS, NO_TERMS, Line, Part, Sentence, Translation, takes_terms, unprotected
 
 MAX_PIECES_FACTOR = 4
 """Sentences are truncated to this multiple of `data.max_pieces`: longer ones could take hours or exhaust memory."""
@@ -223,7 +223,7 @@ def phrases_of(
     another required phrase. Protected text that the vocabulary of an imported model cannot spell is not required.
     Raises ConfigError for terms that this kind of search does not support, DataError for terms that cannot be spelled.
     """
-    spans = constraint_spans(text, search, line.glossary)
+    spans = constraint_spans(text, search if line.protects else unprotected(search), line.glossary)
     if search.inline_terms:
         spans = [span for span in spans if span.kind != "term"]
     if (line.terms or spans) and not takes_terms(search):

@@ -40,6 +40,8 @@ class Line:
     Without it, that of the most similar segment of `tm`."""
     is_first: bool = False
     """Whether a document begins with this line, so that its context is only `before`; see `search.context`."""
+    protects: bool = True
+    """Whether `search.protect` applies to the line."""
     before: tuple[tuple[str, str], ...] = ()
     """The sentences before a line with `is_first`, with their translations."""
 
@@ -154,6 +156,11 @@ def check_search(search: SearchConfig, n_best: int) -> None:
         problems.append(f"search.protect: {NO_TERMS}")
     if problems:
         raise ConfigError(problems)
+
+
+def unprotected(search: SearchConfig) -> SearchConfig:
+    """Return search settings without the default protection of placeholders."""
+    return search.model_copy(update={"protect": False}) if search.protect == "placeholders" else search
 
 
 def takes_terms(search: SearchConfig) -> bool:

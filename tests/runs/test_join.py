@@ -31,6 +31,7 @@ from nmt.text.tokenizer import SEPARATOR
 from nmt.training.loop import fit
 from nmt.training.setup.start import start
 from nmt.training.validate import TextValidator, _in_context
+from nmt.translate.direction import Direction, How
 from nmt.translate.searcher import NativeSearcher
 from nmt.translate.source_lines import source_lines
 from nmt.translate.translator import Translator
@@ -218,6 +219,22 @@ def test_context_changes_translations_and_ends_with_document(text: Path, data: P
     [[joint]] = found
     assert len(joint.parts) == 3 and joint.log_prob < 0 and "reserved" not in joint.text
     assert list(evaluate(lively, data=data, search={"context": 2}).translations) == within
+
+
+def test_placeholders_are_kept_in_context(text: Path, lively: Path) -> None:
+    translator = Translator.load(lively)
+    lines = (text / "test.aa").read_text(encoding="utf-8").splitlines()[:3]
+    direction = Direction("x", None, translator)
+    search = translator.search_settings({"context": 2, "protect": "placeholders"})
+
+    def translated(lines: list[str]) -> list[str]:
+        return [best.text for (best, *_), _ in direction.translate([*map(Line, lines)], How(search))]
+
+    with_placeholder = translated([*lines, f"%s {lines[0]}"])
+    assert with_placeholder[:3] == translated(lines) != [translated([line])[0] for line in lines]
+    assert "%s" in with_placeholder[3]
+    too_many = translated(["%s " * 20, f"{lines[0]} %d"])  # of the first line, none is required
+    assert too_many[0].count("%s") < 20 and "%d" in too_many[1]
 
 
 def test_engines_agree_on_lines_in_context(text: Path, lively: Path, tmp_path: Path) -> None:
