@@ -5,12 +5,12 @@ The texts are plain: they have no markup, which is placed when the document is b
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
 from nmt import __version__
@@ -19,11 +19,14 @@ from nmt.documents.parallel import tmx
 from nmt.documents.types import Document, spaced
 from nmt.errors import DataError
 from nmt.files.read import check_regular, open_regular, reading
-from nmt.prepare.formats.language import side_of
+from nmt.prepare.formats.language import by_language, side_of
 from nmt.prepare.formats.xml import XML_LANG, read_units, text_of
 from nmt.prepare.inputs import FORMATS, Input
 from nmt.prepare.pairs import one_line
 from nmt.translate.direction import Candidate
+
+if TYPE_CHECKING:
+    from lxml import etree
 
 _SHOWN = 40
 """Maximum number of characters of a text in a message."""
@@ -88,21 +91,27 @@ class _Unit(NamedTuple):
     target: str
 
 
-def read_reviewed(path: Path, document: Path, texts: Sequence[str]) -> list[str]:
+def read_reviewed(
+    path: Path, document: Path, texts: Sequence[str], languages: tuple[str, str] | None = None
+) -> list[str]:
     """Return the translation of each text of a document from a bilingual file.
 
-    A text has the translation of the unit with the same source text; several units with the same source text belong to
-    the occurrences of the text in order. A translation memory (TMX) may have one unit for all occurrences, and units of
-    other documents, which are counted and reported.
+    languages: source and target; if None, a file in any two languages is accepted.
 
-    Raises DataError if the file is not XLIFF 1.2 or TMX, if it lacks a text or a translation, and, for XLIFF, if it
-    has a unit that is not in the document.
+    A text has the translation of the unit with the same source text; several units with the same source text belong to
+    the occurrences of the text in order. A translation memory (TMX) may have one unit for all occurrences, older units
+    of the same text, and units of other documents, which are counted and reported.
+
+    Raises DataError if the file is not XLIFF 1.2 or TMX, has other languages, lacks a text or a translation, and, for
+    XLIFF, if it has a unit that is not in the document.
     """
     is_memory = bilingual_format(path) == "tmx"
     by_text = defaultdict[str, deque[_Unit]](deque)
-    for unit in _memory_units(path) if is_memory else _xliff_units(path):
+    for unit in _memory_units(path, languages) if is_memory else _xliff_units(path, languages):
         by_text[_key(unit.source)].append(unit)
-    found = []
+    everything, found = [unit for units in by_text.values() for unit in units], []
+    for key, n in Counter(map(_key, texts)).items() if is_memory else ():
+        by_text[key] = deque(by_text[key], maxlen=n)  # the latest
     for number, text in enumerate(texts, start=1):
         units = by_text[_key(text)]
         if not units:
@@ -111,7 +120,7 @@ def read_reviewed(path: Path, document: Path, texts: Sequence[str]) -> list[str]
         # a memory has the same unit for all occurrences
         found.append(units[0] if is_memory and len(units) == 1 else units.popleft())
     used = {*map(id, found)}
-    others = [unit for units in by_text.values() for unit in units if id(unit) not in used]
+    others = [unit for unit in everything if id(unit) not in used]
     if others and not is_memory:
         where = f"{others[0].name}, {printable(others[0].source[:_SHOWN])!r}, is not in {document}"
         raise DataError(f"{path}: {where}; does it belong to another document?")
@@ -134,10 +143,12 @@ def _file(path: Path) -> Input:
     return Input(str(path), "", partial(open_regular, path), path)
 
 
-def _xliff_units(path: Path) -> list[_Unit]:
-    """Return the units of an XLIFF 1.2 file in the order of their numbers."""
+def _xliff_units(path: Path, languages: tuple[str, str] | None) -> list[_Unit]:
+    """Return the units of an XLIFF 1.2 file in the order of their numbers. Raises DataError for other languages."""
     numbered = []
     for n, unit in enumerate(read_units(_file(path), "xliff", frozenset({"trans-unit"})), start=1):
+        if languages is not None:
+            _check_languages(path, unit, languages)
         number = unit.get("id", "")[:_SHOWN]
         source, target = (unit.find(f"{{*}}{side}") for side in ("source", "target"))
         texts = ("" if side is None else one_line(text_of(side)) for side in (source, target))
@@ -146,18 +157,32 @@ def _xliff_units(path: Path) -> list[_Unit]:
     return [unit for _, unit in sorted(numbered, key=lambda each: each[0])]
 
 
-def _memory_units(path: Path) -> Iterator[_Unit]:
-    """Yield the units of a TMX file. Raises DataError if one does not have a source text and one translation."""
+def _check_languages(path: Path, unit: etree._Element, languages: tuple[str, str]) -> None:
+    for file in unit.iterancestors("{*}file"):
+        named = file.get("source-language", ""), file.get("target-language", "")
+        if any(own and side_of(own, languages) != side for side, own in enumerate(named)):
+            found, wanted = (" into ".join(map(printable, each)) for each in (named, languages))
+            raise DataError(f"{path}: translates from {found}, but the model from {wanted}")
+
+
+def _memory_units(path: Path, languages: tuple[str, str] | None) -> Iterator[_Unit]:
+    """Yield the units of a TMX file. Raises DataError if one has not two texts, and no languages are given."""
     source = ""
     for n, unit in enumerate(read_units(_file(path), "tmx", frozenset({"header", "tu"}))):  # the header is the first
         if unit.tag.endswith("header"):
             source = unit.get("srclang", "")
             continue
-        sides = [*unit.iterchildren("{*}tuv")]
-        if len(sides) != 2:
-            raise DataError(f"{path}: unit {n}: {amount(len(sides), 'text')}, where a text and its translation belong")
-        first, second = (side.get(XML_LANG, "") for side in sides)
-        if side_of(second, (source, first)) == 0:
-            sides.reverse()
-        segments = (side.find("{*}seg") for side in sides)
-        yield _Unit(f"unit {n}", *("" if segment is None else one_line(text_of(segment)) for segment in segments))
+        texts = [
+            (variant.get(XML_LANG) or variant.get("lang") or "", "" if segment is None else one_line(text_of(segment)))
+            for variant in unit.iterchildren("{*}tuv")
+            for segment in [variant.find("{*}seg")]
+        ]
+        if languages:
+            sides = [next(iter(own), "") for own in by_language(texts, languages)]
+        elif len(texts) == 2:
+            (first, _), (second, _) = texts
+            sides = [text for _, text in (reversed(texts) if side_of(second, (source, first)) == 0 else texts)]
+        else:
+            wanted = "a text and its translation belong; with --run, other languages are left out"
+            raise DataError(f"{path}: unit {n}: {amount(len(texts), 'text')}, where {wanted}")
+        yield _Unit(f"unit {n}", *sides)

@@ -231,7 +231,8 @@ def _write(
 
 def _reviewed(path: Path, source: Path, translator: DocumentTranslator | None, texts: Sequence[str]) -> list[Candidate]:
     """Return the reviewed translations of the texts of a document, aligned if there is a translator."""
-    translations = read_reviewed(path, source, texts)
+    languages = (translator.direction.source, translator.direction.target) if translator else None
+    translations = read_reviewed(path, source, texts, languages)
     if translator is None or not (translator.how.align and is_marked_up(source)):
         return [*map(Candidate, translations)]
     alignments = translator.direction.align(texts, translations, translator.how.search)

@@ -13,6 +13,7 @@ import tempfile
 import unicodedata
 from array import array
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, lru_cache
 from hashlib import sha256
@@ -25,7 +26,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from nmt.config import Config, SearchConfig
 from nmt.config.messages import problems_in
-from nmt.config.source import AnySource, PathSource, is_url
+from nmt.config.source import AnySource, FilesSource, PathSource, is_url
 from nmt.config.yaml12 import parse_yaml
 from nmt.console import amount, say
 from nmt.errors import ConfigError, DataError
@@ -34,6 +35,7 @@ from nmt.prepare.pairs import one_line
 from nmt.text.constraints import Span, spans
 from nmt.text.modifiers import replaced, upper
 from nmt.text.similarity import SimilarTexts
+from nmt.text.tokenizer import is_blank
 
 MatchKind = Literal["fuzzy", "adapted", "exact"]
 """How a segment matches a text: `exact`, `adapted` if numbers or the first letter were changed, or `fuzzy` if it is
@@ -198,19 +200,31 @@ def _segments(name: str, src: str, tgt: str, is_required: bool) -> Iterable[tupl
         source = _SOURCE.validate_python(parse_yaml(name, "--tm")) if name.startswith("{") else PathSource(path=name)
     except ValidationError as error:
         raise ConfigError([f"--tm {name}: {problem}" for problem in problems_in(error)]) from None
+    if source.named_languages is not None and not {src, tgt} <= {*source.named_languages}:
+        if is_required:
+            found = ", ".join(source.named_languages)
+            raise ConfigError([f"--tm {name}: must name {src} and {tgt}, the languages of the model; found {found}"])
+        return
     match source:
         case PathSource(path=path) if not (is_url(path) or {"*", "?"} & {*path} or Path(path).exists()):
             raise DataError(f"{path}: no such file or folder")
+        case FilesSource(files=files) if missing := [path for path in files.values() if not Path(path).exists()]:
+            raise DataError(f"{missing[0]}: no such file")
     opened = open_source(source, (min(src, tgt), max(src, tgt)), Path())
-    n = 0
+    n, counts = 0, Counter[str]()
     for pair in opened.pairs():
+        sides = (pair.src, pair.tgt) if src < tgt else (pair.tgt, pair.src)
+        blank = [language for language, text in zip((src, tgt), sides, strict=True) if is_blank(text)]
+        if blank:
+            counts[f"no text in {' or '.join(blank)}"] += 1
+            continue
         n += 1
-        yield (pair.src, pair.tgt) if src < tgt else (pair.tgt, pair.src)
-    skipped = ", ".join(f"{reason} {count:,}" for reason, count in sorted(opened.units.skipped.items()))
-    skipped = f"; skipped units: {skipped}" if skipped else ""
+        yield sides
+    counts += opened.units.skipped
+    notes = "".join(f"; {reason}: {count:,}" for reason, count in sorted(counts.items()))
     if is_required and not n:
-        raise DataError(f"{source.label}: has no segments from {src} into {tgt}{skipped}")
-    say(f"{source.label}: {amount(n, 'segment')} from {src} into {tgt}{skipped}")
+        raise DataError(f"{source.label}: has no segments from {src} into {tgt}{notes}")
+    say(f"{source.label}: {amount(n, 'segment')} from {src} into {tgt}{notes}")
 
 
 def folded(text: str) -> str:

@@ -154,8 +154,8 @@ def _score(unit: etree._Element, kind: str) -> float | None:
     return next((parse_score(prop.text) for prop in unit.iter("{*}prop") if prop.get("type") == kind), None)
 
 
-_UNTRANSLATED = {"new", "needs-translation", "needs-adaptation", "needs-l10n", "initial"}
-"""Values of `state` for a target that is no translation yet."""
+_UNTRANSLATED = {"new", "initial"}
+"""Values of `state` for a target that is no translation yet, or no reviewed one, beside those with `needs-`."""
 _SUGGESTED = {"fuzzy-match", "leveraged-mt", "mt-suggestion", "tm-suggestion"}
 """Values of `state-qualifier` for a target that no translator has confirmed."""
 
@@ -165,9 +165,9 @@ def read_xliff(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
 
     Segments are the `mrk` elements of a `seg-source` and its target with equal `mid`, or the `segment` elements of a
     version 2 unit. Units marked as not to be translated, segments without a target, and segments whose state says that
-    they are no translation yet are skipped. The attribute `approved` is ignored, since few tools set it; alternative
-    translations (`alt-trans`, `matches`) are not read. `layout.columns`, such as `{en: source, de: target}`, names the
-    sides of files that do not name their languages.
+    they are no translation yet, or need a review, are skipped. The attribute `approved` is ignored, since few tools set
+    it; alternative translations (`alt-trans`, `matches`) are not read. `layout.columns`, such as `{en: source, de:
+    target}`, names the sides of files that do not name their languages.
     """
     given = side_in_columns(file.name, layout, "source", "target")
     for unit in read_units(file, "xliff", frozenset({"trans-unit", "unit"})):
@@ -193,7 +193,7 @@ def _unconfirmed(unit: etree._Element, element: etree._Element) -> str | None:
         return None
     marked = target if element is unit else element  # in version 2
     state, qualifier = marked.get("state", ""), marked.get("state-qualifier", "")
-    if state in _UNTRANSLATED:
+    if state in _UNTRANSLATED or state.startswith("needs-"):
         return f"state {state}"
     return f"state {qualifier}" if qualifier in _SUGGESTED else None
 

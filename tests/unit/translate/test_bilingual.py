@@ -51,9 +51,9 @@ def test_written_file_is_read_back(suffix: str, tmp_path: Path) -> None:
     assert read_reviewed(path, LETTER, TEXTS) == DONE
 
 
-def test_written_files_are_read_as_corpora() -> None:
+def test_written_files_are_read_as_corpora_without_what_needs_a_review() -> None:
     pairs = [*zip(TEXTS, DONE, strict=True)]
-    assert read_bytes(read_xliff, written(Path("a.xlf"))) == (pairs, {})
+    assert read_bytes(read_xliff, written(Path("a.xlf"))) == (pairs[:2], {"state needs-review-translation": 2})
     assert read_bytes(read_tmx, written(Path("a.tmx"))) == (pairs, {})
 
 
@@ -105,6 +105,28 @@ def test_memory_may_have_other_units_and_one_for_repeated_texts(
     )
     assert read_reviewed(path, LETTER, ["Ja.", "Zwei", "Ja."]) == ["Yes.", "Two", "Yes."]
     assert "1 unit not needed for letter.docx" in capsys.readouterr().err
+
+
+def test_latest_units_of_memory_are_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.tmx"
+    path.write_bytes(tmx(*((("de", text), ("en", f"{n}")) for n, text in enumerate(["Ja.", "a", "Ja.", "Ja."]))))
+    assert read_reviewed(path, LETTER, ["Ja.", "a", "Ja."]) == ["2", "1", "3"]
+    assert "1 unit not needed for letter.docx" in capsys.readouterr().err
+
+
+def test_languages_are_checked(tmp_path: Path) -> None:
+    memory, file = tmp_path / "a.tmx", tmp_path / "a.xlf"
+    memory.write_bytes(tmx((("fr", "x"), ("en-GB", "A"), ("de", "a"))))
+    assert read_reviewed(memory, LETTER, ["a"], ("de", "en")) == ["A"]
+    with pytest.raises(DataError, match="without a translation"):
+        read_reviewed(memory, LETTER, ["a"], ("de", "es"))
+    with pytest.raises(DataError, match="3 texts"):
+        read_reviewed(memory, LETTER, ["a"])
+    file.write_bytes(written(file, ("de", "pt_BR")))
+    assert read_reviewed(file, LETTER, TEXTS, ("de", "pt_BR")) == DONE
+    for languages in (("de", "pt_PT"), ("pt_BR", "de"), ("fr", "pt_BR")):
+        with pytest.raises(DataError, match="translates from de into pt-BR"):
+            read_reviewed(file, LETTER, TEXTS, languages)
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ def test_command_writes_matches_with_score_0_and_counts_them(run: Path, nmt: Com
     assert [rows[0][1:], rows[2][1:]] == [[*zeros, NEW], [*zeros, "Y 7"]]
     assert float(rows[1][2]) < 0
     for message in (
-        "a.tmx: 1 segment from de into en; skipped units: no text in en 1",
+        "a.tmx: 1 segment from de into en; no text in en: 1",
         "1 line with exact",
         "1 line with matches",
     ):
@@ -175,12 +175,25 @@ def test_documents_take_matches(run: Path, nmt: Command, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
+    ("memory", "message"),
+    [
+        ("{files: {de: a, fr: b}}", "must name de and en"),
+        ("{files: {de: none.de, en: none.en}}", "none.de: no such file"),
+    ],
+)
+def test_unusable_source_is_refused(run: Path, nmt: Command, tmp_path: Path, memory: str, message: str) -> None:
+    done = nmt("translate", "--run", run, "--tm", memory, "--output", tmp_path / "out")
+    assert done.status == 2 and len(done.err.splitlines()) == 1 and message in done.err, done.err
+
+
+@pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("other.tmx", TMX.format(unit("a", "b", ("fr", "es"))), "no segments from de into en; skipped units: no text"),
-        ("one.tmx", TMX.format('<tu><tuv xml:lang="de"><seg>a</seg></tuv></tu>'), "skipped units: no text in en 1"),
+        ("other.tmx", TMX.format(unit("a", "b", ("fr", "es"))), "no segments from de into en; no text"),
+        ("one.tmx", TMX.format('<tu><tuv xml:lang="de"><seg>a</seg></tuv></tu>'), "no text in en: 1"),
         ("damaged.tmx", TMX.format(unit("a", "b"))[:-20], "broken XML"),
         ("no-header.tsv", "a\tb\n", "no column for de"),
+        ("sides.tsv", "de\ten\na\t\n\tb\n", "no segments from de into en; no text in de: 1; no text in en: 1"),
         ("a.pdf", "", "a document, not a corpus"),
     ],
 )
