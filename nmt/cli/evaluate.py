@@ -485,6 +485,8 @@ def calibrate(
         raise ConfigError(["--src F and --ref F must be given together"])
     if source is not None and (data is not None or split != "valid"):
         raise ConfigError(["--split and --data cannot be combined with --src and --ref"])
+    if split.partition(".")[0] == "train":
+        raise ConfigError([f"--split {split}: the model has learned it; its translations of new text are less good"])
 
     from nmt.cli.defaults import run_or_newest, search_settings
     from nmt.evaluate.calibration import calibrate as run_calibration

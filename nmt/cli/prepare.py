@@ -21,7 +21,7 @@ from nmt.cli.options import (
 )
 from nmt.config.load import load_config
 from nmt.console import show
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, DataError
 from nmt.tables import Format, render
 
 
@@ -227,6 +227,8 @@ def align(
         src, tgt = chosen.split("-")
         if not data.directions and src != data.src:
             raise ConfigError([f"--run {run}: translates from {data.src}, but SOURCE is {src}"])
+        if not data.directions and not translator.tokenizers[data.src].target_languages and tgt != data.tgt:
+            raise ConfigError([f"--run {run}: translates into {data.tgt}, but TARGET is {tgt}"])
         translator = translator.towards(tgt, src)
     if chosen is None:
         raise ConfigError(["--direction: needed, such as de-en, since the names of the files do not end in languages"])
@@ -234,8 +236,12 @@ def align(
     with open_output(output) as out:
         translations = None if translator is None else translator.translate(texts[0], beam=1)
         found = parallel_text(*texts, translations)
+        if not found.pairs:
+            raise DataError(f"{source} and {target}: no sentences match; is one a translation of the other?")
         write_parallel(out, suffix, found.pairs, chosen)
     say(found.summary())
+    if 2 * (found.shapes[1, 0] + found.shapes[0, 1]) > sum(map(len, texts)):
+        say("warning: most sentences have no counterpart; is one document a translation of the other?")
 
 
 def _refuse_others(action: str, given: dict[str, object]) -> None:

@@ -123,8 +123,8 @@ def translate(
 
     Documents keep their format: files named .docx, .odt, .html, .srt, .vtt or .po are translated as documents, sentence
     by sentence, as `nmt serve` does (docs/documents.md). With --output-dir, --input may be repeated, and may be a
-    folder, all of whose documents are translated, including .txt. Other documents, such as .pdf and .xlf, are rejected,
-    by their name or content; --as-text translates any file as plain lines. If the translation of documents is
+    folder, all of whose documents are translated, including .txt. Other documents, such as PDF and XLIFF, are
+    rejected by their content; --as-text translates any file as plain lines. If the translation of documents is
     interrupted after a minute or later, the same command continues; finished texts are kept in OUTPUT.work, or in .work
     in the output directory, until it is complete.
 
@@ -136,7 +136,7 @@ def translate(
     --scores writes four tab-separated columns: line number, score, log-probability (a sum, in nats) and translation.
     `sort -g -k2,2` then puts the least probable lines first. With --n-best N, each line has up to N translations, best
     first, in the same columns. --confidence adds a column before the translation: its expected chrF, from 0 to 100,
-    which is no probability. In a bilingual file, it is in notes and states (.xlf) or properties (.tmx). The run must
+    which is no probability, or nothing if the model has translated nothing. In a bilingual file, it is in notes and states (.xlf) or properties (.tmx). The run must
     have been calibrated (`nmt calibrate`).
 
     --set search.KEY=VALUE changes a search setting, such as patience, sample, temperature, mbr, no_repeat_ngram, split
@@ -171,9 +171,9 @@ def translate(
       nmt translate --input letter.docx --output letter.en.docx
       nmt translate --input letters --input manual.odt --output-dir translated
       nmt translate --input letter.docx --bilingual letter.xlf
-      nmt translate --input letter.docx --reviewed letter.reviewed.xlf --output letter.en.docx
+      nmt translate --run runs/multi30k-de-en --input letter.docx --reviewed letter.xlf --output letter.en.docx
       nmt translate --scores --input news.de | sort -g -k2,2 | head
-      nmt translate --confidence --input news.de | sort -g -k4,4 | head
+      nmt translate --confidence --input news.de --output news.tsv
       nmt translate --beam 10 --n-best 10 --input news.de
       nmt translate --n-best 5 --set search.sample=true --set search.top_p=0.9 --input news.de
       nmt translate --set search.sample=true --set search.mbr=chrf --input news.de

@@ -96,10 +96,10 @@ class SearchConfig(Section):
     several. never: no lines. A sentence that is still too long is split further."""
     context: int = Field(0, ge=0, le=10)
     """Number of sentences before each sentence that are read with it, while their translations, already found, are
-    forced as its beginning; for models trained with training.modifiers.join, which learn up to 3. Sentences with terms
+    read before its beginning; for models trained with training.modifiers.join, which learn up to 3. Sentences with terms
     or protected text are translated without it. A document ends at a blank line, after 4,096 lines, or where
     input that arrives slowly pauses. Line n of all documents is translated at the same time, so a single document takes
-    several times as long. Validation during training has no context."""
+    several times as long. In validations during training, the context is the line before, or as many as this says."""
     to: str | None = None
     """Target language of an imported model that has several, as its tags name it: deu for >>deu<<. null: the one chosen
     by nmt import --to, or else that of the tag at the start of each line. Set by `--to`."""

@@ -118,6 +118,7 @@ class Saved:
         for name, own, other in (
             ("tokenizer", self.tokenizers.fingerprint, first.tokenizers.fingerprint),
             ("direction", self.config.data.direction, first.config.data.direction),
+            ("training.modifiers.join", self.config.joins_sentences, first.config.joins_sentences),
         ):
             if own != other:
                 raise ConfigError(

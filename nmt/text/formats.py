@@ -80,7 +80,7 @@ def other_encoding(line: bytes, is_mixed: bool) -> str:
     return "if its encoding is WINDOWS-1252, convert it: iconv -f WINDOWS-1252 -t UTF-8"
 
 
-def lines_problem(start: bytes) -> str | None:
+def other_format(start: bytes) -> str | None:
     """Return the format of a file that begins with `start`; None if it may have one sentence per line.
 
     `start`: the first BEGINNING bytes, or the whole file if it is shorter.
@@ -98,13 +98,13 @@ def lines_problem(start: bytes) -> str | None:
         kind = f"CSV with the separator {separator!r}"
     else:
         return None
-    return f"{kind}, {_NEEDED}"
+    return kind
 
 
 def document_kind(start: bytes) -> str | None:
     """Return the kind of document that begins with `start`, such as HTML or PDF; None if it may be lines of text.
 
-    `start`: as for `lines_problem`.
+    `start`: as for `other_format`.
     """
     return _binary_kind(start) or _text_document(*_text_and_lines(start))
 
@@ -128,11 +128,6 @@ _SUBTITLES = re.compile(
 )
 """The beginning of SubRip or WebVTT; an arrow alone is no evidence."""
 
-
-_NEEDED = (
-    "where a text file with one sentence per line is needed: write the text of each language to a file of its own "
-    "(for a corpus in TMX, XLIFF, PO, TSV, CSV or JSON Lines, set path instead of files)"
-)
 _ROOTS = {"tmx": "TMX", "xliff": "XLIFF", "html": "HTML", "srcset": "SGML", "refset": "SGML", "tstset": "SGML"}
 
 

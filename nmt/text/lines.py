@@ -23,7 +23,7 @@ from nmt.console import amount
 from nmt.errors import DataError
 from nmt.files.compressed import DamagedError, decompressed
 from nmt.files.read import open_text, reading
-from nmt.text.formats import BEGINNING, lines_problem, other_encoding, text_problem
+from nmt.text.formats import BEGINNING, other_encoding, other_format, text_problem
 
 LINE_BYTES = 1 << 25
 """Maximum size of a line in bytes."""
@@ -136,7 +136,12 @@ def long_line(name: Path | str, number: int) -> DataError:
 def refuse_other_texts(path: Path) -> None:
     """Raise DataError if the beginning of a side of a corpus is not text with one sentence per line."""
     start = beginning(path)
-    if problem := lines_problem(start) or text_problem(start):
+    if kind := other_format(start):
+        raise DataError(
+            f"{path}: {kind}, where a text file with one sentence per line is needed: write the text of each language "
+            "to a file of its own (for a corpus in TMX, XLIFF, PO, TSV, CSV or JSON Lines, set path instead of files)"
+        )
+    if problem := text_problem(start):
         raise DataError(f"{path}: {problem}")
 
 

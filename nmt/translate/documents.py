@@ -204,7 +204,8 @@ class Documents:
             if given.resolve() in own.parents:
                 found = [path for path in found if own not in path.resolve().parents]
             for path in found:
-                if given.is_dir() and path.suffix.lower() not in FORMATS:
+                # ~$: a lock file of Word; ._: attributes of macOS
+                if given.is_dir() and (path.suffix.lower() not in FORMATS or path.name.startswith(("~$", "._"))):
                     n_others += 1
                     continue
                 target = directory / (path.relative_to(given) if given.is_dir() else path.name)

@@ -19,7 +19,7 @@ from nmt.figures.attention import check_picture, draw_attention, save_picture
 from nmt.files.write import open_output, refuse_overwriting
 from nmt.search.forced import ForcedDecoder, with_cross_attention
 from nmt.text.constraints import Applied, Glossary, constraint_spans
-from nmt.text.formats import lines_problem
+from nmt.text.formats import other_format
 from nmt.text.lines import beginning, read_lines, windows
 from nmt.text.profile import checked
 from nmt.translate.align import alignments, pharaoh
@@ -121,7 +121,11 @@ def translate_file(
     if decoder is not None and files.attention is not None:
         _draw_attention(files.attention, translator, decoder, drawn)
     if memory is not None and not {*MATCH_KINDS} & warnings.counts.keys():
-        say("the translation memory has no match for any line")
+        is_free = not (files.prefixes or files.terms or files.glossary)
+        why = (
+            "has no match for any line" if is_free else "was not used: no line matches, or only with other constraints"
+        )
+        say(f"the translation memory {why}")
     for message in (*(applied.lines() if applied is not None else ()), *warnings.lines()):
         say(message)
 
@@ -248,8 +252,8 @@ def input_windows(source: Path | str, check: Callable[[str, bytes], None] | None
             say("waiting for lines on standard input; press Ctrl-D on an empty line to finish")
         return windows(sys.stdin.buffer, "standard input", WINDOW, check=check)
     path = Path(source)
-    if path.is_file() and (problem := lines_problem(beginning(path))):
-        say(f"warning: {path}: {problem}; its lines are translated as they are")
+    if path.is_file() and (kind := other_format(beginning(path))):
+        say(f"warning: {path}: {kind}; its lines are translated as they are")
     return _windows_of(read_lines(path))
 
 

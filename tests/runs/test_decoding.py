@@ -186,6 +186,11 @@ def test_ensemble_with_itself_equals_run(run_dir: Path, tokenizer: Tokenizer, tm
     strange = write_run(tmp_path / "strange", config, tiny_tokenizer(seed=500), tiny_model(config, tokenizer))
     with pytest.raises(ConfigError, match=r"strange: its tokenizer differs from .*tiny; they cannot form an ensemble"):
         Translator.load([run_dir, strange])
+    joining = tiny_config()
+    joining = joining.model_copy(update={"training": joining.training.model_copy(update={"modifiers": {"join": 0.5}})})
+    joins = write_run(tmp_path / "joins", joining, tokenizer, tiny_model(config, tokenizer))
+    with pytest.raises(ConfigError, match=r"training\.modifiers\.join"):
+        Translator.load([joins, run_dir])
 
 
 def test_python_search_output_equals_command(run_dir: Path, tmp_path: Path) -> None:

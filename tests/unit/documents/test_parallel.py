@@ -166,6 +166,23 @@ def test_run_translates_source(nmt: Command, tmp_path: Path) -> None:
     assert done.status == 0 and done.out.startswith("de\ten\tscore\n"), done.err
     refused = nmt("align", *reversed(files), "--run", run, "--output", "-")
     assert refused.status == 2 and "translates from de" in refused.err
+    other = nmt("align", *files, "--run", run, "--direction", "de-fr", "--output", "-")
+    assert other.status == 2 and "translates into en" in other.err
+
+
+def test_documents_that_do_not_belong_together_are_reported(nmt: Command, tmp_path: Path) -> None:
+    german, english = sample_lines(60)
+    one, other, output = tmp_path / "a.de", tmp_path / "a.en", tmp_path / "out.tsv"
+    one.write_text("\n".join(german[:20]), encoding="utf-8")
+    other.write_text("\n".join(english), encoding="utf-8")
+    done = nmt("align", one, other, "--output", output)
+    assert done.status == 0 and "warning: most sentences" in done.err, done.err
+    written = output.read_bytes()
+    one.write_text("Ja.", encoding="utf-8")
+    other.write_text(" ".join(english[0].split() * 20), encoding="utf-8")
+    done = nmt("align", one, other, "--output", output)
+    assert done.status == 2 and "no sentences match" in done.err, done.err
+    assert output.read_bytes() == written
 
 
 def test_problems_are_reported(nmt: Command, tmp_path: Path) -> None:

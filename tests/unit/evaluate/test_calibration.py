@@ -208,3 +208,5 @@ def test_text_that_is_too_short_is_refused_and_nothing_written(nmt: Command, tmp
     (tmp_path / "a").write_text("ba\n" * 99, encoding="utf-8")
     done = nmt("calibrate", "--run", own, "--src", tmp_path / "a", "--ref", tmp_path / "a", "--beam", 1)
     assert done.status == 2 and "99" in done.err and not [*own.glob("calibration*")]
+    learned = nmt("calibrate", "--run", own, "--split", "train.0")
+    assert learned.status == 2 and "--split train.0" in learned.err

@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import lzma
+import re
 import tarfile
 import zipfile
 from collections.abc import Callable
@@ -17,8 +18,8 @@ import pytest
 from nmt.config.source import TrainFiles
 from nmt.errors import DataError
 from nmt.prepare.sources import open_source
-from nmt.text.formats import BEGINNING, lines_problem, text_problem
-from nmt.text.lines import read_lines
+from nmt.text.formats import BEGINNING, other_format, text_problem
+from nmt.text.lines import read_lines, refuse_other_texts
 
 SENTENCES = [f"Satz Nummer {n}, mit Größe: {n * n}." for n in range(40)]
 TEXT = "".join(f"{sentence}\n" for sentence in SENTENCES)
@@ -104,9 +105,13 @@ PO = '# head\nmsgid ""\nmsgstr ""\n"Content-Type: text/plain"\n\n#: a.c:3\nmsgid
 @pytest.mark.parametrize(
     "encode", [str.encode, lambda text: text.encode("utf-16"), lambda t: b"\xef\xbb\xbf" + t.encode()]
 )
-def test_structured_text_is_rejected_as_side_of_corpus(text: str, what: str, encode: Callable[[str], bytes]) -> None:
-    found = lines_problem(encode(text)[:BEGINNING])
-    assert found is not None and found.startswith(f"{what}, where a text file with one sentence per line is needed")
+def test_structured_text_is_rejected_as_side_of_corpus(
+    text: str, what: str, encode: Callable[[str], bytes], tmp_path: Path
+) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(encode(text))
+    with pytest.raises(DataError, match=re.escape(f"{path}: {what}, ")):
+        refuse_other_texts(path)
     assert text_problem(text.encode()) is None  # such lines may be translated
 
 
@@ -167,7 +172,7 @@ def test_rejected_corpus_file_is_named(tmp_path: Path, packed: bool) -> None:
 )
 def test_ordinary_text_is_accepted(text: str) -> None:
     data = text.encode()[:BEGINNING]
-    assert lines_problem(data) is None
+    assert other_format(data) is None
     assert text_problem(data) is None
 
 

@@ -55,9 +55,10 @@ def letters(tmp_path: Path) -> Path:
 
 
 def test_documents_of_folder_are_those_of_server(run: Path, letters: Path, nmt: Command) -> None:
-    (letters / "picture.png").write_bytes(b"PNG")
+    for name in ("picture.png", "~$a.docx", "._a.docx"):  # of no document, and of one that is open in an editor
+        (letters / name).write_bytes(b"\0")
     done = nmt("translate", "--run", run, "--input", letters, "--output-dir", letters.parent / "out")
-    assert done.status == 0 and "1 file of other formats" in done.err, done.err
+    assert done.status == 0 and "3 files of other formats" in done.err, done.err
     written = {path.suffix: path for path in (letters.parent / "out").rglob("*.*")}
     assert {*written} == {*FORMATS} and written[".odt"].parent.name == "more"
     with serving(Service(load_models([run], "native", False, ()))) as client:

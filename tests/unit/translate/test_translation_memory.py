@@ -159,6 +159,12 @@ def test_command_writes_matches_with_score_0_and_counts_them(run: Path, nmt: Com
     (tmp_path / "in.txt").write_text(f"{PLAIN[1]}\n", encoding="utf-8")
     done = nmt("translate", "--run", run, "--input", tmp_path / "in.txt", "--tm", tmp_path / "a.tmx")
     assert "no match for any line" in done.err
+    (tmp_path / "in.txt").write_text(f"{PLAIN[0]}\n", encoding="utf-8")
+    done = nmt(
+        "translate", "--run", run, "--input", tmp_path / "in.txt", "--tm", tmp_path / "a.tmx", "--prefix",
+        tmp_path / "in.txt",
+    )  # fmt: skip
+    assert "no match for any line" not in done.err and "the translation memory was not used" in done.err
 
 
 def test_documents_take_matches(run: Path, nmt: Command, tmp_path: Path) -> None:
