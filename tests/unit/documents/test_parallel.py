@@ -178,8 +178,8 @@ def test_documents_that_do_not_belong_together_are_reported(nmt: Command, tmp_pa
     done = nmt("align", one, other, "--output", output)
     assert done.status == 0 and "warning: most sentences" in done.err, done.err
     written = output.read_bytes()
-    one.write_text("Ja.", encoding="utf-8")
-    other.write_text(" ".join(english[0].split() * 20), encoding="utf-8")
+    one.write_text("Ja.\n" * 3, encoding="utf-8")
+    other.write_text("This is a long sentence about many things, and it never ends at all.\n" * 60, encoding="utf-8")
     done = nmt("align", one, other, "--output", output)
     assert done.status == 2 and "no sentences match" in done.err, done.err
     assert output.read_bytes() == written
