@@ -190,6 +190,8 @@ def translate(
     has_documents = for_documents or len(sources) > 1 or (is_document(source) and not as_text)
     if has_documents and as_text:
         raise ConfigError(["--as-text: needs one --input, and no --output-dir, --bilingual and --reviewed"])
+    if output_dir is None and (folders := [each for each in sources if each != "-" and Path(each).is_dir()]):
+        raise ConfigError([f"--input {folders[0]}: a folder, which needs --output-dir"])
     if not (as_text or has_documents):
         refuse_document(source)
     from nmt.cli.defaults import resolve_models, search_settings, with_language_model

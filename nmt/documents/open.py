@@ -96,10 +96,12 @@ def is_document(source: Path | str) -> bool:
     return PurePath(source).suffix.lower() in FORMATS[1:]
 
 
-def refuse_document(source: Path | str, start: bytes = b"") -> None:
+def refuse_document(
+    source: Path | str, start: bytes = b"", remedy: str = "; --as-text translates lines as they are"
+) -> None:
     """Raise DataError if the source is a document, whose markup or times would be translated as lines of text.
 
-    start: the first bytes of a source that is not a file.
+    start: the first bytes of a source that is not a file; remedy: the end of the message.
     """
     path = Path(source)
     suffix = (path.with_suffix("") if compression_of(path) else path).suffix.lower()
@@ -109,5 +111,5 @@ def refuse_document(source: Path | str, start: bytes = b"") -> None:
     if kind is not None:
         raise DataError(
             f"{printable(str(source))}: {kind}, not lines of text; documents are translated from files named "
-            f"{' '.join(FORMATS[1:])} (docs/documents.md); --as-text translates lines as they are"
+            f"{' '.join(FORMATS[1:])} (docs/documents.md){remedy}"
         )

@@ -80,7 +80,7 @@ def read_sentences(path: Path) -> list[str]:
     if path.suffix.lower() in FORMATS:
         texts = read_document(path).texts
     else:
-        refuse_document(path)
+        refuse_document(path, remedy="")
         texts = [*read_lines(path)]
     found = [sentence for text in texts for sentence in sentences(spaced(text))]
     if not found:

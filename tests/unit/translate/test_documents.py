@@ -54,6 +54,12 @@ def letters(tmp_path: Path) -> Path:
     return folder
 
 
+def test_folder_needs_output_directory(run: Path, letters: Path, nmt: Command) -> None:
+    for options in (("--output", letters.parent / "x"), ("--bilingual", letters.parent / "x.xlf"), ()):
+        done = nmt("translate", "--run", run, "--input", letters, *options)
+        assert done.status == 2 and "--output-dir" in done.err and len(done.err.splitlines()) == 1, done.err
+
+
 def test_documents_of_folder_are_those_of_server(run: Path, letters: Path, nmt: Command) -> None:
     for name in ("picture.png", "~$a.docx", "._a.docx"):  # of no document, and of one that is open in an editor
         (letters / name).write_bytes(b"\0")
