@@ -95,8 +95,8 @@ class SearchConfig(Section):
     data.max_pieces. always: all lines, for models trained on single sentences, which tend to omit text if a line has
     several. never: no lines. A sentence that is still too long is split further."""
     context: int = Field(0, ge=0, le=10)
-    """Number of sentences before each sentence that are read with it, while their translations, already found, are read
-    before its beginning; for models trained with training.modifiers.join, which learn up to 3. Sentences with terms or
+    """Number of sentences before each sentence that are read with it; their translations, already found, are read
+    before its own begins. For models trained with training.modifiers.join, which learn up to 3. Sentences with terms or
     protected text are translated without it. A document ends at a blank line, after 4,096 lines, or where input that
     arrives slowly pauses. Line n of all documents is translated at the same time, so a single document takes several
     times as long. In validations during training, the context is the line before, or as many as this says."""
