@@ -122,9 +122,8 @@ def translate_file(
         _draw_attention(files.attention, translator, decoder, drawn)
     if memory is not None and not {*MATCH_KINDS} & warnings.counts.keys():
         is_free = not (files.prefixes or files.terms or files.glossary)
-        why = (
-            "has no match for any line" if is_free else "was not used: no line matches, or only with other constraints"
-        )
+        limits = "was not used; it is not for lines with a prefix or constraints, or whose match lacks a glossary term"
+        why = "has no match for any line" if is_free else limits
         say(f"the translation memory {why}")
     for message in (*(applied.lines() if applied is not None else ()), *warnings.lines()):
         say(message)
