@@ -442,7 +442,7 @@ def _directions_problems(data: DataConfig) -> Iterator[str]:
 
 
 def _missing_pairs(data: DataConfig) -> Iterator[str]:
-    """Yield the directions without text."""
+    """Yield problems of directions without training or development text."""
     for direction in data.pairs.values():
         pair = {*direction.split("-")}
         if data.train and not any(

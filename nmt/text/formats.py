@@ -89,16 +89,14 @@ def other_format(start: bytes) -> str | None:
     if not lines:
         return None
     if document := _text_document(text, lines):
-        kind = document
-    elif _is_json(text, lines):
-        kind = "JSON"
-    elif n := _n_columns(lines):
-        kind = f"tab-separated text with {n} columns"
-    elif separator := _separator(lines):
-        kind = f"CSV with the separator {separator!r}"
-    else:
-        return None
-    return kind
+        return document
+    if _is_json(text, lines):
+        return "JSON"
+    if n := _n_columns(lines):
+        return f"tab-separated text with {n} columns"
+    if separator := _separator(lines):
+        return f"CSV with the separator {separator!r}"
+    return None
 
 
 def document_kind(start: bytes) -> str | None:
