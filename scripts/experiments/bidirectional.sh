@@ -12,7 +12,8 @@ shift
 steps=("$@")
 [ $# -gt 0 ] || steps=(singles pairs compare)
 common=(--config multi30k.yaml --set data.dir=data/bidirectional --set data.root="$data" --set training.consistency=none
-  --set training.update_tokens=2048 --set model.embedding_dropout=0.2 --set model.residual_dropout=0.2
+  --set training.optimizer=adamw --set training.update_tokens=2048 --set model.embedding_dropout=0.2
+  --set model.residual_dropout=0.2
   --set training.schedule=inverse_sqrt --set training.cooldown=0.3 --set training.warmup_steps=$((updates / 6))
   --set training.validate_every_steps=$((updates / 6)))
 nmt prepare "${common[@]}"

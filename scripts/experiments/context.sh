@@ -14,7 +14,8 @@ shift
 steps=("$@")
 [ $# -gt 0 ] || steps=(base single joined compare)
 runs=runs/context text=data/context/text
-common=(--config multi30k.yaml --data data/context/pairs --set data.root="$data" --set data.documents=true)
+common=(--config multi30k.yaml --data data/context/pairs --set data.root="$data" --set data.documents=true
+  --set training.optimizer=adamw)
 train() { # NAME OPTIONS...
   local run=$runs/$1
   shift

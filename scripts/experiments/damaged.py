@@ -28,6 +28,7 @@ ARMS = ("clean", "damaged", "cleaned")
 RATE = 0.3
 SETTINGS: dict[str, object] = {
     "training.consistency": "none", "training.consistency_weight": 0, "training.max_minutes": None,
+    "training.optimizer": "adamw",
     "model.embedding_dropout": 0.3, "model.residual_dropout": 0.3,
 }  # fmt: skip
 

@@ -30,7 +30,8 @@ arm() {
   settings=(--config multi30k.yaml --data "$data" --set "data.root=$root" --set "tokenizer.vocab_size=$pieces"
     --set "training.seed=$seed" --set "training.consistency=$consistency" --set "training.consistency_weight=$weight"
     --set "model.embedding_dropout=$dropout" --set "model.residual_dropout=$dropout" --set training.ema=0.998
-    --set "training.max_steps=$steps" --set "training.warmup_steps=$warmup" --set training.max_minutes=null
+    --set training.optimizer=adamw --set "training.max_steps=$steps"
+    --set "training.warmup_steps=$warmup" --set training.max_minutes=null
     --set "training.validate_every_steps=$((steps / 10))" --set "training.save_every_steps=$((steps / 20))" "${more[@]}")
 }
 

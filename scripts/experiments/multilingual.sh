@@ -63,7 +63,7 @@ singles() {
 }
 long() {
   for direction in de-en en-fr; do
-    single "$direction-long" "$direction" --config multi30k.yaml $(budget 60 52)
+    single "$direction-long" "$direction" --config multi30k.yaml --set training.optimizer=adamw $(budget 60 52)
   done
 }
 continued() { # NAME START OPTIONS...

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Does context help where the order of lines is real? A model learns speeches of the European Parliament, software texts
-# and news for UPDATES (1,500; base), and continues for MORE (800) smaller updates with half of the pairs joined with those
+# and news for UPDATES (1,500; base), and continues for MORE (600) smaller updates with half of the pairs joined with those
 # before them (joined), and as long without (single). A tenth of the speeches and of the software texts is held out in blocks
 # of 200 lines, half of it as test set. The models translate it line by line (single, joined), with two sentences of context
 # (context), in lines of three sentences (three), and these lines split into sentences (split).
@@ -44,7 +44,7 @@ base() {
 }
 continued() { # NAME OPTIONS...
   train "$1" --init-from $runs/base --set training.peak_lr=1e-3 --set training.warmup_steps=100 \
-    --set training.cooldown=0.4 --set training.max_steps="${MORE:-800}" --set training.update_tokens=2048 "${@:2}"
+    --set training.cooldown=0.4 --set training.max_steps="${MORE:-600}" --set training.update_tokens=2048 "${@:2}"
 }
 single() { continued single; }
 joined() { continued joined --set training.modifiers.join=0.5; }

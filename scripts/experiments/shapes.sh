@@ -13,7 +13,8 @@ shift
 shapes=("$@")
 [ $# -gt 0 ] || shapes=(4+4 6+2 8+2 8+1 12+1)
 common=(--config multi30k.yaml --data data/shapes --set data.root="$data" --set training.consistency=none
-  --set training.update_tokens=2048 --set model.embedding_dropout=0.2 --set model.residual_dropout=0.2
+  --set training.optimizer=adamw --set training.update_tokens=2048 --set model.embedding_dropout=0.2
+  --set model.residual_dropout=0.2
   --set training.schedule=inverse_sqrt --set training.cooldown=0.3 --set training.warmup_steps=$((updates / 6))
   --set training.validate_every_steps=$((updates / 6)) --set training.max_steps="$updates" --set training.max_minutes=null)
 nmt prepare "${common[@]}"
