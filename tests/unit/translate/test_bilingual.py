@@ -122,6 +122,10 @@ def test_languages_are_checked(tmp_path: Path) -> None:
         read_reviewed(memory, LETTER, ["a"], ("de", "es"))
     with pytest.raises(DataError, match="3 texts"):
         read_reviewed(memory, LETTER, ["a"])
+    memory.write_bytes(memory.read_bytes().replace(b"xml:lang", b"lang"))  # as in version 1.1
+    assert read_reviewed(memory, LETTER, ["a"], ("de", "en")) == ["A"]
+    file.write_bytes(xliff(unit(1, "a", "<target>A</target>")))  # of languages that it does not name
+    assert read_reviewed(file, LETTER, ["a"], ("de", "en")) == ["A"]
     file.write_bytes(written(file, ("de", "pt_BR")))
     assert read_reviewed(file, LETTER, TEXTS, ("de", "pt_BR")) == DONE
     for languages in (("de", "pt_PT"), ("pt_BR", "de"), ("fr", "pt_BR")):

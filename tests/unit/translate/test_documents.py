@@ -270,6 +270,9 @@ def test_reviewed_texts_are_aligned_by_run(run: Path, nmt: Command, tmp_path: Pa
     by_run, again, by_position = (path.read_bytes() for path in outputs)
     assert by_run == again != by_position
     assert re.sub(b"</?b>", b"", by_run) == re.sub(b"</?b>", b"", by_position)
+    review.write_bytes(review.read_bytes().replace(b'target-language="en"', b'target-language="fr"'))
+    other = nmt(*command, "--run", run, "--reviewed", review, "--output", tmp_path / "other.html")
+    assert other.status == 2 and "into fr" in other.err and not (tmp_path / "other.html").exists(), other.err
 
 
 class Terminal(io.StringIO):

@@ -160,11 +160,13 @@ def test_command_writes_matches_with_score_0_and_counts_them(run: Path, nmt: Com
     done = nmt("translate", "--run", run, "--input", tmp_path / "in.txt", "--tm", tmp_path / "a.tmx")
     assert "no match for any line" in done.err
     (tmp_path / "in.txt").write_text(f"{PLAIN[0]}\n", encoding="utf-8")
-    done = nmt(
-        "translate", "--run", run, "--input", tmp_path / "in.txt", "--tm", tmp_path / "a.tmx", "--prefix",
-        tmp_path / "in.txt",
-    )  # fmt: skip
-    assert "no match for any line" not in done.err and "the translation memory was not used" in done.err
+    (tmp_path / "terms.tsv").write_text(f"{PLAIN[0].split()[0]}\tQuax\n", encoding="utf-8")
+    for constraint in (("--prefix", "in.txt"), ("--constraints", "in.txt"), ("--glossary", "terms.tsv")):
+        done = nmt(
+            "translate", "--run", run, "--input", tmp_path / "in.txt", "--tm", tmp_path / "a.tmx", constraint[0],
+            tmp_path / constraint[1],
+        )  # fmt: skip
+        assert "no match for any line" not in done.err and "the translation memory was not used" in done.err
 
 
 def test_documents_take_matches(run: Path, nmt: Command, tmp_path: Path) -> None:
@@ -190,6 +192,10 @@ def test_documents_take_matches(run: Path, nmt: Command, tmp_path: Path) -> None
 def test_unusable_source_is_refused(run: Path, nmt: Command, tmp_path: Path, memory: str, message: str) -> None:
     done = nmt("translate", "--run", run, "--tm", memory, "--output", tmp_path / "out")
     assert done.status == 2 and len(done.err.splitlines()) == 1 and message in done.err, done.err
+
+
+def test_source_in_other_languages_is_empty_if_not_required() -> None:
+    assert len(TranslationMemory.read(["{files: {de: a, fr: b}}"], "de", "en", is_required=False)) == 0
 
 
 @pytest.mark.parametrize(
