@@ -206,10 +206,15 @@ def _segments(name: str, src: str, tgt: str, is_required: bool) -> Iterable[tupl
             raise ConfigError([f"--tm {name}: must name {src} and {tgt}, the languages of the model; found {found}"])
         return
     match source:
-        case PathSource(path=path) if not (is_url(path) or {"*", "?"} & {*path} or Path(path).exists()):
+        case PathSource(path=path):
+            paths = [path]
+        case FilesSource(files=files):
+            paths = [*files.values()]
+        case _:
+            paths = []
+    for path in paths:
+        if not (is_url(path) or {"*", "?"} & {*path} or Path(path).exists()):
             raise DataError(f"{path}: no such file or folder")
-        case FilesSource(files=files) if missing := [path for path in files.values() if not Path(path).exists()]:
-            raise DataError(f"{missing[0]}: no such file")
     opened = open_source(source, (min(src, tgt), max(src, tgt)), Path())
     n, counts = 0, Counter[str]()
     for pair in opened.pairs():

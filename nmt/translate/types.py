@@ -40,10 +40,10 @@ class Line:
     Without it, that of the most similar segment of `tm`."""
     is_first: bool = False
     """Whether a document begins with this line, so that its context is only `before`; see `search.context`."""
-    protects: bool = True
-    """Whether `search.protect` applies to the line."""
     before: tuple[tuple[str, str], ...] = ()
     """The sentences before a line with `is_first`, with their translations."""
+    protects: bool = True
+    """Whether the value `placeholders` of `search.protect` applies to the line."""
 
 
 @dataclass(frozen=True)

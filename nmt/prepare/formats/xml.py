@@ -32,14 +32,12 @@ class _Bounded:
 
     def __init__(self, stream: IO[bytes], name: str) -> None:
         self._stream, self._name = stream, name
-        self.n_bytes = 0
         self.size = 0
         """Bytes read since the last complete unit; a tag counts 32 more, since an element takes far more memory."""
 
     def read(self, n: int) -> bytes:
         """Return the next bytes. Raises DataError if the unit is too large."""
         data = self._stream.read(n)
-        self.n_bytes += len(data)
         self.size += len(data) + 32 * data.count(b"<")
         if self.size > LINE_BYTES:
             raise DataError(f"{self._name}: a unit of more than {LINE_BYTES >> 20} MiB; is the file complete?")
@@ -81,7 +79,7 @@ def read_units(file: Input, root: str, tags: frozenset[str]) -> Iterator[etree._
                             del parent[: parent.index(node)]
         except etree.XMLSyntaxError as error:
             first = next(iter(events.error_log.filter_from_errors()), None)
-            if not stream.n_bytes:
+            if not (is_begun or stream.size):
                 raise DataError(f"{file.name}: is empty") from None
             what, line = (error.msg, error.lineno) if first is None else (first.message, first.line)
             raise DataError(

@@ -127,7 +127,9 @@ def test_files_without_languages_need_columns() -> None:
 # --- states ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("state", ["new", "needs-translation", "needs-review-translation"])
+@pytest.mark.parametrize(
+    "state", ["new", "needs-translation", "needs-adaptation", "needs-l10n", "needs-review-translation"]
+)
 def test_untranslated_targets_are_skipped(state: str) -> None:
     data = version1(unit1("eins", "eins", of_target=f'state="{state}"'), unit1("zwei", "two"))
     assert read_bytes(read_xliff, data) == ([("zwei", "two")], {f"state {state}": 1})

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from command import Command
+from file_server import serve_files
 from nmt.errors import ConfigError, DataError
 from nmt.translate.translation_memory import Match, TranslationMemory
 from nmt.translate.translator import Translator
@@ -186,12 +187,20 @@ def test_documents_take_matches(run: Path, nmt: Command, tmp_path: Path) -> None
     ("memory", "message"),
     [
         ("{files: {de: a, fr: b}}", "must name de and en"),
-        ("{files: {de: none.de, en: none.en}}", "none.de: no such file"),
+        ("{files: {de: none.de, en: none.en}}", "none.de: no such file or folder"),
     ],
 )
 def test_unusable_source_is_refused(run: Path, nmt: Command, tmp_path: Path, memory: str, message: str) -> None:
     done = nmt("translate", "--run", run, "--tm", memory, "--output", tmp_path / "out")
     assert done.status == 2 and len(done.err.splitlines()) == 1 and message in done.err, done.err
+
+
+def test_files_may_be_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NMT_CACHE", str(tmp_path))
+    with serve_files() as site:
+        site.files |= {"/a.de": b"eins\n", "/a.en": b"one\n"}
+        memory = TranslationMemory.read([f"{{files: {{de: {site.url}/a.de, en: {site.url}/a.en}}}}"], "de", "en")
+    assert memory.find("eins") == Match("one", "exact")
 
 
 def test_source_in_other_languages_is_empty_if_not_required() -> None:
