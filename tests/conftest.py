@@ -36,6 +36,11 @@ settings.register_profile("fast", settings.get_profile("nmt"), max_examples=10)
 settings.load_profile("nmt")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option of `make torture`."""
+    parser.addoption("--exhaustive", action="store_true", help="stop and disturb runs at every moment, not every third")
+
+
 @pytest.fixture(scope="session")
 def nmt() -> Command:
     """`nmt("train", "--resume")` runs that command; see `run_command`."""

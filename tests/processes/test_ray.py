@@ -61,6 +61,7 @@ class TwoNodes:
 def cluster() -> Iterator[TwoNodes]:
     handler = signal.getsignal(signal.SIGTERM)  # Ray puts its own in place of it, for good
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_worker_niceness", "0")  # or else workers wait for all other tests
         patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(Path(tasks.__file__).parent)]))
         cluster = TwoNodes()
         yield cluster
