@@ -58,6 +58,8 @@ class Adam(torch.optim.Adam):
     """PyTorch's Adam without the decorators that import PyTorch's compiler, because that import takes a second."""
 
     add_param_group = unwrap(torch.optim.Adam.add_param_group)
+    load_state_dict = unwrap(torch.optim.Adam.load_state_dict)
+    state_dict = unwrap(torch.optim.Adam.state_dict)
     zero_grad = unwrap(torch.optim.Adam.zero_grad)
     step = torch.no_grad()(unwrap(torch.optim.Adam.step))
 

@@ -17,15 +17,16 @@ from scripts.measure.start_probe import PHASES
 
 
 def test_first_update_imports_neither_compiler_nor_matplotlib(data: Path, tmp_path: Path) -> None:
-    config, out = tmp_path / "config.yaml", tmp_path / "seconds.json"
+    config, out, run = tmp_path / "config.yaml", tmp_path / "seconds.json", str(tmp_path / "run")
     config.write_text(dump_config(settings(data, max_tokens="auto", precision="auto")))
-    train = ["train", "--config", str(config), "--data", str(data), "--run", str(tmp_path / "run")]
-    program = [sys.executable, start_probe.__file__, str(time.monotonic()), str(out), *train]
-    done = subprocess.run(program, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    seconds = json.loads(out.read_text(encoding="utf-8"))
-    assert {"import torch", *(what for _, _, what in PHASES)} <= seconds.keys()
-    assert not {"import torch._dynamo", "import matplotlib"} & seconds.keys()
+    new = ["train", "--config", str(config), "--data", str(data), "--run", run]
+    for command in (new, ["train", "--resume", "--run", run, "--set", "training.max_steps=7"]):
+        program = [sys.executable, start_probe.__file__, str(time.monotonic()), str(out), *command]
+        done = subprocess.run(program, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        seconds = json.loads(out.read_text(encoding="utf-8"))
+        assert {"import torch", *(what for _, _, what in PHASES)} - seconds.keys() <= {"probes"}  # not in a resumed run
+        assert not {"import torch._dynamo", "import matplotlib"} & seconds.keys()
 
 
 def test_step_cost_is_measured_and_drawn(tmp_path: Path) -> None:
