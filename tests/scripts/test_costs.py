@@ -12,20 +12,23 @@ from kept_run import settings
 from nmt.config.load import dump_config
 from nmt.data.batching import Pairs
 from nmt.data.corpus import lines_of
+from nmt.training.loop import fit
 from scripts.measure import start_probe, step_cost
 from scripts.measure.start_probe import PHASES
 
 
 def test_first_update_imports_neither_compiler_nor_matplotlib(data: Path, tmp_path: Path) -> None:
-    config, out, run = tmp_path / "config.yaml", tmp_path / "seconds.json", str(tmp_path / "run")
+    config, out, finished = tmp_path / "config.yaml", tmp_path / "seconds.json", tmp_path / "finished"
     config.write_text(dump_config(settings(data, max_tokens="auto", precision="auto")))
-    new = ["train", "--config", str(config), "--data", str(data), "--run", run]
-    for command in (new, ["train", "--resume", "--run", run, "--set", "training.max_steps=7"]):
+    fit(settings(data), data, finished)
+    new = ["train", "--config", str(config), "--data", str(data), "--run", str(tmp_path / "run")]
+    resumed = ["train", "--resume", "--run", str(finished), "--set", "training.max_steps=7"]
+    for command, skipped in ((new, set()), (resumed, {"probes"})):
         program = [sys.executable, start_probe.__file__, str(time.monotonic()), str(out), *command]
         done = subprocess.run(program, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         seconds = json.loads(out.read_text(encoding="utf-8"))
-        assert {"import torch", *(what for _, _, what in PHASES)} - seconds.keys() <= {"probes"}  # not in a resumed run
+        assert {"import torch", *(what for _, _, what in PHASES)} - skipped <= seconds.keys()
         assert not {"import torch._dynamo", "import matplotlib"} & seconds.keys()
 
 
