@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ def load_config(name: str | Path = "base.yaml", overrides: Sequence[str] = ()) -
     the nearest valid key.
     """
     where, tree = read_tree(name)
-    config = _overridden(tree, where, overrides)
+    config = overridden(tree, where, overrides)
     if not config.data.train:
         raise ConfigError([_located("data.train: must have at least one entry, found []", where, overrides)])
     return config
@@ -49,7 +49,7 @@ def load_saved_config(path: Path) -> Config:
 
 def changed_config(config: Config, overrides: Sequence[str]) -> Config:
     """Return `config` with `overrides` (`section.key=value`) applied. Raises ConfigError."""
-    return _overridden(config.model_dump(), "config", overrides)
+    return overridden(config.model_dump(), "config", overrides)
 
 
 def read_tree(name: str | Path) -> tuple[str, dict[str, object]]:
@@ -62,7 +62,8 @@ def read_tree(name: str | Path) -> tuple[str, dict[str, object]]:
     return where, tree
 
 
-def _overridden(tree: dict[str, object], where: str, overrides: Sequence[str]) -> Config:
+def overridden(tree: dict[str, object], where: str, overrides: Sequence[str]) -> Config:
+    """Apply overrides (`section.key=value`) to a tree of settings in place, and check it. Raises ConfigError."""
     problems = []
     for override in overrides:
         try:
@@ -142,7 +143,7 @@ def dump_config(config: Config, comments: bool = False) -> str:
     )
     tree["data"].setdefault("test", {})
     tree["data"]["clean"] = config.data.clean.model_dump(mode="json", exclude_none=True)
-    return "\n".join(_commented(config, tree)) if comments else dump_yaml(tree)
+    return commented(tree, _descriptions(config)) if comments else dump_yaml(tree)
 
 
 _LISTED = {
@@ -154,20 +155,33 @@ _LISTED = {
 """The fields of settings whose values are sections themselves."""
 
 
-def _commented(config: Config, tree: dict[str, dict[str, object]]) -> Iterator[str]:
-    for section, values in tree.items():
+def _descriptions(config: Config) -> dict[str, list[str]]:
+    """Return the comment of each section and key."""
+    found: dict[str, list[str]] = {}
+    for section in type(config).model_fields:
         model = type(getattr(config, section))
-        yield from _comment(model.__doc__, "# ")
-        yield f"{section}:"
+        found[section] = comment(model.__doc__, "# ")
+        for key, field in model.model_fields.items():
+            found[f"{section}.{key}"] = comment(field.description, "# ")
+            for name, part in _LISTED.get(key, ()):
+                found[f"{section}.{key}"] += comment(f"{name}: {part.description}", "#   ")
+    return found
+
+
+def commented(tree: Mapping[str, Mapping[str, object]], comments: Mapping[str, Sequence[str]]) -> str:
+    """Return settings as YAML, with the comments of sections and keys, such as `training.ema`, before them."""
+    lines: list[str] = []
+    for section, values in tree.items():
+        lines += [*comments.get(section, ()), f"{section}:"]
         for key, value in values.items():
-            yield from _comment(model.model_fields[key].description, "  # ")
-            for name, field in _LISTED.get(key, ()):
-                yield from _comment(f"{name}: {field.description}", "  #   ")
-            yield from (f"  {line}" for line in dump_yaml({key: value}).rstrip("\n").split("\n"))
-        yield ""
+            block = [*comments.get(f"{section}.{key}", ()), *dump_yaml({key: value}).rstrip("\n").split("\n")]
+            lines += [f"  {line}" for line in block]
+        lines.append("")
+    return "\n".join(lines)
 
 
-def _comment(text: str | None, prefix: str) -> list[str]:
+def comment(text: str | None, prefix: str = "# ") -> list[str]:
+    """Return the lines of a comment."""
     return [
         f"{prefix}{line}" for line in textwrap.wrap(" ".join((text or "").split()), width=100, break_on_hyphens=False)
     ]

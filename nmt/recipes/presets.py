@@ -1,0 +1,146 @@
+"""Settings that suit a number of pairs and a training time: what `nmt config --for-pairs` prints.
+
+scripts/results/presets.md has the trainings on which they rest. Most choices depend on the number of *passes*: how
+often plain training can learn the whole text in the time, on this machine.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nmt.config import Config
+from nmt.config.load import comment, commented, overridden
+from nmt.training.speed import seconds_per_update
+
+PIECES = 20
+"""Typical number of target pieces of a pair: 15 in Multi30k, 26 in TED talks."""
+N_VALIDATIONS = 10
+VOCABULARIES = {100_000: 8_000, 1_000_000: 16_000, 1 << 62: 32_000}
+"""Vocabulary sizes, by the number of pairs up to which they are used."""
+SIMCUT_PASSES = 30
+"""Number of passes from which SimCut is worth its time."""
+Chosen = dict[str, tuple[object, str]]
+"""Settings with the reasons for them, which may be empty."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """A size of the model, and the numbers of pairs and of passes from which it is used."""
+
+    d_model: int
+    d_ff: int
+    layers: int
+    update_tokens: int
+    min_pairs: int
+    min_passes: float
+
+
+LARGE = Size(512, 1024, 6, 4096, min_pairs=50_000, min_passes=100)
+"""Its settings are those published for IWSLT 2014 (Gao et al., 2022, arXiv:2206.02368)."""
+SIZES = (
+    Size(128, 512, 4, 2048, min_pairs=0, min_passes=0),
+    Size(256, 1024, 3, 2048, min_pairs=50_000, min_passes=20),
+    LARGE,
+)
+"""From small to large."""
+
+
+def preset(tree: Mapping[str, Any] | None, n_pairs: int, minutes: float, overrides: Sequence[str] = ()) -> str:
+    """Return a config for `n_pairs` pairs and a training of `minutes` on this machine, with reasons as comments.
+
+    tree: other settings, such as the corpora, which chosen ones replace; None: files to be renamed. overrides:
+    `section.key=value`, which replace both. Measures the speed of this machine, which takes some seconds.
+    Raises ConfigError if a setting is invalid.
+    """
+    given = dict(override.partition("=")[::2] for override in overrides)
+    if tree is None:
+        tree = own_files(given.get("data.direction", "de-en"))
+
+    def updates_of(size: Size) -> float:
+        config = overridden(_completed(tree, _model(size, n_pairs)), "preset", overrides)
+        return 60 * minutes / seconds_per_update(config, PIECES)
+
+    def passes_of(size: Size, updates: float) -> float:
+        return updates * size.update_tokens / (n_pairs * PIECES)
+
+    size = SIZES[0]
+    updates = updates_of(size)
+    for larger in SIZES[1:]:
+        # a larger model cannot make more passes, and measuring it would take long on a slow machine
+        if n_pairs < larger.min_pairs or passes_of(size, updates) < larger.min_passes:
+            break
+        if passes_of(larger, n := updates_of(larger)) >= larger.min_passes:
+            size, updates = larger, n
+    passes = passes_of(size, updates)
+    chosen = _model(size, n_pairs) | _training(size, passes, updates, minutes)
+    completed = _completed(tree, chosen)
+    overridden(completed, "preset", overrides)
+    completed = {section: completed[section] for section in Config.model_fields if section in completed}
+    reasons = {key: comment(reason) for key, (_, reason) in chosen.items() if key not in given}
+    about = (
+        f"For {n_pairs:,} pairs and {minutes:g} minutes on this machine, in which plain training of this model makes "
+        f"about {round(updates, -2):,.0f} updates: {passes:.1f} passes through the text."
+    )
+    return "\n".join([*comment(about), commented(completed, reasons)])
+
+
+def own_files(direction: str) -> dict[str, Any]:
+    """Return the settings of two files, which are to be renamed."""
+    return {
+        "data": {
+            "direction": direction,
+            "dir": "data/prepared/mine",
+            "root": "data/mine",
+            "train": [{"files": {language: f"train.{language}" for language in direction.split("-")}}],
+        },
+        "training": {"run_dir": "runs/mine-{direction}"},
+    }
+
+
+def _completed(tree: Mapping[str, Any], chosen: Chosen) -> dict[str, Any]:
+    """Return a copy of a tree of settings with the chosen ones."""
+    completed = copy.deepcopy(dict(tree))
+    for key, (value, _) in chosen.items():
+        section, _, name = key.partition(".")
+        completed.setdefault(section, {})[name] = value
+    return completed
+
+
+def _model(size: Size, n_pairs: int) -> Chosen:
+    """Return the settings that depend on the size of the model and the number of pairs."""
+    vocab_size = next(n for most, n in VOCABULARIES.items() if n_pairs <= most)
+    why = "as published for IWSLT 2014" if size is LARGE else "a larger model would learn less in the time"
+    return {
+        "tokenizer.vocab_size": (vocab_size, ""),
+        "model.d_model": (size.d_model, why),
+        "model.d_ff": (size.d_ff, ""),
+        "model.encoder_layers": (size.layers, ""),
+        "model.decoder_layers": (size.layers, ""),
+        "training.update_tokens": (size.update_tokens, ""),
+    }
+
+
+def _training(size: Size, passes: float, updates: float, minutes: float) -> Chosen:
+    """Return the settings that depend on the numbers of passes and updates of plain training."""
+    with_simcut, is_large = passes >= SIMCUT_PASSES, size is LARGE
+    updates /= 1 + with_simcut
+    interval = max(50, 50 * round(updates / N_VALIDATIONS / 50))
+    return {
+        "model.embedding_dropout": (0.3 if is_large else 0.1, ""),
+        "model.residual_dropout": (0.3 if is_large else 0.1, ""),
+        "training.consistency": ("simcut", "") if with_simcut else ("none", ""),
+        "training.consistency_weight": (3 if is_large else 2, ""),
+        "training.optimizer": ("adamw", "") if is_large else ("muon", "learns more from each update than AdamW"),
+        "training.peak_lr": (5e-4 if is_large else round(5e-3 * (128 / size.d_model) ** 0.5, 4), ""),
+        "training.schedule": ("inverse_sqrt", "falls to 0 in the last 30 % of the minutes (cooldown)"),
+        "training.warmup_steps": (max(1, min(4000 if is_large else 1000, round(updates / 6))), ""),
+        "training.cooldown": (0.3, ""),
+        "training.ema": (0.998, ""),
+        "training.max_steps": (1_000_000, ""),
+        "training.max_minutes": (minutes, ""),
+        "training.validate_every_steps": (interval, ""),
+        "training.save_every_steps": (interval, ""),
+    }

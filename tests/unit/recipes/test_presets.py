@@ -1,0 +1,129 @@
+"""Settings for a number of pairs and of minutes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from command import Command
+from nmt.config import Config
+from nmt.config.load import load_config
+from nmt.errors import ConfigError
+from nmt.recipes import presets
+from nmt.recipes.presets import LARGE, PIECES, SIMCUT_PASSES, SIZES, preset
+
+MEDIUM = SIZES[1]
+Measured = Callable[[float], list[int]]
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Measured:
+    """Replace the measurement: `machine(rate)` has the machine learn so many tokens per second with all models, and
+    returns the widths of the models that are measured."""
+    widths: list[int] = []
+
+    def measured(rate: float) -> list[int]:
+        def seconds(config: Config, length: int) -> float:
+            widths.append(config.model.d_model)
+            return config.training.update_tokens / rate
+
+        monkeypatch.setattr(presets, "seconds_per_update", seconds)
+        return widths
+
+    return measured
+
+
+def rate(n_pairs: int, passes: float) -> float:
+    """The tokens per second that make so many passes in an hour."""
+    return n_pairs * PIECES * passes / 3600 * 1.001
+
+
+def chosen(folder: Path, n_pairs: int, *overrides: str) -> Config:
+    """The settings for an hour, read again from a file."""
+    (folder / "preset.yaml").write_text(preset(None, n_pairs, 60, overrides), encoding="utf-8")
+    return load_config(folder / "preset.yaml")
+
+
+@pytest.mark.parametrize(
+    ("n_pairs", "passes", "size"),
+    [
+        (MEDIUM.min_pairs, MEDIUM.min_passes, MEDIUM),
+        (MEDIUM.min_pairs, 0.99 * MEDIUM.min_passes, SIZES[0]),
+        (MEDIUM.min_pairs - 1, 1000, SIZES[0]),
+        (LARGE.min_pairs, LARGE.min_passes, LARGE),
+        (10**7, 0.01, SIZES[0]),
+    ],
+)
+def test_size_suits_pairs_and_passes(machine, tmp_path, n_pairs, passes, size):
+    machine(rate(n_pairs, passes))
+    model = chosen(tmp_path, n_pairs).model
+    assert (model.d_model, model.d_ff, model.encoder_layers) == (size.d_model, size.d_ff, size.layers)
+
+
+def test_larger_model_is_not_measured_where_smaller_one_is_slow(machine):
+    widths = machine(rate(10**6, 1))
+    preset(None, 10**6, 60)
+    assert set(widths) == {SIZES[0].d_model}
+
+
+def test_simcut_is_for_many_passes(machine, tmp_path):
+    machine(rate(1000, SIMCUT_PASSES))
+    often = chosen(tmp_path, 1000).training
+    machine(rate(1000, SIMCUT_PASSES - 1))
+    rarely = chosen(tmp_path, 1000).training
+    assert (often.has_consistency, rarely.has_consistency) == (True, False)
+    assert often.validate_every_steps <= rarely.validate_every_steps
+
+
+def test_training_ends_by_minutes_with_cooldown(machine, tmp_path):
+    machine(rate(1000, 5))
+    training = chosen(tmp_path, 1000).training
+    assert training.max_minutes == 60 and training.cooldown and training.max_steps == 1_000_000
+    assert training.warmup_steps < training.validate_every_steps * 10
+
+
+def test_larger_text_has_larger_vocabulary(machine, tmp_path):
+    machine(1e4)
+    sizes = [chosen(tmp_path, n).tokenizer.vocab_size for n in (1_000, 100_001, 10**9)]
+    assert sizes == sorted(set(sizes))
+
+
+def test_overrides_replace_settings_and_reasons(machine, tmp_path):
+    machine(1e4)
+    config = chosen(tmp_path, 1000, "data.direction=fr-en", "training.optimizer=adam", "model.d_ff=64")
+    assert (config.data.direction, config.training.optimizer, config.model.d_ff) == ("fr-en", "adam", 64)
+    text = preset(None, 1000, 60)
+    assert "train.fr" not in text and "AdamW" in text
+    assert "AdamW" not in preset(None, 1000, 60, ["training.optimizer=adam"])
+
+
+def test_other_settings_are_kept(machine, tmp_path):
+    machine(1e4)
+    tree = {"data": {"direction": "de-en", "train": [{"path": "a.tmx"}]}, "training": {"seed": 7}, "model": {"d_ff": 8}}
+    (tmp_path / "preset.yaml").write_text(preset(tree, 1000, 60), encoding="utf-8")
+    config = load_config(tmp_path / "preset.yaml")
+    assert (config.training.seed, config.model.d_ff) == (7, SIZES[0].d_ff)
+    assert tree["model"] == {"d_ff": 8}
+
+
+def test_invalid_settings_raise_config_error(machine):
+    machine(1e4)
+    with pytest.raises(ConfigError, match="model.d_fff"):
+        preset(None, 1000, 60, ["model.d_fff=3"])
+
+
+def test_config_command_measures_this_machine(nmt: Command, tmp_path: Path) -> None:
+    small = ["model.d_model=8", "model.d_ff=8", "tokenizer.vocab_size=400", "training.device=cpu"]
+    options = [each for setting in small for each in ("--set", setting)]
+    result = nmt("config", "--for-pairs", "500", "--minutes", "0.5", *options)
+    assert result.status == 0
+    (tmp_path / "preset.yaml").write_text(result.out, encoding="utf-8")
+    config = load_config(tmp_path / "preset.yaml")
+    assert (config.model.d_model, config.training.max_minutes) == (8, 0.5)
+
+
+def test_minutes_without_pairs_are_rejected(nmt: Command) -> None:
+    result = nmt("config", "--minutes", "5")
+    assert result.status == 2 and "--for-pairs" in result.err and result.out == ""
