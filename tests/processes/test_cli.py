@@ -87,7 +87,7 @@ OPTIONS = {
     "bidirectional": ["--both", "--one", "--config", "--set", "--name"],
     "runs": ["--curve", "--format"],
     "plot": ["--output"],
-    "config": ["--config", "--set"],
+    "config": ["--config", "--set", "--for-pairs", "--minutes"],
 }  # fmt: skip
 
 
