@@ -6,7 +6,7 @@ from typing import Annotated
 
 from nmt.cli.app import app
 from nmt.cli.options import SetOption, configs, option
-from nmt.config.load import dump_config, load_config, read_tree
+from nmt.config.load import dump_config, load_config
 from nmt.errors import ConfigError
 
 
@@ -46,5 +46,4 @@ def show_config(
         return
     from nmt.recipes.presets import preset
 
-    tree = read_tree(config)[1] if config else None
-    print(preset(tree, for_pairs, minutes or 60, overrides or ()), end="")
+    print(preset(config, for_pairs, minutes or 60, overrides or ()), end="")

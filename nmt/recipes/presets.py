@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from nmt.config import Config
-from nmt.config.load import comment, commented, overridden
+from nmt.config.load import comment, commented, overridden, read_tree
+from nmt.errors import ConfigError
 from nmt.training.speed import seconds_per_update
 
 PIECES = 20
@@ -48,20 +49,22 @@ SIZES = (
 """From small to large."""
 
 
-def preset(tree: Mapping[str, Any] | None, n_pairs: int, minutes: float, overrides: Sequence[str] = ()) -> str:
+def preset(config: str | None, n_pairs: int, minutes: float, overrides: Sequence[str] = ()) -> str:
     """Return a config for `n_pairs` pairs and a training of `minutes` on this machine, with reasons as comments.
 
-    tree: other settings, such as the corpora, which chosen ones replace; None: files to be renamed. overrides:
-    `section.key=value`, which replace both. Measures the speed of this machine, which takes some seconds.
-    Raises ConfigError if a setting is invalid.
+    config: a file with other settings, such as the corpora, which chosen ones replace; None: two files to be renamed.
+    overrides: `section.key=value`, which replace both. Measures the speed of this machine, which takes some seconds.
+    Raises ConfigError if a setting is invalid, or the config is not for translation.
     """
     given = dict(override.partition("=")[::2] for override in overrides)
-    if tree is None:
-        tree = own_files(given.get("data.direction", "de-en"))
+    where, tree = read_tree(config) if config else ("preset", own_files(given.get("data.direction", "de-en")))
 
     def updates_of(size: Size) -> float:
-        config = overridden(_completed(tree, _model(size, n_pairs)), "preset", overrides)
-        return 60 * minutes / seconds_per_update(config, PIECES)
+        plain: Chosen = _model(size, n_pairs) | {"training.consistency": ("none", "")}
+        checked = overridden(_completed(tree, plain), where, overrides)
+        if (checked.training.objective, checked.model.kind) != ("translation", "translation"):
+            raise ConfigError([f"{where}: there are only presets for translation, with model.kind: translation"])
+        return 60 * minutes / seconds_per_update(checked, PIECES)
 
     def passes_of(size: Size, updates: float) -> float:
         return updates * size.update_tokens / (n_pairs * PIECES)
@@ -77,7 +80,7 @@ def preset(tree: Mapping[str, Any] | None, n_pairs: int, minutes: float, overrid
     passes = passes_of(size, updates)
     chosen = _model(size, n_pairs) | _training(size, passes, updates, minutes)
     completed = _completed(tree, chosen)
-    overridden(completed, "preset", overrides)
+    overridden(completed, where, overrides)
     completed = {section: completed[section] for section in Config.model_fields if section in completed}
     reasons = {key: comment(reason) for key, (_, reason) in chosen.items() if key not in given}
     about = (

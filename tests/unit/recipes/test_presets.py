@@ -10,6 +10,7 @@ import pytest
 from command import Command
 from nmt.config import Config
 from nmt.config.load import load_config
+from nmt.config.yaml12 import dump_yaml
 from nmt.errors import ConfigError
 from nmt.recipes import presets
 from nmt.recipes.presets import LARGE, PIECES, SIMCUT_PASSES, SIZES, preset
@@ -25,7 +26,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Measured:
     widths: list[int] = []
 
     def measured(rate: float) -> list[int]:
-        def seconds(config: Config, length: int) -> float:
+        def seconds(config: Config, _length: int) -> float:
             widths.append(config.model.d_model)
             return config.training.update_tokens / rate
 
@@ -101,16 +102,27 @@ def test_overrides_replace_settings_and_reasons(machine, tmp_path):
 
 def test_other_settings_are_kept(machine, tmp_path):
     machine(1e4)
-    tree = {"data": {"direction": "de-en", "train": [{"path": "a.tmx"}]}, "training": {"seed": 7}, "model": {"d_ff": 8}}
-    (tmp_path / "preset.yaml").write_text(preset(tree, 1000, 60), encoding="utf-8")
+    tree = {
+        "data": {"direction": "de-en", "train": [{"path": "a.tmx"}]},
+        "training": {"seed": 7, "consistency": "simcut"},
+        "model": {"d_ff": 8},
+    }
+    (tmp_path / "mine.yaml").write_text(dump_yaml(tree))
+    (tmp_path / "preset.yaml").write_text(preset(str(tmp_path / "mine.yaml"), 10**6, 60), encoding="utf-8")
     config = load_config(tmp_path / "preset.yaml")
-    assert (config.training.seed, config.model.d_ff) == (7, SIZES[0].d_ff)
-    assert tree["model"] == {"d_ff": 8}
+    assert (config.training.seed, config.training.consistency, config.model.d_ff) == (7, "none", SIZES[0].d_ff)
+
+
+@pytest.mark.parametrize("other", ["training.objective=denoising", "model.kind=decoder"])
+def test_config_for_anything_else_is_rejected(machine, other):
+    machine(1e4)
+    with pytest.raises(ConfigError, match="translation"):
+        preset(None, 1000, 60, [other])
 
 
 def test_invalid_settings_raise_config_error(machine):
     machine(1e4)
-    with pytest.raises(ConfigError, match="model.d_fff"):
+    with pytest.raises(ConfigError, match=r"--set model\.d_fff"):
         preset(None, 1000, 60, ["model.d_fff=3"])
 
 
