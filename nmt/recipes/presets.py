@@ -13,6 +13,7 @@ from typing import Any
 
 from nmt.config import Config
 from nmt.config.load import comment, commented, overridden, read_tree
+from nmt.console import say
 from nmt.errors import ConfigError
 from nmt.training.speed import seconds_per_update
 
@@ -69,6 +70,7 @@ def preset(config: str | None, n_pairs: int, minutes: float, overrides: Sequence
     def passes_of(size: Size, updates: float) -> float:
         return updates * size.update_tokens / (n_pairs * PIECES)
 
+    say("measuring the speed of this machine")
     size = SIZES[0]
     updates = updates_of(size)
     for larger in SIZES[1:]:
@@ -87,6 +89,10 @@ def preset(config: str | None, n_pairs: int, minutes: float, overrides: Sequence
         f"For {n_pairs:,} pairs and {minutes:g} minutes on this machine, in which plain training of this model makes "
         f"about {round(updates, -2):,.0f} updates: {passes:.1f} passes through the text."
     )
+    say(about)
+    if config is None:
+        reasons |= {"data.dir": comment("to be written"), "data.root": comment("the folder of the text")}
+        reasons["data.train"] = comment("rename these files; docs/your-data.md has other formats, and test sets")
     return "\n".join([*comment(about), commented(completed, reasons)])
 
 
