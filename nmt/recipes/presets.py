@@ -22,7 +22,7 @@ PIECES = 20
 N_VALIDATIONS = 10
 VOCABULARIES = {100_000: 8_000, 1_000_000: 16_000, 1 << 62: 32_000}
 """Vocabulary sizes, by the number of pairs up to which they are used."""
-SIMCUT_PASSES = 30
+SIMCUT_PASSES = 15
 """Number of passes from which SimCut is worth its time."""
 Chosen = dict[str, tuple[object, str]]
 """Settings with the reasons for them, which may be empty."""
@@ -44,7 +44,7 @@ LARGE = Size(512, 1024, 6, 4096, min_pairs=50_000, min_passes=100)
 """Its settings are those published for IWSLT 2014 (Gao et al., 2022, arXiv:2206.02368)."""
 SIZES = (
     Size(128, 512, 4, 2048, min_pairs=0, min_passes=0),
-    Size(256, 1024, 3, 2048, min_pairs=50_000, min_passes=20),
+    Size(256, 1024, 3, 2048, min_pairs=50_000, min_passes=40),
     LARGE,
 )
 """From small to large."""
