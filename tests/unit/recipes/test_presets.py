@@ -16,24 +16,24 @@ from nmt.recipes import presets
 from nmt.recipes.presets import LARGE, PIECES, SIMCUT_PASSES, SIZES, preset
 
 MEDIUM = SIZES[1]
-Measured = Callable[[float], list[int]]
+Machine = Callable[[float], list[Config]]
 
 
 @pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> Measured:
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     """Replace the measurement: `machine(rate)` has the machine learn so many tokens per second with all models, and
-    returns the widths of the models that are measured."""
-    widths: list[int] = []
+    returns the settings that are measured."""
+    measured: list[Config] = []
 
-    def measured(rate: float) -> list[int]:
+    def learn(rate: float) -> list[Config]:
         def seconds(config: Config, _length: int) -> float:
-            widths.append(config.model.d_model)
+            measured.append(config)
             return config.training.update_tokens / rate
 
         monkeypatch.setattr(presets, "seconds_per_update", seconds)
-        return widths
+        return measured
 
-    return measured
+    return learn
 
 
 def rate(n_pairs: int, passes: float) -> float:
@@ -64,18 +64,19 @@ def test_size_suits_pairs_and_passes(machine, tmp_path, n_pairs, passes, size):
 
 
 def test_larger_model_is_not_measured_where_smaller_one_is_slow(machine):
-    widths = machine(rate(10**6, 1))
+    measured = machine(rate(10**6, 1))
     preset(None, 10**6, 60)
-    assert set(widths) == {SIZES[0].d_model}
+    assert {config.model.d_model for config in measured} == {SIZES[0].d_model}
 
 
-def test_simcut_is_for_many_passes(machine, tmp_path):
-    machine(rate(1000, SIMCUT_PASSES))
-    often = chosen(tmp_path, 1000).training
-    machine(rate(1000, SIMCUT_PASSES - 1))
-    rarely = chosen(tmp_path, 1000).training
+def test_simcut_is_for_many_passes_and_makes_half_the_updates(machine, tmp_path):
+    n_pairs = MEDIUM.min_pairs - 1
+    machine(rate(n_pairs, SIMCUT_PASSES))
+    often = chosen(tmp_path, n_pairs).training
+    machine(rate(n_pairs, SIMCUT_PASSES - 1))
+    rarely = chosen(tmp_path, n_pairs).training
     assert (often.has_consistency, rarely.has_consistency) == (True, False)
-    assert often.validate_every_steps <= rarely.validate_every_steps
+    assert often.validate_every_steps < 0.6 * rarely.validate_every_steps
 
 
 def test_training_ends_by_minutes_with_cooldown(machine, tmp_path):
@@ -101,7 +102,7 @@ def test_overrides_replace_settings_and_reasons(machine, tmp_path):
 
 
 def test_other_settings_are_kept(machine, tmp_path):
-    machine(1e4)
+    measured = machine(1e4)
     tree = {
         "data": {"direction": "de-en", "train": [{"path": "a.tmx"}]},
         "training": {"seed": 7, "consistency": "simcut"},
@@ -110,6 +111,7 @@ def test_other_settings_are_kept(machine, tmp_path):
     (tmp_path / "mine.yaml").write_text(dump_yaml(tree))
     (tmp_path / "preset.yaml").write_text(preset(str(tmp_path / "mine.yaml"), 10**6, 60), encoding="utf-8")
     config = load_config(tmp_path / "preset.yaml")
+    assert not any(each.training.has_consistency for each in measured)
     assert (config.training.seed, config.training.consistency, config.model.d_ff) == (7, "none", SIZES[0].d_ff)
 
 
