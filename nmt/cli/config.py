@@ -25,7 +25,7 @@ def show_config(
         option("--minutes", "With --for-pairs: training time on this machine.  [default: 60]", "M", min=0.1),
     ] = None,
 ) -> None:
-    """Print a complete configuration with descriptions, or one for your text and time.
+    """Print a complete configuration, or one for your text.
 
     The output describes every setting and is a valid configuration file: a starting point for your own.
 
