@@ -23,6 +23,7 @@ from nmt.layout import CheckpointDir, RunDir
 from nmt.runs import checkpoint
 from nmt.runs.state import load_state
 from nmt.training.loop import fit
+from nmt.training.optim import Adam
 from nmt.training.setup import resume as restore_module
 
 pytestmark = pytest.mark.usefixtures("no_coverage")
@@ -132,9 +133,9 @@ DAMAGE: list[tuple[Callable[[Path], None], str, str]] = [
 def test_damaged_checkpoint_falls_back(runs, run, monkeypatch, capsys, damage, name, reason):
     damage(run.step(4).path / name)
     assigned, restored = [], []
-    real = restore_module.assign, torch.optim.Adam.load_state_dict
+    real = restore_module.assign, Adam.load_state_dict
     monkeypatch.setattr(restore_module, "assign", lambda *a: assigned.append(Path(a[2]).name) or real[0](*a))
-    monkeypatch.setattr(torch.optim.Adam, "load_state_dict", lambda *a: restored.append(1) or real[1](*a))
+    monkeypatch.setattr(Adam, "load_state_dict", lambda *a: restored.append(1) or real[1](*a))
     capsys.readouterr()
     fit(settings(runs.data), runs.data, run.path, resume=True)
     (line,) = [line for line in capsys.readouterr().err.splitlines() if "trying the previous checkpoint" in line]
