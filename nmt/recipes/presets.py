@@ -1,7 +1,7 @@
 """Settings that suit a number of pairs and a training time: what `nmt config --for-pairs` prints.
 
-scripts/results/presets.md has the trainings on which they rest. Most choices depend on the number of *passes*: how
-often plain training can learn the whole text in the time, on this machine.
+scripts/results/presets.md has the trainings on which they rest. The size of the model depends on how many updates this
+machine makes in the time, and SimCut on how many passes through the text these are.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ Chosen = dict[str, tuple[object, str]]
 
 @dataclass(frozen=True)
 class Size:
-    """A size of the model, and the numbers of pairs and of passes from which it is used."""
+    """A size of the model, and the numbers of pairs and of updates from which it is used."""
 
     d_model: int
     d_ff: int
     layers: int
     update_tokens: int
     min_pairs: int
-    min_passes: float
+    min_updates: int
 
 
-LARGE = Size(512, 1024, 6, 4096, min_pairs=50_000, min_passes=100)
+LARGE = Size(512, 1024, 6, 4096, min_pairs=50_000, min_updates=50_000)
 """Its settings are those published for IWSLT 2014 (Gao et al., 2022, arXiv:2206.02368)."""
 SIZES = (
-    Size(128, 512, 4, 2048, min_pairs=0, min_passes=0),
-    Size(256, 1024, 3, 2048, min_pairs=50_000, min_passes=40),
+    Size(128, 512, 4, 2048, min_pairs=0, min_updates=0),
+    Size(256, 1024, 3, 2048, min_pairs=50_000, min_updates=20_000),
     LARGE,
 )
 """From small to large."""
@@ -67,19 +67,16 @@ def preset(config: str | None, n_pairs: int, minutes: float, overrides: Sequence
             raise ConfigError([f"{where}: there are only presets for translation, with model.kind: translation"])
         return 60 * minutes / seconds_per_update(checked, PIECES)
 
-    def passes_of(size: Size, updates: float) -> float:
-        return updates * size.update_tokens / (n_pairs * PIECES)
-
     say("measuring the speed of this machine")
     size = SIZES[0]
     updates = updates_of(size)
     for larger in SIZES[1:]:
-        # a larger model cannot make more passes, and measuring it would take long on a slow machine
-        if n_pairs < larger.min_pairs or passes_of(size, updates) < larger.min_passes:
+        # a larger model cannot make more updates, and measuring it would take long on a slow machine
+        if n_pairs < larger.min_pairs or updates < larger.min_updates:
             break
-        if passes_of(larger, n := updates_of(larger)) >= larger.min_passes:
+        if (n := updates_of(larger)) >= larger.min_updates:
             size, updates = larger, n
-    passes = passes_of(size, updates)
+    passes = updates * size.update_tokens / (n_pairs * PIECES)
     chosen = _model(size, n_pairs) | _training(size, passes, updates, minutes)
     completed = _completed(tree, chosen)
     overridden(completed, where, overrides)

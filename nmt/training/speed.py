@@ -16,11 +16,11 @@ from nmt.training.loss import objective
 from nmt.training.optim import make_optimizer
 
 
-def seconds_per_update(config: Config, length: int, seconds: float = 1.0) -> float:
+def seconds_per_update(config: Config, length: int) -> float:
     """Measure how long an update takes with random sentences of `length` pieces, without reading data or compilation.
 
     The fastest of several updates counts, since other programs may use the machine. They are repeated for about
-    `seconds`, at least twice after the first.
+    a second, at least twice after the first.
     """
     settings, vocab_size = config.training, config.tokenizer.vocab_size
     device = pick_device(settings.device)
@@ -34,7 +34,7 @@ def seconds_per_update(config: Config, length: int, seconds: float = 1.0) -> flo
         ids, torch.ones_like(ids, dtype=torch.bool), ids, ids, torch.arange(ids.numel(), device=device), ids.numel()
     )
     times: list[float] = []
-    while len(times) < 3 or sum(times) < seconds:
+    while len(times) < 3 or sum(times) < 1.0:
         start = time.perf_counter()
         with autocast(precision, device):
             loss = objective(model, batch, settings).loss

@@ -13,7 +13,7 @@ from nmt.config.load import load_config
 from nmt.config.yaml12 import dump_yaml
 from nmt.errors import ConfigError
 from nmt.recipes import presets
-from nmt.recipes.presets import LARGE, PIECES, SIMCUT_PASSES, SIZES, preset
+from nmt.recipes.presets import LARGE, PIECES, SIMCUT_PASSES, SIZES, Size, preset
 
 MEDIUM = SIZES[1]
 Machine = Callable[[float], list[Config]]
@@ -41,6 +41,11 @@ def rate(n_pairs: int, passes: float) -> float:
     return n_pairs * PIECES * passes / 3600 * 1.001
 
 
+def rate_of(size: Size, share: float = 1.0) -> float:
+    """The tokens per second that make this share of the least updates for a size in an hour."""
+    return size.update_tokens * size.min_updates * share / 3600 * 1.001
+
+
 def chosen(folder: Path, n_pairs: int, *overrides: str) -> Config:
     """The settings for an hour, read again from a file."""
     (folder / "preset.yaml").write_text(preset(None, n_pairs, 60, overrides), encoding="utf-8")
@@ -48,23 +53,23 @@ def chosen(folder: Path, n_pairs: int, *overrides: str) -> Config:
 
 
 @pytest.mark.parametrize(
-    ("n_pairs", "passes", "size"),
+    ("n_pairs", "tokens_per_second", "size"),
     [
-        (MEDIUM.min_pairs, MEDIUM.min_passes, MEDIUM),
-        (MEDIUM.min_pairs, 0.99 * MEDIUM.min_passes, SIZES[0]),
-        (MEDIUM.min_pairs - 1, 1000, SIZES[0]),
-        (LARGE.min_pairs, LARGE.min_passes, LARGE),
-        (10**7, 0.01, SIZES[0]),
+        (MEDIUM.min_pairs, rate_of(MEDIUM), MEDIUM),
+        (MEDIUM.min_pairs, rate_of(MEDIUM, 0.99), SIZES[0]),
+        (MEDIUM.min_pairs - 1, rate_of(LARGE), SIZES[0]),
+        (LARGE.min_pairs, rate_of(LARGE), LARGE),
+        (10**8, rate_of(LARGE), LARGE),
     ],
 )
-def test_size_suits_pairs_and_passes(machine, tmp_path, n_pairs, passes, size):
-    machine(rate(n_pairs, passes))
+def test_size_suits_pairs_and_updates(machine, tmp_path, n_pairs, tokens_per_second, size):
+    machine(tokens_per_second)
     model = chosen(tmp_path, n_pairs).model
     assert (model.d_model, model.d_ff, model.encoder_layers) == (size.d_model, size.d_ff, size.layers)
 
 
 def test_larger_model_is_not_measured_where_smaller_one_is_slow(machine):
-    measured = machine(rate(10**6, 1))
+    measured = machine(rate_of(MEDIUM, 0.9))
     preset(None, 10**6, 60)
     assert {config.model.d_model for config in measured} == {SIZES[0].d_model}
 
