@@ -7,6 +7,7 @@ import time
 import torch
 
 from nmt.config import Config
+from nmt.config.training import DEFAULT_MAX_TOKENS
 from nmt.data.batching import Batch
 from nmt.model.device import pick_device
 from nmt.model.precision import autocast, pick_float32_library, pick_precision, use_float32_library
@@ -19,8 +20,8 @@ from nmt.training.optim import make_optimizer
 def seconds_per_update(config: Config, length: int) -> float:
     """Measure how long an update takes with random sentences of `length` pieces, without reading data or compilation.
 
-    The fastest of several updates counts, since other programs may use the machine. They are repeated for about
-    a second, at least twice after the first.
+    The fastest of several counts, since other programs may use the machine. They are repeated for about a second, at
+    least twice after the first. Of a large update, one micro-batch is measured.
     """
     settings, vocab_size = config.training, config.tokenizer.vocab_size
     device = pick_device(settings.device)
@@ -28,7 +29,8 @@ def seconds_per_update(config: Config, length: int) -> float:
     use_float32_library(pick_float32_library(precision, device))
     model = Transformer(config.model, vocab_size, vocab_size).to(device)
     optimizer = make_optimizer(model, settings, precision)
-    ids = torch.randint(N_SPECIAL, vocab_size, (max(1, settings.update_tokens // length), length), device=device)
+    n_tokens = min(settings.update_tokens, DEFAULT_MAX_TOKENS)
+    ids = torch.randint(N_SPECIAL, vocab_size, (max(1, n_tokens // length), length), device=device)
     ids[:, -1] = EOS
     batch = Batch(
         ids, torch.ones_like(ids, dtype=torch.bool), ids, ids, torch.arange(ids.numel(), device=device), ids.numel()
@@ -44,4 +46,4 @@ def seconds_per_update(config: Config, length: int) -> float:
         if device.type == "cuda":
             torch.cuda.synchronize(device)
         times.append(time.perf_counter() - start)
-    return min(times[1:])
+    return min(times[1:]) * settings.update_tokens / n_tokens

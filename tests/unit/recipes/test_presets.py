@@ -16,19 +16,20 @@ from nmt.recipes import presets
 from nmt.recipes.presets import LARGE, PIECES, SIMCUT_PASSES, SIZES, Size, preset
 
 MEDIUM = SIZES[1]
-Machine = Callable[[float], list[Config]]
+Machine = Callable[..., list[Config]]
 
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
-    """Replace the measurement: `machine(rate)` has the machine learn so many tokens per second with all models, and
-    returns the settings that are measured."""
+    """Replace the measurement: `machine(rate)` has the machine learn so many tokens per second with all models, or
+    with the large one `large`, and returns the settings that are measured."""
     measured: list[Config] = []
 
-    def learn(rate: float) -> list[Config]:
+    def learn(rate: float, large: float | None = None) -> list[Config]:
         def seconds(config: Config, _length: int) -> float:
             measured.append(config)
-            return config.training.update_tokens / rate
+            is_large = config.model.d_model == LARGE.d_model
+            return config.training.update_tokens / (large if large and is_large else rate)
 
         monkeypatch.setattr(presets, "seconds_per_update", seconds)
         return measured
@@ -53,17 +54,17 @@ def chosen(folder: Path, n_pairs: int, *overrides: str) -> Config:
 
 
 @pytest.mark.parametrize(
-    ("n_pairs", "tokens_per_second", "size"),
+    ("n_pairs", "rate", "large", "size"),
     [
-        (MEDIUM.min_pairs, rate_of(MEDIUM), MEDIUM),
-        (MEDIUM.min_pairs, rate_of(MEDIUM, 0.99), SIZES[0]),
-        (MEDIUM.min_pairs - 1, rate_of(LARGE), SIZES[0]),
-        (LARGE.min_pairs, rate_of(LARGE), LARGE),
-        (10**8, rate_of(LARGE), LARGE),
+        (MEDIUM.min_pairs, rate_of(MEDIUM), rate_of(LARGE, 0.99), MEDIUM),
+        (MEDIUM.min_pairs, rate_of(MEDIUM, 0.99), rate_of(LARGE, 0.99), SIZES[0]),
+        (MEDIUM.min_pairs - 1, rate_of(MEDIUM), rate_of(LARGE), SIZES[0]),
+        (LARGE.min_pairs, rate_of(MEDIUM), rate_of(LARGE), LARGE),
+        (10**8, rate_of(MEDIUM), rate_of(LARGE), LARGE),
     ],
 )
-def test_size_suits_pairs_and_updates(machine, tmp_path, n_pairs, tokens_per_second, size):
-    machine(tokens_per_second)
+def test_size_suits_pairs_and_updates(machine, tmp_path, n_pairs, rate, large, size):
+    machine(rate, large)
     model = chosen(tmp_path, n_pairs).model
     assert (model.d_model, model.d_ff, model.encoder_layers) == (size.d_model, size.d_ff, size.layers)
 
