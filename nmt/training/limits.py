@@ -91,14 +91,24 @@ def fix_cooldown(session: Session) -> bool:
     """Fix the first and last step of the cool-down once it is due, and return whether this call did so.
 
     The steps are fixed and saved once, so that a resumed run has the same learning rates, although the remaining time
-    of max_minutes differs between restarts.
+    of max_minutes differs between restarts. With max_minutes, the last step is predicted from the updates since half
+    of the time before the cool-down, because the first updates may be slow, for example while the model is compiled.
     """
     state, settings = session.state, session.config.training
     if not settings.cooldown or state.cooldown is not None or state.step == 0:
         return False
-    end = min(settings.max_steps, round(state.step / (1 - settings.cooldown)))
     share, limit = max((share, name) for name, share in _used_shares(session).items())
-    if share < 1 - settings.cooldown or end <= state.step:
+    if session.halfway is None and 2 * share >= 1 - settings.cooldown:
+        session.halfway = state.step, state.seconds
+    if share < 1 - settings.cooldown or session.halfway is None:
+        return False
+    n_updates, seconds = state.step - session.halfway[0], state.seconds - session.halfway[1]
+    if limit == "max_minutes" and seconds > 0:
+        last = state.step + (state.seconds / share - state.seconds) * n_updates / seconds
+    else:
+        last = state.step / (1 - settings.cooldown)
+    end = min(settings.max_steps, round(last))
+    if end <= state.step:
         return False
     state.cooldown_start, state.cooldown_end, state.cooldown_by = state.step, end, limit
     state.cooldown_limits = [getattr(settings, name) for name in LIMITS]

@@ -83,6 +83,8 @@ class Session:
     """The packer of micro-batches, if they are packed."""
     is_over: bool = False
     """Whether the run had already finished and no limit was raised since, so that nothing is left to do."""
+    halfway: tuple[int, float] | None = None
+    """The step and the seconds at half of the time before the cool-down, or when the run was resumed after that."""
     save_failed: bool = False
     """Whether the last attempt to save has failed."""
     saver: Saver = field(init=False)

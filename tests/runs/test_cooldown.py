@@ -30,12 +30,12 @@ def cooled(data: Path, **training: object) -> Config:
     })  # fmt: skip
 
 
-def take(seconds: float, patch: pytest.MonkeyPatch) -> None:
-    """Let every update take this many seconds, and everything else no time."""
+def take(seconds: float, patch: pytest.MonkeyPatch, first: float = 0.0) -> None:
+    """Let every update take this many seconds, the first one `first` in addition, and everything else no time."""
     real, clock = loop.train_step, SimpleNamespace(now=0.0)
 
     def train_step(session: loop.Session, update: loop.Update) -> loop.Outcome:
-        clock.now += seconds
+        clock.now += seconds + (0.0 if session.state.step else first)
         return real(session, update)
 
     patch.setattr(loop, "train_step", train_step)
@@ -79,6 +79,15 @@ def test_cooldown_is_fixed_once_for_any_speed(data, tmp_path, capsys, seconds):
     )
     assert rates(run.path) == pytest.approx(FALLING)
     assert saved_steps(run) == [15, 20]
+
+
+def test_slow_first_update_does_not_shorten_cooldown(data, tmp_path):
+    run = RunDir(tmp_path / "run")
+    with pytest.MonkeyPatch.context() as patch:
+        take(1.0, patch, first=20.0)
+        fit(cooled(data), data, run.path)
+    state = load_state(run.step(saved_steps(run)[-1]))
+    assert (state.cooldown_start, state.cooldown_end, state.seconds) == (25, 40, 60.0)
 
 
 def test_cooldown_state_of_earlier_version_is_resumed(data, tmp_path, capsys):
