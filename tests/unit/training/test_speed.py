@@ -1,0 +1,34 @@
+"""The speed of training, measured with random text."""
+
+from __future__ import annotations
+
+from itertools import count
+from types import SimpleNamespace
+
+import pytest
+
+from nmt.config.load import load_config
+from nmt.config.training import DEFAULT_MAX_TOKENS
+from nmt.training import speed
+
+SMALL = [
+    "model.d_model=8", "model.d_ff=8", "model.encoder_layers=1", "model.decoder_layers=1", "tokenizer.vocab_size=300",
+    "training.device=cpu",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("update_tokens", "measured", "seconds"), [(400, 400, 1.0), (4 * DEFAULT_MAX_TOKENS, DEFAULT_MAX_TOKENS, 4.0)]
+)
+def test_large_update_is_measured_by_a_micro_batch(monkeypatch, update_tokens, measured, seconds):
+    clock, real, sizes = count(), speed.objective, []
+
+    def objective(model, batch, settings):
+        sizes.append(batch.n_tokens)
+        return real(model, batch, settings)
+
+    monkeypatch.setattr(speed, "objective", objective)
+    monkeypatch.setattr(speed, "time", SimpleNamespace(perf_counter=lambda: float(next(clock))))
+    config = load_config("base.yaml", [*SMALL, f"training.update_tokens={update_tokens}"])
+    assert speed.seconds_per_update(config, 16) == seconds
+    assert set(sizes) == {measured}
