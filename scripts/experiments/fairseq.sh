@@ -4,8 +4,8 @@
 # SentencePiece that nmt learns, too.
 #   multi30k  Wu et al., 2021: post-norm, dropout 0.3, inverse square root; there up to 8,000 updates on two GPUs, so
 #             twice as many tokens, and the other direction
-#   ted       fairseq's own recipe for IWSLT 2014, but with a model of the size in ted.yaml, a fifth of the
-#             published one, and a warm-up of 500 updates instead of 4,000, which so few would not leave: the text is
+#   ted       fairseq's own recipe for IWSLT 2014, but with 3+3 layers of width 256, a fifth of the published
+#             model, and a warm-up of 500 updates instead of 4,000, which so few would not leave: the text is
 #             two fifths, and there are two cores instead of a GPU
 #   scripts/experiments/fairseq.sh TASK FOLDER MINUTES [THREADS]      FOLDER has the files (data/README.md)
 # It is installed, and the text cut into 8,000 pieces, on first use. The same command goes on with what was stopped.

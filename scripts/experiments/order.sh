@@ -33,7 +33,9 @@ options=(--config "$(dirname "$0")/ted.yaml" --data data/order/prepared --set da
     {$(files "$data/opennmt10k/train")}, {$(files "$data/news_commentary/train"), repeat: 2}]"
   --set "data.valid={$(files europarl-valid)}"
   --set "data.test={europarl: {$(files europarl-test)}, software: {$(files libreoffice-test)}}"
-  --set training.optimizer=muon --set training.validate_every_steps=400)
+  --set model.d_model=256 --set model.d_ff=1024 --set model.encoder_layers=3 --set model.decoder_layers=3
+  --set training.update_tokens=4096 --set training.cooldown=0.2 --set training.ema=0.999
+  --set training.validate_every_steps=400)
 nmt prepare "${options[@]}"
 train() { # NAME OPTIONS...
   local run=$runs/$1
