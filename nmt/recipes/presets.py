@@ -54,7 +54,7 @@ def preset(config: str | None, n_pairs: int, minutes: float, overrides: Sequence
     """Return a config for `n_pairs` pairs and a training of `minutes` on this machine, with reasons as comments.
 
     config: a file with other settings, such as the corpora, which chosen ones replace; None: two files to be renamed.
-    overrides: `section.key=value`, which replace both. Measures the speed of this machine, which takes some seconds.
+    overrides: `section.key=value`, which replace both. Measures the speed of this machine, which takes up to a minute.
     Raises ConfigError if a setting is invalid, or the config is not for translation.
     """
     given = dict(override.partition("=")[::2] for override in overrides)
