@@ -142,6 +142,7 @@ def _training(size: Size, passes: float, updates: float, minutes: float) -> Chos
         "training.consistency_weight": (3 if is_large else 2, ""),
         "training.optimizer": ("muon", "learns more from each update than AdamW"),
         "training.peak_lr": (round(5e-3 * (128 / size.d_model) ** 0.5, 4), ""),
+        "training.weight_decay": (1e-4, ""),
         "training.schedule": ("inverse_sqrt", "falls to 0 in the last 30 % of the minutes (cooldown)"),
         "training.warmup_steps": (max(1, min(1000, round(updates / 6))), ""),
         "training.cooldown": (0.3, ""),

@@ -92,7 +92,8 @@ def fix_cooldown(session: Session) -> bool:
 
     The steps are fixed and saved once, so that a resumed run has the same learning rates, although the remaining time
     of max_minutes differs between restarts. With max_minutes, the last step is predicted from the updates since half
-    of the time before the cool-down, because the first updates may be slow, for example while the model is compiled.
+    of the time before the cool-down, because the first updates may be slow, for example while the model is compiled;
+    after a late resume, there are too few of them, and all count.
     """
     state, settings = session.state, session.config.training
     if not settings.cooldown or state.cooldown is not None or state.step == 0:
@@ -103,7 +104,7 @@ def fix_cooldown(session: Session) -> bool:
     if share < 1 - settings.cooldown or session.halfway is None:
         return False
     n_updates, seconds = state.step - session.halfway[0], state.seconds - session.halfway[1]
-    if limit == "max_minutes" and seconds > 0:
+    if limit == "max_minutes" and 4 * seconds > state.seconds:
         last = state.step + (state.seconds / share - state.seconds) * n_updates / seconds
     else:
         last = state.step / (1 - settings.cooldown)

@@ -90,6 +90,16 @@ def test_slow_first_update_does_not_shorten_cooldown(data, tmp_path):
     assert (state.cooldown_start, state.cooldown_end, state.seconds) == (25, 40, 60.0)
 
 
+def test_few_updates_since_a_late_resume_do_not_determine_the_end(data, tmp_path):
+    run = RunDir(tmp_path / "run")
+    config = cooled(data, save_every_steps=13)
+    train(config, data, run.path, 3.0, dies_before=14)
+    assert saved_steps(run) == [13]
+    train(config, data, run.path, 1.0)
+    state = load_state(run.step(saved_steps(run)[-1]))
+    assert (state.cooldown_start, state.cooldown_end) == (19, 25)
+
+
 def test_cooldown_state_of_earlier_version_is_resumed(data, tmp_path, capsys):
     run = RunDir(tmp_path / "run")
     train(cooled(data), data, run.path, 3.0, dies_before=17)

@@ -69,6 +69,14 @@ def test_size_suits_pairs_and_updates(machine, tmp_path, n_pairs, rate, large, s
     assert (model.d_model, model.d_ff, model.encoder_layers) == (size.d_model, size.d_ff, size.layers)
 
 
+def test_large_preset_learns_as_iwslt14(machine, tmp_path):
+    machine(rate_of(MEDIUM), rate_of(LARGE) * 100)
+    large, shipped = chosen(tmp_path, LARGE.min_pairs), load_config("iwslt14.yaml")
+    limits = {"run_dir", "max_steps", "max_minutes", "warmup_steps", "validate_every_steps", "save_every_steps"}
+    assert large.model == shipped.model
+    assert large.training.model_dump(exclude=limits) == shipped.training.model_dump(exclude=limits)
+
+
 def test_larger_model_is_not_measured_where_smaller_one_is_slow(machine):
     measured = machine(rate_of(MEDIUM, 0.9))
     preset(None, 10**6, 60)
