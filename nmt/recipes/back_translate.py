@@ -76,7 +76,8 @@ def back_translate(request: BackTranslation) -> int:
     CheckpointError before anything is written.
     """
     reverse = run_config(request.reverse, request.to, request.source)
-    config = _forward(request.reverse, reverse, request.config)
+    of_text = [override for override in request.overrides if override.startswith(("data.root=", "data.direction="))]
+    config = _forward(request.reverse, reverse, request.config, of_text)
     rules = LineRules(config.data, *_held_out(config.data))
     n_lines = count_lines(request.mono)
     from nmt.translate.types import check_search  # imports torch
@@ -110,7 +111,8 @@ def back_translate(request: BackTranslation) -> int:
         ),
     ]
     run_dir = f"runs/back-{recipe.path.name}-{{direction}}"
-    following = next_config(config, recipe, corpora, run_dir, request.overrides)
+    overrides = [override for override in request.overrides if override not in of_text]  # the file names contain it
+    following = next_config(config, recipe, corpora, run_dir, overrides)
     counts = recipe.write(name, read_lines(request.mono), n_lines, translate, count)
     tokenizer_from: Path | None = request.reverse
     if RunDir(request.reverse).tokenizer.imported.exists():  # it serves only the other direction
@@ -159,13 +161,16 @@ def _settings(request: BackTranslation, data: DataConfig, rules: LineRules) -> d
     }
 
 
-def _forward(run: Path, reverse: Config, name: str | None) -> Config:
+def _forward(run: Path, reverse: Config, name: str | None, overrides: Sequence[str]) -> Config:
     """Return the config of the authentic corpora, in the direction opposite to `reverse`.
 
-    Raises ConfigError or DataError.
+    overrides: changes to the config `name`, or that of the run. Raises ConfigError or DataError.
     """
     direction = f"{reverse.data.tgt}-{reverse.data.src}"
-    config = load_config(name) if name else changed_config(reverse, [f"data.direction={direction}"])
+    if name:
+        config = load_config(name, overrides)
+    else:
+        config = changed_config(reverse, [f"data.direction={direction}", *overrides])
     if config.data.direction != direction:
         raise ConfigError(
             [f"{name}: data.direction is {config.data.direction}, but --reverse {run} translates "

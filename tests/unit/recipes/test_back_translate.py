@@ -67,6 +67,23 @@ def test_synthetic_lines_are_aligned_and_counted(folder: Path, nmt: Command) -> 
     assert kept == n_pairs - sum(by_reason.values()) > 20
 
 
+def test_set_of_root_and_direction_reaches_authentic_corpora(folder: Path, nmt: Command) -> None:
+    write_mono(folder)
+    config = load_config(folder / "run" / "config.yaml", ["data.root=elsewhere"])
+    Path("mine.yaml").write_text(dump_config(config), encoding="utf-8")
+    settings = (f"data.root={folder / 'text'}", "data.direction=bb-aa", "training.seed=7")
+    changes = [word for setting in settings for word in ("--set", setting)]
+    done = nmt(
+        "back-translate", "--reverse", folder / "run", "--mono", "mono.aa", "--output", "out", "--config", "mine.yaml",
+        "--how", "greedy", *changes,
+    )  # fmt: skip
+    assert done.status == 0, done.err
+    following = load_config("out/config.yaml")
+    assert following.data.train[0].files == {lang: str(folder / "text" / f"train.{lang}") for lang in ("aa", "bb")}
+    assert following.data.root == "."
+    assert following.data.direction == "bb-aa" and following.training.seed == 7
+
+
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
