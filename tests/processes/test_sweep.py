@@ -562,8 +562,8 @@ def test_failed_run_does_not_stop_other_runs(nmt: Command, tiny: Path) -> None:
 
 
 def test_stopped_sweep_resumes(tiny: Path, tiny_data: Path, folder: Path) -> None:
-    command = [sys.executable, "-m", "nmt", "sweep", str(tiny), "--grid", "training.max_steps=1,80,2", "--dir", "s"]
-    first, second, third = (RunDir(folder / "s" / f"max_steps={steps}") for steps in (1, 80, 2))
+    command = [sys.executable, "-m", "nmt", "sweep", str(tiny), "--grid", "training.max_steps=1,40,2", "--dir", "s"]
+    first, second, third = (RunDir(folder / "s" / f"max_steps={steps}") for steps in (1, 40, 2))
     fit(load_config(tiny, ["training.max_steps=1"]), tiny_data, first.path)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
@@ -577,10 +577,10 @@ def test_stopped_sweep_resumes(tiny: Path, tiny_data: Path, folder: Path) -> Non
     assert process.returncode == 75, err
     assert err.splitlines()[-1] == "nmt: stopped by SIGTERM; run the same command again to continue"
     assert {name: row["state"] for name, row in tsv("s").items()} == {
-        "max_steps=1": "finished", "max_steps=80": "stopped", "max_steps=2": "not started",
+        "max_steps=1": "finished", "max_steps=40": "stopped", "max_steps=2": "not started",
     }  # fmt: skip
     assert "max_steps" in out and not third.path.exists()
-    (stopped_at,) = re.findall(r"max_steps=80: stopped at step (\d+)", err)
+    (stopped_at,) = re.findall(r"max_steps=40: stopped at step (\d+)", err)
     before = {path: path.stat().st_mtime_ns for path in first.path.rglob("*")}
 
     done = subprocess.run(command, capture_output=True, text=True, timeout=200)
@@ -588,6 +588,6 @@ def test_stopped_sweep_resumes(tiny: Path, tiny_data: Path, folder: Path) -> Non
     assert "3 runs in s, 1 of them already finished" in done.stderr
     assert {row["state"] for row in tsv("s").values()} == {"finished"}
     assert {path: path.stat().st_mtime_ns for path in first.path.rglob("*")} == before
-    assert f"resuming from step {stopped_at}\n" in (folder / "s" / "logs" / "max_steps=80.log").read_text()
+    assert f"resuming from step {stopped_at}\n" in (folder / "s" / "logs" / "max_steps=40.log").read_text()
     steps = [json.loads(line)["step"] for line in second.log.read_text().splitlines() if '"train"' in line]
-    assert steps == list(range(1, 81))
+    assert steps == list(range(1, 41))

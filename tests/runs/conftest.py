@@ -10,7 +10,7 @@ import pytest
 @pytest.fixture(scope="session")
 def stride(pytestconfig: pytest.Config) -> int:
     """Of how many moments one is tried."""
-    return 1 if pytestconfig.getoption("--exhaustive") else 3
+    return 1 if pytestconfig.getoption("--exhaustive") else 6
 
 
 @pytest.fixture(scope="session")

@@ -71,7 +71,8 @@ def test_reference_run_covers_all_writes(life):
 def test_killed_process_resumes(life, data, stride):
     kinds = {moment.partition(", operation")[0]: left for left, moment in reversed(life.killed.items())}
     assert len(kinds) > 50
-    tried = dict([*life.killed.items()][::stride]) | {left: life.killed[left] for left in kinds.values()}
+    some = [*life.killed.items()][:: stride * stride]  # of more than a thousand
+    tried = dict(some) | {left: life.killed[left] for left in kinds.values()}
     is_run = [(left / "run.json").exists() for left in tried]
     assert 5 < is_run.count(False) < is_run.count(True)
     check_all(tried, settings(data), data, kept(life.watched))
@@ -118,6 +119,6 @@ def test_tensorboard_shows_every_step(data, tmp_path):
     wanted = scalars(tmp_path / "run")
     assert [*wanted["train/loss"]] == [1, 2, 3, 4, 5, 6]
     lefts = [left for left in deaths.killed if (left / "run.json").exists()]
-    for left in lefts[:: len(lefts) // 5]:
+    for left in lefts[:: len(lefts) // 3]:
         live(settings(data), data, left)
         assert scalars(left) == wanted, deaths.killed[left]

@@ -250,7 +250,7 @@ def sealed(name: str) -> bool:
     return name.startswith(("checkpoints/", "tokenizer/"))
 
 
-@settings(70)
+@settings(40)
 @given(damage=damages, which=places)
 def test_damaged_run_never_translates_wrongly(
     damage: Damage, which: float, whole_run: Path, answer: str, nmt: Command
@@ -262,14 +262,14 @@ def test_damaged_run_never_translates_wrongly(
             assert result.out == answer, name
 
 
-@settings(30)
+@settings(15)
 @given(damage=damages, which=places)
 def test_damaged_run_resumes_or_raises(damage: Damage, which: float, whole_run: Path, nmt: Command) -> None:
     with damaged(whole_run, damage, which) as (run, _):
         check(nmt("train", "--resume", "--run", run, "--set", "training.max_steps=5"))
 
 
-@settings(30)
+@settings(15)
 @given(damage=damages | replaced_value(), which=places)
 def test_damaged_data_directory_raises_or_is_prepared_again(
     damage: Damage, which: float, tiny_data: Path, nmt: Command
