@@ -43,7 +43,8 @@ class Size:
 LARGE = Size(512, 1024, 6, 16_384, min_pairs=50_000, min_updates=2_500)
 """Its dropout and SimCut weight are those published for IWSLT 2014 (Gao et al., 2022, arXiv:2206.02368)."""
 SIZES = (
-    Size(128, 512, 4, 2048, min_pairs=0, min_updates=0),
+    Size(128, 512, 2, 2048, min_pairs=0, min_updates=0),
+    Size(128, 512, 4, 2048, min_pairs=0, min_updates=3_000),
     Size(256, 1024, 3, 2048, min_pairs=50_000, min_updates=20_000),
     LARGE,
 )

@@ -15,7 +15,7 @@ from nmt.errors import ConfigError
 from nmt.recipes import presets
 from nmt.recipes.presets import LARGE, PIECES, SIMCUT_PASSES, SIZES, Size, preset
 
-MEDIUM = SIZES[1]
+SHORT, SMALL, MEDIUM, _ = SIZES
 Machine = Callable[..., list[Config]]
 
 
@@ -57,8 +57,10 @@ def chosen(folder: Path, n_pairs: int, *overrides: str) -> Config:
     ("n_pairs", "rate", "large", "size"),
     [
         (MEDIUM.min_pairs, rate_of(MEDIUM), rate_of(LARGE, 0.99), MEDIUM),
-        (MEDIUM.min_pairs, rate_of(MEDIUM, 0.99), rate_of(LARGE, 0.99), SIZES[0]),
-        (MEDIUM.min_pairs - 1, rate_of(MEDIUM), rate_of(LARGE), SIZES[0]),
+        (MEDIUM.min_pairs, rate_of(MEDIUM, 0.99), rate_of(LARGE, 0.99), SMALL),
+        (MEDIUM.min_pairs - 1, rate_of(MEDIUM), rate_of(LARGE), SMALL),
+        (10**8, rate_of(SMALL, 0.99), rate_of(LARGE, 0.99), SHORT),
+        (1_000, rate_of(SMALL), rate_of(LARGE), SMALL),
         (LARGE.min_pairs, rate_of(MEDIUM), rate_of(LARGE), LARGE),
         (10**8, rate_of(MEDIUM), rate_of(LARGE), LARGE),
     ],
@@ -80,7 +82,7 @@ def test_large_preset_learns_as_iwslt14(machine, tmp_path):
 def test_larger_model_is_not_measured_where_smaller_one_is_slow(machine):
     measured = machine(rate_of(MEDIUM, 0.9))
     preset(None, 10**6, 60)
-    assert {config.model.d_model for config in measured} == {SIZES[0].d_model}
+    assert {config.model.d_model for config in measured} == {SMALL.d_model}
 
 
 def test_simcut_is_for_many_passes_and_makes_half_the_updates(machine, tmp_path):
@@ -126,7 +128,7 @@ def test_other_settings_are_kept(machine, tmp_path):
     (tmp_path / "preset.yaml").write_text(preset(str(tmp_path / "mine.yaml"), 10**6, 60), encoding="utf-8")
     config = load_config(tmp_path / "preset.yaml")
     assert not any(each.training.has_consistency for each in measured)
-    assert (config.training.seed, config.training.consistency, config.model.d_ff) == (7, "none", SIZES[0].d_ff)
+    assert (config.training.seed, config.training.consistency, config.model.d_ff) == (7, "none", SHORT.d_ff)
 
 
 @pytest.mark.parametrize("other", ["training.objective=denoising", "model.kind=decoder"])
