@@ -38,7 +38,7 @@ settings.load_profile("nmt")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option of `make torture`."""
-    parser.addoption("--exhaustive", action="store_true", help="stop and disturb runs at every moment, not every sixth")
+    parser.addoption("--exhaustive", action="store_true", help="stop and disturb runs at every moment, not at some")
 
 
 @pytest.fixture(scope="session")

@@ -111,7 +111,7 @@ def back_translate(request: BackTranslation) -> int:
         ),
     ]
     run_dir = f"runs/back-{recipe.path.name}-{{direction}}"
-    overrides = [override for override in request.overrides if override not in of_text]  # the file names contain it
+    overrides = [override for override in request.overrides if override not in of_text]  # the config has these
     following = next_config(config, recipe, corpora, run_dir, overrides)
     counts = recipe.write(name, read_lines(request.mono), n_lines, translate, count)
     tokenizer_from: Path | None = request.reverse
@@ -173,7 +173,7 @@ def _forward(run: Path, reverse: Config, name: str | None, overrides: Sequence[s
         config = changed_config(reverse, [f"data.direction={direction}", *overrides])
     if config.data.direction != direction:
         raise ConfigError(
-            [f"{name}: data.direction is {config.data.direction}, but --reverse {run} translates "
+            [f"{name or '--set'}: data.direction is {config.data.direction}, but --reverse {run} translates "
              f"{reverse.data.direction}; set data.direction to {direction}"]
         )  # fmt: skip
     if not isinstance(config.data.valid, Source) and len({source.repeat for source in config.data.train}) > 1:

@@ -141,6 +141,7 @@ def test_mismatched_input_is_rejected_before_writing(folder: Path, nmt: Command)
     assert "started with other settings: text was" in message(*back, "out", "--how", "greedy")
     assert "which this recipe did not write" in message(*back, folder)
     assert "translates aa-bb; set data.direction to bb-aa" in message(*back, "new", "--config", run / "config.yaml")
+    assert "nmt: --set: data.direction is aa-bb" in message(*back, "new", "--set", "data.direction=aa-bb")
     Path("latin").write_bytes(b"ba\nb\xe4\n")
     assert "not UTF-8 at line 2" in message("--reverse", run, "--mono", "latin", "--output", "new")
     assert not Path("new").exists(), "all of these are found before anything is written"
