@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Do the settings of `nmt config --for-pairs` suit a text that nothing was tuned on? LibreOffice's help, with the preset of
-# ten minutes and other settings that cost as much.
-#   scripts/experiments/libreoffice.sh DATA PIECES:ARM...    such as 8000:128:4:2048:0.1:none:1100; ARM as in presets.sh
+# Do the settings of `nmt config --for-pairs` suit a text that nothing was tuned on? A German-English text, with the preset
+# and other settings that cost as much.
+#   scripts/experiments/untouched.sh DATA PIECES:ARM...    such as 8000:128:4:2048:0.1:none:1100; ARM as in presets.sh
 # DATA has train.de and train.en, of which 1,000 pairs become the development set and 1,000 the test set. Everything is
-# written to data and runs/presets; the same command continues what was stopped. Then:
-# nmt compare runs/presets/libreoffice-* --split test
+# written to data and runs/presets, under the folder's name; the same command continues what was stopped. Then, for a
+# folder called libreoffice: nmt compare runs/presets/libreoffice-* --split test
 set -euo pipefail
 [ $# -ge 2 ] || { echo "$0: DATA and PIECES:ARM are needed; the first lines of the script explain" >&2; exit 2; }
 data=$(realpath "$1")
 here=$(dirname "$(realpath "$0")")
 shift
-text=data/libreoffice
+text=data/$(basename "$data")
 if [ ! -d "$text" ]; then
   mkdir -p "$text.part"
   paste "$data"/train.de "$data"/train.en | shuf --random-source=<(yes 1) > "$text.part/all"
