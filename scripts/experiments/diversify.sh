@@ -13,6 +13,7 @@ shift
 steps=("$@")
 [ $# -gt 0 ] || steps=(translate train captions)
 export OMP_NUM_THREADS=1
+mkdir -p "$folder"
 short() { echo "runs/presets/multi30k-$1-128:4:2048:0.1:none:1650"; }
 translated() {  # RUN TEXT OUTPUT OPTION...
   [ -e "$folder/$3" ] || nmt translate --run "$1" --input "$data/$2" --output "$folder/$3" "${@:4}"
@@ -24,7 +25,6 @@ learned() {  # RUN CORPORA OPTION...
   if [ -e "$run/run.json" ]; then nmt train --resume --run "$run"; else nmt train "${options[@]}" --run "$run"; fi
 }
 translate() {
-  mkdir -p "$folder"
   "$here"/directions.sh "$data" de-en en-de
   translated "$(short en-de)" train.en train-back.de
   translated "$(short de-en)" train.de train-forward.en
