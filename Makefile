@@ -98,9 +98,11 @@ clean:  ## Remove the environment, caches, the prepared sample corpus and the de
 	find nmt scripts tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # torch goes first and alone, so that only this one package is looked up in the index of torch builds.
-# --no-compile: Python compiles the modules that are imported. To compile all 20,000 takes a minute.
+# --no-compile: Python compiles the modules that are imported. To compile all 20,000 takes a minute. And the pip that
+# comes with Python may be years old: with 23.2, to choose the packages takes another.
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --no-compile --upgrade pip
 	$(BIN)/pip install --quiet --no-compile --retries 1 --no-deps -c constraints.txt \
 		$(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch
 	$(BIN)/pip install --quiet --no-compile -c constraints.txt -e '.[dev]'
