@@ -18,19 +18,29 @@ from nmt.model.dropout import Dropout
 from nmt.text.tokenizer import BOS, EOS, PAD
 
 
+def random_rows(n: int, d_model: int) -> nn.Parameter:
+    """Return random embeddings (n, D) of variance 1 / D."""
+    rows = torch.empty(n, d_model)
+    if not rows.is_meta:  # which has nothing to draw, and for which PyTorch would import its compiler, for seconds
+        rows.normal_().mul_(d_model**-0.5)
+    return nn.Parameter(rows)
+
+
 def sinusoidal_table(n_positions: int, d_model: int) -> Tensor:
     """Return a table (n_positions, D) with sin(position / 10000^(2i/D)) in column 2i and the cosine in column 2i +
     1."""
-    position = torch.arange(n_positions, dtype=torch.float32)[:, None]
-    rate = torch.exp(torch.arange(0, d_model, 2, dtype=torch.float32) * (-math.log(10_000.0) / d_model))
+    position = torch.arange(n_positions, dtype=torch.float32, device="cpu")[:, None]
+    column = torch.arange(0, d_model, 2, dtype=torch.float32, device="cpu")
+    rate = torch.exp(column * (-math.log(10_000.0) / d_model))
     return torch.stack((torch.sin(position * rate), torch.cos(position * rate)), dim=-1).flatten(1)
 
 
 def fairseq_table(n_positions: int, d_model: int) -> Tensor:
     """Return the table (n_positions, D) of fairseq's sinusoidal positions: all sines before all cosines, the rates
     10000^(-i / (D/2 - 1)), and 2 as the first position."""
-    position = torch.arange(2, n_positions + 2, dtype=torch.float32)[:, None]
-    rate = torch.exp(torch.arange(d_model // 2, dtype=torch.float32) * (-math.log(10_000.0) / (d_model // 2 - 1)))
+    position = torch.arange(2, n_positions + 2, dtype=torch.float32, device="cpu")[:, None]
+    column = torch.arange(d_model // 2, dtype=torch.float32, device="cpu")
+    rate = torch.exp(column * (-math.log(10_000.0) / (d_model // 2 - 1)))
     return torch.cat((torch.sin(position * rate), torch.cos(position * rate)), 1)
 
 
@@ -61,7 +71,7 @@ class LearnedPositions(nn.Module):
 
     def __init__(self, d_model: int, max_positions: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.randn(max_positions, d_model) * d_model**-0.5)
+        self.weight = random_rows(max_positions, d_model)
 
     def extra_repr(self) -> str:
         return ", ".join(map(str, self.weight.shape))
@@ -89,7 +99,7 @@ class Embedding(nn.Module):
     def __init__(self, config: ModelConfig, vocab_size: int) -> None:
         super().__init__()
         self.scale = config.d_model**0.5
-        self.weight = nn.Parameter(torch.randn(vocab_size, config.d_model) * config.d_model**-0.5)
+        self.weight = random_rows(vocab_size, config.d_model)
         self.zero_row = BOS if config.start_embedding == "zero" else None
         """The row that is zero and learns nothing."""
         if self.zero_row is not None:

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from nmt.config import ModelConfig
 from nmt.model.attention import KeyValue, MultiHeadAttention, keys_values_of
 from nmt.model.dropout import Dropout
-from nmt.model.embedding import Embedding, LearnedPositions
+from nmt.model.embedding import Embedding, LearnedPositions, random_rows
 from nmt.model.masks import AttentionMask, Layout, attention_mask, prefix_mask
 from nmt.text.tokenizer import EOS, N_SPECIAL, UNK
 
@@ -292,7 +292,7 @@ class Model(nn.Module):
         self.output_bias = nn.Parameter(torch.zeros(vocab_size), is_trained) if config.output_bias else None
         self.fixed_rows = NEVER_PREDICTED if config.start_embedding != "learned" else ()
         if config.tie_embeddings == "none":
-            self.output = nn.Parameter(torch.randn(vocab_size, config.d_model) * config.d_model**-0.5)
+            self.output = random_rows(vocab_size, config.d_model)
         else:
             gain = min(1.0, (WIDEST_WITH_GAIN_1 / config.d_model) ** 0.5)
             nn.init.constant_(self.stacks[-1].last_norm.weight, gain)

@@ -15,7 +15,7 @@ from nmt.model.device import device_name
 from nmt.model.precision import pick_float32_library, pick_precision, use_float32_library
 from nmt.model.stacks import DecodingModel, make_model
 from nmt.model.transformer import Model, Transformer
-from nmt.runs.checkpoint import ChosenWeights, assign, check_fit, choose_weights
+from nmt.runs.checkpoint import ChosenWeights, check_fit, choose_weights
 from nmt.runs.folder import is_folder, load_folder
 from nmt.runs.info import PublicModel, Weights, check_is_run, read_info, read_selected
 from nmt.text.tokenizer import Tokenizers
@@ -71,10 +71,11 @@ class Saved:
 
     def model(self) -> Model:
         """Build the model on the CPU, in evaluation mode. Raises CheckpointError if the weights do not fit it."""
-        with torch.device("meta"):  # before memory is allocated for an untrusted config.yaml
-            check_fit(make_model(self.config, self.tokenizers.sizes), self.weights.tensors, str(self.path))
-        model = make_model(self.config, self.tokenizers.sizes)
-        assign(model, self.weights.tensors, str(self.path))
+        with torch.device("meta"):  # an untrusted config.yaml gets no memory
+            model = make_model(self.config, self.tokenizers.sizes)
+        check_fit(model, self.weights.tensors, str(self.path))
+        tensors = {name: tensor.to(torch.float32, copy=True) for name, tensor in self.weights.tensors.items()}
+        model.load_state_dict(tensors, strict=False, assign=True)  # the state names tied weights twice
         return model.eval()
 
     def translation_model(self) -> DecodingModel:
