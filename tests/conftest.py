@@ -89,6 +89,16 @@ def done_once() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def no_worker_processes() -> Iterator[None]:
+    """Commands without `--workers` start none, which would take longer than all that is to be done."""
+    from nmt.tasks import engines
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engines, "usable_cores", lambda: 1)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def no_waiting_for_the_disk() -> Iterator[None]:
     """Thousands of times, for files of a few bytes; see `disk` for the tests of what is synced when."""
     with pytest.MonkeyPatch.context() as patch:

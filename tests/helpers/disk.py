@@ -8,7 +8,7 @@ import io
 import os
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from pathlib import Path
 from typing import Any
 
@@ -63,9 +63,11 @@ class Deaths:
     not synced is gone, that is the end of a file and the name that a file or directory was given last.
     """
 
-    def __init__(self, patch: pytest.MonkeyPatch, watched: Path, copies: Path, n_most: int | None = None) -> None:
-        """`n_most`: only before the first operations."""
-        self.watched, self.copies, self.n_most = watched, copies, n_most
+    def __init__(
+        self, patch: pytest.MonkeyPatch, watched: Path, copies: Path, at: Container[int] | None = None
+    ) -> None:
+        """`at`: the numbers of the operations before which it may die, from 1; any by default."""
+        self.watched, self.copies, self.at = watched, copies, at
         self.killed: dict[Path, str] = {}
         self.power: dict[Path, str] = {}
         self.operations: list[str] = []
@@ -83,13 +85,12 @@ class Deaths:
             path = Path(name)
         elif name != "open":
             self.operations.append(f"{name} {path.relative_to(self.watched)}")
-        if self.n_most is not None and len(self.operations) > self.n_most:
-            return
-        what = f"{name} {path.name}"
-        self._copy(self.killed, what)
-        if name in ("write", "pwrite"):
-            self._copy(self.killed, f"half of {what}", lambda copy: self._tear(copy, path, second))
-        self._copy(self.power, what, self._lose)
+        if self.at is None or len(self.operations) in self.at:
+            what = f"{name} {path.name}"
+            self._copy(self.killed, what)
+            if name in ("write", "pwrite"):
+                self._copy(self.killed, f"half of {what}", lambda copy: self._tear(copy, path, second))
+            self._copy(self.power, what, self._lose)
         self._note(name, first, second, path)
 
     def _copy(self, kept: dict[Path, str], what: str, change: Callable[[Path], None] = lambda _: None) -> None:

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from models import tiny_model
 from nmt.config import Config, TrainingConfig
-from nmt.data.batching import Packing
+from nmt.data.batching import Batch, Packing
 from nmt.errors import ConfigError, NmtError
 from nmt.layout import RunDir
 from nmt.model import dropout
@@ -51,12 +51,12 @@ def differentiated(monkeypatch: pytest.MonkeyPatch) -> None:
     torch._dynamo.reset()
 
 
-def batches(is_packed: bool) -> list[object]:
-    """Batches of many sizes, the first as large on one side as on the other."""
+def batches() -> list[Batch]:
+    """Packed batches of many sizes, the first as large on one side as on the other."""
     rng = np.random.default_rng(1)
     pairs = pairs_of([9] * 16 + rng.integers(0, 20, 60).tolist(), [9] * 16 + rng.integers(0, 20, 60).tolist())
     rows = [np.arange(16), np.arange(16, 20), np.arange(20, 50), np.arange(50, 76), np.arange(30, 37)]
-    return [(Packing(pairs, 16) if is_packed else pairs).batch(each) for each in rows]
+    return [Packing(pairs, 16).batch(each) for each in rows]
 
 
 def seeded(seed: int, *arguments: object) -> LossSums:
@@ -65,16 +65,13 @@ def seeded(seed: int, *arguments: object) -> LossSums:
 
 
 @pytest.mark.usefixtures("differentiated")
-@pytest.mark.parametrize("is_packed", [False, True])
-def test_one_compilation_for_all_batch_sizes(is_packed, monkeypatch):
+def test_one_compilation_for_all_batch_sizes(monkeypatch):
     # compiled code uses PyTorch's dropout; so does what it is compared with
     monkeypatch.setattr(dropout._BytewiseDropout, "apply", lambda x, n: functional.dropout(x, n / 256))
-    # rows that are filled up, as some CPUs have them, draw other numbers
-    monkeypatch.setattr("nmt.training.loss.row_step", lambda _: 0)
     model = tiny_model(**SHALLOW, residual_dropout=0.25)
     forward = compiled(model)
     with torch._dynamo.config.patch(error_on_recompile=True):
-        for batch in batches(is_packed):
+        for batch in batches():
             expected, found = seeded(1, model, batch, 0.1), seeded(1, model, batch, 0.1, forward)
             torch.testing.assert_close(found.loss, expected.loss)
             one, two = (torch.autograd.grad(sums.loss, list(model.parameters())) for sums in (found, expected))
@@ -88,7 +85,7 @@ def test_packed_kernel_is_compiled(calls):
     model = tiny_model(**SHALLOW)
     forward = compiled(model)
     with torch._dynamo.config.patch(error_on_recompile=True), torch.autocast("cpu", dtype=torch.bfloat16):
-        for batch in batches(is_packed=True):
+        for batch in batches():
             expected, found = cross_entropy(model, batch, 0.1), cross_entropy(model, batch, 0.1, forward)
             torch.testing.assert_close(found.loss, expected.loss, atol=0.02, rtol=0.02)
             found.loss.backward()
@@ -97,7 +94,7 @@ def test_packed_kernel_is_compiled(calls):
 
 @pytest.mark.usefixtures("captured")
 def test_compile_error_raises(monkeypatch):
-    batch = batches(is_packed=False)[0]
+    batch = batches()[0]
     model = tiny_model(**SHALLOW)
     monkeypatch.setattr(module, "BACKEND", "broken")
     torch._dynamo.register_backend(lambda *_: 1 / 0, name="broken")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Container
 from pathlib import Path
 
 import pytest
@@ -24,10 +25,13 @@ def live(config: Config, data: Path, run: Path) -> None:
     fit(config, data, run, resume=RunDir(run).info.exists())
 
 
-def deaths_of(config: Config, data: Path, run: Path, copies: Path, n_most: int | None = None) -> Deaths:
-    """Continue a run to its end, and return a copy of its directory for every moment at which it could be killed."""
+def deaths_of(config: Config, data: Path, run: Path, copies: Path, at: Container[int] | None = None) -> Deaths:
+    """Continue a run to its end, and return a copy of its directory for every moment at which it could be killed.
+
+    `at`: only before operations of these numbers.
+    """
     with pytest.MonkeyPatch.context() as patch:
-        deaths = Deaths(patch, run, copies, n_most)
+        deaths = Deaths(patch, run, copies, at)
         live(config, data, run)
     return deaths
 
@@ -87,7 +91,7 @@ def test_power_loss_resumes(life, data):
 def test_resumed_run_killed_again_resumes(life, data, tmp_path):
     left = next(left for left, moment in life.killed.items() if "half of write optimizer" in moment)
     shutil.copytree(left, tmp_path / "run")
-    deaths = deaths_of(settings(data), data, tmp_path / "run", tmp_path / "deaths", n_most=20)
+    deaths = deaths_of(settings(data), data, tmp_path / "run", tmp_path / "deaths", at=range(21))
     assert "ftruncate log.jsonl" in deaths.operations[:20] and len(deaths.killed) > 10
     check_all(deaths.killed, settings(data), data, kept(life.watched))
     check_all(deaths.power, settings(data), data, kept(life.watched))
@@ -105,7 +109,7 @@ def test_killed_run_with_raised_limit_resumes(life, data, tmp_path, stride):
 
 
 def test_tensorboard_shows_every_step(data, tmp_path):
-    deaths = deaths_of(settings(data), data, tmp_path / "run", tmp_path / "deaths")
+    deaths = deaths_of(settings(data), data, tmp_path / "run", tmp_path / "deaths", at=range(0, 10_000, 40))
     now = int(time.time())
     while int(time.time()) == now:  # TensorBoard orders its files by the second in which they were begun
         time.sleep(0.05)
