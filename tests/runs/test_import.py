@@ -88,21 +88,22 @@ class Public:
         return [[*(numbers[i] for i in row), self.tokenizer.eos_token_id] for row in rows]  # type: ignore[misc]
 
 
-@pytest.fixture(scope="module", params=KINDS)
-def public(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Public:
-    folder = tmp_path_factory.mktemp("public")
-    KINDS[request.param].write(folder / "model", SOURCES, TARGETS)
-    import_model(Request(str(folder / "model"), folder / "run"))
-    model = MarianMTModel.from_pretrained(folder / "model", dtype=torch.float32).eval()
-    tokenizer = MarianTokenizer.from_pretrained(folder / "model")
-    return Public(folder / "model", folder / "run", open_saved(folder / "run"), model, tokenizer)
-
-
 @pytest.fixture(scope="module")
 def joint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("joint") / "model"
     KINDS["joint"].write(folder, SOURCES, TARGETS)
     return folder
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def public(request: pytest.FixtureRequest, joint: Path, tmp_path_factory: pytest.TempPathFactory) -> Public:
+    folder, run = joint, tmp_path_factory.mktemp("public") / "run"
+    if request.param != "joint":
+        folder = run.with_name("model")
+        KINDS[request.param].write(folder, SOURCES, TARGETS)
+    import_model(Request(str(folder), run))
+    model = MarianMTModel.from_pretrained(folder, dtype=torch.float32).eval()
+    return Public(folder, run, open_saved(run), model, MarianTokenizer.from_pretrained(folder))
 
 
 def test_ids_are_equal(public: Public) -> None:
