@@ -98,8 +98,8 @@ clean:  ## Remove the environment, caches, the prepared sample corpus and the de
 	find nmt scripts tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # torch goes first and alone, so that only this one package is looked up in the index of torch builds.
-# --no-compile: Python compiles the modules that are imported. To compile all 20,000 takes a minute. And the pip that
-# comes with Python may be years old: with 23.2, to choose the packages takes another.
+# pip first: the one that comes with Python may be years old, and 23.2 takes a minute longer to choose the packages.
+# --no-compile: Python compiles the modules that are imported. To compile all 20,000 takes a minute.
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --no-compile --upgrade pip
