@@ -25,7 +25,8 @@ if [ ! -d "$text" ]; then
 fi
 nmt config --config multi30k.yaml --set data.root="$text" --set 'data.train=[{files: {de: train.de, en: train.en}}]' \
   --set 'data.valid={files: {de: valid.de, en: valid.en}}' --set 'data.test={test: {files: {de: test.de, en: test.en}}}' \
-  > "$text.yaml"
+  > "$text.yaml.$$"
+mv "$text.yaml.$$" "$text.yaml"  # whole at any time: another of these scripts may be reading it
 for arm in "$@"; do
   pieces=${arm%%:*}
   nmt prepare --config "$text.yaml" --set data.dir="$text-$pieces" --set tokenizer.vocab_size="$pieces"

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 def untraced() -> Iterator[None]:
     """Pause tracing for code that runs (nearly) no line of nmt, or only lines that other tests also run."""
     trace = sys.gettrace()
-    sys.settrace(None)
+    if type(trace).__module__.partition(".")[0] == "coverage":  # not a debugger's
+        sys.settrace(None)
     try:
         yield
     finally:
