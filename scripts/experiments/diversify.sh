@@ -14,7 +14,7 @@ steps=("$@")
 [ $# -gt 0 ] || steps=(translate train captions)
 export OMP_NUM_THREADS=1
 mkdir -p "$folder"
-short() { echo "runs/presets/multi30k-$1-128:4:2048:0.1:none:1650"; }
+short() { echo "runs/presets/multi30k-$1-128:4:2048:0.1:none:1650-1"; }
 translated() {  # RUN TEXT OUTPUT OPTION...
   [ -e "$folder/$3" ] || nmt translate --run "$1" --input "$data/$2" --output "$folder/$3" "${@:4}"
 }

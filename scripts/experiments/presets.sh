@@ -1,20 +1,21 @@
 #!/usr/bin/env bash
 # Which model for an hour or less? Trainings with Muon on the same text at about equal CPU seconds.
-#   scripts/experiments/presets.sh CONFIG DATA ARM...      DATA is the prepared data directory
+#   [SEED=1] scripts/experiments/presets.sh CONFIG DATA ARM...      DATA is the prepared data directory
 # An ARM is WIDTH:LAYERS:TOKENS:DROPOUT:CONSISTENCY:UPDATES, such as 256:3:4096:0.1:none:700: width of the model, encoder
 # layers and as many decoder layers, tokens and number of updates. Each is trained in runs/presets with one thread; the
 # same command continues what was stopped. Then: python scripts/experiments/table.py runs/presets/*
 set -euo pipefail
 [ $# -ge 3 ] || { echo "$0: CONFIG, DATA and ARM are needed; the first lines of the script explain" >&2; exit 2; }
-config=$1 data=$2
+config=$1 data=$2 seed=${SEED:-1}
 shift 2
 export OMP_NUM_THREADS=1
 for arm in "$@"; do
   IFS=: read -r width layers tokens dropout consistency updates <<< "$arm"
-  run=runs/presets/$(basename "$data")-$arm resumed=()
+  run=runs/presets/$(basename "$data")-$arm-$seed resumed=()
   if [ -e "$run/run.json" ]; then resumed=(--resume); fi
-  nmt train "${resumed[@]}" --config "$config" --data "$data" --run "$run" --set model.d_model="$width" \
-    --set model.d_ff=$((width * 4)) --set model.encoder_layers="$layers" --set model.decoder_layers="$layers" \
+  nmt train "${resumed[@]}" --config "$config" --data "$data" --run "$run" --set training.seed="$seed" \
+    --set model.d_model="$width" --set model.d_ff=$((width * 4)) \
+    --set model.encoder_layers="$layers" --set model.decoder_layers="$layers" \
     --set model.embedding_dropout="$dropout" --set model.residual_dropout="$dropout" --set training.optimizer=muon \
     --set training.consistency="$consistency" --set training.update_tokens="$tokens" --set training.ema=0.998 \
     --set training.schedule=inverse_sqrt --set training.cooldown=0.3 --set training.warmup_steps=$((updates / 6)) \

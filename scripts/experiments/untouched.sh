@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Do the settings of `nmt config --for-pairs` suit a text that nothing was tuned on? A German-English text, with the preset
 # and other settings that cost as much.
-#   scripts/experiments/untouched.sh DATA PIECES:ARM...    such as 8000:128:4:2048:0.1:none:1100; ARM as in presets.sh
+#   [SEED=1] scripts/experiments/untouched.sh DATA PIECES:ARM...    such as 8000:128:4:2048:0.1:none:1100; ARM as in presets.sh
 # DATA has train.de and train.en, of which 1,000 pairs become the development set and 1,000 the test set. Everything is
 # written to data and runs/presets, under the folder's name; the same command continues what was stopped. Then, for a
 # folder called libreoffice: nmt compare runs/presets/libreoffice-* --split test
