@@ -38,10 +38,10 @@ NATIVE_ONLY = "needs PyTorch's engine, which is not used for this direction"
 
 
 def for_texts(search: SearchConfig) -> list[str]:
-    """Return the settings, `search.key=value`, with which texts of several sentences are translated: sentence by
-    sentence, with their placeholders, unless the configured settings say more."""
-    protect = "true" if search.protect else "placeholders"
-    return [f"search.protect={protect}", *(["search.split=always"] if search.split == "long" else [])]
+    """Return changes, `search.key=value`, to the configured settings for texts of several sentences: each sentence is
+    translated separately, and placeholders are protected, unless `split` is never or `protect` is set."""
+    protect = [] if search.protect else ["search.protect=placeholders"]
+    return [*protect, *(["search.split=always"] if search.split == "long" else [])]
 
 
 @dataclass(frozen=True)

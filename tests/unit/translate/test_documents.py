@@ -14,13 +14,14 @@ from lxml import etree
 
 from command import Command
 from documents import bare_docx, bare_odt
+from nmt.config.load import changed_config
 from nmt.documents import FORMATS, open_document, read_document
 from nmt.errors import DataError
 from nmt.files import write
 from nmt.serve.models import load_models
 from nmt.serve.service import Service
 from nmt.translate import documents
-from nmt.translate.direction import Direction
+from nmt.translate.direction import Direction, for_texts
 from nmt.translate.documents import Documents
 from nmt.translate.types import Line
 from served import FORM, multipart, serving
@@ -52,6 +53,20 @@ def letters(tmp_path: Path) -> Path:
     for suffix, content in CONTENTS.items():
         (folder / ("more" if suffix == ".odt" else "") / f"a{suffix}").write_bytes(content)
     return folder
+
+
+@pytest.mark.parametrize(
+    ("configured", "used"),
+    [
+        ("false", "placeholders"),
+        ("placeholders", "placeholders"),
+        ("true", True),
+        ("['[A-Z]+-[0-9]+']", ["[A-Z]+-[0-9]+"]),
+    ],
+)
+def test_configured_protection_is_kept(configured: str, used: object) -> None:
+    config = changed_config(tiny_config(), [f"search.protect={configured}"])
+    assert changed_config(config, for_texts(config.search)).search.protect == used
 
 
 def test_folder_needs_output_directory(run: Path, letters: Path, nmt: Command) -> None:
