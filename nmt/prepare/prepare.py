@@ -113,7 +113,7 @@ def prepare(
         work = Work(folder, engine, sizes)
         if len(views) == 1:
             [view] = views
-            build = _Build(view, work, root, reused)
+            build = _Build(view, work, root)
             build.choose(build.read_held_out(), None)
             build.settle()
             tokenizers = make_tokenizers(build.work, view, build.text, reused, build.mono_folders)
@@ -150,9 +150,7 @@ def _build_pairs(
     No line that is held out for one pair is in the training text of another.
     """
     builds = {
-        view.data.pair: _Build(
-            view, Work(work.folder / "-".join(view.data.pair), work.engine, work.sizes), root, reused
-        )
+        view.data.pair: _Build(view, Work(work.folder / "-".join(view.data.pair), work.engine, work.sizes), root)
         for view in views
     }
     held_out = {}
@@ -210,7 +208,6 @@ class _Build:
     config: Config
     work: Work
     root: Path
-    reused: Tokenizers | None
     splits: dict[str, PreparedSplit] = field(default_factory=dict)
     mono: dict[str, PreparedMono] = field(default_factory=dict)
     mono_reports: list[MonoReport] = field(default_factory=list)

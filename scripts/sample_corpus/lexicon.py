@@ -383,23 +383,6 @@ ein|kaufen    kauft        eingekauft     h shop  person  at:shop,?mit+D>with:ki
 fern|sehen    sieht        ferngesehen    h watch_television  person  ?mit+D>with:kin  home  i
 """
 
-# verbs with grammar of their own: infinitive  english  where it is used
-SPECIAL_VERBS = """
-sein       be
-werden     will
-wissen     know
-glauben    believe
-hoffen     hope
-sagen      say
-versuchen  try
-beschließen decide
-anfangen   begin
-kosten     cost
-dauern     last
-regnen     rain
-schneien   snow
-"""
-
 # lemma  english  comparative  english-comparative  tags
 ADJECTIVE_TABLE = """
 müde        tired         müder         more_tired         state
@@ -863,7 +846,6 @@ NOUN = {noun.lemma: noun for noun in NOUNS}
 VERBS = [_verb(row) for row in _rows(VERB_TABLE)]
 VERB = {verb.lemma: verb for verb in VERBS}
 ADJECTIVES = [_adjective(row) for row in _rows(ADJECTIVE_TABLE)]
-ADJECTIVE = {adjective.lemma: adjective for adjective in ADJECTIVES}
 ADVERBS = [(row[0], row[1].replace("_", " "), row[2]) for row in _rows(ADVERB_TABLE)]
 CITIES = [(row[0], row[1]) for row in _rows(CITY_TABLE)]
 FUNCTION = {row[0]: row[1].replace("_", " ") for row in _rows(FUNCTION_WORDS)}

@@ -13,11 +13,6 @@ ANY = [(5.0, "past"), (1.6, "future"), (1.0, "werden"), (1.6, "habit"), (0.8, "s
 ANY += [(1.6, "modal"), (1.0, "modal past"), (0.5, "since"), (0.9, "perfect"), (0.5, "gern")]
 PAST = [(4.0, "past"), (1.5, "modal past")]
 COMING = [(2.0, "future"), (2.0, "modal"), (1.0, "werden")]
-RELATIVE_EN = {True: "who", False: "that"}
-
-
-def has_accusative(verb: Verb) -> bool:
-    return any(slot.kind == "A" for slot in verb.slots)
 
 
 def front_of(w: Writer, clause: Clause) -> Part | None:
