@@ -30,8 +30,8 @@ demo: $(READY)  ## Train a German-English translator on the embedded corpus and 
 	head -n 3 data/sample/test.de | $(BIN)/nmt translate --run $(DEMO)
 	$(BIN)/nmt evaluate --run $(DEMO) --samples 10
 
-# Twice as many processes as cores: many tests wait for other processes.
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 2)
+# Half more processes than cores: many tests wait for other processes. Twice as many are not faster.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
 
 test: $(READY)  ## Run every check and all tests with coverage, as CI does (minutes)
 	$(MAKE) --no-print-directory --jobs 2 check pytest
