@@ -24,6 +24,8 @@ VOCABULARIES = {100_000: 8_000, 1_000_000: 16_000, 1 << 62: 32_000}
 """Vocabulary sizes, by the number of pairs up to which they are used."""
 SIMCUT_PASSES = 15
 """Number of passes from which SimCut is worth its time."""
+DROPOUT_PASSES = 5.5
+"""Number of passes from which small models need dropout; in fewer, they do not overfit and learn faster without."""
 Chosen = dict[str, tuple[object, str]]
 """Settings with the reasons for them, which may be empty."""
 
@@ -135,9 +137,10 @@ def _training(size: Size, passes: float, updates: float, minutes: float) -> Chos
     with_simcut, is_large = passes >= SIMCUT_PASSES, size is LARGE
     updates /= 1 + with_simcut
     interval = max(50, 50 * round(updates / N_VALIDATIONS / 50))
+    dropout = 0.3 if is_large else 0.1 if passes >= DROPOUT_PASSES else 0.0
     return {
-        "model.embedding_dropout": (0.3 if is_large else 0.1, ""),
-        "model.residual_dropout": (0.3 if is_large else 0.1, ""),
+        "model.embedding_dropout": (dropout, "" if dropout else "too few passes for overfitting"),
+        "model.residual_dropout": (dropout, ""),
         "model.activation_dropout": (0.1 if is_large else 0.0, ""),
         "training.consistency": ("simcut", "") if with_simcut else ("none", ""),
         "training.consistency_weight": (3 if is_large else 2, ""),

@@ -13,7 +13,7 @@ from nmt.config.load import load_config
 from nmt.config.yaml12 import dump_yaml
 from nmt.errors import ConfigError
 from nmt.recipes import presets
-from nmt.recipes.presets import LARGE, PIECES, SIMCUT_PASSES, SIZES, Size, preset
+from nmt.recipes.presets import DROPOUT_PASSES, LARGE, PIECES, SIMCUT_PASSES, SIZES, Size, preset
 
 SHORT, SMALL, MEDIUM, _ = SIZES
 Machine = Callable[..., list[Config]]
@@ -93,6 +93,15 @@ def test_simcut_is_for_many_passes_and_makes_half_the_updates(machine, tmp_path)
     rarely = chosen(tmp_path, n_pairs).training
     assert (often.has_consistency, rarely.has_consistency) == (True, False)
     assert often.validate_every_steps < 0.6 * rarely.validate_every_steps
+
+
+def test_few_passes_are_learned_without_dropout(machine, tmp_path):
+    dropouts = []
+    for passes in (0.9 * DROPOUT_PASSES, DROPOUT_PASSES):
+        machine(rate(1000, passes))
+        model = chosen(tmp_path, 1000).model
+        dropouts.append((model.embedding_dropout, model.residual_dropout))
+    assert dropouts == [(0, 0), (0.1, 0.1)]
 
 
 def test_training_ends_by_minutes_with_cooldown(machine, tmp_path):
