@@ -760,7 +760,7 @@ class Adjective:
 
     @property
     def stem(self) -> str:
-        """What the endings are added to."""
+        """The lemma without what it loses before an ending: teur for teuer, as in teurer."""
         special = {"teuer": "teur", "dunkel": "dunkl", "müde": "müd"}
         return special.get(self.lemma, self.lemma)
 
