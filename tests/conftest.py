@@ -129,12 +129,16 @@ def no_search_of_modules_for_garbage() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def no_compiler_trace() -> None:
-    """Keep pytest from adding handlers to the fifty loggers of torch, as it does to all that do not propagate, three
-    times a test; and with a handler the compiler writes down all that it does, which takes longer than compiling."""
+    """Take pytest's handlers from the fifty loggers of torch, and have it add none, as it does to all that do not
+    propagate, three times a test; and with a handler the compiler writes down all that it does, which takes longer than
+    compiling."""
     import torch  # noqa: F401  (sets the loggers up)
 
     for name in [name for name in logging.root.manager.loggerDict if name.startswith("torch")]:
-        logging.getLogger(name).propagate = True
+        logger = logging.getLogger(name)
+        logger.propagate = True
+        if name == "torch.__trace":
+            logger.handlers.clear()
 
 
 @pytest.fixture(scope="session")

@@ -64,10 +64,16 @@ class Deaths:
     """
 
     def __init__(
-        self, patch: pytest.MonkeyPatch, watched: Path, copies: Path, at: Container[int] | None = None
+        self,
+        patch: pytest.MonkeyPatch,
+        watched: Path,
+        copies: Path,
+        at: Container[int] | None = None,
+        each_once: bool = False,
     ) -> None:
-        """`at`: the numbers of the operations before which it may die, from 1; any by default."""
-        self.watched, self.copies, self.at = watched, copies, at
+        """`at`: the numbers of the operations before which it may die, from 1; any by default. `each_once`: of the deaths
+        before the same operation on files of the same name, the first."""
+        self.watched, self.copies, self.at, self.each_once = watched, copies, at, each_once
         self.killed: dict[Path, str] = {}
         self.power: dict[Path, str] = {}
         self.operations: list[str] = []
@@ -95,7 +101,8 @@ class Deaths:
 
     def _copy(self, kept: dict[Path, str], what: str, change: Callable[[Path], None] = lambda _: None) -> None:
         copy = self.copies / f"{len(self._seen):04d}"
-        if self.watched.exists():
+        is_known = self.each_once and any(moment.startswith(f"{what}, ") for moment in kept.values())
+        if self.watched.exists() and not is_known:
             shutil.copytree(self.watched, copy)
             change(copy)
             digest = hashlib.sha256()

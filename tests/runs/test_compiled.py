@@ -18,7 +18,7 @@ from nmt.layout import RunDir
 from nmt.model import dropout
 from nmt.runs.info import read_info
 from nmt.training.loop import fit
-from nmt.training.loss import LossSums, cross_entropy, objective
+from nmt.training.loss import cross_entropy, objective
 from nmt.training.setup import choices as module
 from nmt.training.setup.choices import compiled, pick_compile, pick_layout
 from packed import pairs_of
@@ -28,13 +28,12 @@ from trained import records
 pytestmark = pytest.mark.usefixtures("no_coverage")
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
-SHALLOW = {"encoder_layers": 1, "decoder_layers": 1}  # takes long enough
+SHALLOW = {"encoder_layers": 1, "decoder_layers": 1}  # deeper models take longer to compile
 PLAIN = {"embedding_dropout": 0.0, "residual_dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0}
 
 
-def settings(folder: Path = Path("x"), dropout: float = 0.0, **training: object) -> Config:
-    model = {**PLAIN, "residual_dropout": dropout}
-    return tiny_settings(folder, model=model, training={"max_steps": 4, "average_last": 1, **training})
+def settings(folder: Path = Path("x"), **training: object) -> Config:
+    return tiny_settings(folder, model=PLAIN | SHALLOW, training={"max_steps": 4, "average_last": 1, **training})
 
 
 @pytest.fixture
@@ -44,70 +43,53 @@ def captured(monkeypatch: pytest.MonkeyPatch) -> None:
     torch._dynamo.reset()
 
 
-@pytest.fixture
-def differentiated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And the graph of the backward pass, which takes seconds: all but the making of machine code."""
-    monkeypatch.setattr(module, "BACKEND", "aot_eager")
-    torch._dynamo.reset()
+LENGTHS = [9] * 16 + [5] * 40 + [1, 30]
+BATCHES = [range(16), range(20, 50), [56], [57], [3, 56]]
+"""Of many sizes, the first as large on one side as on the other, and single sentences."""
 
 
 def batches(is_packed: bool = True) -> list[Batch]:
-    """Batches of many sizes, the first as large on one side as on the other."""
-    rng = np.random.default_rng(1)
-    pairs = pairs_of([9] * 16 + rng.integers(0, 20, 60).tolist(), [9] * 16 + rng.integers(0, 20, 60).tolist())
-    rows = [np.arange(16), np.arange(16, 20), np.arange(20, 50), np.arange(50, 76), np.arange(30, 37)]
-    return [(Packing(pairs, 16) if is_packed else pairs).batch(each) for each in rows]
+    pairs = pairs_of(LENGTHS, LENGTHS[::-1])
+    return [(Packing(pairs, 16) if is_packed else pairs).batch(np.array(rows)) for rows in BATCHES]
 
 
-def seeded(seed: int, *arguments: object) -> LossSums:
-    torch.manual_seed(seed)
-    return cross_entropy(*arguments)
-
-
-@pytest.mark.usefixtures("differentiated")
-def test_one_compilation_for_all_batch_sizes(monkeypatch, stride):
+def test_packed_kernel_is_compiled(calls, monkeypatch):
+    # all but the generation of machine code
+    monkeypatch.setattr(module, "BACKEND", "aot_eager")
+    torch._dynamo.reset()
     # compiled code uses PyTorch's dropout; so does what it is compared with
     monkeypatch.setattr(dropout._BytewiseDropout, "apply", lambda x, n: functional.dropout(x, n / 256))
     # rows that are filled up, as some CPUs have them, draw other numbers
     monkeypatch.setattr("nmt.training.loss.row_step", lambda _: 0)
-    for is_packed in (True, False) if stride == 1 else (True,):  # half a minute each
-        torch._dynamo.reset()
-        check_compiled(tiny_model(**SHALLOW, residual_dropout=0.25), batches(is_packed))
-
-
-def check_compiled(model: torch.nn.Module, many: list[Batch]) -> None:
-    """Check that the model is compiled once, and has the losses and gradients that it has uncompiled."""
-    forward = compiled(model)
-    with torch._dynamo.config.patch(error_on_recompile=True):
-        for batch in many:
-            expected, found = seeded(1, model, batch, 0.1), seeded(1, model, batch, 0.1, forward)
-            torch.testing.assert_close(found.loss, expected.loss)
-            one, two = (torch.autograd.grad(sums.loss, list(model.parameters())) for sums in (found, expected))
-            for a, b in zip(one, two, strict=True):
-                torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-4)
-            assert seeded(2, model, batch, 0.1, forward).loss != found.loss
-
-
-@pytest.mark.usefixtures("differentiated")
-def test_packed_kernel_is_compiled(calls):
-    model = tiny_model(**SHALLOW)
+    model = tiny_model(**SHALLOW, residual_dropout=0.25)
     forward = compiled(model)
     with torch._dynamo.config.patch(error_on_recompile=True), torch.autocast("cpu", dtype=torch.bfloat16):
         for batch in batches():
-            expected, found = cross_entropy(model, batch, 0.1), cross_entropy(model, batch, 0.1, forward)
-            torch.testing.assert_close(found.loss, expected.loss, atol=0.02, rtol=0.02)
-            found.loss.backward()
-    assert len(calls) == 2 * 5 * 3 and all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+            losses = []
+            for seed, way in ((1, None), (1, forward), (2, forward)):
+                torch.manual_seed(seed)
+                losses.append(cross_entropy(model, batch, 0.1, way).loss)
+            torch.testing.assert_close(losses[1], losses[0], atol=0.02, rtol=0.02)
+            assert losses[2] != losses[1]
+            one, two = (torch.autograd.grad(loss, list(model.parameters())) for loss in losses[:2])
+            for a, b in zip(one, two, strict=True):
+                torch.testing.assert_close(a, b, atol=0.03 * float(b.abs().max()), rtol=0)
+    assert len(calls) == 3 * 5 * 3
 
 
-@pytest.mark.usefixtures("captured")
+class Doubled(torch.nn.Module):
+    """A model that is compiled in no time."""
+
+    def forward(self, src: torch.Tensor, *_others: object) -> torch.Tensor:
+        return 2 * src
+
+
 def test_compile_error_raises(monkeypatch):
-    batch = batches()[0]
-    model = tiny_model(**SHALLOW)
     monkeypatch.setattr(module, "BACKEND", "broken")
     torch._dynamo.register_backend(lambda *_: 1 / 0, name="broken")
+    ids = torch.ones(2, 3, dtype=torch.long)
     with pytest.raises(NmtError, match=r"^compiling the model failed: .*; train with training.compile: off$") as got:
-        cross_entropy(model, batch, 0.1, compiled(model))
+        compiled(Doubled())(ids, None, ids, None)
     assert "\n" not in str(got.value)
 
 
@@ -120,7 +102,7 @@ def plain(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> list[dic
 
 
 @pytest.mark.usefixtures("captured", "quick")
-@pytest.mark.parametrize(("layout", "setting"), [("packed", "off"), ("padded", "on"), ("packed", "on")])
+@pytest.mark.parametrize(("layout", "setting"), [("packed", "off"), ("packed", "on")])
 def test_compiled_run_equals_eager_run(tiny_data, plain, tmp_path, monkeypatch, layout, setting):
     monkeypatch.setattr("nmt.training.setup.choices.pick_layout", lambda *_: layout)
     fit(settings(tiny_data.parent / "text", compile=setting), tiny_data, tmp_path / "run")
@@ -157,14 +139,6 @@ def test_unavailable_compile_raises(monkeypatch):
     assert pick_compile(settings(compile="off"), GPU, is_sharded=False) is False
 
 
-# --- How often the model is compiled: once for batches of all sizes, whatever the objective ---
-
-
-LENGTHS = [9] * 16 + [5] * 40 + [1, 30]
-BATCHES = [range(16), range(20, 50), [56], [57], [3, 56]]
-"""Also of a single sentence."""
-
-
 @pytest.mark.parametrize("is_packed", [False, True], ids=["padded", "packed"])
 def test_one_graph_with_and_without_simcut(is_packed, monkeypatch):
     n_compiled = 0
@@ -176,21 +150,13 @@ def test_one_graph_with_and_without_simcut(is_packed, monkeypatch):
 
     monkeypatch.setattr(module, "BACKEND", backend)
     torch._dynamo.reset()
-    pairs = pairs_of(LENGTHS, LENGTHS[::-1])
-    model = tiny_model(encoder_layers=1, decoder_layers=1).eval()
-    forward, settings = (
-        compiled(model, cuts=True),
-        TrainingConfig(consistency="simcut", cut_rate=0.3),
-    )
-    for rows in BATCHES:
-        batch = (Packing(pairs, 16) if is_packed else pairs).batch(np.array(rows))
-        for how in (TrainingConfig(), settings):
+    model = tiny_model(**SHALLOW).eval()
+    forward = compiled(model, cuts=True)
+    for batch in batches(is_packed):
+        for how in (TrainingConfig(), TrainingConfig(consistency="simcut", cut_rate=0.3)):
             losses = []
             for way in (forward, None):
                 torch.manual_seed(1)
                 losses.append(objective(model, batch, how, way).loss)
             torch.testing.assert_close(*losses)
     assert n_compiled == 1
-
-
-# --- One compiled model serves both passes of R-Drop and SimCut ---
