@@ -71,8 +71,8 @@ class Deaths:
         at: Container[int] | None = None,
         each_once: bool = False,
     ) -> None:
-        """`at`: the numbers of the operations before which it may die, from 1; any by default. `each_once`: of the deaths
-        before the same operation on files of the same name, the first."""
+        """`at`: the numbers of the operations before which it may die, from 1; any by default. `each_once`: of deaths
+        before the same operation on files of the same name, only the first."""
         self.watched, self.copies, self.at, self.each_once = watched, copies, at, each_once
         self.killed: dict[Path, str] = {}
         self.power: dict[Path, str] = {}

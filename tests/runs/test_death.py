@@ -28,8 +28,10 @@ def live(config: Config, data: Path, run: Path) -> None:
 def deaths_of(
     config: Config, data: Path, run: Path, copies: Path, at: Container[int] | None = None, each_once: bool = False
 ) -> Deaths:
-    """Continue a run to its end, and return a copy of its directory for every moment at which it could be killed, or for
-    those of `at` and `each_once` (see `Deaths`)."""
+    """Continue a run to its end, and return a copy of its directory for every moment at which it could be killed.
+
+    `at`, `each_once`: only for some of them; see `Deaths`.
+    """
     with pytest.MonkeyPatch.context() as patch:
         deaths = Deaths(patch, run, copies, at, each_once)
         live(config, data, run)

@@ -6,7 +6,6 @@ import io
 import json
 import pickle
 import shutil
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,14 +41,11 @@ from nmt.training.loop import fit
 from nmt.translate.align import src_word_shares
 from nmt.translate.translator import Translator
 from nmt.translate.types import Line
+from peer import of_transformers
 from scripts.measure.marian import Marian
 from sentences import sentence_pairs
 from served import serving
 from tiny_corpus import tiny_settings
-
-with warnings.catch_warnings():  # of the library's own, when it is imported
-    warnings.simplefilter("ignore")
-    from transformers import MarianMTModel, MarianTokenizer
 
 pytestmark = pytest.mark.usefixtures("no_coverage")
 
@@ -102,8 +98,8 @@ def public(request: pytest.FixtureRequest, joint: Path, tmp_path_factory: pytest
         folder = run.with_name("model")
         KINDS[request.param].write(folder, SOURCES, TARGETS)
     import_model(Request(str(folder), run))
-    model = MarianMTModel.from_pretrained(folder, dtype=torch.float32).eval()
-    return Public(folder, run, open_saved(run), model, MarianTokenizer.from_pretrained(folder))
+    model = of_transformers("MarianMTModel").from_pretrained(folder, dtype=torch.float32).eval()
+    return Public(folder, run, open_saved(run), model, of_transformers("MarianTokenizer").from_pretrained(folder))
 
 
 def test_ids_are_equal(public: Public) -> None:
@@ -162,7 +158,7 @@ def test_export_and_import_give_equal_tensors(public: Public, tmp_path: Path) ->
     first, second = (load_weights(RunDir(run).step(0)) for run in (public.run, tmp_path / "again"))
     assert first.keys() == second.keys()
     assert all(torch.equal(first[name], second[name]) for name in first)
-    tokenizer = MarianTokenizer.from_pretrained(tmp_path / "out")
+    tokenizer = of_transformers("MarianTokenizer").from_pretrained(tmp_path / "out")
     assert tokenizer(SOURCES)["input_ids"] == public.tokenizer(SOURCES)["input_ids"]
     card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
     assert "license: cc-by-4.0" in card and "- based on: model" in card
@@ -322,7 +318,7 @@ def test_imported_run_learns_tags(kind: str, place: Path, tmp_path: Path) -> Non
     assert learned[len(old)].abs().sum() > 0
 
     export(ExportRequest(tmp_path / "run"), tmp_path / "out", "transformers")
-    theirs = MarianTokenizer.from_pretrained(tmp_path / "out")
+    theirs = of_transformers("MarianTokenizer").from_pretrained(tmp_path / "out")
     import_model(Request(str(tmp_path / "out"), tmp_path / "again"))
     again = open_saved(tmp_path / "again")
     assert all(torch.equal(tensor, again.weights.tensors[name]) for name, tensor in after.weights.tensors.items())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,13 +25,10 @@ from nmt.share.public import Request, import_model
 from nmt.text.tokenizer import BOS, EOS, PAD
 from nmt.training.loop import fit
 from nmt.translate.translator import Translator
+from peer import of_transformers
 from scripts.measure.m2m import M2M
 from sentences import sentence_pairs
 from tiny_corpus import tiny_settings
-
-with warnings.catch_warnings():  # of the library's own, when it is imported
-    warnings.simplefilter("ignore")
-    from transformers import AutoTokenizer, M2M100ForConditionalGeneration
 
 pytestmark = pytest.mark.usefixtures("no_coverage")
 
@@ -70,7 +66,7 @@ def public(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     kind.write(folder / "model", dict(zip(theirs, (SOURCES, TARGETS), strict=True)))
     src, tgt = "de", theirs[1]  # a short name is known, too
     import_model(Request(str(folder / "model"), folder / "run", languages=(src, tgt, "fr")))
-    model = M2M100ForConditionalGeneration.from_pretrained(folder / "model").eval()
+    model = of_transformers("M2M100ForConditionalGeneration").from_pretrained(folder / "model").eval()
     tokenizer = kind.tokenizer(folder / "model", *theirs)
     tag = tokenizer.convert_tokens_to_ids(tgt if kind.is_nllb else f"__{tgt}__")
     return Public(folder / "model", folder / "run", src, tgt, open_saved(folder / "run"), model, tokenizer, tag)
@@ -132,14 +128,14 @@ def test_exports_are_equal(public: Public, tmp_path: Path) -> None:
     export(ExportRequest(public.run), tmp_path / "out", "transformers")
     languages = (public.src, public.tgt, "fr")
     if (public.folder / "tokenizer.json").exists():
-        tokenizer = AutoTokenizer.from_pretrained(public.folder, src_lang="deu_Latn")
+        tokenizer = of_transformers("AutoTokenizer").from_pretrained(public.folder, src_lang="deu_Latn")
     else:
-        tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out", src_lang=public.src)
+        tokenizer = of_transformers("AutoTokenizer").from_pretrained(tmp_path / "out", src_lang=public.src)
         import_model(Request(str(tmp_path / "out"), tmp_path / "again", languages=languages))
         first, second = (load_weights(RunDir(run).step(0)) for run in (public.run, tmp_path / "again"))
         assert first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
     assert tokenizer(SOURCES)["input_ids"] == public.tokenizer(SOURCES)["input_ids"]
-    model = M2M100ForConditionalGeneration.from_pretrained(tmp_path / "out")
+    model = of_transformers("M2M100ForConditionalGeneration").from_pretrained(tmp_path / "out")
     theirs = public.model.state_dict()
     assert all(torch.equal(theirs[name], tensor) for name, tensor in model.state_dict().items())
     assert model.generation_config.forced_bos_token_id == public.tag
@@ -187,8 +183,8 @@ def test_cut_model_is_adapted_in_one_direction_and_exported(public: Public, tmp_
             export(request, tmp_path / "out", "transformers")
         return
     export(request, tmp_path / "out", "transformers")
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
-    theirs = M2M100ForConditionalGeneration.from_pretrained(tmp_path / "out").eval()
+    tokenizer = of_transformers("AutoTokenizer").from_pretrained(tmp_path / "out")
+    theirs = of_transformers("M2M100ForConditionalGeneration").from_pretrained(tmp_path / "out").eval()
     assert theirs.config.pad_token_id == 1, "after which its positions begin"
     lines = SOURCES[200:212]
     with torch.no_grad():

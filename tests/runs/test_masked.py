@@ -62,7 +62,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Config, Path]:
         training={
             "objective": "masked", "masked": {"pair_task": ["copied"]}, "update_tokens": 600,
             "max_tokens": 2000, "schedule": "constant", "peak_lr": 0.01, "warmup_steps": 20, "label_smoothing": 0,
-            "max_steps": 240, "validate_every_steps": 240, "save_every_steps": 240, "log_every_steps": 120,
+            "max_steps": 160, "validate_every_steps": 160, "save_every_steps": 160, "log_every_steps": 80,
         },
     )  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:

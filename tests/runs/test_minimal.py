@@ -40,14 +40,14 @@ def test_minimal_losses_equal_nmt_train(tiny_data, tmp_path, capsys, quick):  # 
 def test_minimal_beam_search_finds_translations_of_translator(tokenizer):
     config = tiny_config()
     config = config.model_copy(update={"search": BEAM})
-    model, lines = tiny_model(config, tokenizer), [" ".join(words(1 + n % 12, seed=n)) for n in range(80)]
+    model, lines = tiny_model(config, tokenizer), [" ".join(words(1 + n % 12, seed=n)) for n in range(24)]
     expected = texts(make(tokenizer, config), lines, BEAM)
     limits = [longest_translation(tokenizer.encode(line), 0, BEAM, None) for line in lines]
     found = [
         tokenizer.decode(MINIMAL["beam_search"](model, tokenizer.encode(line), BEAM, limit))
         for line, limit in zip(lines, limits, strict=True)
     ]
-    assert found == expected and len({*found}) > 30
+    assert found == expected and len({*found}) > 12
 
 
 def test_minimal_search_output_equals_translator(tokenizer):

@@ -10,14 +10,17 @@ from command import Command
 from kept_run import differences, kept, settings
 from nmt.config.load import dump_config
 from nmt.layout import RunDir
-from nmt.training.report.profile import N_STEPS, WARM_UP
+from nmt.training.report import profile
 
+WARM_UP, N_STEPS = 2, 3
 LAST = WARM_UP + N_STEPS
 
 
 @pytest.fixture
-def config(data: Path, tmp_path: Path) -> Path:
-    """A configuration for more steps than profiling takes."""
+def config(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A configuration for more steps than profiling takes, which are few."""
+    monkeypatch.setattr(profile, "WARM_UP", WARM_UP)
+    monkeypatch.setattr(profile, "N_STEPS", N_STEPS)
     path = tmp_path / "config.yaml"
     often = {"save_every_steps": LAST, "validate_every_steps": LAST, "max_steps": LAST + 2, "log_every_steps": 4}
     path.write_text(dump_config(settings(data, **often)))
@@ -48,6 +51,6 @@ def test_profile_prints_table_and_does_not_change_training(
 @pytest.mark.usefixtures("quick")
 def test_profile_of_short_run_warns(nmt: Command, config: Path, data: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    found = nmt("train", "--config", config, "--data", data, "--run", run, "--set=training.max_steps=3", "--profile")
+    found = nmt("train", "--config", config, "--data", data, "--run", run, "--set=training.max_steps=1", "--profile")
     assert found.status == 0 and "nothing was traced" in found.err
     assert not RunDir(run).trace.parent.exists()

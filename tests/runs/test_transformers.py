@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import copy
 import json
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -25,11 +24,11 @@ from nmt.share.export import Request, export
 from nmt.share.transformers import tokenizer_config, tokenizer_json
 from nmt.text.tokenizer import EOS, N_SPECIAL, Tokenizer
 from nmt.translate.translator import Translator
+from peer import of_transformers
 from tiny_run import STRANGE
 
-with warnings.catch_warnings():  # of the library's own, when it is imported
-    warnings.simplefilter("ignore")
-    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedTokenizerFast
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 pytestmark = pytest.mark.usefixtures("no_coverage")
 
@@ -70,9 +69,9 @@ class Both:
 
 def both(run: Path, path: Path) -> Both:
     export(Request(run), path, "transformers")
-    model, told = AutoModelForSeq2SeqLM.from_pretrained(path, output_loading_info=True)
+    model, told = of_transformers("AutoModelForSeq2SeqLM").from_pretrained(path, output_loading_info=True)
     assert not any(told.values()), told
-    return Both(run, open_saved(run), path, model, AutoTokenizer.from_pretrained(path))
+    return Both(run, open_saved(run), path, model, of_transformers("AutoTokenizer").from_pretrained(path))
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -139,7 +138,7 @@ def test_pushed_model_is_loaded_by_name(tmp_path: Path, nmt: Command, monkeypatc
 def loaded(tokenizer: Tokenizer, path: Path) -> PreTrainedTokenizerFast:
     for name, content in (("", tokenizer_json(tokenizer)), ("_config", tokenizer_config(tokenizer, 100))):
         (path / f"tokenizer{name}.json").write_text(json.dumps(content), encoding="utf-8")
-    return PreTrainedTokenizerFast.from_pretrained(path)
+    return of_transformers("PreTrainedTokenizerFast").from_pretrained(path)
 
 
 def check_tokenizer(ours: Tokenizer, theirs: PreTrainedTokenizerFast, lines: list[str]) -> None:
