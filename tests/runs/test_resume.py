@@ -35,7 +35,7 @@ pytestmark = pytest.mark.usefixtures("no_coverage", "quick")
         # between two records, so that the sums of a record go through a checkpoint
         ({"log_every_steps": 5, "save_every_steps": 2, "validate_every_steps": 4}, [1, 3, 7, 11]),
         # several epochs of few updates
-        ({"update_tokens": 1200, "max_tokens": 300, "save_every_steps": 1, "log_every_steps": 3}, [2, 4, 5, 9]),
+        ({"update_tokens": 1200, "max_tokens": 600, "save_every_steps": 1, "log_every_steps": 3}, [2, 4, 5, 9]),
         # a cool-down, and a schedule with its own end
         ({"schedule": "inverse_sqrt", "cooldown": 0.5, "peak_lr": 0.01, "warmup_steps": 2}, [5, 8, 10]),
         ({"schedule": "cosine", "peak_lr": 0.01, "warmup_steps": 2}, [4, 11]),
@@ -51,7 +51,7 @@ pytestmark = pytest.mark.usefixtures("no_coverage", "quick")
                 "ema": 0.9,
                 "freeze": ["cross_attention"],
                 "update_tokens": 2400,
-                "max_tokens": 700,
+                "max_tokens": 1200,
                 "save_every_steps": 1,
             },
             [1, 4, 6, 10],
@@ -62,7 +62,7 @@ pytestmark = pytest.mark.usefixtures("no_coverage", "quick")
                 "consistency": "rdrop",
                 "bpe_dropout": 0.2,
                 "update_tokens": 1200,
-                "max_tokens": 400,
+                "max_tokens": 600,
                 "max_epochs": 3,
                 "max_steps": 50,
                 "cooldown": 0.5,
@@ -75,6 +75,7 @@ pytestmark = pytest.mark.usefixtures("no_coverage", "quick")
                 "modifiers": {"upper_case": 0.4, "typos": 0.3, "noise": 0.1, "tags": 0.1},
                 "bpe_dropout": 0.2,
                 "update_tokens": 1200,
+                "max_tokens": 600,
                 "max_epochs": 3,
                 "max_steps": 50,
                 "cooldown": 0.5,
