@@ -12,10 +12,12 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import IO
 
 import pytest
 
-from command import Command
+from command import Command, run_command
 from kept_run import Died
 from logged_run import GOLDEN, make_run, train, valid
 from nmt.config.load import dump_config, load_config
@@ -78,6 +80,29 @@ def calls(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[st
     program.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(program))
     return lambda: (folder / "calls").read_text().splitlines() if (folder / "calls").exists() else []
+
+
+class Here:
+    """A process of a sweep whose command runs in this process, without starting an interpreter."""
+
+    def __init__(self, command: Sequence[str], *, stdout: IO[bytes], **_: object) -> None:
+        assert command[:3] == [sys.executable, "-m", "nmt"]
+        result = run_command(*command[3:])
+        stdout.write(f"{result.out}{result.err}".encode())
+        self.returncode = result.status or 0
+
+    def poll(self) -> int | str:
+        return self.returncode
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Train and prepare in this process."""
+    run_here(monkeypatch)
+
+
+def run_here(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("nmt.recipes.sweep.subprocess", SimpleNamespace(**vars(subprocess) | {"Popen": Here}))
 
 
 def tsv(path: Path | str) -> dict[str, dict[str, str]]:
@@ -424,14 +449,13 @@ def test_values_of_a_study_are_read_as_in_a_config() -> None:
 
 
 @pytest.mark.usefixtures("quick")
-def test_study_killed_after_any_run_ends_with_the_same_tables(
-    nmt: Command, tiny: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The runs are trained in this process, and the sweep is killed after each of them."""
+def test_killed_study_ends_with_the_same_tables(nmt: Command, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runs are trained in this process, and the sweep is killed after every third of them: within an arm, between
+    the two stages, and before the last run."""
     study = {
         "config": str(tiny),
         "set": {"training.max_steps": 4, "training.validate_every_steps": 2, "training.select_by": "loss"},
-        "grid": {"model.norm": ["pre", "post"], "training.peak_lr": [3e-3, 1e-3], "training.seed": [1, 2]},
+        "grid": {"model.d_ff": [64, 32, 16], "training.seed": [1, 2]},
         "halving": {"updates": 2},
         "compare": "test",
     }
@@ -439,14 +463,16 @@ def test_study_killed_after_any_run_ends_with_the_same_tables(
     trained = list[str]()
 
     def in_this_process(n_jobs: int | None) -> None:
+        last = None if n_jobs is None else len(trained) + n_jobs
+
         def run_jobs(jobs: Sequence[Job], _slots: object, _stop: object, report: Callable[..., None]) -> dict[str, str]:
-            for job in jobs[:n_jobs]:
+            for job in jobs:
+                if len(trained) == last:
+                    raise Died
                 result = nmt(*job.arguments)
                 assert result.status in (0, 75), result.err
                 trained.append(job.name)
                 report(job, Ended(result.status == 75, ""))
-            if len(jobs) > (n_jobs or len(jobs)):
-                raise Died
             return {}
 
         monkeypatch.setattr(f"{make_plan.__module__}.run_jobs", run_jobs)
@@ -456,29 +482,30 @@ def test_study_killed_after_any_run_ends_with_the_same_tables(
     in_this_process(None)
     whole = nmt("sweep", "study.yaml", "--dir", "whole", "--format", "latex")
     assert whole.status == 0, whole.err
-    assert len(trained) == 8 + 4
+    assert len(trained) == 6 + 4
     rows = tsv("whole")
     states = {name.rpartition(",")[0]: row["state"] for name, row in rows.items()}
-    assert sorted(states.values()) == ["eliminated"] * 2 + ["finished"] * 2
+    assert sorted(states.values()) == ["eliminated", "finished", "finished"]
     for name, row in rows.items():
         state = states[name.rpartition(",")[0]]
         assert (row["state"], row["step"]) == (state, "4" if state == "finished" else "2"), "an arm, never single seeds"
         assert row["note"].startswith("at 2 updates: mean dev BLEU ") == (state == "eliminated")
     first, means, comparison = whole.out.split("\n\n")
-    assert first.count("eliminated & at 2 updates") == 4 and means.count(" & at 2 updates") == 2
-    assert r"\caption{test: aa-bb, 10 lines, compared with norm=" in comparison and comparison.count(" (2) & ") == 2
+    assert first.count("eliminated & at 2 updates") == 2 and means.count(" & at 2 updates") == 1
+    assert r"\caption{test: aa-bb, 10 lines, compared with d\_ff=" in comparison and comparison.count(" (2) & ") == 2
 
-    in_this_process(1)
-    for _ in range(10):
+    for _ in range(3):
+        in_this_process(3)
         with pytest.raises(Died):
             nmt("sweep", "study.yaml", "--dir", "killed")
+    in_this_process(None)
     result = nmt("sweep", "study.yaml", "--dir", "killed", "--format", "latex")
-    assert result.status == 0 and "8 runs in killed, " in result.err
-    assert sorted(trained[12:]) == sorted(trained[:12])
+    assert result.status == 0 and "6 runs in killed, " in result.err
+    assert sorted(trained[10:]) == sorted(trained[:10])
     of_minutes = r" & [0-9.]+(?= & (finished|eliminated))"
     assert re.sub(of_minutes, "", result.out) == re.sub(of_minutes, "", whole.out)
     document = json.loads(nmt("sweep", "study.yaml", "--dir", "killed", "--format", "json").out)
-    assert len(document["runs"]) == 8 and document["comparisons"][0]["text"] == "test"
+    assert len(document["runs"]) == 6 and document["comparisons"][0]["text"] == "test"
 
 
 # --- what is called -----------------------------------------------------------------------------
@@ -526,6 +553,7 @@ def test_runs_with_other_text_settings_have_their_own_data_directories(
 # --- real runs -----------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("here", "quick")
 def test_failed_run_does_not_stop_other_runs(nmt: Command, tiny: Path) -> None:
     arguments = [
         "sweep",
@@ -561,33 +589,40 @@ def test_failed_run_does_not_stop_other_runs(nmt: Command, tiny: Path) -> None:
     assert (float(rows[done.path.name]["dev_bleu"]) >= 0, rows[done.path.name]["step"]) == (True, "2")
 
 
-def test_stopped_sweep_resumes(tiny: Path, tiny_data: Path, folder: Path) -> None:
-    command = [sys.executable, "-m", "nmt", "sweep", str(tiny), "--grid", "training.max_steps=1,40,2", "--dir", "s"]
-    first, second, third = (RunDir(folder / "s" / f"max_steps={steps}") for steps in (1, 40, 2))
+@pytest.mark.usefixtures("quick")
+def test_stopped_sweep_resumes(nmt: Command, tiny: Path, tiny_data: Path) -> None:
+    """The run that is stopped has a process of its own, the others are trained in this one."""
+    command = ["sweep", tiny, "--grid", "training.max_steps=1,40,2", "--dir", "s"]
+    first, second, third = (RunDir(Path("s") / f"max_steps={steps}") for steps in (1, 40, 2))
     fit(load_config(tiny, ["training.max_steps=1"]), tiny_data, first.path)
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        while not (second.log.exists() and '"step": 2,' in second.log.read_text()):
-            assert process.poll() is None, process.stderr and process.stderr.read()
-            time.sleep(0.02)
-        process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=200)
-    finally:
-        process.kill()
-    assert process.returncode == 75, err
-    assert err.splitlines()[-1] == "nmt: stopped by SIGTERM; run the same command again to continue"
+    signals = [signal.SIGTERM]
+
+    def sleep(seconds: float) -> None:
+        time.sleep(seconds)
+        if signals and second.log.exists() and '"step": 2,' in second.log.read_text():
+            os.kill(os.getpid(), signals.pop())
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nmt.recipes.sweep.time", SimpleNamespace(sleep=sleep))
+        stopped = nmt(*command)
+    assert stopped.status == 75, stopped.err
+    assert stopped.err.splitlines()[-1] == "nmt: stopped by SIGTERM; run the same command again to continue"
     assert {name: row["state"] for name, row in tsv("s").items()} == {
         "max_steps=1": "finished", "max_steps=40": "stopped", "max_steps=2": "not started",
     }  # fmt: skip
-    assert "max_steps" in out and not third.path.exists()
-    (stopped_at,) = re.findall(r"max_steps=40: stopped at step (\d+)", err)
+    assert "max_steps" in stopped.out and not third.path.exists()
+    (stopped_at,) = re.findall(r"max_steps=40: stopped at step (\d+)", stopped.err)
+    log = Path("s/logs/max_steps=40.log")
+    assert f"nmt: stopped at step {stopped_at} by SIGTERM" in log.read_text()
     before = {path: path.stat().st_mtime_ns for path in first.path.rglob("*")}
 
-    done = subprocess.run(command, capture_output=True, text=True, timeout=200)
-    assert done.returncode == 0, done.stderr
-    assert "3 runs in s, 1 of them already finished" in done.stderr
+    with pytest.MonkeyPatch.context() as patch:
+        run_here(patch)
+        done = nmt(*command)
+    assert done.status == 0, done.err
+    assert "3 runs in s, 1 of them already finished" in done.err
     assert {row["state"] for row in tsv("s").values()} == {"finished"}
     assert {path: path.stat().st_mtime_ns for path in first.path.rglob("*")} == before
-    assert f"resuming from step {stopped_at}\n" in (folder / "s" / "logs" / "max_steps=40.log").read_text()
+    assert f"resuming from step {stopped_at}\n" in log.read_text()
     steps = [json.loads(line)["step"] for line in second.log.read_text().splitlines() if '"train"' in line]
     assert steps == list(range(1, 41))
