@@ -1,4 +1,4 @@
-"""`prepare` from a hub on the loopback interface, with the real `datasets` client in a process of its own."""
+"""`prepare` from a hub on the loopback interface, with the real clients."""
 
 from __future__ import annotations
 
@@ -17,16 +17,20 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from huggingface_hub.utils import enable_progress_bars
 
 import labelled
+from hub_client import use_hub
 from hub_server import Files, Hub, serve
+from nmt.config.load import load_config
 from nmt.config.source import TrainHub
 from nmt.data.corpus import Corpus
-from nmt.errors import DataError, HubError
+from nmt.errors import DataError, HubError, NmtError
 from nmt.layout import DataDir
 from nmt.prepare import hub as hub_module
 from nmt.prepare.hub import _download, read_hub
 from nmt.prepare.pairs import Units
+from nmt.prepare.prepare import prepare
 from sentences import sentence_pairs
 
 PARQUET = "refs/convert/parquet"
@@ -34,17 +38,15 @@ PAIRS = sentence_pairs(500)
 SPLITS = {"train": PAIRS[:400], "validation": PAIRS[400:450], "test": PAIRS[450:]}
 
 PREPARE = """
-import json, sys
 from nmt.config.load import load_config
-from nmt.errors import NmtError
+from nmt.errors import HubError
 from nmt.prepare.prepare import prepare
 
-for name, *overrides in json.loads(sys.argv[1]):
-    config = load_config(name, overrides)
-    try:
-        prepare(config, config.data.directory)
-    except NmtError as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+config = load_config("base.yaml", ["data.dir=data"])
+try:
+    prepare(config, config.data.directory)
+except HubError as error:
+    print(error)
 """
 
 
@@ -83,13 +85,11 @@ def hub() -> Iterator[Hub]:
 
 
 class Client:
-    """Runs `prepare` in a process of its own, since the client reads its environment when it is imported."""
+    """Runs `prepare` with a cache of its own."""
 
-    def __init__(self, folder: Path, endpoint: str) -> None:
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.folder = folder
-        inherited = os.environ.items()
-        clean = {name: value for name, value in inherited if not name.startswith(("HF_", "HUGGINGFACE_"))}
-        self.environment = {**clean, "HF_ENDPOINT": endpoint, "HF_HOME": str(folder / "hf"), "NO_PROXY": "*"}
+        self._capsys = capsys
 
     def run(self, *runs: list[str]) -> tuple[str, str]:
         """`prepare` with each of several configs and their overrides: what it wrote on the screen, and the errors."""
@@ -97,13 +97,13 @@ class Client:
             f"data.dir={self.folder / 'data'}",
             *(f"data.{key}.pairs=null" for key in ("train.0", "valid", "test.test")),
         ]
-        runs = tuple([name, *(fixed[:1] if name == "imdb.yaml" else fixed), *overrides] for name, *overrides in runs)
-        command = [sys.executable, "-W", "error", "-c", PREPARE, json.dumps(runs)]
-        done = subprocess.run(
-            command, env=self.environment, capture_output=True, timeout=120, encoding="utf-8", check=False
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout, done.stderr
+        for name, *overrides in runs:
+            config = load_config(name, [*(fixed[:1] if name == "imdb.yaml" else fixed), *overrides])
+            try:
+                prepare(config, config.data.directory)
+            except NmtError as error:
+                print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return tuple(self._capsys.readouterr())
 
     def prepare(self, *overrides: str, config: str = "base.yaml") -> str:
         """Run it once, where it must succeed; what it wrote on the screen."""
@@ -120,12 +120,13 @@ class Client:
 
 
 @pytest.fixture
-def client(hub: Hub, tmp_path: Path) -> Client:
-    return Client(tmp_path, hub.endpoint)
+def client(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Client:
+    use_hub(hub, tmp_path / "hf", monkeypatch)
+    enable_progress_bars()  # as for users
+    return Client(tmp_path, capsys)
 
 
 def test_shipped_configs_are_prepared(hub: Hub, client: Client) -> None:
-    """All in one process, since its start takes longest."""
     expected = {
         "base.yaml": ("IWSLT/iwslt2017", 400),
         "iwslt14.yaml": ("bbaaaa/iwslt14-de-en-preprocess", 402),
@@ -195,19 +196,18 @@ def test_repeated_preparation_does_not_contact_hub(hub: Hub, client: Client) -> 
 
 
 def test_unreachable_hub_raises(tmp_path: Path) -> None:
+    """In a process of its own, since the client reads its environment when it is imported."""
     with socket.socket() as closed:  # bound and not listening: nobody else takes the port, and it refuses
         closed.bind(("127.0.0.1", 0))
         endpoint = f"http://127.0.0.1:{closed.getsockname()[1]}"
-        client = Client(tmp_path, endpoint)
-        said, message = client.run(["base.yaml"])
-    assert (said, client.left()) == ("", set())
-    assert message.startswith(
-        f"HubError: dataset IWSLT/iwslt2017, revision refs/convert/parquet, at {endpoint}: the Hub cannot be reached: "
-    )
-    assert message.endswith(
-        "; to do without the Hub, replace hub by files: {LANG: FILE, LANG: FILE} in data.train, data.valid and "
-        "data.test\n"
-    )
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HUGGINGFACE_"))}
+        environment = {**clean, "HF_ENDPOINT": endpoint, "HF_HOME": "hf", "NO_PROXY": "*"}
+        command = [sys.executable, "-W", "error", "-c", PREPARE]
+        said = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, check=True, text=True)
+    assert [path.name for path in tmp_path.iterdir() if path.name != "hf"] == []
+    start = f"dataset IWSLT/iwslt2017, revision refs/convert/parquet, at {endpoint}: the Hub cannot be reached: "
+    end = "; to do without the Hub, replace hub by files: {LANG: FILE, LANG: FILE} in data.train, data.valid and "
+    assert said.stdout.startswith(start) and said.stdout.endswith(f"{end}data.test\n") and said.stderr == ""
 
 
 FAILURES = {
