@@ -1,4 +1,4 @@
-"""A text that several processes translate, one of which is killed."""
+"""A text that other processes translate, one of which is killed."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import io
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ import pytest
 from command import Command
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.layout import RunDir
-from nmt.tasks.engines import open_engine
+from nmt.tasks.processes import Processes
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate import files
 from nmt.translate.files import translate_file
@@ -54,7 +53,7 @@ def test_killed_translation_worker_is_replaced(
     killer = threading.Thread(target=kill)
     killer.start()
     models = Models.of(open_ensemble(run), "best", "auto", "auto")
-    with open_engine("local", 2, gpus=[]) as engine:
+    with closing(Processes(1)) as engine:  # test_ray.py has two at a time
         translate_in_parts(engine, models, source, target, GREEDY)
     killer.join()
     assert target.read_bytes() == source.with_name("whole").read_bytes()
@@ -160,20 +159,16 @@ def test_non_run_directory_raises(translator: Translator, tokenizer: Tokenizer, 
         Translator.load(other)
 
 
-def command(run_dir: Path) -> list[str]:
-    script = "from pathlib import Path; from nmt.translate.files import *; "
-    script += "from nmt.translate.translator import Translator; "
-    script += f"r = Translator.load(Path({str(run_dir)!r})); "
-    return [sys.executable, "-c", script + "translate_file(r, '-', '-', r.config.search)"]
-
-
-def test_standard_input_starts_at_current_offset(run_dir: Path, tmp_path: Path) -> None:
+def test_standard_input_starts_at_current_offset(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """What another program has read of it does not come back, and shift the lines."""
     (tmp_path / "lines").write_bytes(b"mali bore\nta go\nri su\n")
-    with (tmp_path / "lines").open("rb", buffering=0) as file:
+    with (tmp_path / "lines").open("rb") as file:
         file.seek(len(b"mali bore\n"))
-        found = subprocess.run(command(run_dir), stdin=file, capture_output=True, check=True)
-    assert found.stdout.count(b"\n") == 2
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(file))
+        translate_file(translator, "-", tmp_path / "out", GREEDY)
+    assert (tmp_path / "out").read_bytes().count(b"\n") == 2
 
 
 def test_closed_or_binary_standard_input_raises(
