@@ -1,5 +1,6 @@
 """The four commands on a toy language: every word has one translation and the order stays."""
 
+import io
 import json
 import random
 import re
@@ -153,23 +154,18 @@ def test_evaluate_rejects_unknown_tokenizer_before_translating(nmt: Command, mon
     assert (result.status, result.err) == (2, "nmt: tokenize: 'moses' is not one of 13a, intl, zh, char, none\n")
 
 
-def test_run_directory_is_self_contained(toy: Path, tmp_path: Path) -> None:
+def test_run_directory_is_self_contained(
+    toy: Path, nmt: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     moved = tmp_path / "elsewhere" / "my run"
     moved.parent.mkdir()
     RUN.rename(moved)
     expected = " ".join(WORDS[word] for word in ("aba", "oko"))
-    script = Path(sys.executable).with_name("nmt")
+    monkeypatch.chdir(moved.parent)
     shutil.rmtree(toy)
     text = "aba oko\n\n \t\naba oko\r\naba\x00oko\n\ufeffaba oko\naba oko"
-    ran = subprocess.run(
-        [script, "translate", "--run", moved],
-        input=text.encode(),
-        capture_output=True,
-        cwd=moved.parent,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr.decode()
-    lines = ran.stdout.decode().split("\n")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    lines = done(nmt("translate", "--run", moved)).out.split("\n")
     assert len(lines) == 8
     assert (lines[1], lines[2], lines[7]) == ("", "", "")
     assert lines[0] == lines[3] == lines[6]
