@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -49,6 +50,11 @@ def room_of(name: str) -> str | None:
     return name or None
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imports(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -59,10 +65,11 @@ def imports(tree: ast.AST) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
+@cache
 def modules_imported(path: Path) -> set[str]:
     """Return the modules of this package that a file imports anywhere."""
     found = set()
-    for name in imports(ast.parse(path.read_text(encoding="utf-8"))):
+    for name in imports(tree_of(path)):
         package, _, name = name.partition(".")
         while package == "nmt" and name and name not in NAMES:
             name = name.rpartition(".")[0]
@@ -71,36 +78,35 @@ def modules_imported(path: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name])
-def test_imports_follow_layers(name: str) -> None:
-    room = room_of(name)
-    assert room is not None, f"nmt.{name} has no place in the table of docs/architecture.md"
-    for imported in modules_imported(NAMES[name]):
-        other = room_of(imported)
-        assert other is not None, f"nmt.{imported} has no place in the table of docs/architecture.md"
-        assert other == room or LAYER[other] < LAYER[room], f"{room} may not import nmt.{imported}"
+def test_imports_follow_layers() -> None:
+    rooms = {name: room_of(name) for name in NAMES if name}
+    homeless = [name for name, room in rooms.items() if room is None]
+    assert homeless == [], "modules without a place in the table of docs/architecture.md"
+    for name, room in rooms.items():
+        for imported in modules_imported(NAMES[name]):
+            other = rooms[imported]
+            assert other == room or LAYER[other] < LAYER[room], f"nmt.{name} may not import nmt.{imported}"
 
 
 def test_imports_are_not_circular() -> None:
     TopologicalSorter({name: modules_imported(path) - {name} for name, path in NAMES.items()}).prepare()
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name])
-def test_layer_table_is_complete(name: str) -> None:
-    outside = {imported.split(".")[0] for imported in imports(ast.parse(NAMES[name].read_text(encoding="utf-8")))}
-    if room_of(name) in GROUND:
-        assert not outside & HEAVY
-    if name == "evaluate.metrics":
-        assert "torch" not in outside, "metrics sees strings only"
-    if room_of(name) == "search" and name not in ("search.step", "search.forced"):
-        seen = {imported.split(".")[0] for imported in modules_imported(NAMES[name])}
-        assert "model" not in seen, "search sees the model step by step, or whole in forced decoding"
+def test_modules_keep_to_what_they_may_see() -> None:
+    for name, path in NAMES.items():
+        outside = {imported.split(".")[0] for imported in imports(tree_of(path))}
+        if room_of(name) in GROUND:
+            assert not outside & HEAVY, name
+        if name == "evaluate.metrics":
+            assert "torch" not in outside, "metrics sees strings only"
+        if room_of(name) == "search" and name not in ("search.step", "search.forced"):
+            seen = {imported.split(".")[0] for imported in modules_imported(path)}
+            assert "model" not in seen, f"{name}: search sees the model step by step, or whole in forced decoding"
 
 
 def at_import(path: Path) -> ast.Module:
     """Return the imports that run when a file is imported, without those in functions."""
-    body = ast.parse(path.read_text(encoding="utf-8")).body
-    return ast.Module([node for node in body if isinstance(node, (ast.Import, ast.ImportFrom))], [])
+    return ast.Module([node for node in tree_of(path).body if isinstance(node, (ast.Import, ast.ImportFrom))], [])
 
 
 def test_command_line_imports_stages_lazily() -> None:

@@ -15,10 +15,10 @@ def lines(name: str) -> list[str]:
 def test_grammar_writes_training_pairs_in_their_order() -> None:
     """The whole corpus, byte by byte, and its figures: `python -m scripts.sample_corpus.check`."""
     train = list(zip(lines("train.de"), lines("train.en"), strict=True))
-    drawn = [(pair.de, pair.en) for pair in make.draw_pool(make.SEED, 2500)]
+    drawn = [(pair.de, pair.en) for pair in make.draw_pool(make.SEED, 1000)]
     known = set(train)
     kept = [pair for pair in drawn if pair in known]
-    assert len(kept) > 500 and kept == train[: len(kept)]
+    assert len(kept) > 200 and kept == train[: len(kept)]
 
 
 def test_german_sentence_has_one_translation() -> None:
