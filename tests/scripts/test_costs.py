@@ -8,31 +8,34 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from kept_run import settings
-from nmt.config.load import dump_config
 from nmt.data.batching import Pairs
 from nmt.data.corpus import lines_of
+from nmt.layout import RunDir
 from nmt.training.loop import fit
 from scripts.measure import start_probe, step_cost
 from scripts.measure.start_probe import PHASES
 
 
+@pytest.mark.usefixtures("quick")
 def test_first_update_imports_neither_compiler_nor_matplotlib(data: Path, tmp_path: Path) -> None:
-    config, out, finished = tmp_path / "config.yaml", tmp_path / "seconds.json", tmp_path / "finished"
-    config.write_text(dump_config(settings(data, max_tokens="auto", precision="auto")))
-    fit(settings(data), data, finished)
-    new = ["train", "--config", str(config), "--data", str(data), "--run", str(tmp_path / "run")]
-    resumed = ["train", "--resume", "--run", str(finished), "--set", "training.max_steps=7"]
-    for command, skipped in ((new, set()), (resumed, {"probes"})):
-        program = [sys.executable, start_probe.__file__, str(time.monotonic()), str(out), *command]
-        done = subprocess.run(program, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        seconds = json.loads(out.read_text(encoding="utf-8"))
-        assert {"import torch", *(what for _, _, what in PHASES)} - skipped <= seconds.keys()
-        assert not {"import torch._dynamo", "import matplotlib"} & seconds.keys()
+    """That of a run which is resumed on another device: it loads a checkpoint, and probes as a new one does."""
+    run, out = RunDir(tmp_path / "run"), tmp_path / "seconds.json"
+    fit(settings(data, max_tokens="auto", precision="auto", max_steps=1), data, run.path)
+    run.info.write_text(json.dumps(json.loads(run.info.read_text()) | {"device_name": "another"}))
+    command = ["train", "--resume", "--run", str(run.path), "--set", "training.max_steps=2"]
+    program = [sys.executable, start_probe.__file__, str(time.monotonic()), str(out), *command]
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    seconds = json.loads(out.read_text(encoding="utf-8"))
+    assert {"import torch", *(what for _, _, what in PHASES)} <= seconds.keys()
+    assert not {"import torch._dynamo", "import matplotlib"} & seconds.keys()
 
 
-def test_step_cost_is_measured_and_drawn(tmp_path: Path) -> None:
+def test_step_cost_is_measured_and_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(step_cost, "PAIRS", 1000)
     pairs = Pairs(lines_of(step_cost.Lines(), "de"), lines_of(step_cost.Lines(), "en"))
     points = [step_cost.measure(pairs, "float32", width, 256, repeat=2, seconds=0) for width in (8, 16)]
     small, large = points
