@@ -37,7 +37,7 @@ model:
    embedding_dropout: 0.0, residual_dropout: 0.0}
 training:
   {device: cpu, precision: float32, update_tokens: 512, label_smoothing: 0.0, schedule: inverse_sqrt, peak_lr: 1e-2,
-   warmup_steps: 40, max_steps: 200, log_every_steps: 40, validate_every_steps: 100, save_every_steps: 50}
+   warmup_steps: 40, max_steps: 120, log_every_steps: 30, validate_every_steps: 60, save_every_steps: 30}
 search: {beam: 3}
 """
 RUN = Path("runs/de-en")
@@ -176,26 +176,26 @@ def test_run_directory_is_self_contained(
 def test_resume_continues_training(nmt: Command) -> None:
     finished = done(nmt("train", "--resume"))
     assert "using the newest run, runs/de-en" in finished.err
-    assert "finished at step 200" in finished.err
-    done(nmt("train", "--resume", "--config", "toy.yaml", "--set", "training.max_steps=210"))
-    assert (RUN / "checkpoints/step-00000210").is_dir()
-    assert records(RUN, "valid")[-1]["step"] == 210
-    assert "max_steps: 210" in (RUN / "config.yaml").read_text()
+    assert "finished at step 120" in finished.err
+    done(nmt("train", "--resume", "--config", "toy.yaml", "--set", "training.max_steps=130"))
+    assert (RUN / "checkpoints/step-00000130").is_dir()
+    assert records(RUN, "valid")[-1]["step"] == 130
+    assert "max_steps: 130" in (RUN / "config.yaml").read_text()
 
 
 def test_resume_finds_data_directory_of_run(nmt: Command) -> None:
     Path("prepared").rename("kept")
     info = json.loads((RUN / "run.json").read_text())
     (RUN / "run.json").write_text(json.dumps(info | {"data_dir": str(Path("kept").resolve())}))
-    longer = ["--set", "training.max_steps=201"]
+    longer = ["--set", "training.max_steps=121"]
     done(nmt("train", "--resume", *longer))
     (RUN / "run.json").write_text(json.dumps(info | {"data_dir": "gone"}))
-    lost = nmt("train", "--resume", "--set", "training.max_steps=202")
+    lost = nmt("train", "--resume", "--set", "training.max_steps=122")
     assert (lost.status, lost.err.splitlines()[-1]) == (
         2,
         "nmt: gone: the data directory of runs/de-en does not exist; give its new path with --data",
     )
-    done(nmt("train", "--resume", "--data", "kept", "--set", "training.max_steps=202"))
+    done(nmt("train", "--resume", "--data", "kept", "--set", "training.max_steps=122"))
 
 
 def test_data_of_another_pair_or_tokenizer_is_rejected(toy: Path, nmt: Command) -> None:
@@ -212,7 +212,7 @@ def test_data_of_another_pair_or_tokenizer_is_rejected(toy: Path, nmt: Command) 
             f"other: contains en and fr, but {RUN} was trained on de and en",
         ("evaluate", "--run", RUN, "--data", "smaller"): f"smaller: its tokenizer differs from that of {RUN}; "
             f"nmt prepare --tokenizer-from {RUN} reuses it",
-        ("train", "--resume", "--run", RUN, "--data", "smaller", "--set", "training.max_steps=210"):
+        ("train", "--resume", "--run", RUN, "--data", "smaller", "--set", "training.max_steps=130"):
             f"smaller: its tokenizer is not the one that {RUN} was trained with",
     }  # fmt: skip
     for arguments, message in cases.items():
