@@ -48,7 +48,9 @@ def tiny_tokenizer(seed: int = 0) -> Tokenizer:
 
 def tiny_config(**model: object) -> Config:
     config = load_config("sample.yaml")
-    return config.model_copy(update={"model": config.model.model_copy(update={**TINY, **model})})
+    # a model that was not trained ends few translations before they are as long as they may be
+    search = config.search.model_copy(update={"max_length_ratio": 0.5, "max_length_offset": 4})
+    return config.model_copy(update={"model": config.model.model_copy(update={**TINY, **model}), "search": search})
 
 
 def licensed(config: Config) -> Config:
