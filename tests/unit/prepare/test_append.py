@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,24 @@ FIRST, NEW = TRAIN[:150], [(f"{src} Neu.", f"{tgt} New.") for src, tgt in TRAIN[
 BOTH: dict[str, Any] = {"data__train": [files("train"), files("more")]}
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Folder:
-    folder = Folder(tmp_path)
+def folder_with_more(path: Path) -> Folder:
+    folder = Folder(path)
     folder.write(train=FIRST, more=[*FIRST[:20], *NEW, VALID[0], TEST[0], ("leer", "")])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The data directory before anything is appended."""
+    folder = folder_with_more(tmp_path_factory.mktemp("first"))
     folder.prepare(sizes=SIZES)
+    return folder.data
+
+
+@pytest.fixture
+def place(tmp_path: Path, first: Path) -> Folder:
+    folder = folder_with_more(tmp_path)
+    shutil.copytree(first, folder.data)
     return folder
 
 
@@ -69,10 +83,9 @@ def test_append_leaves_earlier_shards_unchanged(place: Folder) -> None:
     assert place.left() == {"data"}
 
 
-def test_stopped_append_resumes(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = Folder(place.folder / "whole")
-    expected.write(train=FIRST, more=[*FIRST[:20], *NEW, VALID[0], TEST[0], ("leer", "")])
-    expected.prepare(sizes=SIZES)
+def test_stopped_append_resumes(place: Folder, first: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = folder_with_more(place.folder / "whole")
+    shutil.copytree(first, expected.data)
     add(expected)
     before = place.content()
     monkeypatch.setattr(write, "KEPT_AFTER", 0.0)

@@ -28,8 +28,8 @@ SETTINGS: dict[str, Any] = {
     "data__clean": CLEAN,
     "data__root": "text",
 }
-SMALL = Sizes(part_pairs=40, bucket_pairs=150)
-SHARDS = Sizes(part_pairs=40, bucket_pairs=150, shard_pairs=60)
+SMALL = Sizes(part_pairs=80, bucket_pairs=250)
+SHARDS = Sizes(part_pairs=80, bucket_pairs=250, shard_pairs=60)
 
 
 def learn_lengths(pairs: Sequence[tuple[str, str]], _: float) -> bytes:
@@ -188,7 +188,7 @@ def test_stopped_prepare_resumes(place: Folder, monkeypatch: pytest.MonkeyPatch,
             begun += engine.begun
             break
     assert begun == everything.begun
-    assert len(set(begun)) == len(begun) > 40
+    assert len(set(begun)) == len(begun) > 24
     assert place.content() == content
     assert place.left() == {"data", "stopped"}
 

@@ -20,12 +20,11 @@ from nmt.runs.info import RunInfo, write_info
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Folder:
-    return Folder(tmp_path)
+def place(prepared: Folder) -> Folder:
+    return prepared
 
 
 def test_both_directions_produce_equal_bytes(place: Folder) -> None:
-    place.prepare()
     first = place.content()
     assert "nothing to do" in place.prepare(direction="en-de")
     shutil.rmtree(place.data)
@@ -34,7 +33,6 @@ def test_both_directions_produce_equal_bytes(place: Folder) -> None:
 
 
 def test_unchanged_config_prepares_nothing(place: Folder) -> None:
-    place.prepare()
     times = {path: path.stat().st_mtime_ns for path in place.data.rglob("*")}
     said = place.prepare()
     assert said == f"{place.data} is up to date with 240 training pairs: nothing to do"
@@ -56,7 +54,6 @@ def test_unchanged_config_prepares_nothing(place: Folder) -> None:
     ],
 )
 def test_changed_config_prepares_again(place: Folder, changes: dict[str, Any], said: str) -> None:
-    place.prepare()
     before = place.corpus().fingerprint
     assert place.prepare(**changes).split("\n")[0] == f"preparing {place.data} again: {said}"
     assert "nothing to do" in place.prepare(**changes)
@@ -66,7 +63,6 @@ def test_changed_config_prepares_again(place: Folder, changes: dict[str, Any], s
 
 @pytest.mark.parametrize("is_needed", [True, False])
 def test_directory_in_use_is_replaced_only_with_force(place: Folder, is_needed: bool) -> None:
-    place.prepare()
     before = place.content()
     french = {"files": {"de": "train.de", "fr": "train.en"}}
     changes: dict[str, Any] = {"direction": "de-fr", "data__train": [french], "data__valid": 0.1, "data__test": {}}
@@ -84,7 +80,6 @@ def test_directory_in_use_is_replaced_only_with_force(place: Folder, is_needed: 
 
 
 def test_manifest_of_earlier_version_is_up_to_date(place: Folder) -> None:
-    place.prepare()
     manifest = json.loads((place.data / "manifest.json").read_bytes())
     del manifest["config"]["data"]["max_ratio"]
     earlier = {"name": None, "hub": None, "revision": "main", "repeat": 1, "stream": False}  # settings of any source
@@ -96,7 +91,6 @@ def test_manifest_of_earlier_version_is_up_to_date(place: Folder) -> None:
 
 
 def test_changed_file_prepares_again(place: Folder) -> None:
-    place.prepare()
     before = place.corpus().fingerprint
     place.write(test=[*TEST, ("neu", "new")])
     said = f"preparing {place.data} again: test.de has changed; test.en has changed\n"
@@ -106,7 +100,6 @@ def test_changed_file_prepares_again(place: Folder) -> None:
 
 
 def test_damaged_directory_is_prepared_again(place: Folder) -> None:
-    place.prepare()
     first = place.content()
     (place.data / "valid.en").write_bytes(first["valid.en"][:-5])
     assert "valid.en: " in place.prepare().split("\n")[0]
@@ -126,7 +119,8 @@ def test_directory_with_foreign_files_raises(name: str, tmp_path: Path, monkeypa
     check_replaceable(DataDir(Path("data")))
 
 
-def test_foreign_files_are_not_replaced(place: Folder) -> None:
+def test_foreign_files_are_not_replaced(tmp_path: Path) -> None:
+    place = Folder(tmp_path)
     place.data.mkdir()
     (place.data / "thesis.txt").write_text("years of work")
     with pytest.raises(
@@ -151,7 +145,6 @@ def test_foreign_files_are_not_replaced(place: Folder) -> None:
     "content", [b"", b"[]", b"3", b"{", b"\xff", b"[" * 100_000, b'{"format": 1}', b'{"files": 3}']
 )
 def test_damaged_manifest_is_not_replaced(place: Folder, content: bytes) -> None:
-    place.prepare()
     before = place.content()
     (place.data / "manifest.json").write_bytes(content)
     with pytest.raises(DataError, match=r"manifest\.json: damaged or not written by nmt, so nothing here is replaced"):
@@ -162,8 +155,10 @@ def test_damaged_manifest_is_not_replaced(place: Folder, content: bytes) -> None
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 @pytest.mark.parametrize("step", ["settle_chosen", "file_facts"])
 def test_interrupted_prepare_leaves_no_files(
-    place: Folder, monkeypatch: pytest.MonkeyPatch, step: str, error: type[BaseException]
+    tmp_path: Path, prepared_once: Folder, monkeypatch: pytest.MonkeyPatch, step: str, error: type[BaseException]
 ) -> None:
+    place = Folder(tmp_path)
+
     def interrupt(*_: object) -> None:
         raise error
 
@@ -172,7 +167,7 @@ def test_interrupted_prepare_leaves_no_files(
         with pytest.raises(error):
             place.prepare()
         assert place.left() == set()
-    place.prepare()
+    shutil.copytree(prepared_once.data, place.data)
     first = place.content()
     with monkeypatch.context() as patch:
         patch.setattr(module, step, interrupt)
@@ -183,7 +178,6 @@ def test_interrupted_prepare_leaves_no_files(
 
 
 def test_tokenizer_is_reused_from_data_directory(place: Folder) -> None:
-    place.prepare()
     other = place.data.rename(place.folder / "other")
     place.write(train=TRAIN[:50])
     said = place.prepare(tokenizer_from=other)
@@ -195,7 +189,6 @@ def test_tokenizer_is_reused_from_data_directory(place: Folder) -> None:
 
 
 def test_tokenizer_is_reused_from_run(place: Folder) -> None:
-    place.prepare()
     run = RunDir(place.folder / "run")
     run.path.mkdir()
     shutil.copytree(place.data / "tokenizer", run.tokenizer.path)
@@ -206,7 +199,6 @@ def test_tokenizer_is_reused_from_run(place: Folder) -> None:
 
 
 def test_unsuitable_tokenizer_raises(place: Folder) -> None:
-    place.prepare()
     other = place.data.rename(place.folder / "other")
     with pytest.raises(DataError, match="absent: neither a run nor a data directory, since it has no tokenizer/"):
         place.prepare(tokenizer_from=place.folder / "absent")

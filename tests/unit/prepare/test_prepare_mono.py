@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,19 @@ MONO: dict[str, Any] = {
 
 @pytest.fixture
 def place(tmp_path: Path) -> Folder:
-    folder = Folder(tmp_path)
+    return folder_with_mono(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def mono(tmp_path_factory: pytest.TempPathFactory) -> Folder:
+    """A folder after `prepare` with monolingual text, which tests must not change."""
+    folder = folder_with_mono(tmp_path_factory.mktemp("mono"))
+    folder.prepare(**MONO)
+    return folder
+
+
+def folder_with_mono(path: Path) -> Folder:
+    folder = Folder(path)
     write(folder, "one.txt", FIRST)
     write(folder, "two.txt", [NEWS[0], *NEWS[30:40], VALID[0][0]])
     return folder
@@ -38,9 +51,8 @@ def write(place: Folder, name: str, lines: list[str]) -> None:
     (place.folder / "text" / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
-def test_monolingual_text_has_ids_and_documents(place: Folder) -> None:
-    place.prepare(**MONO)
-    corpus = place.corpus()
+def test_monolingual_text_has_ids_and_documents(mono: Folder) -> None:
+    corpus = mono.corpus()
     assert corpus.mono_languages == ("en",)
     split, tokenizer = corpus.mono("en"), corpus.tokenizers["en"]
     lines = split.text("en")
@@ -57,9 +69,8 @@ def test_monolingual_text_has_ids_and_documents(place: Folder) -> None:
         corpus.mono("de")
 
 
-def test_report_contains_monolingual_text(place: Folder) -> None:
-    said = place.prepare(**MONO)
-    assert [" ".join(line.split()) for line in said.split("\n")[1:7]] == [
+def test_report_contains_monolingual_text(mono: Folder) -> None:
+    assert [" ".join(line.split()) for line in mono.said[1:7]] == [
         "train 240 240 0",
         "valid 30 30 0",
         "test 30 30 0",
@@ -68,17 +79,17 @@ def test_report_contains_monolingual_text(place: Folder) -> None:
         "mono.en.1 II 12 11 1 duplicate 1",
     ]
     dropped = {"overlap": 1, "blank": 4, "control": 1, "long": 1, "duplicate": 2}
-    manifest = place.manifest()
+    manifest = mono.manifest()
     source = manifest["sources"]["mono.en.0"]
     assert (source["read"], source["kept"], source["dropped"]) == (39, 30, dropped)
     assert source["files"]["en"]["name"] == "one.txt"
     record = manifest["mono"]["en"]
     assert (record["lines"], record["documents"], record["text"]["words"] > 100) == (41, 4, True)
     assert record["clean"]["dropped"] == dropped | {"duplicate": 3}
-    report = json.loads((place.data / "report.json").read_bytes())
+    report = json.loads((mono.data / "report.json").read_bytes())
     assert [(one["key"], one["kept"]) for one in report["mono"]] == [("mono.en.0", 30), ("mono.en.1", 11)]
     assert report["mono"][0]["dropped_samples"]["overlap"] == [{"line": 24, "en": VALID[2][1]}]
-    page = (place.data / "report.html").read_text(encoding="utf-8")
+    page = (mono.data / "report.html").read_text(encoding="utf-8")
     assert "Monolingual text" in page and "duplicate (2), line 23" in page
 
 
@@ -87,9 +98,7 @@ def test_result_does_not_depend_on_block_size(place: Folder, monkeypatch: pytest
     whole = place.content()
     monkeypatch.setattr(stage, "_BLOCK", 7)
     monkeypatch.setattr(stage, "_IDS", 10)
-    (place.data / "manifest.json").unlink()
-    for path in sorted(place.data.rglob("*"), reverse=True):
-        path.rmdir() if path.is_dir() else path.unlink()
+    shutil.rmtree(place.data)
     place.prepare(data__max_pieces=25, **MONO)
     assert place.content() == whole
 
@@ -129,8 +138,8 @@ def test_tokenizer_learns_from_monolingual_text(place: Folder, joint: bool) -> N
     assert (after["de"].fingerprint == before["de"].fingerprint) == (not joint)
 
 
-def test_changed_monolingual_text_prepares_again(place: Folder) -> None:
-    place.prepare()
+def test_changed_monolingual_text_prepares_again(place: Folder, prepared_once: Folder) -> None:
+    shutil.copytree(prepared_once.data, place.data)
     first = place.corpus().fingerprint
     assert place.prepare(**MONO).startswith(f"preparing {place.data} again: data.mono.en was added\n")
     second = place.corpus().fingerprint
@@ -167,8 +176,8 @@ def test_bad_monolingual_input_raises_and_leaves_no_files(place: Folder, lines: 
 
 
 @pytest.mark.parametrize("name", ["mono.en", "mono.en.ids.npy", "mono.en.ends.npy", "mono.en.documents.npy"])
-def test_damaged_monolingual_file_raises(place: Folder, name: str) -> None:
-    place.prepare(**MONO)
+def test_damaged_monolingual_file_raises(place: Folder, mono: Folder, name: str) -> None:
+    shutil.copytree(mono.data, place.data)
     data = bytearray((place.data / name).read_bytes())
     data[-1] ^= 1
     (place.data / name).write_bytes(data)
