@@ -148,15 +148,16 @@ def damaged(rng: random.Random, reference: list[str], vocabulary: list[str], rat
     return changed
 
 
-@pytest.mark.parametrize(("n_words", "longest"), [(1, 12), (2, 14), (4, 16), (12, 35), (1000, 60)])
+@pytest.mark.parametrize(("n_words", "longest"), [(1, 12), (2, 14), (4, 16), (12, 25), (1000, 40)])
 def test_ter_edits_equal_sacrebleu(n_words: int, longest: int) -> None:
     rng, shifted = random.Random(n_words), 0
     vocabulary = [str(number) for number in range(n_words)]
     for _ in range(12):
         reference = [rng.choice(vocabulary) for _ in range(rng.randint(0, longest))]
         words = damaged(rng, reference, vocabulary, rng.choice([0, 0.1, 0.4, 1]))
-        assert count_edits(words, reference) == expected(words, reference), (words, reference)
-        shifted += 0 < expected(words, reference) < len(reference) and sorted(words) == sorted(reference)
+        edits = expected(words, reference)
+        assert count_edits(words, reference) == edits, (words, reference)
+        shifted += 0 < edits < len(reference) and sorted(words) == sorted(reference)
     assert shifted or n_words == 1, "some lines differ only by shifts"
 
 
