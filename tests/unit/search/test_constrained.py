@@ -81,7 +81,7 @@ SHARE_NOTHING: list[Phrases] = [[(A,)], [(B, B)], [(A, A), (A, A)], [(A, B, A)],
 
 
 @pytest.mark.parametrize("parts", [None, B_IS_PART])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_exhaustive_beam_finds_best_with_phrases(seed: int, parts: Tensor | None) -> None:
     table, limit = random_table(seed, sharpness=0.5 + seed / 2), 6
     phrases = [each for each in SHARE_NOTHING if parts is None or all(phrase[0] != B for phrase in each)]
@@ -127,7 +127,7 @@ def random_phrases(rng: random.Random, vocab: int) -> list[tuple[int, ...]]:
 
 @pytest.mark.parametrize("beam", [1, 2, 5])
 @pytest.mark.parametrize("has_parts", [False, True])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(4))
 def test_hypotheses_have_all_phrases(seed: int, has_parts: bool, beam: int) -> None:
     rng, vocab = random.Random(seed), 8
     parts = torch.arange(vocab) >= 7 if has_parts else None

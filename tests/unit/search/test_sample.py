@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -154,13 +154,13 @@ def test_sampling_top_1_equals_greedy(settings: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_samples_obey_the_rules(kind: str) -> None:
-    table, n = cached(random_table(12, vocab=12)), 100
+    table, n = cached(random_table(12, vocab=12)), 32
     limits = [5 + sentence % 8 for sentence in range(n)]
     prefix = torch.tensor(
         [[4 + sentence % 8, 4][: 1 + sentence % 2] + [0] * (1 - sentence % 2) for sentence in range(n)]
     )
     rules = {"min_length": 6, "no_repeat_ngram": 2, "prefix": prefix}
-    for sentence, draws in enumerate(run(table, range(n), limits, SearchConfig(**KINDS[kind]), 10, **rules)):
+    for sentence, draws in enumerate(run(table, range(n), limits, SearchConfig(**KINDS[kind]), 5, **rules)):
         begin = [i for i in prefix[sentence].tolist() if i != PAD]
         for drawn in draws:
             ids = list(drawn.ids)
@@ -184,6 +184,7 @@ def test_non_numeric_scores_raise(settings: dict[str, Any], value: float) -> Non
 LOGITS = st.lists(st.floats(-12, 12, width=32) | st.just(-math.inf), min_size=1, max_size=200)
 
 
+@settings(max_examples=40)
 @given(
     logits=LOGITS,
     temperature=st.sampled_from([0.3, 1.0, 4.0]),

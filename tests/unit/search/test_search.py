@@ -60,7 +60,7 @@ PENALTIES = [(kind, a) for kind in ("power", "gnmt") for a in (0.0, 0.6, 1.0, 2.
 
 @pytest.mark.parametrize("coverage", [0.0, 0.4])
 @pytest.mark.parametrize(("kind", "a"), PENALTIES)
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(2))
 def test_wide_beam_equals_enumeration(seed: int, kind: str, a: float, coverage: float) -> None:
     table = random_table(seed, sharpness=(0.5, 3.0)[seed % 2])
     limits = [4, 1, 5, 2]
@@ -106,7 +106,7 @@ def test_end_outside_best_k_does_not_finish(case: str) -> None:
         assert (ended in [hypothesis.ids for hypothesis in found]) is is_found
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_beam_of_one_equals_greedy(seed: int) -> None:
     table, limits = random_table(seed, vocab=9), rules([1, 5, 8, 3, 8])
     config = SearchConfig(beam=1, length_penalty=0.7, patience=1.0)
@@ -147,7 +147,7 @@ def test_early_stop_does_not_change_result(kind: str, a: float, monkeypatch: pyt
         if not early:
             monkeypatch.setattr(beam_module, "_done", when_nothing_lives)
         found[early], steps[early] = [], 0
-        for seed in range(12):
+        for seed in range(4):
             model = TableModel(random_table(seed, vocab=8, sharpness=3.0), range(4))
             config = SearchConfig(beam=3, length_penalty=a, length_penalty_kind=kind, patience=0)
             found[early].append(beam_search(model, rules([9, 4, 12, 7]), config, n_best=2))
