@@ -32,7 +32,9 @@ def words(n: int, seed: int = 0) -> list[str]:
     return ["".join(rng.choice("bdfglmnrst") + rng.choice("aeiou") for _ in range(rng.randint(1, 4))) for _ in range(n)]
 
 
-GREEDY, BEAM = SearchConfig(beam=1, max_length_ratio=1.0), SearchConfig(beam=3, max_length_ratio=1.0)
+SHORT = {"max_length_ratio": 0.5, "max_length_offset": 4}
+"""What was not trained ends few translations before they are as long as they may be."""
+GREEDY, BEAM = SearchConfig(beam=1, **SHORT), SearchConfig(beam=3, **SHORT)
 PLAIN = [" ".join(words(n, seed=n)) for n in (3, 9, 1, 14, 2, 6, 5, 11)]
 STRANGE = [
     "", "   ", "\t", "\u00a0\u2003", "\u2028", "\x00", "\x1f \x85", "mali bo\u2028re", "ta\x00go", "a\tb",
@@ -48,9 +50,8 @@ def tiny_tokenizer(seed: int = 0) -> Tokenizer:
 
 def tiny_config(**model: object) -> Config:
     config = load_config("sample.yaml")
-    # a model that was not trained ends few translations before they are as long as they may be
-    search = config.search.model_copy(update={"max_length_ratio": 0.5, "max_length_offset": 4})
-    return config.model_copy(update={"model": config.model.model_copy(update={**TINY, **model}), "search": search})
+    changes = {"model": config.model.model_copy(update={**TINY, **model})}
+    return config.model_copy(update={**changes, "search": config.search.model_copy(update=SHORT)})
 
 
 def licensed(config: Config) -> Config:

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.config import Config, Section
@@ -442,6 +442,7 @@ CONFIGS = st.fixed_dictionaries(
 )
 
 
+@settings(max_examples=40)
 @given(CONFIGS, st.booleans())
 def test_dumped_config_loads_equal(tree: dict[str, object], comments: bool) -> None:
     with untraced():

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from documents import reversed_upper, same
-from fuzzed import no_hang
 from nmt.documents import Translated, html_fragment, open_document
 from nmt.errors import DataError
 
@@ -212,16 +212,17 @@ def test_malformed_html_is_unchanged(parts: list[str]) -> None:
         assert new.count(tag) == numbered.count(tag)
 
 
-_REPEATED = {"<a '": 100_000, "<a b=c": 100_000, "<!": 100_000, "</": 100_000, "<b>": 9_000, "</b>": 9_000}
-_REPEATED |= {"<code>x": 9_000, "<p translate=no>": 9_000, "<sup>1": 9_000, "<b>a</b> ": 3_000, "<b>a</b>": 9_000}
+_REPEATED = {"<a '": 40_000, "<a b=c": 40_000, "<!": 40_000, "</": 40_000, "<b>": 4_000, "</b>": 4_000}
+_REPEATED |= {"<code>x": 4_000, "<p translate=no>": 4_000, "<sup>1": 4_000, "<b>a</b> ": 2_000, "<b>a</b>": 4_000}
 
 
 @pytest.mark.parametrize("part", _REPEATED)
 def test_html_parsing_time_is_linear_in_length(part: str) -> None:
-    with no_hang():
-        taken = html_fragment(part * _REPEATED[part], attributes=True)
-        texts = [text if len(text) > 100_000 else text.upper() for text in taken.texts]
-        taken.translated_text([Translated(text) for text in texts])
+    begin = time.process_time()
+    taken = html_fragment(part * _REPEATED[part], attributes=True)
+    texts = [text if len(text) > 100_000 else text.upper() for text in taken.texts]
+    taken.translated_text([Translated(text) for text in texts])
+    assert time.process_time() - begin < 5  # usual is less than a tenth
 
 
 def _written(node: object) -> str:
@@ -236,6 +237,7 @@ _RANGES = st.tuples(_OFFSETS, _OFFSETS)
 _ALIGNMENTS = st.none() | st.lists(st.tuples(_RANGES, _RANGES), max_size=8)
 
 
+@settings(max_examples=50)
 @given(_TREES, st.sampled_from(["", "a", "eins, zwei (drei) vier fünf sechs.", "一二三 x"]), _ALIGNMENTS)
 def test_translated_markup_is_complete_and_nested(
     tree: list[object], text: str, alignment: list[tuple[tuple[int, int], tuple[int, int]]] | None

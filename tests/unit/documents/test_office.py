@@ -375,7 +375,7 @@ def test_damaged_office_document_raises_or_keeps_words(name: str, word: bytes, o
     main = "word/document.xml" if name == "a.docx" else "content.xml"
     odd = [part for part in ODD if (b"w:" if name == "a.odt" else b"text:") not in part]
     n_read = 0
-    for i in range(150):
+    for i in range(75):
         damaged = bytearray(content if i % 3 == 0 else inner[main])
         starts = [match.start() for match in re.finditer(b"<w:[rpt]|</w:p>|<text:|</text:", damaged)] or [0]
         for _ in range(random.randint(1, 3)):
@@ -389,4 +389,4 @@ def test_damaged_office_document_raises_or_keeps_words(name: str, word: bytes, o
         n_read += 1
         again = open_document(name, capitals(document))
         assert _words(again) == _words(document)
-    assert n_read > 20
+    assert n_read > 10

@@ -175,6 +175,7 @@ def test_axes_shared_by_all_panels_are_labelled_once() -> None:
 # --- what logs lack -----------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("blank")
 @pytest.mark.parametrize(
     ("records", "lack"),
     [
@@ -201,14 +202,14 @@ def test_empty_panels_are_labelled(drawn: Figure) -> None:
 # --- the command --------------------------------------------------------------------------------
 
 
-NAMES = [
-    ("two words", "two words"),
-    ("$x_1$ ^{", r"\$x_1\$ ^{"),
-    ("_hidden", " _hidden"),
-    ("line\nend", r"line\nend"),
-    ("中文 ünï", "中文 ünï"),
-    ("x" * 200, "x" * 28 + " … " + "x" * 29),
-]
+NAMES = {
+    "two words": "two words",
+    "$x_1$ ^{": r"\$x_1\$ ^{",
+    "_hidden": " _hidden",
+    "line\nend": r"line\nend",
+    "中文 ünï": "中文 ünï",
+    "x" * 200: "x" * 28 + " … " + "x" * 29,
+}
 
 
 def test_several_runs_are_drawn_in_one_figure(nmt: Command, folder: Path, blank: list[Curves]) -> None:
@@ -273,10 +274,10 @@ def test_groups_are_named_and_what_not_all_runs_have_is_reported(nmt: Command, f
 # --- names --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "label"), NAMES)
-def test_legend_escapes_and_shortens_run_names(name: str, label: str, folder: Path) -> None:
-    make_run(folder / name, LOG)
-    assert names(draw([curves_of(name, LOG)])) == [label]
+def test_legend_escapes_and_shortens_run_names(folder: Path) -> None:
+    for name in NAMES:
+        make_run(folder / name, LOG)
+    assert names(draw([curves_of(name, LOG) for name in NAMES])) == [*NAMES.values()]
 
 
 # --- The picture of an attention, and how pictures are written ---

@@ -115,7 +115,7 @@ def test_search_rejects_unknown_layer():
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize("tie", ["all", "target", "none"])
-@pytest.mark.parametrize("d_model", [32, 256, 512])
+@pytest.mark.parametrize("d_model", [32, 512])
 def test_initial_loss_is_close_to_log_vocabulary(norm, tie, d_model):
     """Logits of variance 1 add 1/2; with tied embeddings the token just read adds to it, in wide models no more."""
     torch.manual_seed(0)

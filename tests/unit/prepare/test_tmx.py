@@ -176,13 +176,13 @@ def test_broken_tmx_raises(data: str, message: str) -> None:
 
 def test_tmx_memory_is_bounded() -> None:
     class Long(io.RawIOBase):
-        """Units in groups of their own, beside elements that are no units: 10 MB."""
+        """Units in groups of their own, beside elements that are no units: 5 MB."""
 
-        left = 320
+        left = 160
 
         def read(self, size: int = -1) -> bytes:
             self.left -= 1
-            if self.left == 319:
+            if self.left == 159:
                 return START.encode()
             return b"<group><note>a</note><tu><a/><b>text</b></tu></group>" * (size // 53) if self.left > 0 else b""
 
@@ -191,7 +191,7 @@ def test_tmx_memory_is_bounded() -> None:
         for n, _ in enumerate(read_units(Input("F", "tmx", lambda: nullcontext(Long())), "tmx", frozenset({"tu"}))):
             if n % 5000 == 0:
                 sizes.append(int(Path("/proc/self/statm").read_text().split()[1]) >> 8)  # MB
-    assert n > 150_000 and sizes[-1] < sizes[10] + 10
+    assert n > 75_000 and sizes[-1] < sizes[5] + 10
 
 
 def test_long_text_is_read_and_larger_unit_raises() -> None:

@@ -46,12 +46,12 @@ def word(chosen: random.Random) -> str:
 @pytest.mark.parametrize("aligned", [False, True])
 @pytest.mark.parametrize("n_best", [1, 4])
 def test_cache_memory_is_bounded(direction: MadeUp, aligned: bool, n_best: int) -> None:
-    chosen, most = random.Random(1), 1_000_000
+    chosen, most = random.Random(1), 400_000
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
         cache = Cache[list[Candidate]](most)
-        for number in range(1500 // n_best):
+        for number in range(600 // n_best):
             line = Line(" ".join(word(chosen) for _ in range(chosen.randint(1, 30))))
             how = How(direction.search, n_best, aligned)
             key = service_module._key(direction, line, how, 300 + number)
@@ -67,7 +67,7 @@ def test_cache_memory_is_bounded(direction: MadeUp, aligned: bool, n_best: int) 
     finally:
         tracemalloc.stop()
     assert 0.6 * most < taken <= most, "the cache uses most of the allowed memory"
-    assert 30 < len(cache) < 1500 // n_best
+    assert 12 < len(cache) < 600 // n_best
 
 
 def spans(start: int, line: Line) -> tuple[tuple[tuple[int, int], tuple[int, int]], ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import sys
 from collections.abc import Sequence
@@ -24,6 +25,7 @@ def distance(first: Sequence[str], second: Sequence[str]) -> int:
     return row[-1]
 
 
+@functools.cache
 def similarity_of(text: str, other: str) -> Fraction:
     first, second = text.split(), other.split()
     return 1 - Fraction(distance(first, second), max(len(first), len(second), 1))

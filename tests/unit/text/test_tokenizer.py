@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sentencepiece
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fragments import parts
@@ -172,6 +172,7 @@ def test_separate_tokenizers_encode_each_language(tokenizer: Tokenizer, tmp_path
 # --- Counting of characters ---
 
 
+@settings(max_examples=40)
 @given(st.lists(st.lists(parts, max_size=9).map("".join), max_size=5))
 def test_count_characters_equals_counter(lines: list[str]) -> None:
     assert count_characters(lines) == Counter("".join(lines))
@@ -240,6 +241,7 @@ def check(encoded: Encoded, lines: list[str], tokenizer: Tokenizer) -> None:
     assert encoded.characters.tolist() == [sum(map(len, of_line)) for of_line in words]
 
 
+@settings(max_examples=50)
 @given(st.lists(LINE, max_size=8))
 def test_block_encoder_equals_encode_for_any_lines(
     encoder: BlockEncoder, tokenizer: Tokenizer, lines: list[str]

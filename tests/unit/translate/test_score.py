@@ -33,7 +33,8 @@ def score(
 
 
 def test_scores_are_in_order(translator: Translator, tokenizer: Tokenizer) -> None:
-    pairs = [(line, ref) for line in PLAIN + STRANGE for ref in REFS[:3] + STRANGE]
+    pairs = [(line, ref) for line in PLAIN + STRANGE for ref in REFS[:3]]
+    pairs += [(line, ref) for line in (PLAIN[0], STRANGE[0]) for ref in STRANGE] + [(line, line) for line in STRANGE]
     found = list(score(translator, pairs))
     assert len(found) == len(pairs)
     tight = SEARCH.model_copy(update={"batch_tokens": 30})
