@@ -10,6 +10,7 @@ from typing import Any
 import torch
 import yaml
 
+from nmt.config import SearchConfig
 from nmt.config.load import changed_config, dump_config, load_config
 from nmt.layout import RUN_FORMAT, RunDir
 from nmt.model.transformer import Transformer
@@ -37,7 +38,8 @@ def write_run(path: Path, joint: bool = True, specials: float = 0.0, **model: ob
     likely, too, and the embeddings must not be those of the output layer.
     """
     config = tiny_config(**model)
-    config = config.model_copy(update={"tokenizer": config.tokenizer.model_copy(update={"joint": joint})})
+    changes = {"tokenizer": config.tokenizer.model_copy(update={"joint": joint}), "search": SearchConfig()}
+    config = config.model_copy(update=changes)
     tokenizers = Tokenizers({name: tokenizer("joint" if joint else name) for name in ("de", "en")}, joint)
     torch.manual_seed(3)
     transformer = Transformer(config.model, len(tokenizers["de"]), len(tokenizers["en"]))
