@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -91,6 +92,12 @@ def several_slow(n: int, log: Path, seconds: float) -> list[Task]:
     """Return tasks that take a number of seconds each."""
     arguments = {"log": str(log), "seconds": seconds}
     return [Task(f"part/{number:05d}", slow, {"number": number, **arguments}) for number in range(n)]
+
+
+def children() -> set[int]:
+    """Return the process ids of this process's children."""
+    found = subprocess.run(["pgrep", "-P", str(os.getpid())], capture_output=True, text=True, check=False).stdout
+    return {int(pid) for pid in found.split()}
 
 
 def left(work: Path) -> dict[str, bytes]:

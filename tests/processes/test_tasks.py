@@ -19,7 +19,7 @@ from nmt.prepare.prepare import prepare
 from nmt.tasks.engines import open_engine
 from nmt.tasks.perform import Task, run_all
 from nmt.tasks.processes import InProcess, Lost, Outcome, Processes
-from tasks import left, numbered
+from tasks import children, left, numbered
 from waiting import until
 
 
@@ -28,11 +28,6 @@ def engine() -> Iterator[Processes]:
     with open_engine("local", 2) as engine:
         assert isinstance(engine, Processes)
         yield engine
-
-
-def children() -> set[int]:
-    found = subprocess.run(["pgrep", "-P", str(os.getpid())], capture_output=True, text=True, check=False).stdout
-    return {int(pid) for pid in found.split()}
 
 
 def test_two_processes_write_same_bytes_as_one(engine: Processes, tmp_path: Path) -> None:

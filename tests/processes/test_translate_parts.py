@@ -6,7 +6,6 @@ import io
 import json
 import os
 import signal
-import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -15,14 +14,15 @@ import pytest
 from command import Command
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.layout import RunDir
+from nmt.tasks.perform import Task
 from nmt.tasks.processes import Processes
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate import files
 from nmt.translate.files import translate_file
 from nmt.translate.parts import Models, translate_in_parts
 from nmt.translate.translator import Translator, open_ensemble
+from tasks import children
 from tiny_run import BEAM, GREEDY, PLAIN, STRANGE, texts, tiny_config, write_run
-from waiting import until
 
 
 @pytest.fixture
@@ -43,19 +43,19 @@ def test_killed_translation_worker_is_replaced(
     translate_file(Translator.load(run), source, source.with_name("whole"), GREEDY)
     told = capsys.readouterr().err
     monkeypatch.setattr(files, "WINDOW", 8)
-    target = source.with_name("out")
-
-    def kill() -> None:
-        parts = target.with_name("out.work") / "translated"
-        until(lambda: list(parts.glob("*.part-*")))
-        os.kill(int(next(parts.glob("*.part-*")).name.split("-")[-2]), signal.SIGKILL)
-
-    killer = threading.Thread(target=kill)
-    killer.start()
+    target, before = source.with_name("out"), children()
     models = Models.of(open_ensemble(run), "best", "auto", "auto")
     with closing(Processes(1)) as engine:  # test_ray.py has two at a time
+        start, killed = engine.start, list[int]()
+
+        def start_and_kill(index: int, work: Path, task: Task) -> None:
+            start(index, work, task)
+            if not killed:
+                killed.extend(children() - before)
+                os.kill(killed[0], signal.SIGKILL)
+
+        monkeypatch.setattr(engine, "start", start_and_kill)
         translate_in_parts(engine, models, source, target, GREEDY)
-    killer.join()
     assert target.read_bytes() == source.with_name("whole").read_bytes()
     lost, _, rest = capsys.readouterr().err.partition("\n")
     assert lost.endswith("its process was killed (SIGKILL); retrying") and rest == told
