@@ -119,28 +119,22 @@ def test_task_that_kills_workers_raises(engine: Processes, tmp_path: Path) -> No
     assert left(tmp_path / "work") == {}
 
 
-@pytest.mark.parametrize(
-    ("kind", "error", "text"),
-    [
+def test_task_error_is_raised_in_caller(engine: Processes, tmp_path: Path) -> None:
+    before = children()
+    for kind, error, text in (
         ("data", DataError, "text.de: not UTF-8 at line 3"),
         ("config", ConfigError, "one\ntwo"),
         ("bug", RuntimeError, "task bad: ZeroDivisionError: a bug"),
-    ],
-)
-def test_task_error_is_raised_in_caller(
-    engine: Processes, tmp_path: Path, kind: str, error: type[Exception], text: str
-) -> None:
-    log, before = str(tmp_path / "log"), children()
-    late = Task("late", tasks.slow, {"number": 1, "log": log, "seconds": 100})
-    todo = [late, Task("bad", tasks.failing, {"kind": kind}), *numbered(3, tmp_path / "log")]
-    with pytest.raises(error) as caught:
-        run_all(engine, tmp_path / "work", todo)
-    assert (type(caught.value), str(caught.value)) == (error, text)
-    assert left(tmp_path / "work") == {} and not Path(log).exists()
-    assert len(children() - before) == 1
-    if kind == "bug":
-        assert "in failing\n" in str(caught.value.__cause__)
-    assert len(run_all(engine, tmp_path / "work", numbered(3, tmp_path / "log"))) == 3
+    ):
+        log, work = tmp_path / f"{kind}.log", tmp_path / kind
+        late = Task("late", tasks.slow, {"number": 1, "log": str(log), "seconds": 100})
+        with pytest.raises(error) as caught:
+            run_all(engine, work, [late, Task("bad", tasks.failing, {"kind": kind}), *numbered(3, log)])
+        assert (type(caught.value), str(caught.value)) == (error, text)
+        assert left(work) == {} and not log.exists()
+        assert len(children() - before) == 1
+        assert len(run_all(engine, work, numbered(3, log))) == 3
+    assert "in failing\n" in str(caught.value.__cause__)
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
