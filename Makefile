@@ -78,7 +78,7 @@ bad-inputs: $(READY)  ## Give the command line bad input of every kind and print
 	$(BIN)/python -m scripts.checks.bad_inputs
 
 torture: $(READY)  ## Kill training runs 100 times, resume each time, compare with undisturbed runs (five settings)
-	$(BIN)/python -m pytest -q --exhaustive tests/runs/test_death.py tests/runs/test_full_disk.py tests/runs/test_compiled.py
+	$(BIN)/python -m pytest -q --exhaustive tests/runs/test_death.py tests/runs/test_full_disk.py
 	for setting in plain all rdrop denoising pretrain; do \
 		$(BIN)/python -m scripts.checks.torture --setting $$setting || exit 1; done
 
