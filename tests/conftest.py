@@ -13,6 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before anything imports torch
+os.environ.pop("PYTHONUNBUFFERED", None)  # the output of commands is buffered, as for users
 
 from pathlib import Path
 

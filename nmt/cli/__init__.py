@@ -20,6 +20,7 @@ from nmt.cli import (
     translate,
 )
 from nmt.cli.app import app
+from nmt.cli.exits import drop_unwritable
 from nmt.process import set_up
 
 __all__ = [
@@ -40,4 +41,7 @@ __all__ = [
 def main(args: Sequence[str] | None = None) -> None:
     """Run the console script `nmt`. Always raises SystemExit with the exit status."""
     set_up()
-    app(args=args, prog_name="nmt")
+    try:
+        app(args=args, prog_name="nmt")
+    finally:
+        drop_unwritable()

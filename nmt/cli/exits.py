@@ -105,6 +105,16 @@ def _errors() -> Iterator[None]:
         _fail(2, f"{said}; see --help")
 
 
+def drop_unwritable() -> None:
+    """Drop buffered output that cannot be written, which Python would report at its end with another exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:  # `nmt config >&-`
+                stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 def _fail(status: int, *lines: str) -> None:
     for line in lines:
         say(line)
