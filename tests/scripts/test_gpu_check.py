@@ -96,7 +96,7 @@ def test_gpu_check_parts_pass(part, keys):
 
 PROGRAMS = {
     "versions": """print('{"found": 1}'); print('{"status": "ok"}')""",
-    "attention": """import os, sys; print('{"found": 2}', flush=True); sys.stderr.write("no library"); os._exit(7)""",
+    "attention": """import os; print('{"found": 2}', flush=True); os.write(2, b"no library"); os._exit(7)""",
     "waits": """import time; print('{"found": 3}', flush=True); time.sleep(60)""",
     "agreement": """print('{"found": 4, "ok": false}'); print('{"status": "failed"}')""",
     "eager": """import os; print('{"found": 5}\\n{"fou', end="", flush=True); os.kill(os.getpid(), 9)""",

@@ -145,9 +145,23 @@ def test_hypotheses_have_all_phrases(seed: int, has_parts: bool, beam: int) -> N
             assert hypothesis.log_prob == pytest.approx(log_prob, abs=1e-4)
 
 
-@pytest.mark.parametrize(("spare", "allowed"), [(0, {6}), (1, {1, 2, 4, 5, 6, 8}), (2, {1, 2, 4, 5, 6, 7, 8})])
-def test_started_phrase_is_kept(spare: int, allowed: set[int]) -> None:
-    phrases = [(4, 5, 6), (6, 7)]  # 7 goes on with the word that 6 ends
+STARTED = [(4, 5, 6), (6, 7)]  # 7 goes on with the word that 6 ends
+TWICE = [(5, 4, 5), (5, 4, 5)]
+
+
+@pytest.mark.parametrize(
+    ("phrases", "spare", "allowed"),
+    [
+        (STARTED, 0, {6}),
+        (STARTED, 1, {1, 2, 4, 5, 6, 8}),
+        (STARTED, 2, {1, 2, 4, 5, 6, 7, 8}),
+        (TWICE, 0, {5}),  # the last id of the first occurrence does not begin the second one
+    ],
+    ids=str,
+)
+def test_only_ids_after_which_phrases_fit_follow_a_phrase(
+    phrases: list[tuple[int, ...]], spare: int, allowed: set[int]
+) -> None:
     limits = torch.tensor([1 + total_length(phrases) + spare])
     constraints = Constraints([phrases], limits, torch.arange(9) == 7)
     for token in phrases[0]:
