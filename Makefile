@@ -36,7 +36,9 @@ WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
 test: $(READY)  ## Run every check and all tests with coverage, as CI does (minutes)
 	$(MAKE) --no-print-directory --jobs 2 check pytest
 
+# Collecting once compiles all modules while mypy is busy; else each worker would compile them.
 pytest: $(READY)
+	@$(BIN)/python -m pytest -q --collect-only >/dev/null || true
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder --cov --cov-report=term --cov-fail-under=90
 
 test-fast: $(READY)  ## Run ruff and the unit tests (under a minute)
