@@ -510,6 +510,7 @@ def calibrate(
         text: tuple[str, Sequence[str], Sequence[str]] = str(source), sources, references
     else:
         text = read_split(translator, data, split)
+        search = search.with_tags(translator.config.data.tags_of(text[0]))
     calibrated = run_calibration(translator, search, text, opposite, samples)
     show(*calibrated.lines())
     if plot is not None:

@@ -29,6 +29,9 @@ _BLOCKS = frozenset(
 )
 """Block elements and `br`, which divide texts. All other elements, such as `b` and unknown ones, are inline."""
 
+_VOID = frozenset(re.findall(r"\w+", "area base br col embed hr img input link meta param source track wbr"))
+"""Elements without content and end tag."""
+
 _OPAQUE = frozenset(["script", "style", "code", "pre", "kbd", "samp", "var", "textarea", "svg", "math"])
 """Elements whose content is not translated."""
 
@@ -69,6 +72,11 @@ class _Piece:
     is_end: bool = False
     attributes: str = ""
     is_text: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is the start of an element that has no content and no end tag."""
+        return self.name in _VOID or self.attributes.endswith("/")
 
 
 class HtmlFragment:
@@ -197,8 +205,7 @@ class _Reader:
             return Mark("break", self._markup(piece))
         if piece.is_end:
             return Mark("close", (piece.raw,), piece.name)
-        is_void = piece.name in ("img", "input", "wbr", "embed", "area", "param", "source")
-        return Mark("point" if is_void or piece.attributes.endswith("/") else "open", self._markup(piece), piece.name)
+        return Mark("point" if piece.is_empty else "open", self._markup(piece), piece.name)
 
     def _markup(self, piece: _Piece) -> Markup:
         if not self._attributes or piece.is_end:
@@ -227,14 +234,14 @@ def _ends(pieces: Sequence[_Piece]) -> dict[int, int]:
     opened: dict[str, list[int]] = {}
     closed: dict[int, int] = {}
     for i, piece in enumerate(pieces):
-        if piece.name and not piece.is_end and not piece.attributes.endswith("/"):
+        if piece.name and not piece.is_end and not piece.is_empty:
             opened.setdefault(piece.name, []).append(i)
         elif piece.is_end and opened.get(piece.name):
             closed[opened[piece.name].pop()] = i
     ends: dict[int, int] = {}
     last = len(pieces) - 1
     for i in reversed(range(len(pieces))):
-        end = closed.get(i, last)
+        end = i if pieces[i].is_empty else closed.get(i, last)
         if _is_opaque(pieces[i]) or (i in closed and _is_number(pieces[i : min(end, i + _MAX_PIECES_OF_NUMBER + 1)])):
             ends[i] = end
         if pieces[i].name in _BLOCKS:

@@ -111,8 +111,8 @@ def _parts(lines: Sequence[str], is_vtt: bool) -> Iterator[str | _Cue]:
     yield from lines[: times[0] if times else len(lines)]
     for time, end in zip(times, [*times[1:], len(lines)], strict=False):
         yield lines[time]
-        has_name = end < len(lines) and _is_name(lines[end - 2 : end], is_vtt)
-        stop = max(end - 1, time + 1) if has_name else end
+        has_name = time + 1 < end < len(lines) and _is_name(lines[end - 2 : end], is_vtt)
+        stop = end - 1 if has_name else end
         group: list[str] = []
         is_first = True
         for line in [*lines[time + 1 : stop], ""]:

@@ -48,12 +48,16 @@ class _Entry(BaseModel):
     segment: int = Field(1, ge=1, validation_alias="segment id")
     src_pronoun: str | None = Field(None, validation_alias="src pronoun")
     ref_pronoun: str | None = Field(None, validation_alias="ref pronoun")
+    kind: str | None = None
+    """The kind of an entry of `contrasts_json` that is one contrast."""
 
     def contrasts(self, origin: str, context: Context = ()) -> list[Contrast]:
-        """Return the contrasts of an entry: one per error or, for ContraPro, one with all wrong translations."""
-        origin, before = self.origin or origin, (*self.context, *context)
+        """Return the contrasts of an entry: one with all wrong translations for ContraPro and `kind`, else one per
+        error."""
+        origin, before, kind = self.origin or origin, (*self.context, *context), self.kind
         if self.src_pronoun is not None and self.ref_pronoun is not None:
             kind = f"{self.src_pronoun.lower()}:{self.ref_pronoun.lower()}"
+        if kind is not None:
             changed = tuple(error.contrastive for error in self.errors)
             return [Contrast(kind, self.source, self.reference, changed, origin, before)] if changed else []
         return [
@@ -379,10 +383,15 @@ def as_json(report: Report) -> dict[str, object]:
 def contrasts_json(outcomes: Sequence[Outcome]) -> str:
     """Return the contrasts in the format of LingEval97, with the log-probability and number of pieces of each line.
 
-    The scripts of LingEval97 and `of_published` read it.
+    The scripts of LingEval97 and `of_published` read it. A contrast with several wrong translations is an entry with
+    its kind.
     """
+
+    def entry_of(contrast: Contrast) -> tuple[str | None, ...]:
+        return contrast.origin, contrast.reference, contrast.kind if len(contrast.changed) > 1 else None
+
     entries = []
-    for _, group in itertools.groupby(outcomes, lambda outcome: (outcome.contrast.origin, outcome.contrast.reference)):
+    for (*_, kind), group in itertools.groupby(outcomes, lambda outcome: entry_of(outcome.contrast)):
         same = list(group)
         contrast = same[0].contrast
         errors = [
@@ -395,6 +404,8 @@ def contrasts_json(outcomes: Sequence[Outcome]) -> str:
         }  # fmt: skip
         if contrast.context:
             lines["context"] = contrast.context
+        if kind is not None:
+            lines["kind"] = kind
         entries.append({**lines, **same[0].reference._asdict(), "errors": errors})
     return json.dumps(entries, ensure_ascii=False, indent=1) + "\n"
 

@@ -53,6 +53,12 @@ def as_tuple(reference: Reference) -> tuple[str, ...]:
     return (reference,) if isinstance(reference, str) else reference
 
 
+def present(reference: Reference) -> tuple[str | None, ...]:
+    """Return the references of a line, with None, which sacrebleu ignores, for blank ones unless all are blank."""
+    refs = as_tuple(reference)
+    return tuple(ref if ref.strip() else None for ref in refs) if any(map(str.strip, refs)) else refs
+
+
 def metric_name(metric: str) -> str:
     """Return the usual spelling of the name of a metric, such as chrF."""
     return _NAMES.get(metric, metric)
@@ -103,7 +109,8 @@ def corpus_score(
     Args:
         metric: bleu, chrf or ter.
         hyps: the translations.
-        refs: the references, the same number for each line (`nrefs:2` in the signature); blank ones are ignored.
+        refs: the references, the same number for each line (`nrefs:2` in the signature); blank ones are ignored
+            (`nrefs:var`), unless a line has no others.
         tgt_lang: the target language, which determines the BLEU tokenizer unless `tokenize` is given.
         lowercase: whether to ignore case.
         tokenize: the BLEU tokenizer.
@@ -136,7 +143,7 @@ def make_scorer(
     Raises DataError if the tokenizer is unknown.
     """
     check_tokenizer(tokenize)
-    streams = list(zip(*map(as_tuple, refs), strict=True))
+    streams = list(zip(*map(present, refs), strict=True))
     match metric:
         case "bleu":
             # force: no warning of sacrebleu about tokenised text for every score; callers of this function warn once

@@ -11,6 +11,7 @@ means per piece, with `search.length_penalty` 0 they are sums.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice, tee
@@ -290,6 +291,8 @@ def _n_best(source: str, candidates: Iterable[Candidate]) -> NBest:
 def _parsed(row: str, where: str) -> tuple[int, Candidate]:
     try:
         number, score, _, text = row.split("\t", 3)
+        if re.match(r"\d+\.\d\t", text):
+            raise DataError(f"{where} has a column of confidence; translate without --confidence")
         parsed = int(number), Candidate(text, float(score))
     except ValueError:
         raise DataError(f"{where} is {row[:40]!r}, expected {COLUMNS}") from None

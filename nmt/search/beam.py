@@ -89,7 +89,8 @@ def beam_search(
         length += 1
         best = _best(model.step(tokens), rows, rules, config, constraints)
         if config.coverage_penalty:
-            rows.coverage = rows.coverage + model.attention().view(*rows.log_prob.shape, -1)
+            attention = model.attention().expand(-1, tokens.size(1), -1)  # after a prefix, of one hypothesis
+            rows.coverage = rows.coverage + attention.reshape(*rows.log_prob.shape, -1)
         n_hypotheses = tokens.size(1)
         beams, tokens = _advance(rows, best, length, config)
         if constraints is not None:

@@ -72,7 +72,8 @@ class Models:
     @property
     def alternatives(self) -> int:
         """Number of alternatives to the best translation that every direction can return."""
-        return min((direction.search.beam for direction in self.directions.values()), default=1) - 1
+        searches = [direction.search for direction in self.directions.values()]
+        return min((search.beam if search.mbr == "none" else 1 for search in searches), default=1) - 1
 
 
 # --- loading --------------------------------------------------------------------------------------

@@ -98,19 +98,26 @@ class Wish:
 
 
 def lines_of(texts: Sequence[str], wish: Wish, tm: TranslationMemory | None = None) -> list[Line]:
-    """Return the lines of all texts; a line ends at a line feed, with or without a carriage return."""
+    """Return the lines of all texts; a line ends at a line feed, with or without a carriage return.
+
+    The prefix is that of the first line of each text that is not blank.
+    """
     glossary = Glossary(wish.terms, "terms") if wish.terms else None
-    return [
-        Line(
-            line.removesuffix("\r"),
-            wish.prefix if number == 0 else "",
-            glossary=glossary,
-            tm=tm,
-            is_first=number == 0 and not (wish.is_document and place),
-        )
-        for place, text in enumerate(texts)
-        for number, line in enumerate(text.split("\n"))
-    ]
+    lines = []
+    for place, text in enumerate(texts):
+        of_text = text.split("\n")
+        begins = next((number for number, line in enumerate(of_text) if not is_blank(line)), 0)
+        lines += [
+            Line(
+                line.removesuffix("\r"),
+                wish.prefix if number == begins else "",
+                glossary=glossary,
+                tm=tm,
+                is_first=number == 0 and not (wish.is_document and place),
+            )
+            for number, line in enumerate(of_text)
+        ]
+    return lines
 
 
 def joined(texts: Sequence[str], by_line: Sequence[Sequence[Candidate]]) -> list[list[Candidate]]:

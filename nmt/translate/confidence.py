@@ -113,7 +113,7 @@ class Measure:
             found["reverse"] = np.array([each.log_prob / max(len(each.pieces), 1) for each in scored])
             found["reverse"][np.isnan(found["reverse"])] = -10.0  # of a blank translation
         if self.samples:
-            search = self.search.model_copy(update={"sample": True, "mbr": "none"})
+            search = self.search.model_copy(update={"sample": True, "mbr": "none", "protect": False})
             drawn = self.translator.translate_lines(lines, search, self.samples)
             texts = [[each.text for each in (one, *others)] for one, others in zip(translations, drawn, strict=True)]
             found["agreement"] = np.array([pairwise(of_line)[0, 1:].mean() for of_line in texts])

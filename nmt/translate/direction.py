@@ -154,7 +154,8 @@ class Direction:
         """Return the maximum cost of the search of each line; see `Translator.costs`."""
         hows = {True: how.search, False: unprotected(how.search)}
         searches = [hows[self._protects(line.text, how.search)] for line in lines]
-        return [self._main.costs([line], each, how.n_best)[0] for line, each in zip(lines, searches, strict=True)]
+        numbered = enumerate(zip(lines, searches, strict=True))
+        return [self._main.costs([line], each, how.n_best, number)[0] for number, (line, each) in numbered]
 
     def translate(
         self,

@@ -334,13 +334,13 @@ class Translator:
             yield from self.translate_window(window, search, n_best, first, progress)
             first += len(window)
 
-    def costs(self, lines: Sequence[Line], search: SearchConfig, n_best: int = 1) -> list[float]:
+    def costs(self, lines: Sequence[Line], search: SearchConfig, n_best: int = 1, first: int = 0) -> list[float]:
         """Return the maximum search cost of each line (see `search_cost`).
 
-        Raises what `translate_window` raises for lines.
+        first: the number of the first line, from 0. Raises what `translate_window` raises for lines.
         """
         n = n_candidates(search, n_best)
-        by_line = self._segmenter.split_lines(lines, search)
+        by_line = self._segmenter.split_lines(lines, search, first)
         return [sum(search_cost(sentence, search, n) for sentence in of_line) for of_line in by_line]
 
     def given_translation(self, text: str, translation: str, search: SearchConfig) -> Translation:

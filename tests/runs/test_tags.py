@@ -379,7 +379,9 @@ def test_model_grows_by_new_tags(run: Path, text: Path, tmp_path: Path, capsys: 
         start(frozen, tmp_path / "data", tmp_path / "frozen", resume=False)
 
 
-def test_challenge_and_robustness_use_tags_of_split(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_challenge_robustness_and_calibration_use_tags_of_split(
+    run: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     translator = Translator.load(run)
     seen: list[SearchConfig | None] = []
 
@@ -400,7 +402,14 @@ def test_challenge_and_robustness_use_tags_of_split(run: Path, monkeypatch: pyte
     measure_run(
         translator, SearchConfig(), read_text(translator, None, None, "loud"), Plan(("upper_case",), (100.0,), 1)
     )
-    assert len(seen) >= 2 and all(search is not None and search.tags == ["case=loud", "form=short"] for search in seen)
+
+    def calibrate(_: object, search: SearchConfig, *__: object) -> None:
+        seen.append(search)
+        raise DataError("seen")
+
+    monkeypatch.setattr("nmt.evaluate.calibration.calibrate", calibrate)
+    assert nmt("calibrate", "--run", run, "--split", "loud").err == "nmt: seen\n"
+    assert len(seen) >= 3 and all(search is not None and search.tags == ["case=loud", "form=short"] for search in seen)
 
 
 def test_student_has_no_tags(run: Path, nmt: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

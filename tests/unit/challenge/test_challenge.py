@@ -108,10 +108,12 @@ def test_written_pairs_are_read_back_unchanged(tmp_path: Path) -> None:
         Outcome(contrast, Probability(-1.0, 2), (Probability(-2.5, 3),))
         for contrast in (*CONTRASTS[:2], Contrast("length", "s", "bad line", ("bad",), "test.2"))
     ]
+    several = Contrast("pronoun", "s", "bad line", ("he", "she"), "test.2")
+    outcomes.append(Outcome(several, Probability(-1.0, 2), (Probability(-2.0, 1), Probability(-0.5, 1))))
     path = tmp_path / "pairs.json"
     path.write_text(contrasts_json(outcomes), encoding="utf-8")
     challenge = of_published(path)
-    assert (challenge.contrasts, challenge.n_lines) == ([outcome.contrast for outcome in outcomes], 2)
+    assert (challenge.contrasts, challenge.n_lines) == ([outcome.contrast for outcome in outcomes], 3)
     first = json.loads(path.read_text("utf-8"))[0]
     assert (first["log_prob"], first["errors"][0]["log_prob"], first["errors"][0]["n_pieces"]) == (-1.0, -2.5, 3)
 

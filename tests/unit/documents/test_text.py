@@ -90,9 +90,13 @@ msgstr "x"
 """
 
 
+TWO_TIMES = "00:00:01,000 --> 00:00:02,000\n00:00:03,000 --> 00:00:04,000\nHi there\n"
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 @pytest.mark.parametrize(("name", "content"), [("a.txt", LINES), ("a.srt", SRT), ("a.vtt", VTT), ("a.srt", SRT * 2),
-                                               ("a.txt", ""), ("b.srt", SRT.replace("\n", "\r\n"))])  # fmt: skip
+                                               ("a.txt", ""), ("b.srt", SRT.replace("\n", "\r\n")),
+                                               ("c.srt", TWO_TIMES), ("c.vtt", TWO_TIMES)])  # fmt: skip
 def test_identity_translation_keeps_document_bytes(name: str, content: str, encoding: str) -> None:
     raw = content.encode(encoding)
     document = open_document(Path(name), raw)

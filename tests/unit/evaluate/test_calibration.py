@@ -178,6 +178,9 @@ def test_reverse_run_and_samples_are_features(
     assert "reverse, agreement" in done.out and done.out.count("\n") == 3 + 12 + 1
     translated = nmt("translate", "--run", own, "--confidence", "--input", texts[0])
     assert translated.status == 0 and len(translated.out.splitlines()) == 100, translated.err
+    with serving(Service(load_models([own], "native", False, ()))) as client:  # which protects placeholders
+        asked = {"text": PLAIN[0], "source": "de", "target": "en", "confidence": True}
+        assert client.ask("/v1/translate", asked).status == 200
     wrong = nmt("calibrate", "--run", own, *both, "--reverse", own)
     assert wrong.status == 2 and "de-en" in wrong.err
 

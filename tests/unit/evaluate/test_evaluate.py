@@ -10,6 +10,7 @@ import pytest
 
 from nmt.data.corpus import Corpus
 from nmt.errors import DataError
+from nmt.evaluate.line_statistics import count_lines
 from nmt.evaluate.metrics import METRICS, class_scores, corpus_score
 from nmt.evaluate.report import (
     History,
@@ -86,6 +87,18 @@ def test_several_references_are_scored_together(tmp_path: Path) -> None:
     assert render_text(report).endswith(f"lines 2, hyp {hyp}, refs {refs[0]} + {refs[1]}")
     assert as_json(report)["refs"] == tuple(map(str, refs))
     assert evaluate_files(hyp, refs[:1]).scores[0].value < 90
+
+
+def test_blank_references_are_ignored_unless_there_is_no_other() -> None:
+    hyps, refs = ["a b c d e", "f g h", "x"], ["a b c d e f g", "f g h i j", ""]
+    for metric in ("bleu", "chrf", "ter"):
+        alone = corpus_score(metric, hyps, refs)
+        for others in (["", "f g h i j", ""], [" ", "", ""]):
+            both = corpus_score(metric, hyps, list(zip(refs, others, strict=True)))
+            assert both.value == pytest.approx(alone.value) and "|nrefs:var|" in both.signature
+            [counted] = count_lines(metric, [hyps], list(zip(refs, others, strict=True)))
+            assert counted.score() == pytest.approx(both.value)
+            assert counted.metric.signature == both.signature
 
 
 def test_unreadable_or_empty_files_raise(tmp_path: Path) -> None:

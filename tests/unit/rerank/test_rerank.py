@@ -124,6 +124,7 @@ def test_candidates_are_grouped_by_line(tmp_path: Path) -> None:
         ([f"{n}\t-1\t-1\ta" for n in (1, 2, 3, 2)], ": has candidates for line 2, but a.src has 3 lines"),
         (["a"], ": line 1 is 'a', expected line number, score, log-probability and translation"),
         (["1\t-1\t-1\ta", "1\tx\t-1\ta"], ": line 2 is '1\\tx\\t-1\\ta', expected line number, "),
+        (["1\t-1\t-1\t41.3\ta"], ": line 1 has a column of confidence"),
         (["1\tnan\t-1\ta"], ": line 1 has the score nan; it must be a finite number"),
     ],
 )

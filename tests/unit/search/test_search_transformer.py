@@ -129,6 +129,17 @@ def test_given_tokens_come_before_those_of_all_hypotheses(model: Transformer) ->
             whole_step.select(rows, torch.tensor([[0, 1], [0, 1]]))
 
 
+@torch.inference_mode()
+def test_groups_after_given_tokens_have_own_coverage(model: Transformer) -> None:
+    found = []
+    for groups in (1, 3):  # without a penalty, all groups are the same
+        config = SearchConfig(beam=2 * groups, diversity_groups=groups, diversity=0.0, coverage_penalty=0.3)
+        step = started(model, SOURCES, given=torch.full((len(SOURCES), 2), 30), keep_attention=True)
+        rules = Rules(BANNED, torch.tensor([20] * len(SOURCES)))
+        found.append([[each.ids for each in of_source] for of_source in search(step, rules, config, SOURCES, 2)])
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
 @torch.inference_mode()
 def test_half_precision_is_close(model: Transformer, precision: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,6 +65,16 @@ def test_service_translates_like_nmt_translate(run: Path, ask: Ask) -> None:
     assert joined.text.split("\n") == [best for best, *_ in expected]
 
 
+def test_minimum_bayes_risk_has_no_alternatives(run: Path) -> None:
+    assert load_models([run], "native", False, SEARCH).alternatives == 2
+    assert load_models([run], "native", False, (*SEARCH, "search.mbr=chrf")).alternatives == 0
+
+
+def test_line_whose_prefix_is_too_long_is_named(direction: Direction) -> None:
+    with pytest.raises(DataError, match=r"^line 2: "):
+        direction.costs([Line(LINES[0]), Line(LINES[1], "ta " * 2000)], How(direction.search))
+
+
 def test_pytorch_translates_lines_with_terms(ask: Ask, native: Translator) -> None:
     terms = {LINES[1].split()[0]: "xyzzy"}
     search = native.search_settings({"beam": 3, "max_length_ratio": 1.0})

@@ -13,7 +13,7 @@ import pytest
 from nmt.serve import service as service_module
 from nmt.serve.limits import Refusal
 from nmt.serve.models import Models
-from nmt.serve.service import Cache, Service, Wish, memory
+from nmt.serve.service import Cache, Service, Wish, lines_of, memory
 from nmt.translate.direction import Candidate, How
 from nmt.translate.types import Line
 from served import MadeUp
@@ -34,6 +34,13 @@ def service(direction: MadeUp) -> Iterator[Service]:
 
 def translate(service: Service, *texts: str, **wish: Any) -> list[list[Candidate]]:
     return asyncio.run(service.translate(texts, "de", "en", Wish(**wish), 60))
+
+
+def test_prefix_begins_first_line_that_is_not_blank() -> None:
+    lines = lines_of(["a\nb", "\n \n\nc\nd", ""], Wish(prefix="x"))
+    assert [(line.text, line.prefix) for line in lines] == [
+        ("a", "x"), ("b", ""), ("", ""), (" ", ""), ("", ""), ("c", "x"), ("d", ""), ("", "x"),
+    ]  # fmt: skip
 
 
 # --- the cache ----------------------------------------------------------------------------------
