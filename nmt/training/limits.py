@@ -121,7 +121,7 @@ def _used_shares(session: Session) -> dict[str, float]:
     state, settings = session.state, session.config.training
     shares = {"max_steps": state.step / settings.max_steps}
     if settings.max_epochs is not None:
-        shares["max_epochs"] = state.n_tokens / (settings.max_epochs * session.n_epoch_tokens)
+        shares["max_epochs"] = session.n_epochs / settings.max_epochs
     if settings.max_minutes is not None:
         shares["max_minutes"] = state.seconds / (60 * settings.max_minutes)
     return shares
@@ -164,12 +164,14 @@ def cut_short(settings: TrainingConfig, last: int, cooldown_start: int | None = 
     return missed
 
 
-def forecast(settings: TrainingConfig, state: TrainState, n_epoch_tokens: int, seconds_per_update: float) -> str | None:
+def forecast(
+    settings: TrainingConfig, state: TrainState, n_epochs: float, n_epoch_tokens: int, seconds_per_update: float
+) -> str | None:
     """Return a warning if the run will end before its schedule at the current pace, or None.
 
-    The last step is an upper bound, since validations take time, too.
+    The last step is an upper bound, since validations take time, too. See `expected_end` for the arguments.
     """
-    limit, last = expected_end(settings, state, n_epoch_tokens, seconds_per_update)
+    limit, last = expected_end(settings, state, n_epochs, n_epoch_tokens, seconds_per_update)
     if last <= state.step:
         return None
     cooldown_start = state.cooldown_start
@@ -184,16 +186,27 @@ def forecast(settings: TrainingConfig, state: TrainState, n_epoch_tokens: int, s
 
 
 def expected_end(
-    settings: TrainingConfig, state: TrainState, n_epoch_tokens: int, seconds_per_update: float
+    settings: TrainingConfig, state: TrainState, n_epochs: float, n_epoch_tokens: int, seconds_per_update: float
 ) -> tuple[str, int]:
-    """Return the limit that is expected to end the run, and the last step."""
+    """Return the limit that is expected to end the run, and the last step.
+
+    `n_epochs`: the number of epochs so far; `n_epoch_tokens`: the number of target tokens in one, as of now.
+    """
     if state.cooldown is not None:
         return state.cooldown_by or "cooldown", state.cooldown[1]
     ends = {"max_steps": float(settings.max_steps)}
     if settings.max_epochs is not None:
-        ends["max_epochs"] = state.step * settings.max_epochs * n_epoch_tokens / max(state.n_tokens, 1)
+        ends["max_epochs"] = _last_by_epochs(state, settings.max_epochs - n_epochs, n_epoch_tokens)
     if settings.max_minutes is not None:
         left = 60 * settings.max_minutes - state.seconds
         ends["max_minutes"] = state.step + max(0.0, left) / max(seconds_per_update, 1e-9)
     limit = min(ends, key=lambda name: ends[name])
     return limit, int(ends[limit])
+
+
+def _last_by_epochs(state: TrainState, n_left: float, n_epoch_tokens: int) -> float:
+    """Return the last step if `n_left` epochs are left, each of `n_epoch_tokens` target tokens.
+
+    Earlier stages may have had pairs of other lengths, but all updates have about equally many tokens.
+    """
+    return state.step * (1 + n_left * n_epoch_tokens / max(state.n_tokens, 1))

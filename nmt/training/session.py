@@ -159,6 +159,16 @@ class Session:
         return self.packing or self.pairs
 
     @property
+    def n_epochs(self) -> float:
+        """The number of epochs so far: the pairs before the window, and a share of its pairs for each of its updates.
+
+        Tokens would not do, since the stages of a run may have pairs of different lengths.
+        """
+        start, stop = self.windows.mix.span(self.position)
+        done = self.state.update_in_epoch / max(1, len(self._window.updates))
+        return (start + (stop - start) * done) / self.windows.mix.n_pairs
+
+    @property
     def n_epoch_updates(self) -> int:
         """The number of updates in an epoch; approximate if there are several windows."""
         return self._per_epoch(len(self._window.updates))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,11 +14,13 @@ import pytest
 from kept_run import Died, die_before, settings
 from nmt.config import Config, TrainingConfig
 from nmt.layout import RunDir
+from nmt.prepare.prepare import prepare
 from nmt.runs.checkpoint import saved_steps
 from nmt.runs.state import TrainState, load_state, read_seal, state_text
 from nmt.training import loop
-from nmt.training.limits import cut_short, forecast
+from nmt.training.limits import cut_short, expected_end, forecast
 from nmt.training.loop import fit
+from tiny_corpus import tiny_settings
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -140,6 +143,55 @@ def test_cooldown_by_max_steps_ends_there(data, tmp_path, capsys):
     })  # fmt: skip
 
 
+# --- A cool-down by epochs, with stages of pairs of different lengths ---------------------------
+
+
+LONG, SHORT = {"weights": {"long": 1.0}}, {"weights": {"short": 1.0}}
+N_PAIRS = 50  # in an epoch
+
+
+@pytest.fixture(scope="module")
+def lengths(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory of 25 long and 25 short pairs."""
+    folder = tmp_path_factory.mktemp("lengths")
+    shutil.copytree(data.parent / "text", folder / "text")
+    for language in ("aa", "bb"):
+        words = (folder / "text" / f"train.{language}").read_text(encoding="utf-8").split()
+        for name, n in (("long", 20), ("short", 3)):
+            lines = [" ".join(words[i : i + n]) for i in range(0, 25 * n, n)]
+            (folder / "text" / f"{name}.{language}").write_text("\n".join([*lines, ""]), encoding="utf-8")
+    prepare(staged(folder / "data"), folder / "data", echo=lambda _: None)
+    return folder / "data"
+
+
+def staged(data: Path, *stages: dict[str, object]) -> Config:
+    """Four epochs, of which the last half cools down."""
+    return tiny_settings(
+        data.parent / "text",
+        data={"train": [{"files": {"aa": f"{n}.aa", "bb": f"{n}.bb"}, "name": n} for n in ("long", "short")]},
+        training={
+            "schedule": "constant", "max_epochs": 4, "cooldown": 0.5, "stages": list(stages), "select_by": "loss",
+            "update_tokens": 200, "max_steps": 500, "save_every_steps": 500, "validate_every_steps": 500,
+        },
+        search={"beam": 1},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("stages", [({**LONG, "steps": 12}, SHORT), ({**SHORT, "steps": 4}, LONG)])
+def test_stages_of_other_lengths_do_not_shift_a_cooldown_by_epochs(lengths, tmp_path, monkeypatch, stages):
+    real, n_pairs, run = loop.train_step, [], RunDir(tmp_path / "run")
+
+    def train_step(session: loop.Session, update: loop.Update) -> loop.Outcome:
+        n_pairs.append(len(update.rows))
+        return real(session, update)
+
+    monkeypatch.setattr(loop, "train_step", train_step)
+    fit(staged(lengths, *stages), lengths, run.path)
+    state = load_state(run.step(saved_steps(run)[-1]))
+    assert state.cooldown_by == "max_epochs" and state.cooldown_start > state.stage_step > 0
+    assert sum(n_pairs[: state.cooldown_start]) == pytest.approx(2 * N_PAIRS, abs=max(n_pairs))
+
+
 # --- A run that ends before its warm-up or its schedule does says so; the time that it tells  ---
 
 
@@ -168,7 +220,7 @@ def test_cut_short_lists_missed_parts_of_schedule(changes: dict[str, Any], last:
 def said(update_seconds: float = 1.0, state: TrainState | None = None, **changes: Any) -> str | None:
     """Return the forecast after 50 updates in an epoch of 100 updates."""
     state = state or TrainState(step=50, n_tokens=50_000, seconds=340.0)
-    return forecast(TrainingConfig(**changes), state, 100_000, update_seconds)
+    return forecast(TrainingConfig(**changes), state, 0.5, 100_000, update_seconds)
 
 
 def test_forecast_by_minutes_and_epochs() -> None:
@@ -193,3 +245,9 @@ def test_forecast_by_minutes_and_epochs() -> None:
         f"(training.warmup_steps = 41){allow}"
     )
     assert said(state=TrainState(step=50, n_tokens=1, seconds=601.0), max_minutes=10.0) is None  # it ends by itself
+
+
+def test_forecast_by_epochs_after_a_stage_of_longer_pairs() -> None:
+    state = TrainState(step=50, n_tokens=50_000, seconds=50.0)  # half an epoch; one of the shorter pairs has 20 updates
+    limit, last = expected_end(TrainingConfig(max_epochs=3), state, 0.5, 20_000, 1.0)
+    assert (limit, last) == ("max_epochs", 100)

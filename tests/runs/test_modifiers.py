@@ -67,7 +67,7 @@ def test_token_counts_include_modified_pairs(tiny_data, text, tmp_path):
     outcome = train_step(session, update)
     assert outcome.update.n_tokens == loaded.n_tokens and outcome.update.rows.tolist() == update.rows.tolist()
     assert outcome.n_tokens == loaded.n_tokens + int((batch.src != 0).sum())
-    # progress is measured in the tokens that epochs are planned by
+    # the remaining updates are estimated from the tokens that epochs are planned by
     assert session.state.n_tokens == update.n_tokens and session.n_epoch_tokens == n_epoch_tokens
     assert float(outcome.stats.padded_tokens) >= outcome.n_tokens
 

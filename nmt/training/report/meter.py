@@ -190,7 +190,7 @@ class Meter:
         self._n_records += 1
         if self._n_records == 2:  # the first updates are slow: they allocate memory, or compile the model
             pace = tally["seconds"] / tally["n_updates"]
-            if line := forecast(settings, state, self._session.n_epoch_tokens, pace):
+            if line := forecast(settings, state, self._session.n_epochs, self._session.n_epoch_tokens, pace):
                 self.log.say(line)
         alarm = None if is_last else loss_alarm(state, nll, int(tally["n_updates"]))
         if alarm is not None:
@@ -214,7 +214,7 @@ class Meter:
         """Estimate the seconds until the first limit is reached, from the pace so far."""
         state, session = self._session.state, self._session
         pace = state.seconds / max(state.step, 1)
-        _, last = expected_end(session.config.training, state, session.n_epoch_tokens, pace)
+        _, last = expected_end(session.config.training, state, session.n_epochs, session.n_epoch_tokens, pace)
         return pace * max(0, last - state.step)
 
     def _tick(self, training: bool) -> None:
