@@ -93,7 +93,8 @@ def fix_cooldown(session: Session) -> bool:
     The steps are fixed and saved once, so that a resumed run has the same learning rates, although the remaining time
     of max_minutes differs between restarts. With max_minutes, the last step is predicted from the updates since half
     of the time before the cool-down, because the first updates may be slow, for example while the model is compiled;
-    after a late resume, there are too few of them, and all count.
+    after a late resume, there are too few of them, and all count. If a resumed run has used up a limit already, there
+    is no cool-down.
     """
     state, settings = session.state, session.config.training
     if not settings.cooldown or state.cooldown is not None or state.step == 0:
@@ -106,8 +107,10 @@ def fix_cooldown(session: Session) -> bool:
     n_updates, seconds = state.step - session.halfway[0], state.seconds - session.halfway[1]
     if limit == "max_minutes" and 4 * seconds > state.seconds:
         last = state.step + (state.seconds / share - state.seconds) * n_updates / seconds
+    elif limit == "max_epochs":
+        last = _last_by_epochs(state, session.n_epochs / share - session.n_epochs, session.n_epoch_tokens)
     else:
-        last = state.step / (1 - settings.cooldown)
+        last = state.step / share
     end = min(settings.max_steps, round(last))
     if end <= state.step:
         return False

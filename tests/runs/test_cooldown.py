@@ -143,6 +143,26 @@ def test_cooldown_by_max_steps_ends_there(data, tmp_path, capsys):
     })  # fmt: skip
 
 
+def test_cooldown_of_run_extended_by_epochs_ends_with_the_last_one(data, tmp_path):
+    run = RunDir(tmp_path / "run")
+    changes = {"max_minutes": None, "cooldown": 0.5, "update_tokens": 1000}
+    for resume, n_epochs in ((False, 3), (True, 4)):
+        fit(cooled(data, max_epochs=n_epochs, **changes), data, run.path, resume=resume)
+    before, after = (load_state(run.step(step)) for step in saved_steps(run)[-2:])
+    assert (before.cooldown_end, after.cooldown_start) == (before.step, before.step)
+    assert after.cooldown_end == after.step == before.step * 4 / 3
+
+
+@pytest.mark.parametrize("lower", [{"max_epochs": 1}, {"max_minutes": 0.25}])
+def test_run_resumed_with_a_limit_already_passed_ends_at_once(data, tmp_path, lower):
+    run, changes = RunDir(tmp_path / "run"), {"save_every_steps": 6, "update_tokens": 1000}
+    train(cooled(data, **changes), data, run.path, 3.0, dies_before=7)
+    train(cooled(data, **changes, **lower), data, run.path, 3.0)
+    assert saved_steps(run) == [6]
+    state = load_state(run.step(6))
+    assert state.epoch >= 1 and state.seconds > 15 and state.cooldown is None
+
+
 # --- A cool-down by epochs, with stages of pairs of different lengths ---------------------------
 
 
@@ -190,6 +210,7 @@ def test_stages_of_other_lengths_do_not_shift_a_cooldown_by_epochs(lengths, tmp_
     state = load_state(run.step(saved_steps(run)[-1]))
     assert state.cooldown_by == "max_epochs" and state.cooldown_start > state.stage_step > 0
     assert sum(n_pairs[: state.cooldown_start]) == pytest.approx(2 * N_PAIRS, abs=max(n_pairs))
+    assert sum(n_pairs) == pytest.approx(4 * N_PAIRS, abs=max(n_pairs))
 
 
 # --- A run that ends before its warm-up or its schedule does says so; the time that it tells  ---
