@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import threading
 from collections import Counter
@@ -176,6 +177,17 @@ def test_weights_determine_shares_of_corpora(folder, tmp_path, monkeypatch, wher
     assert shares[0] == pytest.approx(2 * n / 4, abs=1) and shares[1] == pytest.approx(2 * n, abs=2)
     passes = 1.5 * n / (n - first)
     assert {counts[row] for row in range(first, n)} <= {int(passes), int(passes) + 1}
+
+
+def test_printed_passes_end_with_max_epochs(folder, tmp_path, monkeypatch, capsys):
+    seen = trained_rows(monkeypatch)
+    stages = [{"weights": {"train.aa": 1}, "steps": 3}, {"weights": {"more": 1}}]
+    config = config_of(folder, stages=stages, max_epochs=1, max_steps=1000, update_tokens=500)
+    fit(config, folder / "data", tmp_path / "run")
+    n = mixing.train_corpora(Corpus.open(DataDir(folder / "data")).manifest)["train.1"].n
+    n_pairs = sum(len(rows) for _, rows in seen[3:])
+    printed = re.findall(r"^more .* about (\S+) passes", capsys.readouterr().err, re.MULTILINE)
+    assert [float(number) for number in printed] == [0, pytest.approx(n_pairs / n, rel=0.01)]
 
 
 # --- stopping and going on ----------------------------------------------------------------------

@@ -281,6 +281,9 @@ def mixture(session: Session) -> Iterator[str]:
     stage = mix.stages[state.stage]
     n_updates = stage.n_updates or config.training.max_steps - state.stage_step
     n_pairs = n_updates * mix.n_pairs // session.n_epoch_updates
+    if config.training.max_epochs is not None:
+        n_left = config.training.max_epochs * mix.n_pairs - state.stage_pairs
+        n_pairs = max(0, min(n_pairs, n_left))  # a cool-down may go on for a little longer
     if len(mix.stages) > 1:
         yield f"stage {state.stage + 1} of {len(mix.stages)} mixes the training corpora, from step {state.stage_step}:"
     for corpus, share in zip(mix.corpora, stage.shares, strict=True):
