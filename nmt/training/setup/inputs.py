@@ -130,11 +130,11 @@ def check_sentences(config: Config, sets: dict[str, int]) -> None:
     """
     problems, max_tokens = [], config.training.max_tokens
     for name, longest in sets.items():
-        limits = {"training.max_tokens": max_tokens} if name == "training" and isinstance(max_tokens, int) else {}
+        limits = {"training.max_tokens": max_tokens} if name == "training set" and isinstance(max_tokens, int) else {}
         if config.model.positions == "learned":
             limits["model.max_positions"] = config.model.max_positions
         problems += [
-            f"{key}: {limit} is too small for a sentence of {longest} pieces in the {name} set"
+            f"{key}: {limit} is too small for a sentence of {longest} pieces in the {name}"
             for key, limit in limits.items()
             if longest > limit
         ]

@@ -172,7 +172,10 @@ def _keep_start(session: Session) -> None:
 
 
 def _watched(config: Config, inputs: Inputs, choices: Choices) -> dict[str, Validator]:
-    """Return the validators of the test sets of training.watch. Raises ConfigError if there is none of that name."""
+    """Return the validators of the test sets of training.watch.
+
+    Raises ConfigError if there is none of that name, or if one has too long a sentence.
+    """
     names = config.training.watch
     known = dict.fromkeys(split for corpus in inputs.corpora.distinct for split in corpus.splits)
     known = {split: None for split in known if split not in ("train", "valid")}
@@ -181,7 +184,9 @@ def _watched(config: Config, inputs: Inputs, choices: Choices) -> dict[str, Vali
             [f"training.watch: {', '.join(unknown)}: the data directory has no such test set; it has "
              f"{', '.join(known) or 'none'}"]
         )  # fmt: skip
-    return {name: _validator(config, inputs, choices, name) for name in names}
+    validators = {name: _validator(config, inputs, choices, name) for name in names}
+    check_sentences(config, {f"test set {name} (training.watch)": each.longest for name, each in validators.items()})
+    return validators
 
 
 def _make_validator(config: Config, inputs: Inputs, choices: Choices, fingerprint: str) -> Validator:
@@ -191,7 +196,7 @@ def _make_validator(config: Config, inputs: Inputs, choices: Choices, fingerprin
     validator = _validator(config, inputs, choices, "valid")
     n_sides = 2 if config.joins_sides else 1
     in_training = n_sides * inputs.windows.longest() + config.n_tags
-    longest = {"training": in_training, "development": validator.longest}
+    longest = {"training set": in_training, "development set": validator.longest}
     check_sentences(config, longest)
     return validator
 
