@@ -268,7 +268,8 @@ def _with_start(session: Session, meter: Meter, selected: Selected) -> tuple[Sel
         f"{share:.0%} of the weights that the run started with and {1 - share:.0%} of the {selected.reason}; together "
         f"{settings.selected_by} {abs(score):.4g} on the development set"
     )
-    steps = selected.average_steps or [state.best_step or state.step]
+    # a rejected average has steps, too
+    steps = selected.average_steps if selected.weights == "average" else [state.best_step or state.step]
     return selected.model_copy(update={"weights": "average", "reason": reason, "average_steps": steps}), score
 
 

@@ -17,7 +17,7 @@ from nmt.errors import CheckpointError, ConfigError
 from nmt.layout import RunDir
 from nmt.model.transformer import Transformer
 from nmt.prepare.prepare import prepare
-from nmt.runs.checkpoint import choose_weights, load_optimizer, load_weights
+from nmt.runs.checkpoint import average, choose_weights, load_optimizer, load_weights
 from nmt.runs.info import Selected, read_selected, write_selected
 from nmt.share.export import Request, export
 from nmt.training.loop import fit
@@ -27,7 +27,7 @@ from nmt.training.setup.start import start
 from several import CLOSE, NO_DROPOUT, in_processes
 from tiny_corpus import tiny_settings
 from tiny_run import tiny_config
-from trained import records
+from trained import records, score
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -223,6 +223,18 @@ def test_resume_with_other_init_from_or_freeze_raises(tiny_data, base, tuned, tm
         config = config.model_copy(update={"training": config.training.model_copy(update=training)})
         with pytest.raises(ConfigError, match=f"training.{key} cannot change when a run is resumed"):
             fit(config, tiny_data, tmp_path / "run", resume=True)
+
+
+@pytest.mark.parametrize(("average_bleu", "steps"), [(40.0, [3, 6]), (20.0, [6])])
+def test_share_of_start_is_mixed_into_recorded_steps(tiny_data, base, tmp_path, monkeypatch, average_bleu, steps):
+    score(monkeypatch, 10.0, 30.0, average_bleu, 25.0)  # of the start, step 6, the average and the mixture
+    config = settings(tiny_data, base, training={"start_share": 0.25, "average_last": 2})
+    fit(config, tiny_data, tmp_path / "run")
+    chosen = choose_weights(RunDir(tmp_path / "run"), config.training)
+    assert [*chosen.averaged] == steps and chosen.step == 6
+    began, ended = weights(base, 3), average(RunDir(tmp_path / "run"), steps)
+    for name, tensor in chosen.tensors.items():
+        torch.testing.assert_close(tensor, 0.25 * began[name] + 0.75 * ended[name])
 
 
 # --- freezing -----------------------------------------------------------------------------------
