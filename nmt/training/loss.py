@@ -26,7 +26,7 @@ from nmt.model.masks import Layout, Packed, Padded, pad_rows
 from nmt.model.precision import row_step
 from nmt.model.stacks import DecoderModel, EncoderModel
 from nmt.model.transformer import Model
-from nmt.text.tokenizer import EOS, PAD
+from nmt.text.tokenizer import EOS, PAD, SEPARATOR
 from nmt.training.parallel import is_sharded
 
 # elements of a block of logits: small enough for a CPU's cache, large enough for fast matrix products
@@ -132,7 +132,9 @@ def objective(
         second, _ = _scored(batch, _states(from_target(batch), forward))
         weights = ConsistencyWeights(p_to_q=weight, q_to_p=0.0, second=0.0)
     else:
-        second, _ = _scored(batch, _states(batch, forward, *_kept(batch, settings.cut_rate, first_tag)))
+        sees_source = isinstance(model, DecoderModel) and model.sees_source
+        kept = _kept(batch, settings.cut_rate, first_tag, sees_source)
+        second, _ = _scored(batch, _states(batch, forward, *kept))
         weights = ConsistencyWeights(p_to_q=weight, q_to_p=0.0, second=0.0)
     bias, fixed = model.output_bias, model.fixed_rows
     sums = fused_loss((first, second), model.output_weight, targets, smoothing, weights, bias, fixed)
@@ -217,12 +219,23 @@ def from_target(batch: Batch) -> Batch:
     return replace(batch, src=src, src_mask=src != PAD)
 
 
-def _kept(batch: Batch | PackedBatch, cut_rate: float, first_tag: int | None) -> tuple[Tensor, Tensor]:
+def _kept(
+    batch: Batch | PackedBatch, cut_rate: float, first_tag: int | None, sees_source: bool = False
+) -> tuple[Tensor, Tensor]:
     """Draw which tokens of `src` and `tgt_in` keep their embeddings; tags and the end of the source always keep
-    theirs."""
+    theirs.
+
+    sees_source: whether the model reads the source in `tgt_in`, where a separator ends it.
+    """
     src, tgt = (torch.rand(ids.shape, device=ids.device) >= cut_rate for ids in (batch.src, batch.tgt_in))
-    src |= batch.src == EOS
-    return src if first_tag is None else src | (batch.src >= first_tag), tgt
+    sources = [(src, batch.src, EOS)]
+    if sees_source:
+        sources.append((tgt, batch.tgt_in, SEPARATOR))
+    for kept, ids, end in sources:
+        kept |= ids == end
+        if first_tag is not None:
+            kept |= ids >= first_tag
+    return src, tgt
 
 
 def plain_cross_entropy(

@@ -8,6 +8,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
@@ -34,9 +35,9 @@ from nmt.serve.models import load_models
 from nmt.serve.service import Service
 from nmt.share.argos import export_argos
 from nmt.share.export import Request, engine_for, export
-from nmt.text.tokenizer import N_SPECIAL, Tokenizer, Tokenizers
+from nmt.text.tokenizer import EOS, N_SPECIAL, SEPARATOR, Tokenizer, Tokenizers
 from nmt.training.loop import fit
-from nmt.training.loss import Objective, _kept
+from nmt.training.loss import Objective
 from nmt.training.setup.start import Session, start
 from nmt.translate.align import src_word_shares
 from nmt.translate.score import Scored
@@ -171,14 +172,27 @@ def test_tags_go_with_other_settings(
         assert int((packed.tgt_out if kind == "decoder" else packed.src).max()) < min(tags.values()) + len(tags)
 
 
-def test_simcut_keeps_tags(text: Path, data: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:
-    session = start(settings(text, training={"tag_dropout": 0.0}), data, tmp_path / "run", resume=False)
+@pytest.mark.parametrize("kind", ["translation", "decoder"])
+def test_simcut_keeps_tags_and_end_of_source(
+    kind: str, text: Path, data: Path, tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    training = {"consistency": "simcut", "cut_rate": 0.9, "tag_dropout": 0.0, "max_tokens": 400}
+    session = start(settings(text, training=training, model={"kind": kind}), data, tmp_path / "run", resume=False)
+    assert isinstance(session.learner, Objective)
+    passes = []
+
+    def forward(*inputs: Any) -> torch.Tensor:
+        passes.append(inputs)
+        return session.model(*inputs)  # type: ignore[no-any-return]
+
+    session.learner._run = forward
     rows = session.changed_update(session.updates()[0]).rows
-    batch = session.pairs.batch(rows)
-    assert isinstance(session.learner, Objective) and session.learner._first_tag == tokenizer.first_tag
-    src, _ = _kept(batch, 0.9, tokenizer.first_tag)
-    is_tag = batch.src >= tokenizer.n_pieces
-    assert is_tag.any() and src[is_tag].all() and not src.all()
+    session.learner(session.pairs.batch(rows))
+    src, _, tgt_in, _, src_kept, tgt_kept = passes[1]
+    ids, kept, end = (src, src_kept, EOS) if kind == "translation" else (tgt_in, tgt_kept, SEPARATOR)
+    is_tag, is_end = ids >= tokenizer.n_pieces, ids == end
+    assert is_tag.any(1).all() and is_end.any(1).all()
+    assert kept[is_tag | is_end].all() and not kept.all()
 
 
 def test_resumed_run_with_tags_is_equal(
