@@ -234,9 +234,9 @@ def concatenated(lines: Sequence[Lines]) -> Lines:
     return Lines(np.concatenate([own.ids for own in lines]), np.concatenate(ends))
 
 
-def lines_of(split: Split, language: str) -> Lines:
-    """Return one language of a split, memory-mapped."""
-    return Lines(split.ids(language), split.ends(language))
+def lines_of(split: Split, language: str, n: int | None = None) -> Lines:
+    """Return one language of a split, memory-mapped; `n`: its first `n` lines."""
+    return Lines(split.ids(language), split.ends(language)[:n])
 
 
 class Joined:

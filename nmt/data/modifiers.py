@@ -84,7 +84,7 @@ class FuzzyMatches:
         return src if target is None or len(src) + len(target) >= self._max_pieces else joined(src, target), tgt
 
     def with_sources(self, pairs: Pairs) -> Pairs:
-        """Return the pairs of the whole split with the matches beside their sources."""
+        """Return the pairs of the split, or its first ones, with the matches beside their sources."""
         rows = np.arange(len(pairs))
         changed = [self.appended(*pair, row) for row, pair in enumerate(zip(*pairs.lines(rows), strict=True))]
         return Pairs.changed([src for src, _ in changed], [tgt for _, tgt in changed], rows)

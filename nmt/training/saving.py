@@ -31,7 +31,7 @@ from nmt.runs.checkpoint import (
 )
 from nmt.runs.info import Selected, Weights, write_selected
 from nmt.runs.log import is_validation, number, read_log
-from nmt.runs.state import load_state, update_state
+from nmt.runs.state import TrainState, load_state, update_state
 from nmt.share.export import model_card
 from nmt.training.limits import End, cut_short, ended_by, resume_command
 from nmt.training.report.log import TrainingLog, clock
@@ -197,8 +197,7 @@ def _record_watched(session: Session, log: TrainingLog, watched: Mapping[str, Va
             state.watched_start[name] = bleu
         if name in state.watched_start:  # not if it is watched only since the run was resumed
             scores["change"] = bleu - state.watched_start[name]
-        where = {"step": state.step, "epoch": state.epoch, "minutes": state.seconds / 60, "weights": kind}
-        log.log({"kind": f"watch/{name}", **where, **scores})
+        log.log({"kind": f"watch/{name}", **_where(state), "weights": kind, **scores})
 
 
 def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
@@ -340,11 +339,14 @@ def _record(session: Session, log: TrainingLog, validation: Validation, kind: We
 
 def _log(session: Session, log: TrainingLog, validation: Validation, kind: str) -> None:
     """Write the record of a validation."""
-    state = session.state
-    where = {"step": state.step, "epoch": state.epoch, "minutes": state.seconds / 60, "cpu_seconds": state.cpu_seconds}
     losses = {"loss": validation.loss, "nll": validation.nll}  # without label smoothing
     scores = {"perplexity": validation.perplexity, "accuracy": validation.accuracy, **validation.scores}
-    log.log({"kind": kind, **where, **losses, **scores})
+    log.log({"kind": kind, **_where(session.state), **losses, **scores})
+
+
+def _where(state: TrainState) -> dict[str, float]:
+    """Return the position of a run, with which records of scores begin."""
+    return {"step": state.step, "epoch": state.epoch, "minutes": state.seconds / 60, "cpu_seconds": state.cpu_seconds}
 
 
 def finish(session: Session, meter: Meter, end: End) -> None:

@@ -34,7 +34,7 @@ VALIDATION_SEED = 0
 """Seed of the masks and other changes to the development set, which do not depend on the seed of the run."""
 
 WATCHED_LINES = 500
-"""Maximum number of lines of a test set of training.watch that are translated."""
+"""Maximum number of lines of a test set of training.watch that are scored."""
 
 
 @dataclass(frozen=True)
@@ -137,13 +137,17 @@ class SplitValidator(Validator):
         precision: str,
         max_tokens: int,
         name: str = "valid",
-        most_lines: int | None = None,  # noqa: ARG002 (of those that translate)
+        most_lines: int | None = None,
     ) -> None:
-        """Load the development set, or the split `name`."""
+        """Load the development set, or the first lines of the split `name`.
+
+        most_lines: the number of lines of another split than the development set; None: `WATCHED_LINES`.
+        """
         self.config, self.tokenizers = config, corpus.tokenizers
         self.device, self.precision, self.max_tokens = device, precision, max_tokens
         split = corpus.split(name)
-        self.pairs = learned_pairs(config, lambda language: lines_of(split, language))
+        n_lines = None if name == "valid" else most_lines or WATCHED_LINES
+        self.pairs = learned_pairs(config, lambda language: lines_of(split, language, n_lines))
         if "fuzzy" in config.training.modifiers:
             self.pairs = FuzzyMatches.of(corpus, config, name).with_sources(self.pairs)
         if tags := config.data.language_tag + config.data.tags_of(name):
@@ -192,7 +196,7 @@ class TextValidator(SplitValidator):
         `WATCHED_LINES` of others, with the configured search.
         Raises ConfigError or DataError if the search settings cannot be used.
         """
-        super().__init__(config, corpus, device, precision, max_tokens, name)
+        super().__init__(config, corpus, device, precision, max_tokens, name, most_lines)
         tokenizer = corpus.tokenizers[config.data.tgt]
         searcher = NativeSearcher([], tokenizer, device, precision, config.joins_sentences)
         context = max(1, config.search.context) if config.joins_sentences else 0

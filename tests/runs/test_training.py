@@ -162,12 +162,14 @@ def test_cpu_seconds_count_updates_but_not_validations(tiny_data, text, tmp_path
     monkeypatch.setattr(TextValidator, "validate", validate)
     clocks = SimpleNamespace(monotonic=lambda: clock.now, process_time=lambda: 2 * clock.now)  # two threads
     monkeypatch.setattr("nmt.training.report.meter.time", clocks)
-    fit(tiny_settings(text, training={"max_steps": 4, "validate_every_steps": 2}), tiny_data, tmp_path / "run")
+    training = {"max_steps": 4, "validate_every_steps": 2, "watch": ["test"]}
+    fit(tiny_settings(text, training=training), tiny_data, tmp_path / "run")
     log = [*read_log(RunDir(tmp_path / "run").log)]
-    found = {kind: [record["cpu_seconds"] for record in log if record["kind"] == kind] for kind in ("train", "valid")}
-    assert found == {"train": [6.0, 12.0, 18.0, 24.0], "valid": [12.0, 24.0]}
+    kinds = ("train", "valid", "watch/test")
+    found = {kind: [record["cpu_seconds"] for record in log if record["kind"] == kind] for kind in kinds}
+    assert found == {"train": [6.0, 12.0, 18.0, 24.0], "valid": [12.0, 24.0], "watch/test": [12.0, 24.0, 24.0]}
     minutes = [record["minutes"] for record in log if record["kind"] == "valid"]
-    assert minutes == pytest.approx([6 / 60, 112 / 60]), "which do count validations"
+    assert minutes == pytest.approx([6 / 60, 212 / 60]), "which do count validations"
 
 
 @pytest.mark.parametrize(("select_by", "better"), [("bleu", max), ("chrf", max), ("loss", min)])

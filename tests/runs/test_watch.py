@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from kept_run import settings
+from nmt.data.batching import Pairs
+from nmt.data.corpus import Corpus, lines_of
 from nmt.errors import ConfigError
+from nmt.layout import DataDir
 from nmt.prepare.prepare import prepare
+from nmt.training import validate
+from nmt.training.loss import cross_entropy
 from nmt.training.setup.start import start
 from tiny_corpus import tiny_settings, tiny_text
 
@@ -28,3 +35,16 @@ def test_line_of_watched_set_without_positions_raises_before_training(tmp_path: 
         start(watching, tmp_path / "data", tmp_path / "run", resume=False)
     assert not (tmp_path / "run").exists()
     start(plain, tmp_path / "data", tmp_path / "run", resume=False)
+
+
+def test_all_scores_of_watched_set_are_of_its_first_lines(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(validate, "WATCHED_LINES", 3)
+    session = start(settings(data, watch=["test"]), data, tmp_path / "run", resume=False)
+    found = session.watched["test"].validate(session.model)
+    split = Corpus.open(DataDir(data)).split("test")
+    first = Pairs(lines_of(split, "aa"), lines_of(split, "bb")).batch(np.arange(3))
+    expected = cross_entropy(session.model.eval(), first, label_smoothing=0.0)
+    assert len(found.translations) == 3 < split.n
+    assert found.perplexity == pytest.approx(expected.perplexity, rel=1e-5)
