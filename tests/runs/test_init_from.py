@@ -244,9 +244,9 @@ def test_share_of_start_is_mixed_into_recorded_steps(tiny_data, base, tmp_path, 
     "model", [{}, {"norm": "post"}, {"tie_embeddings": "none"}, {"tie_embeddings": "target", "positions": "learned"}]
 )
 def test_freeze_parts_partition_parameters(model):
-    of = {part: Transformer(tiny_config(**model).model, 300, 300) for part in PARTS}
-    for part in PARTS:
-        freeze(of[part], [part])
+    of = {part: Transformer(tiny_config(**model).model, 300, 300) for part in PARTS if part != "head"}
+    for part, each in of.items():
+        freeze(each, [part], "translation")
     frozen = {part: {name for name, p in each.named_parameters() if not p.requires_grad} for part, each in of.items()}
     together = [name for part in ("embeddings", "encoder", "decoder") for name in frozen[part]]
     assert sorted(together) == sorted(name for name, _ in of["encoder"].named_parameters())
@@ -262,7 +262,7 @@ def test_frozen_parameters_do_not_change(tiny_data, base, tmp_path, parts, n_fro
     freezing = settings(tiny_data, base, training={"freeze": parts, "weight_decay": 0.1, "average_last": 1})
     fit(freezing, tiny_data, tmp_path / "run")
     model = Transformer(freezing.model, 330, 330)
-    freeze(model, parts)
+    freeze(model, parts, "translation")
     learned = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
     began, ended = weights(base, 3), weights(tmp_path / "run", 6)
     assert len(began.keys() - learned) == n_frozen
@@ -275,6 +275,24 @@ def test_freezing_everything_raises(tiny_data, tmp_path):
     config = settings(tiny_data, training={"freeze": ["embeddings", "encoder", "decoder"]})
     with pytest.raises(ConfigError, match=r"training.freeze: embeddings, encoder, decoder: all weights are frozen"):
         fit(config, tiny_data, tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("kind", "lacking"), [("encoder", ["decoder", "cross_attention"]), ("decoder", ["encoder", "cross_attention"])]
+)
+def test_freezing_part_that_model_lacks_raises(tiny_data, tmp_path, kind, lacking):
+    objective = {"encoder": "masked", "decoder": "causal"}[kind]
+
+    def begin(parts: list[str]) -> None:
+        training = {"objective": objective, "freeze": parts}
+        start(settings(tiny_data, training=training, model={"kind": kind}), tiny_data, tmp_path / "run", resume=False)
+
+    with pytest.raises(ConfigError) as caught:
+        begin(["embeddings", *lacking])
+    for part, problem in zip(lacking, caught.value.problems, strict=True):
+        assert f"training.freeze: {part}: " in problem and f"model.kind: {kind}" in problem
+    assert not (tmp_path / "run").exists()
+    begin(["embeddings"])
 
 
 # --- several processes --------------------------------------------------------------------------

@@ -47,12 +47,22 @@ _MAY_DIFFER = {
 """Settings of the model that may differ if a stack is taken from a model of another kind."""
 
 
-def freeze(model: nn.Module, parts: Sequence[str]) -> None:
-    """Freeze parts of a model by the names in `PARTS`. Raises ConfigError if no weights are left to train."""
-    for name, parameter in model.named_parameters():
-        if any(re.match(PARTS[part], name) for part in parts):
-            parameter.requires_grad_(False)
-    if not any(parameter.requires_grad for parameter in model.parameters()):
+def freeze(model: nn.Module, parts: Sequence[str], kind: str) -> None:
+    """Freeze parts of a model of this kind (`model.kind`) by the names in `PARTS`.
+
+    Raises ConfigError if the model lacks one of them, or if no weights are left to train.
+    """
+    parameters = dict(model.named_parameters())
+    problems = []
+    for part in parts:
+        names = [name for name in parameters if re.match(PARTS[part], name)]
+        if not names:
+            problems.append(f"training.freeze: {part}: a model with model.kind: {kind} has no such part")
+        for name in names:
+            parameters[name].requires_grad_(False)
+    if problems:
+        raise ConfigError(problems)
+    if not any(parameter.requires_grad for parameter in parameters.values()):
         raise ConfigError([f"training.freeze: {', '.join(parts)}: all weights are frozen; freeze fewer parts"])
 
 

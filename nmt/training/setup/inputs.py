@@ -65,7 +65,7 @@ def read_inputs(config: Config, data: DataDir, world: World, tags: Sequence[str]
     torch.manual_seed(settings.seed)
     sizes = corpora.tokenizers.sizes
     model, copy = make_model(config, sizes), None
-    freeze(model, settings.freeze)
+    freeze(model, settings.freeze, config.model.kind)
     if settings.freeze and settings.init_from is None and world.is_rank0:
         say(f"training.freeze: {', '.join(settings.freeze)} keep random weights because training.init_from is not set")
     to_shard = settings.parallel == "fsdp" and world.size > 1
