@@ -8,8 +8,9 @@ for score in api.evaluate(run).report.scores:
     print(score.metric, score.value)
 Translator.load(run).translate(["Gestern hat Maria den Hund gefüttert."])
 
-A configuration is a name or path, as for --config, or a `Config`. `settings` overrides it by dotted keys. The functions
-print the same progress messages as the commands, and raise subclasses of `nmt.errors.NmtError` with the same messages.
+A configuration is a name or path, as for --config, or a `Config`, all of whose settings count as given. `settings`
+overrides it by dotted keys. The functions print the same progress messages as the commands, and raise subclasses of
+`nmt.errors.NmtError` with the same messages.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nmt.config import Config
-from nmt.config.load import changed_config, load_config
+from nmt.config.load import adopting, changed_config, load_config
 from nmt.data.corpus import Corpus
 from nmt.evaluate.compare.compare import compare as run_compare
 from nmt.evaluate.compare.runs import Translating, translate_runs
@@ -50,8 +51,11 @@ def prepare(
     Raises ConfigError or DataError.
     """
     chosen = _config(config, settings)
+    start = Path(tokenizer_from) if tokenizer_from is not None else None
+    if start is not None:
+        chosen = adopting(chosen, start, "tokenizer_from")
     directory = Path(data) if data is not None else chosen.data.directory
-    run_prepare(chosen, directory, Path(tokenizer_from) if tokenizer_from is not None else None, force=force)
+    run_prepare(chosen, directory, start, force=force)
     return directory
 
 
@@ -71,6 +75,8 @@ def train(
     """
     keep_freed_memory()
     chosen = _config(config, settings)
+    if not resume and isinstance(chosen.training.init_from, str):
+        chosen = adopting(chosen, Path(chosen.training.init_from), "training.init_from")
     directory = Path(data) if data is not None else chosen.data.directory
     run_dir = Path(run) if run is not None else chosen.run_directory
     with joined() as world:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nmt.config import Config, SearchConfig
-from nmt.config.load import changed_config, check_config, load_config, load_saved_config
+from nmt.config.load import adopting, changed_config, check_config, load_config, load_saved_config
 from nmt.config.messages import nearest
 from nmt.console import say
 from nmt.errors import CheckpointError, ConfigError, DataError
@@ -96,27 +96,6 @@ def resolve_training(
     if not resume:
         check_vacant(RunDir(run))
     return settings, data or settings.data.directory, run, resume
-
-
-def adopting(settings: Config, start: Path, option: str) -> Config:
-    """Return a configuration whose settings of model, tokenizer and search that are not given are those of a run.
-
-    `option` names the run, for messages. A run with another kind of model, or a directory that is no run, changes
-    nothing. Raises ConfigError.
-    """
-    config = RunDir(start).config
-    theirs = load_saved_config(config) if config.is_file() else None
-    if theirs is None or settings.model.kind != theirs.model.kind:
-        return settings
-    changes = {
-        name: own.model_copy(update={key: value for key, value in given if key not in own.model_fields_set})
-        for name, own, given in (
-            ("model", settings.model, theirs.model),
-            ("tokenizer", settings.tokenizer, theirs.tokenizer),
-            ("search", settings.search, theirs.search),
-        )
-    }
-    return check_config(settings.model_copy(update=changes).model_dump(), option)
 
 
 def _is_restarted(run: RunDir) -> bool:

@@ -19,7 +19,7 @@ from nmt.cli.options import (
     option,
     runs,
 )
-from nmt.config.load import load_config
+from nmt.config.load import adopting, load_config
 from nmt.console import show
 from nmt.errors import ConfigError, DataError
 from nmt.tables import Format, render
@@ -89,8 +89,6 @@ def prepare(
 
     settings = load_config(config, overrides or ())
     if tokenizer_from is not None:
-        from nmt.cli.defaults import adopting
-
         settings = adopting(settings, tokenizer_from, "--tokenizer-from")
     pairs = settings.data.pairs
     if len(pairs) > 1 and (append or report is not None):

@@ -24,6 +24,7 @@ from nmt.config.yaml12 import dump_yaml, parse_yaml
 from nmt.console import printable
 from nmt.errors import ConfigError
 from nmt.files.read import CONFIG_BYTES, read_regular
+from nmt.layout import RunDir
 
 
 def load_config(name: str | Path = "base.yaml", overrides: Sequence[str] = ()) -> Config:
@@ -50,6 +51,27 @@ def load_saved_config(path: Path) -> Config:
 def changed_config(config: Config, overrides: Sequence[str]) -> Config:
     """Return `config` with `overrides` (`section.key=value`) applied. Raises ConfigError."""
     return overridden(config.model_dump(), "config", overrides)
+
+
+def adopting(settings: Config, start: Path, option: str) -> Config:
+    """Return a configuration whose settings of model, tokenizer and search that are not given are those of a run.
+
+    `option` names the run, for messages. A run with another kind of model, or a directory that is no run, changes
+    nothing. Raises ConfigError.
+    """
+    config = RunDir(start).config
+    theirs = load_saved_config(config) if config.is_file() else None
+    if theirs is None or settings.model.kind != theirs.model.kind:
+        return settings
+    changes = {
+        name: own.model_copy(update={key: value for key, value in given if key not in own.model_fields_set})
+        for name, own, given in (
+            ("model", settings.model, theirs.model),
+            ("tokenizer", settings.tokenizer, theirs.tokenizer),
+            ("search", settings.search, theirs.search),
+        )
+    }
+    return check_config(settings.model_copy(update=changes).model_dump(), option)
 
 
 def read_tree(name: str | Path) -> tuple[str, dict[str, object]]:

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from kept_run import Died, die_before, differences, kept
+from nmt import api
 from nmt.config import Config
 from nmt.config.load import dump_config, load_config
 from nmt.errors import CheckpointError, ConfigError
@@ -94,6 +95,17 @@ def test_option_sets_init_from(tiny_data, base, tmp_path, monkeypatch, nmt):
     assert result.status == 0, result.err
     assert load_config("run/config.yaml").training.init_from == "1e5"
     assert info(Path("run"))["initial"]["run"] == str(tmp_path / "1e5")
+
+
+def test_api_takes_settings_that_are_not_given_from_start(tiny_data, base, tmp_path):
+    config = settings(tiny_data, base).model_dump(mode="json")
+    config = {"data": config["data"], "training": {**config["training"], "max_steps": 1}, "search": {"beam": 2}}
+    (tmp_path / "config.yaml").write_text(json.dumps(config), encoding="utf-8")
+    data = api.prepare(tmp_path / "config.yaml", data=tmp_path / "data", tokenizer_from=base)
+    run = api.train(tmp_path / "config.yaml", data=data, run=tmp_path / "run")
+    ours, theirs = (load_config(RunDir(path).config) for path in (run, base))
+    assert ours.model == theirs.model and ours.tokenizer == theirs.tokenizer
+    assert ours.search == theirs.search.model_copy(update={"beam": 2})
 
 
 # --- what must agree ----------------------------------------------------------------------------
