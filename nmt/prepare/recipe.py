@@ -135,7 +135,7 @@ def _completed(made_from: Recipe) -> Recipe:
     kept_names = "block_lists", "tags", *(["tokenizer"] if is_reused(tree) else [])
     kept = {name: tree[name] for name in kept_names if name in tree}
     completed.pop("block_lists", None)
-    return completed | kept
+    return completed | {"documents": tree.get("documents", False)} | kept  # recorded only if true
 
 
 def changes_since(directory: DataDir, wanted: Recipe, config: Config) -> list[str] | None:

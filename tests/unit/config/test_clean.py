@@ -90,6 +90,14 @@ def test_recipe_differences_name_settings() -> None:
     assert list(changes(new, own)) == ["data.train.0.clean was added"]
 
 
+def test_recipe_depends_on_documents() -> None:
+    without, with_documents = recipe(loaded()), recipe(loaded("data.documents=true"))
+    assert "documents" not in without  # like recipes of versions without the setting
+    assert list(changes(without, with_documents)) == ["documents was false, is true"]
+    assert list(changes(with_documents, without)) == ["documents was true, is false"]
+    assert list(changes(with_documents, with_documents)) == []
+
+
 def test_recipe_depends_on_content_of_block_list(tmp_path: Path) -> None:
     files = TrainFiles(files={"de": "a", "en": "b"}, clean=CorpusClean(block_lists={"de": "bad.de"}))
     clean = CleanConfig(block_lists={"en": "bad.en"})
