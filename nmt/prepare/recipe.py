@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from pydantic import BaseModel, ValidationError
 
-from nmt.config import Config, DataConfig
+from nmt.config import Config, DataConfig, Section, TokenizerConfig
 from nmt.config.data import LABEL
 from nmt.config.load import load_saved_config
 from nmt.config.messages import differences
@@ -43,6 +43,13 @@ _EXCLUDED: Any = {
 """Settings of `data` that are not part of a recipe."""
 
 
+class _Sections(Section):
+    """The sections of a configuration that a recipe is made from."""
+
+    data: DataConfig
+    tokenizer: TokenizerConfig = TokenizerConfig()
+
+
 class NewPieces(NamedTuple):
     """By how many pieces a reused vocabulary is extended, and for which languages, which it does not have."""
 
@@ -50,7 +57,7 @@ class NewPieces(NamedTuple):
     n: int = 0
 
 
-def recipe(config: Config, reused: Tokenizers | None = None, new: NewPieces | None = None) -> Recipe:
+def recipe(config: Config | _Sections, reused: Tokenizers | None = None, new: NewPieces | None = None) -> Recipe:
     """Return the settings that a data directory is made from, with the content of block lists, but not of source files.
 
     reused: the tokenizers if they are taken from another directory instead of being trained; new: see `NewPieces`.
@@ -84,7 +91,7 @@ def block_lists(data: DataConfig) -> dict[str, object]:
 
 def changes(old: Recipe, new: Recipe) -> Iterator[str]:
     """Describe each difference between two recipes. Settings missing in a recipe have their defaults."""
-    old, new = _completed(old), _completed(new)
+    old, new = {**_completed(old)}, {**_completed(new)}  # copies, since keys are removed below
     if is_reused(old) != is_reused(new):
         taken, trained = "taken from elsewhere (--tokenizer-from)", "trained on this text"
         yield f"the tokenizer was {taken if is_reused(old) else trained}, is {taken if is_reused(new) else trained}"
@@ -118,7 +125,8 @@ def _completed(made_from: Recipe) -> Recipe:
         settings = {"data": {**tree["data"], **directions}, "tokenizer": tokenizer}
         for is_last in (False, True):
             try:
-                completed = recipe(Config.model_validate(settings))
+                # not as a Config, whose other sections have defaults that need not suit these two
+                completed = recipe(_Sections.model_validate(settings))
             except ValidationError as error:
                 unknown = [problem["loc"] for problem in error.errors() if problem["type"] == "extra_forbidden"]
                 if is_last or not unknown:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nmt.config import Config, DataConfig
+from nmt.config import Config, DataConfig, ModelConfig, TokenizerConfig
 from nmt.config.clean import CleanConfig, CorpusClean
 from nmt.config.load import changed_config, dump_config, load_config
 from nmt.config.source import TrainFiles
@@ -98,10 +98,15 @@ def test_recipe_depends_on_documents() -> None:
     assert list(changes(with_documents, with_documents)) == []
 
 
-def test_recipe_depends_on_content_of_block_list(tmp_path: Path) -> None:
+@pytest.mark.parametrize("joint", [True, False])
+def test_recipe_depends_on_content_of_block_list(tmp_path: Path, joint: bool) -> None:
     files = TrainFiles(files={"de": "a", "en": "b"}, clean=CorpusClean(block_lists={"de": "bad.de"}))
     clean = CleanConfig(block_lists={"en": "bad.en"})
-    config = Config(data=DataConfig(direction="de-en", root=str(tmp_path), train=[files], clean=clean))
+    config = Config(
+        data=DataConfig(direction="de-en", root=str(tmp_path), train=[files], clean=clean),
+        tokenizer=TokenizerConfig(joint=joint),
+        model=ModelConfig(tie_embeddings="all" if joint else "none"),
+    )
     without = recipe(config)
     (tmp_path / "bad.de").write_text("a\n", encoding="utf-8")
     (tmp_path / "bad.en").write_text("b\n", encoding="utf-8")
@@ -110,3 +115,9 @@ def test_recipe_depends_on_content_of_block_list(tmp_path: Path) -> None:
     assert list(changes(old, without)) == list(changes(without, old)) == []  # as on a machine that trains
     (tmp_path / "bad.de").write_text("c\n", encoding="utf-8")
     assert list(changes(old, recipe(config))) == ["bad.de has changed"]
+
+
+def test_comparison_leaves_recipes_unchanged() -> None:
+    of_another_version: dict[str, object] = {"block_lists": {"bad.de": "0"}}
+    assert list(changes(of_another_version, recipe(loaded()))) != []
+    assert of_another_version == {"block_lists": {"bad.de": "0"}}
