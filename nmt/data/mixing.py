@@ -243,13 +243,20 @@ def _corpora(config: Config, manifest: Manifest) -> dict[str, TrainCorpus]:
     if not _is_weighted(config):
         return found
     names = {f"train.{i}": source.label for i, source in enumerate(config.data.train)}
-    # of several directions, a corpus may have no pairs in one
-    empty = {key for key in names if config.data.directions and key in recorded and recorded[key].kept == 0}
+    # cleaning may keep no pairs of a corpus; of several directions, it may also have none in one
+    empty = {key for key in names if key in recorded and recorded[key].kept == 0}
     if different := sorted((names.keys() ^ found.keys()) - empty):
         problem = f"data.{different[0]}: the data directory has no pairs of this corpus"
         if different[0] not in names:
             problem = f"data.train: lacks a corpus of the data directory, {found[different[0]].name}"
         raise ConfigError([f"{problem}, so corpora cannot be weighted; run nmt prepare again"])
+    weighted = {name for stage in config.training.stages for name, weight in (stage.weights or {}).items() if weight}
+    for i, source in enumerate(config.data.train):
+        if f"train.{i}" in empty and not config.data.directions and (source.weight or source.label in weighted):
+            raise ConfigError([
+                f"data.train.{i}: nmt prepare kept no pairs of this corpus, so it cannot have a weight; remove it from "
+                "the config, and run nmt prepare again"
+            ])  # fmt: skip
     return {key: replace(corpus, name=names[key]) for key, corpus in found.items()}
 
 

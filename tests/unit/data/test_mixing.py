@@ -51,6 +51,7 @@ def manifest_of(kept: list[int], repeats: list[int], sharded: bool) -> Manifest:
         {"name": f"train.{i}-{j:05}", "source": f"train.{i}", "pairs": n}
         for i, pairs in enumerate(kept)
         for j, n in enumerate((pairs - pairs // 2, pairs // 2))
+        if n
     ]
     return Manifest.model_validate({
         "format": 2 if sharded else 1, "languages": ["de", "en"], "fingerprint": "", "tokenizer": {"fingerprint": ""},
@@ -135,6 +136,21 @@ def test_data_directory_without_corpora_is_one_corpus() -> None:
 def test_temperature_evens_the_shares(temperature: float, share: float) -> None:
     mix = make_mix(config_of(None, None, temperature=temperature), {"de-en": manifest_of([900, 100], [1, 1], True)})
     assert float(mix.stages[0].shares[0]) == pytest.approx(share, abs=1e-6) and sum(mix.stages[0].shares) == 1
+
+
+@pytest.mark.parametrize("sharded", [True, False])
+def test_corpus_without_pairs_has_no_share_unless_weighted(sharded: bool) -> None:
+    manifests = {"de-en": manifest_of([400, 0, 100], [1, 1, 1], sharded)}
+    mix = make_mix(config_of(None, None, None, temperature=2), manifests)
+    assert [corpus.name for corpus in mix.corpora] == ["a", "c"]
+    assert mix.stages[0].shares == (Fraction(2, 3), Fraction(1, 3))
+    stages: list[dict[str, object]] = [{"weights": {"a": 1, "c": 3}, "steps": 5}, {}]
+    mix = make_mix(config_of(None, None, None, stages=stages), manifests)
+    assert [stage.shares[0] for stage in mix.stages] == [Fraction(1, 4), Fraction(4, 5)]
+    stages[0]["weights"] = {"a": 1, "b": 1}
+    for config in (config_of(1.0, 2.0, 3.0), config_of(None, None, None, stages=stages)):
+        with pytest.raises(ConfigError, match=r"data\.train\.1: .*remove it from the config"):
+            make_mix(config, manifests)
 
 
 def test_config_stages_set_shares_and_steps() -> None:
