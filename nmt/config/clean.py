@@ -9,6 +9,7 @@ from pydantic import Field, field_validator
 from nmt.config.section import Section
 
 NEAR_DUPLICATES = "near_duplicates"
+RepairName = Literal["encoding", "entities", "control", "spaces", "NFC", "NFKC"]
 Reason = Literal[
     "copied", "broken", "shouted", "links", "tags", "numbers", "sentences", "truncated", "language", "near_duplicates"
 ]
@@ -18,7 +19,7 @@ class CleanConfig(Section):
     """Cleaning of the training text. null means that a step is skipped, unless its description states another default.
     `clean` of a training corpus overrides single settings; 0, false or [] switches a step off."""
 
-    repair: list[Literal["encoding", "entities", "control", "spaces", "NFC", "NFKC"]] | None = None
+    repair: list[RepairName] | None = None
     """Repairs of the text. encoding: restore text that was decoded with the wrong encoding (`schÃ¶n`); requires the
     `clean` extra. entities: replace HTML entities (`&amp;`) by the characters they stand for. control: remove control
     characters, for which pairs are dropped otherwise. NFC, NFKC: bring the text to this Unicode normal form; NFKC also

@@ -5,7 +5,8 @@ which they are tried, with the settings that turn on optional ones:
 
 empty           a side has no text
 blank           a line of monolingual text (`data.mono`) has no text: a document ends
-overlap         the source occurs in a development or test set, and so does the target: training on it would be cheating
+overlap         the source occurs in a development or test set, as it is or as repaired, and so does the target:
+                training on it would be cheating
 control         a side has a control character other than the tab, such as NUL or a form feed: mostly broken text
 long            a side has more than `data.max_chars` characters
 ratio           the sides differ in length by more than `data.max_ratio`
@@ -39,20 +40,20 @@ Development and test sets are references: they are never dropped or altered.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from nmt.config import DataConfig
-from nmt.config.clean import CorpusClean
+from nmt.config.clean import CorpusClean, RepairName
 from nmt.prepare.cleaning.counts import CleanReport
 from nmt.prepare.cleaning.filters import filters, side_tests
 from nmt.prepare.cleaning.grouping import normal_form
-from nmt.prepare.cleaning.repairs import repairs
+from nmt.prepare.cleaning.repairs import Repair, repairs
 from nmt.prepare.pairs import SentencePair
 from nmt.prepare.sources import text_folder
 from nmt.text.tokenizer import CONTROL
@@ -79,6 +80,25 @@ class HeldOut:
         return HeldOut(frozenset(map(normal_form, self.src)), frozenset(map(normal_form, self.tgt)))
 
 
+@lru_cache(maxsize=1)  # a process cleans many parts of a corpus
+def _also_repaired(held_out: HeldOut, wanted: tuple[RepairName, ...], label_side: int | None) -> HeldOut:
+    """Return the held-out lines as they are and as repaired, except for labels; wanted: see `CleanConfig.repair`."""
+    steps = repairs(CorpusClean(repair=[*wanted]))
+    sides = (
+        lines if side == label_side else lines.union(_repaired(lines, steps))
+        for side, lines in enumerate((held_out.src, held_out.tgt))
+    )
+    return HeldOut(*sides)
+
+
+def _repaired(lines: Iterable[str], steps: Sequence[tuple[str, Repair]]) -> Iterator[str]:
+    """Yield stripped lines as training text would be repaired."""
+    for line in lines:
+        for _, repair in steps:
+            line = repair(line).strip()
+        yield line
+
+
 class Cleaner:
     """A cleaner of the training pairs of one corpus."""
 
@@ -92,8 +112,10 @@ class Cleaner:
         self._label_side = config.label_side
         is_exact = self._clean.overlap not in ("normal", "either")
         self._compared = None if is_exact else normal_form
-        self._held_out = held_out if is_exact else held_out.in_normal_form
         self._repairs = repairs(self._clean)
+        if self._repairs:
+            held_out = _also_repaired(held_out, tuple(self._clean.repair or ()), self._label_side)
+        self._held_out = held_out if is_exact else held_out.in_normal_form
         self._lengths: tuple[list[int], list[int]] = [], []
         self.report = CleanReport()
         """The counts so far, without the lengths of the pairs."""
@@ -178,8 +200,9 @@ class LineCleaner:
         clean = CorpusClean().over(config.clean)
         self._max_chars = config.max_chars
         self._compared = normal_form if clean.overlap in ("normal", "either") else str
-        self._held_out = {self._compared(line.strip()) for line in held_out}
         self._repairs = repairs(clean)
+        lines = {line.strip() for line in held_out}
+        self._held_out = set(map(self._compared, lines.union(_repaired(lines, self._repairs))))
         self.report = CleanReport()
         """The counts so far; the second side of each sample is empty."""
         self._tests = list(side_tests(clean, language, text_folder(config.root), self.report.mix))

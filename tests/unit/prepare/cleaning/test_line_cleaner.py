@@ -14,7 +14,7 @@ from nmt.config.clean import CleanConfig
 from nmt.config.source import TrainFiles
 from nmt.prepare.cleaning.cleaner import LineCleaner, SeenLines
 
-HELD_OUT = ["Good day, world.", " Oil. "]
+HELD_OUT = ["Good day, world.", " Oil. ", "salt &amp; pepper"]
 
 
 def cleaner(clean: CleanConfig | None = None, language: str = "en") -> LineCleaner:
@@ -33,6 +33,11 @@ def cleaner(clean: CleanConfig | None = None, language: str = "en") -> LineClean
         ("good day world 2", "overlap", CleanConfig(overlap="normal")),
         ("good day world 2", "overlap", CleanConfig(overlap="either")),
         ("Oil.", "overlap", None),
+        ("salt &amp; pepper", "overlap", None),
+        ("salt &amp; pepper", "overlap", CleanConfig(repair=["entities"])),
+        ("salt & pepper", "overlap", CleanConfig(repair=["entities"])),
+        ("SALT & pepper", "overlap", CleanConfig(repair=["entities"], overlap="normal")),
+        ("salt & pepper", None, None),
         ("a\x00b", "control", None),
         ("a\x00b", None, CleanConfig(repair=["control"])),
         ("\x00", "blank", CleanConfig(repair=["control"])),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
 from nmt.config import DataConfig
@@ -51,6 +53,21 @@ def test_repair_changes_text_as_expected(kind: str, clean: CleanConfig, text: st
     wanted = (text, []) if expected is None else (expected, [kind])
     assert repaired(text, clean) == wanted
     assert kind in REPAIRS
+
+
+@pytest.mark.parametrize("overlap", ["exact", "normal", "either"])
+def test_pairs_overlap_with_held_out_pairs_as_they_are_and_as_repaired(
+    overlap: Literal["exact", "normal", "either"],
+) -> None:
+    data = DataConfig(direction="de-en", train=[FILES], clean=ALL.model_copy(update={"overlap": overlap}))
+    raw, clean = ("Öl &amp;  Fett", "oil &amp; fat"), ("Öl & Fett", "oil & fat")
+    cleaner = Cleaner(data, "train.0", HeldOut.of([raw]))
+    for src, tgt in (raw, clean, ("O\u0308l & Fett", "oil &  fat")):
+        assert cleaner.clean(SentencePair(src, tgt, "")) is None
+    assert cleaner.report.dropped == {"overlap": 3}
+    without_repairs = Cleaner(data.model_copy(update={"clean": CleanConfig()}), "train.0", HeldOut.of([raw]))
+    assert without_repairs.clean(SentencePair(*clean, "")) is not None
+    assert without_repairs.clean(SentencePair(*raw, "")) is None
 
 
 def test_repairs_are_applied_in_order_before_pairs_are_judged() -> None:
