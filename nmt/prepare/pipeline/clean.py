@@ -113,24 +113,28 @@ def write_hashes(
 ) -> None:
     """Write the hashes of N pairs, which identify similar pairs, with their scores (N,). `sides`: the text.
 
-    follows (N,): see the function. With `data.documents`, a pair is a duplicate only of one that follows an equal pair,
-    or begins a document, too: else short answers would tear documents apart.
+    follows (N,): see the function. With `data.documents`, a pair is similar only to one that follows a similar pair, or
+    begins a document, too: else short answers would tear documents apart.
     """
-    hashes = _keys(pair_hash, sides)
-    if config.documents:
-        hashes[1:] += np.where(follows[1:, None], hashes[:-1] * _ODD, np.uint64(0))
+    order = follows if config.documents else None
+    hashes = _keys(pair_hash, sides, order)
     np.save(folder / "hashes.npy", hashes[:, 0])
     for number, grouping in enumerate(groupings(config)):
-        keys = hashes if grouping.key is pair_hash else _keys(grouping.key, sides)
+        keys = hashes if grouping.key is pair_hash else _keys(grouping.key, sides, order)
         write_keys(folder / f"keys-{number}", keys, scores)
 
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
-def _keys(key: Callable[[str, str], bytes], sides: Sequence[Sequence[str]]) -> npt.NDArray[np.uint64]:
-    """Return the keys (N, 2) of pairs."""
-    return np.frombuffer(b"".join(map(key, *sides)), ">u8").reshape(-1, 2).astype(np.uint64)
+def _keys(
+    key: Callable[[str, str], bytes], sides: Sequence[Sequence[str]], follows: Follows | None
+) -> npt.NDArray[np.uint64]:
+    """Return the keys (N, 2) of pairs; the key of a pair that follows another depends on that one, too."""
+    keys = np.frombuffer(b"".join(map(key, *sides)), ">u8").reshape(-1, 2).astype(np.uint64)
+    if follows is not None:
+        keys[1:] += np.where(follows[1:, None], keys[:-1] * _ODD, np.uint64(0))
+    return keys
 
 
 @lru_cache(maxsize=1)

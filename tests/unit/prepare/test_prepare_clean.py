@@ -42,6 +42,15 @@ def test_drops_and_repairs_are_counted_by_corpus(place: Folder) -> None:
     assert "Grüße & Dank" in (place.data / "train.de").read_text(encoding="utf-8").split("\n")
 
 
+def test_pairs_of_documents_are_near_duplicates_only_after_near_duplicates(place: Folder) -> None:
+    answers = [pair for i in range(0, 200, 5) for pair in (*TRAIN[i : i + 5], ("Ja.", "Yes."))]
+    again = [(src.upper(), tgt.upper()) for src, tgt in answers[:12]]
+    place.write(train=[*answers, ("", ""), *again])
+    place.prepare(data__documents=True, data__clean={"drop": ["near_duplicates"]})
+    assert place.manifest()["sources"]["train.0"]["dropped"] == {"empty": 1, "near_duplicate": len(again)}
+    assert place.corpus().follows(place.corpus().split("train")).tolist() == [0] + [1] * (len(answers) - 1)
+
+
 def test_changed_block_list_prepares_again(place: Folder) -> None:
     changes = {"data__train": [files("train"), files("noise")], "data__clean": CLEAN}
     place.prepare(**changes)
