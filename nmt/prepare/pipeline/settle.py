@@ -117,6 +117,8 @@ class ChosenText:
     cleaned: list[Done]
     drops: Drops
     split_off: list[SentencePair] | None
+    rows: dict[int, list[int]]
+    """The rows of each part that were split off."""
     n_offered: int
     warnings: list[str]
 
@@ -140,16 +142,16 @@ def choose_text(
     cleaned = clean_parts(work, config, parts, folder)
     recalled = _recall_parts(work, config, earlier, len(parts)) if earlier is not None else []
     drops, warnings = judge_parts(work, config, parts, cleaned, group_parts(work, config, [*cleaned, *recalled]))
-    chosen, n_offered = None, 0
+    chosen, chosen_rows, n_offered = None, dict[int, list[int]](), 0
     if not isinstance(config.valid, Source):
         if earlier is None:
             of_lines = None if others is None else parts
-            chosen, n_offered = _choose(cleaned, drops, config.valid, of_lines, config.documents)
+            chosen, chosen_rows, n_offered = _choose(cleaned, drops, config.valid, of_lines, config.documents)
         else:
             valid = earlier.split("valid")
             texts = (valid.text(language) for language in earlier.languages)
             chosen = [SentencePair(src, tgt, "") for src, tgt in zip(*texts, strict=True)]
-    return ChosenText(parts, skipped, cleaned, drops, chosen, n_offered, warnings)
+    return ChosenText(parts, skipped, cleaned, drops, chosen, chosen_rows, n_offered, warnings)
 
 
 def settle_chosen(work: Work, config: DataConfig, text: ChosenText, others: Others = NO_OTHERS) -> TrainingText:
@@ -160,8 +162,8 @@ def settle_chosen(work: Work, config: DataConfig, text: ChosenText, others: Othe
     version = work.version(*work.versions)
     arguments = [
         _Settling(
-            part=number, report=done.summary, drops=text.drops, split_off=folders, version=version,
-            label_side=config.label_side,
+            part=number, report=done.summary, drops=text.drops, split_off=folders, rows=text.rows.get(number, []),
+            version=version, label_side=config.label_side,
         )
         for number, done in enumerate(text.cleaned)
     ]  # fmt: skip
@@ -282,8 +284,8 @@ class Draw:
 
 def _choose(
     cleaned: Sequence[Done], drops: Drops, amount: int | float, parts: Sequence[Part] | None, documents: bool
-) -> tuple[list[SentencePair], int]:
-    """Choose the development set from the remaining pairs. Return it, and the number of those pairs.
+) -> tuple[list[SentencePair], dict[int, list[int]], int]:
+    """Choose the development set from the remaining pairs. Return it, its rows by part, and the number of those pairs.
 
     parts: see `_line_hashes`; None: the choice is made by the text of the pairs. documents: whether documents stay
     whole.
@@ -299,11 +301,11 @@ def _choose(
                 blocks[part][left] = left[block_starts(order)]
             draw.offer(part, left, hashes[blocks[part][left]])
             progress.add(done.summary["kept"])
-    chosen = []
-    for part, rows in draw.chosen().items():
+    chosen, chosen_rows = [], draw.chosen()
+    for part, rows in chosen_rows.items():
         pairs = list(read_pairs(cleaned[part].folder))
         chosen += [SentencePair(*pairs[row], "", None, part << 32 | int(blocks[part][row])) for row in rows]
-    return chosen, draw.n_offered
+    return chosen, chosen_rows, draw.n_offered
 
 
 def _line_hashes(part: Part, cleaned: Done) -> npt.NDArray[np.uint64]:
@@ -318,6 +320,8 @@ class _Settling(BaseModel):
     drops: Drops
     split_off: tuple[Path, Path] | None
     """The folders with the development set that was split off, and with those of other pairs of languages."""
+    rows: list[int]
+    """The rows of the part that were split off."""
     version: str
     label_side: int | None
     """The side that has labels, if any."""
@@ -335,12 +339,12 @@ def settle_part(folder: Path, task: _Settling) -> Json:
     for reason, rows in task.drops.by_reason(task.part).items():
         reason_of |= dict.fromkeys(rows.tolist(), reason)
     if task.split_off is not None:
-        chosen, *own = _chosen(*task.split_off, task.version)
+        own, chosen = [*_sides(*task.split_off, task.version)], {*task.rows}
         if task.label_side is not None:
             own[task.label_side] = set()  # an equal label is no overlap
         for row, pair in enumerate(zip(*sides, strict=True)):
             if row not in reason_of and (pair[0] in own[0] or pair[1] in own[1]):
-                reason_of[row] = "valid" if pair in chosen else "shared"
+                reason_of[row] = "valid" if row in chosen else "shared"  # documents may have equal pairs
     report = CleanReport.from_json(task.report)
     for row in sorted(reason_of):
         report.kept -= 1
@@ -368,13 +372,12 @@ def settle_part(folder: Path, task: _Settling) -> Json:
 
 
 @lru_cache(maxsize=1)
-def _chosen(folder: Path, others: Path, version: str) -> tuple[set[tuple[str, str]], set[str], set[str]]:
-    """Return the pairs of the development set, and its two sides with those of other pairs of languages; `version`
-    identifies the content of the folders."""
+def _sides(folder: Path, others: Path, version: str) -> tuple[set[str], set[str]]:
+    """Return the two sides of the development set with those of other pairs of languages; `version` identifies the
+    content of the folders."""
     del version
-    pairs = set(read_pairs(folder))
-    src, tgt = ({pair[side] for pair in pairs} | {*read_side(others, side)} for side in SIDES)
-    return pairs, src, tgt
+    src, tgt = ({*read_side(folder, side), *read_side(others, side)} for side in SIDES)
+    return src, tgt
 
 
 def _read_labels(config: DataConfig, settled: Sequence[Done]) -> tuple[Labels, list[str]] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -100,6 +101,20 @@ def test_default_development_set_is_thousand_pairs_or_a_tenth(place: Folder) -> 
     assert "again: data.valid was 1000, is 20" in place.prepare(data__valid=20)
     assert "again: data.valid was 20, is {files: {de: 'valid.de'" in place.prepare()
     assert "again: data.valid was {" in place.prepare(data__valid=0.2)
+
+
+def test_only_chosen_copies_of_repeated_pairs_count_as_split_off(place: Folder) -> None:
+    answer = ("Ja.", "Yes.")
+    place.write(train=[pair for i in range(0, 240, 5) for pair in (*TRAIN[i : i + 5], answer, ("", ""))])
+    place.prepare(data__documents=True, data__valid=20)
+    train, valid = split(place, "train"), split(place, "valid")
+    n_copies = 48 - valid.count(answer)
+    assert answer in valid and answer not in train and n_copies > 0
+    source, report = place.manifest()["sources"]["train.0"], json.loads((place.data / "report.json").read_bytes())
+    assert source["dropped"] == {"empty": 48, "valid": len(valid), "shared": n_copies}
+    assert place.manifest()["splits"]["valid"]["split_off"]["left_out"] == n_copies
+    samples = report["corpora"][0]["dropped_samples"]["shared"]
+    assert samples and {(sample["de"], sample["en"]) for sample in samples} == {answer}
 
 
 def test_repeated_pair_is_split_off_once(place: Folder) -> None:
