@@ -103,7 +103,7 @@ class DataConfig(Section):
     records which pair follows the one before it, and holds out whole documents (at most 64 consecutive pairs of one). A
     document ends at a blank line, at the end of a file or XLIFF `file`, or where a TMX property `document` or `file`,
     or the column `document` of a source, has another value. A pair is then removed as a duplicate or near-duplicate
-    only if the pairs before both are, too."""
+    only if the pairs before both are, too, or if both begin a document or 64 pairs of one."""
     clean: CleanConfig = CleanConfig()
     """Additional cleaning of the training text."""
 

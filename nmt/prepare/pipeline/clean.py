@@ -22,7 +22,17 @@ from nmt.prepare.cleaning.grouping import groupings, pair_hash
 from nmt.prepare.cleaning.misaligned import MIN_PAIRS, SAMPLE_PAIRS, is_misaligned, learn_filter
 from nmt.prepare.pairs import SentencePair
 from nmt.prepare.pipeline.read import Part, read_pairs, read_side, write_side
-from nmt.prepare.pipeline.work import SIDES, Drops, Follows, Rows, Work, follows, part_folder, write_drops
+from nmt.prepare.pipeline.work import (
+    SIDES,
+    Drops,
+    Follows,
+    Rows,
+    Work,
+    block_starts,
+    follows,
+    part_folder,
+    write_drops,
+)
 from nmt.prepare.sources import text_folder
 from nmt.tasks.perform import Done, Json
 
@@ -114,9 +124,11 @@ def write_hashes(
     """Write the hashes of N pairs, which identify similar pairs, with their scores (N,). `sides`: the text.
 
     follows (N,): see the function. With `data.documents`, a pair is similar only to one that follows a similar pair, or
-    begins a document, too: else short answers would tear documents apart.
+    begins a document or block of one, too: else short answers would tear documents apart.
     """
-    order = follows if config.documents else None
+    order = None
+    if config.documents:  # shards have the blocks of long documents in another order
+        order = follows & (block_starts(follows) != np.arange(len(follows)))
     hashes = _keys(pair_hash, sides, order)
     np.save(folder / "hashes.npy", hashes[:, 0])
     for number, grouping in enumerate(groupings(config)):

@@ -117,6 +117,14 @@ def test_append_keeps_split_off_development_set(tmp_path: Path) -> None:
     assert set(NEW) <= pairs(place).keys()
 
 
+def test_append_drops_long_documents_that_are_already_there(tmp_path: Path) -> None:
+    place, sizes = Folder(tmp_path), Sizes(part_pairs=100, shard_pairs=60)
+    place.write(train=FIRST, more=[*FIRST, *NEW])
+    place.prepare(sizes=sizes, data__documents=True)
+    append(place.config(**BOTH, data__documents=True), place.data, echo=place.said.append, sizes=sizes)
+    assert pairs(place) == Counter([*FIRST, *NEW])
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
