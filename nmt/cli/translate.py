@@ -248,7 +248,7 @@ def translate(
     found: Translator | None = None
     if engine == "ctranslate2":
         found = engine_for(paths, checkpoint, weights, int8)
-    elif engine == "auto" and precision == "auto" and files == Files(prefix, tm=files.tm) and not confidence:
+    elif engine == "auto" and precision == "auto" and files == Files(tm=files.tm) and not confidence:
         settings = partial(search_settings, beam=beam, length_penalty=length_penalty, overrides=overrides)
         found = converted(paths, checkpoint, weights, settings)
     translator = found or Translator.load(paths, checkpoint, weights, precision=precision)

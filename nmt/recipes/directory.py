@@ -35,7 +35,7 @@ from nmt.files.write import Lock, replace_file
 from nmt.layout import DataDir, File, RunDir
 from nmt.prepare.sources import text_folder
 from nmt.process import SIGNALS
-from nmt.runs.info import Selected, check_is_run, read_info, read_selected
+from nmt.runs.info import check_is_run, read_info
 from nmt.tasks.perform import TEXT, Json, Task, join, run_all
 from nmt.tasks.processes import InProcess
 from nmt.text.lines import read_lines
@@ -362,22 +362,23 @@ def translation_settings(
 ) -> dict[str, object]:
     """Return the runs, their selected weights, the languages asked for and the search settings as JSON values.
 
-    The selected weights change if a run is trained further.
+    The selected weights change if a run is trained further, or anew.
     """
-    selected = [read_selected(RunDir(run)) for run in runs]
     return {
         "runs": [str(run) for run in runs],
-        "weights": [_identity(choice) for choice in selected],
+        "weights": [_identity(run) for run in runs],
         **{name: language for name, language in (("to", to), ("from", source)) if language is not None},
         **{f"search.{key}": value for key, value in search.model_dump(mode="json").items()},
     }
 
 
-def _identity(selected: Selected) -> list[object]:
-    """Return the step and kind of the selected weights; both None if no validation has selected any."""
-    if not selected.model_fields_set:
-        return [None, None]
-    return [selected.average_steps if selected.weights == "average" else selected.best_step, selected.weights]
+def _identity(run: Path) -> list[object]:
+    """Return the step, kind and checksum of the selected weights."""
+    from nmt.runs.folder import fingerprint
+    from nmt.runs.model import open_saved
+
+    chosen = open_saved(run).weights
+    return [chosen.step, chosen.kind, fingerprint(chosen.tensors)]
 
 
 def load_translator(runs: Sequence[Path], to: str | None = None, source: str | None = None) -> Translator:

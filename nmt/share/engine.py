@@ -580,7 +580,9 @@ def finds_the_same(search: SearchConfig) -> bool:
         check_supported(search)
     except ConfigError:
         return False
-    return not search.sample and search.mbr == "none"
+    # what it suppresses loses its probability, by which a beam is pruned
+    suppresses = search.beam > 1 and (search.no_repeat_ngram or search.min_length)
+    return not (search.sample or search.mbr != "none" or suppresses)
 
 
 def search_for_check(config: SearchConfig) -> SearchConfig:

@@ -36,7 +36,7 @@ def make_folder(path: Path) -> Path:
 
 def make_split(path: Path, tokenizer_from: Path) -> Path:
     """`split`, a data directory with a development set split off its text, most of whose lines are a side of several
-    pairs, and `run`, the golden run without its weights, which was trained on it with --data."""
+    pairs, and `run`, the golden run as if it had been trained on it with --data."""
     tiny_text(path / "text", n_train=30)
     sides = {language: lines_of(path / "text" / f"train.{language}") for language in ("aa", "bb")}
     for language, more in (("aa", ("", " ba")), ("bb", (" ab", ""))):
@@ -45,7 +45,7 @@ def make_split(path: Path, tokenizer_from: Path) -> Path:
     train = [{"files": {language: f"train.{language}" for language in ("aa", "bb")}, "repeat": 2}]
     config = tiny_settings(path / "text", data={"valid": 5, "train": train, "dir": "not-here"})
     prepare(config, path / "split", tokenizer_from, echo=lambda _: None)
-    shutil.copytree(tokenizer_from, path / "run", ignore=shutil.ignore_patterns("checkpoints"))
+    shutil.copytree(tokenizer_from, path / "run")
     (path / "run" / "config.yaml").write_text(dump_config(config), encoding="utf-8")
     info = json.loads((path / "run" / "run.json").read_text(encoding="utf-8"))
     (path / "run" / "run.json").write_text(json.dumps(info | {"data_dir": str(path / "split")}), encoding="utf-8")

@@ -120,7 +120,8 @@ def test_converted_run_is_translated_with_ctranslate2(
     native, other = (nmt(*options, run) for run in (whole, converted_run))
     assert native.out == other.out and "CTranslate2" not in native.err
     assert f"CTranslate2, {converted_run / 'ctranslate2-float32'}" in other.err
-    for more in (("--precision", "float32"), ("--engine", "native"), ("--scores", "--confidence")):
+    prefix = "--prefix", str(data / "test.bb")
+    for more in (("--precision", "float32"), ("--engine", "native"), ("--scores", "--confidence"), prefix):
         assert "CTranslate2" not in nmt(*options, converted_run, *more).err
     monkeypatch.setattr("nmt.share.export.find_spec", lambda _: None)
     assert engine_of(converted_run) == "native"
@@ -131,8 +132,12 @@ def test_run_that_ctranslate2_does_not_serve_is_translated_with_pytorch(
 ) -> None:
     assert engine_of(converted_run) == "ctranslate2"
     assert engine_of(whole) == engine_of(converted_run, whole) == engine_of(converted_run, checkpoint="4") == "native"
-    unequal: list[dict[str, object]] = [{"sample": True}, {"mbr": "chrf", "beam": 2}, {"protect": True}]
-    assert [engine_of(converted_run, **search) for search in unequal] == ["native"] * 3
+    unequal: list[dict[str, object]] = [
+        {"sample": True}, {"mbr": "chrf", "beam": 2}, {"protect": True}, {"min_length": 3, "beam": 2},
+        {"no_repeat_ngram": 2, "beam": 2},
+    ]  # fmt: skip
+    assert [engine_of(converted_run, **search) for search in unequal] == ["native"] * 5
+    assert engine_of(converted_run, min_length=3, no_repeat_ngram=2, beam=1) == "ctranslate2"
     made = ExportDir(converted_run / "ctranslate2-float32")
     info = load_folder(made.path).info
     assert info.identical == 1.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -13,10 +14,13 @@ from command import Command
 from nmt import Translator
 from nmt.config.load import dump_config, load_config
 from nmt.errors import CheckpointError
-from nmt.layout import DataDir
+from nmt.layout import DataDir, RunDir
 from nmt.recipes import directory as commands
 from nmt.recipes import students
 from nmt.recipes.distil import UNFINISHED, nearest
+from nmt.runs.checkpoint import save_checkpoint
+from nmt.runs.info import Selected, write_selected
+from nmt.runs.model import open_saved
 from places import GOLDEN
 from recipe_folder import dropped, interrupt_after, lines_of
 from tiny_run import licensed
@@ -104,13 +108,15 @@ def test_changed_teacher_weights_are_rejected(folder: Path, nmt: Command, monkey
     with monkeypatch.context() as patch:
         interrupt_after(1, patch)
         assert nmt(*again).status == 130
-    selected = json.loads(Path("run/selected.json").read_text(encoding="utf-8"))
-    Path("run/selected.json").write_text(json.dumps(selected | {"best_step": 900}), encoding="utf-8")
-    done = nmt(*again)
-    assert done.status == 2 and "weights was [[400, 'raw']], is [[900, 'raw']]" in done.err
-    average = {"best_step": 400, "weights": "average", "average_steps": [200, 400]}
-    Path("run/selected.json").write_text(json.dumps(selected | average), encoding="utf-8")
-    assert "is [[[200, 400], 'average']]" in nmt(*again).err, "the best step is not what translates"
+    old = open_saved(Path("run")).weights.tensors
+    for step in (400, 600):  # the run is trained anew, and further
+        new = {name: 0.9 * tensor for name, tensor in old.items()}
+        shutil.rmtree("run/checkpoints/step-00000400", ignore_errors=True)
+        save_checkpoint(RunDir(Path("run")).step(step), new, None, {})
+        selected = Selected(best_step=step, weights="raw", reason="the last")
+        write_selected(RunDir(Path("run")), selected)
+        done = nmt(*again)
+        assert done.status == 2 and re.search(rf"weights was \[\[400, 'raw', .*is \[\[{step}, 'raw', ", done.err)
 
 
 @pytest.mark.parametrize(
@@ -165,6 +171,13 @@ def test_student_of_monolingual_text_has_its_own_tokenizer(
     rows = [line.split() for line in done.out.splitlines() if line.startswith(("teacher", "student"))]
     assert {"teacher", "student"} <= {row[0] for row in rows} and all(float(row[-1]) > 0 for row in rows)
     assert "on the test set, 10 lines" in done.out
+
+    real = students.engine_for
+    monkeypatch.setattr(students, "engine_for", lambda paths, **_: real(paths))  # int8 is too coarse for such models
+    unsupported = config.search.model_copy(update={"coverage_penalty": 0.2})
+    table = [*students.compared([teacher], run, DataDir(config.data.directory), unsupported)]
+    assert [line.split("  ")[0] for line in table[-3:]] == ["teacher", "student", "student, int8"]
+    assert "teacher: without int8: search.coverage_penalty: 0.2 " in capsys.readouterr().err
 
     def inexact(*_: object, **__: object) -> None:
         raise CheckpointError("inexact")
