@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 from nmt.config import Config, DataConfig, SearchConfig, Source
 from nmt.config.clean import CleanConfig
 from nmt.config.load import changed_config, load_config
-from nmt.config.source import TrainFiles
+from nmt.config.source import AnyTrainSource, TrainFiles
 from nmt.console import say
 from nmt.errors import ConfigError
 from nmt.files.read import checksum
@@ -64,7 +65,7 @@ class BackTranslation:
     overrides: Sequence[str] = ()
     """Changes to the config of the next run, `section.key=value`."""
     upsample: int = 1
-    """Number of times that authentic pairs are repeated in the training text."""
+    """Number of times that authentic pairs are repeated in the training text, or factor of their weights."""
     run_commands: bool = False
     """Whether to run the commands that follow."""
 
@@ -77,7 +78,7 @@ def back_translate(request: BackTranslation) -> int:
     """
     reverse = run_config(request.reverse, request.to, request.source)
     of_text = [override for override in request.overrides if override.startswith(("data.root=", "data.direction="))]
-    config = _forward(request.reverse, reverse, request.config, of_text)
+    original, config = _forward(request.reverse, reverse, request.config, of_text)
     rules = LineRules(config.data, *_held_out(config.data))
     n_lines = count_lines(request.mono)
     from nmt.translate.types import check_search  # imports torch
@@ -103,22 +104,33 @@ def back_translate(request: BackTranslation) -> int:
     src, tgt = config.data.sides
     name = f"synthetic.{src}"
     files = {src: str(recipe.path / name), tgt: str(request.mono)}
-    authentic = [source.model_copy(update={"repeat": source.repeat * request.upsample}) for source in config.data.train]
-    corpora = [
-        *authentic,
-        TrainFiles(
-            files=files, name=f"{request.mono.name}, back-translated", to=tgt, license=license_of([request.reverse])
-        ),
-    ]
+    synthetic = TrainFiles(
+        files=files,
+        name=f"{request.mono.name}, back-translated",
+        to=tgt,
+        license=license_of([request.reverse]),
+        # half of the examples; the authentic corpora have weights whose scale is the user's
+        weight=math.fsum(source.weight or 0 for source in config.data.train) or None,
+    )
+    corpora = [*(_upsampled(source, request.upsample) for source in config.data.train), synthetic]
     run_dir = f"runs/back-{recipe.path.name}-{{direction}}"
     overrides = [override for override in request.overrides if override not in of_text]  # the config has these
-    following = next_config(config, recipe, corpora, run_dir, overrides)
+    following = next_config(config, original, recipe, corpora, run_dir, overrides)
+    if (weight := following.data.train[-1].weight) is not None:
+        say(f"{synthetic.label}: data.train.{len(corpora) - 1}.weight is {weight:g}, which --set can change")
     counts = recipe.write(name, read_lines(request.mono), n_lines, translate, count)
     tokenizer_from: Path | None = request.reverse
     if RunDir(request.reverse).tokenizer.imported.exists():  # it serves only the other direction
         start = following.training.init_from
         tokenizer_from = Path(start) if isinstance(start, str) else None
     return follow(recipe, counts, following, request.run_commands, tokenizer_from)
+
+
+def _upsampled(source: AnyTrainSource, factor: int) -> AnyTrainSource:
+    """Return a corpus whose pairs are learned `factor` times as often; one with a weight cannot be repeated."""
+    if source.weight is None:
+        return source.model_copy(update={"repeat": source.repeat * factor})
+    return source.model_copy(update={"weight": source.weight * factor})
 
 
 class LineRules:
@@ -161,8 +173,8 @@ def _settings(request: BackTranslation, data: DataConfig, rules: LineRules) -> d
     }
 
 
-def _forward(run: Path, reverse: Config, name: str | None, overrides: Sequence[str]) -> Config:
-    """Return the config of the authentic corpora, in the direction opposite to `reverse`.
+def _forward(run: Path, reverse: Config, name: str | None, overrides: Sequence[str]) -> tuple[Config, Config]:
+    """Return the config of the authentic corpora, in the direction opposite to `reverse`; as it is, and `rooted`.
 
     overrides: changes to the config `name`, or that of the run. Raises ConfigError or DataError.
     """
@@ -185,7 +197,7 @@ def _forward(run: Path, reverse: Config, name: str | None, overrides: Sequence[s
     result = rooted(config, directory.path)
     if not isinstance(config.data.valid, Source) and (line := unlike(directory, config)):
         say(f"warning: {line}")
-    return result
+    return config, result
 
 
 def _held_out(data: DataConfig) -> tuple[list[str], list[str]]:

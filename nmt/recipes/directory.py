@@ -15,8 +15,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, TypeVar
 
-from nmt.config import Config, DataConfig, SearchConfig, Source
-from nmt.config.load import changed_config, check_config, dump_config, load_saved_config
+from nmt.config import Config, DataConfig, SearchConfig, Source, Stage
+from nmt.config.load import dump_config, load_saved_config, overridden
 from nmt.config.messages import Difference, differences
 from nmt.config.source import (
     AnySource,
@@ -245,16 +245,49 @@ def _split_off(data: DataConfig, directory: DataDir) -> tuple[list[AnyTrainSourc
 
 
 def next_config(
-    config: Config, directory: RecipeDir, train: Sequence[AnyTrainSource], run_dir: str, overrides: Sequence[str]
+    config: Config,
+    original: Config,
+    directory: RecipeDir,
+    train: Sequence[AnyTrainSource],
+    run_dir: str,
+    overrides: Sequence[str],
 ) -> Config:
     """Return the config of the next run: `config` with other training corpora and directories, changed by `overrides`.
 
-    `config` is a result of `rooted`. Raises ConfigError.
+    `config` is a result of `rooted`, of the settings `original`; what it lacks of these is reported. The last corpus in
+    `train` is the translations. Raises ConfigError.
     """
     tree = config.model_dump()
     tree["data"] |= {"train": [source.model_dump() for source in train], "dir": str(directory.prepared)}
     tree["training"]["run_dir"] = run_dir
-    return changed_config(check_config(tree, "config"), overrides)
+    are_changed = any(override.startswith("training.stages") for override in overrides)
+    if not are_changed and not _can_mix(config.training.stages, train):
+        tree["training"]["stages"] = []
+    following = overridden(tree, "config", overrides)  # which may repair what the other corpora have made invalid
+    left_out = [
+        key
+        for key, before, after in (
+            ("data.train.N.weight", _are_weighted(original), _are_weighted(following)),
+            ("data.temperature", original.data.temperature, following.data.temperature),
+            ("training.stages", original.training.stages, following.training.stages),
+        )
+        if before and not after
+    ]
+    if left_out:
+        say(f"{directory.config}: without {', '.join(left_out)}, because the training corpora are others")
+    return following
+
+
+def _are_weighted(config: Config) -> bool:
+    return any(source.weight for source in config.data.train)
+
+
+def _can_mix(stages: Sequence[Stage], train: Sequence[AnyTrainSource]) -> bool:
+    """Return whether stages have only weights of corpora in `train`, and any of them uses the last of these."""
+    labels = [source.label for source in train]
+    weighted = {name for stage in stages for name in stage.weights or ()}
+    is_last_used = labels[-1] in weighted or not all(stage.weights for stage in stages)
+    return is_last_used and all(labels.count(name) == 1 for name in weighted)
 
 
 CHUNK = 4096  # lines; the translator's window, so that the same lines always share their batches

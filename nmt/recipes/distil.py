@@ -113,11 +113,14 @@ def distil(request: Distillation) -> int:
     if request.with_originals:
         originals = {src: str(text.src), tgt: str(text.tgt)}
         corpora.insert(0, TrainFiles(files=originals, name="originals", license=text.license))
-    changes: dict[str, object] = {"data": text.data, "search": student.search.model_copy(update={"tags": None})}
+    # every pair is translated once, so the mixture of the teacher's corpora is gone
+    data = text.data.model_copy(update={"temperature": None})
+    changes: dict[str, object] = {"data": data, "search": student.search.model_copy(update={"tags": None})}
     if not request.own_tokenizer:
         changes["tokenizer"] = teacher.tokenizer
     run_dir = f"runs/distilled-{recipe.path.name}-{{direction}}"
-    config = next_config(student.model_copy(update=changes), recipe, corpora, run_dir, request.overrides)
+    original = student.model_copy(update={"data": teacher.data})
+    config = next_config(student.model_copy(update=changes), original, recipe, corpora, run_dir, request.overrides)
 
     def translate(translator: Translator, rows: Sequence[tuple[str, str]], first: int) -> Iterator[str]:
         lines = [line for line, _ in rows]

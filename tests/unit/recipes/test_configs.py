@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ import pytest
 
 from command import Command
 from folders import TRAIN, Folder, files
-from nmt.config import Source
+from nmt.config import Config, Source
 from nmt.config.load import dump_config, load_config
 from nmt.layout import DataDir
 from nmt.prepare.pipeline.work import Sizes
@@ -76,6 +78,69 @@ def test_different_repeats_are_rejected(split: Path, nmt: Command) -> None:
     done = nmt("distil", "--teacher", "run", "--output", "out")
     assert done.status == 2 and "run: trained with data.train.N.repeat above 1" in done.err
     assert not Path("out").exists()
+
+
+# --- settings that mix the training corpora ----------------------------------------------------------
+
+
+def change_run(folder: Path, *changes: str) -> None:
+    """Write `run`, the run of `folder` with other settings and without its weights."""
+    shutil.copytree(folder / "run", "run", ignore=shutil.ignore_patterns("checkpoints"))
+    Path("run/config.yaml").write_text(dump_config(load_config("run/config.yaml", changes)), encoding="utf-8")
+
+
+@pytest.fixture
+def recipe(folder: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Config]:
+    """Return a function that runs a recipe with `run`, without its weights, and loads the config that it writes."""
+    monkeypatch.setattr(directory, "load_translator", lambda *_: Parrot(DataDir(folder / "data"), "bb"))
+    Path("mono.aa").write_text("ba\n", encoding="utf-8")
+    options = {"distil": ["--teacher", "run"], "back-translate": ["--reverse", "run", "--mono", "mono.aa"]}
+
+    def run(command: str, *words: str) -> Config:
+        done = nmt(command, *options[command], "--output", "out", *words)
+        assert done.status == 0, done.err
+        return load_config("out/config.yaml")
+
+    return run
+
+
+OWN = "data.train.0.name=own"
+ONLY_OWN = "training.stages=[{weights: {own: 1}}]"
+OWN_LAST = "training.stages=[{steps: 1}, {weights: {own: 1}}]"
+
+
+@pytest.mark.parametrize(
+    "changes", [(OWN, ONLY_OWN), ("data.temperature=5",), (OWN, "data.train.0.weight=2", OWN_LAST)]
+)
+def test_student_has_no_mixture_of_replaced_corpora(
+    changes: Sequence[str], folder: Path, recipe: Callable[..., Config]
+) -> None:
+    change_run(folder, *changes)
+    config = recipe("distil", "--with-originals")
+    assert [source.weight for source in config.data.train] == [None, None]
+    assert config.data.temperature is None and config.training.stages == []
+    wanted = "training.stages=[{weights: {originals: 1, distilled: 2}}]"
+    stages = recipe("distil", "--with-originals", "--set", wanted).training.stages
+    assert [stage.weights for stage in stages] == [{"originals": 1, "distilled": 2}]
+
+
+def test_back_translations_have_weight_if_authentic_corpora_have(folder: Path, recipe: Callable[..., Config]) -> None:
+    change_run(folder, "data.train.0.weight=3")
+    train = recipe("back-translate", "--upsample", "2").data.train
+    assert [(source.weight, source.repeat) for source in train] == [(6, 1), (3, 1)]
+    train = recipe("back-translate", "--set", "data.train.1.weight=4").data.train
+    assert [source.weight for source in train] == [3, 4]
+
+
+def test_stages_that_lack_back_translations_are_left_out(folder: Path, recipe: Callable[..., Config]) -> None:
+    change_run(folder, OWN, ONLY_OWN)
+    assert recipe("back-translate").training.stages == []
+    assert len(recipe("back-translate", "--set", ONLY_OWN).training.stages) == 1, "the user asks for them"
+
+
+def test_stages_that_use_back_translations_are_kept(folder: Path, recipe: Callable[..., Config]) -> None:
+    change_run(folder, OWN, OWN_LAST)
+    assert [stage.weights for stage in recipe("back-translate").training.stages] == [None, {"own": 1}]
 
 
 def test_sharded_text_is_read_by_shard(tmp_path: Path) -> None:
