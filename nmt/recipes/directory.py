@@ -16,6 +16,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, TypeVar
 
 from nmt.config import Config, DataConfig, SearchConfig, Source, Stage
+from nmt.config.clean import CleanConfig
 from nmt.config.load import dump_config, load_saved_config, overridden
 from nmt.config.messages import Difference, differences
 from nmt.config.source import (
@@ -24,6 +25,7 @@ from nmt.config.source import (
     FilesSource,
     PathSource,
     TrainFiles,
+    TrainSource,
     is_url,
     joint_license,
     score_of,
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 
 
 AnyOf = TypeVar("AnyOf", bound=Source)
+CleanOf = TypeVar("CleanOf", bound=CleanConfig)
 
 
 def license_of(runs: Sequence[Path]) -> str | None:
@@ -199,6 +202,8 @@ def rooted(config: Config, prepared: Path | None = None) -> Config:
                 changes["score"] = str(folder / score)
         elif isinstance(source, PathSource):
             changes["path"] = name_in_folder(source.path)
+        if isinstance(source, TrainSource) and source.clean:
+            changes["clean"] = rooted_clean(source.clean, data.root)
         return source.model_copy(update=changes)
 
     if isinstance(data.valid, Source):
@@ -207,8 +212,17 @@ def rooted(config: Config, prepared: Path | None = None) -> Config:
         train, valid = _split_off(data, DataDir(prepared or data.directory))
     test = {name: moved(source) for name, source in data.test.items()}
     mono = {language: [moved(source) for source in sources] for language, sources in data.mono.items()}
-    changes = {"root": ".", "train": train, "valid": valid, "test": test, "mono": mono}
+    clean = rooted_clean(data.clean, data.root)
+    changes = {"root": ".", "train": train, "valid": valid, "test": test, "mono": mono, "clean": clean}
     return config.model_copy(update={"data": data.model_copy(update=changes)})
+
+
+def rooted_clean(clean: CleanOf, root: str) -> CleanOf:
+    """Return cleaning settings with `root` prepended to the names of the block lists."""
+    if clean.block_lists is None:
+        return clean
+    lists = {language: str(text_folder(root) / name) for language, name in clean.block_lists.items()}
+    return clean.model_copy(update={"block_lists": lists})
 
 
 def _split_off(data: DataConfig, directory: DataDir) -> tuple[list[AnyTrainSource], AnySource]:
@@ -270,11 +284,12 @@ def next_config(
             ("data.train.N.weight", _are_weighted(original), _are_weighted(following)),
             ("data.temperature", original.data.temperature, following.data.temperature),
             ("training.stages", original.training.stages, following.training.stages),
+            ("training.watch", {*original.training.watch} - {*following.training.watch}, None),
         )
         if before and not after
     ]
     if left_out:
-        say(f"{directory.config}: without {', '.join(left_out)}, because the training corpora are others")
+        say(f"{directory.config}: without {', '.join(left_out)}, because the corpora are others")
     return following
 
 

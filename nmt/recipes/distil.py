@@ -23,6 +23,7 @@ from nmt.recipes.directory import (
     license_of,
     next_config,
     rooted,
+    rooted_clean,
     run_config,
     translation_settings,
 )
@@ -80,7 +81,7 @@ class _Text:
     n: int
     version: str
     data: DataConfig
-    """The direction, development and test sets of the student."""
+    """The data settings of the student, whose training corpora are not yet those of the recipe."""
     held_out: set[str]
     """Translations that training pairs must not contain."""
     license: str | None
@@ -115,7 +116,13 @@ def distil(request: Distillation) -> int:
         corpora.insert(0, TrainFiles(files=originals, name="originals", license=text.license))
     # every pair is translated once, so the mixture of the teacher's corpora is gone
     data = text.data.model_copy(update={"temperature": None})
-    changes: dict[str, object] = {"data": data, "search": student.search.model_copy(update={"tags": None})}
+    watch = [name for name in student.training.watch if name in data.test]
+    training = student.training.model_copy(update={"watch": watch})
+    changes: dict[str, object] = {
+        "data": data,
+        "training": training,
+        "search": student.search.model_copy(update={"tags": None}),
+    }
     if not request.own_tokenizer:
         changes["tokenizer"] = teacher.tokenizer
     run_dir = f"runs/distilled-{recipe.path.name}-{{direction}}"
@@ -171,14 +178,20 @@ def _monolingual(request: Distillation, teacher: Config) -> _Text:
         raise ConfigError(["--data, --n-best and --with-originals need references, which --mono does not have"])
     n_lines = count_lines(request.mono)
     src, tgt = teacher.data.sides
-    test = {}
+    test = dict[str, FilesSource]()
     if request.test is not None:
         list(read_aligned(*request.test))  # errors before hours of translation
         test["test"] = FilesSource(files=dict(zip((src, tgt), map(str, request.test), strict=True)))
     placeholder = TrainFiles(files={src: str(request.mono), tgt: str(request.mono)})
-    own = DataConfig(
-        direction=teacher.data.direction, train=[placeholder], valid=min(1000, max(1, n_lines // 20)), test={**test}
-    )
+    changes: dict[str, object] = {
+        "root": ".",
+        "train": [placeholder],
+        "valid": min(1000, max(1, n_lines // 20)),
+        "test": test,
+        "mono": {},
+        "clean": rooted_clean(teacher.data.clean, teacher.data.root),
+    }
+    own = teacher.data.model_copy(update=changes)
     return _Text(request.mono, None, n_lines, checksum(request.mono), own, set(), None)
 
 

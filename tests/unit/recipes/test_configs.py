@@ -143,6 +143,41 @@ def test_stages_that_use_back_translations_are_kept(folder: Path, recipe: Callab
     assert [stage.weights for stage in recipe("back-translate").training.stages] == [None, {"own": 1}]
 
 
+# --- other settings of the teacher --------------------------------------------------------------------
+
+
+def test_student_of_monolingual_text_has_data_settings_of_teacher(folder: Path, recipe: Callable[..., Config]) -> None:
+    change_run(
+        folder, "data.max_chars=777", "data.max_pieces=90", "data.fuzzy_threshold=0.5",
+        "data.clean.max_words=80", "data.mono={aa: [{files: {aa: mono.aa}}]}",
+        "model.positions=learned", "model.max_positions=128",
+    )  # fmt: skip
+    data = recipe("distil", "--mono", "mono.aa").data
+    assert (data.max_chars, data.max_pieces, data.fuzzy_threshold, data.clean.max_words) == (777, 90, 0.5, 80)
+    assert (data.direction, data.valid, data.test, data.mono) == ("aa-bb", 1, {}, {})
+    assert [source.label for source in data.train] == ["distilled"]
+    given = recipe("distil", "--mono", "mono.aa", "--student", "tiny", "--set", "data.max_pieces=70")
+    assert given.data.max_pieces == 70 and given.data.max_chars == 777
+    assert given.tokenizer.vocab_size == 8000, "its own"
+
+
+@pytest.mark.parametrize("words", [("distil",), ("distil", "--mono", "mono.aa"), ("back-translate",)])
+def test_block_lists_are_found_in_root(words: Sequence[str], folder: Path, recipe: Callable[..., Config]) -> None:
+    change_run(folder, "data.clean.block_lists={aa: dev.aa}", "data.train.0.clean={block_lists: {aa: test.aa}}")
+    data = recipe(*words).data
+    assert data.root == "." and data.clean.block_lists == {"aa": str(folder / "text" / "dev.aa")}
+    own = [source.clean.block_lists for source in data.train if source.clean]
+    assert own == ([{"aa": str(folder / "text" / "test.aa")}] if words[0] == "back-translate" else [])
+
+
+@pytest.mark.parametrize(("options", "watched"), [((), ["test"]), (("--mono", "mono.aa"), [])])
+def test_student_watches_only_its_own_test_sets(
+    options: Sequence[str], watched: list[str], folder: Path, recipe: Callable[..., Config]
+) -> None:
+    change_run(folder, "training.watch=[test]")
+    assert recipe("distil", *options).training.watch == watched
+
+
 def test_sharded_text_is_read_by_shard(tmp_path: Path) -> None:
     place = Folder(tmp_path)
     place.write(more=[(f"{src} Ja.", f"{tgt} Yes.") for src, tgt in TRAIN[:40]])
