@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from sacrebleu.metrics.lib_ter import translation_edit_rate
 
-from nmt.evaluate.metrics import MetricName, Reference, check_lines, make_scorer, present
+from nmt.evaluate.metrics import MetricName, Reference, as_tuple, check_lines, make_scorer
 
 Ints = npt.NDArray[np.int64]
 
@@ -269,14 +269,12 @@ def count_lines(
     """
     for hyps in systems:
         check_lines(hyps, refs)
-    # TER is counted here, so its scorer needs only a line for each number of references in the signature
-    of_number = {present(each).count(None): each for each in refs}
-    scorer = make_scorer(metric, [*of_number.values()] if metric == "ter" else refs, tgt_lang, lowercase, tokenize)
+    # TER is counted here, so its scorer needs only one line for the signature
+    scorer = make_scorer(metric, refs[:1] if metric == "ter" else refs, tgt_lang, lowercase, tokenize)
     counted = Metric(metric, metric, f"{_NAMES[metric]}|{scorer.get_signature()}", metric != "ter")
     if metric == "ter":
         prepared = [[scorer._preprocess_segment(line) for line in hyps] for hyps in systems]
-        found = ([ref for ref in present(each) if ref is not None] for each in refs)
-        references = [[*map(scorer._preprocess_segment, each)] for each in found]
+        references = [[scorer._preprocess_segment(ref) for ref in each] for each in map(as_tuple, refs)]
         counts = _count_ter(prepared, references)
     else:
         # the method that sacrebleu's own paired tests use; there is no public one

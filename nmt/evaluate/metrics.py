@@ -53,12 +53,6 @@ def as_tuple(reference: Reference) -> tuple[str, ...]:
     return (reference,) if isinstance(reference, str) else reference
 
 
-def present(reference: Reference) -> tuple[str | None, ...]:
-    """Return the references of a line, with None, which sacrebleu ignores, for blank ones unless all are blank."""
-    refs = as_tuple(reference)
-    return tuple(ref if ref.strip() else None for ref in refs) if any(map(str.strip, refs)) else refs
-
-
 def metric_name(metric: str) -> str:
     """Return the usual spelling of the name of a metric, such as chrF."""
     return _NAMES.get(metric, metric)
@@ -79,6 +73,14 @@ def no_match_note(bleu: float) -> str | None:
     """Return a note on the usual causes of a BLEU score that is printed as 0.00; None for other scores."""
     reasons = "too few updates, text in another language (data.direction), or lines that are not aligned"
     return f"BLEU 0.00: no translation matches its reference; usual reasons: {reasons}" if bleu < 0.005 else None
+
+
+def blank_references_note(refs: Sequence[Reference]) -> str | None:
+    """Return a note on lines with a blank reference beside others, which sacrebleu does not leave out; None without
+    such lines."""
+    n = sum(any(map(str.strip, each)) and not all(map(str.strip, each)) for each in map(as_tuple, refs))
+    what = "a blank reference beside others counts as one without words, as in sacrebleu, which makes scores misleading"
+    return f"{what} (lines: {n:,})" if n else None
 
 
 def looks_tokenized(lines: Sequence[str]) -> bool:
@@ -109,8 +111,8 @@ def corpus_score(
     Args:
         metric: bleu, chrf or ter.
         hyps: the translations.
-        refs: the references, the same number for each line (`nrefs:2` in the signature); blank ones are ignored
-            (`nrefs:var`), unless a line has no others.
+        refs: the references, the same number for each line (`nrefs:2` in the signature); a blank one counts as one
+            without words.
         tgt_lang: the target language, which determines the BLEU tokenizer unless `tokenize` is given.
         lowercase: whether to ignore case.
         tokenize: the BLEU tokenizer.
@@ -143,7 +145,7 @@ def make_scorer(
     Raises DataError if the tokenizer is unknown.
     """
     check_tokenizer(tokenize)
-    streams = list(zip(*map(present, refs), strict=True))
+    streams = list(zip(*map(as_tuple, refs), strict=True))
     match metric:
         case "bleu":
             # force: no warning of sacrebleu about tokenised text for every score; callers of this function warn once

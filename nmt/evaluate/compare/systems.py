@@ -10,7 +10,7 @@ from pathlib import Path
 from nmt.errors import ConfigError, DataError
 from nmt.evaluate.comet import NeuralMetrics, SegmentScores
 from nmt.evaluate.line_statistics import LineCounts, Metric
-from nmt.evaluate.metrics import Reference, as_tuple, looks_lowercased, looks_tokenized
+from nmt.evaluate.metrics import Reference, as_tuple, blank_references_note, looks_lowercased, looks_tokenized
 from nmt.evaluate.report import read_texts
 from nmt.evaluate.significance import Interval
 
@@ -237,7 +237,7 @@ def check_alike(text: TextToTranslate, systems: Sequence[System], lowercase: boo
     this is a note, because tokenisation and case are part of their quality.
     """
     references = [line for reference in text.references for line in as_tuple(reference)]
-    notes = list(text.notes)
+    notes = [*text.notes, *filter(None, [blank_references_note(text.references)])]
     for looks, what, advice in (
         (looks_tokenized, "tokenised", "detokenise it"),
         (looks_lowercased, "lower-cased", "restore its case, or ignore case with --lowercase"),

@@ -10,7 +10,7 @@ import pytest
 
 from nmt.data.corpus import Corpus
 from nmt.errors import DataError
-from nmt.evaluate.line_statistics import count_lines
+from nmt.evaluate.compare.systems import check_alike, read_systems, single_members
 from nmt.evaluate.metrics import METRICS, class_scores, corpus_score
 from nmt.evaluate.report import (
     History,
@@ -89,16 +89,13 @@ def test_several_references_are_scored_together(tmp_path: Path) -> None:
     assert evaluate_files(hyp, refs[:1]).scores[0].value < 90
 
 
-def test_blank_references_are_ignored_unless_there_is_no_other() -> None:
-    hyps, refs = ["a b c d e", "f g h", "x"], ["a b c d e f g", "f g h i j", ""]
-    for metric in ("bleu", "chrf", "ter"):
-        alone = corpus_score(metric, hyps, refs)
-        for others in (["", "f g h i j", ""], [" ", "", ""]):
-            both = corpus_score(metric, hyps, list(zip(refs, others, strict=True)))
-            assert both.value == pytest.approx(alone.value) and "|nrefs:var|" in both.signature
-            [counted] = count_lines(metric, [hyps], list(zip(refs, others, strict=True)))
-            assert counted.score() == pytest.approx(both.value)
-            assert counted.metric.signature == both.signature
+def test_blank_references_beside_others_are_reported(tmp_path: Path) -> None:
+    hyp, ref = write(tmp_path / "hyp", b"a b c d e\nf g\n\n"), write(tmp_path / "ref", b"a b c d e f\nf g\n\n")
+    other = write(tmp_path / "other", b" \nf g h\n\n")
+    assert evaluate_files(hyp, [ref]).notes == ()
+    [note] = evaluate_files(hyp, [ref, other]).notes
+    assert "blank" in note and "(lines: 1)" in note
+    assert note in check_alike(*read_systems(single_members([hyp, ref]), [ref, other])).notes
 
 
 def test_unreadable_or_empty_files_raise(tmp_path: Path) -> None:
