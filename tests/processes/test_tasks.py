@@ -153,7 +153,7 @@ def test_workers_end_with_their_driver(tmp_path: Path, number: signal.Signals, s
     assert len(workers) == 2
     os.kill(driver.pid, number)
     assert driver.wait(10) == status
-    until(lambda: not any(Path(f"/proc/{pid.decode()}").exists() for pid in workers), 2)
+    until(lambda: not any(Path(f"/proc/{pid.decode()}").exists() for pid in workers))
     assert 2 <= n_done() < 6
     n_left = 6 - n_done()
     assert bool(list(work.glob("part/*.part-*"))) == (number == signal.SIGKILL)

@@ -84,8 +84,8 @@ def test_different_repeats_are_rejected(split: Path, nmt: Command) -> None:
 
 
 def change_run(folder: Path, *changes: str) -> None:
-    """Write `run`, the run of `folder` with other settings and without its weights."""
-    shutil.copytree(folder / "run", "run", ignore=shutil.ignore_patterns("checkpoints"))
+    """Write `run`, the run of `folder` with other settings."""
+    shutil.copytree(folder / "run", "run")
     Path("run/config.yaml").write_text(dump_config(load_config("run/config.yaml", changes)), encoding="utf-8")
 
 
