@@ -4,7 +4,7 @@
     python -m scripts.measure.house ../other   # of another one, for instance of the commit before
 
 Statements are those of Python (`ast.stmt`) without docstrings; nodes are all of the syntax tree, so that denser lines
-gain nothing. A key of a source is refused if its class has the field, but no source of that kind and role may set it.
+gain nothing.
 
 An import breaks the layers if its target is not below its own room in the table of docs/architecture.md. The path from
 raw text to the loss is observed: a small corpus is prepared and one update made, and a file counts if one of its
@@ -30,15 +30,6 @@ from types import FrameType
 from typing import cast, get_args
 
 MAX_FUNCTION_LINES = 60
-SAMPLES = {
-    "files": {"aa": "a", "bb": "b"}, "path": "a.tmx", "format": "tmx", "members": "a*", "opus": "A/v1", "hub": "a/b",
-    "revision": "v1", "paths": ["a.jsonl"], "columns": {"aa": "a", "bb": "b"},
-    "score": "s", "sha256": "0" * 64, "pairs": 1, "name": "a", "license": "CC0", "repeat": 2, "weight": 2.0,
-    "clean": {},
-}  # fmt: skip
-"""A value of each key of a source."""
-SOURCES = {"files": ["files"], "path": ["path"], "opus": ["opus"], "hub": ["hub", "paths"]}
-"""The keys that a source of each kind must have."""
 ELSEWHERE = (
     "model/", "files", "console", "regular", "progress",  # the last two are names of earlier layouts
     "html/", "figures/", "prepare/reporting/", "prepare/suspicions", "text/profile", "text/formats",
@@ -177,52 +168,17 @@ def print_sizes(root: Path) -> None:
 
 
 def print_settings() -> None:
-    """In a process of its own: the numbers of settings, and of keys of sources that are only refused."""
-    from pydantic import BaseModel, ValidationError
+    """In a process of its own: the number of settings."""
+    from pydantic import BaseModel
 
     from nmt.config import Config
-    from nmt.config.data import DataConfig
 
     def sections(kind: type[BaseModel]) -> set[type[BaseModel]]:
         inner = {one for field in kind.model_fields.values() for one in _classes(field.annotation)}
         return {kind}.union(*(sections(one) for one in inner if issubclass(one, BaseModel)))
 
     settings = {name: field for one in sections(Config) for name, field in one.model_fields.items()}
-
-    def data(role: str, source: dict[str, object]) -> BaseModel:
-        other = {"files": {"aa": "x", "bb": "y"}}
-        value = {"train": [source], "valid": source, "test": {"t": source}, "mono": {"aa": [source]}}[role]
-        tree = {"direction": "aa-bb", "train": [other], "valid": 10, role: value}
-        found = getattr(DataConfig.model_validate(tree), role)
-        while not isinstance(found, BaseModel):
-            found = next(iter(found.values())) if isinstance(found, dict) else found[0]
-        return found
-
-    n = 0
-    for role in ("train", "valid", "test", "mono"):
-        own = {name for one in _classes(DataConfig.model_fields[role].annotation)
-               if issubclass(one, BaseModel) for name in one.model_fields}  # fmt: skip
-        for keys in SOURCES.values():
-            if keys[0] not in own:
-                continue  # no class has the key
-            samples = SAMPLES | ({"sha256": {"aa": "0" * 64, "bb": "0" * 64}} if "files" in keys else {})
-            if role == "mono":  # mappings name one language
-                samples |= {
-                    key: {"aa": value["aa"]} for key, value in samples.items() if isinstance(value, dict) and value
-                }
-            least = {key: samples[key] for key in keys}
-            try:
-                source = data(role, least)
-            except ValidationError:
-                n += 1  # the kind itself
-                continue
-            for key in set(type(source).model_fields) - set(least):
-                try:
-                    data(role, {**least, key: samples[key]})
-                except ValidationError:
-                    n += 1
     print(f"{len(settings):>8}  settings (distinct names)")
-    print(f"{n:>8}  keys of sources that are only refused")
 
 
 def _classes(annotation: object) -> Iterator[type]:
