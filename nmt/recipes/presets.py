@@ -61,7 +61,8 @@ def preset(config: str | None, n_pairs: int, minutes: float, overrides: Sequence
     Raises ConfigError if a setting is invalid, or the config is not for translation.
     """
     given = dict(override.partition("=")[::2] for override in overrides)
-    where, tree = read_tree(config) if config else ("preset", own_files(given.get("data.direction", "de-en")))
+    where = f"{config} with the preset" if config else "preset"
+    tree = read_tree(config)[1] if config else own_files(given.get("data.direction", "de-en"))
 
     def updates_of(size: Size) -> float:
         plain: Chosen = _model(size, n_pairs) | {"training.consistency": ("none", "")}
@@ -114,7 +115,8 @@ def _completed(tree: Mapping[str, Any], chosen: Chosen) -> dict[str, Any]:
     completed = copy.deepcopy(dict(tree))
     for key, (value, _) in chosen.items():
         section, _, name = key.partition(".")
-        completed.setdefault(section, {})[name] = value
+        if isinstance(settings := completed.setdefault(section, {}), dict):  # else `overridden` reports it
+            settings[name] = value
     return completed
 
 
@@ -153,6 +155,8 @@ def _training(size: Size, passes: float, updates: float, minutes: float) -> Chos
         "training.ema": (0.998, ""),
         "training.max_steps": (1_000_000, ""),
         "training.max_minutes": (minutes, ""),
+        "training.max_epochs": (None, ""),
+        "training.patience": (None, ""),
         "training.validate_every_steps": (interval, ""),
         "training.save_every_steps": (interval, ""),
     }

@@ -54,7 +54,7 @@ from nmt.tables import Cell, Format, Table, as_csv, render
 
 LONGEST_VALUE, LONGEST_NAME = 40, 160  # characters; file systems allow names of 255 bytes
 SEED = "training.seed"
-SAME_TEXT = ("data.dir", "data.direction", "data.directions", "data.direction_temperature")
+SAME_TEXT = re.compile(r"data\.(dir|direction|directions|direction_temperature|temperature|train\.\d+\.(weight|to))")
 """Settings of data that, by themselves, do not change the text."""
 
 # --- the grid -----------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ def name_of(labels: Sequence[str], values: Sequence[str]) -> str:
 
 
 def _safe(text: str) -> str:
-    safe = re.sub("[^A-Za-z0-9_.+-]+", "_", text)
+    safe = re.sub("[^A-Za-z0-9_.+-]+", "_", text.removesuffix(".part"))  # no run, see `is_run`
     if safe == text and len(text) <= LONGEST_VALUE:
         return text
     return f"{safe.strip('_')[:LONGEST_VALUE]}-{_checksum(text)}"
@@ -148,7 +148,7 @@ class Study(Section):
 
     config: str  # a path or a name, as for --config
     overrides: dict[str, object] = Field({}, alias="set")
-    grid: dict[str, list[object]]
+    grid: dict[str, list[object]] = Field(min_length=1)
     halving: Halving | None = None
     compare: str | None = None  # the split on which the arms are compared at the end
 
@@ -287,9 +287,9 @@ def _rungs(study: Study, plan: Plan) -> list[tuple[int, int]]:
         if n <= halving.keep:
             problems.append(f"halving.keep: must be below the number of arms, {n}, found {halving.keep}")
         while n > halving.keep and updates < last:
-            n = max(halving.keep, math.ceil(n / halving.factor))
-            rungs.append((updates, n))
-            updates *= halving.factor
+            rung, updates = updates, updates * halving.factor
+            n = max(halving.keep, math.ceil(n / halving.factor)) if updates < last else halving.keep
+            rungs.append((rung, n))
     if problems:
         raise ConfigError(problems)
     return rungs
@@ -347,7 +347,7 @@ def _data_directories(
     texts = {values: json.dumps([recipe(config), str(config.data.root)]) for values, config in configs.items()}
     indices = [i for i, axis in enumerate(axes) if axis.key.startswith(("data.", "tokenizer."))]
     # a grid with a single value must not use data prepared with another value
-    if len(set(texts.values())) == 1 and all(axes[i].key in SAME_TEXT for i in indices):
+    if len(set(texts.values())) == 1 and all(SAME_TEXT.fullmatch(axes[i].key) for i in indices):
         if request.data is not None and any(axis.key == "data.dir" for axis in axes):
             raise ConfigError(["--data and data.dir in the grid cannot be combined"])
         if request.data is not None and not DataDir(request.data).is_prepared:
@@ -471,7 +471,7 @@ class Row:
     ended_by: str | None = None
     """The setting of `training` whose limit ended it, such as max_minutes."""
     note: str = ""
-    """The error if it failed, or why its arm was eliminated."""
+    """The error if it failed, or why its arm was eliminated, even if it had finished before."""
 
 
 def rows_of(plan: Plan, errors: Mapping[str, str]) -> list[Row]:
@@ -500,7 +500,7 @@ def _row(one: GridRun, error: str, eliminated: str) -> Row:
         summary.step,
         summary.minutes,
         selected.finished_by if is_finished else None,
-        error or ("" if is_finished else eliminated),
+        error or eliminated,
     )
 
 
@@ -596,7 +596,7 @@ def _means(plan: Plan, rows: Sequence[Row]) -> Iterator[Table]:
             Cell(mean(scores[values], metric), is_best=values == best),
             str(len(scores[values])),
             shown,
-            groups[values][0].note if groups[values][0].state == "eliminated" else "",
+            groups[values][0].note if groups[values][0].state in ("eliminated", "finished") else "",
         ]
         for values, shown in zip((best, *others), differences, strict=True)
     ]
@@ -734,7 +734,7 @@ def sweep(request: Request, how: Format = "text") -> list[Row]:
         rows = _train(request, plan, stop)
     n_left = sum(row.state not in ("finished", "eliminated") for row in rows)
     split = request.study.compare if request.study is not None and not n_left else None
-    comparisons = [] if split is None else list(_compared(split, plan, rows))
+    comparisons = [] if split is None else list(_compared(split, plan))
     document = {"runs": records_of(plan, rows), "comparisons": [*map(screen.as_json, comparisons)]}
     compared = [replace(screen.as_table(each), records=()) for each in comparisons]  # the CSV is about runs
     print(render(how, [*tables_of(plan, rows), *compared], document))
@@ -745,14 +745,10 @@ def sweep(request: Request, how: Format = "text") -> list[Row]:
     return rows
 
 
-def _compared(split: str, plan: Plan, rows: Sequence[Row]) -> Iterator[Comparison]:
-    """Compare the arms whose runs have all finished on a split, in each direction."""
-    finished = {row.planned.name for row in rows if row.state == "finished"}
-    members = {
-        arm: [one.run.path for one in runs]
-        for arm, runs in plan.arms().items()
-        if all(one.name in finished for one in runs)
-    }
+def _compared(split: str, plan: Plan) -> Iterator[Comparison]:
+    """Compare the arms that were not eliminated on a split, in each direction; all their runs have finished."""
+    runs_of = plan.arms()
+    members = {arm: [one.run.path for one in runs_of[arm]] for arm in stage_of(plan, {})[0]}
     how = Translating(lambda config: config.search, split)
     for to, source in common_directions(members, how):
         text, systems = translate_runs(members, replace(how, to=to, source=source))

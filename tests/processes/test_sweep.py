@@ -35,6 +35,7 @@ from nmt.recipes.sweep import (
     rows_of,
     split_values,
     stage_of,
+    sweep,
     tables_of,
 )
 from nmt.tables import as_csv, render
@@ -154,6 +155,7 @@ def test_run_names_are_distinct_and_safe_on_any_file_system() -> None:
     assert all(re.fullmatch(r"dir=[A-Za-z0-9_.+-]+", name) for name in names)
     long = [name_of([f"key_{i}" for i in range(40)], [*["0.123456"] * 39, last]) for last in "12"]
     assert long[0] != long[1] and max(map(len, long)) < 200
+    assert Path(name_of(["name"], ["a.part"])).suffix != ".part", "which is no run"
 
 
 @pytest.mark.parametrize(
@@ -380,6 +382,27 @@ def test_halving_eliminates_arms_by_their_mean_at_equal_updates() -> None:
     assert str(means.rows[0][1]) == "40.00 ± 0.00" and eliminated["ema=0.0"] in means.rows[-1]
 
 
+def test_arm_eliminated_after_its_end_has_the_reason_and_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = list[str]()
+    monkeypatch.setattr(f"{make_plan.__module__}.common_directions", lambda members, _: compared.extend(members) or [])
+    grid = {"training.ema": [0.9, 0.99, 0.999], "training.seed": [1]}
+    request = Request.of_study(write_study(grid=grid, compare="test"))
+    for ema in (0.99, 0.999):
+        reached({100: 10 * ema, 400: 20.0}, finished=400, ema=ema, seed=1)
+    reached({50: 5.0}, finished=50, ema=0.9, seed=1)  # by patience
+    rows = {row.planned.name: row for row in rows_of(make_plan(request), {})}
+    assert rows["ema=0.9,seed=1"].state == "finished"
+    assert rows["ema=0.9,seed=1"].note == "at 100 updates: mean dev BLEU 5.00, rank 3 of 3, 2 kept"
+    sweep(request)
+    assert compared == ["ema=0.999", "ema=0.99"]
+
+
+def test_last_comparison_keeps_as_many_arms_as_asked() -> None:
+    grid = {"training.ema": [0.9, 0.99, 0.999, 0.0, 0.5, 0.6, 0.7]}
+    plan = make_plan(Request.of_study(write_study(grid=grid, halving={"updates": 150, "keep": 1})))
+    assert plan.rungs == [(150, 4), (300, 1)], "600 updates are more than the runs have"
+
+
 def test_arm_with_failed_run_is_not_trained_further() -> None:
     plan = make_plan(Request.of_study(write_study()))
     for ema in (0.9, 0.99, 0.999):
@@ -407,6 +430,7 @@ def test_arm_with_failed_run_is_not_trained_further() -> None:
         ({"halving": {"updates": 100, "factor": 1}}, ["study.yaml: halving.factor: must be at least 2, found 1"]),
         ({"grids": {}}, ["study.yaml: grids: no such setting"]),
         ({"grid": {"training.dropout": [0.1]}}, ["--grid training.dropout: no such setting"]),
+        ({"grid": {}}, ["study.yaml: grid: must have at least one entry, found {}"]),
         ({"grid": {"training.seed": 1}}, ["study.yaml: grid.training.seed: must be a list, found 1"]),
         ({"set": {"model.norm": "post", "model.width": 2}}, ["--set model.width: no such setting"]),
         ({"config": "golden.yml"}, ["golden.yml: no such config here or in configs/"]),
@@ -548,6 +572,12 @@ def test_runs_with_other_text_settings_have_their_own_data_directories(
         result.status,
         "8 of 8 runs are not finished; run the same command again to continue" in result.err,
     ) == (75, True)
+
+
+@pytest.mark.parametrize("axis", ["data.temperature=1,5", "data.temperature=5", "data.train.0.weight=1,5"])
+def test_runs_with_other_shares_of_corpora_have_the_data_directory_of_the_config(axis: str) -> None:
+    plan = make_plan(Request("golden.yaml", [axis]))
+    assert {run.data for run in plan.runs} == {load_config("golden.yaml").data.directory}
 
 
 # --- real runs -----------------------------------------------------------------------------------

@@ -130,7 +130,7 @@ def test_other_settings_are_kept(machine, tmp_path):
     measured = machine(1e4)
     tree = {
         "data": {"direction": "de-en", "train": [{"path": "a.tmx"}]},
-        "training": {"seed": 7, "consistency": "simcut"},
+        "training": {"seed": 7, "consistency": "simcut", "max_epochs": 3, "patience": 2},
         "model": {"d_ff": 8},
     }
     (tmp_path / "mine.yaml").write_text(dump_yaml(tree))
@@ -138,6 +138,7 @@ def test_other_settings_are_kept(machine, tmp_path):
     config = load_config(tmp_path / "preset.yaml")
     assert not any(each.training.has_consistency for each in measured)
     assert (config.training.seed, config.training.consistency, config.model.d_ff) == (7, "none", SHORT.d_ff)
+    assert (config.training.max_epochs, config.training.patience) == (None, None), "the minutes end the training"
 
 
 @pytest.mark.parametrize("other", ["training.objective=denoising", "model.kind=decoder"])
@@ -151,6 +152,14 @@ def test_invalid_settings_raise_config_error(machine):
     machine(1e4)
     with pytest.raises(ConfigError, match=r"--set model\.d_fff"):
         preset(None, 1000, 60, ["model.d_fff=3"])
+
+
+@pytest.mark.parametrize("section", [None, [1], "small"])
+def test_section_that_is_no_mapping_raises_config_error(machine, tmp_path, section):
+    machine(1e4)
+    (tmp_path / "mine.yaml").write_text(dump_yaml({"training": section}))
+    with pytest.raises(ConfigError, match="training: must be a mapping"):
+        preset(str(tmp_path / "mine.yaml"), 1000, 60)
 
 
 def test_config_command_measures_this_machine(nmt: Command, tmp_path: Path) -> None:
