@@ -46,7 +46,7 @@ class ModelConfig(Section):
     one, to which it gives pieces that they lack."""
     start_embedding: Literal["learned", "zero", "end"] = "learned"
     """Embedding of `<s>`, with which the decoder starts. zero: it is and stays zero, as in Marian models. The rows of
-    the output layer for pieces that are never predicted then keep their values, too. end: it is that of `</s>`, as in
+    the output layer for pieces that are never predicted then learn nothing, too. end: it is that of `</s>`, as in
     M2M-100."""
     embedding_dropout: float = Field(0.3, ge=0.0, lt=1.0)
     """Dropout on the sum of token and position embeddings."""

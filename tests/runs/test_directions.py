@@ -36,6 +36,7 @@ from nmt.serve.service import Service
 from nmt.share.argos import export_argos
 from nmt.share.export import Request, engine_for, export
 from nmt.text.identify import Detector
+from nmt.text.tokenizer import read_tags
 from nmt.training.loop import fit
 from nmt.training.setup.start import start
 from nmt.translate.direction import How
@@ -401,6 +402,16 @@ def test_validation_is_greedy_with_any_search(text: Path, data: Path, tmp_path: 
     validation = session.validator.validate(session.model)
     assert [*validation.by_direction] == DIRECTIONS
     assert len(session.validator.at_end().validate(session.model).translations) == len(validation.translations)
+
+
+def test_tags_keep_the_ids_of_the_runs_that_initialize_the_stacks(text, data, tmp_path, monkeypatch):
+    quicken(monkeypatch)
+    some, every = tmp_path / "some", tmp_path / "every"
+    fit(settings(text, ["aa-bb", "aa-cc"], training={"max_steps": 1}), data, some)
+    init_from = {"encoder": str(some), "decoder": str(some)}
+    start(settings(text, training={"init_from": init_from}), data, every, resume=False)
+    tags = [read_tags(RunDir(path).tokenizer.tags) for path in (some, every)]
+    assert tags == [["to=bb", "to=cc"], ["to=bb", "to=cc", "to=aa"]]
 
 
 @pytest.mark.parametrize("more", [0, 60])

@@ -136,7 +136,8 @@ def _read_weights(config: Config, corpora: Corpora, model: Model) -> tuple[Tenso
         run=where, step=first.step, weights=first.kind, tensors=fingerprint(found),
         **({} if public is None else {"public": public}),
     )  # fmt: skip
-    return {name: found.get(name, parameter.detach()) for name, parameter in parameters.items()}, origin
+    # on the CPU, as saved ones, for `World.broadcast`
+    return {name: found.get(name, parameter.detach().cpu()) for name, parameter in parameters.items()}, origin
 
 
 def _listed(runs: Mapping[str | None, object]) -> str:
@@ -200,7 +201,7 @@ def _taken(
                     means = torch.stack([tensor[ids].float().mean(0) for ids in spelled]).to(tensor.dtype)
                     n = len(tensor) - len(saved.tokenizers.tags)
                     tensor = torch.cat((tensor[:n], means, tensor[n:]))
-                new = parameter.detach()[len(tensor) :]  # tags
+                new = parameter.detach().cpu()[len(tensor) :]  # tags
                 tensor = torch.cat((tensor, new if new.dim() > 1 else tensor.min().expand(len(new))))
             if tensor.shape != parameter.shape:
                 shapes = f"has shape {tuple(tensor.shape)}, this model needs {tuple(parameter.shape)} for {alias}"

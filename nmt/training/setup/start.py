@@ -153,11 +153,12 @@ def start(
 
 
 def _known_tags(config: Config, run: RunDir, resume: bool) -> list[str]:
-    """Return the tags of a resumed run, or of the run that a new one starts from, which keep their ids."""
+    """Return the tags of a resumed run, or of the runs that a new one starts from, which keep their ids."""
     start = config.training.init_from
     if resume:
         return read_tags(run.tokenizer.tags)
-    return read_tags(RunDir(Path(start)).tokenizer.tags) if isinstance(start, str) else []
+    starts = start.values() if isinstance(start, dict) else [start] if start else []
+    return [*dict.fromkeys(tag for each in starts for tag in read_tags(RunDir(Path(each)).tokenizer.tags))]
 
 
 def _keep_start(session: Session) -> None:

@@ -57,6 +57,7 @@ def everything() -> int:
             ["evaluate", "--run", run, "--data", data],
             *([*train, "--data", data, "--run", others[name], *_set(of)] for name, of in OBJECTIVES.items()),
             [*train, "--data", data, "--run", f"{run}-2", "--init-from", others["denoising"]],
+            [*train, "--data", data, "--run", f"{run}-3", "--init-from", run, *_set(["data.directions=[de-en,en-de]"])],
             ["translate", "--run", run, "--lm", others["causal"], "--input", text, "--output", out],
             ["translate", "--run", others["decoder"], "--input", text, "--output", out],
             ["score", "--run", others["causal"], "--ref", text],
