@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt.model.attention import MultiHeadAttention
+from nmt.model.precision import DTYPES
 from nmt.model.stacks import DecodingModel
 from nmt.model.transformer import (
     ACTIVATIONS,
@@ -414,8 +415,6 @@ def attention_bias(masked: Tensor, n_heads: int) -> Tensor:
 def _rounded(n_slots: int) -> int:
     return -(-n_slots // BLOCK) * BLOCK
 
-
-DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 Product = Callable[[Tensor], Tensor]
 """A function that maps x (..., K) of any dtype to x @ weight.T + bias (..., N)."""

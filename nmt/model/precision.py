@@ -18,7 +18,7 @@ from nmt.model.transformer import Model
 
 M = TypeVar("M", bound=Model)
 
-_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def pick_precision(name: str, device: torch.device) -> str:
@@ -83,7 +83,7 @@ def autocast(precision: str, device: torch.device) -> AbstractContextManager[obj
     """Return a context in which matrix products run in `precision`."""
     if precision == "float32":
         return nullcontext()
-    return torch.autocast(device.type, dtype=_DTYPES[precision])
+    return torch.autocast(device.type, dtype=DTYPES[precision])
 
 
 def for_inference(model: M, precision: str) -> M:
@@ -109,7 +109,7 @@ def _twin(model: M, precision: str, learns: bool) -> M:
 
 
 def _cast(weight: Tensor, precision: str, learns: bool = False) -> nn.Parameter:
-    return nn.Parameter(weight.detach().to(_DTYPES[precision]), requires_grad=learns)
+    return nn.Parameter(weight.detach().to(DTYPES[precision]), requires_grad=learns)
 
 
 @contextmanager

@@ -252,10 +252,6 @@ def meet(store: Store, rank: int, size: int) -> Store:
     return PrefixStore(name, store)
 
 
-EXCHANGE_DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
-"""Number formats of `training.exchange_precision`."""
-
-
 def replicate(objective: nn.Module, exchange: torch.dtype) -> DistributedDataParallel:
     """Wrap model and loss in DistributedDataParallel, which averages gradients over ranks in format `exchange`."""
     # The tables of sinusoidal positions are buffers that grow with the longest sentence of a rank, so they are not

@@ -22,7 +22,7 @@ from nmt.data.windows import Window, Windows
 from nmt.errors import NmtError, UnsafeFileError
 from nmt.layout import RunDir
 from nmt.model.device import out_of_memory
-from nmt.model.precision import Halves
+from nmt.model.precision import DTYPES, Halves
 from nmt.model.transformer import Model
 from nmt.process import Stop
 from nmt.runs.checkpoint import Tensors, assign, optimizer_tensors
@@ -30,7 +30,7 @@ from nmt.runs.info import Weights
 from nmt.runs.state import TrainState
 from nmt.training.loss import Forward, Objective
 from nmt.training.optim import Ema
-from nmt.training.parallel import EXCHANGE_DTYPES, World, gather_tensors, is_sharded, replicate
+from nmt.training.parallel import World, gather_tensors, is_sharded, replicate
 from nmt.training.validate import Validator
 
 OUT_OF_MEMORY_IN_EXCHANGE = (
@@ -204,7 +204,7 @@ class Session:
         twin = None if self.halves is None else self.halves.twin
         self.learner = Objective(self.model, settings, self.forward or twin, self.first_tag)
         if self.world.size > 1 and not self.is_sharded:
-            self.learner = replicate(self.learner, EXCHANGE_DTYPES[settings.exchange_precision])
+            self.learner = replicate(self.learner, DTYPES[settings.exchange_precision])
 
     @contextmanager
     def one_pass(self, is_last: bool) -> Iterator[None]:

@@ -30,16 +30,16 @@ from nmt.config.load import check_config
 from nmt.data.batching import Pairs, epoch_updates
 from nmt.data.corpus import lines_of
 from nmt.model.device import pick_device
-from nmt.model.precision import pick_precision
+from nmt.model.precision import DTYPES, pick_precision
 from nmt.process import set_up
 from nmt.training.loop import train_step
 from nmt.training.loss import Objective
-from nmt.training.parallel import EXCHANGE_DTYPES, World, joined, replicate
+from nmt.training.parallel import World, joined, replicate
 from scripts.measure.step_cost import PAIRS, Lines, make_session
 
 VOCABULARY = 32_000
 ADDRESS, CABLE, PORT = "10.213.77.{}", "nmt-cable", 29_513
-ARMS = tuple(EXCHANGE_DTYPES)
+ARMS = ("float32", "bf16")
 PROBE_BYTES = 2**24
 MISSING = (
     "exchange: this makes network namespaces: it needs Linux, root, and the commands ip and tc (iproute2); missing:"
@@ -62,7 +62,7 @@ def work(options: argparse.Namespace) -> None:
     with joined() as world:
         session = make_session(config, pairs, updates, options.precision, world, VOCABULARY)
         objective = Objective(session.model, config.training)
-        learners = {arm: replicate(objective, dtype) for arm, dtype in EXCHANGE_DTYPES.items()}
+        learners = {arm: replicate(objective, DTYPES[arm]) for arm in ARMS}
         mbits: dict[int, float] = {}
         costs: dict[tuple[int, str], list[float]] = defaultdict(list)
         for number in range(options.rounds + 1):

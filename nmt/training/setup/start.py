@@ -12,7 +12,7 @@ from nmt.data.corpus import Corpora
 from nmt.errors import ConfigError, DataError, NmtError
 from nmt.files.write import replace_file, sync
 from nmt.layout import RUN_FORMAT, DataDir, RunDir
-from nmt.model.precision import Halves, use_float32_library
+from nmt.model.precision import DTYPES, Halves, use_float32_library
 from nmt.prepare.recipe import unlike
 from nmt.process import Stop
 from nmt.runs.checkpoint import Tensors, load_weights, save_checkpoint
@@ -21,7 +21,7 @@ from nmt.runs.state import TrainState
 from nmt.text.tokenizer import Tokenizers, read_tags
 from nmt.training.limits import is_finished
 from nmt.training.optim import make_optimizer, make_scaler
-from nmt.training.parallel import EXCHANGE_DTYPES, World, shard
+from nmt.training.parallel import World, shard
 from nmt.training.report.trackers import check_installed
 from nmt.training.session import Session
 from nmt.training.setup.choices import Choices, choose, compiled
@@ -109,7 +109,7 @@ def start(
     validator = world.on_all_ranks(lambda: _make_validator(config, inputs, choices, fingerprint))
     watched = world.on_all_ranks(lambda: _watched(config, inputs, choices))
     if inputs.to_shard:
-        shard(model, inputs.device, world, EXCHANGE_DTYPES[config.training.exchange_precision])
+        shard(model, inputs.device, world, DTYPES[config.training.exchange_precision])
     load_initial(model, initial, world)
     halves = None
     # on a GPU, every cast is a kernel launch; with several ranks, gradients are exchanged where autograd leaves them

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 
 from nmt.model import inference
 from nmt.model.inference import packs, product
+from nmt.model.precision import DTYPES
 from nmt.model.transformer import ACTIVATIONS, Activation
 
 PRECISIONS = ["float32", "bf16", "fp16"]
@@ -37,7 +38,7 @@ def test_packed_products_equal_linear_layer(precision: str, activation: str, mon
             expected = {
                 "none": linear, "relu": linear.relu(), "gelu": F.gelu(linear), "silu": linear * linear.sigmoid()
             }[activation]  # fmt: skip
-            for given in (x, x.to(inference.DTYPES[precision])):
+            for given in (x, x.to(DTYPES[precision])):
                 found = prepared(given)
                 assert found.shape == (*shape[:-1], 48)
                 torch.testing.assert_close(
