@@ -17,7 +17,8 @@ from nmt.layout import DataDir
 from nmt.prepare.cleaning.counts import REASONS
 from nmt.prepare.pairs import OpenSource, SentencePair
 from nmt.prepare.pipeline.encode import EncodedText, encode_text, link_files, make_tokenizers
-from nmt.prepare.pipeline.settle import settle_text
+from nmt.prepare.pipeline.read import training_parts
+from nmt.prepare.pipeline.settle import choose_text, settle_chosen
 from nmt.prepare.pipeline.work import SIZES, Sizes, Work, building
 from nmt.prepare.prepare import echo_end
 from nmt.prepare.recipe import changes, is_reused, recipe
@@ -27,13 +28,11 @@ from nmt.prepare.records import (
     PreparedSplit,
     added,
     content_fingerprint,
-    counted_source,
     file_facts,
     write_manifest,
 )
 from nmt.prepare.reporting.page import write_report
-from nmt.prepare.reporting.report import Report, corpus_reports, tokenizer_report
-from nmt.prepare.reporting.screen import corpus_warnings
+from nmt.prepare.reporting.report import Report, make_report, tokenizer_report
 from nmt.prepare.sources import open_source, text_folder
 from nmt.tasks.perform import Engine
 from nmt.tasks.processes import InProcess
@@ -59,10 +58,10 @@ def append(
     sources = {key: open_source(config.data.train[int(key[6:])], config.data.pair, root) for key in keys}
     with building(data_dir) as (folder, staged):
         addition = _Addition(config, corpus, sources, staged)
-        addition.write(Work(folder, engine or InProcess(), sizes))
-    for key, report in addition.reports.items():
-        echo(f"{key} {sources[key].record.corpus}: {report.kept:,} of {report.read:,} pairs added")
-    echo_end(addition.warnings, DataDir(data_dir), echo)
+        report = addition.write(Work(folder, engine or InProcess(), sizes))
+    for each in report.corpora:
+        echo(f"{each.key} {each.corpus}: {each.kept:,} of {each.read:,} pairs added")
+    echo_end(report.warnings, DataDir(data_dir), echo)
 
 
 def _new_corpora(config: Config, corpus: Corpus) -> list[str]:
@@ -103,12 +102,13 @@ class _Addition:
     sources: Mapping[str, OpenSource]
     staged: DataDir
 
-    def write(self, work: Work) -> None:
-        """Write the data directory with the new corpora."""
+    def write(self, work: Work) -> Report:
+        """Write the data directory with the new corpora. Return the report on these."""
         data, manifest = self.config.data, self.corpus.manifest
         held_out = {name: self._pairs(name) for name in manifest.splits if name != "train"}
         pairs = [pair for own in held_out.values() for pair in own]
-        text = settle_text(work, data, self.sources, pairs, self.corpus)
+        parts, skipped = training_parts(work, data, self.sources)
+        text = settle_chosen(work, data, choose_text(work, data, parts, skipped, pairs, self.corpus))
         make_tokenizers(work, self.config, text, self.corpus.tokenizers, {})
         encoded = encode_text(work, data, text, is_added=True)
         for name in manifest.files:
@@ -118,39 +118,27 @@ class _Addition:
             target.parent.mkdir(parents=True, exist_ok=True)
             link(self.corpus.directory.path / name, target)
         link_files(encoded.files, self.staged.path)
-        by_key = dict(zip((f"train.{i}" for i in range(len(data.train))), encoded.reports, strict=True))
-        self.reports = {key: by_key[key] for key in self.sources}
-        skipped = dict(zip(self.sources, text.skipped, strict=True))
-        records = {
-            key: counted_source(source.record, self.reports[key], skipped[key]) for key, source in self.sources.items()
-        }
-        names = {key: record.corpus for key, record in records.items()}
-        samples = text.samples()
-        self.warnings = text.warnings + corpus_warnings(self.reports, samples, data.pair, names)
-        made_from = recipe(self.config)
         files = file_facts(self.staged.path)
         before = PreparedManifest.model_validate_json(read_text(self.corpus.directory.manifest), strict=False)
-        made_from["tokenizer"] = (before.config or {})["tokenizer"]
+        made_from = recipe(self.config) | {"tokenizer": (before.config or {})["tokenizer"]}
+        train = _with_corpora(before.splits["train"], encoded)
+        records = {key: source.record for key, source in self.sources.items()}
+        report = make_report(
+            data, text, encoded.reports, records, text.samples(), kind="prepared", sample=None, settings=made_from,
+            held_out={name: len(own) for name, own in held_out.items()},
+            tokenizer=tokenizer_report(self.corpus.tokenizers, encoded.text),
+        )  # fmt: skip
         changed = {
             "config": made_from,
             "fingerprint": content_fingerprint(files),
             "sources": (before.sources or {}) | records,
-            "splits": before.splits | {"train": _with_corpora(before.splits["train"], encoded)},
-            "warnings": before.warnings + self.warnings,
+            "splits": before.splits | {"train": train},
+            "warnings": before.warnings + report.warnings,
             "files": files,
         }
         write_manifest(self.staged, before.model_copy(update=changed))
-        report = Report(
-            kind="prepared",
-            sample=None,
-            languages=data.pair,
-            corpora=corpus_reports(self.reports, records, samples, data.pair),
-            held_out={name: len(own) for name, own in held_out.items()},
-            warnings=self.warnings,
-            settings=made_from,
-            tokenizer=tokenizer_report(self.corpus.tokenizers, encoded.text),
-        )
         write_report(self.staged.path, report)
+        return report
 
     def _pairs(self, name: str) -> list[SentencePair]:
         split = self.corpus.split(name)
@@ -160,7 +148,7 @@ class _Addition:
 
 def _with_corpora(before: PreparedSplit, encoded: EncodedText) -> PreparedSplit:
     """Return the record of a training set to which corpora have been added."""
-    new = CleanRecord.of(encoded.reports)
+    new = CleanRecord.of(encoded.reports.values())
     dropped = Counter(before.clean.dropped) + Counter(new.dropped)
     clean = CleanRecord(
         read=before.clean.read + new.read,

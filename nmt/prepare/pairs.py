@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import isfinite
@@ -130,9 +130,11 @@ class OpenSource:
 
 
 @contextmanager
-def naming(pair: Sequence[str]) -> Iterator[None]:
-    """Name the pair of languages in the message of a DataError."""
+def naming(name: str) -> Iterator[None]:
+    """Name a pair of languages, unless `name` is empty, in the message of a DataError."""
     try:
         yield
     except DataError as error:
-        raise DataError(f"{'-'.join(pair)}: {error}") from error
+        if not name:
+            raise
+        raise DataError(f"{name}: {error}") from error

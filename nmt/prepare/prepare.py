@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from nmt.config import Config, DataConfig, Source
 from nmt.console import show
@@ -29,13 +30,14 @@ from nmt.errors import ConfigError, DataError
 from nmt.files.document import document_text
 from nmt.files.write import write_file
 from nmt.layout import DataDir
+from nmt.prepare.cleaning.counts import CleanReport
 from nmt.prepare.held_out import held_out_elsewhere, read_held_out, with_classes, write_held_out
 from nmt.prepare.pairs import SentencePair, naming
-from nmt.prepare.pipeline.clean import NO_OTHERS, Others
+from nmt.prepare.pipeline.clean import Others
 from nmt.prepare.pipeline.encode import encode_text, link_files, make_joint, make_tokenizers, use_tokenizers
 from nmt.prepare.pipeline.fuzzy import match_lines
 from nmt.prepare.pipeline.mono import MonoText, clean_mono, encode_mono
-from nmt.prepare.pipeline.read import training_parts
+from nmt.prepare.pipeline.read import sample_parts, training_parts
 from nmt.prepare.pipeline.settle import ChosenText, TrainingText, choose_text, settle_chosen
 from nmt.prepare.pipeline.work import SIZES, Sizes, Work, building
 from nmt.prepare.recipe import (
@@ -60,10 +62,10 @@ from nmt.prepare.records import (
     write_manifest,
 )
 from nmt.prepare.reporting.page import write_report
-from nmt.prepare.reporting.report import MonoReport, Report, corpus_reports, mono_report, tokenizer_report
-from nmt.prepare.reporting.screen import corpus_warnings, table
+from nmt.prepare.reporting.report import MonoReport, Report, make_report, mono_report, tokenizer_report
+from nmt.prepare.reporting.screen import table
 from nmt.prepare.sources import open_source, text_folder
-from nmt.prepare.suspicions import samples_of
+from nmt.prepare.suspicions import Place, Sample, samples_of
 from nmt.tasks.perform import Engine
 from nmt.tasks.processes import InProcess
 from nmt.text.profile import Profiles
@@ -102,68 +104,40 @@ def prepare(
         if not force:
             check_unneeded(directory, config, reasons)
         echo(f"preparing {data_dir} again: {'; '.join(reasons)}")
-    root = text_folder(config.data.root)
-    if root != Path(config.data.root):
+    if (root := text_folder(config.data.root)) != Path(config.data.root):
         echo(f"no {config.data.root} here: using the sample corpus shipped with nmt, {root}")
     if new.n:
         echo(f"up to {new.n:,} pieces of {' and '.join(new.languages)} are added to the vocabulary of {tokenizer_from}")
-    engine = engine or InProcess()
-    views = [config.towards(direction) for direction in config.data.pairs.values()]
     with building(data_dir) as (folder, staged):
-        work = Work(folder, engine, sizes)
-        if len(views) == 1:
-            [view] = views
-            build = _Build(view, work, root)
-            build.choose(build.read_held_out(), None)
-            build.settle()
-            tokenizers = make_tokenizers(build.work, view, build.text, reused, build.mono_folders)
+        work = Work(folder, engine or InProcess(), sizes)
+        builds = open_builds(config, work)
+        for build in builds.values():
+            build.open_mono()
+        settle_all(builds)
+        if len(builds) == 1:
+            build.clean_mono()
+            tokenizers = make_tokenizers(build.work, build.config, build.text, reused, build.mono_folders)
             reports = [build.write(staged, tokenizers, wanted)]
-            splits = [build.splits]
         else:
-            reports, splits = _build_pairs(
-                config, views, Work(folder, engine, sizes), staged, root, reused, new, wanted
-            )
-    for report, own in zip(reports, splits, strict=True):
-        if len(reports) > 1:
-            echo("-".join(report.languages))
-        for line in table(report, own, None if reused and not new.n else config.tokenizer.vocab_size):
+            reports = _write_pairs(config, builds, work, staged, reused, new, wanted)
+    for report, build in zip(reports, builds.values(), strict=True):
+        if build.name:
+            echo(build.name)
+        for line in table(report, build.splits, None if reused and not new.n else config.tokenizer.vocab_size):
             echo(line)
-        echo_end(report.warnings, directory if len(reports) == 1 else _of_pair(directory, report.languages), echo)
+        echo_end(report.warnings, DataDir(data_dir / build.name), echo)
 
 
-def _of_pair(directory: DataDir, pair: Sequence[str]) -> DataDir:
-    return DataDir(directory.path / "-".join(pair))
-
-
-def _build_pairs(
+def _write_pairs(
     config: Config,
-    views: Sequence[Config],
+    builds: Builds,
     work: Work,
     staged: DataDir,
-    root: Path,
     reused: Tokenizers | None,
     new: NewPieces,
     wanted: Recipe,
-) -> tuple[list[Report], list[dict[str, PreparedSplit]]]:
-    """Write the data directories of several pairs of languages, with one tokenizer.
-
-    No line that is held out for one pair is in the training text of another.
-    """
-    builds = {
-        view.data.pair: _Build(view, Work(work.folder / "-".join(view.data.pair), work.engine, work.sizes), root)
-        for view in views
-    }
-    held_out = {}
-    for pair, build in builds.items():
-        with naming(pair):
-            held_out[pair] = build.read_held_out()
-    for pair, build in builds.items():
-        with naming(pair):
-            build.choose(held_out[pair], held_out_elsewhere(pair, held_out))
-    split_off = {pair: build.chosen.split_off or [] for pair, build in builds.items()}
-    for pair, build in builds.items():
-        with naming(pair):
-            build.settle(held_out_elsewhere(pair, split_off))
+) -> list[Report]:
+    """Write the data directories of several pairs of languages, with one tokenizer."""
     texts = {pair: build.text for pair, build in builds.items()}
     work.versions["texts"] = " ".join(build.work.version("settle") for build in builds.values())
     joint = make_joint(work, config, texts, reused, new)
@@ -175,11 +149,11 @@ def _build_pairs(
     reports = []
     for pair, build in builds.items():
         use_tokenizers(build.work, joint)
-        directory = _of_pair(staged, pair)
+        directory = DataDir(staged.path / build.name)
         directory.path.mkdir()
-        with naming(pair):
+        with naming(build.name):
             reports.append(build.write(directory, joint.of_languages(pair), recipe(build.config, reused, new)))
-    pairs = {"-".join(pair): read_manifest(_of_pair(staged, pair)).fingerprint for pair in builds}
+    pairs = {build.name: read_manifest(DataDir(staged.path / build.name)).fingerprint for build in builds.values()}
     manifest = PairsManifest(
         format=PAIRS_FORMAT,
         languages=[*config.data.all_languages],
@@ -189,7 +163,7 @@ def _build_pairs(
         files=file_facts(staged.path),
     )
     write_file(staged.pairs, f"{document_text(manifest)}\n".encode())
-    return reports, [build.splits for build in builds.values()]
+    return reports
 
 
 def _echo_up_to_date(directory: DataDir, data: DataConfig, echo: Callable[[str], None]) -> None:
@@ -202,28 +176,41 @@ def _echo_up_to_date(directory: DataDir, data: DataConfig, echo: Callable[[str],
 
 
 @dataclass
-class _Build:
-    """A data directory of two languages that is being written, and the records for its manifest."""
+class Build:
+    """A data directory of two languages that is being written, and the records for its manifest.
+
+    A dry run only settles the text and reports on it.
+    """
 
     config: Config
     work: Work
     root: Path
+    name: str
+    """The languages, such as de-en, if there are several pairs; otherwise empty."""
+    sample: int | None
+    """Maximum number of pairs of each corpus that are cleaned, in a dry run; None: all pairs."""
     splits: dict[str, PreparedSplit] = field(default_factory=dict)
     mono: dict[str, PreparedMono] = field(default_factory=dict)
     mono_reports: list[MonoReport] = field(default_factory=list)
     chosen: ChosenText = field(init=False)
     text: TrainingText = field(init=False)
     """The training text, once it is settled."""
-    mono_text: dict[str, MonoText] = field(init=False)
+    samples: dict[str, Sample] = field(init=False)
+    """Samples of the settled text, and of the development and test sets, by key."""
+    mono_text: dict[str, MonoText] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         data = self.config.data
         self.sources = {key: open_source(source, data.pair, self.root) for key, source in data.sources()}
-        self.mono_sources = {key: open_source(each, (name, name), self.root) for key, name, each in data.mono_sources()}
         self.train = {key: source for key, source in self.sources.items() if key.startswith("train.")}
         self.records: dict[str, SourceRecord] = {key: source.record for key, source in self.sources.items()}
         self.held_out: dict[str, list[SentencePair]] = {}
         self.warnings: list[str] = []
+
+    def open_mono(self) -> None:
+        """Open the sources of monolingual text."""
+        sources = self.config.data.mono_sources()
+        self.mono_sources = {key: open_source(each, (name, name), self.root) for key, name, each in sources}
 
     def read_held_out(self) -> list[SentencePair]:
         """Read the development and test sets, and return their pairs."""
@@ -236,16 +223,26 @@ class _Build:
 
     def choose(self, held_out: Sequence[SentencePair], others: Others | None) -> None:
         """Clean the training text, and choose the development set; for `others` see `choose_text`."""
-        data = self.config.data
-        parts, skipped = training_parts(self.work, data, self.train)
+        data, self.places = self.config.data, dict[str, list[Place]]()
+        if self.sample is None:
+            parts, skipped = training_parts(self.work, data, self.train)
+        else:
+            parts, skipped, self.places = sample_parts(self.work, self.train, self.sample)
+            data = data.model_copy(update={"valid": data.train[0]})  # a development set would be most of the sample
         self.chosen = choose_text(self.work, data, parts, skipped, held_out, others=others)
 
-    def settle(self, others: Others = NO_OTHERS) -> None:
-        """Settle the training text, and clean monolingual text; `others`: lines that other pairs have split off."""
+    def settle(self, others: Others) -> None:
+        """Settle the training text; `others`: lines that other pairs have split off."""
         self.text = settle_chosen(self.work, self.config.data, self.chosen, others)
-        self.samples_of_held_out = samples_of(self.held_out)
+        self.samples = self.text.samples() | samples_of(self.held_out)
+        for key, own in self.places.items():
+            self.text.reports[key].renumber([0, *(place.line for place in own)].__getitem__)
+            self.samples[key].places = [own[place.line - 1] for place in self.samples[key].places]
         if self.text.split_off is not None:
             self.held_out = {"valid": self.text.split_off, **self.held_out}
+
+    def clean_mono(self) -> None:
+        """Clean the monolingual text."""
         held_out = list(chain.from_iterable(self.held_out.values()))
         self.mono_text = clean_mono(self.work, self.config.data, self.mono_sources, held_out)
 
@@ -254,9 +251,19 @@ class _Build:
         """By language, the folder and the number of lines of its cleaned monolingual text."""
         return {language: (own.done.folder, own.lines) for language, own in self.mono_text.items()}
 
+    def report(self, reports: Mapping[str, CleanReport], wanted: Recipe, **fields: Any) -> Report:
+        """Return the report; `reports`: counts of the training corpora by key, fields: see `make_report`."""
+        found = make_report(
+            self.config.data, self.text, reports, self.records, self.samples, self.warnings, settings=wanted,
+            sample=self.sample, held_out={key.removeprefix("test."): len(own) for key, own in self.held_out.items()},
+            **fields,
+        )  # fmt: skip
+        named = [f"{self.name}: {warning}" if self.name else warning for warning in found.warnings]
+        return found.model_copy(update={"warnings": named})
+
     def write(self, directory: DataDir, tokenizers: Tokenizers, wanted: Recipe) -> Report:
         """Write all files of the data directory, and return the report."""
-        data, text, train, held_out = self.config.data, self.text, self.train, self.held_out
+        data, text = self.config.data, self.text
         for key, source in data.sources():
             try:
                 tokenizers.check_tags(source.tag_names)
@@ -265,37 +272,25 @@ class _Build:
         tokenizers.save(directory.tokenizer)
         encoded = encode_text(self.work, data, text)
         link_files(encoded.files, directory.path)
-        for key, own_report, skipped in zip(train, encoded.reports, text.skipped, strict=True):
-            self.records[key] = counted_source(self.records[key], own_report, skipped)
-        split = PreparedSplit(pairs=encoded.pairs, clean=CleanRecord.of(encoded.reports), text=encoded.text)
+        split = PreparedSplit(pairs=encoded.pairs, clean=CleanRecord.of(encoded.reports.values()), text=encoded.text)
         split = with_classes(split, encoded.classes, tokenizers.labels)
         self.splits["train"] = split if encoded.shards is None else split.model_copy(update={"shards": encoded.shards})
         for language, own in encode_mono(self.work, data, self.mono_text).items():
             link_files([own.done], directory.path)
             self._record_mono(language, own)
-        for key, pairs in held_out.items():
+        for key, pairs in self.held_out.items():
             name = key.removeprefix("test.")
             self.splits[name] = write_held_out(directory, name, pairs, tokenizers, data.documents)
         if not isinstance(data.valid, Source):
-            left_out = sum(report.dropped.get("shared", 0) for report in encoded.reports)
+            left_out = sum(report.dropped.get("shared", 0) for report in encoded.reports.values())
             split_off = SplitOffRecord(asked=data.valid, of=text.n_offered, left_out=left_out)
             self.splits["valid"] = self.splits["valid"].model_copy(update={"split_off": split_off})
         n_pairs = sum(own.pairs for own in self.splits.values())
         link_files(match_lines(self.work, directory, data, [*self.splits], n_pairs), directory.path)
-        samples = text.samples()
-        reports = dict(zip(train, text.reports, strict=True))
-        names = {key: record.corpus for key, record in self.records.items()}
-        samples_of_all = samples | self.samples_of_held_out
-        warnings = self.warnings + text.warnings + corpus_warnings(reports, samples_of_all, data.pair, names)
-        reports = dict(zip(train, encoded.reports, strict=True))
-        report = Report(
+        report = self.report(
+            encoded.reports,
+            wanted,
             kind="prepared",
-            sample=None,
-            languages=data.pair,
-            corpora=corpus_reports(reports, self.records, samples, data.pair),
-            held_out={name: split.pairs for name, split in self.splits.items() if name != "train"},
-            warnings=warnings,
-            settings=wanted,
             tokenizer=tokenizer_report(tokenizers, encoded.text),
             mono=self.mono_reports,
             classes={name: split.classes for name, split in self.splits.items() if split.classes},
@@ -334,6 +329,38 @@ class _Build:
             files=files,
         )
         write_manifest(directory, manifest.model_copy(update={"mono": self.mono}) if self.mono else manifest)
+
+
+Builds: TypeAlias = dict[tuple[str, str], Build]
+"""By their pairs of languages."""
+
+
+def open_builds(config: Config, work: Work, sample: int | None = None) -> Builds:
+    """Open the sources of all pairs of languages; `sample`: see `Build`."""
+    builds, root, pairs = Builds(), text_folder(config.data.root), config.data.pairs
+    for pair, direction in pairs.items():
+        view, name = config.towards(direction), pair if len(pairs) > 1 else ""
+        own = Work(work.folder / name, work.engine, work.sizes)
+        builds[view.data.pair] = Build(view, own, root, name, sample)
+    return builds
+
+
+def settle_all(builds: Builds) -> None:
+    """Read the text of all pairs of languages, and settle their training text.
+
+    No line that is held out for one pair is in the training text of another.
+    """
+    held_out, split_off = {}, {}
+    for pair, build in builds.items():
+        with naming(build.name):
+            held_out[pair] = build.read_held_out()
+    for pair, build in builds.items():
+        with naming(build.name):
+            build.choose(held_out[pair], held_out_elsewhere(pair, held_out) if build.name else None)
+        split_off[pair] = build.chosen.split_off or []
+    for pair, build in builds.items():
+        with naming(build.name):
+            build.settle(held_out_elsewhere(pair, split_off))
 
 
 def echo_end(warnings: Sequence[str], directory: DataDir, echo: Callable[[str], None]) -> None:

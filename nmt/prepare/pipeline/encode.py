@@ -230,8 +230,8 @@ class EncodedText:
 
     files: list[Done]
     pairs: int
-    reports: list[CleanReport]
-    """For each source, counts from reading to encoding."""
+    reports: dict[str, CleanReport]
+    """For each source, by key, counts from reading to encoding."""
     text: dict[str, TextRecord]
     """By language."""
     shards: list[ShardRecord] | None
@@ -244,17 +244,17 @@ def encode_text(work: Work, config: DataConfig, text: TrainingText, is_added: bo
 
     Raises DataError if nothing is left.
     """
-    repeats = [source.repeat for source in config.train]
-    n_pairs = sum(report.kept * repeat for report, repeat in zip(text.reports, repeats, strict=True))
+    repeats = {f"train.{i}": source.repeat for i, source in enumerate(config.train)}
+    n_pairs = sum(report.kept * repeats[key] for key, report in text.reports.items())
     is_large = is_added or n_pairs > work.sizes.shard_pairs
     encoded = encode_parts(work, config, text, is_large, n_pairs)
     summaries = [done.summary for done in encoded]
-    reports = [CleanReport.from_json(report.to_json()) for report in text.reports]  # a copy
-    own = by_source(config, text.parts, [CleanReport.from_json(each["report"]) for each in summaries])
-    for report, more in zip(reports, own, strict=True):
+    reports = {key: CleanReport.from_json(report.to_json()) for key, report in text.reports.items()}  # a copy
+    own = by_source(reports, text.parts, [CleanReport.from_json(each["report"]) for each in summaries])
+    for key, report in reports.items():
         report.kept_lengths, report.kept_samples = Lengths(), []  # encoding describes the pairs that it keeps
-        report.add(more)
-    refuse_empty(total(reports))
+        report.add(own[key])
+    refuse_empty(total(reports.values()))
     shards = None
     if is_large:
         files, shards = _join_shards(work, config, text.parts, encoded)
@@ -265,7 +265,7 @@ def encode_text(work: Work, config: DataConfig, text: TrainingText, is_added: bo
         for language in config.text_languages
     }
     classes = sum((Counter(each["classes"]) for each in summaries), Counter[str]())
-    n = sum(report.kept * repeat for report, repeat in zip(reports, repeats, strict=True))
+    n = sum(report.kept * repeats[key] for key, report in reports.items())
     return EncodedText(files, n, reports, counts, shards, classes)
 
 

@@ -10,22 +10,23 @@ import codecs
 import itertools
 import math
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import TypeGuard
+from typing import TypeGuard, TypeVar
 
 import numpy as np
 from pydantic import BaseModel
 
 from nmt.config import DataConfig
 from nmt.config.source import AnyTrainSource, TrainFiles
-from nmt.console import COMPRESSED
+from nmt.console import COMPRESSED, Progress
 from nmt.errors import DataError
 from nmt.files.read import open_regular, reading
 from nmt.prepare.pairs import OpenSource, SentencePair, Units, read_scores
 from nmt.prepare.pipeline.work import SIDES, Work
 from nmt.prepare.sources import check_count, read_part, text_folder
+from nmt.prepare.suspicions import Place, with_places
 from nmt.tasks.perform import Json
 from nmt.text.formats import text_problem
 from nmt.text.lines import LINE_BYTES, READ_TWICE, read_lines, unequal
@@ -34,6 +35,8 @@ _CUT_BYTES = 1 << 24  # searched for line feeds at a time
 _READ_BYTES = 1 << 20  # decoded at a time: their lines fit a processor's cache
 _SCORES, _DOCUMENTS = "scores.npy", "documents.npy"
 _MOST_TASKS = 64  # per source
+
+_Item = TypeVar("_Item")
 
 
 def write_side(folder: Path, side: int, lines: Sequence[str]) -> None:
@@ -205,7 +208,7 @@ class _Reading(BaseModel):
 
 def training_parts(
     work: Work, data: DataConfig, sources: Mapping[str, OpenSource]
-) -> tuple[list[Part], list[dict[str, int]]]:
+) -> tuple[list[Part], dict[str, dict[str, int]]]:
     """Divide training corpora, given by key, into parts; return them with the skipped units of each corpus by reason.
 
     Raises DataError, also for a corpus that does not have as many pairs as the config expects.
@@ -240,7 +243,38 @@ def training_parts(
             counts[key] += n
     for key, n in counts.items():
         check_count(data.train[int(key.removeprefix("train."))], n)
-    return parts, [dict(each) for each in skipped.values()]
+    return parts, {key: dict(each) for key, each in skipped.items()}
+
+
+def sample_parts(
+    work: Work, sources: Mapping[str, OpenSource], n: int
+) -> tuple[list[Part], dict[str, dict[str, int]], dict[str, list[Place]]]:
+    """Write at most `n` pairs of each training corpus, spread over it, as a part; return the results of
+    `training_parts`, and the positions of the pairs in their corpora."""
+    parts, skipped, places = list[Part](), {}, {}
+    for key, source in sources.items():
+        with Progress(f"reading {key}", None, "pairs") as progress:
+            chosen = spread(with_places(progress.track(source.pairs())), n)
+        places[key] = [place for _, place in chosen]
+        folder = work.folder / "sample" / key
+        write_part(folder, [pair for pair, _ in chosen])
+        parts.append(Part(key=key, corpus=source.record.corpus, first=0, n=len(chosen), lines=str(folder), version=""))
+        skipped[key] = dict(source.units.skipped)
+    return parts, skipped, places
+
+
+def spread(items: Iterable[_Item], n: int) -> list[_Item]:
+    """Return at most `n` items at nearly regular intervals, using memory for twice as many."""
+    chosen: list[_Item] = []
+    stride = 1
+    for number, item in enumerate(items):
+        if number % stride == 0:
+            if len(chosen) == 2 * n:
+                chosen = chosen[::2]
+                stride *= 2
+            if number % stride == 0:
+                chosen.append(item)
+    return [chosen[i * len(chosen) // n] for i in range(n)] if len(chosen) > n else chosen
 
 
 def write_lines(folder: Path, task: _Reading) -> Json:

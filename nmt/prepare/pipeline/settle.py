@@ -1,13 +1,13 @@
 """The cleaned training text, without dropped pairs and without the development set that is split off from it.
 
-This module runs the stages from `read` to `settle`. The latter writes the remaining text of each part.
+This module runs the stages from `clean` to `settle`. The latter writes the remaining text of each part.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -22,7 +22,7 @@ from nmt.data.corpus import Corpus
 from nmt.data.random_numbers import hashed, key_of
 from nmt.errors import DataError
 from nmt.prepare.cleaning.counts import CleanReport, refuse_empty, total
-from nmt.prepare.pairs import OpenSource, SentencePair
+from nmt.prepare.pairs import SentencePair
 from nmt.prepare.pipeline.clean import (
     HELD_OUT,
     NO_OTHERS,
@@ -34,7 +34,7 @@ from nmt.prepare.pipeline.clean import (
     write_hashes,
     write_pairs,
 )
-from nmt.prepare.pipeline.read import Part, read_pairs, read_side, training_parts, write_side
+from nmt.prepare.pipeline.read import Part, read_pairs, read_side, write_side
 from nmt.prepare.pipeline.work import SIDES, Drops, Rows, Work, block_starts, follows, part_folder
 from nmt.prepare.recipe import block_lists
 from nmt.prepare.suspicions import N_PAIRS, Place, Sample
@@ -53,10 +53,10 @@ class TrainingText:
 
     parts: list[Part]
     settled: list[Done]
-    reports: list[CleanReport]
-    """One for each source."""
-    skipped: list[dict[str, int]]
-    """For each source, the number of units that are not one pair, by reason."""
+    reports: dict[str, CleanReport]
+    """By the key of the source."""
+    skipped: dict[str, dict[str, int]]
+    """For each source, by key, the number of units that are not one pair, by reason."""
     split_off: list[SentencePair] | None
     """The development set, if it was split off."""
     n_offered: int
@@ -75,45 +75,12 @@ class TrainingText:
         return samples
 
 
-def settle_text(
-    work: Work,
-    config: DataConfig,
-    sources: Mapping[str, OpenSource],
-    held_out: Sequence[SentencePair],
-    earlier: Corpus | None = None,
-    others: Others | None = None,
-) -> TrainingText:
-    """Read and clean training corpora, given by key. `earlier`: the data directory to which they are added, if any;
-    others: see `choose_text`.
-
-    Raises DataError, also if nothing is left.
-    """
-    parts, skipped = training_parts(work, config, sources)
-    return settle_parts(work, config, parts, skipped, held_out, earlier, others)
-
-
-def settle_parts(
-    work: Work,
-    config: DataConfig,
-    parts: list[Part],
-    skipped: list[dict[str, int]],
-    held_out: Sequence[SentencePair],
-    earlier: Corpus | None = None,
-    others: Others | None = None,
-) -> TrainingText:
-    """Clean training corpora that have been read into parts; skipped: see `TrainingText`, others: see `choose_text`.
-
-    Raises DataError, also if nothing is left.
-    """
-    return settle_chosen(work, config, choose_text(work, config, parts, skipped, held_out, earlier, others))
-
-
 @dataclass(frozen=True)
 class ChosenText:
     """The cleaned training corpora, and what will be dropped from them or split off."""
 
     parts: list[Part]
-    skipped: list[dict[str, int]]
+    skipped: dict[str, dict[str, int]]
     cleaned: list[Done]
     drops: Drops
     split_off: list[SentencePair] | None
@@ -127,15 +94,18 @@ def choose_text(
     work: Work,
     config: DataConfig,
     parts: list[Part],
-    skipped: list[dict[str, int]],
+    skipped: dict[str, dict[str, int]],
     held_out: Sequence[SentencePair],
     earlier: Corpus | None = None,
     others: Others | None = None,
 ) -> ChosenText:
     """Clean training corpora that have been read into parts, find duplicates, and choose the development set.
 
-    others: held-out lines of other pairs of languages; the development set is then chosen by the numbers of lines, so
-    that it is the same for all pairs of a corpus in several languages.
+    Args:
+        skipped: see `TrainingText`.
+        earlier: the data directory to which the corpora are added, if any.
+        others: held-out lines of other pairs of languages; the development set is then chosen by the numbers of lines,
+            so that it is the same for all pairs of a corpus in several languages.
     """
     folder = write_pairs(work, HELD_OUT, held_out, others or NO_OTHERS)
     work.versions["block lists"] = json.dumps(block_lists(config))
@@ -168,20 +138,20 @@ def settle_chosen(work: Work, config: DataConfig, text: ChosenText, others: Othe
         for number, done in enumerate(text.cleaned)
     ]  # fmt: skip
     settled = work.stage("settle", "settling", settle_part, arguments, version, count="kept")
-    reports = by_source(config, text.parts, [CleanReport.from_json(done.summary) for done in settled])
-    refuse_empty(total(reports))
+    reports = by_source(text.skipped, text.parts, [CleanReport.from_json(done.summary) for done in settled])
+    refuse_empty(total(reports.values()))
     labels, conflicts = _read_labels(config, settled) or (None, [])
     return TrainingText(
         text.parts, settled, reports, text.skipped, text.split_off, text.n_offered, text.warnings + conflicts, labels
     )
 
 
-def by_source(config: DataConfig, parts: Sequence[Part], reports: Sequence[CleanReport]) -> list[CleanReport]:
-    """Add up the reports of the parts of each source."""
-    totals = {f"train.{i}": CleanReport() for i in range(len(config.train))}
+def by_source(keys: Iterable[str], parts: Sequence[Part], reports: Sequence[CleanReport]) -> dict[str, CleanReport]:
+    """Add up the reports of the parts of each source. Return them by the keys of the sources."""
+    totals = {key: CleanReport() for key in keys}
     for part, report in zip(parts, reports, strict=True):
         totals[part.key].add(report)
-    return list(totals.values())
+    return totals
 
 
 class _Recalling(BaseModel):

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from nmt.config import DataConfig
 from nmt.config.data import LABEL
 from nmt.data.corpus import SourceRecord
 from nmt.files.document import Document
-from nmt.prepare.cleaning.counts import CHARS, RATIOS, REASONS, REPAIRS, CleanReport, Lengths
-from nmt.prepare.records import TextRecord
-from nmt.prepare.suspicions import Sample, script_counts
+from nmt.prepare.cleaning.counts import CHARS, RATIOS, REASONS, REPAIRS, CleanReport, Lengths, drop_summary
+from nmt.prepare.pipeline.settle import TrainingText
+from nmt.prepare.records import TextRecord, counted_source
+from nmt.prepare.suspicions import Sample, script_counts, suspicions
 from nmt.tasks.perform import Json
 from nmt.text.tokenizer import Tokenizers
 
@@ -85,7 +87,7 @@ class Report(Document):
     kind: Literal["prepared", "dry run"]
     sample: int | None
     """Maximum number of pairs read from each corpus, spread over it; None if all were read."""
-    languages: tuple[str, str]
+    languages: Annotated[tuple[str, str], Field(strict=False)]
     """In alphabetical order."""
     corpora: list[CorpusReport]
     held_out: dict[str, int]
@@ -133,6 +135,57 @@ def summed(counts: Iterable[Mapping[str, int]], order: Iterable[str]) -> dict[st
     for each in counts:
         total.update(each)
     return {kind: total[kind] for kind in order if kind in total}
+
+
+def make_report(
+    data: DataConfig,
+    text: TrainingText,
+    reports: Mapping[str, CleanReport],
+    records: dict[str, SourceRecord],
+    samples: Mapping[str, Sample],
+    warnings: Sequence[str] = (),
+    **fields: Any,
+) -> Report:
+    """Return the report on a training text, and add the counts of its corpora to their records.
+
+    Args:
+        reports: counts of the corpora, by key.
+        records: records of sources, by key.
+        samples: samples of the cleaned text, and of the development and test sets, by key.
+        warnings: earlier warnings.
+        fields: the other fields of the report.
+    """
+    for key, report in reports.items():
+        records[key] = counted_source(records[key], report, text.skipped[key])
+    names = {key: record.corpus for key, record in records.items()}
+    return Report(
+        languages=data.pair,
+        corpora=corpus_reports(reports, records, samples, data.pair),
+        warnings=[*warnings, *text.warnings, *corpus_warnings(reports, samples, data.pair, names)],
+        **fields,
+    )
+
+
+def corpus_warnings(
+    reports: Mapping[str, CleanReport],
+    samples: Mapping[str, Sample],
+    languages: tuple[str, str],
+    names: Mapping[str, str],
+) -> list[str]:
+    """Return warnings about training corpora that have no pair left or look suspicious.
+
+    Args:
+        reports: reports on the training corpora, by key.
+        samples: samples of their kept text, and of the development and test sets, by key.
+        names: the names of all corpora, by key.
+    """
+    empty = [
+        f"data.{key} ({names[key]}): none of its pairs is kept: "
+        f"{drop_summary(report) if report.read else '0 pairs were read'}"
+        for key, report in reports.items()
+        if report.kept == 0
+    ]
+    return [*empty, *suspicions(samples, samples.keys() - reports.keys(), languages, names)]
 
 
 def corpus_reports(

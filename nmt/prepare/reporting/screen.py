@@ -1,4 +1,4 @@
-"""The report on the screen, for a preparation or a dry run, and warnings about suspicious corpora."""
+"""The report on the screen, for a preparation or a dry run."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import textwrap
 from collections.abc import Iterator, Mapping
 
 from nmt.console import printable_sentence
-from nmt.prepare.cleaning.counts import REASONS, REPAIRS, CleanReport, counted, drop_summary
+from nmt.prepare.cleaning.counts import REASONS, REPAIRS, counted
 from nmt.prepare.cleaning.script import is_spaced
 from nmt.prepare.records import PreparedSplit, SplitOffRecord, TextRecord
 from nmt.prepare.reporting.report import Report
-from nmt.prepare.suspicions import Sample, suspicions
 
 _LONG_WORD = 12  # characters; with a longer mean, spaces do not separate words, whatever the language code
 
@@ -111,28 +110,6 @@ def _split_off_line(split_off: SplitOffRecord, n_pairs: int) -> str:
     how = f"a share of {asked:g}" if isinstance(asked, float) else f"{asked:,} lines, but at most a tenth"
     left_out = f"; {split_off.left_out:,} that share a side with them were left out" if split_off.left_out else ""
     return f"valid: {n_pairs:,} of {split_off.of:,} training pairs, split off by a hash of their text ({how}){left_out}"
-
-
-def corpus_warnings(
-    reports: Mapping[str, CleanReport],
-    samples: Mapping[str, Sample],
-    languages: tuple[str, str],
-    names: Mapping[str, str],
-) -> list[str]:
-    """Return warnings about training corpora that have no pair left or look suspicious.
-
-    Args:
-        reports: reports on the training corpora, by key.
-        samples: samples of their kept text, and of the development and test sets, by key.
-        names: the names of all corpora, by key.
-    """
-    empty = [
-        f"data.{key} ({names[key]}): none of its pairs is kept: "
-        f"{drop_summary(report) if report.read else '0 pairs were read'}"
-        for key, report in reports.items()
-        if report.kept == 0
-    ]
-    return [*empty, *suspicions(samples, samples.keys() - reports.keys(), languages, names)]
 
 
 _N_SAMPLES = 3

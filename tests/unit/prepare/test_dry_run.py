@@ -15,7 +15,9 @@ from folders import TRAIN, VALID, Folder, files
 from nmt.config.load import check_config
 from nmt.errors import DataError
 from nmt.layout import DataDir
-from nmt.prepare.dry_run import dry_run, spread
+from nmt.prepare.dry_run import dry_run
+from nmt.prepare.pipeline.read import spread
+from nmt.prepare.prepare import prepare
 from nmt.prepare.records import content_fingerprint, file_facts
 
 LONG = (" ".join(pair[0] for pair in TRAIN[:6]), TRAIN[0][1])
@@ -54,6 +56,19 @@ def test_dry_run_reports_same_counts_as_prepare(place: Folder) -> None:
     assert (dry["kind"], dry["sample"], dry["tokenizer"]) == ("dry run", None, None)
     assert said[:3] == told.split("\n")[:3]
     assert "  more.de, pair 1" in said and said[-2].startswith("nothing was prepared")
+
+
+def test_dry_run_of_several_pairs_reports_same_counts_and_warnings_as_prepare(place: Folder) -> None:
+    train = [files("train"), {"files": {"en": "train.en", "fr": "train.de"}}]  # en is in both, fr is German
+    changes = {"data__directions": ["de-en", "en-fr"], "data__train": train, "data__valid": 20, "data__test": {}}
+    dry: list[str] = []
+    dry_run(place.config("", **changes), echo=dry.append)
+    prepare(place.config("", **changes), place.data, echo=place.said.append)
+    counts = [[line for line in said if line.startswith("train")] for said in (dry, place.said)]
+    assert counts[0] == counts[1] and len(counts[0]) == 2
+    warnings = [line for line in place.said if line.startswith("warning: ")]
+    assert warnings and all(line.startswith("warning: en-fr: data.train.0 (train.en)") for line in warnings)
+    assert warnings[0][:60] in "\n".join(dry)
 
 
 def test_report_is_not_in_fingerprint(place: Folder) -> None:

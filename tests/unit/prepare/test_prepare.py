@@ -195,6 +195,13 @@ def test_each_source_has_its_own_counts(place: Folder) -> None:
     assert lines_of(place.corpus().split("train"), "de").n_ids().max() <= 60
 
 
+def test_corpus_with_too_many_pieces_in_all_pairs_gives_warning(place: Folder) -> None:
+    place.write(more=[(" ".join(pair[0] for pair in TRAIN[:6]), " ".join(pair[1] for pair in TRAIN[:6]))])
+    place.prepare(data__train=[files("train"), files("more")], data__max_pieces=60)
+    [warning] = place.manifest()["warnings"]
+    assert warning.startswith("data.train.1 (more.de): none of its pairs is kept: too long (pieces) 1")
+
+
 def test_corpus_is_repeated(place: Folder) -> None:
     place.write(train=TRAIN[:100], more=[*TRAIN[90:], ("eins", "one")])
     place.prepare(sizes=Sizes(part_pairs=7), data__train=[{**files("train"), "repeat": 3}, files("more")])
