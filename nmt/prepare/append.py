@@ -11,6 +11,7 @@ from nmt.config import Config
 from nmt.console import show
 from nmt.data.corpus import Corpus
 from nmt.errors import DataError
+from nmt.files.document import read_document
 from nmt.files.read import read_text
 from nmt.files.write import link
 from nmt.layout import DataDir
@@ -104,7 +105,8 @@ class _Addition:
 
     def write(self, work: Work) -> Report:
         """Write the data directory with the new corpora. Return the report on these."""
-        data, manifest = self.config.data, self.corpus.manifest
+        data, manifest, reported = self.config.data, self.corpus.manifest, self.corpus.directory.report
+        earlier = read_document(reported, Report, DataError, "; remove it") if reported.exists() else None
         held_out = {name: self._pairs(name) for name in manifest.splits if name != "train"}
         pairs = [pair for own in held_out.values() for pair in own]
         parts, skipped = training_parts(work, data, self.sources)
@@ -125,8 +127,8 @@ class _Addition:
         records = {key: source.record for key, source in self.sources.items()}
         report = make_report(
             data, text, encoded.reports, records, text.samples(), kind="prepared", sample=None, settings=made_from,
-            held_out={name: len(own) for name, own in held_out.items()},
-            tokenizer=tokenizer_report(self.corpus.tokenizers, encoded.text),
+            held_out={name: len(own) for name, own in held_out.items()}, mono=earlier.mono if earlier else [],
+            tokenizer=tokenizer_report(self.corpus.tokenizers, train.text),
         )  # fmt: skip
         changed = {
             "config": made_from,
@@ -137,7 +139,9 @@ class _Addition:
             "files": files,
         }
         write_manifest(self.staged, before.model_copy(update=changed))
-        write_report(self.staged.path, report)
+        corpora = [*(earlier.corpora if earlier else []), *report.corpora]
+        whole = {"corpora": corpora, "warnings": changed["warnings"]}
+        write_report(self.staged.path, report.model_copy(update=whole))
         return report
 
     def _pairs(self, name: str) -> list[SentencePair]:

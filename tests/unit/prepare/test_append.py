@@ -83,6 +83,21 @@ def test_append_leaves_earlier_shards_unchanged(place: Folder) -> None:
     assert place.left() == {"data"}
 
 
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_report_after_append_covers_all_corpora_reported_before(place: Folder, is_removed: bool) -> None:
+    path, manifest = place.data / "report.json", place.manifest()
+    before = json.loads(path.read_bytes())["corpora"]
+    (place.data / "manifest.json").write_text(json.dumps(manifest | {"warnings": ["a warning"]}))
+    if is_removed:
+        path.unlink()
+        before = []
+    add(place)
+    after, manifest = json.loads(path.read_bytes()), place.manifest()
+    assert after["corpora"][:-1] == before and after["corpora"][-1]["key"] == "train.1"
+    assert after["warnings"] == manifest["warnings"] and after["warnings"][0] == "a warning"
+    assert after["tokenizer"]["text"] == manifest["splits"]["train"]["text"]
+
+
 def test_stopped_append_resumes(place: Folder, first: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = folder_with_more(place.folder / "whole")
     shutil.copytree(first, expected.data)
