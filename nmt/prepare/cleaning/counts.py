@@ -64,6 +64,7 @@ HINTS = {
     "blocked": "do the block lists contain a frequent word?",
     "overlap": "is data.train the development or test set?",
     "pieces": "data.max_pieces is the limit",
+    "valid": "data.valid can name files, or ask for fewer pairs; with data.documents, whole documents are split off",
 }
 """The likely mistake if most pairs are dropped for a reason."""
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from nmt.console import printable_sentence
 from nmt.prepare.cleaning.counts import REASONS, REPAIRS, counted
 from nmt.prepare.cleaning.script import is_spaced
+from nmt.prepare.pipeline.work import BLOCK
 from nmt.prepare.records import PreparedSplit, SplitOffRecord, TextRecord
 from nmt.prepare.reporting.report import Report
 
@@ -108,6 +109,8 @@ def _shares(classes: Mapping[str, int]) -> str:
 def _split_off_line(split_off: SplitOffRecord, n_pairs: int) -> str:
     asked = split_off.asked
     how = f"a share of {asked:g}" if isinstance(asked, float) else f"{asked:,} lines, but at most a tenth"
+    if isinstance(asked, int) and n_pairs > min(asked, max(1, split_off.of // 10)):
+        how += f"; more, so that documents, or blocks of {BLOCK} pairs, stay whole"
     left_out = f"; {split_off.left_out:,} that share a side with them were left out" if split_off.left_out else ""
     return f"valid: {n_pairs:,} of {split_off.of:,} training pairs, split off by a hash of their text ({how}){left_out}"
 

@@ -103,6 +103,19 @@ def test_default_development_set_is_thousand_pairs_or_a_tenth(place: Folder) -> 
     assert "again: data.valid was {" in place.prepare(data__valid=0.2)
 
 
+def test_development_set_larger_than_tenth_is_explained_by_documents(place: Folder) -> None:
+    said = place.prepare(data__documents=True, data__valid=1000)
+    n = len(split(place, "valid"))
+    assert n > 24
+    assert f"valid: {n} of 240 training pairs" in said and "at most a tenth; more, so that documents" in said
+
+
+def test_text_that_is_split_off_as_whole_raises_with_advice(place: Folder) -> None:
+    place.write(train=TRAIN[:30])
+    with pytest.raises(DataError, match=r"split off for development 30; data\.valid can name files, or"):
+        place.prepare(data__documents=True, data__valid=1000)
+
+
 def test_only_chosen_copies_of_repeated_pairs_count_as_split_off(place: Folder) -> None:
     answer = ("Ja.", "Yes.")
     place.write(train=[pair for i in range(0, 240, 5) for pair in (*TRAIN[i : i + 5], answer, ("", ""))])
