@@ -95,11 +95,11 @@ def _table(path: Path, modified: int) -> npt.NDArray[np.uint32]:
 @dataclass(frozen=True)
 class Sizes:
     """The sizes of the units into which the work is divided. Only the size of a shard has an effect on the data
-    directory.
+    directory, and with `data.documents` that of a part.
     """
 
     part_pairs: int = 1 << 16
-    """Pairs per part."""
+    """Pairs per part, at the end of which a document ends."""
     bucket_pairs: int = 1 << 22
     """Pairs whose hashes are compared at a time."""
     shard_pairs: int = 1 << 20
