@@ -107,9 +107,10 @@ def new_key(path: Path, name: str) -> str:
     key = secrets.token_urlsafe(32)
     line = f"{digest_of(key)} {name.strip()}\n"
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(line)
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+        with os.fdopen(descriptor, "rb+") as file:
+            is_line_open = file.read()[-1:] not in (b"", b"\n")
+            file.write(("\n" * is_line_open + line).encode())
     except OSError as error:
         raise ConfigError([f"{path}: {error.strerror}"]) from error
     return key

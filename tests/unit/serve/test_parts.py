@@ -107,6 +107,13 @@ def test_key_file_without_keys_raises(tmp_path: Path, text: str | None, said: st
         read_keys(path)
 
 
+def test_new_key_after_a_line_without_an_end_is_on_its_own_line(tmp_path: Path) -> None:
+    path = tmp_path / "keys.txt"
+    path.write_text(f"{digest_of('k')} Änne", encoding="utf-8")
+    assert read_keys(path) | {digest_of(new_key(path, "Bert"))} == read_keys(path)
+    assert [line.partition(" ")[2] for line in path.read_text(encoding="utf-8").splitlines()] == ["Änne", "Bert"]
+
+
 def test_new_key_without_name_or_directory_raises(tmp_path: Path) -> None:
     for path, name in ((tmp_path / "keys", " "), (tmp_path / "keys", "a\nb"), (tmp_path / "none" / "keys", "Anna")):
         with pytest.raises(ConfigError):
