@@ -229,7 +229,12 @@ def align(
             raise ConfigError([f"--run {run}: translates into {data.tgt}, but TARGET is {tgt}"])
         translator = translator.towards(tgt, src)
     if chosen is None:
-        raise ConfigError(["--direction: needed, such as de-en, since the names of the files do not end in languages"])
+        raise ConfigError(
+            [
+                f"--direction: needed, such as de-en: {source.name} and {target.name} do not end in the codes of two "
+                "different languages that nmt knows"
+            ]
+        )
     texts = read_sentences(source), read_sentences(target)
     with open_output(output) as out:
         translations = None if translator is None else translator.translate(texts[0], beam=1)
