@@ -533,7 +533,7 @@ def filter_pairs(
 def _problem_of_runs(run: Path | None, reverse: Path | None, classifier: Path | None) -> str | None:
     """Return the error message for an invalid choice of runs; None if it is valid."""
     if reverse is None and classifier is None:
-        return "give --run and --reverse RUN, or --classifier RUN, or all of them"
+        return "give --reverse RUN (with --run, by default the newest run), --classifier RUN, or both"
     if reverse is None and run is not None:
         return "--run needs --reverse RUN, a run of the opposite direction; --classifier needs no other run"
     return None
