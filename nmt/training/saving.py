@@ -324,7 +324,7 @@ def _record(session: Session, log: TrainingLog, validation: Validation, kind: We
             alarms[direction] = alarm
     if alarms:
         direction, alarm = next(iter(alarms.items()))
-        others = f" (and {len(alarms) - 1} other directions)" * (len(alarms) > 1)
+        others = f" (and {len(alarms) - 1} more)" * (len(alarms) > 1)
         log.warn(state, f"{direction}{others}: {alarm}" if direction else alarm)
     step = f"step-{state.step:08d}"
     stem = {"raw": step, "ema": f"{step}-ema"}.get(kind, kind)

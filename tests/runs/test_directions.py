@@ -393,7 +393,7 @@ def test_validation_is_the_mean_over_directions(run: Path) -> None:
 def test_alarm_looks_at_each_direction(run: Path) -> None:
     log = [json.loads(line) for line in RunDir(run).log.read_text(encoding="utf-8").splitlines()]
     [alarm] = [each["message"] for each in log if each["kind"] == "warning" and each["step"] == 6]
-    assert alarm.startswith("aa-bb (and 3 other directions): 12 of 12 translations")
+    assert alarm.startswith("aa-bb (and 3 more): 12 of 12 translations")
 
 
 def test_validation_is_greedy_with_any_search(text: Path, data: Path, tmp_path: Path) -> None:
