@@ -185,7 +185,7 @@ class Tokenizer(ABC):
 
     def tag(self, language: str) -> int:  # noqa: ARG002 (of those that have several)
         """Return the id of the tag of a target language. Raises DataError if there is none."""
-        raise DataError("there is no choice of target languages; --to (search.to) is for models with several")
+        raise DataError("to: this model has no choice of target languages by tags, such as >>deu<<")
 
 
 def _known(name: str, ids: Mapping[str, int], kind: str) -> int:
