@@ -164,6 +164,8 @@ def cut_short(settings: TrainingConfig, last: int, cooldown_start: int | None = 
         missed.append(f"the end of the warm-up (training.warmup_steps = {settings.warmup_steps})")
     if settings.ends_at_max_steps and last < LONG_BEFORE * settings.max_steps:
         missed.append(f"the end of the {settings.schedule} schedule (training.max_steps = {settings.max_steps})")
+    if (n_before := sum(stage.steps or 0 for stage in settings.stages)) >= last:
+        missed.append(f"the last of training.stages (from step {n_before})")
     return missed
 
 

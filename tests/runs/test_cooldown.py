@@ -217,6 +217,7 @@ def test_stages_of_other_lengths_do_not_shift_a_cooldown_by_epochs(lengths, tmp_
 
 
 WARM_UP = "the end of the warm-up (training.warmup_steps = 4000)"
+STAGES = [{"steps": 10}, {"steps": 20}, {}]
 
 
 @pytest.mark.parametrize(
@@ -232,6 +233,8 @@ WARM_UP = "the end of the warm-up (training.warmup_steps = 4000)"
         ({"schedule": "linear", "max_steps": 10_000}, 100, [
             WARM_UP, "the end of the linear schedule (training.max_steps = 10000)",
         ]),
+        ({"stages": STAGES, "warmup_steps": 9}, 30, ["the last of training.stages (from step 30)"]),
+        ({"stages": STAGES, "warmup_steps": 9}, 31, []),
     ],
 )  # fmt: skip
 def test_cut_short_lists_missed_parts_of_schedule(changes: dict[str, Any], last: int, found: list[str]) -> None:
