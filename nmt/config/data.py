@@ -136,8 +136,8 @@ class DataConfig(Section):
             key, example = ("directions", "all") if self.languages else ("direction", "de-en")
             raise ValueError(f"{key}: must be given, such as {example}")
         problems: list[str] = []
-        for key, direction in [("direction", self.direction), *(("directions", each) for each in self.directions)]:
-            problems += _direction_problems(key, direction)
+        for direction in self.directions or [self.direction]:
+            problems += _direction_problems("directions" if self.directions else "direction", direction)
         if not problems:
             problems += _directions_problems(self) if self.directions else _without_directions(self)
             problems += self._mono_problems()

@@ -165,6 +165,7 @@ def test_unusable_directions_are_refused(changes: dict[str, object], problem: st
     [
         ({"directions": []}, "data.directions: "),
         ({"languages": ["aa", "bb"]}, "data.directions: cc "),
+        ({"directions": ["aa-aa", "aa-bb"]}, "data.directions: .*aa-aa"),
         ({"train": [{"files": {"aa": "a", "xx": "b"}}]}, "data.train.0.files: .*xx"),
     ],
 )
