@@ -25,6 +25,7 @@ from nmt.data.corpus import Corpora, Corpus, read_pairs_manifest
 from nmt.errors import ConfigError, DataError
 from nmt.evaluate.run import _off_target, open_corpus
 from nmt.layout import DataDir, RunDir
+from nmt.prepare.append import append
 from nmt.prepare.dry_run import dry_run
 from nmt.prepare.pipeline.encode import evenly
 from nmt.prepare.prepare import prepare
@@ -252,6 +253,12 @@ def test_prepared_pairs_are_kept_until_a_file_changes(text: Path, tmp_path: Path
     prepare(config, tmp_path / "again", tokenizer_from=tmp_path / "data", echo=lambda _: None)
     with pytest.raises(DataError, match="would be prepared again"):
         prepare(settings(tmp_path, ["aa-bb"]), tmp_path / "data", echo=said.append)
+
+
+@pytest.mark.parametrize("part", ["", "aa-bb"])
+def test_append_to_one_of_several_pairs_is_rejected(text: Path, data: Path, part: str) -> None:
+    with pytest.raises(DataError, match="several pairs"):
+        append(settings(text).towards("aa-bb"), data / part)
 
 
 def test_one_pair_is_prepared_as_without_directions(text: Path, tmp_path: Path) -> None:
