@@ -30,8 +30,9 @@ SYSTEM = "the translations"
 
 
 def metric_value(metric: str, value: float) -> str:
-    """Format a score. Metrics that are not BLEU, chrF or TER get more digits: they are often between 0 and 1."""
-    return f"{value:.{2 if metric in METRICS else 4}f}"
+    """Format a score. Metrics other than BLEU, chrF, TER and percentages get more digits: they are often between 0 and
+    1."""
+    return f"{value:.{2 if metric in METRICS or '%' in metric else 4}f}"
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from nmt.evaluate.report import (
     as_json,
     evaluate,
     evaluate_files,
+    metric_value,
     render_text,
     score_table,
 )
@@ -50,6 +51,10 @@ def test_report_lists_scores_and_text() -> None:
         assert re.split(" +", line)[:3] == [name, f"{score.value:.2f}", score.signature]
     assert text[2].endswith("(lower is better)")
     assert text[3:] == ["lines 2, run runs/de-en, split test, step 4000, weights average, search beam 5"]
+
+
+def test_percentages_have_as_many_digits_as_bleu() -> None:
+    assert metric_value("off-target %", 100.0) == metric_value("bleu", 100.0) == "100.00"
 
 
 def test_tokenized_text_is_noted_once(caplog: pytest.LogCaptureFixture) -> None:
