@@ -31,6 +31,7 @@ from nmt.cli.options import (
     ToOption,
     ViaOption,
     WeightsOption,
+    names_given,
     option,
 )
 from nmt.cli.options import runs as run_names
@@ -44,11 +45,6 @@ if TYPE_CHECKING:
 
 HISTORY_ALONE = "--history can be combined only with one --run, --split and --format"
 SourceOption = Annotated[Path | None, option("--src", "Or use these files: the source …", "F")]
-FILES_ALONE = (
-    "--hyp F and --ref F must be given together, without options of a run: --run, --split, --data, --output, "
-    "--samples, --to, --from, --via, --beam, --length-penalty, --set, --checkpoint, --weights, --precision"
-)
-
 CLASSIFIER_ALONE = (
     "is a classifier, for which only --split, --data, --checkpoint, --weights, --precision, --format and --history are "
     "available; for labels, use nmt classify"
@@ -138,10 +134,14 @@ def evaluate(
         with_neural_metrics,
     )
 
-    of_a_run = (data, output, samples, to, from_, via, beam, length_penalty, overrides, checkpoint, weights, precision)
+    of_a_run = {
+        "--data": data, "--output": output, "--samples": samples, "--to": to, "--from": from_, "--via": via,
+        "--beam": beam, "--length-penalty": length_penalty, "--set": overrides, "--checkpoint": checkpoint,
+        "--weights": weights, "--precision": precision,
+    }  # fmt: skip
     of_neural = (comet, comet_command, segment_scores, lower_is_better)
     if history:
-        if _is_any_given(hyp, ref, src, lowercase, tokenize, *of_a_run, *of_neural) or len(run or ()) > 1:
+        if names_given(of_a_run) or any((hyp, ref, src, lowercase, tokenize, *of_neural)) or len(run or ()) > 1:
             raise ConfigError([HISTORY_ALONE])
         _show_history(run[0] if run else None, split or (), format_)
         return
@@ -153,8 +153,10 @@ def evaluate(
         raise ConfigError(["--src F and --ref F cannot be combined with --split and --data"])
     neural = find_metrics([SYSTEM], comet or (), comet_command, segment_scores or (), lower_is_better or ())
     if hyp is not None or (ref and src is None):
-        if hyp is None or not ref or _is_any_given(run, split, *of_a_run):
-            raise ConfigError([FILES_ALONE])
+        if hyp is None or not ref:
+            raise ConfigError(["--hyp F and --ref F must be given together"])
+        if others := names_given({"--run": run, "--split": split, **of_a_run}):
+            raise ConfigError([f"{others}: for runs, so not available with --hyp and --ref"])
         report = evaluate_files(hyp, ref, lowercase, tokenize, src, neural)
         print(render(format_, [score_table([report], render_text(report))], as_json(report)))
         return
@@ -173,7 +175,7 @@ def evaluate(
 
     paths = resolve_models(run, None)
     if _is_classifier(paths):
-        if _is_any_given(beam, length_penalty, overrides, tokenize, lowercase, samples, output, src, ref, *of_neural):
+        if any((beam, length_penalty, overrides, tokenize, lowercase, samples, output, src, ref, *of_neural)):
             raise ConfigError([f"{paths[0]}: {CLASSIFIER_ALONE}"])
         _evaluate_classifier(paths[0], data, split or (), checkpoint, weights, precision, format_)
         return
@@ -209,11 +211,6 @@ def evaluate(
     means = macro_averages(records)
     table = score_table(reports, "\n".join([render("text", [History(records).table()], None), *means]))
     print(render(format_, [replace(table, notes=[*table.notes, *means])], objects))
-
-
-def _is_any_given(*values: object) -> bool:
-    """Return whether one of these option values differs from its default."""
-    return any(value not in (None, 0, [], "best", "auto") for value in values)
 
 
 def _evaluated(
@@ -291,12 +288,6 @@ def _show_history(run: Path | None, splits: Sequence[str], how: Format) -> None:
         raise CheckpointError(f"{directory.path}: no scores{of} recorded yet; run nmt evaluate first")
     history = History(records)
     print(render(how, [history.table()], history.json()))
-
-
-OF_RUNS = (
-    "--ref F needs --hyp A B or --group NAME=A,B,C, without options of runs: --split, --data, --output, --to, --from, "
-    "--beam, --length-penalty, --set, --checkpoint, --weights, --precision"
-)
 
 
 @app.command()
@@ -400,9 +391,14 @@ def compare(
     neural = find_metrics(names, comet or (), comet_command, segment_scores or (), lower_is_better or ())
     directions: Sequence[tuple[str | None, str | None]] = [(to, from_)]
     if ref:
-        of_runs = (split, data, output, to, from_, beam, length_penalty, overrides, checkpoint, weights, precision)
-        if runs or _is_any_given(*of_runs):
-            raise ConfigError([OF_RUNS])
+        of_runs = {
+            "RUN": runs, "--split": split, "--data": data, "--output": output, "--to": to, "--from": from_,
+            "--beam": beam, "--length-penalty": length_penalty, "--set": overrides, "--checkpoint": checkpoint,
+            "--weights": weights, "--precision": precision,
+        }  # fmt: skip
+        if others := names_given(of_runs):
+            problem = "for runs, so not available with --ref, which needs --hyp A B or --group NAME=A,B,C"
+            raise ConfigError([f"{others}: {problem}"])
     else:
         from nmt.cli.defaults import search_settings
         from nmt.evaluate.compare.runs import Translating, common_directions, translate_runs

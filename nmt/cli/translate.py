@@ -26,6 +26,7 @@ from nmt.cli.options import (
     ToOption,
     ViaOption,
     WeightsOption,
+    names_given,
     option,
     runs,
 )
@@ -161,8 +162,8 @@ def translate(
     --workers N and --engine ray are for large files. They translate 4,096 lines at a time, on one GPU per process if
     available, to the same translations as one process. If interrupted after a minute or later, the same command
     continues; finished parts are kept in OUTPUT.work until the output is complete. They need --input and --output, and
-    are not available with --prefix, --constraints, --glossary, --tm, --alignments and --attention. On a Ray cluster,
-    the files, the runs and the working directory must have the same paths on all machines.
+    are not available with --prefix, --constraints, --glossary, --tm, --alignments, --attention, --confidence and --via.
+    On a Ray cluster, the files, the runs and the working directory must have the same paths on all machines.
 
     \b
     Examples:
@@ -215,15 +216,17 @@ def translate(
     overrides = with_language_model(overrides or (), lm, lm_weight)
     overrides = [*overrides, f"search.tags={json.dumps(tags)}"] if tags else overrides
     files = Files(prefix, constraints, glossary, tuple(tm or ()), alignments, attention)
-    is_plain = files == Files(glossary=glossary, tm=files.tm) and n_best == 1 and not scores
-    if has_documents and (not is_plain or workers is not None or engine == "ray"):
-        others = "--n-best, --workers, --engine ray, --prefix, --constraints, --alignments and --attention"
-        raise ConfigError([f"--scores, {others}: not available for documents"])
+    of_lines = {"--prefix": prefix, "--constraints": constraints, "--alignments": alignments, "--attention": attention}
+    of_text = {"--scores": scores, "--n-best": n_best > 1, "--workers": workers, "--engine ray": engine == "ray"}
+    if has_documents and (others := names_given({**of_text, **of_lines})):
+        raise ConfigError([f"{others}: not available for documents"])
     if has_documents and confidence and bilingual is None:
         raise ConfigError(["--confidence: for documents, give --bilingual F, which contains it"])
     documents = Documents(sources, output, output_dir, bilingual, reviewed) if has_documents else None
     if reviewed is not None and (overrides or (glossary, tm, beam, length_penalty, via) != (None,) * 5):
-        raise ConfigError(["--reviewed: nothing is translated, so that only --run, --model, --to and --from apply"])
+        raise ConfigError(
+            ["--reviewed translates nothing, so only --run, --model, --to and --from can be given with it"]
+        )
     if documents is not None and reviewed is not None and not (run or model):
         documents.write(None)
         return
@@ -233,8 +236,8 @@ def translate(
             raise ConfigError(["--workers needs --engine native or ray; CTranslate2 uses all cores in one process"])
         if "-" in (source, target):
             raise ConfigError(["--workers and --engine ray need files: give --input and --output"])
-        if files != Files() or via is not None or confidence:
-            others = "--prefix, --constraints, --glossary, --tm, --alignments, --attention, --confidence and --via"
+        of_one = {"--glossary": glossary, "--tm": tm, "--confidence": confidence, "--via": via}
+        if others := names_given({**of_lines, **of_one}):
             raise ConfigError([f"{others}: not available with --workers and --engine ray"])
         saved = open_ensemble(paths, checkpoint, weights, to, source_language)
         search = search_settings(saved[0].config, beam, length_penalty, overrides)

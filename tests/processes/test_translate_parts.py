@@ -77,7 +77,7 @@ def test_translate_command_with_workers_equals_one_process(run: Path, source: Pa
         (["--engine", "ray", "--input", "a"], "--workers and --engine ray need files: give --input"),
         (
             ["--workers", "2", "--input", "a", "--output", "b", "--prefix", "c"],
-            "--attention, --confidence and --via: not available",
+            "--prefix: not available with --workers",
         ),
         (["--engine", "ctranslate2", "--workers", "2"], "--workers needs --engine native or ray"),
         (["--address", "10.0.0.1:1"], "--address 10.0.0.1:1 needs --engine ray"),

@@ -19,7 +19,7 @@ from nmt.runs.info import RunInfo, write_info
 from nmt.tables import render
 from tiny_run import tiny_model, write_run
 
-TOGETHER = "--ref F needs --hyp A B or --group NAME=A,B,C, without options of runs: "
+WITH_REF = "for runs, so not available with --ref"
 
 
 def untrained(path: Path, config: Config, data: Path, seed: int) -> None:
@@ -107,9 +107,9 @@ def test_compare_writes_html_page(nmt: Command, tmp_path: Path) -> None:
         (["--hyp", "a.en", "tok.en", "--ref", "ref.en"], "tok.en looks tokenised, a.en does not: detokenise it"),
         (["--hyp", "a.en", "b.en"], "--hyp and --src need the references; give them with --ref F"),
         (["runs/r-0", "runs/r-1", "--src", "c.en"], "--hyp and --src need the references"),
-        (["--hyp", "a.en", "b.en", "--ref", "ref.en", "--split", "test"], TOGETHER),
-        (["--hyp", "a.en", "b.en", "--ref", "ref.en", "--beam", "2"], TOGETHER),
-        (["runs/r-0", "runs/r-1", "--ref", "ref.en"], TOGETHER),
+        (["--hyp", "a.en", "b.en", "--ref", "ref.en", "--split", "test"], f"--split: {WITH_REF}"),
+        (["--hyp", "a.en", "b.en", "--ref", "ref.en", "--beam", "2"], f"--beam: {WITH_REF}"),
+        (["runs/r-0", "runs/r-1", "--ref", "ref.en"], f"RUN: {WITH_REF}"),
         (["runs/r-0", "--hyp", "a.en", "--ref", "ref.en"], "RUN, --hyp and --group cannot be combined"),
         (
             ["--hyp", "a.en", "b.en", "--ref", "ref.en", "--baseline", "z"],

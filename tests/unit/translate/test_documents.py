@@ -133,8 +133,8 @@ def test_damaged_document_is_reported_and_others_are_translated(
     [
         (("a.html", "--output", "b.odt"), "b.odt"),
         (("a.html", "--output", "letters/a.html"), "would be overwritten"),
-        (("a.html", "--n-best", 2, "--output", "b.html"), "not available for documents"),
-        (("a.html", "--workers", 2, "--output", "b.html"), "not available for documents"),
+        (("a.html", "--n-best", 2, "--output", "b.html"), "--n-best: not available for documents"),
+        (("a.html", "--workers", 2, "--output", "b.html"), "--workers: not available for documents"),
         (("a.html", "--input", "letters/a.odt", "--output", "b.html"), "--output-dir"),
         (("a.html", "--output-dir", "out", "--output", "b.html"), "--output-dir"),
         (("a.html", "--output-dir", "out", "--bilingual", "b.xlf"), "--output-dir"),
