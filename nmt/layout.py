@@ -224,7 +224,7 @@ def hub_note(path: Path) -> str:
     """Return a hint if `path`, which is no run, is a model of transformers or looks like a name on the Hub, else empty
     text."""
     if (path / "config.json").is_file():
-        return "; make a run of it with nmt import"
+        return "; turn it into a run with nmt import"
     if path.parent.exists() or not re.fullmatch(r"(hf:/)?[A-Za-z0-9][\w.-]*/[\w.-]+", str(path)):
         return ""
     return "; only Hub models written by nmt push are supported, as --model hf://OWNER/NAME"

@@ -464,9 +464,9 @@ def calibrate(
     that it can expect; the other half measures the map. It is written into the run, for `nmt translate --confidence`.
     Use text that resembles what you will translate, at least 100 lines, which the model was not trained on.
 
-    Prints Spearman's rank correlation of confidence and chrF, the chrF of the surer half of the lines and of the other
-    half, and the mean chrF of tenths of the lines beside their mean confidence. One map is for PyTorch, the other for
-    CTranslate2, which does not report the probability of each piece.
+    Prints Spearman's rank correlation of confidence and chrF, the chrF of the half of the lines with the higher
+    confidence and of the other half, and the mean chrF of tenths of the lines beside their mean confidence. One map is
+    for PyTorch, the other for CTranslate2, which does not report the probability of each piece.
 
     --reverse and --samples often improve the order, but --confidence then takes longer: it needs the other run, or
     translates each line again N times by sampling.

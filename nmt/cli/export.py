@@ -46,7 +46,7 @@ def import_(
         ),
     ] = None,
 ) -> None:
-    """Make a run of a public Marian or M2M-100 model.
+    """Turn a public Marian or M2M-100 model into a run.
 
     The model, such as OPUS-MT or NLLB, is a repository on the Hugging Face Hub or a directory, in the format of Hugging
     Face transformers (model_type: marian or m2m_100). The run has weights and tokenizer, but no optimizer state. All
@@ -118,10 +118,10 @@ def export(
     --format folder: weights, configuration, tokenizer and a model card (README.md). Use it with `nmt translate --model
     DIR`.
 
-    --format ctranslate2: the same with a model for CTranslate2, a fast inference library for CPUs, in float32, float16
-    or int8. Requires the package ctranslate2. Lines of the development set are translated with both engines; the number
-    of identical translations and the difference of their scores are printed, and a model that does not match the run is
-    an error. Use it with `nmt translate --model DIR`.
+    --format ctranslate2: the same files, with the model in the format of CTranslate2, a fast inference library for
+    CPUs, in float32, float16 or int8. Requires the package ctranslate2. Lines of the development set are translated
+    with both engines; the number of identical translations and the difference of their scores are printed, and a model
+    that does not match the run is an error. Use it with `nmt translate --model DIR`.
 
     --shortlist computes, in every step, only the scores of frequent pieces and of likely translations of the source
     pieces, which are learned from training pairs (IBM model 1) and written to vmap.txt. Probabilities are normalised

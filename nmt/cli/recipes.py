@@ -233,7 +233,7 @@ def distil(
     from_: FromOption = None,
     student: Annotated[
         Literal["tiny", "small"] | None,
-        option("--student", "Size of a student with a tokenizer of its own, as in configs/student-SIZE.yaml."),
+        option("--student", "Size of a student with its own tokenizer, as in configs/student-SIZE.yaml."),
     ] = None,
     mono: Annotated[
         Path | None,
@@ -278,7 +278,7 @@ def distil(
     well. --n-best K uses, of the teacher's K best translations, the one that is most similar to the reference
     (sequence-level interpolation).
 
-    --student tiny or small chooses a small model with a joint tokenizer of its own, also for a teacher that was
+    --student tiny or small chooses a small model with its own joint tokenizer, also for a teacher that was
     imported (`nmt import`). Without it, the student has the tokenizer and, unless --config or --set change it, the
     model of the teacher.
 
@@ -310,7 +310,10 @@ def distil(
     test = None if test_src is None or test_ref is None else (test_src, test_ref)
     if (test_src is None) != (test_ref is None) or (test and mono is None):
         raise ConfigError(
-            ["--test-src and --test-ref need each other and --mono; others use the data directory's test"]
+            [
+                "--test-src and --test-ref must be given together, and only with --mono; without it, the student has "
+                "the test sets of its teacher"
+            ]
         )
     changes = [f"search.{setting}" for setting in search or ()]
     request = Distillation(

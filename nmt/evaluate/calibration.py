@@ -68,7 +68,7 @@ class Calibrated:
 
     def lines(self) -> Iterator[str]:
         """Yield lines that describe the maps, and how reliable the first is."""
-        rows = [["", "Spearman", "chrF of surer half", "of other half", "features"]]
+        rows = [["", "Spearman", "chrF of more confident half", "of other half", "features"]]
         for name, each in self.by_map.items():
             figures = f"{each.map.correlation:.2f}", f"{each.surer:.1f}", f"{each.others:.1f}"
             rows.append([name, *figures, ", ".join(each.map.weights)])

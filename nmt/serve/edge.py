@@ -22,7 +22,7 @@ from nmt.serve.service import Service
 from nmt.serve.worker import failure
 
 HELD_BYTES = 64 << 20
-"""Maximum memory in bytes for the bodies of all requests together."""
+"""Memory in bytes for the bodies of all requests together; more if `Limits` allow bodies above an eighth of it."""
 
 Answer = TypeVar("Answer")
 Handler = Callable[[Request], Awaitable[Response]]

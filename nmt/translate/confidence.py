@@ -1,7 +1,7 @@
 """Confidence in a translation: its expected chrF, estimated from what the model knows without a reference.
 
 `nmt calibrate` (`nmt.evaluate.calibration`) learns maps from features of a translation to the chrF that it can expect,
-and writes them into the run. A confidence is no probability: 60 means that translations like this one had a chrF of
+and writes them into the run. A confidence is not a probability: 60 means that translations like this one had a chrF of
 about 60 on average.
 
 Shapes have L lines.
