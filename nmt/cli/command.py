@@ -240,7 +240,7 @@ class Command(TyperCommand):
         if self.name not in ("train", "import", "push"):  # the first two write their run; push takes any export
             from nmt.cli.defaults import check_runs
 
-            check_runs(ctx.params.get("run"), ctx.params.get("overrides"))
+            check_runs(ctx.params.get("run"), ctx.params.get("overrides"), ctx.params.get("beam"))
         return super().invoke(ctx)
 
     def _check(self, ctx: Any, args: list[str]) -> None:

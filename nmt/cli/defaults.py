@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nmt.config import Config, SearchConfig
-from nmt.config.load import adopting, changed_config, check_config, load_config, load_saved_config
+from nmt.config.load import adopting, changed_config, load_config, load_saved_config, overridden
 from nmt.config.messages import nearest
 from nmt.console import say
 from nmt.errors import CheckpointError, ConfigError, DataError
@@ -29,12 +29,13 @@ def run_or_newest(run: Path | None) -> Path:
     return run
 
 
-def check_runs(runs: Path | Sequence[Path] | None, overrides: Sequence[str] | None) -> None:
-    """Check --run and --set before a command imports PyTorch, because the import takes seconds.
+def check_runs(runs: Path | Sequence[Path] | None, overrides: Sequence[str] | None, beam: int | None) -> None:
+    """Check --run, --set and --beam before a command imports PyTorch, because the import takes seconds.
 
     Raises CheckpointError if there is no such run, ConfigError if its configuration or a search setting is invalid.
     """
     searching = [override for override in overrides or () if override.startswith("search.")]
+    searching = searching if beam is None else [f"search.beam={beam}", *searching]
     for run in [runs] if isinstance(runs, Path) else runs or ():
         check_is_run(run)
         changed_config(load_saved_config(RunDir(run).config), searching)
@@ -115,10 +116,9 @@ def search_settings(
         meant = ["" if "." in other.partition("=")[0] else nearest(other.partition("=")[0]) for other in others]
         start = "only search.* settings can be changed here"
         raise ConfigError([f"--set {other}: {start}{end}" for other, end in zip(others, meant, strict=True)])
-    options = {"beam": beam, "length_penalty": length_penalty}
-    changed = changed_config(config, overrides).model_dump()
+    options, changed = {"beam": beam, "length_penalty": length_penalty}, config.model_dump()
     changed["search"] |= {name: value for name, value in options.items() if value is not None}
-    search = check_config(changed, "command line").search
+    search = overridden(changed, "command line", overrides).search
     if search.lm is None and any(override.startswith("search.lm_weight=") for override in overrides):
         raise ConfigError(
             ["search.lm_weight: has no effect without a language model; give its run with --lm (search.lm)"]

@@ -1,0 +1,22 @@
+"""Settings that come from options, `--set` and the config of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from logged_run import make_run
+from nmt.cli.defaults import check_runs, search_settings
+from nmt.config.load import load_saved_config
+from nmt.errors import ConfigError
+
+
+def test_beam_and_overrides_are_checked_together(tmp_path: Path) -> None:
+    run, groups = make_run(tmp_path / "run", []), ["search.diversity_groups=2"]
+    check_runs(run.path, groups, 4)
+    search = search_settings(load_saved_config(run.config), 4, None, groups)
+    assert (search.beam, search.diversity_groups) == (4, 2)
+    for beam in (None, 5):
+        with pytest.raises(ConfigError, match="diversity_groups"):
+            check_runs(run.path, groups, beam)
