@@ -13,10 +13,10 @@ from nmt.errors import ConfigError
 
 
 def test_beam_and_overrides_are_checked_together(tmp_path: Path) -> None:
-    run, groups = make_run(tmp_path / "run", []), ["search.diversity_groups=2"]
-    check_runs(run.path, groups, 4)
-    search = search_settings(load_saved_config(run.config), 4, None, groups)
-    assert (search.beam, search.diversity_groups) == (4, 2)
+    run, groups = make_run(tmp_path / "run", []), ["search.diversity_groups=3"]
+    check_runs(run.path, groups, 6)
+    search = search_settings(load_saved_config(run.config), 6, None, groups)
+    assert (search.beam, search.diversity_groups) == (6, 3)
     for beam in (None, 5):
         with pytest.raises(ConfigError, match="diversity_groups"):
             check_runs(run.path, groups, beam)
