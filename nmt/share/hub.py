@@ -146,6 +146,7 @@ def download(address: str) -> Path:
             from nmt.runs.folder import FOR_TRANSFORMERS  # imports torch
 
             raise HubError(f"{address}: {FOR_TRANSFORMERS}")
+        files.remove(ExportDir(snapshot).card.name)  # not needed, and may have been deleted
         missing = sorted(file for file in files if not (snapshot / file).is_file())
         if missing:
             raise HubError(f"{address}: incomplete download: {missing[0]} is missing; try again when online")

@@ -230,3 +230,11 @@ def test_model_is_downloaded_once(hub: Hub, exported: Path, monkeypatch: pytest.
     with pytest.raises(HubError, match=r"hf://me/other, at .*: not downloaded yet, and HF_HUB_OFFLINE is set"):
         download("hf://me/other")
     assert local_model("runs/hf") == Path("runs/hf")
+
+
+@pytest.mark.usefixtures("hub")
+def test_model_without_card_is_downloaded(exported: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(exported, tmp_path / "DIR")
+    (folder / "README.md").unlink()
+    push(folder, find_repository(NAME))
+    assert load_folder(download(f"hf://{NAME}")).info == load_folder(exported).info
