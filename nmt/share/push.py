@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import time
 from collections.abc import Callable, Set
 from dataclasses import dataclass
@@ -79,6 +80,8 @@ def find_repository(name: str, public: bool = False, force: bool = False) -> Rep
             f"{name}: contains files that nmt push did not write, such as {min(files - _OF_THE_HUB)}; choose another "
             "repository, or use --force to add to it"
         )
+    if exported is not None:
+        exported.update(fnmatch.filter(files, RunDir(Path()).calibration("*").name))
     return Repository(name, info.sha, bool(info.private), files & (exported or set()))
 
 

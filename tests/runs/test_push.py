@@ -161,8 +161,9 @@ def test_push_replaces_only_model_files(hub: Hub, exported: Path, tmp_path: Path
     files(hub)["gone.bin"] = b"of an earlier export"
     document["checksums"]["gone.bin"] = ""
     files(hub)["translator.json"] = json.dumps(document).encode()
+    files(hub)["calibration-de-en.json"] = b"of an earlier export"
     push(exported, find_repository(NAME))
-    assert "gone.bin" not in files(hub)
+    assert files(hub).keys().isdisjoint({"gone.bin", "calibration-de-en.json"})
     assert files(hub)["LICENSE"] == b"mine"
     assert download(f"hf://{NAME}@{old}").name == old
 
