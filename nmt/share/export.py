@@ -207,7 +207,8 @@ def without_places(config: Config) -> Config:
             return [cut(value) for value in tree]
         if not isinstance(tree, str):
             return tree
-        return Path(tree).name if Path(tree).is_absolute() else without_query(tree)
+        path = Path(name := without_query(tree))
+        return path.name if path.is_absolute() or ".." in path.parts else name
 
     tree = config.model_dump()
     for section, name in (("data", "dir"), ("data", "root"), ("training", "run_dir"), ("training", "init_from")):
