@@ -178,9 +178,9 @@ _Candidates = dict[int, list[tuple[list[int], float]]]
 """Ids without `</s>` and log-probability of the translations of each row."""
 
 
-def check_supported(config: SearchConfig) -> None:
-    """Raise ConfigError with each setting that CTranslate2 does not support."""
-    unsupported = {
+def unsupported(config: SearchConfig) -> list[str]:
+    """Return the names of the search settings in use that CTranslate2 does not support."""
+    is_unsupported = {
         "length_penalty_kind": config.length_penalty_kind != "power" and config.length_penalty != 0,
         "coverage_penalty": config.coverage_penalty != 0,
         "diversity_groups": config.diversity_groups > 1,
@@ -188,11 +188,15 @@ def check_supported(config: SearchConfig) -> None:
         "lm": config.lm is not None,
         "protect": bool(config.protect),
     }
+    return [name for name, is_so in is_unsupported.items() if is_so]
+
+
+def check_supported(config: SearchConfig) -> None:
+    """Raise ConfigError with each setting that CTranslate2 does not support."""
     values = config.model_dump()
     problems = [
         f"search.{name}: {values[name]} is not supported by CTranslate2; use --engine native"
-        for name, is_unsupported in unsupported.items()
-        if is_unsupported
+        for name in unsupported(config)
     ]
     if problems:
         raise ConfigError(problems)
@@ -576,13 +580,9 @@ def check_tolerance(comparison: Comparison, quantization: str) -> None:
 
 def finds_the_same(search: SearchConfig) -> bool:
     """Return whether both engines find the same translations with these settings, apart from rounding."""
-    try:
-        check_supported(search)
-    except ConfigError:
-        return False
     # what it suppresses loses its probability, by which a beam is pruned
     suppresses = search.beam > 1 and (search.no_repeat_ngram or search.min_length)
-    return not (search.sample or search.mbr != "none" or suppresses)
+    return not (unsupported(search) or search.sample or search.mbr != "none" or suppresses)
 
 
 def search_for_check(config: SearchConfig) -> SearchConfig:

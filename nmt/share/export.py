@@ -49,6 +49,7 @@ from nmt.share.engine import (
     made_up_lines,
     save_ctranslate2,
     search_for_check,
+    unsupported,
 )
 from nmt.share.shortlist import write_shortlist
 from nmt.share.transformers import check_held, not_carried, save_transformers
@@ -72,14 +73,15 @@ class Exported:
     scores: Sequence[ScoreRecord]
     """Scores on the test sets, if requested."""
     not_carried: Sequence[str] = ()
-    """The run's search settings that have no equivalent in transformers."""
+    """The names of the run's search settings in use that the format lacks."""
 
     @property
     def note(self) -> str | None:
-        """A note on search settings that an export for transformers lacks; None if it lacks none."""
+        """A note on search settings that the export lacks; None if it lacks none."""
         if not self.not_carried:
             return None
-        return f"not exported, because transformers has no such settings: {', '.join(self.not_carried)}"
+        names = ", ".join(f"search.{name}" for name in self.not_carried)
+        return f"not exported, because the format has no such settings: {names}"
 
 
 @dataclass(frozen=True)
@@ -128,12 +130,21 @@ def export(request: Request, output: Path, kind: Kind, quantization: Quantizatio
         return export_into(request, output.absolute(), kind, quantization)
 
 
-def export_into(request: Request, output: Path, kind: Kind, quantization: Quantization) -> Exported:
-    """Export a run to a directory whose parent the caller has locked; see `export`."""
+def export_into(
+    request: Request, output: Path, kind: Kind, quantization: Quantization, is_of_run: bool = False
+) -> Exported:
+    """Export a run to a directory whose parent the caller has locked; see `export`.
+
+    is_of_run: whether the directory belongs to the run, so that it has all of its search settings.
+    """
     saved = open_saved(request.run, request.checkpoint, request.weights)
     model, tokenizers, config = saved.transformer(), saved.tokenizers, saved.config
+    lost = [] if is_of_run else _lost(kind, config.search)
     if kind == "transformers":
         check_held(request.run, config, tokenizers.imported)
+    else:
+        search = config.search.model_copy(update={name: getattr(SearchConfig(), name) for name in lost})
+        config = config.model_copy(update={"search": search})
     target, joins = tokenizers[config.data.tgt], config.joins_sentences
     searcher = NativeSearcher([model], target, torch.device("cpu"), "float32", joins)
     native = Translator(searcher, tokenizers, config, [saved.origin]).by_direction()[0]
@@ -172,7 +183,18 @@ def export_into(request: Request, output: Path, kind: Kind, quantization: Quanti
             write_file(directory.path / path.name, path.read_bytes())
         checked = None if comparison is None else str(comparison)
         write_file(directory.card, _card(saved, info, [*recorded, *scores], checked, request.license).encode())
-    return Exported(output, comparison, scores, not_carried(config.search) if kind == "transformers" else [])
+    return Exported(output, comparison, scores, lost)
+
+
+def _lost(kind: Kind, search: SearchConfig) -> list[str]:
+    """Return the names of the search settings in use that a format lacks; a directory has no language model."""
+    match kind:
+        case "folder":
+            return ["lm"] if search.lm is not None else []
+        case "ctranslate2":
+            return unsupported(search)
+        case "transformers":
+            return not_carried(search)
 
 
 def model_card(run: Path) -> str:
@@ -373,7 +395,7 @@ def engine_folder(run: Path, quantization: Quantization, checkpoint: str = "best
         say(f"{path}: exporting {run} for CTranslate2 (only once)")
         remove(path)
         request = Request(run, checkpoint, weights, check_lines=CHECK_LINES)
-        say(f"{export_into(request, path, 'ctranslate2', quantization).comparison}")
+        say(f"{export_into(request, path, 'ctranslate2', quantization, is_of_run=True).comparison}")
     return path
 
 

@@ -153,14 +153,14 @@ def check_held(run: Path, config: Config, imported: ImportedVocabulary | None) -
 
 
 def not_carried(search: SearchConfig) -> list[str]:
-    """Return the search settings in use that have no equivalent in transformers."""
+    """Return the names of the search settings in use that have no equivalent in transformers."""
     off = SearchConfig()
     names = [name for name in _NOT_CARRIED if getattr(search, name) != getattr(off, name)]
     if search.length_penalty_kind != "power" and search.length_penalty:
         names.append("length_penalty_kind")
     if search.split == "always":
         names.append("split")
-    return [f"search.{name}" for name in sorted(names)]
+    return sorted(names)
 
 
 def save_transformers(

@@ -187,7 +187,7 @@ def test_export_has_no_local_paths(kind: Kind, tmp_path: Path) -> None:
         assert secret.name.encode() not in path.read_bytes(), path
     if kind == "folder":
         exported = load_config(tmp_path / "out" / "config.yaml")
-        assert (exported.search.lm, exported.search.protect) == ("lm", ["/a/b+"])
+        assert (exported.search.lm, exported.search.protect) == (None, ["/a/b+"])
         assert (exported.training.init_from, exported.training.glossary) == (None, "terms.tsv")
 
 
@@ -250,6 +250,24 @@ def result(split: str, dataset: str, metric: str, shown: str, value: float) -> E
         task_type="translation", task_name="Translation de-en", dataset_type=dataset, dataset_name=split,
         metric_type=metric, metric_name=shown, metric_value=value, metric_args=arguments,
     )  # fmt: skip
+
+
+# --- search settings that a format lacks ----------------------------------------------------------
+
+
+def test_exported_model_translates_without_settings_that_format_lacks(tmp_path: Path, nmt: Command) -> None:
+    settings = ("coverage_penalty=0.2", "protect=true", f"lm={tmp_path / 'none'}", "beam=2", "max_length_offset=1")
+    run = with_search(write_run(tmp_path / "run"), *settings)
+    (tmp_path / "text").write_text("mali bo\n", encoding="utf-8")
+    for kind, lost in (("folder", ["search.lm"]), ("ctranslate2", ["coverage_penalty", "lm", "protect"])):
+        check = ("--check-lines", "2") if kind == "ctranslate2" else ()
+        done = nmt("export", "--run", run, "--format", kind, *check, "--output", tmp_path / kind)
+        assert done.status == 0
+        assert all(name in done.out for name in lost) and (kind == "folder") == ("protect" not in done.out)
+        done = nmt("translate", "--model", tmp_path / kind, "--input", tmp_path / "text")
+        assert done.status == 0 and load_config(tmp_path / kind / "config.yaml").search.beam == 2, done.err
+    done = nmt("translate", "--run", run, "--engine", "ctranslate2", "--input", tmp_path / "text")
+    assert done.status == 2 and "search.coverage_penalty" in done.err, "the settings of the run itself are not ignored"
 
 
 # --- What `nmt export --format transformers` writes and refuses; runs/test_transformers.py ha ---
