@@ -180,7 +180,7 @@ def save_transformers(
     assert n_written == n_learned or imported is not None, "transformers has no place for some weights"
     save_tensors(directory / "model.safetensors", tensors, {"format": "pt"})
     max_source = min(MAX_PIECES_FACTOR * config.data.max_pieces + 1, n_positions)
-    ids, sizes = _ids(imported), [len(tokenizers[language]) for language in config.data.sides]
+    ids, sizes = _ids(imported, model.decoder.embedding.start), [len(tokenizers[language]) for language in config.data.sides]
     files = {
         "config.json": _config(config.model, sizes, n_positions) | ids,
         "generation_config.json": _generation(config, n_positions) | ids,
@@ -343,10 +343,10 @@ def _ids_by_row(imported: ImportedVocabulary, side: Literal[0, 1], pad: int) -> 
 # --- settings -------------------------------------------------------------------------------------
 
 
-def _ids(imported: ImportedVocabulary | None) -> dict[str, int]:
-    """Return the special ids. A translation begins with `<s>`, in a Marian model with padding, in an M2M-100 model with
-    `</s>`, and always ends with `</s>`."""
-    pad, unk, start, end = PAD, UNK, BOS, EOS
+def _ids(imported: ImportedVocabulary | None, start: int) -> dict[str, int]:
+    """Return the special ids. A translation begins with `start`, in a Marian model with padding, in an M2M-100 model
+    with `</s>`, and always ends with `</s>`."""
+    pad, unk, end = PAD, UNK, EOS
     if imported is not None:
         target = imported.original(1)
         pad, unk, end = (target.index(piece) for piece in (imported.padding, imported.unknown, imported.end))
