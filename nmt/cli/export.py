@@ -163,8 +163,8 @@ def export(
         exported = export(request, output, kind, quantization or "float32")
     if exported.comparison is not None:
         show(str(exported.comparison))
-    if exported.note is not None:
-        show(exported.note)
+    for note in exported.notes:
+        show(note)
     for record in exported.scores:
         scores = ", ".join(f"{score.value:.2f} {score.signature}" for score in record.scores)
         show(f"{record.name}: {scores}")
@@ -247,8 +247,8 @@ def push(
         if not exported:
             written = export(request, Path(scratch) / "export", kind, quantization or "float32")
             folder = written.path
-            if written.note is not None:
-                show(written.note)
+            for note in written.notes:
+                show(note)
         pushed = push(folder, found)
     visibility = "private" if pushed.private else "public"
     show(f"{pushed.url}: {'pushed' if pushed.changed else 'nothing has changed'}, {visibility}")

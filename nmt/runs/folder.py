@@ -47,6 +47,8 @@ class ExportInfo(Document):
     """Source and target language, such as `de-en`; the first of several. None in exports of earlier versions."""
     has_tag: bool = False
     """Whether the target language is chosen, by a tag."""
+    tag: str | None = None
+    """In an export for transformers, the tag with which each line must begin, or one of several such tags."""
     step: int
     weights: Weights
     reason: str

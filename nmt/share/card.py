@@ -12,7 +12,6 @@ import yaml
 
 from nmt import __version__
 from nmt.config import Config
-from nmt.config.data import TO
 from nmt.config.source import NOT_STATED, HubSource
 from nmt.console import printable
 from nmt.data.corpus import Manifest, read_manifest, read_pairs_manifest
@@ -21,7 +20,7 @@ from nmt.evaluate.metrics import MetricName, corpus_score, metric_name
 from nmt.evaluate.report import metrics_of, signature, values
 from nmt.layout import DataDir, RunDir
 from nmt.runs.checkpoint import saved_steps
-from nmt.runs.folder import ExportInfo, Kind
+from nmt.runs.folder import ExportInfo
 from nmt.runs.info import ScoreRecord, read_info
 from nmt.runs.log import number, read_log
 from nmt.runs.state import load_state
@@ -31,29 +30,30 @@ USE = "## Use\n"
 """The heading of the section on usage, which is the last one."""
 
 
-def use(kind: Kind, direction: str, has_tag: bool = False, repository: str | None = None) -> str:
+def use(info: ExportInfo, direction: str, repository: str | None = None) -> str:
     """Return the section of the model card on usage.
 
     Args:
         direction: source and target language, such as `de-en`.
-        has_tag: whether the languages are chosen, the target by a tag.
         repository: the model's repository on the Hub, `owner/name`; None for a directory, which is called DIR.
     """
     where = [] if repository else ["With this directory as `DIR`:", ""]
-    lines = _transformers if kind == "transformers" else _nmt
-    return "\n".join([*USE.split("\n"), *where, *lines(kind, direction, has_tag, repository), ""])
+    lines = _transformers if info.kind == "transformers" else _nmt
+    return "\n".join([*USE.split("\n"), *where, *lines(info, direction, repository), ""])
 
 
-def _nmt(kind: Kind, direction: str, has_tag: bool, repository: str | None) -> Iterator[str]:
+def _nmt(info: ExportInfo, direction: str, repository: str | None) -> Iterator[str]:
     src, tgt = direction.split("-")
     options, module, load = "", "nmt", "Translator.load"
-    if kind == "ctranslate2":
+    if info.kind == "ctranslate2":
         options, module, load = " --engine ctranslate2", "nmt.share.engine", "load_ctranslate2"
     address, download, model = "DIR", [], '"DIR"'
     if repository is not None:
         address = f"hf://{repository}"
         download, model = ["from nmt.api import download"], f'download("{address}")'
-    options, to = (f"{options} --to {tgt} --from {src}", f', to="{tgt}", source="{src}"') if has_tag else (options, "")
+    options, to = (
+        (f"{options} --to {tgt} --from {src}", f', to="{tgt}", source="{src}"') if info.has_tag else (options, "")
+    )
     yield from ("```", f"nmt translate --model {address}{options} --input text.{src} --output text.{tgt}", "```", "")
     yield from ("```python", f"from {module} import {load.split('.')[0]}", *download, "")
     yield f"translator = {load}({model})"
@@ -61,9 +61,9 @@ def _nmt(kind: Kind, direction: str, has_tag: bool, repository: str | None) -> I
     yield "```"
 
 
-def _transformers(_: Kind, direction: str, has_tag: bool, repository: str | None) -> Iterator[str]:
-    name, (src, tgt) = repository or "DIR", direction.split("-")
-    text = f">>{TO}{tgt}<< " * has_tag + f"A sentence in {language_name(src)}."
+def _transformers(info: ExportInfo, direction: str, repository: str | None) -> Iterator[str]:
+    name = repository or "DIR"
+    text = f"{info.tag} " * (info.tag is not None) + f"A sentence in {language_name(direction.split('-')[0])}."
     yield from ("```python", "from transformers import AutoModelForSeq2SeqLM, AutoTokenizer", "")
     yield f'model, tokenizer = AutoModelForSeq2SeqLM.from_pretrained("{name}"), AutoTokenizer.from_pretrained("{name}")'
     yield f'lines = tokenizer(["{text}"], padding=True, truncation=True, return_tensors="pt")'
@@ -103,7 +103,7 @@ def card(
             *_data(run, config),
             *_training(run),
             *_recipe(config),
-            use(info.kind, config.data.direction, info.has_tag),
+            use(info, config.data.direction),
         ]
     )
 

@@ -14,6 +14,7 @@ import torch
 
 from nmt import __version__
 from nmt.config import Config, SearchConfig
+from nmt.config.data import TO
 from nmt.config.load import check_config, dump_config
 from nmt.config.source import without_query
 from nmt.console import say
@@ -74,14 +75,17 @@ class Exported:
     """Scores on the test sets, if requested."""
     not_carried: Sequence[str] = ()
     """The names of the run's search settings in use that the format lacks."""
+    tag: str | None = None
+    """See `ExportInfo`."""
 
     @property
-    def note(self) -> str | None:
-        """A note on search settings that the export lacks; None if it lacks none."""
-        if not self.not_carried:
-            return None
-        names = ", ".join(f"search.{name}" for name in self.not_carried)
-        return f"not exported, because the format has no such settings: {names}"
+    def notes(self) -> Iterator[str]:
+        """Notes on search settings that the export lacks, and on the tag of the target language."""
+        if self.not_carried:
+            names = ", ".join(f"search.{name}" for name in self.not_carried)
+            yield f"not exported, because the format has no such settings: {names}"
+        if self.tag is not None:
+            yield f"with transformers, each line must begin with the tag of its target language, such as {self.tag}"
 
 
 @dataclass(frozen=True)
@@ -183,7 +187,7 @@ def export_into(
             write_file(directory.path / path.name, path.read_bytes())
         checked = None if comparison is None else str(comparison)
         write_file(directory.card, _card(saved, info, [*recorded, *scores], checked, request.license).encode())
-    return Exported(output, comparison, scores, lost)
+    return Exported(output, comparison, scores, lost, info.tag)
 
 
 def _lost(kind: Kind, search: SearchConfig) -> list[str]:
@@ -243,7 +247,10 @@ def without_places(config: Config) -> Config:
 
 
 def _info(saved: Saved, kind: Kind, quantization: Quantization) -> ExportInfo:
-    config, weights, is_imported = saved.config, saved.weights, saved.tokenizers.imported is not None
+    config, weights, source = saved.config, saved.weights, saved.tokenizers[saved.config.data.src]
+    to = config.search.to or source.to or next(iter(source.target_languages), None)
+    if config.data.directions and saved.tokenizers.imported is None:  # else transformers writes these tags by itself
+        to = f"{TO}{config.data.tgt}"
     # the longest source that is read, and the longest translation that the current settings allow
     n_positions = max(2 * MAX_PIECES_FACTOR * config.data.max_pieces + 64, OTHERS_READ)
     if config.model.positions == "learned":
@@ -253,8 +260,8 @@ def _info(saved: Saved, kind: Kind, quantization: Quantization) -> ExportInfo:
             "kind": kind,
             "nmt": __version__,
             "direction": config.data.direction,
-            # transformers writes the tags of languages of an imported model by itself
-            **({"has_tag": True} if config.data.directions and (kind != "transformers" or not is_imported) else {}),
+            **({"has_tag": True} if config.data.directions else {}),
+            "tag": f">>{to}<<" if kind == "transformers" and to else None,
             "step": weights.step,
             "weights": weights.kind,
             "reason": weights.reason,

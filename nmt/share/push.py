@@ -138,7 +138,7 @@ def push(folder: Path, repository: Repository) -> Pushed:
 def _card(folder: Path, info: ExportInfo, repository: str) -> bytes:
     """Return the model card, with its section on usage changed from the directory to the repository."""
     direction = info.direction or load_folder(folder).config.data.direction
-    here, there = use(info.kind, direction, info.has_tag), use(info.kind, direction, info.has_tag, repository)
+    here, there = use(info, direction), use(info, direction, repository)
     card = (folder / CARD).read_bytes()  # with any line ends
     try:
         card.decode()

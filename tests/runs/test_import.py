@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import pickle
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -612,6 +613,20 @@ def test_chosen_target_language_is_kept_in_run(joint: Path, tmp_path: Path) -> N
     assert translator.config.data.direction == "de-sv" and best.parts[0].src_ids[0] == tags["swe"]
     [[other]] = translator.translate_lines(SOURCES[:1], translator.search_settings({"to": "deu"}))
     assert other.parts[0].src_ids[0] == tags["deu"]
+
+
+def test_example_for_transformers_has_tag_of_target_language(
+    joint: Path, place: Path, tmp_path: Path, nmt: Command
+) -> None:
+    import_model(Request(str(joint), tmp_path / "swe", direction="de-sv", to="swe"))
+    for run, tag in ((tmp_path / "swe", ">>swe<<"), (place / "start", ">>deu<<")):
+        done = nmt("export", "--run", run, "--format", "transformers", "--output", tmp_path / "out")
+        assert done.status == 0 and tag in done.out
+        [text] = re.findall(r'tokenizer\(\["(.*)"\]', (tmp_path / "out" / "README.md").read_text(encoding="utf-8"))
+        tokenizer = of_transformers("MarianTokenizer").from_pretrained(tmp_path / "out")
+        first, *rest = tokenizer.convert_ids_to_tokens(tokenizer([text])["input_ids"][0])
+        assert first == tag and rest[0].startswith("\u2581")
+        shutil.rmtree(tmp_path / "out")
 
 
 # --- bad input ------------------------------------------------------------------------------------
