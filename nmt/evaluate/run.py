@@ -330,7 +330,7 @@ def record_scores(report: Report, origin: Origin, corpus: Corpus) -> ScoreRecord
         ],
         notes=list(report.notes),
         data=printable(str(corpus.directory.path.resolve())),
-        corpus=corpus.fingerprint,
+        corpus=corpus.whole,
         text=hashlib.sha256(checksums.encode()).hexdigest()[:16],
     )
     add_scores(RunDir(origin.run), record)

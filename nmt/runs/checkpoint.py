@@ -234,7 +234,12 @@ class ChosenWeights:
     reason: str
     tensors: Tensors
     averaged: tuple[int, ...] = ()
-    """The steps of the averaged checkpoints, if the weights are an average."""
+    """The steps of the averaged checkpoints, if the weights are an average; see `Selected`."""
+
+    @property
+    def identity(self) -> tuple[int, Weights, list[int]]:
+        """The step, the kind and the averaged steps."""
+        return self.step, self.kind, [*self.averaged]
 
 
 def steps_to_average(run: RunDir, settings: TrainingConfig, last: int) -> list[int]:

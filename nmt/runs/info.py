@@ -102,11 +102,18 @@ class Selected(Document):
     reason: str = "last checkpoint: none is validated yet"
     """The reason for the selection, as text for the user."""
     average_steps: list[int] = Field(default_factory=list)
-    """The steps of the checkpoints that were averaged at the end of the run."""
+    """The steps of the checkpoints that were averaged at the end of the run; the first is 0 if the weights that the run
+    started with were mixed in."""
     finished_step: int | None = None
     """The last step of a finished run."""
     finished_by: str | None = None
     """The setting of `training` that ended the run."""
+
+    @property
+    def identity(self) -> tuple[int | None, Weights, list[int]]:
+        """The step, the kind and the averaged steps of the weights."""
+        steps = self.average_steps if self.weights == "average" else []
+        return (steps[-1] if steps else self.best_step), self.weights, steps
 
 
 def check_is_run(path: Path) -> None:
@@ -190,7 +197,7 @@ class ScoreRecord(Document):
     """The step of the checkpoint. The step and the kind of weights are None for an ensemble."""
     weights: Weights | None = None
     averaged: list[int] = Field(default_factory=list)
-    """The steps of the averaged checkpoints, if the weights are an average."""
+    """The steps of the averaged checkpoints, if the weights are an average; see `Selected`."""
     ensemble: list[EnsembleMember] = Field(default_factory=list)
     """The members of an ensemble; its scores are recorded in the run of the first."""
     search: str
@@ -203,7 +210,7 @@ class ScoreRecord(Document):
     data: str
     """The data directory."""
     corpus: str
-    """The fingerprint of the data directory."""
+    """The fingerprint of the data directory, of all pairs of languages."""
     text: str
     """The fingerprint of the text of this split, in both languages."""
 

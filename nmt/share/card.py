@@ -82,6 +82,7 @@ def card(
     info: ExportInfo,
     n_parameters: int,
     n_pieces: Sequence[int],
+    is_selected: bool,
     scores: Sequence[ScoreRecord] = (),
     checked: str | None = None,
     license: str | None = None,  # noqa: A002 (the usual name)
@@ -90,6 +91,7 @@ def card(
 
     Args:
         n_pieces: sizes of the source and the target vocabulary.
+        is_selected: whether the weights are those that the run selected.
         scores: scores of these weights on test sets, oldest first.
         checked: the result of a comparison with the run.
         license: the licence of the model; by default that of the public model on which it is based.
@@ -99,7 +101,7 @@ def card(
         [
             *_front_matter(config, info, scores, license),
             *_facts(config, info, n_parameters, n_pieces, checked, license),
-            *_quality(run, config, info, scores),
+            *_quality(run, config, info, scores, is_selected),
             *_data(run, config),
             *_training(run),
             *_recipe(config),
@@ -201,8 +203,10 @@ def _facts(
     yield ""
 
 
-def _quality(run: RunDir, config: Config, info: ExportInfo, scores: Sequence[ScoreRecord]) -> Iterator[str]:
-    lines = [*_development(run, config, info)]
+def _quality(
+    run: RunDir, config: Config, info: ExportInfo, scores: Sequence[ScoreRecord], is_selected: bool
+) -> Iterator[str]:
+    lines = [*_development(run, config, info, is_selected)]
     newest: dict[tuple[str, ...], dict[tuple[str, ...], ScoreRecord]] = {}
     for record in scores:
         signatures = tuple(map(signature, record.scores))
@@ -227,13 +231,17 @@ def _test_scores(records: Sequence[ScoreRecord]) -> Iterator[str]:
         yield f"| {' | '.join(cells)} |"
 
 
-def _development(run: RunDir, config: Config, info: ExportInfo) -> Iterator[str]:
+def _development(run: RunDir, config: Config, info: ExportInfo, is_selected: bool) -> Iterator[str]:
     """Yield a line with the scores of these weights on the development set, read from the log."""
-    has_several = len(config.data.directions) > 1
-    wanted = {"kind": "valid" if info.weights == "raw" else info.weights, "step": info.step}
+    has_several, kind = len(config.data.directions) > 1, "valid" if info.weights == "raw" else info.weights
+    wanted: dict[str, object] = {"kind": kind, "step": info.step}
+    # of several directions, only the last record is of all lines; with start_share, the last average is the mixture
+    if has_several or (kind == "average" and config.training.start_share):
+        if not is_selected:
+            return
+        wanted = {"kind": "final" if has_several else kind}
     for record in reversed([*read_log(run.log, having=b'"bleu"')]):
-        # of several directions, other records are of a part of the lines
-        if record["kind"] == "final" if has_several else wanted.items() <= record.items():
+        if wanted.items() <= record.items():
             keys: dict[str, MetricName] = {"BLEU": "bleu", "chrF": "chrf"}
             scores = ", ".join(
                 f"{name} {value:.2f} ({_signature(key, config.data.tgt)})"

@@ -35,7 +35,7 @@ from nmt.runs.folder import (
     save_weights,
     seal,
 )
-from nmt.runs.info import ScoreRecord, read_scores
+from nmt.runs.info import ScoreRecord, read_info, read_scores, read_selected
 from nmt.runs.model import Saved, open_saved
 from nmt.share.card import card
 from nmt.share.engine import (
@@ -220,7 +220,9 @@ def _card(
 ) -> str:
     n_parameters = sum(tensor.numel() for tensor in saved.weights.tensors.values())
     sizes = [saved.tokenizers.sizes[language] for language in saved.config.data.sides]
-    return card(RunDir(saved.path), without_places(saved.config), info, n_parameters, sizes, scores, checked, license)
+    run, config = RunDir(saved.path), without_places(saved.config)
+    is_selected = saved.weights.identity == read_selected(run).identity
+    return card(run, config, info, n_parameters, sizes, is_selected, scores, checked, license)
 
 
 def without_places(config: Config) -> Config:
@@ -307,13 +309,15 @@ def _directions(request: Request, config: Config) -> Iterator[tuple[Corpus, str,
 
 
 def _recorded(saved: Saved) -> list[ScoreRecord]:
-    """Return the recorded scores of these weights on test sets."""
-    weights = saved.weights
-    wanted = weights.step, weights.kind, [*weights.averaged]
+    """Return the recorded scores of these weights on test sets, without those on other text of the same name as a test
+    set of the run."""
+    run = RunDir(saved.path)
+    corpus, tests = read_info(run).corpus, saved.config.data.test
     return [
         record
-        for record in read_scores(RunDir(saved.path))
-        if record.is_test and (record.step, record.weights, record.averaged) == wanted
+        for record in read_scores(run)
+        if record.is_test and (record.step, record.weights, record.averaged) == saved.weights.identity
+        if record.split not in tests or record.corpus == corpus
     ]
 
 

@@ -269,7 +269,7 @@ def _with_start(session: Session, meter: Meter, selected: Selected) -> tuple[Sel
     )
     # a rejected average has steps, too
     steps = selected.average_steps if selected.weights == "average" else [state.best_step or state.step]
-    return selected.model_copy(update={"weights": "average", "reason": reason, "average_steps": steps}), score
+    return selected.model_copy(update={"weights": "average", "reason": reason, "average_steps": [0, *steps]}), score
 
 
 def _tensors_of(session: Session, selected: Selected) -> Tensors:

@@ -57,7 +57,7 @@ def write_run(path: Path, joint: bool = True, specials: float = 0.0, **model: ob
     run = RunDir(path)
     tokenizers.save(run.tokenizer)
     run.config.write_text(dump_config(config), encoding="utf-8")
-    facts = {"data_dir": "nowhere", "corpus": "", "tokenizer": tokenizers.fingerprint, "precision": "float32"}
+    facts = {"data_dir": "nowhere", "corpus": "c0", "tokenizer": tokenizers.fingerprint, "precision": "float32"}
     run.info.write_text(json.dumps({"format": RUN_FORMAT, **facts}), encoding="utf-8")
     save_checkpoint(run.step(7), dict(transformer.named_parameters()), None, {})
     return path

@@ -30,7 +30,8 @@ from nmt.prepare.dry_run import dry_run
 from nmt.prepare.pipeline.encode import evenly
 from nmt.prepare.prepare import prepare
 from nmt.recipes.directory import run_config
-from nmt.runs.info import read_scores
+from nmt.runs.checkpoint import saved_steps
+from nmt.runs.info import read_info, read_scores, read_selected
 from nmt.runs.model import open_saved
 from nmt.serve.models import load_models
 from nmt.serve.service import Service
@@ -515,6 +516,7 @@ def test_scores_are_by_direction(run: Path, data: Path, text: Path, nmt: Command
     assert done.status == 0, done.err
     records = read_scores(RunDir(run))
     assert [(record.split, record.direction) for record in records] == [("test", each) for each in DIRECTIONS]
+    assert {record.corpus for record in records} == {read_info(RunDir(run)).corpus}
     assert {path.name for path in (tmp_path / "out").iterdir()} == {f"test.{each}" for each in DIRECTIONS}
     [mean] = [line for line in done.out.splitlines() if line.startswith("macro-average of test over 4 directions")]
     bleu = np.mean([record.score("bleu").value for record in records])  # type: ignore[union-attr]
@@ -655,9 +657,13 @@ def test_exports_translate_in_all_directions(run: Path, tmp_path: Path) -> None:
         exported = export(Request(run), tmp_path / kind, kind)  # type: ignore[arg-type]
         card = (exported.path / "README.md").read_text(encoding="utf-8")
         assert "`cc-aa`" in card and "--to bb" in card and "language:\n- aa\n- bb\n- cc\n" in card
+        assert card.count("mean over directions") == 1
         assert "240 pairs read, " in card and "30 pairs read, " in card and "20 pairs read, " in card
         loaded = Translator.load(exported.path) if kind == "folder" else engine_for([exported.path])
         assert {to: loaded.translate(["mali bore"], to=to, source="aa", beam=1) for to in ("bb", "cc")} == expected
+    other = next(step for step in saved_steps(RunDir(run)) if step != read_selected(RunDir(run)).best_step)
+    card = (export(Request(run, str(other)), tmp_path / "other", "folder").path / "README.md").read_text("utf-8")
+    assert "mean over directions" not in card, "its scores on all lines are unknown"
     with pytest.raises(ConfigError, match="tags"):
         export_argos(Request(run), tmp_path / "x.argosmodel")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -243,10 +244,22 @@ def test_share_of_start_is_mixed_into_recorded_steps(tiny_data, base, tmp_path, 
     config = settings(tiny_data, base, training={"start_share": 0.25, "average_last": 2})
     fit(config, tiny_data, tmp_path / "run")
     chosen = choose_weights(RunDir(tmp_path / "run"), config.training)
-    assert [*chosen.averaged] == steps and chosen.step == 6
+    assert [*chosen.averaged] == [0, *steps] and chosen.step == 6
+    assert choose_weights(RunDir(tmp_path / "run"), config.training, "last", "average").averaged == (3, 6)
     began, ended = weights(base, 3), average(RunDir(tmp_path / "run"), steps)
     for name, tensor in chosen.tensors.items():
         torch.testing.assert_close(tensor, 0.25 * began[name] + 0.75 * ended[name])
+
+
+def test_card_has_development_scores_of_exported_weights(tiny_data, base, tmp_path, monkeypatch):
+    score(monkeypatch, 10.0, 30.0, 20.0, 19.0, 25.0)  # of the start, steps 3 and 6, the average and the mixture
+    training = {"start_share": 0.25, "average_last": 2, "validate_every_steps": 3}
+    fit(settings(tiny_data, base, training=training), tiny_data, tmp_path / "run")
+    chosen = {"best average": "25.00", "3 raw": "30.00", "6 raw": "20.00", "6 average": None}
+    for choice, bleu in chosen.items():
+        export(Request(tmp_path / "run", *choice.split()), tmp_path / choice, "folder")
+        found = re.findall(r"chosen: BLEU ([0-9.]+)", (tmp_path / choice / "README.md").read_text(encoding="utf-8"))
+        assert found == ([] if bleu is None else [bleu]), choice
 
 
 # --- freezing -----------------------------------------------------------------------------------
