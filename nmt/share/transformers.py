@@ -180,7 +180,8 @@ def save_transformers(
     assert n_written == n_learned or imported is not None, "transformers has no place for some weights"
     save_tensors(directory / "model.safetensors", tensors, {"format": "pt"})
     max_source = min(MAX_PIECES_FACTOR * config.data.max_pieces + 1, n_positions)
-    ids, sizes = _ids(imported, model.decoder.embedding.start), [len(tokenizers[language]) for language in config.data.sides]
+    sizes = [len(tokenizers[language]) for language in config.data.sides]
+    ids = _ids(imported, model.decoder.embedding.start)
     files = {
         "config.json": _config(config.model, sizes, n_positions) | ids,
         "generation_config.json": _generation(config, n_positions) | ids,

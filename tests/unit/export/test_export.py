@@ -48,7 +48,8 @@ def test_card_has_scores_of_exported_weights(tmp_path: Path) -> None:
         record(bleu=11.0, step=7), record("other", bleu=12.0, step=7, precision="float32"),
         record("foreign", bleu=13.0, step=8), record("foreign", bleu=14.0, step=7, weights="ema"),
         record("foreign", bleu=15.0, step=7, averaged=[6, 7]), record("valid", bleu=16.0, step=7),
-        record(bleu=21.0, step=7), record("test", bleu=17.0, step=7, corpus="c1"), record("lower", bleu=22.0, step=7, version="2.5.0", notes=["lowercased"]),
+        record(bleu=21.0, step=7), record(bleu=17.0, step=7, corpus="c1"),
+        record("lower", bleu=22.0, step=7, version="2.5.0", notes=["lowercased"]),
     ):  # fmt: skip
         add_scores(RunDir(run), each)
     export(Request(run), tmp_path / "out", "folder")
