@@ -208,7 +208,7 @@ def push(
     directory is uploaded as it is. A repository that does not exist is created, private unless --public is given. In a
     repository written by nmt push, the model is replaced; the history keeps the former one. The card lists the
     languages, test scores with their signatures, the training data with their licences, the cost of training and the
-    settings. It states a licence of the model only with --license.
+    settings. The licence of the model is that of --license or, without it, of the public model on which it is based.
 
     Authentication uses the token of `hf auth login` or of the environment variable HF_TOKEN, which needs write access.
 
