@@ -135,8 +135,8 @@ def data(
 
     list PAIR prints the corpora for a language pair with name, latest version, number of pairs and download size.
     show NAME PAIR prints versions, licence and citation of a corpus, and how to use it in a config.
-    get NAME PAIR downloads a corpus, writes it as plain text (NAME.de and NAME.en, one sentence per line) with its
-    licence, and prints the settings for a config.
+    get NAME PAIR downloads a corpus, writes it as plain text (one file per language, one sentence per line) with
+    its licence, and prints the settings for a config.
 
     Interrupted downloads are resumed. Downloads are cached in ~/.cache/nmt, or in the directory NMT_CACHE.
     NMT_OPUS_URL sets the address of a mirror of the OPUS API.

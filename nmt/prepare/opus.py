@@ -272,18 +272,19 @@ def get(name: str, languages: tuple[str, str], version: str | None, folder: Path
     Args:
         languages: in alphabetical order.
         version: the version of the corpus; None: the latest.
-        folder: the directory for NAME.de and NAME.en, created if missing.
+        folder: the directory for NAME-VERSION.de-en.de and NAME-VERSION.de-en.en, created if missing.
 
     Raises DataError.
     """
     corpus = find_corpus(name, languages, version)
-    archive, stem = cached(corpus.url).path, _safe(corpus.name)
+    label = f"{corpus.name}-{corpus.version}"
+    archive, stem = cached(corpus.url).path, _safe(f"{label}.{_pair(languages)}")
     files = {code: folder / f"{stem}.{code}" for code in languages}
     _write(read_moses(archive, languages), [*files.values()], corpus.pairs)
     for notice, data in read_notices(archive).items():
         replace_file(folder / f"{stem}.{notice}", data)
     named = {code: str(path) for code, path in files.items()}
-    return _settings({"files": named, "name": f"{corpus.name}-{corpus.version}"})
+    return _settings({"files": named, "name": label})
 
 
 def _write(pairs: Iterator[tuple[str, str]], files: list[Path], total: int | None) -> None:

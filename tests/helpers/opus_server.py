@@ -25,27 +25,30 @@ def archive(texts: dict[str, str | bytes]) -> bytes:
     return buffer.getvalue()
 
 
-def moses(name: str, de: str, en: str) -> bytes:
+def moses(name: str, de: str, other: str, pair: str = "de-en") -> bytes:
     """Return an archive in the format of OPUS."""
-    texts = {f"{name}.de-en.de": de, f"{name}.de-en.en": en, f"{name}.de-en.xml": "<cesAlign/>"}
+    stem = f"{name}.{pair}"
+    texts = {f"{stem}.de": de, f"{stem}.{pair.removeprefix('de-')}": other, f"{stem}.xml": "<cesAlign/>"}
     return archive({"README": f"About {name}.\n", "LICENSE": "Public domain.\n", **texts})
 
 
 class Opus:
-    """Corpora of the language pair de-en on a site."""
+    """Corpora of the language pair de-en, and of others with German, on a site."""
 
     def __init__(self, site: Site) -> None:
         self.site = site
         self.url = f"{site.url}/api"
         self.entries: list[dict[str, object]] = []
 
-    def add(self, name: str, version: str, data: bytes, latest: bool = True, pairs: object = 2) -> str:
+    def add(
+        self, name: str, version: str, data: bytes, latest: bool = True, pairs: object = 2, pair: str = "de-en"
+    ) -> str:
         """Add a version of a corpus, and return the path of its archive."""
-        path = f"/{name}/{version}/moses/de-en.txt.zip"
+        path = f"/{name}/{version}/moses/{pair}.txt.zip"
         self.site.files[path] = data
         self.entries.append(
             {"corpus": name, "version": version, "url": self.site.url + path, "size": 3, "alignment_pairs": pairs,
-             "source": "de", "target": "en", "preprocessing": "moses", "latest": str(latest), "documents": "",
+             "source": "de", "target": pair.removeprefix("de-"), "preprocessing": "moses", "latest": str(latest), "documents": "",
              "id": len(self.entries), "source_tokens": 10, "target_tokens": 11}
         )  # fmt: skip
         self.answer()
@@ -66,11 +69,14 @@ class Opus:
             if corpus in (None, entry["corpus"])
             and (version in (None, entry["version"]) or (version == "latest" and entry["latest"] == "True"))
         ]
-        for source, target in (("de", "en"), ("en", "de")):
-            question = {"source": source, "target": target, "corpus": corpus, "preprocessing": "moses"}
-            asked = {key: value for key, value in (question | {"version": version}).items() if value is not None}
-            content = {"corpora": found if source == "de" else []}
-            self.site.files[f"/api?{urlencode(asked)}"] = json.dumps(content).encode()
+        for other in {"en", *(str(entry["target"]) for entry in self.entries)}:
+            for source, target in (("de", other), (other, "de")):
+                question = {"source": source, "target": target, "corpus": corpus, "preprocessing": "moses"}
+                asked = {key: value for key, value in (question | {"version": version}).items() if value is not None}
+                content = {
+                    "corpora": [entry for entry in found if (entry["source"], entry["target"]) == (source, target)]
+                }
+                self.site.files[f"/api?{urlencode(asked)}"] = json.dumps(content).encode()
 
 
 @contextmanager

@@ -51,26 +51,41 @@ def test_show_describes_opus_corpus(nmt: Command, opus: Opus) -> None:
 def test_get_downloads_opus_corpus(version: str | None, nmt: Command, opus: Opus, tmp_path: Path) -> None:
     result = nmt("data", "get", "Talks", "de-en", *(["--version", version, "--output", "a/b"] if version else []))
     assert (result.status, result.err) == (0, "")
-    folder = tmp_path / ("a/b" if version else "data")
-    assert sorted(path.name for path in folder.iterdir()) == ["Talks.LICENSE", "Talks.README", "Talks.de", "Talks.en"]
-    assert (folder / "Talks.de").read_text() == ("alt\n" if version else "eins\nzwei ü\n")
-    assert (folder / "Talks.en").read_text() == ("old\n" if version else "one\ntwo\n")
+    folder, stem = tmp_path / ("a/b" if version else "data"), f"Talks-{version or 'v2'}.de-en"
+    assert sorted(path.name for path in folder.iterdir()) == [
+        f"{stem}.{end}" for end in ("LICENSE", "README", "de", "en")
+    ]
+    assert (folder / f"{stem}.de").read_text() == ("alt\n" if version else "eins\nzwei ü\n")
+    assert (folder / f"{stem}.en").read_text() == ("old\n" if version else "one\ntwo\n")
     settings = parse_yaml(result.out, "out")
     assert isinstance(settings, dict)
     [source] = Config.model_validate({"data": {"direction": "en-de", **settings["data"]}}).data.train
     where = "a/b" if version else "data"
     assert source == TrainFiles(
-        files={"de": f"{where}/Talks.de", "en": f"{where}/Talks.en"}, name=f"Talks-{version or 'v2'}"
+        files={"de": f"{where}/{stem}.de", "en": f"{where}/{stem}.en"}, name=f"Talks-{version or 'v2'}"
     )
     assert len(opus.site.requests) == 2
 
 
-def test_damaged_download_keeps_existing_files(nmt: Command, opus: Opus, tmp_path: Path) -> None:
+def test_get_keeps_corpora_of_other_pairs_and_versions(nmt: Command, opus: Opus, tmp_path: Path) -> None:
+    opus.add("Talks", "v2", moses("Talks", "drei\n", "trois\n", "de-fr"), pair="de-fr")
     nmt("data", "get", "Talks", "de-en")
-    opus.add("Talks", "v3", moses("Talks", "eins\n", "one\ntwo\n"))
-    result = nmt("data", "get", "Talks", "de-en", "--version", "v3")
+    kept = {path: path.read_bytes() for path in (tmp_path / "data").iterdir()}
+    nmt("data", "get", "Talks", "de-fr")
+    nmt("data", "get", "Talks", "de-en", "--version", "v1")
+    assert {path: path.read_bytes() for path in kept} == kept
+    assert len([*(tmp_path / "data").iterdir()]) == 12
+
+
+def test_damaged_download_keeps_existing_files(
+    nmt: Command, opus: Opus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nmt("data", "get", "Talks", "de-en")
+    opus.site.files["/Talks/v2/moses/de-en.txt.zip"] = moses("Talks", "eins\n", "one\ntwo\n")
+    monkeypatch.setenv("NMT_CACHE", str(tmp_path / "empty"))
+    result = nmt("data", "get", "Talks", "de-en")
     assert result.status == 2 and "Talks.de-en.de has 1 line, Talks.de-en.en 2: they must pair" in result.err
-    assert (tmp_path / "data" / "Talks.en").read_text() == "one\ntwo\n"
+    assert (tmp_path / "data" / "Talks-v2.de-en.en").read_text() == "one\ntwo\n"
     assert not list((tmp_path / "data").glob("*.part"))
 
 
