@@ -330,9 +330,8 @@ def _tokenizers(folder: Path, theirs: Mapping[str, Any], request: Request) -> To
         raise DataError(f"{folder}: a Marian model has one source language; choose with --direction and --to")
     about = _optional(folder, "tokenizer_config.json")
     languages = [str(about.get(name)).lower().replace("-", "_") for name in ("source_lang", "target_lang")]
-    direction = request.direction or "-".join(languages)
-    if not DIRECTION.fullmatch(direction) or {"none", LABEL}.intersection(direction.split("-")):
-        raise DataError(f"{folder}: tokenizer_config.json does not name the languages; give --direction, such as de-en")
+    unnamed = f"{folder}: tokenizer_config.json does not name the languages; give --direction, such as de-en"
+    direction = _direction(request, languages, unnamed)
     is_joint = theirs.get("share_encoder_decoder_embeddings", True)
     names = ["vocab.json"] if is_joint else ["vocab.json", "target_vocab.json"]
     sizes = [theirs.get("vocab_size"), theirs.get("decoder_vocab_size") or theirs.get("vocab_size")]
@@ -396,15 +395,22 @@ def _m2m_tokenizers(folder: Path, theirs: Mapping[str, Any], request: Request) -
         raise DataError(f"{folder}: the ids of <s>, <pad>, </s> and <unk> must be 0 to 3, also in config.json")
     if request.to is not None:
         raise DataError("--to: chooses a tag of a Marian model; choose two languages with --direction")
-    if not request.languages and not request.direction:
-        raise DataError(
-            f"{folder}: translates between {n_languages} languages, such as {', '.join([*languages][:3])}; choose "
-            "two with --direction, or several with --languages"
-        )
-    chosen = [*request.languages] or str(request.direction).split("-")
-    direction = request.direction or "-".join(chosen[:2])
+    several = f"{folder}: translates between {n_languages} languages, such as {', '.join([*languages][:3])}"
+    direction = _direction(request, (), f"{several}; choose two with --direction, or several with --languages")
     vocabulary = ImportedVocabulary(direction=direction, pieces=[pieces], languages=languages, **special)
-    return Tokenizers.of_import(vocabulary, dict.fromkeys(chosen, model))
+    return Tokenizers.of_import(vocabulary, dict.fromkeys(request.languages or direction.split("-"), model))
+
+
+def _direction(request: Request, own: Sequence[str], unnamed: str) -> str:
+    """Return the requested direction, by default that of the model's `own` languages.
+
+    Raises DataError if it does not name two languages; the message is `unnamed` if none is requested.
+    """
+    direction = request.direction or "-".join([*request.languages, *own][:2])
+    if not DIRECTION.fullmatch(direction) or len({*direction.split("-")} - {"none", LABEL}) < 2:
+        option = "--direction" if request.direction else "--languages" if request.languages else None
+        raise DataError(f"{option}: {printable(direction)!r} does not name two languages" if option else unnamed)
+    return direction
 
 
 def _content(token: object) -> str:

@@ -776,6 +776,12 @@ def test_languages_of_marian_model_are_refused(joint: Path, tmp_path: Path) -> N
         import_model(Request(str(joint), tmp_path / "run", languages=("de", "en")))
 
 
+@pytest.mark.parametrize("direction", ["deen", "de-en-fr", "de-de", "de-label"])
+def test_direction_of_other_than_two_languages_is_refused(direction: str, joint: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=f"--direction.*'{direction}'"):
+        import_model(Request(str(joint), tmp_path / "run", direction=direction))
+
+
 def test_run_is_not_imported_again(place: Path, nmt: Command) -> None:
     result = nmt("import", place / "start", "--run", place / "twice")
     assert result.status == 2 and "--init-from" in result.err and not (place / "twice").exists()

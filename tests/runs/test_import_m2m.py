@@ -211,6 +211,17 @@ def test_choice_of_languages_is_checked(public: Public, tmp_path: Path, nmt: Com
         Translator.load(public.run, to=public.tgt)
 
 
+@pytest.mark.parametrize(
+    "chosen",
+    [{"direction": "de"}, {"direction": "de-en-fr"}, {"direction": "-"}, {"languages": ("de", "")},
+     {"languages": ("de", "x-y")}],
+    ids=str,
+)  # fmt: skip
+def test_choice_of_other_than_two_languages_is_refused(chosen: dict[str, Any], public: Public, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=next(iter(chosen))):
+        import_model(Request(str(public.folder), tmp_path / "run", **chosen))
+
+
 def test_vocabulary_without_tags_is_refused(public: Public, tmp_path: Path) -> None:
     folder = tmp_path / "model"
     folder.mkdir()
