@@ -48,8 +48,8 @@ class Opus:
         self.site.files[path] = data
         self.entries.append(
             {"corpus": name, "version": version, "url": self.site.url + path, "size": 3, "alignment_pairs": pairs,
-             "source": "de", "target": pair.removeprefix("de-"), "preprocessing": "moses", "latest": str(latest), "documents": "",
-             "id": len(self.entries), "source_tokens": 10, "target_tokens": 11}
+             "source": "de", "target": pair.removeprefix("de-"), "preprocessing": "moses", "latest": str(latest),
+             "documents": "", "id": len(self.entries), "source_tokens": 10, "target_tokens": 11}
         )  # fmt: skip
         self.answer()
         return path
