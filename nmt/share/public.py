@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-import yaml
 from safetensors import SafetensorError, safe_open
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 from torch import Tensor, nn
@@ -31,6 +30,7 @@ from nmt.config import Config
 from nmt.config.data import DIRECTION, LABEL
 from nmt.config.foreign import listed
 from nmt.config.load import check_config, dump_config
+from nmt.config.yaml12 import parse_yaml
 from nmt.console import printable
 from nmt.errors import ConfigError, DataError, error_text
 from nmt.files.read import DOCUMENT_BYTES, read_regular
@@ -145,7 +145,7 @@ def import_model(request: Request) -> Imported:
     if request.keep_pieces_of:
         tokenizers, rows = _cut(full, request.keep_pieces_of)
     vocabulary = tokenizers.imported
-    assert vocabulary is not None, "these tokenizers are imported"
+    assert vocabulary is not None and full.imported is not None, "these tokenizers are imported"
     config = _config(folder, theirs, vocabulary, request.languages)
     output = request.run or Path("runs") / name.replace("/", "-")
     require_empty(output)
@@ -153,7 +153,7 @@ def import_model(request: Request) -> Imported:
         model, whole = make_model(config, tokenizers.sizes), make_model(config, full.sizes)
     assert isinstance(model, Transformer), "these models have an encoder and a decoder"
     model = model.to_empty(device="cpu")
-    _load_weights(folder, model, theirs, vocabulary, rows)
+    _load_weights(folder, model, full.imported, vocabulary, rows)
     if (
         config.model.start_embedding == "zero" and model.decoder.embedding.weight[BOS].any()
     ):  # it has learned, in transformers
@@ -255,8 +255,8 @@ def _license(folder: Path) -> str | None:
     card = "\n".join(_read(folder, "README.md").decode("utf-8-sig", errors="replace").splitlines())
     matter = re.match(r"---\n(.*?)\n---", card, re.DOTALL)
     try:
-        found = yaml.safe_load(matter[1]) if matter else None
-    except yaml.YAMLError:
+        found = parse_yaml(matter[1], "README.md") if matter else None
+    except ConfigError:
         return None
     value = found.get("license") if isinstance(found, dict) else None
     names = value if isinstance(value, list) else [value]
@@ -557,15 +557,16 @@ _POSITIONS = {
 def _load_weights(
     folder: Path,
     model: Transformer,
-    theirs: Mapping[str, Any],
+    full: ImportedVocabulary,
     vocabulary: ImportedVocabulary,
     kept: list[list[int]] | None,
 ) -> None:
     """Copy the weights into a model. Raises DataError if some are missing, left over or of another shape.
 
-    kept: for each vocabulary, the rows of its pieces in the tables of the public model; None: all rows.
+    full: the vocabulary of the public model; kept: for each vocabulary, the rows of its pieces in the tables of the
+    public model; None: all rows.
     """
-    sizes = theirs["vocab_size"], theirs.get("decoder_vocab_size") or theirs["vocab_size"]
+    sizes = len(full.pieces[0]), len(full.pieces[-1])
 
     def rows_of(side: Literal[0, 1]) -> list[int | None]:
         rows = vocabulary.original_rows(side)
@@ -589,7 +590,7 @@ def _load_weights(
             for dim in dims:
                 source = source.index_select(dim, inverse)
             target.copy_(source)
-        if is_marian := theirs["model_type"] == "marian":  # its decoder starts with padding
+        if is_marian := not full.languages:  # its decoder starts with padding
             model.decoder.embedding.weight[BOS] = model.decoder.embedding.weight[PAD]
         assert model.output_bias is not None, "set by the configuration"
         source = take([OUTPUT_BIAS]) if is_marian else torch.zeros(1, sizes[1])

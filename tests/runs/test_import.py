@@ -749,7 +749,9 @@ def test_bad_model_is_refused_in_one_line(name: str, joint: Path, tmp_path: Path
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad"]
 
 
-@pytest.mark.parametrize("content", ["\ufeff---\nlicense: mit\n---\n", "---\r\nlicense: [mit]\r\n---\r\n"])
+@pytest.mark.parametrize("content", [
+    "\ufeff---\nlicense: mit\n---\n", "---\r\nlicense: [mit]\r\n---\r\n", "---\ndate: 2024-13-45\nlicense: mit\n---\n",
+])  # fmt: skip
 def test_settings_and_card_are_read_as_others_write_them(content: str, joint: Path, tmp_path: Path) -> None:
     folder = tmp_path / "model"
     shutil.copytree(joint, folder)
@@ -759,6 +761,12 @@ def test_settings_and_card_are_read_as_others_write_them(content: str, joint: Pa
     found = import_model(Request(str(folder), tmp_path / "run"))
     assert (found.model.license, found.config.data.direction) == ("mit", "de-es_mx")
     assert found.config.search.length_penalty == 0.0
+
+
+def test_size_of_target_vocabulary_of_joint_model_is_ignored(joint: Path, tmp_path: Path) -> None:
+    shutil.copytree(joint, tmp_path / "model")
+    changed("config.json", decoder_vocab_size="x")(tmp_path / "model")
+    assert import_model(Request(str(tmp_path / "model"), tmp_path / "run")).tokenizers.joint
 
 
 def test_interrupted_import_leaves_nothing(joint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
