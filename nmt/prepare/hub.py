@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from nmt.config.data import LABEL
@@ -17,6 +16,7 @@ from nmt.data.corpus import SourceFile, SourceRecord
 from nmt.errors import DataError, HubError, error_text
 from nmt.files.read import checksum
 from nmt.prepare.formats.tables import follow, is_label, label_text
+from nmt.prepare.inputs import matches
 from nmt.prepare.pairs import NO_SCORE, Row, Units, one_line, parse_score
 
 _KINDS = {".parquet": "parquet", ".jsonl": "json"}
@@ -61,7 +61,9 @@ def read_hub(part: TrainHub, languages: tuple[str, str], units: Units) -> Iterat
     local = _download(part, path, part.revision)
     names = [(part.columns or {}).get(language, language) for language in languages]
     try:
-        rows = datasets.load_dataset(kind, data_files=[str(local)], split="train", streaming=True)
+        # by default, a batch is the first row group, which may have no rows
+        options = {"batch_size": 1024} if kind == "parquet" else {}
+        rows = datasets.load_dataset(kind, data_files=[str(local)], split="train", streaming=True, **options)
         classes = {name: feature.names for name, feature in (rows.features or {}).items()
                    if isinstance(feature, datasets.ClassLabel)}  # fmt: skip
         for number, row in enumerate(rows, start=1):
@@ -81,6 +83,8 @@ def read_hub(part: TrainHub, languages: tuple[str, str], units: Units) -> Iterat
                 if part.document is not None:
                     units.enter((path, _value(row, part.document, where)))
                 yield one_line(str(texts[0])), one_line(str(texts[1])), score
+    except StopIteration:
+        return  # the file is empty
     except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
         raise DataError(f"{where}: not readable as {kind}: {error_text(error)}") from error
 
@@ -118,10 +122,10 @@ def _resolve(source: HubSource) -> tuple[str, list[str]]:
 
 
 def _matching(paths: list[str], pattern: str) -> list[str]:
-    """Return the paths that match a pattern, sorted; `*` does not match a slash."""
+    """Return the paths that match a pattern, sorted; `*` and `?` do not match a slash."""
     parts = pattern.split("/")
     alike = [path for path in paths if path.count("/") == len(parts) - 1]
-    return sorted(path for path in alike if all(map(fnmatchcase, path.split("/"), parts)))
+    return sorted(path for path in alike if all(map(matches, path.split("/"), parts)))
 
 
 def _download(source: HubSource, path: str, commit: str) -> Path:

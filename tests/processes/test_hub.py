@@ -28,7 +28,7 @@ from nmt.data.corpus import Corpus
 from nmt.errors import DataError, HubError, NmtError
 from nmt.layout import DataDir
 from nmt.prepare import hub as hub_module
-from nmt.prepare.hub import _download, read_hub
+from nmt.prepare.hub import _download, _matching, read_hub
 from nmt.prepare.pairs import Units
 from nmt.prepare.prepare import prepare
 from sentences import sentence_pairs
@@ -259,6 +259,19 @@ def test_hub_rows_without_text_or_score_are_skipped(tmp_path: Path, monkeypatch:
     assert units.skipped == {"no number as score": 1, "no text in en": 1}
     with pytest.raises(DataError, match=r"file c\.jsonl: no column t; the columns are de, en, s"):
         list(read_hub(part.model_copy(update={"score": "t"}), ("de", "en"), units))
+
+
+@pytest.mark.parametrize(("name", "content"), [("c.jsonl", b""), ("c.parquet", parquet([]))])
+def test_hub_file_without_rows_has_no_pairs(
+    name: str, content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    monkeypatch.setattr(hub_module, "_download", lambda *_: tmp_path / name)
+    assert list(read_hub(TrainHub(hub="a/b", paths=[name]), ("de", "en"), Units())) == []
+
+
+def test_brackets_in_names_of_hub_files_match_themselves() -> None:
+    assert _matching(["a[1].jsonl", "a1.jsonl", "b/a[1].jsonl"], "a[1].*") == ["a[1].jsonl"]
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])
