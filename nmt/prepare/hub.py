@@ -6,7 +6,6 @@ library `datasets`, files of other formats as local files are.
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from nmt.files.read import checksum
 from nmt.prepare.formats.tables import follow, is_label, label_text
 from nmt.prepare.inputs import matches
 from nmt.prepare.pairs import NO_SCORE, Row, Units, one_line, parse_score
+from nmt.share.hub import hub_error
 
 _KINDS = {".parquet": "parquet", ".jsonl": "json"}
 """File suffix -> name of the format in `datasets`."""
@@ -108,7 +108,7 @@ def _resolve(source: HubSource) -> tuple[str, list[str]]:
         commit = info.sha or source.revision
         names = api.list_repo_files(source.hub, revision=commit, repo_type="dataset")
     except Exception as error:  # of whichever HTTP library the client is built on
-        raise _unreachable(source, error) from error
+        raise _failed(source, error) from error
     paths: list[str] = []
     for pattern in source.paths:
         matching = _matching(names, pattern)
@@ -134,29 +134,13 @@ def _download(source: HubSource, path: str, commit: str) -> Path:
     try:
         return Path(hf_hub_download(source.hub, path, repo_type="dataset", revision=commit))
     except Exception as error:  # of whichever HTTP library the client is built on
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT):
-            raise  # a problem of this machine, not of the Hub
-        raise _unreachable(source, error, f", file {path}") from error
+        raise _failed(source, error, f", file {path}") from error
 
 
-def _unreachable(source: HubSource, error: Exception, file: str = "") -> HubError:
-    from huggingface_hub import errors
-
-    match error:
-        case errors.GatedRepoError():
-            problem = "gated: accept its terms on the Hub and log in"
-        case errors.RepositoryNotFoundError():
-            problem = "no such dataset, or a private one"
-        case errors.RevisionNotFoundError():
-            problem = "no such revision"
-        case errors.HfHubHTTPError() | errors.HFValidationError():
-            problem = error_text(error)
-        case _:
-            problem = f"the Hub cannot be reached: {error_text(error)}"
-    return HubError(
-        f"{_where(source)}{file}: {problem}; to do without the Hub, replace hub by files: {{LANG: FILE, LANG: FILE}} "
-        "in data.train, data.valid and data.test"
-    )
+def _failed(source: HubSource, error: Exception, file: str = "") -> Exception:
+    found = hub_error(f"dataset {source.hub}, revision {source.revision}{file}", error)
+    advice = "replace hub by files: {LANG: FILE, LANG: FILE} in data.train, data.valid and data.test"
+    return HubError(f"{found}; to do without the Hub, {advice}") if isinstance(found, HubError) else found
 
 
 def _where(source: HubSource) -> str:

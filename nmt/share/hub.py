@@ -1,4 +1,4 @@
-"""Models on the Hugging Face Hub: repository names, and downloads from hf://owner/name.
+"""Models on the Hugging Face Hub: repository names, downloads from hf://owner/name, and the errors of its client.
 
 The cache of `huggingface_hub` contains symbolic links, which `nmt` does not follow in a model. So the same files are
 hard links, or copies if the file system has none, in the directory nmt/COMMIT beside snapshots/COMMIT of the cache.
@@ -17,6 +17,7 @@ from nmt.layout import ExportDir
 
 TRANSIENT = (500, 502, 503, 504)
 """HTTP statuses of temporary problems of the Hub."""
+_LOCAL = (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT)
 _MOST_CHARS = 96
 _NAME = re.compile(r"(?!.*(?:--|\.\.|\.git$))[A-Za-z0-9_][\w.-]*/[A-Za-z0-9_](?:[\w.-]*\w)?", re.ASCII)
 _ADDRESS = re.compile(r"hf:/{1,2}([^@]*)(?:@(.+))?")  # pathlib reduces two slashes to one
@@ -70,12 +71,11 @@ def status(error: BaseException) -> int | None:
     return status(error.__cause__) if code is None and error.__cause__ is not None else code
 
 
-def hub_error(repository: str, error: Exception) -> Exception:
+def hub_error(where: str, error: Exception) -> Exception:
     """Return a HubError for an error of the Hub client, or the error itself if it is a local problem."""
     from huggingface_hub import constants, errors
 
-    is_of_a_file = isinstance(error, OSError) and error.filename is not None
-    if is_of_a_file or (isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)):
+    if isinstance(error, OSError) and (error.filename is not None or error.errno in _LOCAL):
         return error
     problem = None
     match error:
@@ -85,12 +85,14 @@ def hub_error(repository: str, error: Exception) -> Exception:
             problem = "no such repository, or a private one; log in with hf auth login to access your own"
         case errors.RevisionNotFoundError():
             problem = "no such revision"
+        case errors.HFValidationError():
+            problem = error_text(error)
         case errors.LocalEntryNotFoundError() if constants.HF_HUB_OFFLINE:
             problem = "not downloaded yet, and HF_HUB_OFFLINE is set"
     if problem is None:
         problem = {
             401: "the Hub rejects the token; store another one with hf auth login",
-            403: "the token has no write access; use one with write permission",
+            403: "the token has no access; to push, use one with write permission",
             409: "was created in the meantime; push again",
             412: "was changed in the meantime, perhaps by this push if its response was lost; push again",
         }.get(status(error) or 0)
@@ -99,7 +101,7 @@ def hub_error(repository: str, error: Exception) -> Exception:
     if problem is None and isinstance(error, RuntimeError):  # from hf_xet, which transfers large files if installed
         problem = f"the transfer failed: {error_text(error)}; set HF_HUB_DISABLE_XET=1 to disable Xet"
     text = problem or f"the Hub cannot be reached: {error_text(error.__cause__ or error)}"
-    return HubError(f"{repository}, at {constants.ENDPOINT}: {text}")
+    return HubError(f"{where}, at {constants.ENDPOINT}: {text}")
 
 
 _FILES = [

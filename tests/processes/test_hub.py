@@ -213,7 +213,7 @@ def test_unreachable_hub_raises(tmp_path: Path) -> None:
 FAILURES = {
     "data.valid.hub=some/absent": "HubError: dataset some/absent, revision refs/convert/parquet, at {}: no such",
     "data.valid.hub=some/failing": "HubError: dataset some/failing, revision refs/convert/parquet, at {}: "
-    "Server error '500 Internal Server Error'",
+    "the Hub responded with status 500: ",
     "data.valid.hub=a/b/c": "HubError: dataset a/b/c, revision refs/convert/parquet, at {}: Repo id must be ",
     "data.valid.revision=v2": "HubError: dataset IWSLT/iwslt2017, revision v2, at {}: no such revision; to do without",
     "data.valid.revision=main": "HubError: dataset IWSLT/iwslt2017, revision main, at {}: "
@@ -272,6 +272,13 @@ def test_hub_file_without_rows_has_no_pairs(
 
 def test_brackets_in_names_of_hub_files_match_themselves() -> None:
     assert _matching(["a[1].jsonl", "a1.jsonl", "b/a[1].jsonl"], "a[1].*") == ["a[1].jsonl"]
+
+
+@pytest.mark.usefixtures("client")
+def test_hub_file_that_is_not_downloaded_raises_offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(HubError, match=r"dataset a/b, .*HF_HUB_OFFLINE is set; to do without the Hub"):
+        _download(TrainHub(hub="a/b", paths=["c.parquet"]), "c.parquet", "main")
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])
