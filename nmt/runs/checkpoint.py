@@ -23,7 +23,7 @@ from nmt.errors import CheckpointError
 from nmt.files.read import read_regular
 from nmt.files.write import refuse_links, staged, write_file
 from nmt.layout import CheckpointDir, RunDir
-from nmt.runs.info import Weights, read_selected
+from nmt.runs.info import Weights, check_selected, read_selected
 from nmt.runs.state import load_state, read_seal, state_text
 
 NAMES_BYTES = 1 << 17  # upper bound of the safetensors headers and state.json of a checkpoint
@@ -274,10 +274,11 @@ def choose_weights(
     selected = read_selected(run)
     kind = weights
     if checkpoint == "best":
-        # before the first validation, or if its checkpoint was lost, there is no best one
+        # before the first validation, or if a resumed run found the best one missing, none is selected
         step = selected.best_step or steps[-1]
         reason = selected.reason
         kind = selected.weights if weights == "auto" else weights
+        check_selected(run, selected, kind)
         if kind != selected.weights:
             reason = f"{kind} weights requested"
         if kind == "average" and selected.average_steps:

@@ -151,6 +151,15 @@ def read_selected(run: RunDir) -> Selected:
         return Selected()
 
 
+def check_selected(run: RunDir, selected: Selected, weights: str) -> None:
+    """Raise CheckpointError if the selected checkpoint with these weights, or the average, is missing."""
+    chosen = run.average if weights == "average" else run.step(selected.best_step or 0)
+    is_named = bool(selected.average_steps) if weights == "average" else selected.best_step is not None
+    if is_named and not chosen.path.is_dir():
+        advice = f"use --checkpoint last, or remove {run.selected.name} so that all commands use the last checkpoint"
+        raise CheckpointError(f"{chosen.path}: missing; {advice}")
+
+
 def write_selected(run: RunDir, selected: Selected) -> None:
     """Write selected.json. Raises OSError."""
     replace_file(run.selected, document_text(selected))

@@ -20,7 +20,7 @@ from nmt.console import printable, width
 from nmt.errors import CheckpointError, NmtError
 from nmt.files.write import lock_holder
 from nmt.layout import CheckpointDir, RunDir
-from nmt.runs.info import ScoreRecord, Selected, read_info, read_scores, read_selected
+from nmt.runs.info import ScoreRecord, Selected, check_selected, read_info, read_scores, read_selected
 from nmt.runs.log import Metric, Record, best_scores, last_record, metric_of, number, rank
 from nmt.runs.state import load_state
 from nmt.tables import Table
@@ -109,6 +109,8 @@ def summarise(run: RunDir) -> Summary:
             if not path.is_dir():
                 raise CheckpointError(f"{path}: missing")
         steps = _checkpoints(run)
+        if selected.finished_step in steps[-1:]:  # a resumed run does not need it
+            check_selected(run, selected, selected.weights)
     with _collecting(problems, run):
         best = {metric: min(best_scores(run, metric).values(), key=partial(rank, metric), default=None)}
         last = last_record(run.log)

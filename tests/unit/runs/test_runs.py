@@ -15,7 +15,7 @@ import pytest
 from command import Command
 from logged_run import make_run, train, valid
 from nmt.files.write import Lock
-from nmt.runs.info import EnsembleMember, add_scores
+from nmt.runs.info import EnsembleMember, Selected, add_scores, write_selected
 from nmt.runs.listing import as_table, newest_run, summarise, summarise_all
 from nmt.runs.log import read_log
 from nmt.tables import render
@@ -181,6 +181,16 @@ def test_damaged_run_is_listed(name: str, content: bytes | None, problem: str, n
     assert rows["broken"][1].startswith("200") and rows["broken"][2] == "20.0"  # what can be read is told
     assert rows["broken"][-1].startswith(problem)
     assert json.loads(nmt("runs", "--format=json").out)[0]["problem"].startswith(problem)
+
+
+def test_finished_run_without_selected_checkpoint_is_broken(runs: Path) -> None:
+    run = make_run(runs / "a", [train(200)], steps=[100, 200])
+    write_selected(run, Selected(best_step=100, finished_step=200))
+    assert summarise(run).state == "finished"
+    shutil.rmtree(run.step(100).path)
+    found = summarise(run)
+    assert (found.state, found.checkpoint) == ("broken", 200)
+    assert found.problem is not None and found.problem.startswith("checkpoints/step-00000100: missing")
 
 
 def test_run_killed_in_first_save_is_stopped(runs: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,17 @@ def test_average_is_of_newest_checkpoints(run):
 def test_run_without_checkpoint_raises(tmp_path):
     with pytest.raises(CheckpointError, match=r"run: no checkpoint yet; nmt train writes one every"):
         choose_weights(RunDir(tmp_path / "run"), SETTINGS)
+
+
+@pytest.mark.parametrize("weights", ["raw", "average"])
+def test_missing_selected_checkpoint_raises_with_way_out(weights, run):
+    write_selected(run, Selected(best_step=20, weights=weights, reason="because", average_steps=[20, 30]))
+    shutil.rmtree(run.step(20).path)
+    with pytest.raises(CheckpointError, match=r"checkpoints/(step-00000020|average): missing; .*--checkpoint last"):
+        choose_weights(run, SETTINGS)
+    assert choose_weights(run, SETTINGS, "last").step == 30
+    run.selected.unlink()
+    assert choose_weights(run, SETTINGS).step == 30
 
 
 def test_damaged_selection_raises(run):
