@@ -53,18 +53,15 @@ def open_corpus(run: RunDir, languages: tuple[str, str], data_dir: Path | None) 
 
     Raises DataError if it is missing, or if its languages or its tokenizer differ from the run's.
     """
-    info = read_info(run)
+    info, advice = read_info(run), "nmt evaluate scores a text with --src and --ref"
     if data_dir is None and not info.data_dir:
-        raise DataError(
-            f"{run.path}: was imported and has no data directory; give one with --data, or a text with --src and --ref"
-        )
+        raise DataError(f"{run.path}: was imported and has no data directory; give one with --data; {advice}")
     path = data_dir or Path(info.data_dir)
     if data_dir is None and not path.is_dir():
         raise DataError(f"{path}: the data directory of {run.path} does not exist; give its new path with --data")
     directory, pair = DataDir(path), "-".join(languages)
     if directory.pairs.is_file():
         if pair not in (pairs := read_pairs_manifest(directory).pairs):
-            advice = "nmt evaluate scores a text with --src and --ref"
             raise DataError(f"{path}: contains {', '.join(pairs)}, not {pair}; {advice}")
         directory = DataDir(path / pair)
     corpus = Corpus.open(directory)

@@ -23,7 +23,7 @@ from nmt.evaluate.metrics import corpus_score
 from nmt.layout import RunDir
 from nmt.model.transformer import Transformer
 from nmt.runs.folder import Kind, verify_export
-from nmt.runs.info import add_scores
+from nmt.runs.info import add_scores, read_info, write_info
 from nmt.runs.state import TrainState, update_state
 from nmt.share import export as stage
 from nmt.share.card import TrainingCost, training_cost
@@ -325,6 +325,14 @@ def test_unsupported_architecture_raises(model: dict[str, Any], problem: str, tm
     assert problem in done.err
     assert "use --format folder or ctranslate2" in done.err
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_missing_data_directory_of_imported_run_is_reported_with_own_options(tmp_path: Path, nmt: Command) -> None:
+    run = write_run(tmp_path / "run")
+    write_info(RunDir(run), read_info(RunDir(run)).model_copy(update={"data_dir": ""}))
+    result = nmt("export", "--run", run, "--output", tmp_path / "out", "--evaluate")
+    own = result.err.partition("nmt evaluate ")[0]
+    assert result.status == 2 and "--data" in own and "--src" not in own, result.err
 
 
 def test_export_is_verified_without_loading(tmp_path: Path, nmt: Command) -> None:
