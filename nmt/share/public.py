@@ -408,8 +408,9 @@ def _direction(request: Request, own: Sequence[str], unnamed: str) -> str:
     """
     direction = request.direction or "-".join([*request.languages, *own][:2])
     if not DIRECTION.fullmatch(direction) or len({*direction.split("-")} - {"none", LABEL}) < 2:
-        option = "--direction" if request.direction else "--languages" if request.languages else None
-        raise DataError(f"{option}: {printable(direction)!r} does not name two languages" if option else unnamed)
+        form = "--direction de-en" if request.direction else "--languages de,en"
+        mistyped = f"{printable(direction)!r} does not name two languages; write them as in {form}"
+        raise DataError(mistyped if request.direction or request.languages else unnamed)
     return direction
 
 

@@ -218,7 +218,7 @@ def test_choice_of_languages_is_checked(public: Public, tmp_path: Path, nmt: Com
     ids=str,
 )  # fmt: skip
 def test_choice_of_other_than_two_languages_is_refused(chosen: dict[str, Any], public: Public, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=next(iter(chosen))):
+    with pytest.raises(DataError, match=f"--{next(iter(chosen))}"):
         import_model(Request(str(public.folder), tmp_path / "run", **chosen))
 
 
