@@ -2,7 +2,7 @@
 
     python -m scripts.gpu.null.commands                   # the sample corpus, from preparing to evaluating
     python -m scripts.gpu.null.commands train --config …  # or one command
-    python -m torch.distributed.run --nproc_per_node 2 -m scripts.gpu.null.commands train …
+    python -m torch.distributed.run --nproc_per_node 2 -m -- scripts.gpu.null.commands train …
 
 Two processes need stubs that show two GPUs.
 """
