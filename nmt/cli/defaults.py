@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nmt.config import Config, SearchConfig
-from nmt.config.load import adopting, changed_config, load_config, load_saved_config, overridden
+from nmt.config.load import adopting, load_config, load_saved_config, overridden
 from nmt.config.messages import nearest
 from nmt.console import say
 from nmt.errors import CheckpointError, ConfigError, DataError
@@ -35,10 +35,9 @@ def check_runs(runs: Path | Sequence[Path] | None, overrides: Sequence[str] | No
     Raises CheckpointError if there is no such run, ConfigError if its configuration or a search setting is invalid.
     """
     searching = [override for override in overrides or () if override.startswith("search.")]
-    searching = searching if beam is None else [f"search.beam={beam}", *searching]
     for run in [runs] if isinstance(runs, Path) else runs or ():
         check_is_run(run)
-        changed_config(load_saved_config(RunDir(run).config), searching)
+        _searching(load_saved_config(RunDir(run).config), searching, {"beam": beam})
 
 
 def resolve_models(runs: Sequence[Path] | None, model: Path | None) -> list[Path]:
@@ -116,14 +115,19 @@ def search_settings(
         meant = ["" if "." in other.partition("=")[0] else nearest(other.partition("=")[0]) for other in others]
         start = "only search.* settings can be changed here"
         raise ConfigError([f"--set {other}: {start}{end}" for other, end in zip(others, meant, strict=True)])
-    options, changed = {"beam": beam, "length_penalty": length_penalty}, config.model_dump()
-    changed["search"] |= {name: value for name, value in options.items() if value is not None}
-    search = overridden(changed, "command line", overrides).search
+    search = _searching(config, overrides, {"beam": beam, "length_penalty": length_penalty})
     if search.lm is None and any(override.startswith("search.lm_weight=") for override in overrides):
         raise ConfigError(
             ["search.lm_weight: has no effect without a language model; give its run with --lm (search.lm)"]
         )
     return search
+
+
+def _searching(config: Config, overrides: Sequence[str], options: Mapping[str, object]) -> SearchConfig:
+    """Return search settings changed by overrides, and by options, which precede overrides of the same setting."""
+    given, tree = {f"search.{name}" for name, value in options.items() if value is not None}, config.model_dump()
+    tree["search"] |= {name: value for name, value in options.items() if value is not None}
+    return overridden(tree, "command line", [each for each in overrides if each.partition("=")[0] not in given]).search
 
 
 def with_language_model(overrides: Sequence[str], lm: Path | None, weight: float | None) -> list[str]:

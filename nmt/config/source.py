@@ -132,7 +132,7 @@ class Hub(Section):
     """Branch, tag or commit of the repository; a commit fixes the content."""
     paths: list[str] = Field(min_length=1)
     """Files within the repository, all in the same format (one of those of `path`), such as `data/*.parquet`; `*`
-    matches any text."""
+    and `?` match any text and any character except slashes, and brackets stand for themselves."""
 
     @field_validator("paths")
     @classmethod

@@ -53,7 +53,8 @@ def open_corpus(run: RunDir, languages: tuple[str, str], data_dir: Path | None) 
 
     Raises DataError if it is missing, or if its languages or its tokenizer differ from the run's.
     """
-    info, advice = read_info(run), "nmt evaluate scores a text with --src and --ref"
+    info = read_info(run)
+    advice = "nmt evaluate (and calibrate, challenge, robustness) also takes a text with --src and --ref"
     if data_dir is None and not info.data_dir:
         raise DataError(f"{run.path}: was imported and has no data directory; give one with --data; {advice}")
     path = data_dir or Path(info.data_dir)

@@ -53,7 +53,8 @@ def append(
 
     Raises DataError, also if the directory is not divided into shards, or another setting in the config has changed.
     """
-    if any(DataDir(folder).pairs.is_file() for folder in (data_dir, data_dir.absolute().parent)):
+    place = data_dir.resolve()
+    if any(DataDir(folder).pairs.is_file() for folder in (place, place.parent)):
         raise DataError(f"{data_dir}: text of several pairs of languages, which takes no additions; run nmt prepare")
     corpus = Corpus.open(DataDir(data_dir))
     keys = _new_corpora(config, corpus)

@@ -198,6 +198,8 @@ class Build:
     samples: dict[str, Sample] = field(init=False)
     """Samples of the settled text, and of the development and test sets, by key."""
     mono_text: dict[str, MonoText] = field(default_factory=dict)
+    places: dict[str, list[Place]] = field(default_factory=dict)
+    """The places of the sampled pairs in each corpus, by key."""
 
     def __post_init__(self) -> None:
         data = self.config.data
@@ -223,7 +225,7 @@ class Build:
 
     def choose(self, held_out: Sequence[SentencePair], others: Others | None) -> None:
         """Clean the training text, and choose the development set; for `others` see `choose_text`."""
-        data, self.places = self.config.data, dict[str, list[Place]]()
+        data = self.config.data
         if self.sample is None:
             parts, skipped = training_parts(self.work, data, self.train)
         else:

@@ -747,8 +747,8 @@ def sweep(request: Request, how: Format = "text") -> list[Row]:
 
 def _compared(split: str, plan: Plan) -> Iterator[Comparison]:
     """Compare the arms that were not eliminated on a split, in each direction; all their runs have finished."""
-    runs_of = plan.arms()
-    members = {arm: [one.run.path for one in runs_of[arm]] for arm in stage_of(plan, {})[0]}
+    left = stage_of(plan, {})[0]
+    members = {arm: [one.run.path for one in runs] for arm, runs in plan.arms().items() if arm in left}
     how = Translating(lambda config: config.search, split)
     for to, source in common_directions(members, how):
         text, systems = translate_runs(members, replace(how, to=to, source=source))

@@ -62,7 +62,7 @@ def export_argos(request: Request, output: Path, quantization: Quantization = "i
                     entry = zipfile.ZipInfo(name, _DATE)
                     entry.external_attr = 0o644 << 16
                     archive.writestr(entry, data, zipfile.ZIP_DEFLATED)
-    return replace(exported, path=output, not_carried=())  # it ignores all of them
+    return replace(exported, path=output, not_carried=())  # Argos Translate ignores all search settings
 
 
 def _check(request: Request) -> None:

@@ -83,7 +83,7 @@ class Exported:
         """Notes on search settings that the export lacks, and on the tag of the target language."""
         if self.not_carried:
             names = ", ".join(f"search.{name}" for name in self.not_carried)
-            yield f"not exported, because the format has no such settings: {names}"
+            yield f"not exported, because this format has no place for them: {names}"
         if self.tag is not None:
             yield f"with transformers, each line must begin with the tag of its target language, such as {self.tag}"
 
@@ -309,15 +309,16 @@ def _directions(request: Request, config: Config) -> Iterator[tuple[Corpus, str,
 
 
 def _recorded(saved: Saved) -> list[ScoreRecord]:
-    """Return the recorded scores of these weights on test sets, without those on other text of the same name as a test
-    set of the run."""
+    """Return the recorded scores of these weights on test sets, without those on other text than that of the run's own
+    test set of the same name."""
     run = RunDir(saved.path)
-    corpus, tests = read_info(run).corpus, saved.config.data.test
+    corpus, records = read_info(run).corpus, read_scores(run)
+    own = {record.name: record.text for record in records if record.corpus == corpus}
     return [
         record
-        for record in read_scores(run)
+        for record in records
         if record.is_test and (record.step, record.weights, record.averaged) == saved.weights.identity
-        if record.split not in tests or record.corpus == corpus
+        if own.get(record.name, record.text) == record.text
     ]
 
 

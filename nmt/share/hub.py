@@ -87,7 +87,7 @@ def hub_error(where: str, error: Exception) -> Exception:
             problem = "no such revision"
         case errors.HFValidationError():
             problem = error_text(error)
-        case errors.LocalEntryNotFoundError() if constants.HF_HUB_OFFLINE:
+        case errors.LocalEntryNotFoundError() | errors.OfflineModeIsEnabled() if constants.HF_HUB_OFFLINE:
             problem = "not downloaded yet, and HF_HUB_OFFLINE is set"
     if problem is None:
         problem = {

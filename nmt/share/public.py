@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+import yaml
 from safetensors import SafetensorError, safe_open
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 from torch import Tensor, nn
@@ -30,7 +31,6 @@ from nmt.config import Config
 from nmt.config.data import DIRECTION, LABEL
 from nmt.config.foreign import listed
 from nmt.config.load import check_config, dump_config
-from nmt.config.yaml12 import parse_yaml
 from nmt.console import printable
 from nmt.errors import ConfigError, DataError, error_text
 from nmt.files.read import DOCUMENT_BYTES, read_regular
@@ -255,8 +255,8 @@ def _license(folder: Path) -> str | None:
     card = "\n".join(_read(folder, "README.md").decode("utf-8-sig", errors="replace").splitlines())
     matter = re.match(r"---\n(.*?)\n---", card, re.DOTALL)
     try:
-        found = parse_yaml(matter[1], "README.md") if matter else None
-    except ConfigError:
+        found = yaml.load(matter[1], Loader=yaml.BaseLoader) if matter else None  # all values are text
+    except yaml.YAMLError:
         return None
     value = found.get("license") if isinstance(found, dict) else None
     names = value if isinstance(value, list) else [value]

@@ -81,7 +81,7 @@ def find_repository(name: str, public: bool = False, force: bool = False) -> Rep
             "repository, or use --force to add to it"
         )
     if exported is not None:
-        exported.update(fnmatch.filter(files, RunDir(Path()).calibration("*").name))
+        exported.update(fnmatch.filter(files, RunDir(Path()).calibration("*-*").name))
     return Repository(name, info.sha, bool(info.private), files & (exported or set()))
 
 

@@ -28,7 +28,7 @@ from nmt.data.corpus import Corpus
 from nmt.errors import DataError, HubError, NmtError
 from nmt.layout import DataDir
 from nmt.prepare import hub as hub_module
-from nmt.prepare.hub import _download, _matching, read_hub
+from nmt.prepare.hub import _download, _matching, _resolve, read_hub
 from nmt.prepare.pairs import Units
 from nmt.prepare.prepare import prepare
 from sentences import sentence_pairs
@@ -277,8 +277,10 @@ def test_brackets_in_names_of_hub_files_match_themselves() -> None:
 @pytest.mark.usefixtures("client")
 def test_hub_file_that_is_not_downloaded_raises_offline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(HubError, match=r"dataset a/b, .*HF_HUB_OFFLINE is set; to do without the Hub"):
-        _download(TrainHub(hub="a/b", paths=["c.parquet"]), "c.parquet", "main")
+    source = TrainHub(hub="a/b", paths=["c.parquet"])
+    for act in (lambda: _resolve(source), lambda: _download(source, "c.parquet", "main")):
+        with pytest.raises(HubError, match=r"dataset a/b, .*HF_HUB_OFFLINE is set; to do without the Hub"):
+            act()
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])

@@ -394,7 +394,7 @@ def test_arm_eliminated_after_its_end_has_the_reason_and_is_not_compared(monkeyp
     assert rows["ema=0.9,seed=1"].state == "finished"
     assert rows["ema=0.9,seed=1"].note == "at 100 updates: mean dev BLEU 5.00, rank 3 of 3, 2 kept"
     sweep(request)
-    assert compared == ["ema=0.999", "ema=0.99"]
+    assert compared == ["ema=0.99", "ema=0.999"], "the first of the grid is the baseline"
 
 
 def test_last_comparison_keeps_as_many_arms_as_asked() -> None:

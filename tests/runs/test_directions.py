@@ -256,10 +256,11 @@ def test_prepared_pairs_are_kept_until_a_file_changes(text: Path, tmp_path: Path
         prepare(settings(tmp_path, ["aa-bb"]), tmp_path / "data", echo=said.append)
 
 
-@pytest.mark.parametrize("part", ["", "aa-bb"])
-def test_append_to_one_of_several_pairs_is_rejected(text: Path, data: Path, part: str) -> None:
-    with pytest.raises(DataError, match="several pairs"):
-        append(settings(text).towards("aa-bb"), data / part)
+def test_append_to_one_of_several_pairs_is_rejected(text: Path, data: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(data / "aa-bb")
+    for directory in (data, data / "aa-bb", tmp_path / "link"):
+        with pytest.raises(DataError, match="several pairs"):
+            append(settings(text).towards("aa-bb"), directory)
 
 
 def test_one_pair_is_prepared_as_without_directions(text: Path, tmp_path: Path) -> None:

@@ -17,6 +17,9 @@ def test_beam_and_overrides_are_checked_together(tmp_path: Path) -> None:
     check_runs(run.path, groups, 6)
     search = search_settings(load_saved_config(run.config), 6, None, groups)
     assert (search.beam, search.diversity_groups) == (6, 3)
+    assert search_settings(load_saved_config(run.config), 6, 0.5, ["search.beam=1", "search.length_penalty=2"]) == (
+        search_settings(load_saved_config(run.config), 6, 0.5)
+    ), "options precede --set"
     for beam in (None, 5):
         with pytest.raises(ConfigError, match="diversity_groups"):
             check_runs(run.path, groups, beam)

@@ -48,7 +48,7 @@ def test_card_has_scores_of_exported_weights(tmp_path: Path) -> None:
         record(bleu=11.0, step=7), record("other", bleu=12.0, step=7, precision="float32"),
         record("foreign", bleu=13.0, step=8), record("foreign", bleu=14.0, step=7, weights="ema"),
         record("foreign", bleu=15.0, step=7, averaged=[6, 7]), record("valid", bleu=16.0, step=7),
-        record(bleu=21.0, step=7), record(bleu=17.0, step=7, corpus="c1"),
+        record(bleu=21.0, step=7), record(bleu=17.0, step=7, corpus="c1", text="e9"),
         record("lower", bleu=22.0, step=7, version="2.5.0", notes=["lowercased"]),
     ):  # fmt: skip
         add_scores(RunDir(run), each)
@@ -301,7 +301,7 @@ def test_unsupported_search_settings_are_listed(tmp_path: Path, nmt: Command) ->
     done = nmt("export", "--run", run, "--output", tmp_path / "out", "--format", "transformers")
     assert (done.status, done.err) == (0, "")
     told, written = done.out.splitlines()
-    assert told.endswith("no such settings: search.length_penalty_kind, search.protect, search.split")
+    assert told.endswith("no place for them: search.length_penalty_kind, search.protect, search.split")
     assert written == f"{tmp_path / 'out'}: written"
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {
