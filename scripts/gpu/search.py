@@ -1,10 +1,11 @@
-"""Translate a file with a run on a GPU, by nmt and by Hugging Face transformers: lines per second and BLEU.
+"""Translate a file with a run on a GPU, by nmt, Hugging Face transformers and CTranslate2: lines per second and BLEU.
 
     python -m scripts.gpu.search --run DIR --src FILE --ref FILE [--device cuda] [--seconds 15] [--batches 4096 16384]
 
 Each search takes the whole file if it can be done in SECONDS, else as much of it as can, in batches of lines of similar
-length; loading and a warm-up are not in the rates. Both have the same weights, in bf16, and the same limit of length.
-Prints a JSON line for each way. BLEU is of the text as it stands (tok:none), for text that is tokenised.
+length; loading and a warm-up are not in the rates. All have the same weights, in bf16, and the same limit of length.
+Prints a JSON line for each way. BLEU is of the text as it stands (tok:none), for text that is tokenised. CTranslate2 is
+left out where it cannot be loaded: its wheels need cuBLAS 12.
 """
 
 from __future__ import annotations
@@ -19,12 +20,17 @@ from pathlib import Path
 
 import torch
 
+from nmt.errors import ConfigError
 from nmt.evaluate.metrics import corpus_score
 from nmt.model.device import pick_device
 from nmt.process import set_up
 from nmt.share.export import Request, export
 from nmt.text.lines import read_aligned
+from nmt.text.tokenizer import Tokenizers
 from nmt.translate.translator import Translator
+
+Search = Callable[[Sequence[str], int, int], list[str]]
+"""Translates lines in batches of a size, with a beam."""
 
 LIMIT = 160
 """The maximum length of a translation in pieces."""
@@ -49,22 +55,24 @@ def main(arguments: list[str] | None = None) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         export(Request(options.run), Path(scratch) / "out", "transformers")
         theirs = Transformers(Path(scratch) / "out", device)
+        engine = CTranslate2.load(options.run, Path(scratch) / "engine", ours, device)
+
+    def search(lines: Sequence[str], n_tokens: int, beam: int) -> list[str]:
+        found: list[str] = ours.translate(
+            lines, beam=beam, batch_tokens=n_tokens, max_length_ratio=0.0, max_length_offset=LIMIT
+        )
+        return found
+
+    ways: list[tuple[str, Search, list[int]]] = [
+        ("nmt, {:,} tokens", search, options.batches),
+        ("transformers, {:,} lines", theirs.translate, options.lines),
+        *([("CTranslate2, {:,} tokens", engine.translate, options.batches)] if engine is not None else []),
+    ]
     for beam in (5, 1):
-        for n_tokens in options.batches:
-
-            def search(lines: Sequence[str], n_tokens: int = n_tokens, beam: int = beam) -> list[str]:
-                found: list[str] = ours.translate(
-                    lines, beam=beam, batch_tokens=n_tokens, max_length_ratio=0.0, max_length_offset=LIMIT
-                )
-                return found
-
-            report(f"nmt, {n_tokens:,} tokens", beam, measured(search, pairs, options.seconds, language))
-        for n_lines in options.lines:
-
-            def other(lines: Sequence[str], n_lines: int = n_lines, beam: int = beam) -> list[str]:
-                return theirs.translate(lines, n_lines, beam)
-
-            report(f"transformers, {n_lines} lines", beam, measured(other, pairs, options.seconds, language))
+        for name, way, sizes in ways:
+            for size in sizes:
+                found = measured(lambda lines: way(lines, size, beam), pairs, options.seconds, language)  # noqa: B023
+                report(name.format(size), beam, found)
 
 
 def report(way: str, beam: int, found: dict[str, object]) -> None:
@@ -111,6 +119,39 @@ class Transformers:
             for i, text in zip(batch, self.tokenizer.batch_decode(ids, skip_special_tokens=True), strict=True):
                 found[i] = text
         return found
+
+
+class CTranslate2:
+    """An exported model in CTranslate2, which nmt itself uses on CPUs only."""
+
+    def __init__(self, path: Path, tokenizers: Tokenizers, sides: tuple[str, str], device: str) -> None:
+        import ctranslate2
+
+        self.src, self.tgt = (tokenizers[side] for side in sides)
+        self.model = ctranslate2.Translator(
+            str(path), device=device, compute_type="bfloat16" if device == "cuda" else "float32"
+        )
+        self.ids = {piece: i for i, piece in enumerate(self.tgt.pieces(range(len(self.tgt))))}
+
+    @classmethod
+    def load(cls, run: Path, path: Path, ours: Translator, device: torch.device) -> CTranslate2 | None:
+        """Return the exported model, or None after printing why it cannot be loaded."""
+        try:
+            export(Request(run), path, "ctranslate2")
+            engine = cls(path, ours.tokenizers, ours.config.data.sides, device.type)
+            engine.translate(["a"], 1024, 1)
+        except (ConfigError, RuntimeError, ValueError) as error:
+            print(json.dumps({"way": "CTranslate2", "left_out": " ".join(f"{error}".split())}), flush=True)
+            return None
+        return engine
+
+    def translate(self, lines: Sequence[str], n_tokens: int, beam: int) -> list[str]:
+        """Translate lines in batches of so many source tokens, which CTranslate2 forms of lines of similar length."""
+        texts = [self.src.pieces(ids) for ids in self.src.encode_all(lines)]
+        results = self.model.translate_batch(
+            texts, beam_size=beam, max_batch_size=n_tokens, batch_type="tokens", max_decoding_length=LIMIT
+        )
+        return [self.tgt.decode([self.ids[piece] for piece in result.hypotheses[0]]) for result in results]
 
 
 if __name__ == "__main__":
