@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # How deep should encoder and decoder be? Multi30k de-en, plain training with updates of 2,048 tokens and otherwise the
-# settings of multi30k.yaml, for UPDATES (1,500), with other numbers of layers. SEED is 1 and
-# OPTIMIZER adamw unless given.
+# settings of multi30k.yaml, for UPDATES (1,500), with other numbers of layers. SEED is 1 and OPTIMIZER adamw by default.
 #   scripts/experiments/shapes.sh DATA [SHAPE...]     DATA has Multi30k: train, val and test_2016_flickr
 # Shapes are ENCODER+DECODER, by default 4+4 6+2 8+2 8+1 12+1; each is trained in runs/shapes with one thread. The same
 # command continues what was stopped. Then, on a quiet machine:
