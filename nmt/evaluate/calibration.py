@@ -113,6 +113,7 @@ def calibrate(
         format=FORMAT,
         step=origin.step,
         weights=origin.weights,
+        tensors=translator.searcher.weights,
         text=name,
         n_lines=len(kept),
         metric=counts.metric.signature,

@@ -245,9 +245,14 @@ class Engine:
         self._sampling = threading.Lock()  # the seed is global
 
     @property
+    def weights(self) -> str:
+        """The fingerprint of the weights of the run; see `Searcher`."""
+        return self.folder.info.tensors
+
+    @property
     def fingerprint(self) -> str:
         """Identifies the weights and the arithmetic; see `Searcher`."""
-        return f"{self.folder.info.tensors} {self.precision}"
+        return f"{self.weights} {self.precision}"
 
     def _load(self, inter_threads: int, intra_threads: int) -> ctranslate2.Translator:
         for path in self.path.iterdir():  # the library opens any file there

@@ -183,7 +183,7 @@ def export_into(
             translator = engine_translator(engine)
         scores = _evaluated(request, translator) if request.evaluate else []
         # after sealing, since nmt calibrate replaces them
-        for path in portable_calibrations(saved.origin) if kind != "transformers" else ():
+        for path in portable_calibrations(saved.path, info.tensors) if kind != "transformers" else ():
             write_file(directory.path / path.name, path.read_bytes())
         checked = None if comparison is None else str(comparison)
         write_file(directory.card, _card(saved, info, [*recorded, *scores], checked, request.license).encode())

@@ -24,7 +24,6 @@ from nmt.errors import CheckpointError, ConfigError
 from nmt.files.document import Document, read_document
 from nmt.layout import RunDir
 from nmt.runs.info import Weights
-from nmt.runs.model import Origin
 from nmt.search.forced import ForcedDecoder
 from nmt.translate.mbr import pairwise
 from nmt.translate.translator import Translator
@@ -32,7 +31,7 @@ from nmt.translate.types import Confidence, Translation
 
 Floats = npt.NDArray[np.float64]
 
-FORMAT = 1
+FORMAT = 2
 _LEAST = 4  # the inverse of the share of least probable pieces
 
 
@@ -64,7 +63,9 @@ class Calibration(Document):
     format: int
     step: int
     weights: Weights
-    """The step and the kind of the weights that were calibrated."""
+    """The step and the kind of the weights that were calibrated, for messages."""
+    tensors: str
+    """The fingerprint of these weights."""
     text: str
     """The split or file with whose lines the maps were made."""
     n_lines: int
@@ -157,10 +158,12 @@ class Estimator:
         path, advice = calibration_path(run, translator, search), f"; create it with nmt calibrate --run {run}"
         missing = f"{run}: not calibrated for {path.stem.partition('-')[2]}{advice}"
         calibration = read_document(path, Calibration, CheckpointError, advice, (FORMAT,), missing)
-        origin = translator.origin
-        if origin is not None and (origin.step, origin.weights) != (calibration.step, calibration.weights):
-            calibrated, used = (f"step {each.step} ({each.weights})" for each in (calibration, origin))
-            raise ConfigError([f"{path}: calibrated with {calibrated}, but {used} is used{advice}"])
+        origin, tensors = translator.origin, translator.searcher.weights
+        assert origin is not None, "the translator was loaded from a run"
+        if tensors != calibration.tensors:
+            calibrated = f"step {calibration.step} ({calibration.weights}, {calibration.tensors})"
+            used = f"step {origin.step} ({origin.weights}, {tensors})"
+            raise ConfigError([f"{path}: calibrated with the weights of {calibrated}, but {used} is used{advice}"])
         reverse = None
         if calibration.reverse is not None:
             backwards = "-".join(reversed(translator.config.data.sides))
@@ -193,16 +196,16 @@ def calibration_path(run: Path, translator: Translator, search: SearchConfig) ->
     return RunDir(run).calibration(f"{data.src}-{search.to or data.tgt}")
 
 
-def portable_calibrations(origin: Origin) -> list[Path]:
-    """Return the files with the calibrations of a run that were made with these weights and need no other run. A
-    damaged one is left out, with a message."""
-    wanted, found = (origin.step, origin.weights, None), []
-    for path in sorted(RunDir(origin.run).calibrations()):
+def portable_calibrations(run: Path, tensors: str) -> list[Path]:
+    """Return the files with the calibrations of a run that were made with weights with this fingerprint and need no
+    other run. A damaged one is left out, with a message."""
+    found = []
+    for path in sorted(RunDir(run).calibrations()):
         try:
             each = read_document(path, Calibration, CheckpointError, "; create it again with nmt calibrate", (FORMAT,))
         except CheckpointError as error:
             say(f"left out: {error}")
             continue
-        if (each.step, each.weights, each.reverse) == wanted:
+        if each.tensors == tensors and each.reverse is None:
             found.append(path)
     return found

@@ -90,6 +90,10 @@ class Searcher(Protocol):
         """Maximum length of a source or translation, including `</s>`; None if there is no limit."""
 
     @property
+    def weights(self) -> str:
+        """The fingerprint of the weights of each model, as saved."""
+
+    @property
     def fingerprint(self) -> str:
         """Identifies the weights and the arithmetic, which determine the translations with given settings."""
 
@@ -143,13 +147,17 @@ class NativeSearcher:
         self._banned = torch.tensor(tgt_tokenizer.never_written(joins), device=device)
 
     @property
-    def fingerprint(self) -> str:
-        """Identifies the weights and the arithmetic; see `Searcher`."""
-        weights = [
+    def weights(self) -> str:
+        """The fingerprint of the weights; see `Searcher`."""
+        return " ".join(
             fingerprint({name: weight.detach().cpu() for name, weight in model.named_parameters()})
             for model in self.models
-        ]
-        return " ".join([*weights, self.device.type, self.precision, float32_library()])
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """Identifies the weights and the arithmetic; see `Searcher`."""
+        return f"{self.weights} {self.device.type} {self.precision} {float32_library()}"
 
     def with_models(self, models: Sequence[DecodingModel]) -> NativeSearcher:
         """Return a searcher with different models, which shares the language models that are loaded."""
