@@ -201,15 +201,19 @@ class Config(Section):
         return self.model_copy(update={"data": self.data.towards(direction)})
 
     def choose(self, to: str | None, source: str | None = None, imported: Collection[str] = ()) -> Config:
-        """Return the configuration with which a model translates in one of its directions.
+        """Return the configuration with which a model translates in one of its directions, with only the training
+        corpora of this direction, and without stages if these name others.
 
         to, source: the languages; None if there is no choice, and `ANY` for any source. imported: the target languages
         of an imported model that has several. Raises ConfigError.
         """
         if self.data.directions:
-            chosen = self.towards(self.data.choose(to, source))
-            # stages may name corpora of other pairs
-            return chosen.model_copy(update={"training": self.training.model_copy(update={"stages": []})})
+            data = self.data.towards(self.data.choose(to, source))
+            train = [corpus for corpus in data.train if corpus.to in (None, data.tgt)]
+            data, training = data.model_copy(update={"train": train}), self.training
+            if any(mixing_problems(data, training.stages)):
+                training = training.model_copy(update={"stages": []})
+            return self.model_copy(update={"data": data, "training": training})
         if source not in (None, ANY, self.data.src):
             raise ConfigError([f"--from {source}: the model translates from {self.data.src}"])
         if to is None or (to == self.data.tgt and to not in imported):

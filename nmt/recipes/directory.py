@@ -159,9 +159,7 @@ def run_config(run: Path, to: str | None = None, source: str | None = None) -> C
     if config.training.consistency == "crossconst":
         changes["consistency"] = "none"  # it needs several directions
     training = config.training.model_copy(update=changes)
-    train = [
-        source.model_copy(update={"to": None}) for source in config.data.train if source.to in (None, config.data.tgt)
-    ]
+    train = [source.model_copy(update={"to": None}) for source in config.data.train]
     data = config.data.model_copy(update={"train": train, "directions": [], "direction_temperature": 1.0})
     return config.model_copy(update={"training": training, "data": data})
 
