@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from itertools import islice
@@ -142,13 +142,12 @@ def export_into(
     is_of_run: whether the directory belongs to the run, so that it has all of its search settings.
     """
     saved = open_saved(request.run, request.checkpoint, request.weights)
+    lost = [] if is_of_run else _lost(kind, saved.config.search)
+    search = saved.config.search.model_copy(update={name: getattr(SearchConfig(), name) for name in lost})
+    saved = replace(saved, config=saved.config.model_copy(update={"search": search}))
     model, tokenizers, config = saved.transformer(), saved.tokenizers, saved.config
-    lost = [] if is_of_run else _lost(kind, config.search)
     if kind == "transformers":
         check_held(request.run, config, tokenizers.imported)
-    else:
-        search = config.search.model_copy(update={name: getattr(SearchConfig(), name) for name in lost})
-        config = config.model_copy(update={"search": search})
     target, joins = tokenizers[config.data.tgt], config.joins_sentences
     searcher = NativeSearcher([model], target, torch.device("cpu"), "float32", joins)
     native = Translator(searcher, tokenizers, config, [saved.origin]).by_direction()[0]

@@ -168,8 +168,8 @@ def save_transformers(
 ) -> None:
     """Write weights, configuration, search settings and tokenizer to `directory`. Raises OSError.
 
-    An imported model is written with its original ids. The configuration must have passed `check_held`. n_positions:
-    maximum length of a sequence, including `</s>`.
+    An imported model is written with its original ids. The configuration must have passed `check_held` and have no
+    settings of `not_carried`. n_positions: maximum length of a sequence, including `</s>`.
     """
     imported = tokenizers.imported
     tensors = {name: tensor.detach().float() for name, tensor in _tensors(model, n_positions, imported)}
@@ -388,7 +388,7 @@ def _config(config: ModelConfig, n_pieces: Sequence[int], n_positions: int) -> d
 
 
 def _generation(config: Config, n_positions: int) -> dict[str, Any]:
-    """Return the content of generation_config.json: the run's search settings that transformers supports.
+    """Return the content of generation_config.json, of the search settings without those of `not_carried`.
 
     All translations have the maximum length of a source with data.max_pieces pieces.
     """
@@ -406,6 +406,5 @@ def _generation(config: Config, n_positions: int) -> dict[str, Any]:
             "do_sample": True, "temperature": search.temperature, "top_k": search.top_k, "top_p": search.top_p,
         }  # fmt: skip
     elif search.beam > 1:
-        is_power = search.length_penalty_kind == "power" or not search.length_penalty
-        settings |= {"length_penalty": search.length_penalty if is_power else 1.0, "early_stopping": False}
+        settings |= {"length_penalty": search.length_penalty, "early_stopping": False}
     return settings

@@ -265,6 +265,9 @@ def test_exported_model_translates_without_settings_that_format_lacks(tmp_path: 
         done = nmt("export", "--run", run, "--format", kind, *check, "--output", tmp_path / kind)
         assert done.status == 0
         assert all(name in done.out for name in lost) and (kind == "folder") == ("protect" not in done.out)
+        recipe = yaml.safe_load(section(card_of(tmp_path / kind)[1], "Recipe").split("```")[1].removeprefix("yaml"))
+        kept = {"coverage_penalty": 0.2, "protect": True} if kind == "folder" else {}
+        assert recipe["search"] == {"beam": 2, "max_length_offset": 1, **kept}
         done = nmt("translate", "--model", tmp_path / kind, "--input", tmp_path / "text")
         assert done.status == 0 and load_config(tmp_path / kind / "config.yaml").search.beam == 2, done.err
     done = nmt("translate", "--run", run, "--engine", "ctranslate2", "--input", tmp_path / "text")
@@ -298,11 +301,14 @@ def test_unsupported_search_settings_are_listed(tmp_path: Path, nmt: Command) ->
     assert not_carried(SearchConfig()) == []
     assert not_carried(SearchConfig(length_penalty=0.0, length_penalty_kind="gnmt")) == []
     run = with_search(write_run(tmp_path / "run"), "length_penalty_kind=gnmt", "protect=true", "split=always")
+    with_search(run, "length_penalty=0.6", "beam=2")
     done = nmt("export", "--run", run, "--output", tmp_path / "out", "--format", "transformers")
     assert (done.status, done.err) == (0, "")
     told, written = done.out.splitlines()
     assert told.endswith("no place for them: search.length_penalty_kind, search.protect, search.split")
     assert written == f"{tmp_path / 'out'}: written"
+    assert "length_penalty_kind" not in section(card_of(tmp_path / "out")[1], "Recipe")
+    assert json.loads((tmp_path / "out" / "generation_config.json").read_bytes())["length_penalty"] == 0.6
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {
         "README.md", "config.json", "generation_config.json", "model.safetensors", "tokenizer.json",
