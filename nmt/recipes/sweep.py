@@ -388,7 +388,8 @@ def _problems(one: GridRun) -> Iterator[str]:
             "it"
         )
     elif summary.state == "broken":
-        yield f"{summary.problem}; repair it, or remove it to train it again"
+        found, _, _ = str(summary.problem).partition("; ")  # what follows is advice for other commands
+        yield f"{found}; repair the run, or remove it to train it again"
     else:
         for key, old, new in changed_settings(run, one.config):
             change = f"trained with {key} {old or 'not set'}, this sweep has {new or 'not set'}"

@@ -38,6 +38,7 @@ from nmt.recipes.sweep import (
     sweep,
     tables_of,
 )
+from nmt.runs.info import Selected, write_selected
 from nmt.tables import as_csv, render
 from nmt.training import validate
 from nmt.training.loop import fit
@@ -205,16 +206,19 @@ def test_directory_with_other_content_is_rejected(nmt: Command, calls: Callable[
     golden_run(20.0, seed=4).selected.write_text("{")
     (GOLDEN_SEEDS / "seed=5").mkdir()  # of a run that was killed while starting
     RunDir(GOLDEN_SEEDS / "seed=5").lock.touch()
+    write_selected(golden_run(20.0, seed=6), Selected(best_step=200, finished_step=400))
     lock = Lock(running.lock, "trains")
-    result = nmt("sweep", "golden.yaml", "--grid", "training.seed=1,2,3,4,5")
+    result = nmt("sweep", "golden.yaml", "--grid", "training.seed=1,2,3,4,5,6")
     lock.release()
     assert result.status == 2
     found = [line.removeprefix(f"nmt: {GOLDEN_SEEDS}/") for line in result.err.splitlines()]
-    assert found[3].startswith("seed=4: selected.json: damaged") and found == [
+    assert found[3].startswith("seed=4: selected.json: damaged") and found[3].count("remove") == 1
+    assert found[4].startswith("seed=6: checkpoints/step-00000200: missing") and found[4].count("remove") == 1
+    assert found == [
         "seed=1: trained with training.max_steps 500, this sweep has 400; choose another directory with --dir",
         "seed=2: exists already, but is not a run directory; choose another directory with --dir",
         f"seed=3: process {os.getpid()} on {os.uname().nodename} is training it; wait for it to end or stop it",
-        found[3],
+        *found[3:5],
     ]
     result = nmt("sweep", "golden.yaml", "--grid", "training.seed=1", "--dir", GOLDEN_SEEDS / "seed=4")
     assert (result.status, "a run directory; choose a directory for the sweep with --dir" in result.err) == (2, True)
