@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 from nmt.config.data import LABEL
 from nmt.config.source import HubSource, Source, TrainHub, TrainPath, score_of
@@ -17,7 +18,7 @@ from nmt.files.read import checksum
 from nmt.prepare.formats.tables import follow, is_label, label_text
 from nmt.prepare.inputs import matches
 from nmt.prepare.pairs import NO_SCORE, Row, Units, one_line, parse_score
-from nmt.share.hub import hub_error
+from nmt.share.hub import raise_hub_error
 
 _KINDS = {".parquet": "parquet", ".jsonl": "json"}
 """File suffix -> name of the format in `datasets`."""
@@ -108,7 +109,7 @@ def _resolve(source: HubSource) -> tuple[str, list[str]]:
         commit = info.sha or source.revision
         names = api.list_repo_files(source.hub, revision=commit, repo_type="dataset")
     except Exception as error:  # of whichever HTTP library the client is built on
-        raise _failed(source, error) from error
+        _fail(source, error)
     paths: list[str] = []
     for pattern in source.paths:
         matching = _matching(names, pattern)
@@ -134,13 +135,13 @@ def _download(source: HubSource, path: str, commit: str) -> Path:
     try:
         return Path(hf_hub_download(source.hub, path, repo_type="dataset", revision=commit))
     except Exception as error:  # of whichever HTTP library the client is built on
-        raise _failed(source, error, f", file {path}") from error
+        _fail(source, error, f", file {path}")
 
 
-def _failed(source: HubSource, error: Exception, file: str = "") -> Exception:
-    found = hub_error(f"dataset {source.hub}, revision {source.revision}{file}", error)
+def _fail(source: HubSource, error: Exception, file: str = "") -> NoReturn:
     advice = "replace hub by files: {LANG: FILE, LANG: FILE} in data.train, data.valid and data.test"
-    return HubError(f"{found}; to do without the Hub, {advice}") if isinstance(found, HubError) else found
+    where = f"dataset {source.hub}, revision {source.revision}{file}"
+    raise_hub_error(where, error, f"; to do without the Hub, {advice}")
 
 
 def _where(source: HubSource) -> str:

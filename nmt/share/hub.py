@@ -10,6 +10,7 @@ import errno
 import json
 import re
 from pathlib import Path
+from typing import NoReturn
 
 from nmt.errors import ConfigError, DataError, HubError, error_text
 from nmt.files.write import alone_in, link, staged
@@ -71,12 +72,13 @@ def status(error: BaseException) -> int | None:
     return status(error.__cause__) if code is None and error.__cause__ is not None else code
 
 
-def hub_error(where: str, error: Exception) -> Exception:
-    """Return a HubError for an error of the Hub client, or the error itself if it is a local problem."""
+def raise_hub_error(where: str, error: Exception, advice: str = "") -> NoReturn:
+    """Raise a HubError, which ends with `advice`, from an error of the Hub client, or the error itself if it is a local
+    problem."""
     from huggingface_hub import constants, errors
 
     if isinstance(error, OSError) and (error.filename is not None or error.errno in _LOCAL):
-        return error
+        raise error
     problem = None
     match error:
         case errors.GatedRepoError():
@@ -101,7 +103,7 @@ def hub_error(where: str, error: Exception) -> Exception:
     if problem is None and isinstance(error, RuntimeError):  # from hf_xet, which transfers large files if installed
         problem = f"the transfer failed: {error_text(error)}; set HF_HUB_DISABLE_XET=1 to disable Xet"
     text = problem or f"the Hub cannot be reached: {error_text(error.__cause__ or error)}"
-    return HubError(f"{where}, at {constants.ENDPOINT}: {text}")
+    raise HubError(f"{where}, at {constants.ENDPOINT}: {text}{advice}") from error
 
 
 _FILES = [
@@ -158,7 +160,7 @@ def download(address: str) -> Path:
     except DataError:
         raise
     except Exception as error:  # from the HTTP library that the client uses
-        raise hub_error(address, error) from error
+        raise_hub_error(address, error)
     return target
 
 

@@ -42,7 +42,7 @@ from nmt.model.transformer import Transformer
 from nmt.runs.checkpoint import save_checkpoint
 from nmt.runs.folder import require_empty
 from nmt.runs.info import PublicModel, RunInfo, Selected, write_info, write_selected
-from nmt.share.hub import hub_error, parse_address
+from nmt.share.hub import parse_address, raise_hub_error
 from nmt.share.transformers import MARIAN_ACTIVATIONS, OUTPUT_BIAS, has_vocab_json, tables_of, units_of, weights_of
 from nmt.text.lines import read_lines
 from nmt.text.tokenizer import BOS, PAD, ImportedVocabulary, Tokenizers, processor_of
@@ -207,7 +207,7 @@ def _located(name: str) -> tuple[Path, str, str | None]:
         if not (folder / _WEIGHTS[0]).exists():
             snapshot_download(repository, revision=folder.name, allow_patterns=[_WEIGHTS[1]])
     except Exception as error:  # from the HTTP library that the client uses
-        raise hub_error(address, error) from error
+        raise_hub_error(address, error)
     return folder, repository, folder.name
 
 

@@ -14,7 +14,7 @@ from nmt.errors import ConfigError, DataError, error_text
 from nmt.layout import ExportDir, RunDir
 from nmt.runs.folder import ExportInfo, Kind, load_folder, verify_export
 from nmt.share.card import use
-from nmt.share.hub import TRANSIENT, check_name, exported_files, hub_error, status
+from nmt.share.hub import TRANSIENT, check_name, exported_files, raise_hub_error, status
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -72,7 +72,7 @@ def find_repository(name: str, public: bool = False, force: bool = False) -> Rep
     except RepositoryNotFoundError:
         return Repository(name, None, not public)
     except Exception as error:
-        raise hub_error(name, error) from error
+        raise_hub_error(name, error)
     files = {sibling.rfilename for sibling in info.siblings or []}
     exported = _exported(api, name, info.sha) if INFO in files else None
     if exported is None and files - _OF_THE_HUB and not force:
@@ -93,7 +93,7 @@ def _exported(api: HfApi, name: str, commit: str | None) -> set[str] | None:
     except ValueError:
         return None
     except Exception as error:
-        raise hub_error(name, error) from error
+        raise_hub_error(name, error)
 
 
 def push(folder: Path, repository: Repository) -> Pushed:
@@ -131,7 +131,7 @@ def push(folder: Path, repository: Repository) -> Pushed:
             _patiently(lambda: api.create_repo(name, private=repository.private))
         url, commit = _patiently(lambda: upload(head))
     except Exception as error:
-        raise hub_error(name, error) from error
+        raise_hub_error(name, error)
     return Pushed(url, repository.private, commit != repository.head, info.kind)
 
 

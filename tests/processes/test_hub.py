@@ -291,4 +291,4 @@ def test_local_error_is_not_reported_as_hub_error(number: int, monkeypatch: pyte
     monkeypatch.setattr("huggingface_hub.hf_hub_download", failing)
     with pytest.raises(OSError, match="trouble here") as caught:
         _download(TrainHub(hub="a/b", paths=["c.parquet"]), "c.parquet", "main")
-    assert not isinstance(caught.value, HubError)
+    assert not isinstance(caught.value, HubError) and caught.value.__cause__ is None
