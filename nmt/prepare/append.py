@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nmt.config import Config
 from nmt.console import show
-from nmt.data.corpus import Corpus
+from nmt.data.corpus import Corpus, read_pairs_manifest
 from nmt.errors import DataError
 from nmt.files.document import read_document
 from nmt.files.read import read_text
@@ -54,7 +54,9 @@ def append(
     Raises DataError, also if the directory is not divided into shards, or another setting in the config has changed.
     """
     place = data_dir.resolve()
-    if any(DataDir(folder).pairs.is_file() for folder in (place, place.parent)):
+    parent = DataDir(place.parent)
+    is_of_pairs = parent.pairs.is_file() and place.name in read_pairs_manifest(parent).pairs
+    if DataDir(place).pairs.is_file() or is_of_pairs:
         raise DataError(f"{data_dir}: text of several pairs of languages, which takes no additions; run nmt prepare")
     corpus = Corpus.open(DataDir(data_dir))
     keys = _new_corpora(config, corpus)

@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 
 from folders import TEST, TRAIN, VALID, Folder, files
+from nmt.data.corpus import PAIRS_FORMAT, PairsManifest
 from nmt.errors import DataError
 from nmt.files import write
+from nmt.files.document import document_text
+from nmt.layout import DataDir
 from nmt.prepare.append import append
 from nmt.prepare.pipeline.work import Sizes
 
@@ -156,6 +159,16 @@ def test_invalid_appends_are_rejected(place: Folder, changes: dict[str, Any], me
         add(place, **changes)
     assert message in str(caught.value)
     assert place.content() == before and place.left() == {"data"}
+
+
+def test_pairs_beside_that_are_of_other_directories_do_not_matter(place: Folder) -> None:
+    others = PairsManifest(
+        format=PAIRS_FORMAT, languages=["cs", "de", "en"], pairs={"cs-de": "0" * 16, "cs-en": "1" * 16},
+        fingerprint="2" * 16, files={},
+    )  # fmt: skip
+    DataDir(place.folder).pairs.write_text(document_text(others))
+    add(place)
+    assert pairs(place) == Counter([*FIRST, *NEW])
 
 
 def test_manifest_with_foreign_paths_raises(place: Folder) -> None:
