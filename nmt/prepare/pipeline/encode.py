@@ -260,11 +260,13 @@ def encode_text(work: Work, config: DataConfig, text: TrainingText, is_added: bo
         files, shards = _join_shards(work, config, text.parts, encoded)
     else:
         files = _join_in_order(work, config, encoded)
+    times = [repeats[part.key] if is_large else 1 for part in text.parts]  # shards are repeated when they are read
+    learned = [each for each, n in zip(summaries, times, strict=True) for _ in range(n)]
     counts = {
-        language: added(TextRecord.model_validate(each["text"][language]) for each in summaries)
+        language: added(TextRecord.model_validate(each["text"][language]) for each in learned)
         for language in config.text_languages
     }
-    classes = sum((Counter(each["classes"]) for each in summaries), Counter[str]())
+    classes = sum((Counter(each["classes"]) for each in learned), Counter[str]())
     n = sum(report.kept * repeats[key] for key, report in reports.items())
     return EncodedText(files, n, reports, counts, shards, classes)
 

@@ -132,6 +132,7 @@ def test_large_training_set_is_sharded(whole: Folder, in_shards: Folder) -> None
     assert found == expected
     assert manifest["format"] == 2
     assert manifest["splits"]["train"]["pairs"] == sum(expected.values())
+    assert manifest["splits"]["train"]["text"] == whole.manifest()["splits"]["train"]["text"]
     assert sizes == {key: manifest["sources"][key]["kept"] for key in sizes}
     assert [shard["name"] for shard in shards][:3] == ["train.0-00000", "train.0-00001", "train.0-00002"]
     assert all(order != sorted(order) for order in orders[:3])

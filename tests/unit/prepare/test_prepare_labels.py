@@ -16,6 +16,7 @@ from nmt.data.corpus import Corpus, lines_of
 from nmt.errors import ConfigError, DataError
 from nmt.layout import DataDir
 from nmt.prepare.dry_run import dry_run
+from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.prepare import prepare
 from nmt.prepare.records import PreparedSplit
 from nmt.text.labels import Labels
@@ -67,6 +68,15 @@ def test_text_and_labels_are_prepared(folder: Path, language: str) -> None:
     page = (folder / "data" / "report.html").read_text()
     assert f'<td>pos</td><td class="n">{counts["pos"]} (' in page and "length of" not in page
     assert "nothing to do" in prepared(config)[1]
+
+
+def test_labels_of_repeated_corpora_are_counted_as_often_in_shards(folder: Path) -> None:
+    train = {"files": {"en": "train.txt", "label": "train.label"}, "repeat": 3}
+    config = labelled_config(folder, data={"train": [train]})
+    prepare(config, folder / "data", echo=lambda _: None, sizes=Sizes(shard_pairs=100))
+    record = PreparedSplit.model_validate(split_record(folder, "train"))
+    counts = Counter(label for _, label in TRAIN)
+    assert record.shards and record.classes == {name: 3 * counts[name] for name in ("neg", "pos")}
 
 
 def split_record(folder: Path, name: str) -> dict[str, object]:
