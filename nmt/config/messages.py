@@ -72,8 +72,11 @@ _ALTERNATIVES = [("str",), ("bool",), ("int",)]
 _MAX_SHOWN = 60  # characters
 
 
-def problems_in(error: ValidationError) -> list[str]:
-    """Return the problems of a validation error, each a line that begins with a dotted key."""
+def problems_in(error: ValidationError, section: type[Section] = Config) -> list[str]:
+    """Return the problems of a validation error, each a line that begins with a dotted key.
+
+    section: has the keys that are suggested.
+    """
     by_key: dict[str, list[ErrorDetails]] = {}
     for details in error.errors():
         by_key.setdefault(_key(details), []).append(details)
@@ -83,7 +86,7 @@ def problems_in(error: ValidationError) -> list[str]:
         for key, found in by_key.items()
         if any(_LABEL.fullmatch(str(part)) for part in found[0]["loc"])
     }
-    return [line for key, found in by_key.items() if key not in inner for line in _describe(key, found)]
+    return [line for key, found in by_key.items() if key not in inner for line in _describe(key, found, section)]
 
 
 def _key(details: ErrorDetails) -> str:
@@ -101,13 +104,13 @@ def requirement(found: Sequence[ErrorDetails]) -> str:
     return text.replace("greater than or equal to", "at least").replace("less than or equal to", "at most")
 
 
-def _describe(key: str, found: Sequence[ErrorDetails]) -> Iterator[str]:
+def _describe(key: str, found: Sequence[ErrorDetails], section: type[Section]) -> Iterator[str]:
     details = found[0]
     match details["type"]:
         case "extra_forbidden" if "." in str(details["loc"][-1]):
             yield f"{key}: dotted keys are only for --set; in a file, nest keys by indentation"
         case "extra_forbidden":
-            yield f"{key}: {_only_of_others(key, details) or f'no such setting{nearest(key)}'}"
+            yield f"{key}: {_only_of_others(key, details) or f'no such setting{nearest(key, section)}'}"
         case "missing":
             yield f"{key}: must be given"
         case "value_error":
@@ -185,14 +188,15 @@ def differences(old: object, new: object, key: str = "") -> Iterator[Difference]
         yield Difference(key, shown(old), shown(new))
 
 
-def nearest(key: str) -> str:
-    """Return `; did you mean X?` for a misspelt key or a key of another toolkit, preferably in the same section."""
+def nearest(key: str, root: type[Section] = Config) -> str:
+    """Return `; did you mean X?` for a misspelt key of `root`, preferably in the same section, or for a key of another
+    toolkit, which has equivalents only in a configuration."""
     section, _, name = key.rpartition(".")
-    paths = [_like(path, key.split(".")) for path in field_paths()]
+    paths = [_like(path, key.split(".")) for path in field_paths(root)]
     own = {path.rpartition(".")[2]: path for path in paths if path.rpartition(".")[0] == section}
     if not section:
-        own = {name: name for name in Config.model_fields}
-    meant = equivalent_settings(name, section)
+        own = {name: name for name in root.model_fields}
+    meant = equivalent_settings(name, section) if root is Config else []
     if any(path.startswith(f"{section}.") for path in meant):
         return did_you_mean(meant)
     if not meant and (near := misspelt(name, own)):
@@ -201,7 +205,7 @@ def nearest(key: str) -> str:
     elsewhere = [p for p in paths if p.rpartition(".")[2] == plain(name) and not p.startswith("training.stages.")]
     if elsewhere or meant:
         return did_you_mean([*elsewhere, *meant])
-    if note := advice_on(name):
+    if root is Config and (note := advice_on(name)):
         return f"; {note}"
     if alike := matching_words(name, own):
         return did_you_mean([own[word] for word in alike])

@@ -147,7 +147,7 @@ class Study(Section):
     """A sweep in a file; settings have dotted keys."""
 
     config: str  # a path or a name, as for --config
-    overrides: dict[str, object] = Field({}, alias="set")
+    set: dict[str, object] = Field({})
     grid: dict[str, list[object]] = Field(min_length=1)
     halving: Halving | None = None
     compare: str | None = None  # the split on which the arms are compared at the end
@@ -184,9 +184,9 @@ class Request:
         try:
             study = Study.model_validate(tree)
         except ValidationError as error:
-            raise ConfigError([f"{where}: {problem}" for problem in problems_in(error)]) from error
+            raise ConfigError([f"{where}: {problem}" for problem in problems_in(error, Study)]) from error
         grid = [f"{key}={','.join(map(_as_text, values))}" for key, values in study.grid.items()]
-        overrides = [f"{key}={_as_text(value)}" for key, value in study.overrides.items()]
+        overrides = [f"{key}={_as_text(value)}" for key, value in study.set.items()]
         return cls(study.config, grid, overrides, directory=Path("runs") / f"sweep-{Path(path).stem}", study=study)
 
     @property

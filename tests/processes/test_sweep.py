@@ -21,6 +21,7 @@ from command import Command, run_command
 from kept_run import Died
 from logged_run import GOLDEN, make_run, train, valid
 from nmt.config.load import dump_config, load_config
+from nmt.config.messages import nearest
 from nmt.config.yaml12 import dump_yaml
 from nmt.evaluate.metrics import corpus_score
 from nmt.files.write import Lock
@@ -29,6 +30,7 @@ from nmt.recipes.sweep import (
     Ended,
     Job,
     Request,
+    Study,
     make_plan,
     name_of,
     parse_grid,
@@ -432,7 +434,11 @@ def test_arm_with_failed_run_is_not_trained_further() -> None:
         ({"compare": "test", "halving": {"updates": 100, "keep": 1}}, ["compare: needs two arms"]),
         ({"compare": "test", "halving": None, "grid": {"training.seed": [1, 2]}}, ["compare: needs two arms"]),
         ({"halving": {"updates": 100, "factor": 1}}, ["study.yaml: halving.factor: must be at least 2, found 1"]),
-        ({"grids": {}}, ["study.yaml: grids: no such setting"]),
+        ({"grids": {}}, ["study.yaml: grids: no such setting; did you mean grid?"]),
+        ({"keep": 1}, ["study.yaml: keep: no such setting; did you mean halving.keep?"]),
+        ({"halving": {"updates": 100, "keeps": 1}}, [
+            "study.yaml: halving.keeps: no such setting; did you mean halving.keep?",
+        ]),
         ({"grid": {"training.dropout": [0.1]}}, ["--grid training.dropout: no such setting"]),
         ({"grid": {}}, ["study.yaml: grid: must have at least one entry, found {}"]),
         ({"grid": {"training.seed": 1}}, ["study.yaml: grid.training.seed: must be a list, found 1"]),
@@ -448,6 +454,10 @@ def test_invalid_study_starts_nothing(
     assert (result.status, len(found)) == (2, len(lines)), result.err
     assert all(line.startswith(f"nmt: {start}") for line, start in zip(found, lines, strict=True)), result.err
     assert not Path("runs").exists() and calls() == []
+
+
+def test_keys_of_a_study_get_no_advice_on_those_of_a_config() -> None:
+    assert [nearest(key, Study) for key in ("lr", "devices")] == ["", ""]
 
 
 def test_config_without_grid_and_settings_beside_a_study_are_rejected(nmt: Command) -> None:
