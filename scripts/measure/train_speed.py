@@ -69,7 +69,7 @@ def main() -> None:
     parser.add_argument("baseline", type=Path, help="a checkout")
     parser.add_argument("checkout", type=Path, nargs="?", default=ROOT, help="another; default: this one")
     parser.add_argument("--data", type=Path, help="a prepared data directory, de-en; default: random ids")
-    parser.add_argument("--precision", choices=["bf16", "float32"], default="bf16")
+    parser.add_argument("--precision", choices=["auto", "bf16", "float32", "fp16"], default="auto")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=120.0, help="of all updates together")
     parser.add_argument("--warm", type=int, default=30, help="first updates of each checkout, which are not counted")
@@ -78,6 +78,11 @@ def main() -> None:
     if options.serve:
         serve(options.data, options.precision)
         return
+    from nmt.model.device import pick_device
+    from nmt.model.precision import pick_precision
+
+    # probed once, since the probes of two checkouts may differ on a busy machine
+    options.precision = pick_precision(options.precision, pick_device("auto"))
     processes = [start(path.resolve(), options) for path in (options.baseline, options.checkout)]
     rounds: list[list[list[float]]] = []
     end = time.monotonic() + options.seconds
@@ -90,7 +95,7 @@ def main() -> None:
         medians = f"{statistics.median(old):.3f} and {statistics.median(new):.3f}"
         print(f"{name}: {medians}, ratio {middle:.3f} ({low:.3f} to {high:.3f})")
     print(
-        f"{len(rounds)} updates, mean loss:",
+        f"{len(rounds)} updates in {options.precision}, mean loss:",
         *(f"{statistics.fmean(arm[2] for arm in arms):.4f}" for arms in zip(*rounds, strict=True)),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from nmt.data.batching import Pairs
 from nmt.data.corpus import lines_of
 from nmt.layout import RunDir
 from nmt.training.loop import fit
-from scripts.measure import start_probe, step_cost
+from scripts.measure import start_probe, step_cost, train_speed
 from scripts.measure.start_probe import PHASES
 
 
@@ -50,3 +51,20 @@ def test_step_cost_is_measured_and_drawn(tmp_path: Path, monkeypatch: pytest.Mon
     assert [line.split()[:3] for line in lines[1:]] == [["float32", "8", "256"], ["float32", "16", "256"]]
     step_cost.draw(points, points[:1], tmp_path / "picture.png")
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_checkouts_learn_in_the_one_precision_that_is_picked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    precisions = list[str]()
+
+    def start(_: Path, options: argparse.Namespace) -> list[float]:
+        precisions.append(options.precision)
+        return [1.0, 1.0, 1.0]
+
+    picked = {"auto": iter(["fp16"]), "bf16": iter(["bf16"])}
+    monkeypatch.setattr("nmt.model.precision.pick_precision", lambda name, _: next(picked[name]))
+    monkeypatch.setattr(train_speed, "start", start)
+    monkeypatch.setattr(train_speed, "learn", lambda process: process)
+    for given in ([], ["--precision", "bf16"]):
+        monkeypatch.setattr("sys.argv", ["train_speed", str(tmp_path), "--seconds", "0", "--warm", "0", *given])
+        train_speed.main()
+    assert precisions == ["fp16", "fp16", "bf16", "bf16"]
