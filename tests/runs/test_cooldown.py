@@ -20,6 +20,7 @@ from nmt.runs.state import TrainState, load_state, read_seal, state_text
 from nmt.training import loop
 from nmt.training.limits import cut_short, expected_end, forecast
 from nmt.training.loop import fit
+from nmt.training.report.log import TrainingLog
 from tiny_corpus import tiny_settings
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -197,20 +198,23 @@ def staged(data: Path, *stages: dict[str, object]) -> Config:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("stages", [({**LONG, "steps": 12}, SHORT), ({**SHORT, "steps": 4}, LONG)])
+@pytest.mark.parametrize("stages", [({**LONG, "steps": 9}, SHORT), ({**SHORT, "steps": 3}, LONG)])
 def test_stages_of_other_lengths_do_not_shift_a_cooldown_by_epochs(lengths, tmp_path, monkeypatch, stages):
-    real, n_pairs, run = loop.train_step, [], RunDir(tmp_path / "run")
+    real, n_pairs, totals, run = loop.train_step, [], {}, RunDir(tmp_path / "run")
 
     def train_step(session: loop.Session, update: loop.Update) -> loop.Outcome:
         n_pairs.append(len(update.rows))
         return real(session, update)
 
     monkeypatch.setattr(loop, "train_step", train_step)
+    monkeypatch.setattr(TrainingLog, "total", lambda _, steps: totals.update({len(n_pairs): steps}))
     fit(staged(lengths, *stages), lengths, run.path)
     state = load_state(run.step(saved_steps(run)[-1]))
     assert state.cooldown_by == "max_epochs" and state.cooldown_start > state.stage_step > 0
     assert sum(n_pairs[: state.cooldown_start]) == pytest.approx(2 * N_PAIRS, abs=max(n_pairs))
     assert sum(n_pairs) == pytest.approx(4 * N_PAIRS, abs=max(n_pairs))
+    last = max(step for step in totals if step < state.cooldown_start)
+    assert last >= state.stage_step and totals[last] == pytest.approx(state.step, abs=1), "those of the progress bar"
 
 
 # --- A run that ends before its warm-up or its schedule does says so; the time that it tells  ---

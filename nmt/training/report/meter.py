@@ -128,8 +128,9 @@ class Meter:
     def begin_window(self) -> None:
         """Set the total of the progress bar, and print the mixture of a new stage."""
         settings, state = self._session.config.training, self._session.state
-        by_epochs = self._session.n_epoch_updates * (settings.max_epochs or settings.max_steps)
-        self.log.total(state.cooldown_end or min(settings.max_steps, by_epochs))
+        n_left = (settings.max_epochs or math.inf) - self._session.n_epochs
+        last = state.step + n_left * self._session.n_epoch_updates  # earlier stages may have had other updates
+        self.log.total(state.cooldown_end or round(min(settings.max_steps, last)))
         if self._stage != state.stage:
             self._stage = state.stage
             lines, mix = [*mixture(self._session)], self._session.windows.mix
