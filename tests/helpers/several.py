@@ -142,6 +142,7 @@ def torchrun(
         program = folder / "script.py"
         program.write_text(script, encoding="utf-8")
     options = ["--standalone", "--nproc-per-node", str(n), "--max-restarts", str(restarts)]
+    options += ["--log-dir", str(folder / "torchelastic")]  # otherwise in /tmp, where it would stay
     return how(folder, [*options, "--", str(program), "train", *arguments])
 
 
