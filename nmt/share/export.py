@@ -142,10 +142,11 @@ def export_into(
     is_of_run: whether the directory belongs to the run, so that it has all of its search settings.
     """
     saved = open_saved(request.run, request.checkpoint, request.weights)
+    model, tokenizers = saved.transformer(), saved.tokenizers
     lost = [] if is_of_run else _lost(kind, saved.config.search)
     search = saved.config.search.model_copy(update={name: getattr(SearchConfig(), name) for name in lost})
-    saved = replace(saved, config=saved.config.model_copy(update={"search": search}))
-    model, tokenizers, config = saved.transformer(), saved.tokenizers, saved.config
+    config = saved.config.model_copy(update={"search": search})
+    saved = replace(saved, config=config)
     if kind == "transformers":
         check_held(request.run, config, tokenizers.imported)
     target, joins = tokenizers[config.data.tgt], config.joins_sentences

@@ -59,7 +59,7 @@ def test_decoder_only_loss_covers_target(data: Path, tmp_path: Path) -> None:
 
 def test_decoder_only_rejects_unsupported_options(data: Path, trained: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"model\.kind: decoder"):
-        export(Request(trained), tmp_path / "exported", "native")
+        export(Request(trained), tmp_path / "exported", "folder")
     translator = Translator.load(trained)
     with pytest.raises(ConfigError, match=r"search\.coverage_penalty"):
         translator.check(translator.search_settings({"coverage_penalty": 0.2}), 1)
