@@ -193,7 +193,8 @@ def test_run_without_calibration_or_with_other_weights_is_refused(
     name = "calibration-de-en.json"
     (other / name).write_bytes((calibrated / name).read_bytes())
     stale = nmt("translate", "--run", other, "--confidence", "--input", texts[0])
-    assert stale.status == 2 and str(other / name) in stale.err and not stale.out
+    tensors = json.loads((calibrated / name).read_bytes())["tensors"]
+    assert stale.status == 2 and str(other / name) in stale.err and tensors in stale.err and not stale.out
     (other / name).write_text("{}", encoding="utf-8")
     damaged = nmt("translate", "--run", other, "--confidence", "--input", texts[0])
     assert damaged.status == 2 and name in damaged.err
