@@ -172,7 +172,7 @@ class Source(Section):
             case HubSource():
                 return self.hub
             case PathSource():
-                return Path(without_query(self.path)).name
+                return Path(without_query(self.path)).name or self.path
             case FilesSource():
                 return Path(without_query(next(iter(self.files.values()), "?"))).name
         raise TypeError(type(self))

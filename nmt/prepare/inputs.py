@@ -119,7 +119,10 @@ _NO_CORPORA = {
     **dict.fromkeys((".xlsx", ".xls", ".ods"), "a spreadsheet; save it as CSV"),
 }
 """Suffix of a file name -> what such a file is, and how to make a corpus of it."""
-_SET_FORMAT = f"the name shows no known format; set format to one of {', '.join(dict.fromkeys(FORMATS.values()))}"
+_SET_FORMAT = (
+    f"the name shows no known format; set format to one of {', '.join(dict.fromkeys(FORMATS.values()))}, or to moses "
+    "for a .zip of two aligned text files"
+)
 
 
 @dataclass(frozen=True)

@@ -277,7 +277,7 @@ def check_unneeded(directory: DataDir, config: Config, reasons: Sequence[str]) -
     run = next((path for path in config.run_directory.parent.glob("*") if _is_trained_on(path, fingerprint)), None)
     if languages == [*config.data.all_languages] and run is None:
         return
-    needed = "" if run is None else f", which {run} was trained on"
+    needed = "" if run is None else f", the text that {run} was trained on"
     raise DataError(
         f"{directory.path}: would be prepared again ({'; '.join(reasons)}), but contains {content}{needed}; "
         "choose another directory with --data, or replace this one with --force"

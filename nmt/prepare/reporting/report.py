@@ -236,7 +236,7 @@ def mono_report(record: SourceRecord, key: str, language: str, counts: CleanRepo
 
 def tokenizer_report(tokenizers: Tokenizers, text: dict[str, TextRecord]) -> TokenizerReport:
     """Return the report on tokenizers. `text`: counts of the training text by language."""
-    pieces = {language: len(tokenizers[language]) for language in tokenizers.languages if language != LABEL}
+    pieces = {language: tokenizers[language].n_pieces for language in tokenizers.languages if language != LABEL}
     return TokenizerReport(joint=tokenizers.joint, pieces=pieces, text=text)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from nmt.config import Config, Section
 from nmt.config.load import dump_config, load_config
-from nmt.config.source import KINDS, TrainFiles
+from nmt.config.source import KINDS, TrainFiles, TrainPath
 from nmt.config.yaml12 import parse_yaml
 from nmt.errors import ConfigError, UnsafeFileError
 from untraced import untraced
@@ -457,6 +457,13 @@ def test_dump_with_comments_describes_every_field() -> None:
         for name, field in section.model_fields.items():
             assert field.description, f"{section.__name__}.{name} has no description"
             assert " ".join(field.description.split()) in text, f"{section.__name__}.{name} is missing in the dump"
+
+
+@pytest.mark.parametrize(
+    ("path", "label"), [("a/b.tsv", "b.tsv"), ("https://a.example/b.tsv?c=d", "b.tsv"), ("a/b/", "b"), (".", ".")]
+)
+def test_path_source_is_named_by_its_path(path: str, label: str) -> None:
+    assert TrainPath(path=path).label == label
 
 
 # --- errors -------------------------------------------------------------------------------------

@@ -66,6 +66,11 @@ def test_prepare_prints_report(place: Folder) -> None:
     assert said.endswith(f"wrote {place.data}")
 
 
+def test_vocabulary_is_counted_without_tags(place: Folder) -> None:
+    tagged = {"files": {"de": "train.de", "en": "train.en"}, "tags": {"domain": "help"}}
+    assert "vocabulary: 300 pieces for de and en\n" in place.prepare(tokenizer__vocab_size=300, data__train=[tagged])
+
+
 def test_manifest_records_sources_and_counts(place: Folder) -> None:
     place.write(train=[*TRAIN, VALID[0], ("leer", "")])
     place.prepare()
