@@ -96,8 +96,8 @@ class Folder:
         path = self.directory.weights
         if self.info.kind != "folder":
             raise CheckpointError(
-                f"{self.directory.path}: contains a CTranslate2 model; translate with --engine ctranslate2, or export "
-                "the run with --format folder"
+                f"{self.directory.path}: contains a CTranslate2 model, which only --engine ctranslate2 can use; for "
+                "what that does not support, such as terms of a glossary, export the run with --format folder"
             )
         tensors = parse_tensors(read_verified(self.directory.path, path.name, self.checksums), path)
         return ChosenWeights(self.info.step, self.info.weights, self.info.reason, tensors)

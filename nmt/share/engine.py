@@ -171,7 +171,7 @@ def _array(tensor: Tensor) -> npt.NDArray[np.float32]:
     return np.array(tensor.detach().float().cpu().numpy())
 
 
-NO_TERMS = "terms are not supported by CTranslate2; use --engine native"
+NO_TERMS = "terms are not supported by CTranslate2; use --engine native with a run or a folder export of it"
 Options = dict[str, object]
 """Options of `ctranslate2.Translator.translate_batch`."""
 _Candidates = dict[int, list[tuple[list[int], float]]]
