@@ -249,7 +249,7 @@ def _evaluate_classifier(
     from nmt.translate.classification import Classifier
 
     classifier = Classifier.load(path, checkpoint, weights, precision=precision)
-    corpus = open_corpus(RunDir(path), classifier.config.data.pair, data)
+    corpus = open_corpus(RunDir(path), classifier.config.data.sides, data)
     reports = [evaluate_classifier(classifier, corpus, name) for name in choose_splits(corpus, splits)]
     text = "\n".join(line for report in reports for line in report.lines())
     objects = [report.json() for report in reports]

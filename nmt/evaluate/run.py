@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from nmt import __version__
 from nmt.config import SearchConfig
+from nmt.config.data import LABEL
 from nmt.console import Progress, printable, printable_sentence, say
-from nmt.data.corpus import Corpus, read_pairs_manifest
+from nmt.data.corpus import Corpus, read_manifest, read_pairs_manifest
 from nmt.errors import DataError
 from nmt.evaluate.metrics import Reference, Score, as_tuple, check_tokenizer
 from nmt.evaluate.report import Member, Report, Subject, evaluate, read_texts
@@ -26,6 +27,8 @@ from nmt.translate.files import Warnings
 from nmt.translate.source_lines import source_lines
 from nmt.translate.translator import Translator
 from nmt.translate.types import Line
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -48,10 +51,15 @@ class Evaluation:
             yield f"  translation  {printable_sentence(self.translations[row])}"
 
 
-def open_corpus(run: RunDir, languages: tuple[str, str], data_dir: Path | None) -> Corpus:
-    """Open the corpus at `data_dir`, by default the training data of the run.
+class OtherPairError(DataError):
+    """An error for a data directory without the pair of languages of a direction."""
 
-    Raises DataError if it is missing, or if its languages or its tokenizer differ from the run's.
+
+def open_corpus(run: RunDir, sides: tuple[str, str], data_dir: Path | None) -> Corpus:
+    """Open the corpus of a direction at `data_dir`, by default the training data of the run.
+
+    Raises OtherPairError if it is for other languages, and DataError if it is missing or its tokenizer differs from the
+    run's.
     """
     info = read_info(run)
     advice = "nmt evaluate (and calibrate, challenge, robustness) also takes a text with --src and --ref"
@@ -60,16 +68,14 @@ def open_corpus(run: RunDir, languages: tuple[str, str], data_dir: Path | None) 
     path = data_dir or Path(info.data_dir)
     if data_dir is None and not path.is_dir():
         raise DataError(f"{path}: the data directory of {run.path} does not exist; give its new path with --data")
-    directory, pair = DataDir(path), "-".join(languages)
-    if directory.pairs.is_file():
-        if pair not in (pairs := read_pairs_manifest(directory).pairs):
-            raise DataError(f"{path}: contains {', '.join(pairs)}, not {pair}; {advice}")
-        directory = DataDir(path / pair)
-    corpus = Corpus.open(directory)
-    if corpus.languages != languages:
-        held, needed = " and ".join(corpus.languages), " and ".join(languages)
-        raise DataError(f"{path}: contains {held}, but {run.path} was trained on {needed}")
-    own, theirs = Tokenizers.load(run.tokenizer, languages), corpus.tokenizers
+    directory, pair = DataDir(path), "-".join(sorted(sides))
+    is_of_several = directory.pairs.is_file()
+    pairs = [*read_pairs_manifest(directory).pairs] if is_of_several else ["-".join(read_manifest(directory).languages)]
+    if pair not in pairs:
+        problem = f"{path}: contains {', '.join(pairs)}, not {'-'.join(sides)}"
+        raise OtherPairError(problem if LABEL in sides else f"{problem}; {advice}")
+    corpus = Corpus.open(DataDir(path / pair) if is_of_several else directory)
+    own, theirs = Tokenizers.load(run.tokenizer, sides), corpus.tokenizers
     # one of them may have more tags
     if own.with_tags(theirs.tags).fingerprint != theirs.with_tags(own.tags).fingerprint:
         raise DataError(
@@ -79,6 +85,22 @@ def open_corpus(run: RunDir, languages: tuple[str, str], data_dir: Path | None) 
         # nmt prepare removes test pairs only from training text of the same directory
         say(f"{path} is not the data that {run.path} was trained on: its test sets may overlap with the training text")
     return corpus
+
+
+def open_corpora(wanted: Sequence[T], corpus_for: Callable[[T], Corpus]) -> list[tuple[T, Corpus]]:
+    """Return each of several directions with its corpus. Those that are not in the data directory are left out, with a
+    note; raises OtherPairError if none is in it, and what `corpus_for` raises."""
+    opened, problems = list[tuple[T, Corpus]](), list[OtherPairError]()
+    for one in wanted:
+        try:
+            opened.append((one, corpus_for(one)))
+        except OtherPairError as error:
+            problems.append(error)
+    if problems and not opened:
+        raise problems[0]
+    if problems:
+        say(f"left out {len(problems)} of {len(wanted)} directions: {problems[0]}")
+    return opened
 
 
 def tests_of(corpus: Corpus) -> list[str]:
@@ -125,12 +147,12 @@ def texts_of(
     """Return the chosen splits of each direction, by the name of the split, with the direction if there are several.
 
     translators: one for each direction; corpus_for: opens the corpus of one. Directions without such a split are left
-    out, with a note, unless none has one. Raises DataError as `choose_splits`.
+    out, with a note, unless none has one. Raises DataError as `open_corpora` and `choose_splits`.
     """
     texts = dict[str, TextOfRun]()
     problems: dict[str, DataError] = {}
-    for one in translators:
-        corpus, direction = corpus_for(one), one.config.data.direction
+    for one, corpus in open_corpora(translators, corpus_for):
+        direction = one.config.data.direction
         try:
             splits = choose_splits(corpus, names)
         except DataError as error:
@@ -150,11 +172,11 @@ def corpus_of(translator: Translator, data_dir: Path | None) -> Corpus:
 
     Raises DataError as `open_corpus` does.
     """
-    origin, languages = translator.origin, translator.config.data.pair
+    origin, sides = translator.origin, translator.config.data.sides
     assert origin is not None, "the translator was loaded from a run"
-    corpus = open_corpus(RunDir(origin.run), languages, data_dir)
+    corpus = open_corpus(RunDir(origin.run), sides, data_dir)
     for other in translator.others:
-        open_corpus(RunDir(other.run), languages, corpus.directory.path)
+        open_corpus(RunDir(other.run), sides, corpus.directory.path)
     return corpus
 
 

@@ -298,14 +298,14 @@ def _check_lines(request: Request, translator: Translator) -> list[str]:
 
 
 def _corpus(request: Request, translator: Translator) -> Corpus:
-    return open_corpus(RunDir(request.run), translator.config.data.pair, request.data)
+    return open_corpus(RunDir(request.run), translator.config.data.sides, request.data)
 
 
 def _directions(request: Request, config: Config) -> Iterator[tuple[Corpus, str, str]]:
     """Yield the corpus of each direction, and its source and target language."""
     for direction in config.data.directions or [config.data.direction]:
         data = config.towards(direction).data
-        yield open_corpus(RunDir(request.run), data.pair, request.data), data.src, data.tgt
+        yield open_corpus(RunDir(request.run), data.sides, request.data), data.src, data.tgt
 
 
 def _recorded(saved: Saved) -> list[ScoreRecord]:

@@ -209,7 +209,8 @@ def test_data_of_another_pair_or_tokenizer_is_rejected(toy: Path, nmt: Command) 
         ("train", "--config", "toy.yaml", "--run", "new", "--data", "other"):
             "other: contains en and fr, but data.direction = de-en needs de and en",
         ("evaluate", "--run", RUN, "--data", "other"):
-            f"other: contains en and fr, but {RUN} was trained on de and en",
+            "other: contains en-fr, not de-en; nmt evaluate (and calibrate, challenge, robustness) also takes a text "
+            "with --src and --ref",
         ("evaluate", "--run", RUN, "--data", "smaller"): f"smaller: its tokenizer differs from that of {RUN}; "
             f"nmt prepare --tokenizer-from {RUN} reuses it",
         ("train", "--resume", "--run", RUN, "--data", "smaller", "--set", "training.max_steps=130"):

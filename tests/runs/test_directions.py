@@ -539,7 +539,7 @@ def test_scores_are_by_direction(run: Path, data: Path, text: Path, nmt: Command
     pivot = nmt(
         "evaluate", "--run", run, "--to", "bb", "--from", "cc", "--via", "aa", "--split", "test", "--data", data
     )
-    assert pivot.status == 2 and "not bb-cc" in pivot.err
+    assert pivot.status == 2 and "not cc-bb" in pivot.err
     pivot = nmt("evaluate", "--run", run, "--to", "bb", "--from", "cc", "--via", "aa", "--src", text / "test.cc",
                 "--ref", text / "test.bb")  # fmt: skip
     assert pivot.status == 0 and ", via aa" in pivot.out
@@ -561,6 +561,30 @@ def test_directions_without_the_test_set_are_left_out(
     shutil.rmtree(tmp_path / "data" / "aa-bb")
     with pytest.raises(DataError, match="aa-bb"):
         api.evaluate_all(run, data=tmp_path / "data")
+
+
+def test_directions_of_other_languages_than_the_data_are_left_out(
+    text: Path, data: Path, run: Path, tmp_path: Path, nmt: Command
+) -> None:
+    prepare(settings(text, ["cc-aa", "bb-cc"]), tmp_path / "data", tokenizer_from=data, echo=lambda _: None)
+    shutil.copytree(run, tmp_path / "other")
+    commands = ("evaluate", "--run", run), ("compare", run, tmp_path / "other")
+    for command in commands:
+        for folder in (data / "aa-cc", tmp_path / "data"):
+            done = nmt(*command, "--data", folder, "--beam", "1", "--format=json")
+            assert done.status == 0, done.err
+            found = [each.get("direction") or "-".join(each["languages"]) for each in json.loads(done.out)]
+            assert found == ["cc-aa", "aa-cc"]
+            assert done.err.count("2 of 4") == 1
+        for folder, options, said in (
+            (data / "aa-cc", ("--to", "bb"), ("contains aa-cc", "aa-bb")),
+            (data / "aa-cc", ("--to", "bb", "--from", "cc"), ("contains aa-cc", "cc-bb")),
+            (data / "aa-cc", ("--split", "tset"), ("no split tset",)),
+            (tmp_path / "data" / "bb-cc", (), ("contains bb-cc", "aa-bb")),
+        ):
+            refused = nmt(*command, "--data", folder, *options)
+            last = refused.err.splitlines()[-1]
+            assert refused.status == 2 and f"{folder}" in last and all(each in last for each in said), refused.err
 
 
 def test_comparison_is_by_direction(run: Path, data: Path, nmt: Command, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 import torch
 
 from command import Command
+from nmt.config import Config
 from nmt.errors import ConfigError, DataError
 from nmt.layout import RunDir
 from nmt.model.masks import Padded
@@ -158,20 +160,42 @@ def test_server_offers_all_directions_of_run(public: Public) -> None:
     assert len(models) == 6
 
 
-def test_cut_model_is_adapted_in_one_direction_and_exported(public: Public, tmp_path: Path) -> None:
-    for language, lines in ((public.src, SOURCES), (public.tgt, TARGETS)):
-        for name, part in (("train", lines[:200]), ("dev", lines[200:212])):
-            (tmp_path / f"{name}.{language}").write_text("".join(f"{line}\n" for line in part), encoding="utf-8")
-    texts = [tmp_path / f"dev.{language}" for language in (public.src, public.tgt)]
+def one_direction(public: Public, folder: Path, **changes: dict[str, Any]) -> Config:
+    """Return the settings of a corpus in one direction, after writing its text."""
     languages = (public.src, public.tgt)
+    for language, lines in zip(languages, (SOURCES, TARGETS), strict=True):
+        for name, part in (("train", lines[:200]), ("dev", lines[200:212])):
+            (folder / f"{name}.{language}").write_text("".join(f"{line}\n" for line in part), encoding="utf-8")
+    files = {name: {"files": {each: f"{name}.{each}" for each in languages}} for name in ("train", "dev")}
+    data = {"direction": f"{public.src}-{public.tgt}", "train": [files["train"]], "valid": files["dev"], "test": {}}
+    return tiny_settings(folder, data=data, **changes)
+
+
+def test_run_of_several_languages_is_scored_in_both_directions_of_the_data(
+    public: Public, tmp_path: Path, nmt: Command
+) -> None:
+    prepare(one_direction(public, tmp_path), tmp_path / "data", tokenizer_from=public.run, echo=lambda _: None)
+    shutil.copytree(public.run, tmp_path / "other")
+    wanted = {f"{public.src}-{public.tgt}", f"{public.tgt}-{public.src}"}
+    for command in ("evaluate", "--run", public.run), ("compare", public.run, tmp_path / "other"):
+        options = ("--data", tmp_path / "data", "--split", "valid", "--beam", "1")
+        done = nmt(*command, *options, "--format=json")
+        assert done.status == 0, done.err
+        assert {each.get("direction") or "-".join(each["languages"]) for each in json.loads(done.out)} == wanted
+        refused = nmt(*command, *options, "--to", "fr", "--from", public.src)
+        assert refused.status == 2 and f"{public.src}-fr" in refused.err and "fr was trained" not in refused.err
+
+
+def test_cut_model_is_adapted_in_one_direction_and_exported(public: Public, tmp_path: Path) -> None:
+    languages = (public.src, public.tgt)
+    texts = [tmp_path / f"dev.{language}" for language in languages]
+    one_direction(public, tmp_path)
     start = tmp_path / "cut"
     imported = import_model(Request(str(public.folder), start, languages=languages, keep_pieces_of=texts))
     assert imported.n_removed > 5
-    files = {name: {"files": {each: f"{name}.{each}" for each in languages}} for name in ("train", "dev")}
-    data = {"direction": f"{public.src}-{public.tgt}", "train": [files["train"]], "valid": files["dev"], "test": {}}
     model = open_saved(start).config.model.model_dump() | {"embedding_dropout": 0.0, "residual_dropout": 0.0}
     training = {"init_from": str(start), "max_steps": 4, "warmup_steps": 1, "peak_lr": 1e-3}
-    config = tiny_settings(tmp_path, data=data, model=model, training=training)
+    config = one_direction(public, tmp_path, model=model, training=training)
     prepare(config, tmp_path / "data", tokenizer_from=start, echo=lambda _: None)
     fit(config, tmp_path / "data", tmp_path / "run")
     before, after = load_weights(RunDir(start).step(0)), load_weights(RunDir(tmp_path / "run").step(4))

@@ -15,7 +15,7 @@ from nmt.data.corpus import Corpus, read_manifest, read_pairs_manifest
 from nmt.errors import ConfigError, DataError, NmtError
 from nmt.evaluate.compare.screen import listed
 from nmt.evaluate.compare.systems import Members, System, TextToTranslate, distinct_names
-from nmt.evaluate.run import choose_split, describe_search, open_corpus, tests_of, translate_text
+from nmt.evaluate.run import choose_split, describe_search, open_corpora, open_corpus, tests_of, translate_text
 from nmt.files.read import open_regular, reading
 from nmt.files.write import open_output
 from nmt.layout import DataDir, RunDir
@@ -65,7 +65,8 @@ def common_directions(members: Members, how: Translating) -> list[tuple[str | No
     """Return the target and source language of each direction to compare: those with the given languages that all runs
     have and that have the split.
 
-    Raises ConfigError if the runs have no direction in common, and DataError if there is no data directory.
+    Raises ConfigError if the runs have no direction in common, and DataError if there is no data directory or none of
+    the directions is in it.
     """
     paths = [path for run_paths in members.values() for path in run_paths if RunDir(path).config.is_file()]
     configs = [load_saved_config(RunDir(path).config).data for path in paths]
@@ -79,11 +80,14 @@ def common_directions(members: Members, how: Translating) -> list[tuple[str | No
     if not common:
         raise ConfigError(["the runs have no direction in common"])
 
-    def has_split(direction: str) -> bool:
-        corpus = open_corpus(RunDir(paths[0]), configs[0].towards(direction).pair, how.data)
+    def corpus_for(direction: str) -> Corpus:
+        return open_corpus(RunDir(paths[0]), configs[0].towards(direction).sides, how.data)
+
+    def has_split(corpus: Corpus) -> bool:
         return how.split in corpus.splits if how.split is not None else bool(tests_of(corpus))
 
-    having = [direction for direction in common if has_split(direction)] or common
+    opened = open_corpora(common, corpus_for)
+    having = [direction for direction, corpus in opened if has_split(corpus)] or [direction for direction, _ in opened]
     return [(tgt, src) for src, tgt in (direction.split("-") for direction in having)]
 
 
@@ -116,7 +120,7 @@ def _open(name: str, path: Path, how: Translating) -> _Run:
     saved.check_translates()
     config = saved.config
     search = how.search(config)
-    corpus = open_corpus(RunDir(path), config.data.pair, how.data)
+    corpus = open_corpus(RunDir(path), config.data.sides, how.data)
     chosen = choose_split(corpus, how.split)
     if chosen not in corpus.splits:
         where = corpus.directory.path
