@@ -56,11 +56,12 @@ def _missing(message: Message) -> _Missing:
 
 
 def _tokens(text: str) -> Iterator[Token[str]]:
-    for i, part in enumerate(re.split("(\n)", text)):
-        if i % 2:
-            yield Mark("break", part)
-        else:
-            yield from tagged(part)
+    for token in tagged(text):
+        if isinstance(token, Mark):
+            yield token
+            continue
+        for i, part in enumerate(re.split(r"([\n\t])", token.text)):
+            yield Mark("break", part) if i % 2 else Text(part, part)
 
 
 def _fill(lines: list[str], entry: _Missing, results: Iterator[Translated]) -> None:

@@ -31,7 +31,7 @@ _TAG = re.compile(f"({TAG})")
 
 
 def tagged(text: str) -> Iterator[Token[str]]:
-    """Divide a line into texts and tags."""
+    """Divide a text into texts and tags."""
     for i, part in enumerate(_TAG.split(text)):
         if i % 2 == 0:
             if part:

@@ -1,4 +1,4 @@
-"""Opening of documents by the suffix of their name, and plain text, whose lines are translated one by one."""
+"""Opening of documents by the suffix of their name, and plain text, whose lines are divided at tabs."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from nmt.files.read import read_regular, reading
 from nmt.text.formats import document_kind
 from nmt.text.lines import beginning
 
-_LINE_END = re.compile("(\r\n|\n|\r)")
+_BREAK = re.compile(r"(\r\n|[\n\r\t])")
 
 
 def open_text(name: str, content: bytes) -> Document:
     """Open a text file. Raises DataError if it cannot be decoded."""
     text, encoding = decoded_text(name, content)
     mark = "\ufeff" if text.startswith("\ufeff") else ""
-    parts = _LINE_END.split(text.removeprefix(mark))
+    parts = _BREAK.split(text.removeprefix(mark))
     tokens: list[Token[str]] = [Mark("break", part) if i % 2 else Text(part, part) for i, part in enumerate(parts)]
     passage = Passage(tokens)
 

@@ -105,9 +105,16 @@ def test_identity_translation_keeps_document_bytes(name: str, content: str, enco
 
 def test_plain_text_keeps_lines() -> None:
     document = open_document("a.txt", codecs.BOM_UTF8 + LINES.encode())
-    assert document.texts == ["First line.", "Second line", "third"]
-    new = document.translated([Translated("one\ntwo"), Translated(""), Translated("3")])
-    assert new == codecs.BOM_UTF8 + b"  one two\r\n\r\n \n--- 12 ---\r3"
+    assert document.texts == ["First line.", "Second", "line", "third"]
+    new = document.translated([Translated("one\ntwo"), Translated("2"), Translated(""), Translated("3")])
+    assert new == codecs.BOM_UTF8 + b"  one two\r\n\r\n2\t \n--- 12 ---\r3"
+
+
+def test_plain_text_between_tabs_is_translated_separately() -> None:
+    document = open_document("a.txt", b"\tone man\ta woman \t\t42\ta child\t\r\n")
+    assert document.texts == ["one man", "a woman", "a child"]
+    new = document.translated([reversed_upper(text) for text in document.texts])
+    assert new == b"\tMAN ONE\tWOMAN A \t\t42\tCHILD A\t\r\n"
 
 
 def test_srt_keeps_times_tags_and_lines() -> None:
@@ -224,6 +231,24 @@ def test_lost_number_or_accelerator_marks_message_fuzzy(text: str, translation: 
     document = open_document("a.po", f'msgid "{text}"\nmsgstr ""\n'.encode())
     [entry] = polib.pofile(document.translated([Translated(translation)]).decode())
     assert entry.fuzzy is is_fuzzy
+
+
+@pytest.mark.parametrize(
+    ("text", "texts", "translation"),
+    [
+        ("one man\ta woman\ta child", ["one man", "a woman", "a child"], "MAN ONE\tWOMAN A\tCHILD A"),
+        ("&A dog jumps\tCtrl+O", ["&A dog jumps", "Ctrl+O"], "JUMPS DOG &A\tCTRL+O"),
+        ("\t<b>a b</b>\t7\n\tc d", ["a b", "c d"], "\t<b>B A</b>\t7\n\tD C"),
+        ('a <i\tid="x">b c</i>', ["a b c"], '<i\tid="x">C B</i> A'),
+    ],
+    ids=["columns", "shortcut", "indentation", "inside a tag"],
+)
+def test_message_keeps_tabs_between_its_texts(text: str, texts: list[str], translation: str) -> None:
+    written = text.replace('"', '\\"').replace("\t", "\\t").replace("\n", "\\n")
+    document = open_document("a.po", f'msgid "{written}"\nmsgstr ""\n'.encode())
+    assert document.texts == texts
+    [entry] = polib.pofile(document.translated([reversed_upper(text) for text in texts]).decode())
+    assert entry.msgid == text and entry.msgstr == translation and not entry.fuzzy
 
 
 def test_message_with_only_placeholder_is_not_translated() -> None:
