@@ -278,7 +278,8 @@ class _WordReader:
 
     def inside(self, parent: etree._Element) -> Iterator[_Run | Mark[Markup]]:
         """Yield the tokens of the content of an element."""
-        children = [child for child in parent if not self._name(child).endswith("Pr")]
+        whole = [child for child in parent if not self._name(child).endswith("Pr")]
+        children = [part for child in whole for part in self._divided(child)]
         fields = self._fields(children)
         i = 0
         while i < len(children):
@@ -289,6 +290,23 @@ class _WordReader:
             else:
                 yield from self._child(children[i])
                 i += 1
+
+    def _divided(self, child: etree._Element) -> list[etree._Element]:
+        """Divide a run with text and signs of fields, in the tree, into a run for each of its elements."""
+        inner = [(self._name(each), each) for each in child]
+        parent = child.getparent()
+        if parent is None or self._name(child) != "r" or not {"t", "fldChar"} <= {name for name, _ in inner}:
+            return [child]
+        _format(child.find(f"{self._namespace}rPr"))  # raises DataError if it is too large to be copied
+        parts = []
+        for name, each in inner:
+            if name != "rPr":
+                part = _append_run(parent, child)
+                part.append(each)
+                child.addprevious(part)
+                parts.append(part)
+        parent.remove(child)
+        return parts
 
     def _child(self, child: etree._Element) -> Iterator[_Run | Mark[Markup]]:
         name = self._name(child)

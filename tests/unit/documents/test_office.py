@@ -248,6 +248,52 @@ def test_docx_inline_content_follows_words(content: str, wanted: str) -> None:
     assert merged == f"<w:p><w:pPr><w:jc/></w:pPr>{wanted}</w:p>"
 
 
+BOLD = "<w:rPr><w:b/></w:rPr>"
+SIGN = '<w:fldChar w:fldCharType="{}"/>'
+CODE = SIGN.format("begin") + "<w:instrText>PAGE</w:instrText>" + SIGN.format("separate")
+CODE_END = SIGN.format("end")
+
+
+@pytest.mark.parametrize(
+    ("content", "wanted"),
+    [
+        (f"<w:r>{BOLD}<w:t>on page </w:t>{CODE}<w:t>1</w:t>{CODE_END}<w:t> here.</w:t></w:r>",
+         "<w:t>HERE. </w:t>{}<w:t>1</w:t>{}<w:t> PAGE ON</w:t>"),
+        (f"<w:r>{BOLD}<w:t>on page </w:t>{SIGN.format('begin')}</w:r><w:r>{BOLD}<w:instrText>PAGE</w:instrText>"
+         f"{SIGN.format('separate')}</w:r><w:r>{BOLD}<w:t>1</w:t>{CODE_END}<w:t> here.</w:t></w:r>",
+         "<w:t>HERE. </w:t>{}<w:t>1</w:t>{}<w:t> PAGE ON</w:t>"),
+        (f"<w:r>{BOLD}<w:t>at </w:t>{CODE}<w:t>1 m</w:t>{CODE_END}{CODE}<w:t> of</w:t>{CODE_END}</w:r>",
+         "{0}<w:t>OF</w:t>{1}<w:t> </w:t>{0}<w:t>M 1</w:t>{1}<w:t> AT</w:t>"),
+    ],
+    ids=["one run", "several runs", "two fields"],
+)  # fmt: skip
+def test_docx_run_with_text_and_field_signs_is_translated(content: str, wanted: str) -> None:
+    document = open_document("a.docx", bare_docx(f"<w:p>{content}</w:p><w:p>{r('a b')}</w:p>"))
+    new = body(capitals(document))
+    texts = re.sub(rf"</w:r>|<w:r>{BOLD}", "", new.partition("</w:p>")[0].removeprefix("<w:p>"))
+    assert re.sub("</w:t><w:t>", "", texts) == wanted.format(CODE, CODE_END)
+    assert re.findall("<w:r>(?!<w:rPr>).*?</w:r>", new) == [r("B A")]
+
+    kept = body(document.translated([*document.texts[:-1], "B A"]))
+    assert re.findall("<w:t>(.*?)</w:t>", kept)[:-1] == re.findall("<w:t>(.*?)</w:t>", content)
+    assert re.findall("<w:fldChar.*?>|<w:instr.*?>", kept) == re.findall("<w:fldChar.*?>|<w:instr.*?>", content)
+
+
+def test_docx_text_box_in_run_with_field_sign_is_translated() -> None:
+    box = f"<w:pict><w:txbxContent><w:p>{r('in a box')}</w:p></w:txbxContent></w:pict>"
+    document = open_document("a.docx", bare_docx(
+        f"<w:p><w:r><w:t>on page </w:t>{box}{CODE}<w:t>1</w:t>{CODE_END}</w:r></w:p><w:p>{r('a b')}</w:p>"
+    ))  # fmt: skip
+    assert document.texts == ["on page 1", "in a box", "a b"]
+    assert body(capitals(document)).count(box.replace("in a box", "BOX A IN")) == 1
+
+
+def test_docx_run_with_field_sign_and_too_many_properties_raises() -> None:
+    run = f"<w:r><w:rPr>{'<w:b/>' * 3000}</w:rPr><w:t>a</w:t>{SIGN.format('begin')}</w:r>"
+    with pytest.raises(DataError, match="characters of properties"):
+        open_document("a.docx", bare_docx(f"<w:p>{run}</w:p>"))
+
+
 def test_docx_text_boxes_and_fields_across_paragraphs_are_kept() -> None:
     box = f"<w:r><w:pict><w:txbxContent><w:p>{r('in a box')}</w:p></w:txbxContent></w:pict></w:r>"
     content = (
