@@ -75,6 +75,12 @@ def counted(dropped: Mapping[str, int]) -> str:
     return ", ".join(f"{REASONS.get(reason, reason)} {dropped[reason]:,}" for reason in reasons if reason in dropped)
 
 
+def skipped_units(name: str, skipped: Mapping[str, int]) -> str:
+    """Describe the units of a corpus that are not one pair: the counts by reason."""
+    reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(skipped.items()))
+    return f"{name}: units that are not one pair: {reasons}"
+
+
 CHARS = [*range(1, 8), *(2**k * quarters // 4 for k in range(3, 12) for quarters in range(4, 8)), 4096]
 """The lower edge of each histogram bin but the first, in characters: bin i is for lengths in [CHARS[i - 1], CHARS[i]);
 bin 0 is for sides without text."""
@@ -225,10 +231,10 @@ def total(reports: Iterable[CleanReport]) -> CleanReport:
     return result
 
 
-def refuse_empty(report: CleanReport) -> None:
-    """Raise DataError if no training pairs remain."""
+def refuse_empty(report: CleanReport, skipped: Iterable[str] = ()) -> None:
+    """Raise DataError if no training pairs remain. `skipped`: descriptions by `skipped_units`."""
     if report.read == 0:
-        raise DataError("data.train: the training corpus is empty: 0 pairs were read")
+        raise DataError("; ".join(["data.train: the training corpus is empty: 0 pairs were read", *skipped]))
     if report.kept == 0:
         raise DataError(f"data.train: all {report.read:,} training pairs were dropped: {drop_summary(report)}")
 

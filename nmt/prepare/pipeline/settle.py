@@ -21,7 +21,7 @@ from nmt.console import Progress, printable
 from nmt.data.corpus import Corpus
 from nmt.data.random_numbers import hashed, key_of
 from nmt.errors import DataError
-from nmt.prepare.cleaning.counts import CleanReport, refuse_empty, total
+from nmt.prepare.cleaning.counts import CleanReport, refuse_empty, skipped_units, total
 from nmt.prepare.pairs import SentencePair
 from nmt.prepare.pipeline.clean import (
     HELD_OUT,
@@ -139,7 +139,9 @@ def settle_chosen(work: Work, config: DataConfig, text: ChosenText, others: Othe
     ]  # fmt: skip
     settled = work.stage("settle", "settling", settle_part, arguments, version, count="kept")
     reports = by_source(text.skipped, text.parts, [CleanReport.from_json(done.summary) for done in settled])
-    refuse_empty(total(reports.values()))
+    names = {key: f"{key} {config.train[int(key.removeprefix('train.'))].label}" for key in text.skipped}
+    skipped = [skipped_units(names[key], counts) for key, counts in text.skipped.items() if counts]
+    refuse_empty(total(reports.values()), skipped)
     labels, conflicts = _read_labels(config, settled) or (None, [])
     return TrainingText(
         text.parts, settled, reports, text.skipped, text.split_off, text.n_offered, text.warnings + conflicts, labels

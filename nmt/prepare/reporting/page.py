@@ -12,7 +12,7 @@ from nmt.figures.charts import histogram
 from nmt.figures.page import asset, document, escaped, escaped_sentence, language_attributes
 from nmt.files.write import replace_file
 from nmt.layout import DataDir
-from nmt.prepare.cleaning.counts import REASONS, REPAIRS
+from nmt.prepare.cleaning.counts import REASONS, REPAIRS, skipped_units
 from nmt.prepare.reporting.report import CorpusReport, MonoReport, Report, SourceReport, TokenizerReport, summed
 from nmt.prepare.reporting.screen import length_of_pieces
 
@@ -77,8 +77,7 @@ def _corpora(corpora: Sequence[CorpusReport]) -> Iterator[str]:
     yield from _counts(corpora)
     for corpus in corpora:
         if corpus.skipped:
-            counts = ", ".join(f"{escaped(reason)} {n:,}" for reason, n in sorted(corpus.skipped.items()))
-            yield f"<p>{escaped(corpus.corpus)}: units that are not one pair: {counts}.</p>"
+            yield f"<p>{escaped(skipped_units(corpus.corpus, corpus.skipped))}.</p>"
 
 
 def _counts(corpora: Sequence[SourceReport]) -> Iterator[str]:

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 
 from nmt.console import printable_sentence
-from nmt.prepare.cleaning.counts import REASONS, REPAIRS, counted
+from nmt.prepare.cleaning.counts import REASONS, REPAIRS, counted, skipped_units
 from nmt.prepare.cleaning.script import is_spaced
 from nmt.prepare.pipeline.work import BLOCK
 from nmt.prepare.records import PreparedSplit, SplitOffRecord, TextRecord
@@ -60,8 +60,7 @@ def _counts(report: Report) -> Iterator[str]:
     yield from count_lines(rows)
     for each in report.corpora:
         if each.skipped:
-            reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(each.skipped.items()))
-            yield from _wrapped(f"{each.key} {each.corpus}: units that are not one pair: {reasons}")
+            yield from _wrapped(skipped_units(f"{each.key} {each.corpus}", each.skipped))
     if report.repaired:
         kinds = ", ".join(f"{REPAIRS[kind]} {n:,}" for kind, n in report.repaired.items())
         yield from _wrapped(f"repaired: {kinds}")

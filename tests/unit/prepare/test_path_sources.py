@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ import pytest
 from nmt.config import Config
 from nmt.config.load import check_config
 from nmt.config.source import TrainFiles, TrainPath
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, DataError
+from nmt.prepare.dry_run import dry_run
 from nmt.prepare.pairs import Units
 from nmt.prepare.prepare import prepare
 from nmt.prepare.sources import open_source, read_part
@@ -74,6 +76,24 @@ def test_each_format_yields_every_pair_once(folder: Path) -> None:
     lines = [path.read_text(encoding="utf-8").splitlines() for path in texts]
     pairs = {*zip(lines[0], lines[1], strict=True), *zip(lines[2], lines[3], strict=True)}
     assert pairs <= set(PAIRS) and len(lines[0]) > 200
+
+
+def prepared(config: Config, folder: Path) -> None:
+    prepare(config, folder / "data")
+
+
+def sampled(config: Config, folder: Path) -> None:
+    dry_run(config, sample=10, report=folder / "report.json")
+
+
+@pytest.mark.parametrize("run", [prepared, sampled])
+def test_columns_that_no_row_has_raise_with_skipped_units(folder: Path, run: Callable[[Config, Path], None]) -> None:
+    train = [{"path": "table.tsv.gz", "columns": {"de": 1, "en": column}} for column in (9, 10)]
+    data = {"direction": "de-en", "root": str(folder), "train": train, "valid": 20}
+    with pytest.raises(DataError) as caught:
+        run(check_config({"data": data}, "test"), folder)
+    expected = "train.0 table.tsv.gz", "fewer columns than 9 101", "train.1 table.tsv.gz", "fewer columns than 10 101"
+    assert all(text in str(caught.value) for text in expected), str(caught.value)
 
 
 def test_changed_or_new_file_is_detected(folder: Path) -> None:
