@@ -34,6 +34,7 @@ from nmt.prepare.records import (
 )
 from nmt.prepare.reporting.page import write_report
 from nmt.prepare.reporting.report import Report, make_report, tokenizer_report
+from nmt.prepare.reporting.screen import additions
 from nmt.prepare.sources import open_source, text_folder
 from nmt.tasks.perform import Engine
 from nmt.tasks.processes import InProcess
@@ -65,8 +66,8 @@ def append(
     with building(data_dir) as (folder, staged):
         addition = _Addition(config, corpus, sources, staged)
         report = addition.write(Work(folder, engine or InProcess(), sizes))
-    for each in report.corpora:
-        echo(f"{each.key} {each.corpus}: {each.kept:,} of {each.read:,} pairs added")
+    for line in additions(report):
+        echo(line)
     echo_end(report.warnings, DataDir(data_dir), echo)
 
 

@@ -58,6 +58,17 @@ def _counts(report: Report) -> Iterator[str]:
     rows |= {name: (n, n, {}) for name, n in report.held_out.items()}
     rows |= {f"{one.key} {one.corpus}": (one.read, one.kept, one.dropped) for one in report.mono}
     yield from count_lines(rows)
+    yield from _skipped_and_repaired(report)
+
+
+def additions(report: Report) -> Iterator[str]:
+    """Yield the lines of the report on corpora that were added to a data directory."""
+    yield from (f"{one.key} {one.corpus}: {one.kept:,} of {one.read:,} pairs added" for one in report.corpora)
+    yield from count_lines({f"{one.key} {one.corpus}": (one.read, one.kept, one.dropped) for one in report.corpora})
+    yield from _skipped_and_repaired(report)
+
+
+def _skipped_and_repaired(report: Report) -> Iterator[str]:
     for each in report.corpora:
         if each.skipped:
             yield from _wrapped(skipped_units(f"{each.key} {each.corpus}", each.skipped))

@@ -86,6 +86,16 @@ def test_append_leaves_earlier_shards_unchanged(place: Folder) -> None:
     assert place.left() == {"data"}
 
 
+def test_append_prints_why_rows_and_pairs_were_left_out_as_prepare_does(place: Folder) -> None:
+    rows = [f"{src}\t{tgt}\t{0.5 if i < 40 else 'x'}\n" for i, (src, tgt) in enumerate([*FIRST[:20], *NEW])]
+    (place.folder / "text" / "g.tsv").write_text("".join(rows), encoding="utf-8")
+    changes = {"data__train": [files("train"), {"path": "g.tsv", "columns": {"de": 1, "en": 2}, "score": 3}]}
+    told = add(place, **changes)
+    assert ["train.1", "g.tsv", "40", "20", "20", "duplicate", "20"] in [line.split() for line in told]
+    [skipped] = [line for line in told if "no number as score 50" in line]
+    assert skipped in place.prepare(sizes=SIZES, force=True, **changes | {"data__max_chars": 900}).split("\n")
+
+
 @pytest.mark.parametrize("is_removed", [False, True])
 def test_report_after_append_covers_all_corpora_reported_before(place: Folder, is_removed: bool) -> None:
     path, manifest = place.data / "report.json", place.manifest()
