@@ -76,7 +76,7 @@ class _Piece:
     @property
     def is_empty(self) -> bool:
         """Whether it is the start of an element that has no content and no end tag."""
-        return self.name in _VOID or self.attributes.endswith("/")
+        return self.name in _VOID or _ATTRIBUTE.sub(" ", self.attributes).endswith("/")  # outside values
 
 
 class HtmlFragment:

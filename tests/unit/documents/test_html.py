@@ -89,6 +89,30 @@ def test_markup_follows_alignment(fragment: str, wanted: str) -> None:
 @pytest.mark.parametrize(
     ("fragment", "wanted"),
     [
+        ("one <a href=http://x.de/>two three</a> four", "FOUR <a href=http://x.de/>THREE TWO</a> ONE"),
+        ("one <a href = />two three</a> four", "FOUR <a href = />THREE TWO</a> ONE"),
+        ("one <a/href=x/>two three</a> four", "FOUR <a/href=x/>THREE TWO</a> ONE"),
+        (
+            "one <span class=notranslate data-u=http://x/>two three</span> four",
+            "<span class=notranslate data-u=http://x/>two three</span> FOUR ONE",
+        ),
+        ("one <code class=x/>two three</code> four", "<code class=x/>two three</code> FOUR ONE"),
+    ],
+)
+def test_element_with_slash_at_end_of_unquoted_value_has_content(fragment: str, wanted: str) -> None:
+    assert translated(fragment) == wanted
+
+
+@pytest.mark.parametrize(
+    "tag", ["<code/>", '<code a="x"/>', "<code a='x/'/>", "<code a=x />", "<code a=x/ />", "<code b/>"]
+)
+def test_element_with_slash_outside_unquoted_value_is_empty(tag: str) -> None:
+    assert translated(f"see {tag} here") == f"{tag} HERE SEE"
+
+
+@pytest.mark.parametrize(
+    ("fragment", "wanted"),
+    [
         ("<b>Note</b>: this one", "<b>NOTE</b>: THIS ONE"),
         ("a <i>b c</i> d e f", "A <i>B C</i> D E F"),
         ("<p><i>all of it</i></p>", "<p><i>ALL OF IT</i></p>"),
