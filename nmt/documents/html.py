@@ -38,10 +38,11 @@ _OPAQUE = frozenset(["script", "style", "code", "pre", "kbd", "samp", "var", "te
 _RAW = frozenset(["script", "style"])
 """Elements that contain no tags."""
 
-_TAG = re.compile(r"""<(/?)([A-Za-z][^\s/<>"']*+)((?:[^>"']++|"[^"]*"|'[^']*')*)>""")
+_TAG = re.compile(r"""<(/?)([A-Za-z][^\s/<>"']*+)((?:[^>=]++|=\s*+(?:"[^"]*+"|'[^']*+'|(?!["'])[^\s>]*+))*+)>""")
+"""A quote that does not begin a value is a character like others."""
 _BEGINNING = re.compile("</?[A-Za-z]")
 _PLAIN_TAG = re.compile(r"<(/?)([A-Za-z][^\s/<>]*+)([^<>]*+)>")
-_ATTRIBUTE = re.compile(r"""([^\s"'>/=]++)(?:\s*+=\s*+("[^"]*"|'[^']*'|[^\s"'>]++))?""")
+_ATTRIBUTE = re.compile(r"""([^\s"'>/=]++)(?:\s*+=\s*+("[^"]*"|'[^']*'|[^\s"'>][^\s>]*+))?""")
 _MAX_PIECES_OF_NUMBER = 8
 _SHOWN = frozenset(["alt", "title", "placeholder"])
 """Attributes whose text is shown to readers."""

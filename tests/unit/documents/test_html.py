@@ -221,6 +221,31 @@ def test_charset_label_is_interpreted_like_in_browsers(label: str, encoding: str
     assert new == page.replace(f"{text} x".encode(encoding), f"y {text}".encode(encoding))
 
 
+@pytest.mark.parametrize(
+    ("fragment", "wanted"),
+    [
+        (
+            "<p><img alt='Peter's Hund' src=x.png></p><p>Er spielt.</p><p>Peter's Hund</p>",
+            ["Er spielt.", "Peter's Hund", "Peter"],
+        ),
+        ("<p title=it's>Er spielt.</p><p>Peter's Hund</p>", ["Er spielt.", "Peter's Hund", "it's"]),
+        ("<p title=it's/>Er spielt.</p><p>Peter's Hund</p>", ["Er spielt.", "Peter's Hund", "it's/"]),
+        ("<p title=a='b>Er spielt.</p><p>Peter's Hund</p>", ["Er spielt.", "Peter's Hund", "a='b"]),
+        ("<p title='Hund''>Er spielt.</p><p>Peter's Hund</p>", ["Er spielt.", "Peter's Hund", "Hund"]),
+        ('<p "title>Er spielt.</p><p>24" hoch</p>', ["Er spielt.", '24" hoch']),
+    ],
+)
+def test_stray_quote_in_tag_opens_no_value(fragment: str, wanted: list[str]) -> None:
+    taken = html_fragment(fragment, attributes=True)
+    assert taken.texts == wanted
+    assert taken.translated_text(taken.texts) == fragment
+
+
+@pytest.mark.parametrize("value", ["""'a > "b"'""", """"a > 'b'\"""", "'a\n=>'", "\n'>'", "'>' title='>='"])
+def test_quoted_value_may_contain_end_of_tag(value: str) -> None:
+    assert html_fragment(f"<p title ={value}>Er spielt.</p>").texts == ["Er spielt."]
+
+
 _PARTS = ["<b>", "</b>", "</i>", "<p>", ">", "'", '"', "<!--", "-->", "<", "/", "&amp;", "<script>", "</script>", "1"]
 _PARTS += ["<code>", "</code>", "<sup>", "<br>", "word", "<![CDATA["]
 _PARTS += ["<a ", "<i x='", "<p translate=no>", "<img alt=x>", " "]
@@ -240,6 +265,7 @@ def test_malformed_html_is_unchanged(parts: list[str]) -> None:
 
 
 _REPEATED = {"<a '": 40_000, "<a b=c": 40_000, "<!": 40_000, "</": 40_000, "<b>": 4_000, "</b>": 4_000}
+_REPEATED |= {"<a b='": 40_000, "<a b='>": 40_000, "<a =": 40_000, '<a "': 40_000}
 _REPEATED |= {"<code>x": 4_000, "<p translate=no>": 4_000, "<sup>1": 4_000, "<b>a</b> ": 2_000, "<b>a</b>": 4_000}
 
 
