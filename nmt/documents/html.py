@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from nmt.documents.inline import Mark, Passage, Text, Token
-from nmt.documents.types import Document, Translated, decoded, encoding_of_mark, in_lines
+from nmt.documents.types import Document, Translated, decoded, encoding_of_mark, in_lines, spaced
 from nmt.errors import DataError
 from nmt.text.encodings import browser_encoding
 
@@ -218,7 +218,7 @@ class _Reader:
             if attribute[1].lower() not in _SHOWN or not attribute[2]:
                 continue
             written = attribute[2][1:-1] if attribute[2][0] in "\"'" else attribute[2]
-            text = " ".join(html.unescape(written).split())
+            text = " ".join(spaced(html.unescape(written)).split())
             if any(map(str.isalpha, text)):
                 value = _Value(len(self.values), text, attribute[2])
                 self.values.append(value)

@@ -246,6 +246,15 @@ def test_quoted_value_may_contain_end_of_tag(value: str) -> None:
     assert html_fragment(f"<p title ={value}>Er spielt.</p>").texts == ["Er spielt."]
 
 
+@pytest.mark.parametrize("character", ["\x02", "\x7f", "\x85", "\u2028", "\ufffe"])
+def test_control_character_of_attribute_is_a_space_in_its_text(character: str) -> None:
+    fragment = f'<p title="Ein{character}Hund{character}">Der Hund</p>'
+    taken = html_fragment(fragment, attributes=True)
+    assert taken.texts == ["Der Hund", "Ein Hund"]
+    assert taken.translated_text(taken.texts) == fragment
+    assert taken.translated_text(["The dog", "A dog"]) == '<p title="A dog">The dog</p>'
+
+
 _PARTS = ["<b>", "</b>", "</i>", "<p>", ">", "'", '"', "<!--", "-->", "<", "/", "&amp;", "<script>", "</script>", "1"]
 _PARTS += ["<code>", "</code>", "<sup>", "<br>", "word", "<![CDATA["]
 _PARTS += ["<a ", "<i x='", "<p translate=no>", "<img alt=x>", " "]
