@@ -241,7 +241,8 @@ _HINTS = frozenset(["proofErr", "lastRenderedPageBreak", "softHyphen"])
 _NOT_FORMAT = ("}lang", "}noProof")
 """Properties that split text into several runs in Word without a visible change of format."""
 _MAX_FORMAT = 2000
-"""Maximum number of characters of the properties of a run, which are copied to each part of it."""
+"""Maximum number of characters of the properties of a run, which are copied to each part of it. An element is counted as
+20, since copies of empty ones take memory, too."""
 
 
 def open_docx(name: str, content: bytes, should_stop: Callable[[], bool]) -> Document:
@@ -387,7 +388,7 @@ def _format(properties: etree._Element | None) -> bytes:
     """Return a key that is equal for runs of the same format, given the properties of a run."""
     if properties is None:
         return b""
-    length = sum(1 + len(str(each.text or "")) + sum(map(len, each.attrib.values())) for each in properties.iter())
+    length = sum(20 + len(str(each.text or "")) + sum(map(len, each.attrib.values())) for each in properties.iter())
     if length > _MAX_FORMAT:
         raise DataError(f"a run has more than {_MAX_FORMAT:,} characters of properties; save the document again")
     kept = (child for child in properties if not str(child.tag).endswith(_NOT_FORMAT))
