@@ -241,7 +241,7 @@ _HINTS = frozenset(["proofErr", "lastRenderedPageBreak", "softHyphen"])
 _NOT_FORMAT = ("}lang", "}noProof")
 """Properties that split text into several runs in Word without a visible change of format."""
 _MAX_FORMAT = 2000
-"""Maximum number of characters of the properties of a run, which are copied to each part of it. An element is counted as
+"""Maximum number of characters of the properties of a run, which are copied to each part of it. An element counts as
 20, since copies of empty ones take memory, too."""
 
 
