@@ -215,9 +215,10 @@ def test_inline_terms_are_marked_in_sources(quiet: Pair, monkeypatch: pytest.Mon
 
 
 def test_terms_and_attention_are_rejected(quiet: Pair) -> None:
-    with pytest.raises(ConfigError, match=r"^terms are not supported by CTranslate2; use --engine native with a run or a folder export of it$"):
+    refused = "^terms are not supported by CTranslate2; use --engine native with a run or a folder export of it$"
+    with pytest.raises(ConfigError, match=refused):
         translations(quiet[1], [Line("mali bo", terms=("re",))])
-    with pytest.raises(ConfigError, match=r"^terms are not supported by CTranslate2; use --engine native with a run or a folder export of it$"):
+    with pytest.raises(ConfigError, match=refused):
         quiet[1].translate(["mali bo"], glossary={"re": "x"})
     with pytest.raises(ConfigError, match=r"^alignments, attention and scores .* need --engine native$"):
         quiet[1].forced_decoder()
