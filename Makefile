@@ -12,12 +12,12 @@ READY := .venv/.ready
 DEMO := runs/demo
 
 # One thread: the tests' models are so small that more threads only wait for each other.
-test test-fast check: export OMP_NUM_THREADS = 1
+test test-all test-fast test-processors check: export OMP_NUM_THREADS = 1
 # Compiled modules are kept, whatever the environment says: pytest takes seconds to rewrite the tests' assertions.
-test test-fast: export PYTHONDONTWRITEBYTECODE =
+test test-all test-fast test-processors: export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check pytest bench-train bench-translate bench-serve bench-prepare damage \
+.PHONY: help demo test test-all test-fast test-processors check pytest bench-train bench-translate bench-serve bench-prepare damage \
 	compare-engines bad-inputs torture task-torture gpu-check memory clean
 
 help:  ## Show this list
@@ -33,18 +33,40 @@ demo: $(READY)  ## Train a German-English translator on the embedded corpus and 
 # Half more processes than cores: many tests wait for other processes. Twice as many are not faster.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
 
-test: $(READY)  ## Run every check and all tests with coverage, as CI does (minutes)
-	$(MAKE) --no-print-directory --jobs 2 check pytest
+# what else pytest is given
+PYTEST_OPTIONS ?=
+
+test: $(READY)  ## Run every check, and the tests with coverage, as CI does (minutes)
+	@began=$$(date +%s); $(MAKE) --no-print-directory --jobs 2 check pytest && \
+		echo "make test: $$(($$(date +%s) - began)) seconds"
+
+test-all: export PYTEST_OPTIONS = --exhaustive
+test-all: test  ## Run every check and all tests, also the long ones that CI leaves out (half an hour)
 
 # Collecting once compiles all modules while mypy is busy; else each worker would compile them.
 pytest: $(READY)
 	@$(BIN)/python -m pytest -q --collect-only >/dev/null || true
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder --cov --cov-report=term --cov-fail-under=90
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder --cov --cov-report=term --cov-fail-under=90 \
+		$(PYTEST_OPTIONS)
 
 test-fast: $(READY)  ## Run ruff and the unit tests (under a minute)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/python -m pytest -q -n auto --dist loadscope --hypothesis-profile fast tests/unit
+
+# Each is one run. On a CPU with bf16 matrix units oneDNN rounds to bf16 unless it is told not to use them.
+PROCESSORS ?= NMT_TEST_FLOAT32=mkl NMT_TEST_FLOAT32=onednn,ONEDNN_MAX_CPU_ISA=AVX512_CORE \
+	ATEN_CPU_CAPABILITY=default ATEN_CPU_CAPABILITY=avx2 ATEN_CPU_CAPABILITY=avx512 \
+	MKL_ENABLE_INSTRUCTIONS=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX512 \
+	ONEDNN_MAX_CPU_ISA=AVX2 ONEDNN_MAX_CPU_ISA=AVX512_CORE ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 \
+	OMP_NUM_THREADS=2 OMP_NUM_THREADS=4
+
+test-processors: $(READY)  ## Run the tests in this process as other processors would compute them (PROCESSORS="A=1 B=2", an hour)
+	@failed=; for settings in $(PROCESSORS); do \
+		echo "$$settings"; \
+		env $$(echo $$settings | tr , ' ') $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadscope \
+			--no-loadscope-reorder tests/unit tests/runs $(PYTEST_OPTIONS) || failed="$$failed $$settings"; \
+	done; [ -z "$$failed" ] || { echo "tests failed with:$$failed"; exit 1; }
 
 check: $(READY)  ## Run ruff and mypy
 	$(BIN)/ruff check
@@ -79,8 +101,7 @@ compare-engines: $(READY)  ## Compare PyTorch's translations of Multi30k with CT
 bad-inputs: $(READY)  ## Give the command line bad input of every kind and print its messages (minutes)
 	$(BIN)/python -m scripts.checks.bad_inputs
 
-torture: $(READY)  ## Kill training runs 100 times, resume each time, compare with undisturbed runs (five settings)
-	$(BIN)/python -m pytest -q --exhaustive tests/runs/test_death.py tests/runs/test_full_disk.py
+torture: test-all  ## Run all tests, then kill training runs 100 times and resume them (five settings)
 	for setting in plain all rdrop denoising pretrain; do \
 		$(BIN)/python -m scripts.checks.torture --setting $$setting || exit 1; done
 

@@ -1,4 +1,5 @@
-"""What all tests share: one thread for torch, property tests that do not depend on the machine's speed, and `nmt`."""
+"""What all tests share: a directory of their own, one thread for torch, property tests that do not depend on the
+machine's speed, and `nmt`."""
 
 from __future__ import annotations
 
@@ -21,6 +22,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from command import Command, run_command
+from library import FLOAT32_LIBRARY
 from tiny_corpus import tiny_settings, tiny_text
 from untraced import untraced
 
@@ -35,12 +37,32 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 settings.register_profile("nmt", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 # for the inner loop: --hypothesis-profile fast
 settings.register_profile("fast", settings.get_profile("nmt"), max_examples=10)
+settings.register_profile("exhaustive", settings.get_profile("nmt"), max_examples=300)
 settings.load_profile("nmt")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option of `make torture`."""
-    parser.addoption("--exhaustive", action="store_true", help="stop and disturb runs at every moment, not at some")
+    """Add the option of `make test-all`."""
+    parser.addoption(
+        "--exhaustive",
+        action="store_true",
+        help="run the tests marked exhaustive, too, disturb runs at every moment, and try more examples",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Try more examples of properties with `--exhaustive`."""
+    if config.getoption("--exhaustive"):
+        settings.load_profile("exhaustive")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests and cases marked exhaustive without `--exhaustive`."""
+    if config.getoption("--exhaustive"):
+        return
+    left_out = [item for item in items if item.get_closest_marker("exhaustive")]
+    items[:] = [item for item in items if not item.get_closest_marker("exhaustive")]
+    config.hook.pytest_deselected(items=left_out)
 
 
 TRACED = set[str]()
@@ -54,15 +76,32 @@ def nmt() -> Command:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def shared_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Fixtures that several tests share are made in an empty working directory."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("shared"))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def working_directory(shared_directory: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001
+    """Each test runs in `tmp_path`: commands without `--run` or `--data` look for runs and data in the working
+    directory, and a checkout has those of its user, such as the demo's."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="session", autouse=True)
 def one_library() -> Iterator[None]:
     """Float32 matrices are multiplied by one library: a probe would choose by the machine and by what else it does, and
     two runs that are compared might differ. `test_precision.py` has the probe itself."""
+    from nmt.model.precision import use_float32_library
     from nmt.runs import model
     from nmt.training.setup import choices
 
+    use_float32_library(FLOAT32_LIBRARY)
     with pytest.MonkeyPatch.context() as patch:
         for module in (choices, model):
-            patch.setattr(module, "pick_float32_library", lambda *_: "mkl")
+            patch.setattr(module, "pick_float32_library", lambda *_: FLOAT32_LIBRARY)
         yield
 
 

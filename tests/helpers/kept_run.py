@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 
+from library import FLOAT32_LIBRARY
 from nmt.config import Config
 from nmt.layout import RunDir
 from nmt.prepare.prepare import prepare
@@ -38,7 +39,7 @@ class NoBoard:
 
 def quicken(patch: pytest.MonkeyPatch) -> None:
     """Train without TensorBoard, without waiting for the disk, and without probes that may choose another library."""
-    patch.setattr(choices, "pick_float32_library", lambda *_: "mkl")
+    patch.setattr(choices, "pick_float32_library", lambda *_: FLOAT32_LIBRARY)
     patch.setattr(log_module, "Board", NoBoard)
     patch.setattr(os, "fsync", lambda _: None)
 

@@ -56,9 +56,7 @@ sys.meta_path.insert(0, Finder())
 
 
 @pytest.mark.usefixtures("quick")
-def test_documented_example_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_documented_example_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tiny_text(tmp_path / "text", n_train=60)
     files = {split: {"files": {"de": f"{split}.aa", "en": f"{split}.bb"}} for split in ("train", "dev", "test")}
     config = tiny_settings(
@@ -71,7 +69,6 @@ def test_documented_example_runs(
         tokenizer={"vocab_size": 310},
     )  # fmt: skip
     (tmp_path / "mine.yaml").write_text(dump_config(config), encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     exec(STAGES, names)
     assert names["run"] == Path("runs/mine-de-en")

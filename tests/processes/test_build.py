@@ -6,10 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from nmt import version
 from places import ROOT
 
 
+@pytest.mark.exhaustive
 def test_wheel_contains_modules_configs_and_sample(tmp_path: Path) -> None:
     folder = tmp_path / "lib"
     command = [sys.executable, "setup.py", "--quiet", "egg_info", "--egg-base", str(tmp_path)]

@@ -31,8 +31,7 @@ COMMANDS = [
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
+def folder(tmp_path: Path) -> Path:
     (tmp_path / "c.yaml").write_text(CONFIG)
     for name in ("a", "v"):
         for language in ("de", "en"):

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from cases import cases
 from nmt.config import Config
 from nmt.config.load import load_config
 from nmt.data import mixing
@@ -108,7 +109,7 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("told", MISTAKES)
+@pytest.mark.parametrize("told", cases(MISTAKES, always=["nowhere"]))
 @pytest.mark.usefixtures("pair")
 def test_usage_error_is_reported_once(folder, told):
     process = torchrun(folder, *MISTAKES[told])

@@ -10,6 +10,7 @@ import time
 import pytest
 import torch.distributed as dist
 
+from cases import cases
 from nmt.layout import RunDir
 from nmt.runs.checkpoint import saved_steps
 from nmt.training.parallel import meet
@@ -50,7 +51,7 @@ def script(body: str) -> str:
     return SCRIPT.replace("{body}", body)
 
 
-@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+@pytest.mark.parametrize("parallel", cases(["ddp", "fsdp"], always=["ddp"]))
 def test_killed_workers_restart_and_resume(several, pair, parallel):
     """The second process is killed before the first checkpoint is complete, then after one, then the first process."""
     run = RunDir(several / f"restarted-{parallel}")
@@ -82,7 +83,7 @@ FAILURES = {
 }
 
 
-@pytest.mark.parametrize("what", FAILURES)
+@pytest.mark.parametrize("what", cases(FAILURES, always=["finds a mistake", "is the first and dies"]))
 def test_failure_of_one_process_ends_all(several, what):
     body, told = FAILURES[what]
     run = RunDir(several / what.replace(" ", "-"))

@@ -11,6 +11,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from cases import cases
 from labelled import TEST, TRAIN, VALID, labelled_config, write_reviews
 from nmt.config import Config
 from nmt.config.load import changed_config, load_config
@@ -94,7 +95,7 @@ def alone(several: Path) -> Path:
 
 
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
-@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("n", cases([2, 3], always=[2]))
 def test_gradients_equal_those_of_one_process(alone, n, parallel):
     in_processes(n, learn, alone, parallel)
     (found, norm, numbers), (wanted, wanted_norm, wanted_numbers) = (
@@ -151,6 +152,7 @@ def learn_with_all(world: World, folder: Path, parallel: str, run: Path, first: 
     fit(config, folder / "data", run, resume=first > 0, world=world)
 
 
+@pytest.mark.exhaustive
 def test_sharded_ema_and_simcut_equal_unsharded(several, tmp_path):
     for name, parallel, first, n in (
         ("whole", "ddp", 0, 6), ("divided", "fsdp", 0, 6), ("resumed", "fsdp", 0, 3), ("resumed", "fsdp", 3, 6),

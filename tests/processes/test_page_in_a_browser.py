@@ -12,7 +12,7 @@ from nmt.evaluate.compare.compare import compare
 from nmt.evaluate.compare.page import page
 from sentences import sentence_pairs
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH")
+pytestmark = [pytest.mark.exhaustive, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH")]
 
 READY = "!document.getElementById('controls').hidden"
 SHOWN = "[...document.querySelectorAll('#list > li')].map(line => line.id)"

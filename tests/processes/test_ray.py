@@ -33,7 +33,10 @@ from tasks import left, numbered
 from tiny_run import GREEDY, PLAIN, write_run
 from waiting import until
 
-pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="needs ray, which nmt imports in its own way")
+pytestmark = [
+    pytest.mark.exhaustive,
+    pytest.mark.skipif(find_spec("ray") is None, reason="needs ray, which nmt imports in its own way"),
+]
 MEMORY = 78 * 2**20  # Ray's least, of each node's store of objects
 
 
@@ -76,9 +79,7 @@ def engine(cluster: TwoNodes) -> Iterator[RayEngine]:
         yield engine
 
 
-def test_killed_driver_resumes(
-    cluster: TwoNodes, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_killed_driver_resumes(cluster: TwoNodes, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """This must be the first test, since the engine of the other tests takes the CPUs."""
     log, work = tmp_path / "log", tmp_path / "work"
     command = [sys.executable, "-c", tasks.DRIVER, cluster.address, str(log), str(work), "0.5", "6"]
@@ -93,7 +94,6 @@ def test_killed_driver_resumes(
     before = log.read_text().count("\n")
     assert 2 <= n_done < 6
     engine = request.getfixturevalue("engine")
-    monkeypatch.chdir(tmp_path)
     todo = tasks.several_slow(6, log, 0.5)
     found = run_all(engine, Path("work"), todo)
     assert log.read_text().count("\n") == before + 6 - n_done
@@ -175,8 +175,7 @@ def test_exit_status_after_signal_is_preserved() -> None:
         ready_among(SimpleNamespace(wait=wait), [object()], 1, 5.0)  # type: ignore[arg-type]
 
 
-def test_node_with_other_version_or_folder_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_node_with_other_version_or_folder_is_rejected(tmp_path: Path) -> None:
     assert enter_node(nmt.__version__, str(tmp_path)) is None
     assert "but 0.0.1 is needed" in (enter_node("0.0.1", str(tmp_path)) or "")
     assert "has no folder" in (enter_node(nmt.__version__, str(tmp_path / "missing")) or "")

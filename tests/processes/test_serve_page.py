@@ -14,7 +14,7 @@ from browser import CHROMIUM, chromium
 from translation_page import CTRL, MESSAGE, SHIFT, SHOWN, Page
 from translation_server import Phrase, Stand, serve_translations
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH")
+pytestmark = [pytest.mark.exhaustive, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH")]
 
 AXE = os.environ.get("AXE_CORE")
 """Path of the file axe.min.js of the npm package axe-core."""

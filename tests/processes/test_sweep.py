@@ -51,9 +51,8 @@ GOLDEN_SEEDS = Path("runs/sweep-golden")
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path) -> Path:
     """Return an empty working directory with a configuration that has no runs yet."""
-    monkeypatch.chdir(tmp_path)
     (tmp_path / "golden.yaml").write_bytes(GOLDEN.config.read_bytes())
     return tmp_path
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import tasks
+from cases import cases
 from folders import Folder
 from nmt.errors import ConfigError, DataError
 from nmt.prepare.pipeline.work import Sizes
@@ -42,7 +43,6 @@ def test_two_processes_write_same_bytes_as_one(engine: Processes, tmp_path: Path
 
 def test_prepare_survives_killed_worker(engine: Processes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = Folder(tmp_path)
-    monkeypatch.chdir(tmp_path)
     config = place.config(data__valid=10, data__root="text", data__clean={"drop": ["near_duplicates"]})
     contents = []
     killed: list[int] = []
@@ -137,7 +137,10 @@ def test_task_error_is_raised_in_caller(engine: Processes, tmp_path: Path) -> No
     assert "in failing\n" in str(caught.value.__cause__)
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+@pytest.mark.parametrize(
+    ("number", "status"),
+    cases([(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)], always=[(signal.SIGKILL, -9)]),
+)
 def test_workers_end_with_their_driver(tmp_path: Path, number: signal.Signals, status: int) -> None:
     """Finished tasks are not repeated afterwards."""
     log, work = tmp_path / "log", tmp_path / "work"

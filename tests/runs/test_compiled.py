@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch.nn import functional
 
+from cases import cases
 from models import tiny_model
 from nmt.config import Config, TrainingConfig
 from nmt.data.batching import Batch, Packing
@@ -53,7 +54,7 @@ def batches(is_packed: bool = True) -> list[Batch]:
     return [(Packing(pairs, 16) if is_packed else pairs).batch(np.array(rows)) for rows in BATCHES]
 
 
-@pytest.mark.parametrize("precision", ["float32", "bf16"])
+@pytest.mark.parametrize("precision", cases(["float32", "bf16"], always=["float32"]))
 def test_packed_kernel_is_compiled(calls, monkeypatch, precision):
     # all but the generation of machine code
     monkeypatch.setattr(module, "BACKEND", "aot_eager")
@@ -108,7 +109,10 @@ def plain(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> list[dic
 
 
 @pytest.mark.usefixtures("captured", "quick")
-@pytest.mark.parametrize(("layout", "setting"), [("packed", "off"), ("padded", "on"), ("packed", "on")])
+@pytest.mark.parametrize(
+    ("layout", "setting"),
+    cases([("packed", "off"), ("padded", "on"), ("packed", "on")], always=[("packed", "off"), ("packed", "on")]),
+)
 def test_compiled_run_equals_eager_run(tiny_data, plain, tmp_path, monkeypatch, layout, setting):
     monkeypatch.setattr("nmt.training.setup.choices.pick_layout", lambda *_: layout)
     fit(settings(tiny_data.parent / "text", compile=setting), tiny_data, tmp_path / "run")

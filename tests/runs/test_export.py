@@ -50,11 +50,8 @@ def test_card_contains_run_facts(whole: Path, data: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("kind", ["folder", "ctranslate2"])
-def test_card_usage_example_works(
-    kind: Any, whole: Path, data: Path, tmp_path: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_card_usage_example_works(kind: Any, whole: Path, data: Path, tmp_path: Path, nmt: Command) -> None:
     export(Request(whole), tmp_path / "DIR", kind)
-    monkeypatch.chdir(tmp_path)
     shutil.copy(data / "test.aa", tmp_path / "text.aa")
     shell, python = (block.split("\n", 1)[1] for block in section(card_of(Path("DIR"))[1], "Use").split("```")[1:4:2])
     assert nmt(*shell.split()[1:]).status == 0

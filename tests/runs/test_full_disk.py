@@ -49,7 +49,7 @@ def test_run_survives_full_disk_at_any_operation(data, tmp_path, saves_in, monke
     if saves_in == "a thread":
         monkeypatch.setattr(session_module, "THREADED", ("cpu",))
     config, whole, n_warned, n_ended = settings(data, max_steps=4, validate_every_steps=4), tmp_path / "whole", 0, 0
-    step = 6 * stride if saves_in == "a thread" else 2 * stride
+    step = 8 * stride if saves_in == "a thread" else 4 * stride
     with pytest.MonkeyPatch.context() as patch:
         disk = Full(patch, whole, 0, 0)
         fit(config, data, whole)

@@ -32,9 +32,10 @@ pytestmark = pytest.mark.usefixtures("no_coverage")
 SHIPPED = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "configs").glob("*.yaml"))]
 
 
-def settings(max_examples: int) -> hypothesis_settings:
-    """So many examples, which are not made smaller: a command takes too long for that."""
-    return hypothesis_settings(max_examples=max_examples, phases=[Phase.explicit, Phase.generate])
+def settings(percent: int) -> hypothesis_settings:
+    """A share of the examples of other properties, which are not made smaller: a command takes too long for that."""
+    n = max(1, percent * hypothesis_settings().max_examples // 100)
+    return hypothesis_settings(max_examples=n, phases=[Phase.explicit, Phase.generate])
 
 
 # --- config files -------------------------------------------------------------------------------
@@ -75,7 +76,7 @@ def load(content: bytes, overrides: tuple[str, ...] = ()) -> Config | ConfigErro
         return config
 
 
-@settings(60)
+@settings(20)
 @given(
     st.dictionaries(st.sampled_from(list(Config.model_fields)), trees | st.dictionaries(st.sampled_from(KEYS), trees))
 )
@@ -98,7 +99,7 @@ def edited(draw: st.DrawFn) -> bytes:
     return text.encode(draw(st.sampled_from(["utf-8", "utf-8", "utf-8", "utf-8-sig", "utf-16", "latin-1"])), "replace")
 
 
-@settings(150)
+@settings(50)
 @given(edited())
 def test_mutated_config_loads_or_raises(content: bytes) -> None:
     load(content)
@@ -116,7 +117,7 @@ overrides = st.builds(
 )
 
 
-@settings(100)
+@settings(35)
 @given(st.lists(overrides, min_size=1, max_size=3))
 def test_any_override_is_accepted_or_reported(given_overrides: list[str]) -> None:
     load(SHIPPED[-1].encode(), tuple(given_overrides))
@@ -250,7 +251,7 @@ def sealed(name: str) -> bool:
     return name.startswith(("checkpoints/", "tokenizer/"))
 
 
-@settings(40)
+@settings(14)
 @given(damage=damages, which=places)
 def test_damaged_run_never_translates_wrongly(
     damage: Damage, which: float, whole_run: Path, answer: str, nmt: Command
@@ -262,14 +263,14 @@ def test_damaged_run_never_translates_wrongly(
             assert result.out == answer, name
 
 
-@settings(15)
+@settings(5)
 @given(damage=damages, which=places)
 def test_damaged_run_resumes_or_raises(damage: Damage, which: float, whole_run: Path, nmt: Command) -> None:
     with damaged(whole_run, damage, which) as (run, _):
         check(nmt("train", "--resume", "--run", run, "--set", "training.max_steps=5"))
 
 
-@settings(15)
+@settings(5)
 @given(damage=damages | replaced_value(), which=places)
 def test_damaged_data_directory_raises_or_is_prepared_again(
     damage: Damage, which: float, tiny_data: Path, nmt: Command

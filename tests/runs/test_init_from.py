@@ -87,9 +87,8 @@ def test_init_from_accepts_exported_folder(tiny_data, base, tmp_path):
     assert equal(session.full("raw"), weights(base, 3))
 
 
-def test_option_sets_init_from(tiny_data, base, tmp_path, monkeypatch, nmt):
+def test_option_sets_init_from(tiny_data, base, tmp_path, nmt):
     """This includes a run whose name would be a number in YAML."""
-    monkeypatch.chdir(tmp_path)
     shutil.copytree(base, tmp_path / "1e5")
     Path("config.yaml").write_text(dump_config(settings(tiny_data, training={"max_steps": 3})), encoding="utf-8")
     result = nmt("train", "--config", "config.yaml", "--data", tiny_data, "--run", "run", "--init-from", "1e5")

@@ -28,11 +28,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+def called(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """Run the commands of a recipe in this process and a separate working directory."""
     quicken(monkeypatch)
     small_chunks(monkeypatch)
-    monkeypatch.chdir(tmp_path)
     words = list[list[str]]()
 
     def run_nmt(arguments: Sequence[str]) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from cases import cases
 from kept_run import Died
 from kept_run import settings as settings_of
 from nmt.config import Config
@@ -33,16 +34,24 @@ pytestmark = pytest.mark.usefixtures("no_coverage", "quick")
     ("settings", "deaths"),
     [
         # between two records, so that the sums of a record go through a checkpoint
-        ({"log_every_steps": 5, "save_every_steps": 2, "validate_every_steps": 4}, [1, 3, 7, 11]),
+        pytest.param(
+            {"log_every_steps": 5, "save_every_steps": 2, "validate_every_steps": 4},
+            [1, 3, 7, 11],
+            marks=pytest.mark.exhaustive,
+        ),
         # several epochs of few updates
         ({"update_tokens": 1200, "max_tokens": 600, "save_every_steps": 1, "log_every_steps": 3}, [2, 4, 5, 9]),
         # a cool-down, and a schedule with its own end
         ({"schedule": "inverse_sqrt", "cooldown": 0.5, "peak_lr": 0.01, "warmup_steps": 2}, [5, 8, 10]),
-        ({"schedule": "cosine", "peak_lr": 0.01, "warmup_steps": 2}, [4, 11]),
+        pytest.param({"schedule": "cosine", "peak_lr": 0.01, "warmup_steps": 2}, [4, 11], marks=pytest.mark.exhaustive),
         ({"optimizer": "adamw", "weight_decay": 0.1, "precision": "fp16"}, [4, 11]),
         ({"precision": "bf16"}, [8]),
         ({"optimizer": "muon", "weight_decay": 0.1, "precision": "bf16", "ema": 0.9}, [4, 11]),
-        ({"max_epochs": 2, "max_steps": 50, "update_tokens": 700, "patience": 9, "average_last": 3}, [4, 7]),
+        pytest.param(
+            {"max_epochs": 2, "max_steps": 50, "update_tokens": 700, "patience": 9, "average_last": 3},
+            [4, 7],
+            marks=pytest.mark.exhaustive,
+        ),
         # whatever can be on together, over several epochs
         (
             {
@@ -221,7 +230,7 @@ def stop_at(step: int, config: Config, data: Path, run: Path, resume: bool) -> N
         fit(config, data, run, resume=resume)
 
 
-@pytest.mark.parametrize("stops", [[5, 6], [5, 6, 7, 9, 11], [4, 10]])
+@pytest.mark.parametrize("stops", cases([[5, 6], [5, 6, 7, 9, 11], [4, 10]], always=[[5, 6, 7, 9, 11]]))
 def test_extra_checkpoints_of_stops_are_not_averaged(tiny_data, text, tmp_path, stops):
     settings = {"save_every_steps": 4, "validate_every_steps": 4, "keep_last": 3, "average_last": 3}
     config = tiny_settings(text, training=settings)

@@ -426,8 +426,7 @@ def test_challenge_robustness_and_calibration_use_tags_of_split(
     assert len(seen) >= 3 and all(search is not None and search.tags == ["case=loud", "form=short"] for search in seen)
 
 
-def test_student_has_no_tags(run: Path, nmt: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_student_has_no_tags(run: Path, nmt: Command) -> None:
     made = nmt("distil", "--teacher", run, "--output", "out", "--beam", "1", "--search", "tags=[case=loud]")
     assert made.status == 0, made.err
     config = load_config("out/config.yaml")

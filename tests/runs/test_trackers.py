@@ -219,7 +219,6 @@ def test_damaged_ids_are_reported(run, services):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", STARTS)
 def test_library_takes_reports_offline(run, tmp_path, monkeypatch, name):
-    monkeypatch.chdir(tmp_path)
     for variable, value in {
         "WANDB_MODE": "offline", "WANDB_SILENT": "true", "MLFLOW_TRACKING_URI": f"sqlite:///{tmp_path}/mlflow.db",
         "TRACKIO_DIR": str(tmp_path / "trackio"), "HF_HUB_OFFLINE": "1",

@@ -15,7 +15,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from nmt.config.load import load_config
 from nmt.errors import CheckpointError, ConfigError, DataError, DivergedError, NmtError
 from nmt.layout import RunDir
-from nmt.model.precision import use_float32_library
+from nmt.model.precision import float32_library, use_float32_library
 from nmt.prepare.prepare import prepare
 from nmt.runs.checkpoint import choose_weights, load_weights, saved_steps
 from nmt.runs.log import read_log
@@ -43,8 +43,9 @@ def final_weights(run: Path) -> dict[str, torch.Tensor]:
 
 @pytest.fixture
 def _library_of_before():
+    before = float32_library()
     yield
-    use_float32_library("mkl")
+    use_float32_library(before)
 
 
 @pytest.mark.usefixtures("_library_of_before")

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cases import cases
 from kept_run import Died, die_before
 from nmt.config import Config
 from nmt.data import mixing
@@ -193,7 +194,7 @@ def test_printed_passes_end_with_max_epochs(folder, tmp_path, monkeypatch, capsy
 # --- stopping and going on ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("name", cases(SETTINGS, always=["stages", "temperature", "all of both"]))
 def test_resumed_run_over_windows_equals_uninterrupted_run(folder, tmp_path, monkeypatch, name):
     where = "data" if name == "temperature" else "shards"
     config = config_of(
@@ -204,7 +205,7 @@ def test_resumed_run_over_windows_equals_uninterrupted_run(folder, tmp_path, mon
     fit(config, folder / where, tmp_path / "whole")
     whole = [rows for _, rows in seen]
     seen.clear()
-    deaths = range(1, 12) if name in ("plain", "stages") else (1, 4, 7, 10)
+    deaths = range(1, 12) if name == "plain" else (1, 4, 7, 10)
     for step in deaths:
         with monkeypatch.context() as patch, pytest.raises(Died):
             die_before(step, patch)

@@ -22,11 +22,6 @@ for word; do [ "$last" = --run ] && mkdir -p "$word" && touch "$word/run.json"; 
 """
 
 
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def trainings(*arguments: str, script: str = "multi30k.sh") -> tuple[int, str, list[list[str]]]:
     """Status, messages and the words of each `nmt train` that a script calls, of a `nmt` that does nothing."""
     Path("bin").mkdir(exist_ok=True)

@@ -122,8 +122,7 @@ def test_written_pairs_are_read_back_unchanged(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def run_dir(tokenizer: Tokenizer, translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
+def run_dir(tokenizer: Tokenizer, translator: Translator, tmp_path: Path) -> Path:
     Path("src").write_text("ta go 12\nmali bore\n\n", encoding="utf-8")
     Path("ref").write_text("ta go 12\nmali is here, and two men were there\n\n", encoding="utf-8")
     return write_run(tmp_path / "runs" / "tiny", translator.config, tokenizer, translator.searcher.models[0])

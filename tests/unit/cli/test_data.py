@@ -18,7 +18,6 @@ from opus_server import Opus, moses, serve_opus
 
 @pytest.fixture
 def opus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opus]:
-    monkeypatch.chdir(tmp_path)
     with serve_opus(tmp_path / "cache", monkeypatch) as opus:
         opus.add("Talks", "v1", moses("Talks", "alt\n", "old\n"), latest=False, pairs=None)
         opus.add("Talks", "v2", moses("Talks", "eins\nzwei ü\n", "one\ntwo\n"), pairs=1234567)

@@ -136,10 +136,7 @@ def test_misused_words_suggest_correct_command_line(arguments: tuple[str, ...], 
 @pytest.mark.parametrize(
     ("arguments", "word"), [(["--input", "film.de"], "subtitles"), (["--model", "x"], "nmt export")]
 )
-def test_document_or_missing_model_is_rejected(
-    nmt: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], word: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_document_or_missing_model_is_rejected(nmt: Command, arguments: list[str], word: str) -> None:
     Path("film.de").write_text("1\n00:00:01,000 --> 00:00:02,000\nHallo.\n")
     found = message(nmt, "translate", *arguments)
     assert arguments[-1] in found and word in found

@@ -21,8 +21,7 @@ N_BEST = 6
 
 
 @pytest.fixture(autouse=True)
-def folder(tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def folder(tokenizer: Tokenizer, tmp_path: Path) -> None:
     forward, backward = (
         changed_config(
             tiny_config(), [f"data.direction={direction}", "search.max_length_ratio=0", "search.max_length_offset=7"]

@@ -13,8 +13,7 @@ from tiny_run import PLAIN, write_run
 
 
 @pytest.fixture(autouse=True)
-def folder(tokenizer: Tokenizer, translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def folder(tokenizer: Tokenizer, translator: Translator, tmp_path: Path) -> None:
     write_run(tmp_path / "runs" / "tiny", translator.config, tokenizer, translator.searcher.models[0])
     Path("in.de").write_text("".join(f"{line}\n" for line in PLAIN))
     Path("ref.en").write_text("".join(f"{line}\n" for line in reversed(PLAIN)))

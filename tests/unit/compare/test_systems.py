@@ -25,8 +25,7 @@ TEXT = TextToTranslate("ref.en", ("A dog runs.", "Two men sit.", "It rains."))
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def folder() -> None:
     for name in ("a", "b", "c-1", "c-2", "c-10"):
         Path(f"{name}.en").write_text("A dog.\nTwo men.\nRain.\n", encoding="utf-8")
     Path("ref.en").write_text("A dog runs.\nTwo men sit.\nIt rains.\n", encoding="utf-8")

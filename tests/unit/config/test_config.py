@@ -27,11 +27,6 @@ data:
 """
 
 
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def load(text: str | bytes, *overrides: str) -> Config:
     Path("c.yaml").write_bytes(text if isinstance(text, bytes) else text.encode())
     return load_config("c.yaml", overrides)

@@ -21,9 +21,8 @@ from nmt.evaluate.comet import (
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def here() -> None:
     """A folder with files of scores."""
-    monkeypatch.chdir(tmp_path)
     for name, content in {"two": "1\n 2.5 \n", "other": "-1e-3\n.5\n", "x=1": "3\n4", "three": "1\n2\n3\n"}.items():
         Path(name).write_text(content, encoding="utf-8")
     for name in ("hyp", "ref"):

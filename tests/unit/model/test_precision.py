@@ -37,8 +37,9 @@ def test_gpu_precision_is_bf16_if_supported(monkeypatch, supported, chosen):
 
 @pytest.fixture
 def _library_of_before():
+    before = precision.float32_library()
     yield
-    precision.use_float32_library("mkl")
+    precision.use_float32_library(before)
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,6 @@ def test_files_source_is_reusable(tmp_path: Path) -> None:
 
 
 def test_sample_corpus_is_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
     assert text_folder("data/other") == Path("data/other")
     in_checkout = text_folder("data/sample")
     assert in_checkout.is_absolute() and (in_checkout / "train.de").is_file()

@@ -16,7 +16,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Use chunks of 16 lines, and a separate working directory for each test."""
     small_chunks(monkeypatch)
-    monkeypatch.chdir(tmp_path)

@@ -25,8 +25,7 @@ HEADER = ["run", "state", "step", "BLEU", "trained", "age"]
 
 
 @pytest.fixture(autouse=True)
-def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
+def runs() -> Path:
     Path("runs").mkdir()
     return Path("runs")
 
@@ -241,11 +240,6 @@ def test_newest_run_is_run_with_newest_checkpoint(runs: Path) -> None:
 
 
 # --- The learning curve of a run ---
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def test_curve_has_row_per_validation(nmt: Command) -> None:

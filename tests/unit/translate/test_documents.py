@@ -158,9 +158,7 @@ def test_problems_are_reported_before_anything_is_written(
     letters: Path,
     nmt: Command,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     (letters / "empty").mkdir()
     (letters / "a.pdf").write_bytes(b"%PDF-1.7\n")
     (tmp_path / "review.xlf").write_bytes(b"<xliff/>")

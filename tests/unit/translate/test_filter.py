@@ -118,8 +118,7 @@ def runs(tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
+def here(tmp_path: Path) -> Path:
     return tmp_path
 
 

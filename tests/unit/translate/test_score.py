@@ -101,8 +101,7 @@ def test_long_pair_is_truncated_and_scored(translator: Translator, tokenizer: To
 
 
 @pytest.fixture
-def run_dir(tokenizer: Tokenizer, translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
+def run_dir(tokenizer: Tokenizer, translator: Translator, tmp_path: Path) -> Path:
     return write_run(tmp_path / "runs" / "tiny", translator.config, tokenizer, translator.searcher.models[0])
 
 
