@@ -243,11 +243,12 @@ def test_default_max_tokens_by_device(device, n_processes, wanted):
 def test_auto_max_tokens_grows_with_free_memory(tiny_data, text, tmp_path, monkeypatch):
     config = tiny_settings(text, training={"max_tokens": "auto", "max_steps": 3, "update_tokens": 3000})
     found = {}
-    for name, free in (("little", 6e6), ("middling", 24e6), ("plenty", 2**40)):
+    for name, free in (("little", 8e6), ("middling", 16e6), ("more", 24e6), ("plenty", 2**40)):
         monkeypatch.setattr(choices, "free_bytes", lambda _, free=free: free)
         found[name] = start(config, tiny_data, tmp_path / name, resume=False).max_tokens
-    assert 100 < found["little"] < found["middling"] < found["plenty"] == 4 * 3000
-    assert found["middling"] == pytest.approx(4 * found["little"], rel=0.3)
+    assert 100 < found["little"] < found["middling"] < found["more"] < found["plenty"] == 4 * 3000
+    # what weights and gradients take, whatever the micro-batch, differs between libraries of matrix products
+    assert found["more"] - found["middling"] == pytest.approx(found["middling"] - found["little"], rel=0.05)
 
     def probing(*_: object) -> int:
         raise AssertionError("resuming never probes")
