@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from nmt.documents.inline import Mark, Passage, Text, Token, tagged
 from nmt.documents.types import Document, Translated
 from nmt.text.constraints import spans
+from nmt.text.message_formats import directives, formats_of
 from nmt.text.po import Message, po_charset, po_escaped, po_lines, po_messages
 
 _ACCELERATOR = re.compile(r"[&_](?=\w)")
@@ -23,6 +24,8 @@ class _Missing:
 
     message: Message
     texts: list[str]
+    formats: list[str]
+    """The `GRAMMARS` of the texts."""
     passages: list[Passage[str]]
 
 
@@ -32,6 +35,7 @@ def open_catalogue(name: str, content: bytes) -> Document:
     lines = list(po_lines(name, content))
     missing = [_missing(message) for message in po_messages(name, lines) if _is_missing(message)]
     texts = [text for entry in missing for passage in entry.passages for text in passage.texts]
+    flags = ["".join(entry.formats[:1]) for entry in missing for passage in entry.passages for _ in passage.texts]
     mark = codecs.BOM_UTF8 if content.startswith(codecs.BOM_UTF8) else b""
 
     def write(results: Sequence[Translated]) -> bytes:
@@ -40,7 +44,7 @@ def open_catalogue(name: str, content: bytes) -> Document:
             _fill(written, entry, queue)
         return mark + _encoded("".join(written), charset)
 
-    return Document(texts, write)
+    return Document(texts, write, flags)
 
 
 def _is_missing(message: Message) -> bool:
@@ -52,7 +56,7 @@ def _is_missing(message: Message) -> bool:
 
 def _missing(message: Message) -> _Missing:
     texts = [message.texts[key] for key in ("msgid", "msgid_plural") if key in message.parts]
-    return _Missing(message, texts, [Passage(_tokens(text)) for text in texts])
+    return _Missing(message, texts, formats_of(texts[0], message.flags), [Passage(_tokens(text)) for text in texts])
 
 
 def _tokens(text: str) -> Iterator[Token[str]]:
@@ -75,9 +79,20 @@ def _fill(lines: list[str], entry: _Missing, results: Iterator[Translated]) -> N
         lines[first] = "".join(f"{line}{line_end}" for line in _written(key, text))
         for other in others:
             lines[other] = ""
-    if not entry.message.is_fuzzy and any(map(_differ, entry.texts, forms)):
+    if "fuzzy" not in entry.message.flags and (
+        _lacks_directives(entry, forms) or any(map(_differ, entry.texts, forms))
+    ):
         start = min(number for numbers in entry.message.lines.values() for number in numbers)
         lines[start] = f"#, fuzzy{line_end}{lines[start]}"
+
+
+def _lacks_directives(entry: _Missing, forms: Sequence[str]) -> bool:
+    """Return whether the singular or a translation has other directives than the message, or than its plural."""
+    for flag in entry.formats:
+        wanted = directives(entry.texts[-1], flag)
+        if any(directives(text, flag) != wanted for text in (entry.texts[0], *forms)):
+            return True
+    return False
 
 
 def _differ(source: str, translation: str) -> bool:

@@ -66,9 +66,13 @@ class Translated:
 class Document:
     """A document and its texts, which have no line breaks and no white space at their ends."""
 
-    def __init__(self, texts: list[str], write: Callable[[list[Translated]], bytes]) -> None:
+    def __init__(
+        self, texts: list[str], write: Callable[[list[Translated]], bytes], flags: list[str] | None = None
+    ) -> None:
         """Create a document. write: a function that returns the document with one translation for each text."""
         self.texts = texts
+        self.flags = flags or [""] * len(texts)
+        """Which of the `GRAMMARS` of format strings, if any, each text follows."""
         self._write = write
 
     def translated(self, results: Sequence[Translated | str]) -> bytes:

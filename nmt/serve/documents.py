@@ -111,7 +111,7 @@ async def translated_file(
             raise Refusal(400, f"Invalid request: the text of the file ({n}) exceeds its limit ({most})")
         hold(n)
         source, target, _ = service.languages(source, target, document.texts[:100])
-        wish = replace(wish, align=is_marked_up(file.name), is_document=True)
+        wish = replace(wish, align=is_marked_up(file.name), is_document=True, flags=document.flags)
         rendered = await service.translate(document.texts, source, target, wish, seconds)
         return await _parsed(service.parsing, document.translated, [best for best, *_ in rendered])
     finally:

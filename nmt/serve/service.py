@@ -95,6 +95,8 @@ class Wish:
     """Whether to use the translation memory of the direction, if it has one."""
     is_document: bool = False
     """Whether the texts are parts of one document, whose lines have the lines before them as context."""
+    flags: Sequence[str] = ()
+    """The `Line.flag` of each text of a document."""
 
 
 def lines_of(texts: Sequence[str], wish: Wish, tm: TranslationMemory | None = None) -> list[Line]:
@@ -114,6 +116,7 @@ def lines_of(texts: Sequence[str], wish: Wish, tm: TranslationMemory | None = No
                 glossary=glossary,
                 tm=tm,
                 is_first=number == 0 and not (wish.is_document and place),
+                flag=wish.flags[place] if wish.flags else "",
             )
             for number, line in enumerate(of_text)
         ]
@@ -356,7 +359,7 @@ class Service:
         return new
 
 
-_Key = tuple[str, str, str, str, str, str, int, bool]
+_Key = tuple[str, str, str, str, str, str, str, int, bool]
 
 
 def _checked_lines(texts: Sequence[str], wish: Wish, tm: TranslationMemory | None) -> list[Line]:
@@ -377,7 +380,8 @@ def _key(direction: Direction, line: Line, how: How, number: int) -> _Key:
     equal lines differ."""
     terms = line.glossary.fingerprint if line.glossary is not None else ""
     own = number if how.search.sample or how.search.context else 0
-    return direction.source, direction.target, how.key, line.text, line.prefix, terms, own, line.tm is not None
+    memory = line.tm is not None
+    return direction.source, direction.target, how.key, line.text, line.flag, line.prefix, terms, own, memory
 
 
 SMALL = 1000

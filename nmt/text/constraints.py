@@ -8,7 +8,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import TypeAlias
@@ -18,6 +18,7 @@ from nmt.console import Numbers, amount
 from nmt.errors import DataError
 from nmt.text.language_names import language_name
 from nmt.text.lines import read_lines
+from nmt.text.message_formats import GRAMMARS
 from nmt.text.words import is_boundary
 
 _L = r"0-9A-Za-z\u00c0-\u052f"  # letters of scripts with spaces between words; digits, too
@@ -33,14 +34,22 @@ _TAG = (
 _PLACEHOLDER = (
     r"\{\{[^{}]*+\}\}|[$%\#]?\{[^{}\s]*+\}|%%"
     rf"|{_NEW}(?:\$[A-Za-z_][A-Za-z0-9_]*+|__[A-Za-z0-9_]+?__(?![{_L}_]))"
-    rf"|{_NEW}%(?:\(\w+\)|[0-9]+\$)?[-+0\#]*[0-9]*(?:\.[0-9]+)?(?:l{{1,2}}|h|z)?[sdifuxXeEgGc@](?![{_L}_])"
+    rf"|{_NEW}%(?:\([^()%]++\)|[0-9]+\$)?[-+0\#]*[0-9]*(?:\.[0-9]+)?(?:ll?|hh?|[jztL])?[sdiouxXeEfFgGaAcpr@](?![{_L}_])"
 )
 # Groups are not possessive: until 3.11.3, Python loses the place where the last repetition ended.
 # a sign belongs to a number unless it is between two; a separator of digits may also end a sentence
-_NUMBER = rf"(?:{_NEW}(?<![)\]}}%.,/+-])[-+−])?{_START}[0-9]++(?:[.,:/'’\u00a0\u202f-][0-9]++)*(?:%(?!%))?"
+_NUMBER = rf"(?:{_NEW}(?<![)\]}}%.,/+-])[-+−])?{_START}[0-9]++(?:[.,:/'’\u00a0\u202f-][0-9]++)*(?:%(?![%\w]))?"
 
-_KINDS = {"url": _URL, "email": _EMAIL, "tag": _TAG, "placeholder": _PLACEHOLDER, "number": _NUMBER}
-_PATTERN = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _KINDS.items()))
+
+@cache
+def _pattern(flag: str) -> re.Pattern[str]:
+    """Return the pattern of all kinds of spans, in a format string with one of the flags `GRAMMARS` or other text."""
+    directive = f"(?sa:{GRAMMARS[flag]})|" if flag else ""
+    return re.compile(
+        f"(?P<url>{_URL})|(?P<email>{_EMAIL})|(?P<tag>{_TAG})|(?P<placeholder>{directive}{_PLACEHOLDER})"
+        f"|(?P<number>{_NUMBER})"
+    )
+
 
 _ENDS_A_SENTENCE = ".,;:!?…'’*_"
 _BRACKETS = {")": "(", "]": "[", "}": "{"}
@@ -62,10 +71,13 @@ def protected(text: str) -> list[str]:
     return [span.wanted for span in spans(text)]
 
 
-def spans(text: str) -> Iterator[Span]:
-    """Yield the URLs, e-mail addresses, numbers, tags and placeholders of a line, in order and not nested."""
-    position = 0
-    while match := _PATTERN.search(text, position):
+def spans(text: str, flag: str = "") -> Iterator[Span]:
+    """Yield the URLs, e-mail addresses, numbers, tags and placeholders of a line, in order and not nested.
+
+    flag: one of the `GRAMMARS` if the line belongs to a format string, all of whose directives are placeholders.
+    """
+    position, pattern = 0, _pattern(flag)
+    while match := pattern.search(text, position):
         kind, wanted = str(match.lastgroup), match[0]
         if kind == "url":
             wanted = _without_punctuation(wanted)
@@ -292,8 +304,8 @@ class Applied:
 _RANK = {"term": 0, "pattern": 2}  # of equally long spans; others 1: a tag that a pattern matches stays a tag
 
 
-def constraint_spans(text: str, search: SearchConfig, glossary: Glossary | None = None) -> list[Span]:
-    """Return the spans of a line whose translation is prescribed, in order.
+def constraint_spans(text: str, search: SearchConfig, glossary: Glossary | None = None, flag: str = "") -> list[Span]:
+    """Return the spans of a line whose translation is prescribed, in order; for `flag`, see `spans`.
 
     Of overlapping spans the longest is taken; of equally long ones first a term of the glossary, last a pattern of the
     user. No term begins or ends within a URL, e-mail address, number, tag or placeholder, protected or not.
@@ -301,7 +313,7 @@ def constraint_spans(text: str, search: SearchConfig, glossary: Glossary | None 
     protect = search.protected
     if glossary is None and not protect:
         return []
-    known = list(spans(text))
+    known = list(spans(text, flag))
     inside = {i for span in known for i in range(span.start + 1, span.end)}
     occurrences = [] if glossary is None else glossary.spans(text)
     terms = [span for span in occurrences if span.start not in inside and span.end not in inside]

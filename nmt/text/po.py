@@ -43,7 +43,8 @@ class Message:
     """Keyword -> the parts of its text, in the order of the file."""
     lines: dict[str, list[int]] = field(default_factory=dict)
     """Keyword -> the line numbers of its text."""
-    is_fuzzy: bool = False
+    flags: set[str] = field(default_factory=set)
+    """Flags such as `fuzzy` and `c-format`; `possible-c-format` counts as `c-format`, as for gettext."""
     is_obsolete: bool = False
 
     @property
@@ -116,7 +117,7 @@ def _add(message: Message, line: str, place: int) -> str | None:
         return None
     if line[0] == "#":
         flags = line[2:].split(",") if line[1:2] in (",", "=") else ()
-        message.is_fuzzy |= "fuzzy" in (flag.strip() for flag in flags)
+        message.flags.update(flag.strip().removeprefix("possible-") for flag in flags)
         return "a comment inside a message" if message.parts else None
     if message.parts and is_obsolete != message.is_obsolete:
         return "only a part of the message is marked as obsolete"

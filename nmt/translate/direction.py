@@ -153,7 +153,7 @@ class Direction:
     def costs(self, lines: Sequence[Line], how: How) -> list[float]:
         """Return the maximum cost of the search of each line; see `Translator.costs`."""
         hows = {True: how.search, False: unprotected(how.search)}
-        searches = [hows[self._protects(line.text, how.search)] for line in lines]
+        searches = [hows[self._protects(line, how.search)] for line in lines]
         numbered = enumerate(zip(lines, searches, strict=True))
         return [self._main.costs([line], each, how.n_best, number)[0] for number, (line, each) in numbered]
 
@@ -174,7 +174,7 @@ class Direction:
         and SearchStopped.
         """
         hows = {True: how, False: replace(how, search=unprotected(how.search))}
-        protected = [self._protects(line.text, how.search) for line in lines]
+        protected = [self._protects(line, how.search) for line in lines]
         if how.search.context and any(protected):  # the lines must stay in one search
             lines = [replace(line, protects=each) for line, each in zip(lines, protected, strict=True)]
             protected = [True] * len(lines)
@@ -211,11 +211,11 @@ class Direction:
             lines, by_line = zip(*group, strict=True)
             yield from zip(lines, self.estimator.estimated([line.text for line in lines], by_line), strict=True)
 
-    def _protects(self, text: str, search: SearchConfig) -> bool:
+    def _protects(self, line: Line, search: SearchConfig) -> bool:
         """Return whether to protect the placeholders of a line: protection is supported and they are not too many."""
         if search.protect != "placeholders" or not self.has_native or not takes_terms(search):
             return False
-        wanted = [span.wanted for span in constraint_spans(text, search)]
+        wanted = [span.wanted for span in constraint_spans(line.text, search, flag=line.flag)]
         return 0 < len(wanted) <= PLACEHOLDERS and sum(map(len, wanted)) <= PLACEHOLDER_CHARACTERS
 
     def _translator(self, how: How, lines: Sequence[Line]) -> Translator:

@@ -55,12 +55,13 @@ class DocumentTranslator:
         terms = None if glossary is None else Glossary.read(glossary, direction.target)
         return cls(direction, How(search, align=direction.aligns, confidence=confidence), terms, tm)
 
-    def translate(self, source: Path, work: Path, is_shown: bool, texts: Sequence[str]) -> list[Candidate]:
+    def translate(self, source: Path, work: Path, is_shown: bool, document: Document) -> list[Candidate]:
         """Return the translations of the texts of a document, with counted warnings printed to standard error.
 
         Texts that an interrupted call has translated with the same models and settings are read from the directory
         `work`. is_shown: whether to show a progress bar. Raises DataError, and ConfigError for unsupported settings.
         """
+        texts, flags = document.texts, document.flags
         how = replace(self.how, align=self.how.align and is_marked_up(source))
         version = " ".join(
             [self.direction.fingerprint, how.key, *(own.fingerprint for own in (self.glossary, self.tm) if own)]
@@ -71,7 +72,7 @@ class DocumentTranslator:
         with Progress(f"translating {source.name}", len(texts), "texts", shown=is_shown) as progress:
 
             def translate(folder: Path, arguments: Json) -> Json:  # noqa: ARG001 (the signature of tasks)
-                lines = [Line(text, glossary=self.glossary, tm=self.tm) for text in arguments["texts"]]
+                lines = [Line(text, glossary=self.glossary, tm=self.tm, flag=flag) for text, flag in arguments["texts"]]
                 own, numbers = Warnings(), count(arguments["first"] + 1)
                 by_line = self.direction.translate(
                     lines, how, arguments["first"], watch=lambda *of_line: own.add(next(numbers), *of_line)
@@ -84,7 +85,8 @@ class DocumentTranslator:
                 return {"translations": best, "warnings": asdict(own)}
 
             starts = range(0, len(texts), TEXTS)
-            parts = [{"first": first, "texts": texts[first : first + TEXTS]} for first in starts]
+            flagged = [*zip(texts, flags, strict=True)]
+            parts = [{"first": first, "texts": flagged[first : first + TEXTS]} for first in starts]
             tasks = [Task("", translate, part, version) for part in parts]
             # named by their content: documents of a folder share the directory
             for _, done in InProcess().run(work, [replace(task, name=task.key) for task in tasks]):
@@ -218,20 +220,19 @@ class Documents:
         return jobs, n_others
 
 
-def _write(
-    source: Path, outputs: Mapping[str, Content], translate: Callable[[Sequence[str]], Sequence[Candidate]]
-) -> None:
+def _write(source: Path, outputs: Mapping[str, Content], translate: Callable[[Document], Sequence[Candidate]]) -> None:
     """Translate a document, and write each output with the content that its function returns."""
     with ExitStack() as opened:  # before translation, to find errors early
         files = [opened.enter_context(open_output(name)) for name in outputs]
         document = read_document(source)
-        translations = translate(document.texts)
+        translations = translate(document)
         for file, content in zip(files, outputs.values(), strict=True):
             file.write(content(document, translations))
 
 
-def _reviewed(path: Path, source: Path, translator: DocumentTranslator | None, texts: Sequence[str]) -> list[Candidate]:
+def _reviewed(path: Path, source: Path, translator: DocumentTranslator | None, document: Document) -> list[Candidate]:
     """Return the reviewed translations of the texts of a document, aligned if there is a translator."""
+    texts = document.texts
     languages = (translator.direction.source, translator.direction.target) if translator else None
     translations = read_reviewed(path, source, texts, languages)
     if translator is None or not (translator.how.align and is_marked_up(source)):

@@ -223,7 +223,7 @@ def phrases_of(
     another required phrase. Protected text that the vocabulary of an imported model cannot spell is not required.
     Raises ConfigError for terms that this kind of search does not support, DataError for terms that cannot be spelled.
     """
-    spans = constraint_spans(text, search if line.protects else unprotected(search), line.glossary)
+    spans = constraint_spans(text, search if line.protects else unprotected(search), line.glossary, line.flag)
     if search.inline_terms:
         spans = [span for span in spans if span.kind != "term"]
     if (line.terms or spans) and not takes_terms(search):

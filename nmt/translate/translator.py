@@ -372,7 +372,7 @@ class Translator:
         lines = [Line(line) if isinstance(line, str) else line for line in window]
         pivots: list[Translation] = []
         if self.first is not None:
-            plain = [Line(line.text, is_first=line.is_first, protects=line.protects) for line in lines]
+            plain = [Line(line.text, is_first=line.is_first, protects=line.protects, flag=line.flag) for line in lines]
             pivots = [best for best, *_ in self.first.translate_window(plain, search, 1, first, None, should_stop)]
             lines = [replace(line, text=pivot.text) for line, pivot in zip(lines, pivots, strict=True)]
         by_line = self._segmenter.split_lines(lines, search, first)

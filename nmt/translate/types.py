@@ -44,6 +44,8 @@ class Line:
     """The sentences before a line with `is_first`, with their translations."""
     protects: bool = True
     """Whether the value `placeholders` of `search.protect` applies to the line."""
+    flag: str = ""
+    """The flag of gettext, one of the `GRAMMARS`, if the line belongs to a format string."""
 
 
 @dataclass(frozen=True)

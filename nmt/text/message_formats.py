@@ -1,0 +1,69 @@
+"""Grammars of the format strings that gettext knows by flags such as `c-format`.
+
+https://www.gnu.org/software/gettext/manual/html_node/PO-Files.html
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Set
+from functools import cache
+
+_SIZE = r"(?:\*(?:\d+\$)?|\d++)?(?:\.(?:\*(?:\d+\$)?|\d*+))?"
+_GRAMMARS = r"""
+awk-format  %(?:(%)|(\d+\$)?[-+ #0]*+SIZE[%csidouxXeEfgGaA])|%[^%]?
+boost-format  %(?:(%)|(\d+%)|\|[^|]*+\||(\d+\$)?[-+ #0'_=hl]*+SIZE(?:[hlL]?(?:[%cCsSidouxXeEfgGptn]|T.)))|%[^%]?
+c-format  %(?:(%)|(\d+\$)?[-+ #0'I]*+SIZE(?:[hlqLjztZ]*+[%diouxXeEfFgGaAcCsSpnm]|<PRI\w++>))|%[^%]?
+c++-format  (\{\{|\}\})|\{(?::[^{}]*+)?\}|(\{(?:[^{}]++|\{[^{}]*+\})*\})|[{}]
+csharp-format  (\{\{|\}\}|\{[^{}]*+\})|[{}]
+elisp-format  %(?:(%)|(\d+\$)?[-+ #0]*+SIZE[%cdixXoeEfgGsS])|%[^%]?
+gcc-internal-format  %(?:(%)|(\d+\$)?[q+#lw]*+SIZE[%<>'A-Za-z])|%[^%]?
+gfc-internal-format  %(?:(%)|(\d+\$)?SIZEl?[%CLiducs])|%[^%]?
+go-format  %(?:(%)|(\d+\$)?[-+ #0]*+(?:\[\d++\])?SIZE[%vTtbcdoOqxXUeEfFgGsp])|%[^%]?
+icu-format  '?\{\s*+[\w.-]++\s*+(?:,[^{}]*+[{}]|\})|'?\}\s*+[\w=-]*+\s*+'?\{|'?[{}]|\#
+java-format  ('[^']*+'?|\{[^{}]*+\})|[{}]
+java-printf-format  %(?:(%)|(\d+\$)?[-+ #0,(<]*+SIZE(?:[tT][A-Za-z]|[%nbBhHsScCdoxXeEfgGaA]))|%[^%]?
+javascript-format  %(?:(%)|(\d+\$)?[-+ #0I]*+SIZE[%sbduoxXfcj])|%[^%]?
+kde-format  %([1-9]\d*+)
+kde-kuit-format  %([1-9]\d*+)|<[^<>]*+>?|&(?:#?\w++;)?|>
+librep-format  %(?:(%)|(\d+\$)?[-+ ^0]*+SIZE[%cdxXosS])|%[^%]?
+lisp-format  ~(?:[-+]?\d++|'.|[vV#])?(?:,(?:[-+]?\d++|'.|[vV#])?)*[:@]*+(?:/[^/]*+/|.)|~
+lua-format  %(?:(%)|(\d+\$)?[-+ #0]*+SIZE[%sqdiouxXaAeEfgGc])|%[^%]?
+objc-format  %(?:(%)|(\d+\$)?[-+ #0'I]*+SIZE(?:[hlqLjztZ]*+[%diouxXeEfFgGaAcCsSpnm@]|<PRI\w++>))|%[^%]?
+object-pascal-format  %(?:(%)|(\d*+:)?(?:\*:)?-?SIZE[%duxefgnmspDUXEFGNMSP])|%[^%]?
+perl-format  %(?:(%)|(\d+\$)?[-+ #0]*+(?:(?:\*(?:\d+\$)?)?v)?SIZE(?:[hlLqV]*+|I(?:32|64)?)[%cs_pidDuUboOxXeEfFgGn])|%[^%]?
+perl-brace-format  (\{[A-Za-z_]\w*+\})
+php-format  %(?:(%)|(\d+\$)?[-+ 0]*+(?:'.[-+ 0]*+)*SIZEl?[%sbduoxXeEfFgGc])|%[^%]?
+python-format  %(?:(%)|(\((?:[^()]++|\([^()]*+\))*\))?[-+ #0]*+SIZE[hlL]?[%csraiduoxXeEfFgG])|%[^%]?
+python-brace-format  (\{\{|\}\}|\{(?:[^{}]++|\{[^{}]*+\})*\})|[{}]
+qt-format  %(L?(?:\d\d?|n))
+qt-plural-format  %(L?n)
+ruby-format  %(?:(%)|(\d+\$)?[-+ #0*.$\d]*+(?:(<[^<>]*+>)[-+ #0*.$\d]*+)?(?:(\{[^{}]*+\})|[%spcdiuoxXbBfgGeEaA]))|%[^%]?
+rust-format  (\{\{|\}\})|\{(?::[^{}]*+)?\}|(\{(?:[^{}]++|\{[^{}]*+\})*\})|[{}]
+scheme-format  ~(?:[-+]?\d++|'.|[vV#])?(?:,(?:[-+]?\d++|'.|[vV#])?)*[:@]*+(?:/[^/]*+/|.)|~
+sh-format  (\$(?:[A-Za-z_]\w*+|\{[^{}]*+\}))|\$
+smalltalk-format  %([%1-9])|%
+tcl-format  %(?:(%)|(\d+\$)?[-+ #0]*+SIZE[hl]?[%csidouxXeEfgG])|%[^%]?
+ycp-format  %([%1-9])|%
+"""
+GRAMMARS = dict(re.findall("(.+?)  (.+)\n", _GRAMMARS.replace("SIZE", _SIZE)))
+"""Flag -> pattern of a directive, or of a sign that begins none; a group is the number or name of the argument."""
+
+_ICU_ARGUMENT = re.compile(r"\{\s*+[\w.-]++\s*+,\s*+\w")
+
+
+def formats_of(text: str, flags: Set[str]) -> list[str]:
+    """Return the `GRAMMARS` of a text with flags; ICU messages with a typed argument (`{n, plural, ...}`) need none."""
+    return sorted(flags & GRAMMARS.keys()) or ["icu-format"] * bool(_ICU_ARGUMENT.search(text))
+
+
+@cache
+def _directive(flag: str) -> re.Pattern[str]:
+    return re.compile(GRAMMARS[flag], re.ASCII | re.DOTALL)
+
+
+def directives(text: str, flag: str) -> list[str]:
+    """Return the directives of a format string: in their order, or sorted if all are numbered or named."""
+    matches = list(_directive(flag).finditer(text))
+    found = [match[0] for match in matches]
+    return sorted(found) if all(match.lastindex for match in matches) else found
