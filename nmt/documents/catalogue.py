@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 from nmt.documents.inline import Mark, Passage, Text, Token, tagged
 from nmt.documents.types import Document, Translated
@@ -35,7 +36,7 @@ def open_catalogue(name: str, content: bytes) -> Document:
     lines = list(po_lines(name, content))
     missing = [_missing(message) for message in po_messages(name, lines) if _is_missing(message)]
     texts = [text for entry in missing for passage in entry.passages for text in passage.texts]
-    flags = ["".join(entry.formats[:1]) for entry in missing for passage in entry.passages for _ in passage.texts]
+    flags = [entry.formats[0] for entry in missing for passage in entry.passages for _ in passage.texts]
     mark = codecs.BOM_UTF8 if content.startswith(codecs.BOM_UTF8) else b""
 
     def write(results: Sequence[Translated]) -> bytes:
@@ -56,11 +57,13 @@ def _is_missing(message: Message) -> bool:
 
 def _missing(message: Message) -> _Missing:
     texts = [message.texts[key] for key in ("msgid", "msgid_plural") if key in message.parts]
-    return _Missing(message, texts, formats_of(texts[0], message.flags), [Passage(_tokens(text)) for text in texts])
+    formats = formats_of(texts[0], message.flags)
+    return _Missing(message, texts, formats, [Passage(_tokens(text, formats)) for text in texts])
 
 
-def _tokens(text: str) -> Iterator[Token[str]]:
-    for token in tagged(text):
+def _tokens(text: str, formats: Sequence[str]) -> Iterator[Token[str]]:
+    inner = " ".join(directive[1:] for flag in formats for directive in directives(text, flag))
+    for token in tagged(text, inner):
         if isinstance(token, Mark):
             yield token
             continue
@@ -79,31 +82,23 @@ def _fill(lines: list[str], entry: _Missing, results: Iterator[Translated]) -> N
         lines[first] = "".join(f"{line}{line_end}" for line in _written(key, text))
         for other in others:
             lines[other] = ""
-    if "fuzzy" not in entry.message.flags and (
-        _lacks_directives(entry, forms) or any(map(_differ, entry.texts, forms))
-    ):
+    texts = [*entry.texts, *forms]
+    is_changed = any(len({tuple(directives(text, flag)) for text in texts}) > 1 for flag in entry.formats)
+    is_changed |= any(map(_differ, entry.texts, forms, repeat(entry.formats[0])))
+    if is_changed and "fuzzy" not in entry.message.flags:
         start = min(number for numbers in entry.message.lines.values() for number in numbers)
         lines[start] = f"#, fuzzy{line_end}{lines[start]}"
 
 
-def _lacks_directives(entry: _Missing, forms: Sequence[str]) -> bool:
-    """Return whether the singular or a translation has other directives than the message, or than its plural."""
-    for flag in entry.formats:
-        wanted = directives(entry.texts[-1], flag)
-        if any(directives(text, flag) != wanted for text in (entry.texts[0], *forms)):
-            return True
-    return False
-
-
-def _differ(source: str, translation: str) -> bool:
+def _differ(source: str, translation: str, flag: str) -> bool:
     """Return whether a translation lacks a number, or has different placeholders, tags, addresses or accelerators."""
-    exact, numbers = zip(_checked(source), _checked(translation), strict=True)
+    exact, numbers = zip(_checked(source, flag), _checked(translation, flag), strict=True)
     return exact[0] != exact[1] or not numbers[0] <= numbers[1]
 
 
-def _checked(text: str) -> tuple[Counter[str], Counter[str]]:
+def _checked(text: str, flag: str) -> tuple[Counter[str], Counter[str]]:
     """Return the placeholders, tags, addresses and accelerators of a text, and its numbers without separators."""
-    found = list(spans(text))
+    found = list(spans(text, flag))
     exact = [span.wanted for span in found if span.kind != "number"]
     numbers = [re.sub(r"\D", "", span.wanted) for span in found if span.kind == "number"]
     return Counter([*exact, *_ACCELERATOR.findall(text)]), Counter(numbers)

@@ -30,10 +30,10 @@ TAG = r"</?[A-Za-z][^<>\n]{0,200}>|<[0-9:.]{1,20}>|\{\\[^{}\n]{0,200}\}"
 _TAG = re.compile(f"({TAG})")
 
 
-def tagged(text: str) -> Iterator[Token[str]]:
-    """Divide a text into texts and tags."""
+def tagged(text: str, untagged: str = "") -> Iterator[Token[str]]:
+    """Divide a text into texts and tags; what looks like a tag and occurs in `untagged` is text."""
     for i, part in enumerate(_TAG.split(text)):
-        if i % 2 == 0:
+        if i % 2 == 0 or part in untagged:
             if part:
                 yield Text(part, part)
         elif name := re.match(r"<(/?)([A-Za-z]+)[^>]*(?<!/)>", part):

@@ -38,15 +38,14 @@ _PLACEHOLDER = (
 )
 # Groups are not possessive: until 3.11.3, Python loses the place where the last repetition ended.
 # a sign belongs to a number unless it is between two; a separator of digits may also end a sentence
-_NUMBER = rf"(?:{_NEW}(?<![)\]}}%.,/+-])[-+−])?{_START}[0-9]++(?:[.,:/'’\u00a0\u202f-][0-9]++)*(?:%(?![%\w]))?"
+_NUMBER = rf"(?:{_NEW}(?<![)\]}}%.,/+-])[-+−])?{_START}[0-9]++(?:[.,:/'’\u00a0\u202f-][0-9]++)*(?:%(?![%A-Za-z]))?"
 
 
 @cache
 def _pattern(flag: str) -> re.Pattern[str]:
-    """Return the pattern of all kinds of spans, in a format string with one of the flags `GRAMMARS` or other text."""
-    directive = f"(?sa:{GRAMMARS[flag]})|" if flag else ""
+    """Return the pattern of all kinds of spans in a text with one of the `GRAMMARS`."""
     return re.compile(
-        f"(?P<url>{_URL})|(?P<email>{_EMAIL})|(?P<tag>{_TAG})|(?P<placeholder>{directive}{_PLACEHOLDER})"
+        f"(?P<url>{_URL})|(?P<email>{_EMAIL})|(?P<tag>{_TAG})|(?P<placeholder>(?sa:{GRAMMARS[flag]})|{_PLACEHOLDER})"
         f"|(?P<number>{_NUMBER})"
     )
 
@@ -74,10 +73,10 @@ def protected(text: str) -> list[str]:
 def spans(text: str, flag: str = "") -> Iterator[Span]:
     """Yield the URLs, e-mail addresses, numbers, tags and placeholders of a line, in order and not nested.
 
-    flag: one of the `GRAMMARS` if the line belongs to a format string, all of whose directives are placeholders.
+    flag: one of the `GRAMMARS`, all of whose directives are placeholders, too; empty for text in none of them.
     """
-    position, pattern = 0, _pattern(flag)
-    while match := pattern.search(text, position):
+    position = 0
+    while match := _pattern(flag).search(text, position):
         kind, wanted = str(match.lastgroup), match[0]
         if kind == "url":
             wanted = _without_punctuation(wanted)

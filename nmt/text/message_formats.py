@@ -11,6 +11,7 @@ from functools import cache
 
 _SIZE = r"(?:\*(?:\d+\$)?|\d++)?(?:\.(?:\*(?:\d+\$)?|\d*+))?"
 _GRAMMARS = r"""
+  (?!)
 awk-format  %(?:(%)|(\d+\$)?[-+ #0]*+SIZE[%csidouxXeEfgGaA])|%[^%]?
 boost-format  %(?:(%)|(\d+%)|\|[^|]*+\||(\d+\$)?[-+ #0'_=hl]*+SIZE(?:[hlL]?(?:[%cCsSidouxXeEfgGptn]|T.)))|%[^%]?
 c-format  %(?:(%)|(\d+\$)?[-+ #0'I]*+SIZE(?:[hlqLjztZ]*+[%diouxXeEfFgGaAcCsSpnm]|<PRI\w++>))|%[^%]?
@@ -20,7 +21,7 @@ elisp-format  %(?:(%)|(\d+\$)?[-+ #0]*+SIZE[%cdixXoeEfgGsS])|%[^%]?
 gcc-internal-format  %(?:(%)|(\d+\$)?[q+#lw]*+SIZE[%<>'A-Za-z])|%[^%]?
 gfc-internal-format  %(?:(%)|(\d+\$)?SIZEl?[%CLiducs])|%[^%]?
 go-format  %(?:(%)|(\d+\$)?[-+ #0]*+(?:\[\d++\])?SIZE[%vTtbcdoOqxXUeEfFgGsp])|%[^%]?
-icu-format  '?\{\s*+[\w.-]++\s*+(?:,[^{}]*+[{}]|\})|'?\}\s*+[\w=-]*+\s*+'?\{|'?[{}]|\#
+icu-format  '?\{\s*+[\w.-]++\s*+(?:,[^{}]*+[{}]|\})|'?\}\s*+'?\}|'?\}\s*+[\w=-]*+\s*+'?\{|'?[{}]|\#
 java-format  ('[^']*+'?|\{[^{}]*+\})|[{}]
 java-printf-format  %(?:(%)|(\d+\$)?[-+ #0,(<]*+SIZE(?:[tT][A-Za-z]|[%nbBhHsScCdoxXeEfgGaA]))|%[^%]?
 javascript-format  %(?:(%)|(\d+\$)?[-+ #0I]*+SIZE[%sbduoxXfcj])|%[^%]?
@@ -31,9 +32,9 @@ lisp-format  ~(?:[-+]?\d++|'.|[vV#])?(?:,(?:[-+]?\d++|'.|[vV#])?)*[:@]*+(?:/[^/]
 lua-format  %(?:(%)|(\d+\$)?[-+ #0]*+SIZE[%sqdiouxXaAeEfgGc])|%[^%]?
 objc-format  %(?:(%)|(\d+\$)?[-+ #0'I]*+SIZE(?:[hlqLjztZ]*+[%diouxXeEfFgGaAcCsSpnm@]|<PRI\w++>))|%[^%]?
 object-pascal-format  %(?:(%)|(\d*+:)?(?:\*:)?-?SIZE[%duxefgnmspDUXEFGNMSP])|%[^%]?
-perl-format  %(?:(%)|(\d+\$)?[-+ #0]*+(?:(?:\*(?:\d+\$)?)?v)?SIZE(?:[hlLqV]*+|I(?:32|64)?)[%cs_pidDuUboOxXeEfFgGn])|%[^%]?
+perl-format  %(?:(%)|(\d+\$)?[-+ #0]*+(?:(?:\*(?:\d+\$)?)?v)?SIZE(?:[hlLqV]*+|I\d*+)[%cs_pidDuUboOxXeEfFgGn])|%[^%]?
 perl-brace-format  (\{[A-Za-z_]\w*+\})
-php-format  %(?:(%)|(\d+\$)?[-+ 0]*+(?:'.[-+ 0]*+)*SIZEl?[%sbduoxXeEfFgGc])|%[^%]?
+php-format  %(?:(%)|(\d+\$)?[-+ 0]*+(?:'.[-+ 0]*+){0,2}SIZEl?[%sbduoxXeEfFgGc])|%[^%]?
 python-format  %(?:(%)|(\((?:[^()]++|\([^()]*+\))*\))?[-+ #0]*+SIZE[hlL]?[%csraiduoxXeEfFgG])|%[^%]?
 python-brace-format  (\{\{|\}\}|\{(?:[^{}]++|\{[^{}]*+\})*\})|[{}]
 qt-format  %(L?(?:\d\d?|n))
@@ -46,15 +47,16 @@ smalltalk-format  %([%1-9])|%
 tcl-format  %(?:(%)|(\d+\$)?[-+ #0]*+SIZE[hl]?[%csidouxXeEfgG])|%[^%]?
 ycp-format  %([%1-9])|%
 """
-GRAMMARS = dict(re.findall("(.+?)  (.+)\n", _GRAMMARS.replace("SIZE", _SIZE)))
-"""Flag -> pattern of a directive, or of a sign that begins none; a group is the number or name of the argument."""
+GRAMMARS = dict(re.findall("(.*?)  (.+)\n", _GRAMMARS.replace("SIZE", _SIZE)))
+"""Flag, empty for ordinary text -> pattern of a directive, or of a sign that begins none. A group is the number or name
+of the argument."""
 
 _ICU_ARGUMENT = re.compile(r"\{\s*+[\w.-]++\s*+,\s*+\w")
 
 
 def formats_of(text: str, flags: Set[str]) -> list[str]:
-    """Return the `GRAMMARS` of a text with flags; ICU messages with a typed argument (`{n, plural, ...}`) need none."""
-    return sorted(flags & GRAMMARS.keys()) or ["icu-format"] * bool(_ICU_ARGUMENT.search(text))
+    """Return at least one of the `GRAMMARS` for a text, given flags; ICU messages (`{n, plural, ...}`) need no flag."""
+    return sorted(flags & GRAMMARS.keys()) or ["icu-format" if _ICU_ARGUMENT.search(text) else ""]
 
 
 @cache

@@ -61,7 +61,7 @@ class DocumentTranslator:
         Texts that an interrupted call has translated with the same models and settings are read from the directory
         `work`. is_shown: whether to show a progress bar. Raises DataError, and ConfigError for unsupported settings.
         """
-        texts, flags = document.texts, document.flags
+        texts = document.texts
         how = replace(self.how, align=self.how.align and is_marked_up(source))
         version = " ".join(
             [self.direction.fingerprint, how.key, *(own.fingerprint for own in (self.glossary, self.tm) if own)]
@@ -85,7 +85,7 @@ class DocumentTranslator:
                 return {"translations": best, "warnings": asdict(own)}
 
             starts = range(0, len(texts), TEXTS)
-            flagged = [*zip(texts, flags, strict=True)]
+            flagged = [*zip(texts, document.flags, strict=True)]
             parts = [{"first": first, "texts": flagged[first : first + TEXTS]} for first in starts]
             tasks = [Task("", translate, part, version) for part in parts]
             # named by their content: documents of a folder share the directory

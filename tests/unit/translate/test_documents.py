@@ -21,6 +21,7 @@ from nmt.errors import DataError
 from nmt.files import write
 from nmt.serve.models import load_models
 from nmt.serve.service import Service
+from nmt.text.po import po_lines, po_messages
 from nmt.translate import documents
 from nmt.translate.direction import Direction, for_texts
 from nmt.translate.documents import Documents
@@ -33,7 +34,19 @@ CONTENTS: dict[str, bytes] = {
     ".txt": f"{ONE}\r\n\r\n {TWO}".encode(),
     ".srt": f"1\n00:00:01,000 --> 00:00:02,000\n{ONE}\n\n2\n00:00:03,000 --> 00:00:04,000\n<i>{TWO}</i>\n".encode(),
     ".vtt": f"WEBVTT\n\n00:01.000 --> 00:02.000\n<v Ann>{ONE}</v>\n".encode(),
-    ".po": f'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\nmsgid "{TWO}"\nmsgstr ""\n'.encode(),
+    ".po": f'''
+msgid ""
+msgstr "Content-Type: text/plain; charset=UTF-8\\n"
+
+#, no-c-format
+msgid "{TWO} %dx%d"
+msgstr ""
+
+#, c-format
+msgctxt "flagged"
+msgid "{TWO} %dx%d"
+msgstr ""
+'''.encode(),
     ".html": f"<p>{ONE[:9]}<b>{ONE[9:]}</b></p><p title='{TWO}'>{TWO} &lt; 7</p>".encode(),
     ".htm": f"<p>{TWO}".encode(),
     ".docx": bare_docx(f"<w:p><w:r><w:t>{ONE}</w:t></w:r></w:p><w:p><w:r><w:b/><w:t>{TWO}</w:t></w:r></w:p>"),
@@ -91,6 +104,14 @@ def test_documents_of_folder_are_those_of_server(run: Path, letters: Path, nmt: 
             at = answer.json["translatedFileUrl"].removeprefix(f"http://127.0.0.1:{client.port}")
             assert path.read_bytes() == client.ask(at).body, suffix
             assert open_document(path, path.read_bytes()).texts != open_document(path, CONTENTS[suffix]).texts
+
+
+def test_conversions_beside_letters_are_kept_in_flagged_messages(run: Path, letters: Path, nmt: Command) -> None:
+    output = letters.parent / "a.po"
+    done = nmt("translate", "--run", run, "--input", letters / "a.po", "--output", output)
+    assert done.status == 0, done.err
+    _, plain, flagged = po_messages("a.po", po_lines("a.po", output.read_bytes()))
+    assert "%d" not in plain.texts["msgstr"] and flagged.texts["msgstr"].count("%d") == 2
 
 
 def test_one_document_is_translated(run: Path, letters: Path, nmt: Command, tmp_path: Path) -> None:

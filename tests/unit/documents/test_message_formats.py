@@ -1,0 +1,120 @@
+"""Tests of PO messages with format strings, by the recorded verdicts of gettext's msgfmt."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from catalogues import is_marked_fuzzy
+from nmt.documents import open_document
+from nmt.text.constraints import spans
+from nmt.text.message_formats import GRAMMARS, directives
+from places import GOLDEN
+
+MESSAGES: list[dict[str, Any]] = json.loads((GOLDEN / "po_formats.json").read_text(encoding="utf-8"))["messages"]
+UNKNOWN = {"c++-format", "go-format", "icu-format", "rust-format"}
+"""Flags that the recorded version of msgfmt does not know."""
+
+
+@pytest.mark.parametrize("flag", sorted({message["flag"] for message in MESSAGES}))
+def test_message_that_msgfmt_rejects_is_fuzzy(flag: str) -> None:
+    messages = [message for message in MESSAGES if message["flag"] == flag]
+    for message in messages:
+        assert is_marked_fuzzy(message) is message["fuzzy"], message
+        assert message["fuzzy"] or not message["fatal"], message
+    assert not all(message["fuzzy"] for message in messages)
+
+
+def test_messages_of_all_formats_are_recorded() -> None:
+    fatal = {flag for message in MESSAGES if message["fatal"] for flag in message["flag"].split(", ")}
+    assert fatal >= {flag for flag in GRAMMARS if flag} - UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("flag", "source", "translation", "is_fuzzy"),
+    [
+        ("wrap", "50 % der Hunde", "50 percent of the dogs", False),
+        ("wrap", "Noch %(mein Name)s", "Still", True),
+        ("c++-format", "Hund {} und {:x}", "dog {} and {:x}", False),
+        ("c++-format", "Hund {} und {:x}", "dog {:x} and {}", True),
+        ("go-format", "Hund %v von %[2]d", "dog %v", True),
+        ("go-format", "Hund%v", "dog%v", False),
+        ("rust-format", "Hund {name:>5}", "dog {name}", True),
+        ("x-format", "Hund {name}", "dog", True),
+    ],
+)
+def test_other_messages_are_fuzzy_if_placeholders_are_lost(
+    flag: str, source: str, translation: str, is_fuzzy: bool
+) -> None:
+    assert is_marked_fuzzy({"flag": flag, "msgid": source, "msgstr": translation}) is is_fuzzy
+
+
+PLURAL = "Hier {n, plural, =0 {kein Hund} one {# Hund} other {# Hunde}} am {day, date, short}."
+
+
+@pytest.mark.parametrize(
+    ("translation", "is_fuzzy"),
+    [
+        ("Here {n, plural, =0 {no dog} one {# dog} other {# dogs}} on {day, date, short}.", False),
+        ("Here {n, plural, one {# dog} other {# dogs}} on {day, date, short}.", True),
+        ("Here {n, plural, =0 {no dog} one {# dog} other {dogs}} on {day, date, short}.", True),
+        ("Here {n, plural, =0 {no dog} one {# dog} andere {# dogs}} on {day, date, short}.", True),
+        ("Here {n, select, =0 {no dog} one {# dog} other {# dogs}} on {day, date, short}.", True),
+        ("Here {n, plural, =0 {no dog} one {# dog} other {# dogs} on {day, date, short}.", True),
+        ("Here '{n, plural, =0 {no dog} one {# dog} other {# dogs}} on {day, date, short}.", True),
+        ("Here {n, plural, =0 {no dog} one {# dog} other {# dogs}} on {day, date}.", True),
+        ("Here are dogs on {day, date, short}.", True),
+    ],
+)
+def test_icu_message_is_fuzzy_unless_its_structure_is_kept(translation: str, is_fuzzy: bool) -> None:
+    assert is_marked_fuzzy({"flag": "wrap", "msgid": PLURAL, "msgstr": translation}) is is_fuzzy
+
+
+NESTED = "{who, select, f {{n, plural, one {Ihr {kind} Hund} other {Ihre # Hunde}}} other {Hund}}"
+
+
+def test_nested_icu_message_keeps_its_structure() -> None:
+    kept = "{who, select, f {{n, plural, one {her {kind} dog} other {her # dogs}}} other {dog}}"
+    for translation, is_fuzzy in (
+        (kept, False),
+        (kept.replace("}}}", "}}"), True),
+        (kept.replace("kind", "art"), True),
+    ):
+        assert is_marked_fuzzy({"flag": "wrap", "msgid": NESTED, "msgstr": translation}) is is_fuzzy
+
+
+def test_directive_like_tag_is_text_in_flagged_message() -> None:
+    po = '#, c-format\nmsgid "Noch %<PRIu64> <b>Hunde</b> hier"\nmsgstr ""\n\nmsgid "Ein <b>Hund</b> hier"\nmsgstr ""\n'
+    document = open_document("a.po", po.encode())
+    assert document.texts == ["Noch %<PRIu64> Hunde hier", "Ein Hund hier"]
+    assert document.flags == ["c-format", ""]
+
+
+@pytest.mark.parametrize(
+    ("flag", "text", "placeholders"),
+    [
+        ("c-format", "Bild%dx%dMB, 5%s, 50 % der", ["%d", "%d", "%s", "% d"]),
+        ("c-format", "Hund %*d und %.*s %'d %<PRIu64>", ["%*d", "%.*s", "%'d", "%<PRIu64>"]),
+        ("", "Bild%dx%dMB, 50 % der", []),
+        ("qt-format", "%n und %L1", ["%n", "%L1"]),
+        ("python-brace-format", "Wert {a[b c]} und {{x y}}", ["{a[b c]}", "{{", "}}"]),
+        ("lisp-format", "Wert ~5,'0d von ~{~a~}", ["~5,'0d", "~{", "~a", "~}"]),
+        ("sh-format", "Hund$name", ["$name"]),
+    ],
+)
+def test_directives_of_flagged_text_are_protected(flag: str, text: str, placeholders: list[str]) -> None:
+    assert [span.wanted for span in spans(text, flag) if span.kind == "placeholder"] == placeholders
+
+
+LONG = ["%", "%0", "%'", "%(", "%((", "%|", "%<", "%*", "{", "{{", "{a{b}", "{a,", "'", "~1,", "~/", "${", "<a", "} a"]
+
+
+@pytest.mark.parametrize("flag", GRAMMARS)
+def test_directives_of_long_text_are_found_in_linear_time(flag: str) -> None:
+    begin = time.process_time()
+    for part in LONG:
+        directives(part * (30_000 // len(part)), flag)
+    assert time.process_time() - begin < 5  # a fiftieth of it; what is quadratic takes minutes
