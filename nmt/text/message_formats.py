@@ -9,7 +9,10 @@ import re
 from collections.abc import Set
 from functools import cache
 
+# The width and precision of a directive like those of printf.
 _SIZE = r"(?:\*(?:\d+\$)?|\d++)?(?:\.(?:\*(?:\d+\$)?|\d*+))?"
+# A flag, empty for ordinary text, and the pattern of a directive or of a sign that begins none. A group of the pattern is
+# the number or name of the argument, or a directive without argument. Quantifiers are possessive: time must be linear.
 _GRAMMARS = r"""
   (?!)
 awk-format  %(?:(%)|(\d+\$)?[-+ #0]*+SIZE[%csidouxXeEfgGaA])|%[^%]?
@@ -48,8 +51,7 @@ tcl-format  %(?:(%)|(\d+\$)?[-+ #0]*+SIZE[hl]?[%csidouxXeEfgG])|%[^%]?
 ycp-format  %([%1-9])|%
 """
 GRAMMARS = dict(re.findall("(.*?)  (.+)\n", _GRAMMARS.replace("SIZE", _SIZE)))
-"""Flag, empty for ordinary text -> pattern of a directive, or of a sign that begins none. A group is the number or name
-of the argument."""
+"""Flag -> pattern of its directives."""
 
 _ICU_ARGUMENT = re.compile(r"\{\s*+[\w.-]++\s*+,\s*+\w")
 
