@@ -11,27 +11,27 @@ from functools import cache
 
 # The width and precision of a directive like those of printf.
 _SIZE = r"(?:\*(?:\d+\$)?|\d++)?(?:\.(?:\*(?:\d+\$)?|\d*+))?"
-# A flag, empty for ordinary text, and the pattern of a directive or of a sign that begins none. A group of the pattern is
-# the number or name of the argument, or a directive without argument. Quantifiers are possessive: time must be linear.
+# A flag, empty for ordinary text, and the pattern of a directive, or of a sign that begins none. A group of the pattern
+# is the number or name of the argument, or a directive without argument. Time must be linear in the text.
 _GRAMMARS = r"""
   (?!)
 awk-format  %(?:(%)|(\d+\$)?[-+ #0]*+SIZE[%csidouxXeEfgGaA])|%[^%]?
 boost-format  %(?:(%)|(\d+%)|\|[^|]*+\||(\d+\$)?[-+ #0'_=hl]*+SIZE(?:[hlL]?(?:[%cCsSidouxXeEfgGptn]|T.)))|%[^%]?
 c-format  %(?:(%)|(\d+\$)?[-+ #0'I]*+SIZE(?:[hlqLjztZ]*+[%diouxXeEfFgGaAcCsSpnm]|<PRI\w++>))|%[^%]?
-c++-format  (\{\{|\}\})|\{(?::[^{}]*+)?\}|(\{(?:[^{}]++|\{[^{}]*+\})*\})|[{}]
-csharp-format  (\{\{|\}\}|\{[^{}]*+\})|[{}]
+c++-format  (\{\{|\}\})|\{(?::[^{}]*+)?\}|(\{(?:[^{}]++|\{[^{}]*+\})*\})|\{[^{}]*+|\}
+csharp-format  (\{\{|\}\}|\{[^{}]*+\})|\{[^{}]*+|\}
 elisp-format  %(?:(%)|(\d+\$)?[-+ #0]*+SIZE[%cdixXoeEfgGsS])|%[^%]?
 gcc-internal-format  %(?:(%)|(\d+\$)?[q+#lw]*+SIZE[%<>'A-Za-z])|%[^%]?
 gfc-internal-format  %(?:(%)|(\d+\$)?SIZEl?[%CLiducs])|%[^%]?
 go-format  %(?:(%)|(\d+\$)?[-+ #0]*+(?:\[\d++\])?SIZE[%vTtbcdoOqxXUeEfFgGsp])|%[^%]?
 icu-format  '?\{\s*+[\w.-]++\s*+(?:,[^{}]*+[{}]|\})|'?\}\s*+'?\}|'?\}\s*+[\w=-]*+\s*+'?\{|'?[{}]|\#
-java-format  ('[^']*+'?|\{[^{}]*+\})|[{}]
+java-format  ('[^']*+'?|\{[^{}]*+\})|\{[^{}]*+|\}
 java-printf-format  %(?:(%)|(\d+\$)?[-+ #0,(<]*+SIZE(?:[tT][A-Za-z]|[%nbBhHsScCdoxXeEfgGaA]))|%[^%]?
 javascript-format  %(?:(%)|(\d+\$)?[-+ #0I]*+SIZE[%sbduoxXfcj])|%[^%]?
 kde-format  %([1-9]\d*+)
 kde-kuit-format  %([1-9]\d*+)|<[^<>]*+>?|&(?:#?\w++;)?|>
 librep-format  %(?:(%)|(\d+\$)?[-+ ^0]*+SIZE[%cdxXosS])|%[^%]?
-lisp-format  ~(?:[-+]?\d++|'.|[vV#])?(?:,(?:[-+]?\d++|'.|[vV#])?)*[:@]*+(?:/[^/]*+/|.)|~
+lisp-format  ~(?:[-+]?\d++|'.|[vV#])?(?:,(?:[-+]?\d++|'.|[vV#])?)*[:@]*+(?:/[^/]*+/|\{~:?\}|.)|~
 lua-format  %(?:(%)|(\d+\$)?[-+ #0]*+SIZE[%sqdiouxXaAeEfgGc])|%[^%]?
 objc-format  %(?:(%)|(\d+\$)?[-+ #0'I]*+SIZE(?:[hlqLjztZ]*+[%diouxXeEfFgGaAcCsSpnm@]|<PRI\w++>))|%[^%]?
 object-pascal-format  %(?:(%)|(\d*+:)?(?:\*:)?-?SIZE[%duxefgnmspDUXEFGNMSP])|%[^%]?
@@ -39,12 +39,12 @@ perl-format  %(?:(%)|(\d+\$)?[-+ #0]*+(?:(?:\*(?:\d+\$)?)?v)?SIZE(?:[hlLqV]*+|I\
 perl-brace-format  (\{[A-Za-z_]\w*+\})
 php-format  %(?:(%)|(\d+\$)?[-+ 0]*+(?:'.[-+ 0]*+){0,2}SIZEl?[%sbduoxXeEfFgGc])|%[^%]?
 python-format  %(?:(%)|(\((?:[^()]++|\([^()]*+\))*\))?[-+ #0]*+SIZE[hlL]?[%csraiduoxXeEfFgG])|%[^%]?
-python-brace-format  (\{\{|\}\}|\{(?:[^{}]++|\{[^{}]*+\})*\})|[{}]
+python-brace-format  (\{\{|\}\}|\{(?:[^{}]++|\{[^{}]*+\})*\})|\{[^{}]*+|\}
 qt-format  %(L?(?:\d\d?|n))
 qt-plural-format  %(L?n)
-ruby-format  %(?:(%)|(\d+\$)?[-+ #0*.$\d]*+(?:(<[^<>]*+>)[-+ #0*.$\d]*+)?(?:(\{[^{}]*+\})|[%spcdiuoxXbBfgGeEaA]))|%[^%]?
-rust-format  (\{\{|\}\})|\{(?::[^{}]*+)?\}|(\{(?:[^{}]++|\{[^{}]*+\})*\})|[{}]
-scheme-format  ~(?:[-+]?\d++|'.|[vV#])?(?:,(?:[-+]?\d++|'.|[vV#])?)*[:@]*+(?:/[^/]*+/|.)|~
+ruby-format  %(?:(%)|(\d+\$)?[-+ #0*.$\d]*+(?:(<[^>]*+>)[-+ #0*.$\d]*+)?(?:(\{[^}]*+\})|[%\w]))|%(?:[<{][^>}]*+|[^%]?)
+rust-format  (\{\{|\}\})|\{(?::[^{}]*+)?\}|(\{(?:[^{}]++|\{[^{}]*+\})*\})|\{[^{}]*+|\}
+scheme-format  ~(?:[-+]?\d++|'.|[vV#])?(?:,(?:[-+]?\d++|'.|[vV#])?)*[:@]*+(?:/[^/]*+/|\{~:?\}|.)|~
 sh-format  (\$(?:[A-Za-z_]\w*+|\{[^{}]*+\}))|\$
 smalltalk-format  %([%1-9])|%
 tcl-format  %(?:(%)|(\d+\$)?[-+ #0]*+SIZE[hl]?[%csidouxXeEfgG])|%[^%]?
