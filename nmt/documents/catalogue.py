@@ -45,7 +45,7 @@ def open_catalogue(name: str, content: bytes) -> Document:
             _fill(written, entry, queue)
         return mark + _encoded("".join(written), charset)
 
-    return Document(texts, write, flags)
+    return Document(texts, write, flags=flags)
 
 
 def _is_missing(message: Message) -> bool:

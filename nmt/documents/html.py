@@ -38,6 +38,11 @@ _OPAQUE = frozenset(["script", "style", "code", "pre", "kbd", "samp", "var", "te
 _RAW = frozenset(["script", "style"])
 """Elements that contain no tags."""
 
+_READING = re.compile(
+    rf"(?is)<r[tp](?=[\s>]).*?(?:</r[tp]\s*>|(?=</?(?:ruby|r[tbp]|{'|'.join(_BLOCKS)})[\s/>])|\Z)"
+)
+"""A reading of ruby, or a bracket around it, whose end tags may be missing. It is read as one tag and omitted."""
+
 _TAG = re.compile(r"""<(/?)([A-Za-z][^\s/<>"']*+)((?:[^>=]++|=\s*+(?:"[^"]*+"|'[^']*+'|(?!["'])[^\s>]*+))*+)>""")
 """A quote that does not begin a value is a character like others."""
 _BEGINNING = re.compile("</?[A-Za-z]")
@@ -108,12 +113,13 @@ def html_fragment(text: str, attributes: bool = False) -> HtmlFragment:
 def open_html(name: str, content: bytes) -> Document:
     """Open an HTML file. Raises DataError if it cannot be decoded."""
     encoding = encoding_of_mark(content) or _declared(name, content)
-    fragment = html_fragment(decoded(name, content, encoding), attributes=True)
+    text = decoded(name, content, encoding)
+    fragment = html_fragment(text, attributes=True)
 
     def write(results: Sequence[Translated]) -> bytes:
         return fragment.translated_text(results).encode(encoding, "xmlcharrefreplace")
 
-    return Document(fragment.texts, write)
+    return Document(fragment.texts, write, n_readings=len(re.findall(r"(?i)<rt[\s>]", text)))
 
 
 def _declared(name: str, content: bytes) -> str:
@@ -167,7 +173,9 @@ def _pieces(text: str) -> Iterator[_Piece]:
 
 
 def _other(text: str, start: int) -> tuple[int, _Piece | None]:
-    """Return the end of the comment, declaration or instruction at `start`, and the piece, or None if there is none."""
+    """Return the end of the comment, instruction or reading at `start`, and the piece, or None if there is none."""
+    if reading := _READING.match(text, start):
+        return reading.end(), _Piece(reading[0], "rt")
     following = text[start + 1 : start + 2]
     if following not in ("!", "?"):
         return start, None
@@ -195,7 +203,7 @@ class _Reader:
                 raw = "".join(inner.raw for inner in pieces[i : ends[i] + 1])
                 yield Mark("break" if piece.name in _BLOCKS else "point", (raw,))
                 i = ends[i]
-            else:
+            elif piece.name != "rt":
                 yield self._mark(piece)
             i += 1
 

@@ -125,6 +125,8 @@ class Markup(NamedTuple):
     """In Word, a run with the format of the elements, or of the text up to the closing mark if there are none."""
     around: etree._Element | None = None
     """The element that contains the text."""
+    replaced: str | None = None
+    """The text that the elements replace, up to the closing mark, which has an empty text."""
 
 
 AppendText = Callable[[etree._Element, etree._Element | None, str], None]
@@ -181,19 +183,24 @@ def _open(
 
         return package.changed(members, new)
 
-    return Document(texts, write)
+    n_readings = sum(len(re.findall(rb"<\w+:ruby[\s>]", package.content(member))) for member in members)
+    return Document(texts, write, n_readings)
 
 
 def _rewrite(paragraph: Paragraph, tokens: Iterable[Token[Markup]]) -> None:
     """Replace the content of a paragraph by tokens."""
     _clear(paragraph.element)
-    around, formats = [paragraph.element], [paragraph.base]
+    around, formats, replaced = [paragraph.element], [paragraph.base], None
     for token in tokens:
         if isinstance(token, Text):
-            if text := token.raw or token.text:
+            text = token.raw or token.text
+            if replaced:  # by a number, of which words are no translation
+                text = f" {text}" * any(map(str.isalpha, text))
+            if text:
                 paragraph.append_text(around[-1], formats[-1], text)
             continue
         markup = token.markup
+        replaced = markup.replaced
         if markup.around is not None and token.kind == "open":
             markup.around.tail = None
             around[-1].append(markup.around)
@@ -208,8 +215,15 @@ def _rewrite(paragraph: Paragraph, tokens: Iterable[Token[Markup]]) -> None:
                 parent.append(element)
         elif token.kind == "open":
             formats.append(markup.format)
-        else:
+        elif replaced is None:
             formats.pop()
+
+
+def _fixed(elements: Sequence[etree._Element], text: str) -> list[Token[Markup]]:
+    """Return the tokens of elements that never change. A sentence has their text, or a placeholder for letters."""
+    text = "{1}" if any(map(str.isalpha, text)) else text
+    opening = Mark("open", Markup(elements, replaced=text), elements[0], is_strict=True)
+    return [opening, Text(text), Mark("close", Markup(replaced=""), elements[0])]
 
 
 def _clear(element: etree._Element) -> None:
@@ -240,6 +254,16 @@ _HINTS = frozenset(["proofErr", "lastRenderedPageBreak", "softHyphen"])
 """Elements that are omitted because they do not apply to another text."""
 _NOT_FORMAT = ("}lang", "}noProof")
 """Properties that split text into several runs in Word without a visible change of format."""
+_FIXED = re.compile(
+    r"\s*(?:=|(?:AUTHOR|BARCODE|CITATION|CREATEDATE|DATE|DISPLAYBARCODE|EDITTIME|FILENAME|FILESIZE|LASTSAVEDBY|"
+    r"MERGEBARCODE|MERGEREC|MERGESEQ|NOTEREF|NUMCHARS|NUMPAGES|NUMWORDS|PAGE|PAGEREF|PRINTDATE|REVNUM|SAVEDATE|"
+    r"SECTION|SECTIONPAGES|SEQ|SYMBOL|TEMPLATE|TIME|USERADDRESS|USERINITIALS|USERNAME)(?![^\s\0]))"
+    r"|[^\0]*\0[\W\d_]*\Z",
+    re.IGNORECASE,
+)
+"""The code and the result, after a null character, of fields that Word computes or that have no letter to translate."""
+_MAX_FIELDS = 32
+"""Maximum depth of nested fields: each level takes time proportional to its content. Word allows 20."""
 _MAX_FORMAT = 2000
 """Maximum number of characters of the properties of a run, which are copied to each part of it. An element counts as
 20, since copies of empty ones take memory, too."""
@@ -277,31 +301,28 @@ class _WordReader:
     def __init__(self, namespace: str) -> None:
         self._namespace = namespace
 
-    def inside(self, parent: etree._Element) -> Iterator[_Run | Mark[Markup]]:
+    def inside(self, parent: etree._Element) -> Iterator[_Run | Token[Markup]]:
         """Yield the tokens of the content of an element."""
         whole = [child for child in parent if not self._name(child).endswith("Pr")]
-        children = [part for child in whole for part in self._divided(child)]
+        children = [part for child in whole for part in self._divided(parent, child)]
         fields = self._fields(children)
         i = 0
         while i < len(children):
             if i in fields:
-                kind, end = fields[i]
-                yield Mark(kind, Markup(children[i:end]), "field", is_strict=True)
-                i = end
+                tokens, i = fields[i]
+                yield from tokens
             else:
                 yield from self._child(children[i])
                 i += 1
 
-    def _divided(self, child: etree._Element) -> list[etree._Element]:
-        """Divide a run with text and signs of fields, in the tree, into a run for each of its elements."""
-        inner = [(self._name(each), each) for each in child]
-        parent = child.getparent()
-        if parent is None or self._name(child) != "r" or not {"t", "fldChar"} <= {name for name, _ in inner}:
+    def _divided(self, parent: etree._Element, child: etree._Element) -> list[etree._Element]:
+        """Divide a run with a sign of a field, in the tree, into a run for each of its elements."""
+        if child.find("{*}fldChar") is None:
             return [child]
         _format(child.find(f"{self._namespace}rPr"))  # raises DataError if it is too large to be copied
         parts = []
-        for name, each in inner:
-            if name != "rPr":
+        for each in child[:]:
+            if self._name(each) != "rPr":
                 part = _append_run(parent, child)
                 part.append(each)
                 child.addprevious(part)
@@ -309,10 +330,12 @@ class _WordReader:
         parent.remove(child)
         return parts
 
-    def _child(self, child: etree._Element) -> Iterator[_Run | Mark[Markup]]:
+    def _child(self, child: etree._Element) -> Iterator[_Run | Token[Markup]]:
         name = self._name(child)
         if name == "r":
             yield from self._run(child)
+        elif name == "fldSimple" and (fixed := self._field(child.get(f"{self._namespace}instr"), [child], [child])):
+            yield from fixed
         elif name in _AROUND:
             yield Mark("open", Markup(around=child), child, is_strict=True)
             yield from self.inside(_content(child))
@@ -323,41 +346,58 @@ class _WordReader:
         elif name not in _HINTS:
             yield Mark("point", Markup([child]))
 
-    def _run(self, run: etree._Element) -> Iterator[_Run | Mark[Markup]]:
+    def _run(self, run: etree._Element) -> Iterator[_Run | Token[Markup]]:
         names = [self._name(child) for child in run]
-        if not {"t", "noBreakHyphen", *_BREAKS}.intersection(names):
-            yield Mark("point", Markup([run]))
+        if not {"t", "noBreakHyphen", "ruby", *_BREAKS}.intersection(names):
+            # a part of a field that begins or ends in another paragraph keeps its place
+            yield Mark("break" if {"fldChar", "instrText"}.intersection(names) else "point", Markup([run]))
             return
         key = _format(run.find(f"{self._namespace}rPr"))
         for name, child in zip(names, run, strict=True):
             if name in ("t", "noBreakHyphen"):
                 yield _Run((child.text or "") if name == "t" else "\u2011", run, key)
+            elif name == "ruby":
+                for base in child.iterchildren("{*}rubyBase"):
+                    yield from self.inside(base)
             elif name not in _HINTS and name != "rPr":
                 yield Mark("break" if name in _BREAKS else "point", Markup([child], format=run))
 
-    def _fields(self, children: Sequence[etree._Element]) -> dict[int, tuple[Literal["open", "close", "point"], int]]:
-        """Return the marks of fields by the index of their first element: kind, and index after their last element.
+    def _fields(self, children: Sequence[etree._Element]) -> dict[int, tuple[list[Token[Markup]], int]]:
+        """Return the tokens of fields by the index of their first element, and the index after their last element.
 
-        A field without a result is a point; the parts of a field that ends in another paragraph are not included.
+        The parts of a field that begins or ends elsewhere, as in another paragraph, are not included.
         """
-        fields: dict[int, tuple[Literal["open", "close", "point"], int]] = {}
+        fields: dict[int, tuple[list[Token[Markup]], int]] = {}
         begun: list[list[int]] = []
         for i, child in enumerate(children):
-            signs = child.iterchildren(f"{self._namespace}fldChar") if self._name(child) == "r" else ()
-            for sign in signs:
-                kind = sign.get(f"{self._namespace}fldCharType")
-                if kind == "begin":
-                    begun.append([i])
-                elif kind == "separate" and begun and len(begun[-1]) == 1:
-                    begun[-1].append(i)
-                elif kind == "end" and begun:
-                    begin, *separate = begun.pop()
-                    if separate and begin < separate[0] < i:
-                        fields[begin] = "open", separate[0] + 1
-                        fields[i] = "close", i + 1
-                    else:
-                        fields[begin] = "point", i + 1
+            sign = child.find("{*}fldChar")
+            kind = None if sign is None else sign.get(f"{self._namespace}fldCharType")
+            if kind == "begin":
+                begun.append([])
+                if len(begun) > _MAX_FIELDS:
+                    raise DataError(f"the document has more than {_MAX_FIELDS} nested fields; simplify it")
+            if kind and begun:
+                begun[-1].append(i)
+            if kind == "end" and begun:
+                begin, separate, *_ = begun.pop()
+                code, result = self._texts(children[begin:separate], "instrText"), children[separate:i]
+                if fixed := self._field(code, result, children[begin : i + 1]):
+                    fields[begin] = fixed, i + 1
+                    continue
+                opening = Mark("open", Markup(children[begin : separate + 1]), "field", is_strict=True)
+                fields |= {begin: ([opening], separate + 1), i: ([Mark("close", Markup([child]), "field")], i + 1)}
         return fields
+
+    def _field(
+        self, code: str | None, result: Sequence[etree._Element], whole: Sequence[etree._Element]
+    ) -> list[Token[Markup]]:
+        """Return the tokens of a field that never changes; none if its result is text to translate."""
+        text = self._texts(result, "t")
+        return _fixed(whole, text) if _FIXED.match(f"{code}\0{text}") else []
+
+    def _texts(self, elements: Iterable[etree._Element], name: str) -> str:
+        """Return the texts of the elements of this name inside `elements`."""
+        return "".join(text.text or "" for element in elements for text in element.iter(f"{{*}}{name}"))
 
     def _name(self, element: etree._Element) -> str:
         """Return the name of an element of Word; an empty string for other elements and comments."""
@@ -365,7 +405,7 @@ class _WordReader:
         return tag.removeprefix(self._namespace) if tag.startswith(self._namespace) else ""
 
 
-def _formatted(tokens: Sequence[_Run | Mark[Markup]]) -> tuple[list[Token[Markup]], etree._Element | None]:
+def _formatted(tokens: Sequence[_Run | Token[Markup]]) -> tuple[list[Token[Markup]], etree._Element | None]:
     """Return tokens with spans around text not in the most frequent format, and a run in that format."""
     runs = {token.format: token.element for token in reversed(tokens) if isinstance(token, _Run)}
     lengths = Counter[bytes]()
@@ -412,12 +452,13 @@ _TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
 _OFFICE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}"
 _MANIFEST = "META-INF/manifest.xml"
 
-_ODT_AROUND = frozenset(f"{_TEXT}{name}" for name in ("span", "a", "meta"))
+_ODT_AROUND = frozenset(f"{_TEXT}{name}" for name in ("span", "a", "meta", "text-input", "database-display"))
 _ODT_PAIR = re.compile(
     re.escape(_TEXT) + "(bookmark|reference-mark|change|toc-mark|alphabetical-index-mark)-(start|end)"
 )
 _KEYS = (f"{_TEXT}name", f"{_TEXT}change-id", f"{_TEXT}id")
 _ODT_BREAKS = frozenset([f"{_TEXT}tab", f"{_TEXT}line-break"])
+_ODT_FIELD = re.compile(re.escape(_TEXT) + "(?!number$)")
 _UNTOUCHED = frozenset([f"{_OFFICE}annotation", f"{_TEXT}tracked-changes"])
 """Elements of comments and of deleted text, which are not translated."""
 
@@ -454,6 +495,11 @@ def _odt_tokens(parent: etree._Element) -> Iterator[Token[Markup]]:
         elif pair := _ODT_PAIR.fullmatch(str(child.tag)):
             key = pair[1], *(child.get(name) for name in _KEYS)
             yield Mark("open" if pair[2] == "start" else "close", Markup([child]), key)
+        elif child.text and _ODT_FIELD.match(str(child.tag)):
+            yield from _fixed([child], child.text)
+        elif child.tag == f"{_TEXT}ruby":
+            for base in child.iterchildren("{*}ruby-base"):
+                yield from _odt_tokens(base)
         else:
             kind: Literal["break", "point"] = "break" if child.tag in _ODT_BREAKS else "point"
             yield Mark("space" if child.tag == f"{_TEXT}s" else kind, Markup([child]))

@@ -43,14 +43,14 @@ def open_subtitles(name: str, content: bytes) -> Document:
         is_vtt and text.lstrip("\ufeff").startswith("WEBVTT")
     ):
         raise DataError(f"{name}: has no timing line such as 00:00:01,000 --> 00:00:02,000; is it a subtitle file?")
-    texts = [text for part in parts if isinstance(part, _Cue) for text in part.texts]
+    texts = [line for part in parts if isinstance(part, _Cue) for line in part.texts]
 
     def write(results: Sequence[Translated]) -> bytes:
         queue = iter(results)
         written = (part if isinstance(part, str) else part.translated(queue) for part in parts)
         return "".join(written).encode(encoding)
 
-    return Document(texts, write)
+    return Document(texts, write, n_readings=text.count("<rt>"))
 
 
 class _Cue:
@@ -81,7 +81,7 @@ class _Cue:
 
     def _written(self, token: Token[str]) -> str:
         if isinstance(token, Mark):
-            return "" if token.kind == "space" else token.markup
+            return "" if token.kind == "space" or token.markup.startswith("<rt>") else token.markup
         return token.raw or (html.escape(token.text, quote=False) if self._is_vtt else token.text)
 
     def _wrapped(self, written: str) -> str:

@@ -67,12 +67,19 @@ class Document:
     """A document and its texts, which have no line breaks and no white space at their ends."""
 
     def __init__(
-        self, texts: list[str], write: Callable[[list[Translated]], bytes], flags: list[str] | None = None
+        self,
+        texts: list[str],
+        write: Callable[[list[Translated]], bytes],
+        *,
+        flags: list[str] | None = None,
+        n_readings: int = 0,
     ) -> None:
         """Create a document. write: a function that returns the document with one translation for each text."""
         self.texts = texts
         self.flags = flags or [""] * len(texts)
         """Which of the `GRAMMARS` of format strings, if any, each text follows."""
+        self.n_readings = n_readings
+        """Number of ruby readings, which neither texts nor translations contain."""
         self._write = write
 
     def translated(self, results: Sequence[Translated | str]) -> bytes:

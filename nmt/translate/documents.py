@@ -228,6 +228,8 @@ def _write(source: Path, outputs: Mapping[str, Content], translate: Callable[[Do
         translations = translate(document)
         for file, content in zip(files, outputs.values(), strict=True):
             file.write(content(document, translations))
+    if document.n_readings:
+        say(f"{source}: {amount(document.n_readings, 'ruby reading')} left out")
 
 
 def _reviewed(path: Path, source: Path, translator: DocumentTranslator | None, document: Document) -> list[Candidate]:

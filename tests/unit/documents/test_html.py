@@ -113,6 +113,26 @@ def test_element_with_slash_outside_unquoted_value_is_empty(tag: str) -> None:
 @pytest.mark.parametrize(
     ("fragment", "wanted"),
     [
+        ("a <ruby>b<rp>(</rp><rt>x</rt><rp>)</rp></ruby> c", "C <ruby>B</ruby> A"),
+        ("<ruby>a<rt>x <b>y</b>\nz<RT lang=ja>z</ruby> c", "C <ruby>A</ruby>"),
+        ("<ruby><rb>a</rb><rt>x<rt>y</rt></ruby> <b>c</b>", "<b>C</b> <ruby><rb>A</rb></ruby>"),
+        ("<p>a <ruby>b<rt>x</p><p>c d</p>", "<p><ruby>B A</p><p>D C</p>"),
+        ("a<rt>x", "A"),
+        ("a <rtx>b</rtx> c", "C <rtx>B</rtx> A"),
+    ],
+)
+def test_ruby_is_translated_without_reading(fragment: str, wanted: str) -> None:
+    assert translated(fragment) == wanted
+
+
+def test_number_of_ruby_readings_excludes_brackets() -> None:
+    page = b"<p><ruby>a<rp>(</rp><rt>x</rt><rp>)</rp>b<rt class=y>z</ruby></p>"
+    assert open_document("a.html", page).n_readings == 2
+
+
+@pytest.mark.parametrize(
+    ("fragment", "wanted"),
+    [
         ("<b>Note</b>: this one", "<b>NOTE</b>: THIS ONE"),
         ("a <i>b c</i> d e f", "A <i>B C</i> D E F"),
         ("<p><i>all of it</i></p>", "<p><i>ALL OF IT</i></p>"),
@@ -275,6 +295,7 @@ def test_malformed_html_is_unchanged(parts: list[str]) -> None:
 
 _REPEATED = {"<a '": 40_000, "<a b=c": 40_000, "<!": 40_000, "</": 40_000, "<b>": 4_000, "</b>": 4_000}
 _REPEATED |= {"<a b='": 40_000, "<a b='>": 40_000, "<a =": 40_000, '<a "': 40_000}
+_REPEATED |= {"<rt>": 10_000, "<rt>x</p": 10_000, "<rt><p>": 10_000}
 _REPEATED |= {"<code>x": 4_000, "<p translate=no>": 4_000, "<sup>1": 4_000, "<b>a</b> ": 2_000, "<b>a</b>": 4_000}
 
 

@@ -250,7 +250,7 @@ def test_docx_inline_content_follows_words(content: str, wanted: str) -> None:
 
 BOLD = "<w:rPr><w:b/></w:rPr>"
 SIGN = '<w:fldChar w:fldCharType="{}"/>'
-CODE = SIGN.format("begin") + "<w:instrText>PAGE</w:instrText>" + SIGN.format("separate")
+CODE = SIGN.format("begin") + "<w:instrText>REF x</w:instrText>" + SIGN.format("separate")
 CODE_END = SIGN.format("end")
 
 
@@ -259,7 +259,7 @@ CODE_END = SIGN.format("end")
     [
         (f"<w:r>{BOLD}<w:t>on page </w:t>{CODE}<w:t>1</w:t>{CODE_END}<w:t> here.</w:t></w:r>",
          "<w:t>HERE. </w:t>{}<w:t>1</w:t>{}<w:t> PAGE ON</w:t>"),
-        (f"<w:r>{BOLD}<w:t>on page </w:t>{SIGN.format('begin')}</w:r><w:r>{BOLD}<w:instrText>PAGE</w:instrText>"
+        (f"<w:r>{BOLD}<w:t>on page </w:t>{SIGN.format('begin')}</w:r><w:r>{BOLD}<w:instrText>REF x</w:instrText>"
          f"{SIGN.format('separate')}</w:r><w:r>{BOLD}<w:t>1</w:t>{CODE_END}<w:t> here.</w:t></w:r>",
          "<w:t>HERE. </w:t>{}<w:t>1</w:t>{}<w:t> PAGE ON</w:t>"),
         (f"<w:r>{BOLD}<w:t>at </w:t>{CODE}<w:t>1 m</w:t>{CODE_END}{CODE}<w:t> of</w:t>{CODE_END}</w:r>",
@@ -277,6 +277,80 @@ def test_docx_run_with_text_and_field_signs_is_translated(content: str, wanted: 
     kept = body(document.translated([*document.texts[:-1], "B A"]))
     assert re.findall("<w:t>(.*?)</w:t>", kept)[:-1] == re.findall("<w:t>(.*?)</w:t>", content)
     assert re.findall("<w:fldChar.*?>|<w:instr.*?>", kept) == re.findall("<w:fldChar.*?>|<w:instr.*?>", content)
+
+
+def complex_field(code: str, result: str) -> str:
+    return FIELD.replace("REF x", code) + result + END
+
+
+SEQ = complex_field(" SEQ Abbildung ", r("3", "<w:noProof/>"))
+DATE = complex_field(r' DATE \@ "d. MMMM yyyy" ', r("12. ") + r("März 2024", "<w:b/>"))
+
+
+def _translated(content: str, translation: str) -> tuple[list[str], str]:
+    """Return the texts of a paragraph, and its content if each of them is translated as given."""
+    document = open_document("a.docx", bare_docx(f"<w:p>{content}</w:p>"))
+    new = body(document.translated([translation for _ in document.texts])).removeprefix("<w:p>").removesuffix("</w:p>")
+    return document.texts, re.sub("</w:t></w:r><w:r><w:t>", "", new)
+
+
+@pytest.mark.parametrize(
+    ("field", "shown"),
+    [
+        (SEQ, "3"),
+        (complex_field("page", r("1") + r("2", "<w:i/>")), "12"),
+        (DATE, "{1}"),
+        (complex_field(f'=</w:instrText></w:r>{complex_field("PAGE", r("2"))}<w:r><w:instrText>+1', r("3")), "3"),
+        ('<w:fldSimple w:instr=" NUMPAGES "><w:r><w:t>3</w:t></w:r></w:fldSimple>', "3"),
+        ('<w:fldSimple w:instr=" AUTHOR "><w:r><w:t>Max Klein</w:t></w:r></w:fldSimple>', "{1}"),
+        (complex_field("REF _Ref1 ", r("4.2")), "4.2"),
+    ],
+)
+def test_docx_computed_field_is_kept(field: str, shown: str) -> None:
+    text = f"Abbildung {shown}: der Hund"
+    caption = r("Abbildung ") + field + r(": der Hund")
+    assert _translated(caption, f"Figure {shown}: the dog") == ([text], r("Figure ") + field + r(": the dog"))
+    texts, lost = _translated(caption, "Figure will: the dog")
+    assert texts == [text] and lost.count(field) == 1
+    assert "".join(re.findall("<w:t>([^<]*)</w:t>", lost.replace(field, ""))).split() == "Figure will: the dog".split()
+
+
+@pytest.mark.parametrize("code", ["HYPERLINK &quot;a&quot;", "FORMTEXT", "MERGEFIELD a", "REF x", 'IF 1 = 1 "a b"', "DATES"])
+def test_docx_result_of_other_field_is_translated(code: str) -> None:
+    document = open_document("a.docx", bare_docx(f"<w:p>{complex_field(code, r('a b'))}</w:p>"))
+    assert document.texts == ["a b"] and r("B A") in body(capitals(document))
+
+
+def test_docx_signs_of_fields_across_paragraphs_keep_their_order() -> None:
+    signs = END + FIELD.replace("REF x", "INDEX")
+    content = f"<w:p>{FIELD}{r('a b')}</w:p><w:p>{r('c d')}{signs}{r('e f')}</w:p><w:p>{r('g h')}{END}</w:p>"
+    document = open_document("a.docx", bare_docx(content))
+    assert document.texts == ["a b", "c d", "e f", "g h"]
+    wanted = f"<w:p>{FIELD}{r('B A')}</w:p><w:p>{r('D C')}{signs}{r('F E')}</w:p><w:p>{r('H G')}{END}</w:p>"
+    assert body(capitals(document)) == wanted
+
+
+def test_docx_run_with_end_and_begin_of_fields_keeps_both() -> None:
+    run = f"<w:r>{SIGN.format('end')}{SIGN.format('begin')}</w:r>"
+    content = SEQ.removesuffix(END) + run + SEQ.partition("</w:r>")[2]
+    _, new = _translated(r("Bild ") + content + r(" da"), "there image 33")
+    kinds = re.findall('fldCharType="([a-z]+)"|<w:t>([^<]*)', new)
+    assert [kind or text for kind, text in kinds] == [
+        "there image ", *["begin", "separate", "3", "end"] * 2,
+    ]  # fmt: skip
+
+
+def test_docx_deeply_nested_fields_raise() -> None:
+    with pytest.raises(DataError, match="nested fields"):
+        open_document("a.docx", bare_docx(f"<w:p>{FIELD * 40}{r('x')}{END * 40}</w:p>"))
+
+
+def test_docx_ruby_is_translated_without_reading() -> None:
+    ruby = f"<w:r><w:ruby><w:rubyPr/><w:rt>{r('x y')}</w:rt><w:rubyBase>{r('b', '<w:b/>')}</w:rubyBase></w:ruby></w:r>"
+    document = open_document("a.docx", bare_docx(f"<w:p>{r('a ')}{ruby}{r(' c')}</w:p>"))
+    assert document.texts == ["a b c"] and document.n_readings == 1
+    assert body(capitals(document)) == f"<w:p>{r('C ')}{r('B', '<w:b/>')}{r(' A')}</w:p>"
+    assert ruby in body(same(document))
 
 
 def test_docx_text_box_in_run_with_field_sign_is_translated() -> None:
@@ -321,6 +395,9 @@ def test_odt_keeps_structure(open_text: bytes) -> None:
     ]  # fmt: skip
 
 
+RUBY_ODT = (
+    "<text:ruby><text:ruby-base>b <text:span>c</text:span></text:ruby-base><text:ruby-text>x y</text:ruby-text></text:ruby>"
+)
 ANNOTATION = "<office:annotation><text:p>a comment</text:p></office:annotation>"
 
 
@@ -330,7 +407,11 @@ ANNOTATION = "<office:annotation><text:p>a comment</text:p></office:annotation>"
         ("a <text:span>b</text:span> c", "C <text:span>B</text:span> A"),
         ('<text:bookmark-start text:name="x"/>a b<text:bookmark-end text:name="x"/> c',
          'C <text:bookmark-start text:name="x"/>B A<text:bookmark-end text:name="x"/>'),
-        (f"a{ANNOTATION} b<text:title>7</text:title>", f"B A{ANNOTATION}<text:title>7</text:title>"),
+        (f"a{ANNOTATION} b <text:title>7</text:title>", f"<text:title>7</text:title> B A{ANNOTATION}"),
+        ("a <text:file-name>b.odt</text:file-name> c", "C <text:file-name>b.odt</text:file-name> A"),
+        ("<text:number>1.</text:number>b c", "<text:number>1.</text:number>C B"),
+        ("a <text:text-input>b c</text:text-input>", "<text:text-input>C B</text:text-input> A"),
+        (f"a {RUBY_ODT} d", "D <text:span>C</text:span> B A"),
         ("<text:span>a<text:tab/>b</text:span> c<!-- x -->", "<text:span>A<text:tab/>B</text:span> C<!-- x -->"),
         ("  x\n   <text:s/>y ", "  Y <text:s/>X "),
     ],

@@ -14,7 +14,7 @@ import pytest
 from lxml import etree
 
 from command import Command
-from documents import bare_docx, bare_odt
+from documents import bare_docx, bare_odt, members
 from nmt.config.load import changed_config
 from nmt.documents import FORMATS, open_document, read_document
 from nmt.errors import DataError
@@ -309,6 +309,25 @@ def test_reviewed_texts_are_aligned_by_run(run: Path, nmt: Command, tmp_path: Pa
     review.write_bytes(review.read_bytes().replace(b'target-language="en"', b'target-language="fr"'))
     other = nmt(*command, "--run", run, "--reviewed", review, "--output", tmp_path / "other.html")
     assert other.status == 2 and "into fr" in other.err and not (tmp_path / "other.html").exists(), other.err
+
+
+def test_fields_are_kept_and_ruby_readings_counted_with_reviewed_texts(run: Path, nmt: Command, tmp_path: Path) -> None:
+    field = '<w:fldSimple w:instr="PAGE"><w:r><w:t>3</w:t></w:r></w:fldSimple>'
+    ruby = "<w:ruby><w:rt><w:r><w:t>x</w:t></w:r></w:rt><w:rubyBase><w:r><w:t>b</w:t></w:r></w:rubyBase></w:ruby>"
+    source, review, built = (tmp_path / name for name in ("a.docx", "a.xlf", "b.docx"))
+    text = f'<w:t xml:space="preserve">{PLAIN[3]} </w:t>'
+    source.write_bytes(bare_docx(f"<w:p><w:r>{text}</w:r>{field}<w:r><w:t>a</w:t>{ruby}</w:r></w:p>"))
+    done = nmt("translate", "--run", run, "--input", source, "--bilingual", review)
+    assert done.status == 0 and f"{source}: 1 ruby reading" in done.err, done.err
+    root = etree.fromstring(review.read_bytes())
+    [unit] = root.iter("{*}trans-unit")
+    assert unit[0].text == f"{PLAIN[3]} 3ab"
+    unit[1].text = "Page 3"
+    review.write_bytes(etree.tostring(root))
+    done = nmt("translate", "--input", source, "--reviewed", review, "--output", built)
+    assert done.status == 0 and f"{source}: 1 ruby reading" in done.err, done.err
+    xml = members(built.read_bytes())["word/document.xml"].decode()
+    assert xml.partition("<w:p>")[2].partition("</w:p>")[0] == f'<w:r><w:t xml:space="preserve">Page </w:t></w:r>{field}'
 
 
 class Terminal(io.StringIO):
