@@ -38,9 +38,7 @@ _OPAQUE = frozenset(["script", "style", "code", "pre", "kbd", "samp", "var", "te
 _RAW = frozenset(["script", "style"])
 """Elements that contain no tags."""
 
-_READING = re.compile(
-    rf"(?is)<r[tp](?=[\s>]).*?(?:</r[tp]\s*>|(?=</?(?:ruby|r[tbp]|{'|'.join(_BLOCKS)})[\s/>])|\Z)"
-)
+_READING = re.compile(rf"(?is)<r[tp](?=[\s>]).*?(?:</r[tp]\s*>|(?=</?(?:ruby|r[tbp]|{'|'.join(_BLOCKS)})[\s/>])|\Z)")
 """A reading of ruby, or a bracket around it, whose end tags may be missing. It is read as one tag and omitted."""
 
 _TAG = re.compile(r"""<(/?)([A-Za-z][^\s/<>"']*+)((?:[^>=]++|=\s*+(?:"[^"]*+"|'[^']*+'|(?!["'])[^\s>]*+))*+)>""")

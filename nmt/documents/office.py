@@ -219,8 +219,23 @@ def _rewrite(paragraph: Paragraph, tokens: Iterable[Token[Markup]]) -> None:
             formats.pop()
 
 
-def _fixed(elements: Sequence[etree._Element], text: str) -> list[Token[Markup]]:
-    """Return the tokens of elements that never change. A sentence has their text, or a placeholder for letters."""
+_COMPUTED = re.compile(
+    r"\s*(?:=|(?:AUTHOR|BARCODE|CITATION|CREATEDATE|DATE|DISPLAYBARCODE|EDITTIME|FILENAME|FILESIZE|LASTSAVEDBY|"
+    r"MERGEBARCODE|MERGEREC|MERGESEQ|NOTEREF|NUMCHARS|NUMPAGES|NUMWORDS|PAGE|PAGEREF|PRINTDATE|REVNUM|SAVEDATE|"
+    r"SECTION|SECTIONPAGES|SEQ|SYMBOL|TEMPLATE|TIME|USERADDRESS|USERINITIALS|USERNAME)\b)"
+    r"|[^\0]*\0[\W\d_]*\Z",
+    re.IGNORECASE,
+)
+"""Matches the code of a Word field that is computed, or any code, a null character, and a result without letters."""
+
+
+def _object(elements: Sequence[etree._Element], text: str, code: str | None = "=") -> list[Token[Markup]]:
+    """Return the tokens of a field that stays as it is; none if its text is to be translated, according to its code.
+
+    The sentence has the text of the field, or a placeholder if it has letters, which models would translate.
+    """
+    if not _COMPUTED.match(f"{code}\0{text}"):
+        return []
     text = "{1}" if any(map(str.isalpha, text)) else text
     opening = Mark("open", Markup(elements, replaced=text), elements[0], is_strict=True)
     return [opening, Text(text), Mark("close", Markup(replaced=""), elements[0])]
@@ -249,19 +264,12 @@ _PARTS = re.compile(r"word/(document|header|footer|footnotes|endnotes)\d*\.xml")
 _AROUND = frozenset(["hyperlink", "ins", "moveTo", "smartTag", "fldSimple", "customXml", "dir", "bdo", "sdt"])
 """Elements that contain runs to translate."""
 _PAIR = re.compile("(bookmark|commentRange|perm|moveFromRange|moveToRange)(Start|End)")
-_BREAKS = frozenset(["tab", "br", "cr", "ptab"])
+_BREAKS = frozenset(["tab", "br", "cr", "ptab", "fldChar", "instrText"])
+"""Elements that divide texts, among them parts of a field in several paragraphs, which thus keep their order."""
 _HINTS = frozenset(["proofErr", "lastRenderedPageBreak", "softHyphen"])
 """Elements that are omitted because they do not apply to another text."""
 _NOT_FORMAT = ("}lang", "}noProof")
 """Properties that split text into several runs in Word without a visible change of format."""
-_FIXED = re.compile(
-    r"\s*(?:=|(?:AUTHOR|BARCODE|CITATION|CREATEDATE|DATE|DISPLAYBARCODE|EDITTIME|FILENAME|FILESIZE|LASTSAVEDBY|"
-    r"MERGEBARCODE|MERGEREC|MERGESEQ|NOTEREF|NUMCHARS|NUMPAGES|NUMWORDS|PAGE|PAGEREF|PRINTDATE|REVNUM|SAVEDATE|"
-    r"SECTION|SECTIONPAGES|SEQ|SYMBOL|TEMPLATE|TIME|USERADDRESS|USERINITIALS|USERNAME)(?![^\s\0]))"
-    r"|[^\0]*\0[\W\d_]*\Z",
-    re.IGNORECASE,
-)
-"""The code and the result, after a null character, of fields that Word computes or that have no letter to translate."""
 _MAX_FIELDS = 32
 """Maximum depth of nested fields: each level takes time proportional to its content. Word allows 20."""
 _MAX_FORMAT = 2000
@@ -334,8 +342,10 @@ class _WordReader:
         name = self._name(child)
         if name == "r":
             yield from self._run(child)
-        elif name == "fldSimple" and (fixed := self._field(child.get(f"{self._namespace}instr"), [child], [child])):
-            yield from fixed
+        elif name == "fldSimple" and (
+            tokens := _object([child], self._texts([child], "t"), child.get(f"{self._namespace}instr"))
+        ):
+            yield from tokens
         elif name in _AROUND:
             yield Mark("open", Markup(around=child), child, is_strict=True)
             yield from self.inside(_content(child))
@@ -349,8 +359,7 @@ class _WordReader:
     def _run(self, run: etree._Element) -> Iterator[_Run | Token[Markup]]:
         names = [self._name(child) for child in run]
         if not {"t", "noBreakHyphen", "ruby", *_BREAKS}.intersection(names):
-            # a part of a field that begins or ends in another paragraph keeps its place
-            yield Mark("break" if {"fldChar", "instrText"}.intersection(names) else "point", Markup([run]))
+            yield Mark("point", Markup([run]))
             return
         key = _format(run.find(f"{self._namespace}rPr"))
         for name, child in zip(names, run, strict=True):
@@ -370,30 +379,25 @@ class _WordReader:
         fields: dict[int, tuple[list[Token[Markup]], int]] = {}
         begun: list[list[int]] = []
         for i, child in enumerate(children):
-            sign = child.find("{*}fldChar")
-            kind = None if sign is None else sign.get(f"{self._namespace}fldCharType")
-            if kind == "begin":
-                begun.append([])
+            for sign in child.iterchildren("{*}fldChar"):
+                kind = sign.get(f"{self._namespace}fldCharType")
+                if kind == "begin":
+                    begun.append([])
                 if len(begun) > _MAX_FIELDS:
                     raise DataError(f"the document has more than {_MAX_FIELDS} nested fields; simplify it")
-            if kind and begun:
-                begun[-1].append(i)
-            if kind == "end" and begun:
-                begin, separate, *_ = begun.pop()
-                code, result = self._texts(children[begin:separate], "instrText"), children[separate:i]
-                if fixed := self._field(code, result, children[begin : i + 1]):
-                    fields[begin] = fixed, i + 1
+                if begun:
+                    begun[-1].append(i)
+                if kind != "end" or not begun:
                     continue
-                opening = Mark("open", Markup(children[begin : separate + 1]), "field", is_strict=True)
-                fields |= {begin: ([opening], separate + 1), i: ([Mark("close", Markup([child]), "field")], i + 1)}
+                begin, separate, *_ = begun.pop()
+                code, text = self._texts(children[begin:separate], "instrText"), self._texts(children[separate:i], "t")
+                if tokens := _object(children[begin : i + 1], text, code):
+                    fields[begin] = tokens, i + 1
+                else:
+                    opening = Mark("open", Markup(children[begin : separate + 1]), "field", is_strict=True)
+                    fields[begin] = [opening], separate + 1
+                    fields[i] = [Mark("close", Markup([child]), "field")], i + 1
         return fields
-
-    def _field(
-        self, code: str | None, result: Sequence[etree._Element], whole: Sequence[etree._Element]
-    ) -> list[Token[Markup]]:
-        """Return the tokens of a field that never changes; none if its result is text to translate."""
-        text = self._texts(result, "t")
-        return _fixed(whole, text) if _FIXED.match(f"{code}\0{text}") else []
 
     def _texts(self, elements: Iterable[etree._Element], name: str) -> str:
         """Return the texts of the elements of this name inside `elements`."""
@@ -457,8 +461,13 @@ _ODT_PAIR = re.compile(
     re.escape(_TEXT) + "(bookmark|reference-mark|change|toc-mark|alphabetical-index-mark)-(start|end)"
 )
 _KEYS = (f"{_TEXT}name", f"{_TEXT}change-id", f"{_TEXT}id")
-_ODT_BREAKS = frozenset([f"{_TEXT}tab", f"{_TEXT}line-break"])
-_ODT_FIELD = re.compile(re.escape(_TEXT) + "(?!number$)")
+_ODT_KINDS: dict[str, Literal["break", "space"]] = {
+    f"{_TEXT}tab": "break",
+    f"{_TEXT}line-break": "break",
+    f"{_TEXT}s": "space",
+}
+_ODT_FIELD = re.compile(re.escape(_TEXT) + "(?!(?:note|number|ruby|script)$)")
+"""Fields, and other elements, if they contain text."""
 _UNTOUCHED = frozenset([f"{_OFFICE}annotation", f"{_TEXT}tracked-changes"])
 """Elements of comments and of deleted text, which are not translated."""
 
@@ -496,13 +505,12 @@ def _odt_tokens(parent: etree._Element) -> Iterator[Token[Markup]]:
             key = pair[1], *(child.get(name) for name in _KEYS)
             yield Mark("open" if pair[2] == "start" else "close", Markup([child]), key)
         elif child.text and _ODT_FIELD.match(str(child.tag)):
-            yield from _fixed([child], child.text)
+            yield from _object([child], child.text)
         elif child.tag == f"{_TEXT}ruby":
             for base in child.iterchildren("{*}ruby-base"):
                 yield from _odt_tokens(base)
         else:
-            kind: Literal["break", "point"] = "break" if child.tag in _ODT_BREAKS else "point"
-            yield Mark("space" if child.tag == f"{_TEXT}s" else kind, Markup([child]))
+            yield Mark(_ODT_KINDS.get(str(child.tag), "point"), Markup([child]))
         if child.tail:
             yield Text(child.tail, child.tail)
 

@@ -300,7 +300,7 @@ def _translated(content: str, translation: str) -> tuple[list[str], str]:
         (SEQ, "3"),
         (complex_field("page", r("1") + r("2", "<w:i/>")), "12"),
         (DATE, "{1}"),
-        (complex_field(f'=</w:instrText></w:r>{complex_field("PAGE", r("2"))}<w:r><w:instrText>+1', r("3")), "3"),
+        (complex_field(f"=</w:instrText></w:r>{complex_field('PAGE', r('2'))}<w:r><w:instrText>+1", r("3")), "3"),
         ('<w:fldSimple w:instr=" NUMPAGES "><w:r><w:t>3</w:t></w:r></w:fldSimple>', "3"),
         ('<w:fldSimple w:instr=" AUTHOR "><w:r><w:t>Max Klein</w:t></w:r></w:fldSimple>', "{1}"),
         (complex_field("REF _Ref1 ", r("4.2")), "4.2"),
@@ -312,10 +312,17 @@ def test_docx_computed_field_is_kept(field: str, shown: str) -> None:
     assert _translated(caption, f"Figure {shown}: the dog") == ([text], r("Figure ") + field + r(": the dog"))
     texts, lost = _translated(caption, "Figure will: the dog")
     assert texts == [text] and lost.count(field) == 1
-    assert "".join(re.findall("<w:t>([^<]*)</w:t>", lost.replace(field, ""))).split() == "Figure will: the dog".split()
+    assert "".join(re.findall("<w:t>([^<]*)</w:t>", lost.replace(field, ""))).split() == [
+        "Figure",
+        "will:",
+        "the",
+        "dog",
+    ]
 
 
-@pytest.mark.parametrize("code", ["HYPERLINK &quot;a&quot;", "FORMTEXT", "MERGEFIELD a", "REF x", 'IF 1 = 1 "a b"', "DATES"])
+@pytest.mark.parametrize(
+    "code", ["HYPERLINK &quot;a&quot;", "FORMTEXT", "MERGEFIELD a", "REF x", 'IF 1 = 1 "a b"', "DATES"]
+)
 def test_docx_result_of_other_field_is_translated(code: str) -> None:
     document = open_document("a.docx", bare_docx(f"<w:p>{complex_field(code, r('a b'))}</w:p>"))
     assert document.texts == ["a b"] and r("B A") in body(capitals(document))
@@ -396,7 +403,8 @@ def test_odt_keeps_structure(open_text: bytes) -> None:
 
 
 RUBY_ODT = (
-    "<text:ruby><text:ruby-base>b <text:span>c</text:span></text:ruby-base><text:ruby-text>x y</text:ruby-text></text:ruby>"
+    "<text:ruby><text:ruby-base>b <text:span>c</text:span></text:ruby-base>"
+    "<text:ruby-text>x y</text:ruby-text></text:ruby>"
 )
 ANNOTATION = "<office:annotation><text:p>a comment</text:p></office:annotation>"
 
