@@ -126,7 +126,7 @@ class Markup(NamedTuple):
     around: etree._Element | None = None
     """The element that contains the text."""
     replaced: str | None = None
-    """The text that the elements replace, up to the closing mark, which has an empty text."""
+    """The placeholder that the elements replace, up to the closing mark, which has an empty one."""
 
 
 AppendText = Callable[[etree._Element, etree._Element | None, str], None]
@@ -183,8 +183,8 @@ def _open(
 
         return package.changed(members, new)
 
-    n_readings = sum(len(re.findall(rb"<\w+:ruby[\s>]", package.content(member))) for member in members)
-    return Document(texts, write, n_readings)
+    whole = b"".join(map(package.content, members))
+    return Document(texts, write, n_readings=len(re.findall(rb"<\w+:ruby[\s>]", whole)))
 
 
 def _rewrite(paragraph: Paragraph, tokens: Iterable[Token[Markup]]) -> None:
@@ -194,8 +194,8 @@ def _rewrite(paragraph: Paragraph, tokens: Iterable[Token[Markup]]) -> None:
     for token in tokens:
         if isinstance(token, Text):
             text = token.raw or token.text
-            if replaced:  # by a number, of which words are no translation
-                text = f" {text}" * any(map(str.isalpha, text))
+            if replaced:  # other text is kept beside the elements, even if it is aligned with the placeholder
+                text = f" {text}" * (text != replaced)
             if text:
                 paragraph.append_text(around[-1], formats[-1], text)
             continue
@@ -232,13 +232,14 @@ _COMPUTED = re.compile(
 def _object(elements: Sequence[etree._Element], text: str, code: str | None = "=") -> list[Token[Markup]]:
     """Return the tokens of a field that stays as it is; none if its text is to be translated, according to its code.
 
-    The sentence has the text of the field, or a placeholder if it has letters, which models would translate.
+    In the sentence, it is a short placeholder such as `{3}`.
     """
     if not _COMPUTED.match(f"{code}\0{text}"):
         return []
-    text = "{1}" if any(map(str.isalpha, text)) else text
-    opening = Mark("open", Markup(elements, replaced=text), elements[0], is_strict=True)
-    return [opening, Text(text), Mark("close", Markup(replaced=""), elements[0])]
+    number = re.sub(r"\D", "", text)[:3] or "0"
+    placeholder = f"{{{number}}}" if text.strip() else ""
+    opening = Mark("open", Markup(elements, replaced=placeholder), elements[0], is_strict=True)
+    return [opening, Text(placeholder), Mark("close", Markup(replaced=""), elements[0])]
 
 
 def _clear(element: etree._Element) -> None:
@@ -466,7 +467,7 @@ _ODT_KINDS: dict[str, Literal["break", "space"]] = {
     f"{_TEXT}line-break": "break",
     f"{_TEXT}s": "space",
 }
-_ODT_FIELD = re.compile(re.escape(_TEXT) + "(?!(?:note|number|ruby|script)$)")
+_ODT_FIELD = re.compile(re.escape(_TEXT) + "(?!(?:[hp]|note|number|ruby|script)$)")
 """Fields, and other elements, if they contain text."""
 _UNTOUCHED = frozenset([f"{_OFFICE}annotation", f"{_TEXT}tracked-changes"])
 """Elements of comments and of deleted text, which are not translated."""

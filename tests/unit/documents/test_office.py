@@ -297,13 +297,13 @@ def _translated(content: str, translation: str) -> tuple[list[str], str]:
 @pytest.mark.parametrize(
     ("field", "shown"),
     [
-        (SEQ, "3"),
-        (complex_field("page", r("1") + r("2", "<w:i/>")), "12"),
-        (DATE, "{1}"),
-        (complex_field(f"=</w:instrText></w:r>{complex_field('PAGE', r('2'))}<w:r><w:instrText>+1", r("3")), "3"),
-        ('<w:fldSimple w:instr=" NUMPAGES "><w:r><w:t>3</w:t></w:r></w:fldSimple>', "3"),
-        ('<w:fldSimple w:instr=" AUTHOR "><w:r><w:t>Max Klein</w:t></w:r></w:fldSimple>', "{1}"),
-        (complex_field("REF _Ref1 ", r("4.2")), "4.2"),
+        (SEQ, "{3}"),
+        (complex_field("page", r("1") + r("2", "<w:i/>")), "{12}"),
+        (DATE, "{122}"),
+        (complex_field(f"=</w:instrText></w:r>{complex_field('PAGE', r('2'))}<w:r><w:instrText>+1", r("3")), "{3}"),
+        ('<w:fldSimple w:instr=" NUMPAGES "><w:r><w:t>3</w:t></w:r></w:fldSimple>', "{3}"),
+        ('<w:fldSimple w:instr=" AUTHOR "><w:r><w:t>Max Klein</w:t></w:r></w:fldSimple>', "{0}"),
+        (complex_field("REF _Ref1 ", r("4.2")), "{42}"),
     ],
 )
 def test_docx_computed_field_is_kept(field: str, shown: str) -> None:
@@ -340,7 +340,7 @@ def test_docx_signs_of_fields_across_paragraphs_keep_their_order() -> None:
 def test_docx_run_with_end_and_begin_of_fields_keeps_both() -> None:
     run = f"<w:r>{SIGN.format('end')}{SIGN.format('begin')}</w:r>"
     content = SEQ.removesuffix(END) + run + SEQ.partition("</w:r>")[2]
-    _, new = _translated(r("Bild ") + content + r(" da"), "there image 33")
+    _, new = _translated(r("Bild ") + content + r(" da"), "there image {3}{3}")
     kinds = re.findall('fldCharType="([a-z]+)"|<w:t>([^<]*)', new)
     assert [kind or text for kind, text in kinds] == [
         "there image ", *["begin", "separate", "3", "end"] * 2,
@@ -365,7 +365,7 @@ def test_docx_text_box_in_run_with_field_sign_is_translated() -> None:
     document = open_document("a.docx", bare_docx(
         f"<w:p><w:r><w:t>on page </w:t>{box}{CODE}<w:t>1</w:t>{CODE_END}</w:r></w:p><w:p>{r('a b')}</w:p>"
     ))  # fmt: skip
-    assert document.texts == ["on page 1", "in a box", "a b"]
+    assert document.texts == ["on page {1}", "in a box", "a b"]
     assert body(capitals(document)).count(box.replace("in a box", "BOX A IN")) == 1
 
 
@@ -415,7 +415,7 @@ ANNOTATION = "<office:annotation><text:p>a comment</text:p></office:annotation>"
         ("a <text:span>b</text:span> c", "C <text:span>B</text:span> A"),
         ('<text:bookmark-start text:name="x"/>a b<text:bookmark-end text:name="x"/> c',
          'C <text:bookmark-start text:name="x"/>B A<text:bookmark-end text:name="x"/>'),
-        (f"a{ANNOTATION} b <text:title>7</text:title>", f"<text:title>7</text:title> B A{ANNOTATION}"),
+        (f"a{ANNOTATION} b<text:title>7</text:title>", f"B<text:title>7</text:title> A{ANNOTATION}"),
         ("a <text:file-name>b.odt</text:file-name> c", "C <text:file-name>b.odt</text:file-name> A"),
         ("<text:number>1.</text:number>b c", "<text:number>1.</text:number>C B"),
         ("a <text:text-input>b c</text:text-input>", "<text:text-input>C B</text:text-input> A"),
