@@ -1,8 +1,9 @@
 """Word (`.docx`) and OpenDocument (`.odt`) texts: zip archives of XML whose paragraphs are translated.
 
 Paragraphs are found in the body, tables, headers, footers, notes and text boxes. In Word, a run is a stretch of
-characters of one format; the most frequent format of a paragraph is its base, other formats, links and fields are spans
-over the text, and notes, pictures and similar elements are marks in it. The formats are described in
+characters of one format; the most frequent format of a paragraph is its base. Other formats, links and fields of text
+are spans over the text, other fields are placeholders, and notes, pictures and similar elements are marks in it. The
+formats are described in
 https://ecma-international.org/publications-and-standards/standards/ecma-376/ (part 1) and
 https://docs.oasis-open.org/office/OpenDocument/v1.3/ (part 3).
 """
