@@ -9,11 +9,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
+from python_multipart.multipart import parse_options_header
 from starlette.formparsers import MultiPartParser
 from starlette.requests import ClientDisconnect, Request
 
 from nmt.serve.edge import admit, is_admitted
-from nmt.serve.limits import CLIENT_LEFT, Refusal
+from nmt.serve.limits import CLIENT_LEFT, Limits, Refusal
 from nmt.serve.service import Service, aside
 
 MAX_FIELDS = 1100
@@ -22,7 +23,11 @@ MAX_PARTS = 32
 """Maximum number of fields of a multipart form, whose headers take longer to parse."""
 TEXT_FIELD_BYTES = 64 << 10
 """Maximum size of a text field of a multipart form."""
+LANGUAGE_CHARACTERS = 50
+"""Maximum length of the code of a language; the end of a longer code is ignored."""
 JSON, MULTIPART = "application/json", "multipart/form-data"
+CHARSETS = ("utf-8", "utf8", "us-ascii")
+"""Encodings of bodies. Python's other codecs may be slow, accept invalid text, or stay in memory for ever."""
 MultiPartParser.spool_max_size = 1 << 30  # uploaded files stay in memory, whose size `Gate` limits
 logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # its warnings quote requests
 
@@ -42,16 +47,22 @@ Fields = Mapping[str, object]
 async def read_fields(service: Service, request: Request) -> Fields:
     """Read the body of a request and return its fields; the field `api_key` may admit the request.
 
-    Raises Refusal if the body arrives too slowly, is too large or malformed, or if the request is not admitted.
+    Raises Refusal if the body arrives too slowly, is too large, malformed or not UTF-8, or if the request is not
+    admitted.
     """
+    _, options = parse_options_header(request.headers.get("content-type"))  # the function that Starlette calls
+    if options.get(b"charset", b"utf-8").decode("latin-1").lower() not in CHARSETS:
+        raise Refusal(415, "The charset of the body must be UTF-8")
     try:
         async with asyncio.timeout(service.limits.body_seconds):
             if content_type(request) == MULTIPART:
                 fields = await _multipart(request)
             else:
                 body = await request.body()
-                parse = parse_json if content_type(request) == JSON else parse_form
-                fields = await aside(len(body), parse, body)
+                if content_type(request) == JSON:
+                    fields = await aside(len(body), parse_json, body, service.limits)
+                else:
+                    fields = await aside(len(body), parse_form, body)
     except ClientDisconnect:
         raise Refusal(CLIENT_LEFT, "The client disconnected") from None
     except TimeoutError:
@@ -67,8 +78,12 @@ def content_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def parse_json(body: bytes) -> Fields:
-    """Parse a JSON object. Raises Refusal if it is invalid."""
+def parse_json(body: bytes, limits: Limits) -> Fields:
+    """Parse a JSON object. Raises Refusal if it is invalid, or has more values than texts within the limits need."""
+    # Python runs nothing else while it parses, and a list takes longer than as many characters of text
+    if sum(map(body.count, (b",", b"[", b"{"))) > limits.characters + 4 * limits.items:
+        exceeded = f"text limit ({limits.characters}) or batch limit ({limits.items})"
+        raise Refusal(400, f"Invalid request: request exceeds {exceeded}")
     try:
         parsed = json.loads(body)
         json.dumps(parsed, ensure_ascii=False).encode()
@@ -91,13 +106,10 @@ def parse_form(body: bytes) -> Fields:
 
 async def _multipart(request: Request) -> Fields:
     pairs: list[tuple[str, object]] = []
-    try:
-        async with request.form(max_files=1, max_fields=MAX_PARTS, max_part_size=TEXT_FIELD_BYTES) as form:
-            for name, value in form.multi_items():
-                field = value if isinstance(value, str) else Upload(value.filename or "", await value.read())
-                pairs.append((name, field))
-    except ValueError:  # a charset that cannot be decoded
-        raise Refusal(400, "Invalid form") from None
+    async with request.form(max_files=1, max_fields=MAX_PARTS, max_part_size=TEXT_FIELD_BYTES) as form:
+        for name, value in form.multi_items():
+            field = value if isinstance(value, str) else Upload(value.filename or "", await value.read())
+            pairs.append((name, field))
     return _by_name(pairs)
 
 

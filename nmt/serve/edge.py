@@ -226,6 +226,10 @@ def host_of(address: str) -> str:
         return ""
 
 
+MESSAGE_CHARACTERS = 500
+"""Maximum length of an error message, which may quote the request."""
+
+
 def error_answer(error: HTTPException) -> JSONResponse:
     """Return the response to a rejected request in LibreTranslate's format."""
-    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+    return JSONResponse({"error": error.detail[:MESSAGE_CHARACTERS]}, error.status_code, error.headers)

@@ -9,10 +9,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from nmt.serve import documents
-from nmt.serve.bodies import Fields, Upload, parse_json, read_fields
+from nmt.serve.bodies import LANGUAGE_CHARACTERS, Fields, Upload, parse_json, read_fields
 from nmt.serve.documents import Downloads, file_answer
 from nmt.serve.edge import before_leaving
-from nmt.serve.limits import Refusal, missing
+from nmt.serve.limits import Limits, Refusal, missing
 from nmt.serve.service import AUTO, TERMS_OF_FILE, Service, Wish
 from nmt.text.identify import Detected
 from nmt.text.language_names import language_name
@@ -29,15 +29,14 @@ class LibreTranslate:
 
     async def translate(self, request: Request) -> Response:
         """Answer POST /translate: translate `q`, a text or a list of texts, from `source` into `target`."""
-        fields = await read_fields(self._service, request)
-        texts, is_list = _texts(fields)
         service = self._service
+        fields = await read_fields(service, request)
+        texts, is_list = _texts(fields, service.limits)
         source, target = _field(fields, "source"), _field(fields, "target")
         n = _alternatives(fields, service.models.alternatives)
         kind = fields.get("format") or "text"
         if kind not in ("text", "html"):
             raise Refusal(400, f"{str(kind)[:50]} format is not supported")
-        service.limits.check(texts)
         source, target, detected = service.languages(source, target, texts)
         seconds = service.limits.seconds
         work = self._results(texts, source, target, Wish(n + 1), kind == "html")
@@ -62,8 +61,7 @@ class LibreTranslate:
     async def detect(self, request: Request) -> Response:
         """Answer POST /detect: the possible languages of `q`."""
         fields = await read_fields(self._service, request)
-        texts, _ = _texts(fields)
-        self._service.limits.check(texts)
+        texts, _ = _texts(fields, self._service.limits)
         found = self._service.detector.detect("\n".join(texts))
         return JSONResponse([_detection(each) for each in found if each.confidence or each is found[0]])
 
@@ -106,7 +104,7 @@ class LibreTranslate:
             raise Refusal(413, f"The file is too large: at most {service.limits.file_bytes} bytes")
         documents.check_format(file.name)
         source, target = _field(fields, "source"), _field(fields, "target")
-        terms = _terms(fields)
+        terms = _terms(fields, service.limits)
         service.limits.check([*terms, *terms.values()], items=len(terms))
         wish = Wish(terms=terms, most_terms=TERMS_OF_FILE)
         seconds = service.limits.file_seconds
@@ -128,15 +126,17 @@ class LibreTranslate:
         raise Refusal(403, SUGGESTIONS)
 
 
-def _texts(fields: Fields) -> tuple[list[str], bool]:
-    """Return the texts of a request, and whether the request contains a list."""
+def _texts(fields: Fields, limits: Limits) -> tuple[list[str], bool]:
+    """Return the texts of a request, and whether the request contains a list. Raises Refusal."""
     q = fields.get("q")
     if not q:
         raise missing("q")
     given = q if isinstance(q, list) else [q]
+    limits.check([], items=len(given))
     texts = [text for text in given if isinstance(text, str)]
     if len(texts) < len(given):
         raise Refusal(400, "Invalid request: q must be a string or a list of strings")
+    limits.check(texts)
     return texts, isinstance(q, list)
 
 
@@ -144,12 +144,12 @@ def _field(fields: Fields, name: str) -> str:
     value = fields.get(name)
     if not isinstance(value, str) or not value.strip():
         raise missing(name)
-    return value.strip()[:50]
+    return value.strip()[:LANGUAGE_CHARACTERS]
 
 
-def _terms(fields: Fields) -> dict[str, str]:
+def _terms(fields: Fields, limits: Limits) -> dict[str, str]:
     value = fields.get("terms") or "{}"
-    terms = parse_json(value.encode()) if isinstance(value, str) else {"": None}
+    terms = parse_json(value.encode(), limits) if isinstance(value, str) else {"": None}
     if not all(isinstance(translation, str) for translation in terms.values()):
         raise Refusal(400, "Invalid request: terms must be a JSON object of terms and their translations")
     return {term: str(translation) for term, translation in terms.items()}

@@ -11,9 +11,9 @@ from starlette.responses import JSONResponse, Response
 
 from nmt.config.messages import requirement
 from nmt.serve import documents
-from nmt.serve.bodies import JSON, content_type, read_fields
+from nmt.serve.bodies import JSON, LANGUAGE_CHARACTERS, Fields, content_type, read_fields
 from nmt.serve.edge import before_leaving
-from nmt.serve.limits import Refusal
+from nmt.serve.limits import Limits, Refusal
 from nmt.serve.service import Service, Wish, aside
 from nmt.text.language_names import language_name
 from nmt.translate.direction import Candidate
@@ -54,13 +54,14 @@ class Api:
         if content_type(request) != JSON:
             raise Refusal(415, "The body must be application/json")
         fields = await read_fields(service, request)
-        wanted = _validated({name: value for name, value in fields.items() if name != "api_key"})
+        wanted = await _validated({name: value for name, value in fields.items() if name != "api_key"}, service.limits)
         texts = [wanted.text] if isinstance(wanted.text, str) else wanted.text
-        rules = [*wanted.terms, *wanted.terms.values(), wanted.prefix]
+        rules = [*wanted.terms, *wanted.terms.values(), wanted.prefix, wanted.to or "", *(wanted.tags or [])]
         service.limits.check([*texts, *rules], items=max(len(texts), len(wanted.terms)))
         if "\n" in wanted.prefix:
             raise Refusal(400, "prefix: must be one line")
-        source, target, detected = service.languages(wanted.source, wanted.target, texts)
+        codes = wanted.source[:LANGUAGE_CHARACTERS], wanted.target[:LANGUAGE_CHARACTERS]
+        source, target, detected = service.languages(*codes, texts)
         how = wanted.n_best, wanted.alignment, wanted.prefix, wanted.terms, wanted.search
         wish = Wish(*how, to=wanted.to, tags=wanted.tags, confidence=wanted.confidence, tm=wanted.tm)
         seconds = service.limits.seconds
@@ -103,9 +104,13 @@ class Api:
         )
 
 
-def _validated(fields: dict[str, object]) -> TranslateRequest:
+async def _validated(fields: Fields, limits: Limits) -> TranslateRequest:
+    if len(fields) > len(TranslateRequest.model_fields):
+        raise Refusal(400, "Invalid request: request: must have only documented fields")
+    counts = [len(value) for value in fields.values() if isinstance(value, (list, dict))]
+    limits.check([], items=max(counts, default=0))  # pydantic reports an error for each item
     try:
-        return TranslateRequest.model_validate(fields)
+        return await aside(sum(counts), TranslateRequest.model_validate, fields)
     except ValidationError as error:
         # values and unknown names are omitted, since they may quote the text
         problems = error.errors(include_input=False, include_url=False)

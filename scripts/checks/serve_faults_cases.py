@@ -14,6 +14,7 @@ from collections.abc import Callable
 from scripts.bench.load import Answer, Connection, request
 from scripts.checks.serve_broken import BREAKS
 from scripts.checks.serve_faults import SECRET, TEXT, Faults, Seen, is_error, outcome, told
+from scripts.checks.serve_faults_bodies import BODY_CASES
 from scripts.checks.serve_faults_clients import CLIENT_CASES, file_form
 
 
@@ -134,6 +135,7 @@ CASES: dict[str, Callable[[Faults], Seen]] = {
     "worker-exception": worker_exception,
     "killed-engine": killed_engine,
     **CLIENT_CASES,
+    **BODY_CASES,
     "full-disk": full_disk,
     "sigterm": sigterm,
     "memory": memory,

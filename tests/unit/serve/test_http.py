@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import json
 import os
 import re
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
+from nmt.documents import HtmlFragment, Translated
 from nmt.serve import app, server
 from nmt.serve.app import make_app
-from nmt.serve.limits import Limits, Rate, new_key, read_keys
+from nmt.serve.limits import Limits, Rate, Refusal, new_key, read_keys
 from nmt.serve.models import Models
 from nmt.serve.server import listen, make_server
 from nmt.serve.service import Service
+from nmt.serve.v1 import TranslateRequest
 from served import FORM, Answer, Client, MadeUp, multipart, serving
 from waiting import until
 
@@ -43,6 +49,11 @@ def client(service: Service) -> Iterator[Client]:
 
 def translate(client: Client, **fields: object) -> Answer:
     return client.ask("/translate", {"source": "de", "target": "en", **fields})
+
+
+def runs_in_event_loop() -> bool:
+    """Whether the calling function was called by a task of an event loop, not in a thread beside it."""
+    return asyncio._get_running_loop() is not None
 
 
 # --- LibreTranslate's interface -----------------------------------------------------------------
@@ -104,6 +115,23 @@ def test_html_translation_keeps_tags(client: Client) -> None:
     assert translate(client, q=["<i>a</i>", "b"], format="html", target="de").json == {
         "translatedText": ["<i>a</i>", "b"]
     }
+
+
+def test_html_is_parsed_and_placed_outside_the_event_loop(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_loop: list[bool] = []
+
+    class Watched(HtmlFragment):
+        def __init__(self, *args: Any) -> None:
+            in_loop.append(runs_in_event_loop())
+            super().__init__(*args)
+
+        def translated_text(self, translations: Sequence[Translated]) -> str:
+            in_loop.append(runs_in_event_loop())
+            return super().translated_text(translations)
+
+    monkeypatch.setattr("nmt.documents.html.HtmlFragment", Watched)
+    translate(client, q="<b>a</b>", format="html", alternatives=1)
+    assert in_loop == [False] * 3
 
 
 @pytest.mark.parametrize(
@@ -190,7 +218,6 @@ def test_invalid_file_is_rejected(
         (FORM, multipart(('name="' + ";" * 30_000, b"x"))),
         (FORM, multipart(('name="q"', b"x" * 70_000))),
         (FORM, multipart(*[('name="file"; filename="a.txt"', b"x")] * 2)),
-        (FORM + "; charset=undefined", multipart(('name="q"', b"x"))),
         ("multipart/form-data", b""),
         ("multipart/form-data; boundary=", b"--\r\n"),
     ],
@@ -199,6 +226,36 @@ def test_damaged_form_is_rejected(content_type: str, body: bytes) -> None:
     with serving(Service(Models([MadeUp("de", "en")]))) as client:
         answer = client.ask("/translate", raw=body, content_type=content_type)
         assert answer.status == 400 and answer.json["error"]
+
+
+ENCODED = "application/x-www-form-urlencoded"
+
+
+@pytest.mark.parametrize("kind", [FORM, ENCODED, "application/json"])
+@pytest.mark.parametrize("charset", ["punycode", '"UTF-7"', "unicode_escape", "utf-16", "undefined", "x-unknown", ""])
+def test_other_charsets_return_415_before_the_codec_is_looked_up(
+    client: Client, charset: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("codecs.lookup", None)
+    answer = client.ask("/translate", raw=multipart(('name="q"', b"x")), content_type=f"{kind}; charset={charset}")
+    assert answer.status == 415 and "UTF-8" in answer.json["error"]
+
+
+@pytest.mark.parametrize("charset", ["utf-8", "UTF8", '"utf-8"', "US-ASCII"])
+def test_names_of_utf8_are_accepted(client: Client, charset: str) -> None:
+    fields = {"q": "Hallo", "source": "de", "target": "en"}
+    parts = [(f'name="{name}"', value.encode()) for name, value in fields.items()]
+    bodies = {FORM: multipart(*parts), ENCODED: urlencode(fields).encode(), "application/json": json.dumps(fields)}
+    for kind, body in bodies.items():
+        answer = client.ask("/translate", raw=body, content_type=f"{kind}; charset={charset}")
+        assert answer.json == {"translatedText": "de>en: Hallo"}
+
+
+@pytest.mark.parametrize("q", [[[]] * 6, [{}] * 6, [1] * 6])
+@pytest.mark.parametrize("path", ["/translate", "/detect"])
+def test_number_of_texts_is_checked_before_their_types(client: Client, path: str, q: list[object]) -> None:
+    answer = client.ask(path, {"q": q, "source": "de", "target": "en"})
+    assert (answer.status, answer.json["error"]) == (400, "Invalid request: request (6) exceeds batch limit (5)")
 
 
 # --- nmt's own interface ----------------------------------------------------------------------------------
@@ -276,6 +333,44 @@ def test_v1_errors_do_not_quote_text(client: Client, fields: dict[str, object], 
     answer = own(client, **fields)
     assert answer.status == 400 and said in answer.json["error"], answer.body
     assert "secret" not in answer.json["error"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"text": [1] * 6},
+        {"text": "a", "terms": dict.fromkeys("abcdef", 1)},
+        {"text": "a", "tags": [1] * 6},
+        {"text": "a", "search": dict.fromkeys("abcdef", 1)},
+        {"text": "a", **dict.fromkeys("abcdefghijkl", 1)},
+    ],
+)
+def test_v1_counts_are_checked_before_validation(
+    client: Client, fields: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TranslateRequest, "model_validate", None)
+    assert own(client, **fields).status == 400
+
+
+def test_v1_validates_many_items_outside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_loop: list[bool] = []
+
+    def validate(*_: object) -> TranslateRequest:
+        in_loop.append(runs_in_event_loop())
+        raise Refusal(400, "validated")
+
+    monkeypatch.setattr(TranslateRequest, "model_validate", validate)
+    with serving(Service(Models([MadeUp("de", "en")]), Limits(items=3000))) as client:
+        assert own(client, text=[1] * 2000).json == own(client, text=[1]).json == {"error": "validated"}
+    assert in_loop == [False, True]
+
+
+@pytest.mark.parametrize(
+    "fields", [{"source": "x" * 1500}, {"target": "x" * 1500}, {"search": {"x" * 1500: 1}}, {"tags": ["x" * 1500]}]
+)
+def test_errors_do_not_echo_long_values(client: Client, fields: dict[str, object]) -> None:
+    answer = own(client, text="a", **fields)
+    assert answer.status == 400 and len(answer.body) < 600
 
 
 def test_non_json_body_returns_415(client: Client) -> None:
@@ -454,7 +549,7 @@ def test_slow_translation_times_out(directions: list[MadeUp], gate: threading.Ev
 def test_internal_error_returns_500(
     client: Client, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fails(*_: object) -> None:
+    def fails(*_: object, **__: object) -> None:
         raise KeyError("Geheimnis")
 
     monkeypatch.setattr(Limits, "check", fails)

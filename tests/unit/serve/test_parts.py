@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import stat
 from pathlib import Path
@@ -200,13 +201,24 @@ def test_non_utf8_form_raises(body: bytes) -> None:
     assert refused.value.status == 400
 
 
-@pytest.mark.parametrize("body", [b"", b"[1]", b"{", b'"a"', b"[" * 100_000, b'{"a": 1' + b"0" * 5000 + b"}", b"\xff"])
+@pytest.mark.parametrize("body", [b"", b"[1]", b"{", b'"a"', b"[" * 20_000, b'{"a": 1' + b"0" * 5000 + b"}", b"\xff"])
 def test_json_that_is_not_an_object_raises(body: bytes) -> None:
     with pytest.raises(Refusal, match="JSON"):
-        parse_json(body)
+        parse_json(body, Limits())
 
 
 @pytest.mark.parametrize("body", [b'{"a": ["\\ud800"]}', b'{"\\udfff": 1}'])
 def test_json_with_lone_surrogate_raises(body: bytes) -> None:
     with pytest.raises(Refusal, match="surrogate"):
-        parse_json(body)
+        parse_json(body, Limits())
+
+
+@pytest.mark.parametrize("value", ["[]", "{}", "0", '","'])
+def test_json_with_more_values_than_limits_need_is_not_parsed(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = Limits(characters=100, items=10)
+    few, many = (f'{{"q": [{",".join([value] * n)}]}}'.encode() for n in (10, 141))
+    assert parse_json(few, limits) == {"q": [json.loads(value)] * 10}
+    monkeypatch.setattr("json.loads", None)
+    with pytest.raises(Refusal) as refused:
+        parse_json(many, limits)
+    assert refused.value.status == 400
