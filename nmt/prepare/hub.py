@@ -18,7 +18,7 @@ from nmt.files.read import checksum
 from nmt.prepare.formats.tables import follow, is_label, label_text
 from nmt.prepare.inputs import matches
 from nmt.prepare.pairs import NO_SCORE, Row, Units, one_line, parse_score
-from nmt.share.hub import raise_hub_error
+from nmt.share.hub import download_file, raise_hub_error
 
 _KINDS = {".parquet": "parquet", ".jsonl": "json"}
 """File suffix -> name of the format in `datasets`."""
@@ -107,6 +107,8 @@ def _resolve(source: HubSource) -> tuple[str, list[str]]:
         api = HfApi()
         info = api.dataset_info(source.hub, revision=source.revision, timeout=_TIMEOUT)
         commit = info.sha or source.revision
+        if "/" in (info.sha or ""):  # the client writes a file of this name
+            raise HubError(f"{_where(source)}: {commit[:50]} is not a commit")
         names = api.list_repo_files(source.hub, revision=commit, repo_type="dataset")
     except Exception as error:  # of whichever HTTP library the client is built on
         _fail(source, error)
@@ -130,10 +132,8 @@ def _matching(paths: list[str], pattern: str) -> list[str]:
 
 
 def _download(source: HubSource, path: str, commit: str) -> Path:
-    from huggingface_hub import hf_hub_download
-
     try:
-        return Path(hf_hub_download(source.hub, path, repo_type="dataset", revision=commit))
+        return download_file(source.hub, path, commit, "dataset")
     except Exception as error:  # of whichever HTTP library the client is built on
         _fail(source, error, f", file {path}")
 

@@ -7,6 +7,7 @@ import json
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from urllib.parse import parse_qsl
 
 from python_multipart.multipart import parse_options_header
@@ -23,10 +24,8 @@ MAX_PARTS = 32
 """Maximum number of fields of a multipart form, whose headers take longer to parse."""
 TEXT_FIELD_BYTES = 64 << 10
 """Maximum size of a text field of a multipart form."""
-LANGUAGE_CHARACTERS = 50
-"""Maximum length of the code of a language; the end of a longer code is ignored."""
 JSON, MULTIPART = "application/json", "multipart/form-data"
-CHARSETS = ("utf-8", "utf8", "us-ascii")
+CHARSETS = (b"utf-8", b"utf8", b"us-ascii")
 """Encodings of bodies. Python's other codecs may be slow, accept invalid text, or stay in memory for ever."""
 MultiPartParser.spool_max_size = 1 << 30  # uploaded files stay in memory, whose size `Gate` limits
 logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # its warnings quote requests
@@ -50,19 +49,15 @@ async def read_fields(service: Service, request: Request) -> Fields:
     Raises Refusal if the body arrives too slowly, is too large, malformed or not UTF-8, or if the request is not
     admitted.
     """
-    _, options = parse_options_header(request.headers.get("content-type"))  # the function that Starlette calls
-    if options.get(b"charset", b"utf-8").decode("latin-1").lower() not in CHARSETS:
-        raise Refusal(415, "The charset of the body must be UTF-8")
+    kind = content_type(request)
     try:
         async with asyncio.timeout(service.limits.body_seconds):
-            if content_type(request) == MULTIPART:
+            if kind == MULTIPART:
                 fields = await _multipart(request)
             else:
                 body = await request.body()
-                if content_type(request) == JSON:
-                    fields = await aside(len(body), parse_json, body, service.limits)
-                else:
-                    fields = await aside(len(body), parse_form, body)
+                parse = partial(parse_json, limits=service.limits) if kind == JSON else parse_form
+                fields = await aside(len(body), parse, body)
     except ClientDisconnect:
         raise Refusal(CLIENT_LEFT, "The client disconnected") from None
     except TimeoutError:
@@ -74,16 +69,18 @@ async def read_fields(service: Service, request: Request) -> Fields:
 
 
 def content_type(request: Request) -> str:
-    """Return the content type of a request without parameters."""
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    """Return the content type of a request without parameters. Raises Refusal if its charset is not UTF-8."""
+    kind, options = parse_options_header(request.headers.get("content-type"))  # the function that Starlette calls
+    if options.get(b"charset", b"utf-8").lower() not in CHARSETS:
+        raise Refusal(415, "The charset of the body must be UTF-8")
+    return kind.decode("latin-1")
 
 
 def parse_json(body: bytes, limits: Limits) -> Fields:
     """Parse a JSON object. Raises Refusal if it is invalid, or has more values than texts within the limits need."""
     # Python runs nothing else while it parses, and a list takes longer than as many characters of text
     if sum(map(body.count, (b",", b"[", b"{"))) > limits.characters + 4 * limits.items:
-        exceeded = f"text limit ({limits.characters}) or batch limit ({limits.items})"
-        raise Refusal(400, f"Invalid request: request exceeds {exceeded}")
+        raise Refusal(400, "Invalid request: request has more text or values than the limits allow")
     try:
         parsed = json.loads(body)
         json.dumps(parsed, ensure_ascii=False).encode()

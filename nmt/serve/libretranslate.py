@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from nmt.serve import documents
-from nmt.serve.bodies import LANGUAGE_CHARACTERS, Fields, Upload, parse_json, read_fields
+from nmt.serve.bodies import Fields, Upload, parse_json, read_fields
 from nmt.serve.documents import Downloads, file_answer
 from nmt.serve.edge import before_leaving
 from nmt.serve.limits import Limits, Refusal, missing
@@ -144,7 +144,7 @@ def _field(fields: Fields, name: str) -> str:
     value = fields.get(name)
     if not isinstance(value, str) or not value.strip():
         raise missing(name)
-    return value.strip()[:LANGUAGE_CHARACTERS]
+    return value.strip()[:50]
 
 
 def _terms(fields: Fields, limits: Limits) -> dict[str, str]:

@@ -18,6 +18,8 @@ from nmt.translate.types import unprotected
 
 EngineName = Literal["auto", "native", "ctranslate2"]
 _REGIONAL = re.compile(r"(_hans)?(_(?!tw|hk|mo)([a-z]{2}|[0-9]{3}))?$")
+CODE_CHARACTERS = 50
+"""Maximum length of the code of a language."""
 BATCH_TOKENS = 1024
 """Default of `search.batch_tokens` on a CPU; it is small because CTranslate2 cannot be stopped within a batch."""
 
@@ -42,6 +44,8 @@ class Models:
 
         A code with an unusual script, such as zh-Hant, matches only models with the same script.
         """
+        if len(code) > CODE_CHARACTERS:  # the regular expression would search all of it
+            return None
         return self._codes.get(normalized(code)) or self._codes.get(_REGIONAL.sub("", normalized(code)))
 
     def route(self, source: str, target: str) -> list[Direction] | None:

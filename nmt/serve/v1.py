@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 
 from nmt.config.messages import requirement
 from nmt.serve import documents
-from nmt.serve.bodies import JSON, LANGUAGE_CHARACTERS, Fields, content_type, read_fields
+from nmt.serve.bodies import JSON, Fields, content_type, read_fields
 from nmt.serve.edge import before_leaving
 from nmt.serve.limits import Limits, Refusal
 from nmt.serve.service import Service, Wish, aside
@@ -56,12 +56,11 @@ class Api:
         fields = await read_fields(service, request)
         wanted = await _validated({name: value for name, value in fields.items() if name != "api_key"}, service.limits)
         texts = [wanted.text] if isinstance(wanted.text, str) else wanted.text
-        rules = [*wanted.terms, *wanted.terms.values(), wanted.prefix, wanted.to or "", *(wanted.tags or [])]
+        rules = [*wanted.terms, *wanted.terms.values(), wanted.prefix]
         service.limits.check([*texts, *rules], items=max(len(texts), len(wanted.terms)))
         if "\n" in wanted.prefix:
             raise Refusal(400, "prefix: must be one line")
-        codes = wanted.source[:LANGUAGE_CHARACTERS], wanted.target[:LANGUAGE_CHARACTERS]
-        source, target, detected = service.languages(*codes, texts)
+        source, target, detected = service.languages(wanted.source, wanted.target, texts)
         how = wanted.n_best, wanted.alignment, wanted.prefix, wanted.terms, wanted.search
         wish = Wish(*how, to=wanted.to, tags=wanted.tags, confidence=wanted.confidence, tm=wanted.tm)
         seconds = service.limits.seconds
@@ -105,18 +104,16 @@ class Api:
 
 
 async def _validated(fields: Fields, limits: Limits) -> TranslateRequest:
-    if len(fields) > len(TranslateRequest.model_fields):
+    if not fields.keys() <= TranslateRequest.model_fields.keys():
         raise Refusal(400, "Invalid request: request: must have only documented fields")
     counts = [len(value) for value in fields.values() if isinstance(value, (list, dict))]
     limits.check([], items=max(counts, default=0))  # pydantic reports an error for each item
     try:
         return await aside(sum(counts), TranslateRequest.model_validate, fields)
     except ValidationError as error:
-        # values and unknown names are omitted, since they may quote the text
-        problems = error.errors(include_input=False, include_url=False)
-        where = problems[0]["loc"][:1]
-        name = where[0] if where and where[0] in TranslateRequest.model_fields else "request"
-        same = [problem for problem in problems if problem["loc"][:1] == where]
+        problems = error.errors(include_input=False, include_url=False)  # values may quote the text
+        name = problems[0]["loc"][0]
+        same = [problem for problem in problems if problem["loc"][0] == name]
         raise Refusal(400, f"Invalid request: {name}: {requirement(same)}") from None
 
 

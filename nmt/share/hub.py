@@ -1,5 +1,8 @@
 """Models on the Hugging Face Hub: repository names, downloads from hf://owner/name, and the errors of its client.
 
+The client of `huggingface_hub` trusts the server: it stores a file under the name in the header ETag, in whatever
+directory that is, and writes all that is sent. So `download_file` checks these names, sizes and the resulting links.
+
 The cache of `huggingface_hub` contains symbolic links, which `nmt` does not follow in a model. So the same files are
 hard links, or copies if the file system has none, in the directory nmt/COMMIT beside snapshots/COMMIT of the cache.
 """
@@ -9,10 +12,13 @@ from __future__ import annotations
 import errno
 import json
 import re
+from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from nmt.errors import ConfigError, DataError, HubError, error_text
+from nmt.files.read import DOCUMENT_BYTES
 from nmt.files.write import alone_in, link, staged
 from nmt.layout import ExportDir
 
@@ -74,10 +80,11 @@ def status(error: BaseException) -> int | None:
 
 def raise_hub_error(where: str, error: Exception, advice: str = "") -> NoReturn:
     """Raise a HubError, which ends with `advice`, from an error of the Hub client, or the error itself if it is a local
-    problem."""
+    problem or a DataError."""
     from huggingface_hub import constants, errors
 
-    if isinstance(error, OSError) and (error.filename is not None or error.errno in _LOCAL):
+    is_local = isinstance(error, OSError) and (error.filename is not None or error.errno in _LOCAL)
+    if is_local or isinstance(error, DataError):
         raise error
     problem = None
     match error:
@@ -107,7 +114,6 @@ def raise_hub_error(where: str, error: Exception, advice: str = "") -> NoReturn:
 
 
 _FILES = [
-    "translator.json",
     "config.yaml",
     "tokenizer/*",
     "weights.safetensors",
@@ -133,19 +139,14 @@ def download(address: str) -> Path:
 
     Without a connection, the last download of that revision is returned. Raises what `local_model` raises.
     """
-    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import RemoteEntryNotFoundError
 
     repository, revision = parse_address(address)
     address = f"hf://{repository}{'' if revision is None else f'@{revision}'}"  # pathlib may have removed a slash
     try:
-        snapshot = Path(snapshot_download(repository, revision=revision, allow_patterns=_FILES))
+        snapshot = download_files(repository, revision, [ExportDir(Path()).info.name, *_FILES])
         info = ExportDir(snapshot).info
-        try:
-            files = exported_files(info)
-        except (FileNotFoundError, ValueError):
-            raise HubError(
-                f"{address}: not a model pushed by nmt: translator.json is missing or was not written by nmt"
-            ) from None
+        files = exported_files(info)
         if is_for_transformers(info):
             from nmt.runs.folder import FOR_TRANSFORMERS  # imports torch
 
@@ -157,11 +158,88 @@ def download(address: str) -> Path:
         target = snapshot.parents[1] / "nmt" / snapshot.name
         if not target.is_dir():
             _link(snapshot, target)
-    except DataError:
-        raise
+    except (RemoteEntryNotFoundError, ValueError):
+        raise HubError(
+            f"{address}: not a model pushed by nmt: translator.json is missing or was not written by nmt"
+        ) from None
     except Exception as error:  # from the HTTP library that the client uses
         raise_hub_error(address, error)
     return target
+
+
+def download_files(repository: str, revision: str | None, patterns: list[str]) -> Path:
+    """Download the files of a model that match patterns into the cache, and return their directory.
+
+    The first pattern is the name of a file that must exist. Without a connection, files that are missing in the cache
+    are omitted. Raises what `download_file` raises.
+    """
+    from huggingface_hub import HfApi
+
+    folder = download_file(repository, patterns[0], revision).parent
+    try:
+        names = HfApi().list_repo_files(repository, revision=folder.name)
+    except Exception:  # from the HTTP library that the client uses
+        return folder
+    for name in names:
+        if any(fnmatch(name, pattern) for pattern in patterns):
+            download_file(repository, name, folder.name)
+    return folder
+
+
+def download_file(repository: str, name: str, revision: str | None, kind: str = "model") -> Path:
+    """Download a file of a repository into the cache unless it is there, and return its path in the cache.
+
+    kind: `model`, whose files except weights are small, or `dataset`. Raises HubError if the file is outside the cache
+    or too large, and the errors of the client.
+    """
+    from huggingface_hub import constants, hf_hub_download
+
+    _check_responses()
+    is_large = kind == "dataset" or name.endswith((".safetensors", ".bin"))
+    bar = None if is_large else _limited_bar(f"{repository}, file {name}")
+    path = Path(hf_hub_download(repository, name, revision=revision, repo_type=kind, tqdm_class=bar))
+    if not path.resolve().is_relative_to(Path(constants.HF_HUB_CACHE).resolve()):
+        raise HubError(f"{path}: leads out of the cache of the Hub; delete it")
+    return path
+
+
+@cache
+def _check_responses() -> None:
+    """Make the client of the Hub check the responses about files."""
+    from huggingface_hub.utils import _http
+
+    make_client = _http._GLOBAL_CLIENT_FACTORY
+
+    def make_checking_client() -> Any:
+        client = make_client()
+        client.event_hooks["response"].append(_check_etags)
+        return client
+
+    _http.set_client_factory(make_checking_client)
+
+
+def _check_etags(response: Any) -> None:
+    """Raise HubError if the ETag of a file, which is its name in the cache, has a slash."""
+    etag = response.headers.get("X-Linked-ETag") or response.headers.get("ETag", "")
+    if response.request.method == "HEAD" and "/" in etag.removeprefix("W/"):
+        raise HubError(f"{response.url}: the ETag {etag[:50]} would be a file outside the cache of the Hub")
+
+
+def _limited_bar(where: str) -> Any:
+    """Return a class of progress bars that raise HubError if a small file is large."""
+    from huggingface_hub.utils import tqdm
+
+    received = 0.0
+
+    class Bar(tqdm):
+        def update(self, n: float | None = 1) -> bool | None:
+            nonlocal received
+            received += n or 0
+            if max(received, self.total or 0) > DOCUMENT_BYTES:
+                raise HubError(f"{where}: has more than {DOCUMENT_BYTES:,} bytes")
+            return super().update(n)
+
+    return Bar
 
 
 def _link(snapshot: Path, target: Path) -> None:

@@ -42,7 +42,7 @@ from nmt.model.transformer import Transformer
 from nmt.runs.checkpoint import save_checkpoint
 from nmt.runs.folder import require_empty
 from nmt.runs.info import PublicModel, RunInfo, Selected, write_info, write_selected
-from nmt.share.hub import parse_address, raise_hub_error
+from nmt.share.hub import download_file, download_files, parse_address, raise_hub_error
 from nmt.share.transformers import MARIAN_ACTIVATIONS, OUTPUT_BIAS, has_vocab_json, tables_of, units_of, weights_of
 from nmt.text.lines import read_lines
 from nmt.text.tokenizer import BOS, PAD, ImportedVocabulary, Tokenizers, processor_of
@@ -199,13 +199,11 @@ def _located(name: str) -> tuple[Path, str, str | None]:
     address = name if name.startswith("hf:/") else f"hf://{name}"
     if not name.startswith("hf:/") and name.count("/") != 1:
         raise DataError(f"{name}: no such directory, and not a repository on the Hub, which is called owner/name")
-    from huggingface_hub import snapshot_download
-
     repository, revision = parse_address(address)
     try:
-        folder = Path(snapshot_download(repository, revision=revision, allow_patterns=[*_SMALL_FILES, _WEIGHTS[0]]))
+        folder = download_files(repository, revision, ["config.json", *_SMALL_FILES, _WEIGHTS[0]])
         if not (folder / _WEIGHTS[0]).exists():
-            snapshot_download(repository, revision=folder.name, allow_patterns=[_WEIGHTS[1]])
+            download_file(repository, _WEIGHTS[1], folder.name)
     except Exception as error:  # from the HTTP library that the client uses
         raise_hub_error(address, error)
     return folder, repository, folder.name

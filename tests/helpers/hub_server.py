@@ -32,6 +32,12 @@ class Hub:
         """Repositories for which the hub answers with a server error."""
         self.large: set[str] = set()
         """Paths of files whose SHA-256 the hub reports, as it does for large files."""
+        self.etags: dict[str, str] = {}
+        """The ETag of a path, where it is not the SHA-256 of the content."""
+        self.sent: dict[str, bytes] = {}
+        """What is sent for a path in place of the content, whose size is announced first."""
+        self.shas: dict[str, str] = {}
+        """The commit that the description of a repository names, where it is another one."""
         self.endpoint = ""
         self.token = "hf_right"
         self.private: dict[str, bool] = {}
@@ -208,7 +214,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._json(
                 {
                     "id": repository,
-                    "sha": commit,
+                    "sha": self.hub.shas.get(repository, commit),
                     "private": self.hub.private.get(repository, False),
                     "tags": [],
                     "siblings": siblings,
@@ -224,11 +230,13 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse("EntryNotFound", f"no file {path}")
             return
         data = files[path]
+        if self.command == "GET":
+            data = self.hub.sent.get(path, data)
         start, end, status = 0, len(data), 200
         if span := re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", "")):
             start, end, status = int(span[1]), int(span[2] or len(data) - 1) + 1, 206
         headers = {
-            "ETag": f'"{hashlib.sha256(data).hexdigest()}"',
+            "ETag": self.hub.etags.get(path, f'"{hashlib.sha256(files[path]).hexdigest()}"'),
             "X-Repo-Commit": commit,
             "Accept-Ranges": "bytes",
             "Content-Type": "application/octet-stream",

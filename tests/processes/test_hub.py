@@ -249,6 +249,19 @@ def test_missing_hub_file_raises(hub: Hub, client: Client) -> None:
     assert client.left() == set()
 
 
+def test_hub_that_names_places_outside_the_cache_raises(hub: Hub, client: Client) -> None:
+    file, private = "iwslt2017-de-en/validation/0000.parquet", client.folder / "private"
+    private.write_bytes(b"private")
+    hub.etags[file] = '"../../../../private"'
+    _, errors = client.run(["base.yaml"])
+    assert errors.startswith("HubError: ") and "outside the cache" in errors
+    hub.etags[file] = '"0"'
+    hub.shas["IWSLT/iwslt2017"] = "../../../../new"
+    _, errors = client.run(["base.yaml"])
+    assert errors.startswith("HubError: ") and "not a commit" in errors
+    assert client.left() == {"private"} and private.stat().st_nlink == 1
+
+
 def test_hub_rows_without_text_or_score_are_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [{"de": "ja ", "en": "yes", "s": 0.5}, {"de": "a", "en": "b", "s": None}, {"de": "c", "en": None, "s": 1.0}]
     file = tmp_path / "c.jsonl"

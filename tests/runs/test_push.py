@@ -224,7 +224,7 @@ def test_model_is_downloaded_once(hub: Hub, exported: Path, monkeypatch: pytest.
     assert not any(path.is_symlink() for path in found.rglob("*"))
     hub.requests.clear()
     assert local_model(f"hf://{NAME}") == found
-    assert not any("/resolve/" in request for request in hub.requests)
+    assert not any("GET" in request and "/resolve/" in request for request in hub.requests)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     assert download(f"hf://{NAME}") == found
 
@@ -239,3 +239,52 @@ def test_model_without_card_is_downloaded(exported: Path, tmp_path: Path) -> Non
     (folder / "README.md").unlink()
     push(folder, find_repository(NAME))
     assert load_folder(download(f"hf://{NAME}")).info == load_folder(exported).info
+
+
+# --- hubs that are not trusted ------------------------------------------------------------------------
+
+
+def test_etag_that_is_a_path_raises_and_nothing_outside_the_cache_changes(
+    hub: Hub, exported: Path, tmp_path: Path
+) -> None:
+    push(exported, find_repository(NAME))
+    private = tmp_path / "private"
+    private.write_bytes(b"private")
+    for file in ("translator.json", "config.yaml", "weights.safetensors"):
+        for path in ("../../../../private", "../../../../new", str(private), "W/../../../../../new"):
+            hub.etags = {file: f'"{path}"' if path[0] != "W" else path}
+            with pytest.raises(HubError, match=r"ETag .* outside the cache"):
+                download(f"hf://{NAME}")
+    assert {path.name for path in tmp_path.iterdir()} == {"home", "private"}
+    assert private.read_bytes() == b"private" and private.stat().st_nlink == 1
+    hub.etags = {}
+    assert load_folder(download(f"hf://{NAME}")).info == load_folder(exported).info
+
+
+def test_link_out_of_the_cache_raises(hub: Hub, exported: Path, tmp_path: Path) -> None:
+    push(exported, find_repository(NAME))
+    private = tmp_path / "private"
+    private.write_bytes(b"private")
+    folder = tmp_path / "home" / "hub" / "models--me--tiny" / "snapshots" / hub.commit(NAME, "main")
+    folder.mkdir(parents=True)
+    (folder / "config.yaml").symlink_to(private)
+    with pytest.raises(HubError, match="leads out of the cache"):
+        download(f"hf://{NAME}")
+    assert private.stat().st_nlink == 1
+
+
+@pytest.mark.parametrize("is_announced", [True, False])
+def test_large_file_in_place_of_small_one_is_not_received(
+    hub: Hub, exported: Path, tmp_path: Path, is_announced: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    push(exported, find_repository(NAME))
+    monkeypatch.setattr("nmt.share.hub.DOCUMENT_BYTES", most := 1 << 20)
+    whole = dict(files(hub))
+    for file in ("translator.json", "config.yaml", "tokenizer/joint.model"):
+        files(hub).update(whole)
+        hub.sent = {file: bytes(most + 1)}
+        if is_announced:
+            files(hub).update(hub.sent)
+        with pytest.raises(HubError, match=rf"{file}: has more than {most:,} bytes"):
+            download(f"hf://{NAME}")
+    assert not any(path.read_bytes() == bytes(most + 1) for path in tmp_path.rglob("*") if path.is_file())
