@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import importlib.util
 import ipaddress
 import math
@@ -73,6 +74,7 @@ def start(
             echo(f"warning: anyone who can connect to {host} can translate; to require an API key, use --keys")
         for line in described(models):
             echo(line)
+        gc.freeze()  # full collections of the modules and models would pause the server for a quarter of a second
         echo(f"serving at {addresses_of(listening)}")
         serve(make_server(make_app(service, origins, hosts), grace), listening)
 

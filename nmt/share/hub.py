@@ -227,7 +227,7 @@ def _check_etags(response: Any) -> None:
 
 def _limited_bar(where: str) -> Any:
     """Return a class of progress bars that raise HubError if a small file is large."""
-    from huggingface_hub.utils import tqdm
+    from huggingface_hub.utils.tqdm import tqdm
 
     received = 0.0
 
