@@ -1,7 +1,7 @@
 """Models on the Hugging Face Hub: repository names, downloads from hf://owner/name, and the errors of its client.
 
 The client of `huggingface_hub` trusts the server: it stores a file under the name in the header ETag, in whatever
-directory that is, and writes all that is sent. So `download_file` checks these names, sizes and the resulting links.
+directory that is, and writes all that is sent. So `download_file` checks names, sizes of small files, and links.
 
 The cache of `huggingface_hub` contains symbolic links, which `nmt` does not follow in a model. So the same files are
 hard links, or copies if the file system has none, in the directory nmt/COMMIT beside snapshots/COMMIT of the cache.
@@ -229,13 +229,12 @@ def _limited_bar(where: str) -> Any:
     """Return a class of progress bars that raise HubError if a small file is large."""
     from huggingface_hub.utils.tqdm import tqdm
 
-    received = 0.0
-
     class Bar(tqdm):
+        received = 0.0
+
         def update(self, n: float | None = 1) -> bool | None:
-            nonlocal received
-            received += n or 0
-            if max(received, self.total or 0) > DOCUMENT_BYTES:
+            self.received += n or 0
+            if max(self.received, self.total or 0) > DOCUMENT_BYTES:
                 raise HubError(f"{where}: has more than {DOCUMENT_BYTES:,} bytes")
             return super().update(n)
 
