@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from nmt.console import printable
+from nmt.console import amount, printable
 from nmt.errors import DataError
 from nmt.layout import DataDir
-from nmt.prepare.cleaning.counts import HINTS
+from nmt.prepare.cleaning.counts import HINTS, skipped_units
 from nmt.prepare.pairs import OpenSource, SentencePair
 from nmt.prepare.pipeline.clean import Others
 from nmt.prepare.pipeline.encode import write_encoded
@@ -18,7 +18,7 @@ from nmt.prepare.pipeline.work import follows
 from nmt.prepare.records import CleanRecord, PreparedSplit, RoundTripRecord
 from nmt.text.labels import Labels
 from nmt.text.lines import bounded_list
-from nmt.text.tokenizer import CONTROL, BlockEncoder, Tokenizers
+from nmt.text.tokenizer import CONTROL, BlockEncoder, Tokenizers, is_blank
 
 
 def read_held_out(sources: Mapping[str, OpenSource]) -> tuple[dict[str, list[SentencePair]], list[str]]:
@@ -33,9 +33,15 @@ def read_held_out(sources: Mapping[str, OpenSource]) -> tuple[dict[str, list[Sen
         pairs = held_out[key] = bounded_list(source.pairs(), f"data.{key}")
         corpus = source.record.corpus
         if not pairs:
-            raise DataError(f"data.{key}: {corpus} is empty: 0 pairs were read")
+            skipped = [skipped_units(corpus, source.units.skipped)] if source.units.skipped else []
+            raise DataError("; ".join([f"data.{key}: {corpus} is empty: 0 pairs were read", *skipped]))
         if not any(pair.src.strip() and pair.tgt.strip() for pair in pairs):
             raise DataError(f"data.{key}: {corpus} has no pair with text on both sides, only blank lines")
+        if n_incomplete := sum(is_blank(pair.src) != is_blank(pair.tgt) for pair in pairs):
+            warnings.append(
+                f"data.{key} ({corpus}): {amount(n_incomplete, 'line')} with text on one side only, kept so that the "
+                "others keep their numbers, but scored like all others; remove such lines from both files"
+            )
         if all(pair.src == pair.tgt for pair in pairs):
             warnings.append(f"data.{key} ({corpus}): {HINTS['copied']}")
     return held_out, warnings

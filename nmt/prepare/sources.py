@@ -33,6 +33,7 @@ from nmt.prepare.inputs import find_inputs, fingerprints, relative_name
 from nmt.prepare.opus import find_corpus, read_moses, read_moses_scores
 from nmt.prepare.pairs import Layout, OpenSource, Row, SentencePair, Units, read_scores
 from nmt.text.lines import READ_TWICE, pair_lines, read_aligned, read_lines, refuse_other_texts
+from nmt.text.tokenizer import is_blank
 
 CHECK_CONFIG = "; check data.root and files in the config"
 READERS = {
@@ -45,6 +46,9 @@ READERS = {
 def read_part(part: AnyTrainSource, languages: tuple[str, str], root: Path, units: Units) -> Iterator[SentencePair]:
     """Yield the pairs of a part of a source; see `OpenSource.parts`.
 
+    A unit with a blank side is skipped. Blank lines of aligned files and of monolingual text are kept: others refer to
+    their numbers, and a blank line ends a document.
+
     Args:
         languages: both languages in alphabetical order.
         root: the folder that relative file names refer to.
@@ -52,21 +56,26 @@ def read_part(part: AnyTrainSource, languages: tuple[str, str], root: Path, unit
 
     Raises DataError, or HubError if a file of the Hub cannot be read.
     """
+    keeps_blank = languages[0] == languages[1]
     match part:
         case TrainHub():
             from nmt.prepare.hub import read_hub  # imports `datasets`, which takes seconds
 
             rows: Iterator[Row] = read_hub(part, languages, units)
         case TrainPath(format="moses"):
-            rows = _moses(part, languages, root)
+            rows, keeps_blank = _moses(part, languages, root), True
         case TrainPath():
             rows = _inputs(part, languages, root, units)
         case TrainFiles():
-            rows = _aligned(part, languages, root)
+            rows, keeps_blank = _aligned(part, languages, root), True
     if not isinstance(part, TrainPath):  # whose files are entered one by one
         units.enter(part)
     for src, tgt, score in rows:
-        yield SentencePair(src, tgt, part.label, score, units.document)
+        blank = [language for language, text in zip(languages, (src, tgt), strict=True) if is_blank(text)]
+        if blank and not keeps_blank:
+            units.skip(f"no text in {' or '.join(blank)}")
+        else:
+            yield SentencePair(src, tgt, part.label, score, units.document)
 
 
 def _inputs(part: TrainPath, languages: tuple[str, str], root: Path, units: Units) -> Iterator[Row]:

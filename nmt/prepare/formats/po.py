@@ -30,11 +30,8 @@ def read_po(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
             units.skip("obsolete" if message.is_obsolete else "fuzzy")
         elif side is not None or (side := _side_of_msgid(file.name, headers, layout, units)) is not None:
             for source, target in _pairs(texts, units):
-                if target:
-                    pair = one_line(source), one_line(target)
-                    yield pair[side], pair[1 - side], None
-                else:
-                    units.skip(f"no text in {layout.languages[1 - side]}")
+                pair = one_line(source), one_line(target)
+                yield pair[side], pair[1 - side], None
 
 
 def _pairs(texts: Mapping[str, str], units: Units) -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ nothing that a file refers to is opened, and the size of a unit and the depth of
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import product
+from itertools import islice, product
 from typing import IO, TYPE_CHECKING
 
 from nmt.console import printable
@@ -120,9 +120,10 @@ def read_tmx(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
     types = _OF if layout.document is None else (layout.document,)
     for unit in read_units(file, "tmx", frozenset({"tu"})):
         texts = [
-            (variant.get(XML_LANG) or variant.get("lang") or "", text_of(segment))
+            (variant.get(XML_LANG) or variant.get("lang") or "", text)
             for variant in unit.iterchildren("{*}tuv")
-            if (segment := next(variant.iterchildren("{*}seg"), None)) is not None
+            for segment in islice(variant.iterchildren("{*}seg"), 1)
+            if (text := one_line(text_of(segment)))
         ]
         sides = by_language(texts, names)
         missing = [language for language, side in zip(layout.languages, sides, strict=True) if not side]
@@ -137,7 +138,7 @@ def read_tmx(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
             if score is None:
                 units.skip(NO_SCORE)
                 continue
-        one, other = ([one_line(text) for text in side] for side in sides)
+        one, other = sides
         if len(one) + len(other) > 2:
             tags = ", ".join(dict.fromkeys(tag[:MAX_TAG] for tag, _ in texts))
             units.skip(limited(f"several texts in a language, all used ({tags})", "several texts, all used", units))
