@@ -13,7 +13,7 @@ from nmt.documents.inline import Mark, Passage, Text, Token, tagged
 from nmt.documents.types import Document, Translated
 from nmt.text.constraints import spans
 from nmt.text.message_formats import directives, formats_of
-from nmt.text.po import Message, po_charset, po_escaped, po_lines, po_messages
+from nmt.text.po import CHARSET, Message, po_charset, po_escaped, po_lines, po_messages
 
 _ACCELERATOR = re.compile(r"[&_](?=\w)")
 """The sign before the accelerator key of a menu item, as in `&File` or `_File`."""
@@ -122,4 +122,4 @@ def _encoded(text: str, charset: str) -> bytes:
     try:
         return text.encode(charset)
     except UnicodeEncodeError:
-        return re.sub(r"(?i)(content-type:[^\n]{0,200}?charset=)[\w.:-]+", r"\1UTF-8", text, count=1).encode("utf-8")
+        return re.sub(CHARSET, r"\1UTF-8", text, count=1).encode("utf-8")

@@ -28,6 +28,7 @@ from nmt.files.archives import Member, read_archive
 from nmt.files.read import read_regular
 from nmt.files.write import open_output, replace_file, writing
 from nmt.prepare.download import JSON_BYTES, cache_folder, cached, fetch_json
+from nmt.prepare.inputs import is_hidden
 from nmt.tables import Table
 from nmt.text.lines import bounded_lines, decode_lines, pair_lines
 
@@ -152,7 +153,7 @@ def read_notices(archive: Path) -> dict[str, bytes]:
 
 def _aligned_members(archive: Path, languages: tuple[str, str]) -> tuple[dict[str, Member], str]:
     """Return the files of an archive by name, and the common stem of its two texts."""
-    members = {member.name: member for member in read_archive(archive)[0]}
+    members = {member.name: member for member in read_archive(archive)[0] if not is_hidden(member.name)}
     stems = [{name.removesuffix(f".{code}") for name in members if name.endswith(f".{code}")} for code in languages]
     both = sorted(stems[0] & stems[1])
     if len(both) != 1:

@@ -110,6 +110,8 @@ class Layout:
     """The setting `score` of the source."""
     document: str | None = None
     """The setting `document` of the source."""
+    format: str | None = None
+    """The setting `format` of the source; None if names of files show their formats."""
 
     @property
     def more(self) -> list[str]:

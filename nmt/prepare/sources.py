@@ -79,7 +79,7 @@ def read_part(part: AnyTrainSource, languages: tuple[str, str], root: Path, unit
 
 
 def _inputs(part: TrainPath, languages: tuple[str, str], root: Path, units: Units) -> Iterator[Row]:
-    layout = Layout(languages, part.columns or {}, part.score, part.document)
+    layout = Layout(languages, part.columns or {}, part.score, part.document, part.format)
     for file in find_inputs(part, root, is_quiet=True):
         if part.score is not None and file.format in ("po", "xliff"):
             raise DataError(f"{file.name}: {file.format.upper()} files have no scores; remove score from the config")
@@ -195,10 +195,7 @@ def _locate_path(source: PathSource, root: Path) -> tuple[SourceRecord, list[Sou
     parts: list[Source] = [source]
     if not any(file.is_member for file in inputs):
         parts = [
-            source.model_copy(
-                update={"path": relative_name(file.path, root), "format": file.format, "name": source.label}
-            )
-            for file in inputs
+            source.model_copy(update={"path": relative_name(file.path, root), "name": source.label}) for file in inputs
         ]
     files = files or fingerprints(inputs, root)
     return SourceRecord(

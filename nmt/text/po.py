@@ -18,7 +18,9 @@ from nmt.text.formats import text_problem
 
 _START_BYTES = 1 << 10
 _HEADER_BYTES = 1 << 16
-_CHARSET = re.compile(rb"Content-Type:[^\n]{0,200}?charset=([\w.:-]{1,40})", re.IGNORECASE)
+CHARSET = r'(?i)(Content-Type:(?:[^\\\n"]|\\[^n]|"[ \t]*\r?\n[ \t]*"){0,200}?charset=)([\w.:-]{1,40})'
+"""Matches the charset in a header, whose text may continue in another string; group 1 is what precedes it."""
+_CHARSET = re.compile(CHARSET.encode())
 _STRING = r'"([^"\\]*(?:\\.[^"\\]*)*)"'
 _KEYWORD = re.compile(rf"(msgctxt|msgid|msgid_plural|msgstr|msgstr\[(0|[1-9]\d?)\])(?:\s*{_STRING})?")
 _CONTINUED = re.compile(_STRING)
@@ -68,7 +70,7 @@ def po_charset(name: str, raw: bytes) -> str:
     if problem := text_problem(raw[:_START_BYTES]):
         raise DataError(f"{name}: {problem}")
     declared = _CHARSET.search(raw, 0, _HEADER_BYTES)
-    charset = declared[1].decode("ascii") if declared else "utf-8"
+    charset = declared[2].decode("ascii") if declared else "utf-8"
     if charset == "CHARSET":  # of a template
         charset = "utf-8"
     if not extends_ascii(charset):

@@ -120,14 +120,23 @@ def shown(names: Sequence[str]) -> str:
 
 _DELIMITERS = "\t|;,"  # the first of those that fit equally well is taken: the later ones are more common in text
 _SAMPLE_LINES = 200  # from which the delimiter is guessed
+_DECLARED = re.compile(r'"?sep=([^\s"]|\t)"?', re.IGNORECASE)  # the first line of a file for Excel
+_QUOTED_FIELD = re.compile(r'(?<![^\t\n])"(?:[^"]|"")*+(?:"(?![^\t\n])|\Z)')  # the sample may end within a field
 _DIALECT: dict[str, Any] = {"skipinitialspace": True, "strict": True}
 
 
 def read_tsv(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
-    """Yield the pairs of a TSV file: each line is a row, and quotes have no special meaning."""
+    """Yield the pairs of a TSV file: each line is a row, and quotes have no special meaning.
+
+    A file whose first lines are quoted as in CSV is read as CSV, unless its format is set to tsv.
+    """
     with file.open() as stream:
         lines = decode_lines(bounded_lines(stream, file.name), file.name)
-        yield from _pairs((line.split("\t") for line in lines), layout, units, file.name)
+        sample = list(islice(lines, _SAMPLE_LINES))
+        rows: Iterable[list[str]] = (line.split("\t") for line in chain(sample, lines))
+        if layout.format is None and _is_quoted(sample):
+            rows = _records(chain(sample, lines), "\t", file.name)
+        yield from _pairs(rows, layout, units, file.name)
 
 
 def read_csv(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
@@ -135,8 +144,11 @@ def read_csv(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
     with file.open() as stream:
         lines = decode_lines(bounded_lines(stream, file.name), file.name)
         sample = list(islice(lines, _SAMPLE_LINES))
-        delimiter = _delimiter(sample)
+        declared = _DECLARED.fullmatch(sample[0]) if sample else None
+        delimiter = declared[1] if declared else _delimiter(sample)
         rows = _records(chain(sample, lines), delimiter, file.name)
+        if declared:
+            next(rows)
         yield from _pairs(rows, layout, units, f"{file.name}, separated by {delimiter!r}")
 
 
@@ -207,13 +219,23 @@ def _records(lines: Iterable[str], delimiter: str, name: str) -> Iterator[list[s
         try:
             record = next(reader, None)
         except csv.Error as error:
+            advice = "; format: tsv keeps quotes as they are" if delimiter == "\t" else ""
             raise DataError(
                 f"{name}: the record at line {began} is not CSV separated by {delimiter!r}: {error}; a quote "
-                "in a field must be doubled, and the field quoted"
+                f"in a field must be doubled, and the field quoted{advice}"
             ) from None
         if record is None:
             return
         yield record
+
+
+def _is_quoted(sample: list[str]) -> bool:
+    """Return whether tab-separated lines are quoted as in CSV: each quote is part of a quoted field, and one of these
+    contains doubled quotes, or all fields are quoted. Without doubled quotes, fields may simply be quotations."""
+    text = "\n".join(sample)
+    fields, others = _QUOTED_FIELD.findall(text), _QUOTED_FIELD.sub("", text)
+    is_certain = any('""' in field[1:-1] for field in fields) or not others.strip()
+    return bool(fields) and is_certain and '"' not in others
 
 
 def _delimiter(sample: list[str]) -> str:

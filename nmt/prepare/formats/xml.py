@@ -167,10 +167,11 @@ def read_xliff(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
     """Yield the pairs of an XLIFF file in either direction.
 
     Segments are the `mrk` elements of a `seg-source` and its target with equal `mid`, or the `segment` elements of a
-    version 2 unit. Units marked as not to be translated, segments without a target, and segments whose state says that
-    they are no translation yet, or need a review, are skipped. The attribute `approved` is ignored, since few tools set
-    it; alternative translations (`alt-trans`, `matches`) are not read. `layout.columns`, such as `{en: source, de:
-    target}`, names the sides of files that do not name their languages.
+    version 2 unit. Units that are marked as not to be translated, by themselves or by their group or file, segments
+    without a target, and segments whose state says that they are no translation yet, or need a review, are skipped. The
+    attribute `approved` is ignored, since few tools set it; alternative translations (`alt-trans`, `matches`) are not
+    read. `layout.columns`, such as `{en: source, de: target}`, names the sides of files that do not name their
+    languages.
     """
     given = side_in_columns(file.name, layout, "source", "target")
     for unit in read_units(file, "xliff", frozenset({"trans-unit", "unit"})):
@@ -189,7 +190,8 @@ def read_xliff(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
 
 def _unconfirmed(unit: etree._Element, element: etree._Element) -> str | None:
     """Return why the target of a segment is not yet a translation; None if it is a translation or is missing."""
-    if unit.get("translate") == "no":
+    marks = (marked.get("translate") for marked in (unit, *unit.iterancestors()))
+    if next(filter(None, marks), "") == "no":
         return "translate no"
     target = element.find("{*}target")
     if target is None:
