@@ -213,7 +213,10 @@ def _pack(text: str, fragments: Sequence[Fragment], n_pieces: CountPieces, longe
 
 _CJK = r"\u2e80-\u312f\u3400-\u9fff\uf900-\ufaff\uff00-\uff60\uffe0-\uffe6\U00020000-\U0003ffff"
 _WIDE = re.compile(f"[{_CJK}]")
-_UNSPACED = re.compile(f"[{_CJK}\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff]")  # Thai, Lao, Tibetan, Burmese, Khmer
+UNSPACED = rf"{_CJK}\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff"
+"""Ranges of a regular expression for characters of scripts without spaces: Chinese, Japanese, Thai, Lao, Tibetan,
+Burmese and Khmer."""
+_UNSPACED = re.compile(f"[{UNSPACED}]")
 
 
 def join(parts: Sequence[tuple[str, str]], translations: Sequence[str]) -> str:

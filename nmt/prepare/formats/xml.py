@@ -6,6 +6,7 @@ nothing that a file refers to is opened, and the size of a unit and the depth of
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import islice, product
 from typing import IO, TYPE_CHECKING
@@ -16,6 +17,7 @@ from nmt.prepare.formats.language import MAX_TAG, by_language, limited, side_in_
 from nmt.prepare.inputs import Input
 from nmt.prepare.pairs import NO_SCORE, Layout, Row, Units, one_line, parse_score
 from nmt.text.lines import LINE_BYTES
+from nmt.text.split import UNSPACED
 
 if TYPE_CHECKING:
     from lxml import etree
@@ -25,6 +27,16 @@ XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 
 _CODE = tuple(f"{{*}}{tag}" for tag in ("bpt", "ept", "it", "ph", "ut"))
 _BREAKS = {"lb", "xlf:lb"}
+_PLACEHOLDERS = tuple(f"{{*}}{tag}" for tag in ("ph", "x"))
+_NATIVE_CODE = ("equiv-text", "equiv", "disp")  # attributes, if the element has no content
+_WITHIN_WORD = re.compile(
+    r"</?(a|abbr|b|big|cite|code|del|em|font|g|i|ins|mark|s|small|span|strike|strong|sub|sup|tt|u|wbr)\b.*"
+    r"|&(amp|shy|#173|#xad|zwn?j);|[&_\xad\u200b-\u200d\u2060\ufeff]",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Matches native code that may stand within a word: formatting, a soft hyphen, or the mark of an access key."""
+_MARK = "\ufdd0"  # of a placeholder; Unicode assigns no character to it
+_BETWEEN_WORDS = re.compile(rf"(?<=[^\W{UNSPACED}]){_MARK}+(?=[^\W{UNSPACED}])")
 
 
 class _Bounded:
@@ -94,7 +106,8 @@ def text_of(element: etree._Element) -> str:
     """Return the text of an element without native code, which is removed from the tree.
 
     Native code is the content of `bpt`, `ept`, `it`, `ph` and `ut`, including footnotes in `sub`. Other inline elements
-    contribute their text, and an element for a line break adds a space.
+    contribute their text. An element for a line break adds a space, and so does a placeholder between two letters or
+    digits, such as `{0}` or `<br/>`, unless its native code may stand within a word, such as `<b>`.
     """
     if len(element):
         from lxml import etree
@@ -102,9 +115,17 @@ def text_of(element: etree._Element) -> str:
         for child in element.iterdescendants():
             if not _BREAKS.isdisjoint(child.attrib.values()):  # of type, ctype or subType
                 child.tail = f" {child.tail or ''}"
+        for placeholder in element.iter(*_PLACEHOLDERS):
+            if not _WITHIN_WORD.fullmatch(_native_code(placeholder)):
+                placeholder.tail = f"{_MARK}{placeholder.tail or ''}"
         etree.strip_elements(element, *_CODE, with_tail=False)
-        return "".join(element.itertext())
+        return _BETWEEN_WORDS.sub(" ", "".join(element.itertext())).replace(_MARK, "")
     return element.text or ""
+
+
+def _native_code(placeholder: etree._Element) -> str:
+    attributes = (placeholder.get(name) for name in _NATIVE_CODE)
+    return "".join(placeholder.itertext()).strip() or next(filter(None, attributes), "")
 
 
 def read_tmx(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
