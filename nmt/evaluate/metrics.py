@@ -75,12 +75,17 @@ def no_match_note(bleu: float) -> str | None:
     return f"BLEU 0.00: no translation matches its reference; usual reasons: {reasons}" if bleu < 0.005 else None
 
 
-def blank_references_note(refs: Sequence[Reference]) -> str | None:
-    """Return a note on lines with a blank reference beside others, which sacrebleu does not leave out; None without
-    such lines."""
-    n = sum(any(map(str.strip, each)) and not all(map(str.strip, each)) for each in map(as_tuple, refs))
-    what = "a blank reference beside others counts as one without words, as in sacrebleu, which makes scores misleading"
-    return f"{what} (lines: {n:,})" if n else None
+def blank_references_note(refs: Sequence[Reference], systems: Sequence[Sequence[str]]) -> str | None:
+    """Return a note on lines with a blank reference, which sacrebleu does not leave out; None without such lines.
+
+    Lines without any text, in all references and in the translations of all systems, change no score.
+    """
+    n = 0
+    for reference, translations in zip(map(as_tuple, refs), zip(*systems, strict=True), strict=True):
+        has_text = any(map(str.strip, (*reference, *translations)))
+        n += has_text and not all(map(str.strip, reference))
+    what = "a blank reference counts as one without words, as in sacrebleu, which makes scores misleading"
+    return f"{what}; leave such lines out (lines: {n:,})" if n else None
 
 
 def looks_tokenized(lines: Sequence[str]) -> bool:

@@ -101,7 +101,7 @@ def evaluate(
         notes.append("lowercased: not comparable with cased scores")
     if tokenize is not None:
         notes.append(f"BLEU with tokenize={tokenize}: not comparable with BLEU of another tokenization")
-    notes += filter(None, [no_match_note(scores[METRICS.index("bleu")].value), blank_references_note(refs)])
+    notes += filter(None, [no_match_note(scores[METRICS.index("bleu")].value), blank_references_note(refs, [hyps])])
     all_refs = [line for ref in refs for line in as_tuple(ref)]
     hyps_tokenized, refs_tokenized = looks_tokenized(hyps), looks_tokenized(all_refs)
     if hyps_tokenized != refs_tokenized:

@@ -233,9 +233,9 @@ def _is_quoted(sample: list[str]) -> bool:
     """Return whether tab-separated lines are quoted as in CSV: each quote is part of a quoted field, and one of these
     contains doubled quotes, or all fields are quoted. Without doubled quotes, fields may simply be quotations."""
     text = "\n".join(sample)
-    fields, others = _QUOTED_FIELD.findall(text), _QUOTED_FIELD.sub("", text)
-    is_certain = any('""' in field[1:-1] for field in fields) or not others.strip()
-    return bool(fields) and is_certain and '"' not in others
+    fields, n_cells = _QUOTED_FIELD.findall(text), sum(line.count("\t") + 1 for line in sample if line)
+    has_doubled = any('""' in field[1:-1] for field in fields)
+    return (has_doubled or 0 < len(fields) == n_cells) and '"' not in _QUOTED_FIELD.sub("", text)
 
 
 def _delimiter(sample: list[str]) -> str:

@@ -263,8 +263,10 @@ def test_message_with_only_placeholder_is_not_translated() -> None:
     assert open_document("a.po", po.encode()).texts == ["x {a}", "%x."]
 
 
-def test_catalogue_keeps_charset_or_uses_utf8() -> None:
-    po = '# charset=foo\nmsgid ""\nmsgstr "Content-Type: text/plain; charset=ISO-8859-1\\n"\n\nmsgid "é"\nmsgstr ""\n'
+@pytest.mark.parametrize("space", [" ", ' "\n"'])
+def test_catalogue_keeps_charset_or_uses_utf8(space: str) -> None:
+    header = f'"Content-Type: text/plain;{space}charset=ISO-8859-1\\n"'
+    po = f'# charset=foo\nmsgid ""\nmsgstr {header}\n\nmsgid "é"\nmsgstr ""\n'
     document = open_document("a.po", po.encode("latin-1"))
     assert document.texts == ["é"]
     assert document.translated([Translated("ü")]).endswith('msgstr "ü"\n'.encode("latin-1"))

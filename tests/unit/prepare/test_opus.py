@@ -84,6 +84,12 @@ def written(folder: Path, texts: dict[str, str | bytes]) -> Path:
     return path
 
 
+def test_files_that_macos_adds_to_archives_are_ignored(tmp_path: Path) -> None:
+    added = {"__MACOSX/._a.de": b"\0\x05\x16\x07", "__MACOSX/._a.en": b"\0\x05\x16\x07", "._a.en": b"\0"}
+    path = written(tmp_path, {"a.de": "eins\n", "a.en": "one\n", **added})
+    assert list(read_moses(path, PAIR)) == [("eins", "one")]
+
+
 def refused(path: Path) -> str:
     with pytest.raises(DataError) as caught:
         list(read_moses(path, PAIR))

@@ -12,7 +12,7 @@ import pytest
 
 from nmt.config import Config
 from nmt.config.load import check_config
-from nmt.config.source import TrainFiles, TrainPath
+from nmt.config.source import PathSource, TrainFiles, TrainPath
 from nmt.errors import ConfigError, DataError
 from nmt.prepare.dry_run import dry_run
 from nmt.prepare.pairs import Units
@@ -117,6 +117,80 @@ def test_source_read_twice_counts_units_once(folder: Path) -> None:
     source = open_source(TrainPath(path="memories/a.tmx"), ("de", "en"), folder)
     assert list(source.pairs()) == list(source.pairs())
     assert source.units.skipped == {"no text in en": 1}
+
+
+XLIFF = """<xliff version="1.2"><file source-language="de" target-language="en" original="a"><body>
+<trans-unit id="1"><source>eins</source><target>one</target></trans-unit>
+<trans-unit id="2"><source>zwei</source><target/></trans-unit>
+<trans-unit id="3"><source>drei</source><target> <mrk mtype="seg" mid="1"/></target></trans-unit>
+</body></file></xliff>"""
+SEGMENT = '<tu><tuv xml:lang="de"><seg>drei</seg></tuv><tuv xml:lang="en"><seg/></tuv></tu>'
+PO = """msgid ""
+msgstr "Language: en\\nX-Source-Language: de\\n"
+
+msgid "eins"
+msgstr "one"
+
+msgid "zwei"
+msgstr " "
+"""
+ROWS = [{"de": "eins", "en": "one"}, {"de": "zwei", "en": ""}, {"de": "drei", "en": "\u3000"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "skipped"),
+    [
+        ("a.xlf", XLIFF, {"no text in en": 2}),
+        ("a.tmx", tmx([("eins", "one"), ("zwei", " ")]).replace("</body>", f"{SEGMENT}</body>"), {"no text in en": 3}),
+        ("a.po", PO, {"no text in en": 1}),
+        ("a.tsv", "de\ten\neins\tone\nzwei\t\n\tthree\n\t \n",
+         {"no text in en": 1, "no text in de": 1, "no text in de or en": 1}),
+        ("a.csv", 'de,en\neins,one\nzwei,""\n', {"no text in en": 1}),
+        ("a.jsonl", "".join(f"{json.dumps(row)}\n" for row in ROWS), {"no text in en": 2}),
+    ],
+)  # fmt: skip
+def test_units_with_blank_side_are_skipped(name: str, content: str, skipped: dict[str, int], tmp_path: Path) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    source = open_source(PathSource(path=name), ("de", "en"), tmp_path)
+    assert [pair[:2] for pair in source.pairs()] == [("eins", "one")]
+    assert source.units.skipped == skipped
+
+
+def test_blank_lines_of_aligned_files_and_monolingual_text_are_kept(tmp_path: Path) -> None:
+    sides = {"a.de": "eins\n\ndrei\n", "a.en": "one\n\n\n"}
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        for name, content in sides.items():
+            (tmp_path / name).write_text(content)
+            archive.writestr(name, content)
+    (tmp_path / "a.jsonl").write_text('{"de": "eins"}\n{"de": ""}\n')
+    for part, languages, expected in (
+        (TrainFiles(files={"de": "a.de", "en": "a.en"}), ("de", "en"), [("eins", "one"), ("", ""), ("drei", "")]),
+        (TrainPath(path="a.zip", format="moses"), ("de", "en"), [("eins", "one"), ("", ""), ("drei", "")]),
+        (TrainPath(path="a.jsonl"), ("de", "de"), [("eins", "eins"), ("", "")]),
+    ):
+        units = Units()
+        assert [pair[:2] for pair in read_part(part, languages, tmp_path, units)] == expected
+        assert units.skipped == {}
+
+
+def test_skipped_units_of_test_sets_are_reported(folder: Path) -> None:
+    (folder / "test.tsv").write_text("de\ten\neins\tone\nzwei\t\n")
+    (folder / "lines.de").write_text("eins\n\ndrei\nvier\n")
+    (folder / "lines.en").write_text("one\n\n\nfour\n")
+    tests = {"table": {"path": "test.tsv"}, "lines": {"files": {"de": "lines.de", "en": "lines.en"}}}
+    train = [{"path": "rows.jsonl", "columns": {"de": "translation.de", "en": "translation.en"}}]
+    data = {"direction": "de-en", "root": str(folder), "train": train, "valid": 5, "test": tests}
+    told: list[str] = []
+    dry_run(check_config({"data": data}, "test"), report=folder / "report", echo=told.append)
+    report = json.loads((folder / "report" / "report.json").read_bytes())
+    assert report["held_out"] == {"valid": 5, "table": 1, "lines": 4}
+    assert report["held_out_skipped"] == {"table": {"no text in en": 1}}
+    assert [warning for warning in report["warnings"] if "data.test.lines (lines.de): 1 line " in warning]
+    line = "table: units that are not one pair: no text in en 1"
+    assert line in told and line in (folder / "report" / "report.html").read_text()
+    (folder / "test.tsv").write_text("de\ten\nzwei\t\n")
+    with pytest.raises(DataError, match=r"data\.test\.table: test\.tsv is empty: .*no text in en 1"):
+        dry_run(check_config({"data": data}, "test"), echo=told.append)
 
 
 def test_parts_are_read_independently(folder: Path) -> None:

@@ -29,8 +29,9 @@ def test_po_messages_of_all_kinds_are_read() -> None:
     )
     assert read_bytes(read_po, data) == (
         [("eins", "one"), ("zwei Zeilen da\tvon", 'two lines of "it"'),
-         ("keine Leerzeile davor", "no blank line before"), ("scharf", "not fuzzy"), ("leer", "")],
-        {"fuzzy": 2, "no text in de": 1, "obsolete": 2},
+         ("keine Leerzeile davor", "no blank line before"), ("scharf", "not fuzzy"), ("", "untranslated"),
+         ("leer", "")],
+        {"fuzzy": 2, "obsolete": 2},
     )  # fmt: skip
 
 
@@ -47,7 +48,7 @@ def test_po_escapes_are_decoded(written: str, text: str) -> None:
     [
         (["Datei"], [("Datei", "%d files")], {}),
         (["%d Datei", "%d Dateien"], [("%d Datei", "%d file"), ("%d Dateien", "%d files")], {}),
-        (["%d Datei", ""], [("%d Datei", "%d file")], {"no text in de": 1}),
+        (["%d Datei", ""], [("%d Datei", "%d file"), ("", "%d files")], {}),
         (["a", "b", "c"], [], {"plural": 1}),
     ],
 )
@@ -92,6 +93,16 @@ def test_po_charset_is_read_from_header(charset: str) -> None:
     data = HEADER.replace("UTF-8", charset) + message("larger", "größer")
     encoding = "utf-8" if charset == "CHARSET" else charset
     assert read_bytes(read_po, data.encode(encoding))[0] == [("größer", "larger")]
+
+
+def test_po_charset_is_found_in_continued_header() -> None:
+    for wrapped in ('text/plain; "\n"charset=latin-1\\n"', 'text/"x";"\r\n\t"charset=latin-1\\n"'):
+        header = HEADER.replace('text/plain; charset=UTF-8\\n"', wrapped)
+        assert read_bytes(read_po, (header + message("larger", "größer")).encode("latin-1"))[0] == [
+            ("größer", "larger")
+        ]
+    other = HEADER.replace("; charset=UTF-8", '\\n"\n"X-Note: charset=latin-1')
+    assert read_bytes(read_po, other + message("larger", "größer"))[0] == [("größer", "larger")]
 
 
 @pytest.mark.parametrize("charset", ["utf-16", "utf-7", "zlib", "punycode", "unicode_escape", "undefined", "nonsense"])

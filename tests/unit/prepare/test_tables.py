@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from io import StringIO
 from random import Random
 
@@ -74,6 +75,40 @@ def test_tsv_rows_are_read(data: bytes, layout: Layout, expected: list[tuple[str
     assert pairs(read_tsv, data, layout) == (expected, {})
 
 
+@pytest.mark.parametrize(
+    ("data", "layout", "expected"),
+    [
+        (b'de\ten\n"a ""x"""\t"""X"" b"\ny\tY\n', NAMED, [('a "x"', '"X" b'), ("y", "Y")]),
+        (b'"x, ""y""\r\nz"\tX\ny\t"\tY"\n', NUMBERED, [('x, "y" z', "X"), ("y", "Y")]),
+        (b'"de"\t"en"\n"x"\t"X"\n', NAMED, [("x", "X")]),
+    ],
+    ids=["doubled", "line break", "all quoted"],
+)
+def test_quoted_tsv_is_read_as_csv(data: bytes, layout: Layout, expected: list[tuple[str, str]]) -> None:
+    assert pairs(read_tsv, data, layout) == (expected, {})
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [[('"x"', '"X"'), ("y", "Y")], [('"x", ""y""', "X")], [('"x ""y"""', 'X "'), ('""', "Y")]],
+    ids=["quotations", "not quoted", "mixed"],
+)
+def test_quotes_of_other_tsv_are_kept(rows: list[tuple[str, str]]) -> None:
+    data = "".join(f"{de}\t{en}\n" for de, en in rows).encode()
+    assert pairs(read_tsv, data, NUMBERED) == (rows, {})
+
+
+def test_quotes_are_kept_with_format_tsv() -> None:
+    data, layout = b'"a ""x"""\tX\n', replace(NUMBERED, format="tsv")
+    assert pairs(read_tsv, data, layout) == ([('"a ""x"""', "X")], {})
+
+
+def test_record_of_quoted_tsv_that_is_not_csv_raises() -> None:
+    data = b'"a ""x"""\tX\n' + b"y\tY\n" * 200 + b'"z" z\tZ\n'
+    message = problem(read_tsv, data, NUMBERED)
+    assert message.startswith("f: the record at line 202 ") and "format: tsv" in message
+
+
 def test_rows_of_another_width_are_skipped() -> None:
     data = b"de\ten\nx\tX\ny\n\nz\tZ\t\na\tA\n"
     skipped = {"fewer columns than 2": 1, "empty line": 1, "more columns than 2": 1}
@@ -125,6 +160,8 @@ def test_invalid_tsv_raises(data: bytes, layout: Layout, message: str) -> None:
         (b'a;b,c\n"a;b","c"\n', NUMBERED, [("a;b", "c")] * 2),
         (b'a "b" c,d\n', NUMBERED, [('a "b" c', "d")]),
         (b"a,b", NUMBERED, [("a", "b")]),
+        (b"sep=;\r\nde;en\r\nx, y;X, Y\r\n", NAMED, [("x, y", "X, Y")]),
+        (b'\xef\xbb\xbf"SEP=\t"\nx;y\tX;Y\n', NUMBERED, [("x;y", "X;Y")]),
         (b"a\x00,b\r\r\n", NUMBERED, [("a\x00", "b")]),
         (b"", NUMBERED, []),
     ],

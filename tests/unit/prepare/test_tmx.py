@@ -29,12 +29,14 @@ def memory(*units: str) -> str:
     ("seg", "text"),
     [
         ("Haus", "Haus"),
-        ("", ""),
         ("Press <bpt i='1'>&lt;b&gt;</bpt>OK<ept i='1'>&lt;/b&gt;</ept> now", "Press OK now"),
         ("A <ph x='1'>{0}</ph> <it pos='begin'>[i]</it><ut>\\x</ut>B", "A  B"),
         ("A <hi>bold <hi>and <ph>code</ph>more</hi></hi> end", "A bold and more end"),
         ("Print<ph>&lt;fn&gt;<sub>the footnote</sub></ph> it", "Print it"),
         ("one<ph type='lb'/>two", "one two"),
+        ("one<ph>&lt;br/&gt;</ph>two<ph>{0}</ph><ph/>3", "one two 3"),
+        ("H<ph>&lt;sub&gt;</ph>2<ph>&lt;/SUB&gt;</ph>O, <ph>&amp;</ph>O<ph>&amp;shy;</ph>K", "H2O, OK"),
+        ("(<ph>{0}</ph>one<ph>{1}</ph>). 一<ph/>二, <ph>{2}</ph>two", "(one). 一二, two"),
         ("  one\n   two &amp; <![CDATA[<three>]]><!-- no -->&#233;\n", "one two & <three>é"),
         ("a\tb", "a\tb"),
     ],
@@ -103,8 +105,13 @@ def test_units_without_text_in_a_language_are_counted() -> None:
         "<tu><tuv><seg>no language</seg></tuv></tu>",
         unit(("de", ""), ("en", "empty")),
     )
-    skipped = {"no text in en": 1, "no text in de": 2, "no text in de or en": 2}
-    assert read_bytes(read_tmx, data) == ([("", "empty")], skipped)
+    skipped = {"no text in en": 1, "no text in de": 3, "no text in de or en": 2}
+    assert read_bytes(read_tmx, data) == ([], skipped)
+
+
+def test_variant_without_text_is_not_paired() -> None:
+    texts = ("de", "eins"), ("en", "<ph/> "), ("en-GB", "one")
+    assert read_bytes(read_tmx, memory(unit(*texts))) == ([("eins", "one")], {})
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "iso-8859-1", "cp1252"])

@@ -36,10 +36,14 @@ def unit2(*segments: tuple[str, str], state: str = "") -> str:
         ("<g id='1'>bold <g id='2'>and more</g></g> <x id='3'/>end<bx id='4'/><ex id='5'/>", "bold and more end"),
         (
             "a<ph id='1'>{0}<sub>note</sub></ph><bpt id='2'>[b]</bpt>b<ept id='2'>[/b]</ept><it id='3'>i</it>",
-            "ab",
+            "a b",
         ),
         ("a <mrk mtype='term'>term</mrk>\n  b", "a term b"),
         ("one<x id='1' ctype='lb'/>two", "one two"),
+        (
+            "one<x id='1'/>two <x id='2' equiv-text='&lt;b&gt;'/>t<x id='3' equiv-text='&lt;/b&gt;'/>hree",
+            "one two three",
+        ),
     ],
 )
 def test_xliff_1_text_is_extracted_without_codes(target: str, text: str) -> None:
@@ -141,6 +145,19 @@ def test_xliff_2_states_are_respected() -> None:
     pairs, skipped = read_bytes(read_xliff, data)
     assert [source for source, _ in pairs] == ["translated", "reviewed", "final", "none"]
     assert skipped == {"state initial": 1}
+
+
+def test_groups_and_units_not_to_be_translated_are_skipped() -> None:
+    group = "<group translate='no'>{}</group>"
+    data = version1(
+        group.format(unit1("eins", "one")),
+        group.format("<group>" + unit1("zwei", "two") + unit1("drei", "three", "translate='yes'") + "</group>"),
+        unit1("vier", "four", "translate='no'"),
+        unit1("fünf", "five"),
+    )
+    assert read_bytes(read_xliff, data) == ([("drei", "three"), ("fünf", "five")], {"translate no": 3})
+    data = version2(group.format(unit2(("eins", "one"))), unit2(("zwei", "two")))
+    assert read_bytes(read_xliff, data) == ([("zwei", "two")], {"translate no": 1})
 
 
 # --- damaged --------------------------------------------------------------------------------------
