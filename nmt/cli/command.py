@@ -105,6 +105,10 @@ WORD_OPTIONS = {
 """For each command without arguments, the option for which an extra word was probably meant; else --config."""
 
 
+INSTEAD_OF_VALUES = {"--resume": "--run"}
+"""For each option without a value, the option for which a word after it was probably meant; else as above."""
+
+
 def no_such_command(given: str, commands: Collection[str]) -> str:
     """Return the error message for the unknown command `given`, with a suggestion."""
     others = (OTHER_COMMANDS | INSTEAD_OF_COMMANDS).items()
@@ -158,6 +162,15 @@ def stray_words(command: str, argument: str | None, several: Collection[str], wo
         meant = f"takes no arguments, found {shown}: write nmt {command} {option} {shlex.quote(words[0])}"
     repeated = f"; for several values, repeat the option: {', '.join(several)}" if several else ""
     return f"{command} {meant}{repeated}"
+
+
+def value_of_flag(command: str, flag: str, word: str) -> str:
+    """Return the error message for a word after an option that takes no value, with a suggestion."""
+    message = f"{flag} takes no value, found {textwrap.shorten(word, 60, placeholder=' …')!r}"
+    if word.isdecimal() or word.lower() in ("true", "false", "yes", "no", "on", "off"):
+        return f"{message}; write {flag} alone, or leave it out"
+    option = "--config" if word.endswith((".yaml", ".yml")) else INSTEAD_OF_VALUES.get(flag, WORD_OPTIONS.get(command))
+    return f"{message}: write nmt {command} {flag} {option} {shlex.quote(word)}" if option else message
 
 
 SETTING_OF = {
@@ -261,6 +274,10 @@ class Command(TyperCommand):
             names = [name for option in options for name in option.opts]
             raise Misuse(no_such_option(self.name or "", names, name)) from None
         if extra:
+            flags = {name for option in options if option.is_flag for name in option.opts}
+            for before, word in itertools.pairwise(args):
+                if before in flags and word == extra[0]:
+                    raise Misuse(value_of_flag(self.name or "", before, word))
             several = [option.opts[0] for option in options if option.multiple]
             argument = next((param.metavar for param in self.params if param.param_type_name == "argument"), None)
             raise Misuse(stray_words(self.name or "", argument, several, extra))

@@ -67,7 +67,9 @@ def translate(
     lm_weight: LmWeightOption = None,
     n_best: Annotated[
         int,
-        option("--n-best", "Translations per line; at most the beam size, or the number of samples.", "N", min=1),
+        option(
+            "--n-best", "Different translations per line; at most the beam size, or the number of samples.", "N", min=1
+        ),
     ] = 1,
     scores: Annotated[
         bool, option("--scores", "Write line number, score and log-probability before each translation.")
@@ -136,7 +138,7 @@ def translate(
 
     --scores writes four tab-separated columns: line number, score, log-probability (a sum, in nats) and translation.
     `sort -g -k2,2` then puts the least probable lines first. With --n-best N, each line has up to N translations, best
-    first, in the same columns. --confidence adds a column before the translation: its expected chrF, from 0 to 100,
+    first, in the same columns: fewer if the beam contains fewer different texts. Samples may be equal. --confidence adds a column before the translation: its expected chrF, from 0 to 100,
     which is not a probability, or nothing if the model has translated nothing. In a bilingual file, it is in notes and
     states (.xlf) or properties (.tmx). The run must have been calibrated (`nmt calibrate`).
 

@@ -27,7 +27,9 @@ class TranslateRequest(BaseModel):
     text: str | list[str] = Field(description="A text, which may have several lines, or a list of texts.")
     source: str = Field(description="The language of the text, or auto.")
     target: str = Field(description="The language to translate into.")
-    n_best: int = Field(1, ge=1, description="Number of translations of each text; all but the best are alternatives.")
+    n_best: int = Field(
+        1, ge=1, description="Maximum number of translations of each text; all but the best are alternatives."
+    )
     alignment: bool = Field(False, description="Whether to align the words of the text and of its translation.")
     confidence: bool = Field(
         False, description="Whether to estimate the quality of translations, for models with features.confidence."

@@ -9,6 +9,7 @@ from dataclasses import replace
 from nmt.config import Config, SearchConfig
 from nmt.console import printable
 from nmt.errors import ConfigError, DataError
+from nmt.search.beam import n_to_finish
 from nmt.search.constrained import n_within, term_ids, total_length
 from nmt.search.step import Hypothesis, length_penalty
 from nmt.text.constraints import Glossary, constraint_spans
@@ -130,21 +131,24 @@ class Segmenter:
     ) -> list[Translation]:
         """Return up to `n_best` translations of a line, best first, from the hypotheses of each of its sentences.
 
-        The best hypotheses of all sentences are joined, then the second best, and so on.
+        The best hypotheses of all sentences are joined, then the second best, and so on. All translations but samples
+        have different texts.
         """
         if not any(hypotheses) and all(sentence.match is None for sentence in sentences):
             return [BLANK]
         if search.mbr != "none":  # among equally good candidates, prefer the better score
             ranked = [sorted(candidates, key=lambda hypothesis: -hypothesis.score) for candidates in hypotheses]
             hypotheses = [[self._least_risk(candidates)] if candidates else [] for candidates in ranked]
-        n_ranks = min(n_best, max(1, *map(len, hypotheses)))  # 1: of a line from the translation memory
-        translations = [
-            self._joined(sentences, [best[min(rank, len(best) - 1)] if best else None for best in hypotheses], search)
-            for rank in range(n_ranks)
-        ]
+        translations: dict[object, Translation] = {}
+        for rank in range(max(1, *map(len, hypotheses))):  # 1: of a line from the translation memory
+            of_rank = [best[min(rank, len(best) - 1)] if best else None for best in hypotheses]
+            joined = self._joined(sentences, of_rank, search)
+            translations.setdefault(rank if search.sample else joined.text, joined)
+            if len(translations) == n_best:
+                break
         if search.sample:
-            return translations
-        return sorted(translations, key=lambda translation: -translation.score)  # joining may change the order
+            return [*translations.values()]
+        return sorted(translations.values(), key=lambda joined: -joined.score)  # joining may change the order
 
     def _joined(
         self, sentences: Sequence[Sentence], hypotheses: Sequence[Hypothesis | None], search: SearchConfig
@@ -193,8 +197,16 @@ def longest_translation(
 
 
 def n_candidates(search: SearchConfig, n_best: int) -> int:
-    """Return the number of hypotheses of each sentence that `Segmenter.join_hypotheses` needs."""
-    return n_best if search.mbr == "none" else search.beam
+    """Return the number of hypotheses of each sentence that `Segmenter.join_hypotheses` needs.
+
+    Different pieces may spell the same text. So several translations are chosen from all hypotheses that a search for
+    `n_best` finishes, which does not change the best ones.
+    """
+    if search.mbr != "none":
+        return search.beam
+    if n_best == 1 or search.sample:
+        return n_best
+    return min(n_to_finish(search, n_best) if search.patience else search.beam, search.beam)
 
 
 def find_match(line: Line, text: str, search: SearchConfig) -> Match | None:

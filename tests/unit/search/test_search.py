@@ -19,6 +19,7 @@ from nmt.search.rules import Rules, SearchStopped, largest
 from nmt.search.search import search
 from nmt.search.step import Ensemble, Fusion, Hypothesis, StepModel, length_penalty
 from nmt.text.tokenizer import BOS, EOS, PAD, UNK
+from nmt.translate.sentences import n_candidates
 from tables import BANNED, A, B, Prefix, Table, TableModel, attention, forced_log_prob, random_table, waiting
 
 
@@ -180,6 +181,16 @@ def test_finished_sentences_are_removed_from_batch() -> None:
         model = TableModel(short_and_long, range(4))
         search(model, rules([9] * 4), SearchConfig(beam=beam), range(4))
         assert model.rows_seen == [4, 3, 2, 1]
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("patience", [0.0, 0.4, 1.0, 1.5])
+def test_best_are_same_among_more_hypotheses(groups: int, patience: float) -> None:
+    config = SearchConfig(beam=8, patience=patience, diversity_groups=groups)
+    table, limits = random_table(6, vocab=12), [8, 2, 5, 9, 7, 12]
+    for n_best in (2, 3):
+        more = run(table, range(6), limits, config, n_candidates(config, n_best))
+        assert [found[:n_best] for found in more] == run(table, range(6), limits, config, n_best)
 
 
 @pytest.mark.parametrize("groups", [1, 2])
