@@ -100,13 +100,10 @@ WORD_OPTIONS = {
     "rerank": "--src",
     "distil": "--teacher",
     "back-translate": "--mono",
-    **dict.fromkeys(("evaluate", "export", "challenge", "robustness", "score"), "--run"),
+    **dict.fromkeys(("evaluate", "export", "challenge", "robustness", "score", "--resume"), "--run"),
 }
-"""For each command without arguments, the option for which an extra word was probably meant; else --config."""
-
-
-INSTEAD_OF_VALUES = {"--resume": "--run"}
-"""For each option without a value, the option for which a word after it was probably meant; else as above."""
+"""For each command without arguments, or with an option without a value, the option for which an extra word was
+probably meant; else --config."""
 
 
 def no_such_command(given: str, commands: Collection[str]) -> str:
@@ -153,24 +150,17 @@ def _settings(command: str, given: str) -> list[str]:
 def stray_words(command: str, argument: str | None, several: Collection[str], words: Sequence[str]) -> str:
     """Return the error message for extra words, with a suggestion.
 
-    argument: the name of the command's only argument; None if it has none. several: its options that can be repeated.
+    command: the name of the command, followed by the given options that take no value. argument: the name of the
+    command's only argument; None if it has none. several: its options that can be repeated.
     """
     shown = textwrap.shorten(" ".join(words), 60, placeholder=" …") or repr(words[0])
     meant = f"takes one {argument}, but also found {shown}"
     if argument is None:
-        option = WORD_OPTIONS.get(command, "--config")
+        meant_by = [WORD_OPTIONS[name] for name in command.split() if name in WORD_OPTIONS]
+        option = meant_by[-1] if meant_by else "--config"
         meant = f"takes no arguments, found {shown}: write nmt {command} {option} {shlex.quote(words[0])}"
     repeated = f"; for several values, repeat the option: {', '.join(several)}" if several else ""
     return f"{command} {meant}{repeated}"
-
-
-def value_of_flag(command: str, flag: str, word: str) -> str:
-    """Return the error message for a word after an option that takes no value, with a suggestion."""
-    message = f"{flag} takes no value, found {textwrap.shorten(word, 60, placeholder=' …')!r}"
-    if word.isdecimal() or word.lower() in ("true", "false", "yes", "no", "on", "off"):
-        return f"{message}; write {flag} alone, or leave it out"
-    option = "--config" if word.endswith((".yaml", ".yml")) else INSTEAD_OF_VALUES.get(flag, WORD_OPTIONS.get(command))
-    return f"{message}: write nmt {command} {flag} {option} {shlex.quote(word)}" if option else message
 
 
 SETTING_OF = {
@@ -274,13 +264,10 @@ class Command(TyperCommand):
             names = [name for option in options for name in option.opts]
             raise Misuse(no_such_option(self.name or "", names, name)) from None
         if extra:
-            flags = {name for option in options if option.is_flag for name in option.opts}
-            for before, word in itertools.pairwise(args):
-                if before in flags and word == extra[0]:
-                    raise Misuse(value_of_flag(self.name or "", before, word))
             several = [option.opts[0] for option in options if option.multiple]
             argument = next((param.metavar for param in self.params if param.param_type_name == "argument"), None)
-            raise Misuse(stray_words(self.name or "", argument, several, extra))
+            flags = [option.opts[0] for option in options if option.is_flag and given.get(option.name)]
+            raise Misuse(stray_words(" ".join([self.name or "", *flags]), argument, several, extra))
         for option in singles:
             values = given.get(option.name or "", ())
             if len(values) > 1:

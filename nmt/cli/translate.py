@@ -138,9 +138,10 @@ def translate(
 
     --scores writes four tab-separated columns: line number, score, log-probability (a sum, in nats) and translation.
     `sort -g -k2,2` then puts the least probable lines first. With --n-best N, each line has up to N translations, best
-    first, in the same columns: fewer if the beam contains fewer different texts. Samples may be equal. --confidence adds a column before the translation: its expected chrF, from 0 to 100,
-    which is not a probability, or nothing if the model has translated nothing. In a bilingual file, it is in notes and
-    states (.xlf) or properties (.tmx). The run must have been calibrated (`nmt calibrate`).
+    first, in the same columns: fewer if the beam contains fewer different texts. Samples may be equal. --confidence
+    adds a column before the translation: its expected chrF, from 0 to 100, which is not a probability, or nothing if
+    the model has translated nothing. In a bilingual file, it is in notes and states (.xlf) or properties (.tmx). The
+    run must have been calibrated (`nmt calibrate`).
 
     --set search.KEY=VALUE changes a search setting, such as patience, sample, temperature, mbr, no_repeat_ngram, split
     or protect. `nmt config` describes all of them.

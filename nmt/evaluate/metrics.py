@@ -81,9 +81,8 @@ def blank_references_note(refs: Sequence[Reference], systems: Sequence[Sequence[
     Lines without any text, in all references and in the translations of all systems, change no score.
     """
     n = 0
-    for reference, translations in zip(map(as_tuple, refs), zip(*systems, strict=True), strict=True):
-        has_text = any(map(str.strip, (*reference, *translations)))
-        n += has_text and not all(map(str.strip, reference))
+    for reference, *translations in zip(map(as_tuple, refs), *systems, strict=True):
+        n += not all(map(str.strip, reference)) and any(map(str.strip, (*reference, *translations)))
     what = "a blank reference counts as one without words, as in sacrebleu, which makes scores misleading"
     return f"{what}; leave such lines out (lines: {n:,})" if n else None
 

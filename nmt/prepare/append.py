@@ -147,7 +147,6 @@ class _Addition:
         write_manifest(self.staged, before.model_copy(update=changed))
         corpora = [*(earlier.corpora if earlier else []), *report.corpora]
         whole = {"corpora": corpora, "warnings": changed["warnings"]}
-        whole |= {"held_out_skipped": earlier.held_out_skipped} if earlier else {}
         write_report(self.staged.path, report.model_copy(update=whole))
         return report
 

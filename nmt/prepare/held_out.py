@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from nmt.console import amount, printable
+from nmt.console import printable
 from nmt.errors import DataError
 from nmt.layout import DataDir
 from nmt.prepare.cleaning.counts import HINTS, skipped_units
@@ -18,11 +18,12 @@ from nmt.prepare.pipeline.work import follows
 from nmt.prepare.records import CleanRecord, PreparedSplit, RoundTripRecord
 from nmt.text.labels import Labels
 from nmt.text.lines import bounded_list
-from nmt.text.tokenizer import CONTROL, BlockEncoder, Tokenizers, is_blank
+from nmt.text.tokenizer import CONTROL, BlockEncoder, Tokenizers
 
 
 def read_held_out(sources: Mapping[str, OpenSource]) -> tuple[dict[str, list[SentencePair]], list[str]]:
-    """Return the pairs of the development and test sets by their keys, and warnings about suspicious content.
+    """Return the pairs of the development and test sets by their keys, and warnings about skipped units and suspicious
+    content.
 
     Raises DataError if one is empty.
     """
@@ -31,17 +32,13 @@ def read_held_out(sources: Mapping[str, OpenSource]) -> tuple[dict[str, list[Sen
         if key.startswith("train."):
             continue
         pairs = held_out[key] = bounded_list(source.pairs(), f"data.{key}")
-        corpus = source.record.corpus
+        corpus, skipped = source.record.corpus, source.units.skipped
+        note = skipped_units(f"data.{key} ({corpus})", skipped) if skipped else ""
         if not pairs:
-            skipped = [skipped_units(corpus, source.units.skipped)] if source.units.skipped else []
-            raise DataError("; ".join([f"data.{key}: {corpus} is empty: 0 pairs were read", *skipped]))
+            raise DataError(f"data.{key}: {corpus} is empty: 0 pairs were read; {note}".rstrip("; "))
         if not any(pair.src.strip() and pair.tgt.strip() for pair in pairs):
             raise DataError(f"data.{key}: {corpus} has no pair with text on both sides, only blank lines")
-        if n_incomplete := sum(is_blank(pair.src) != is_blank(pair.tgt) for pair in pairs):
-            warnings.append(
-                f"data.{key} ({corpus}): {amount(n_incomplete, 'line')} with text on one side only, kept so that the "
-                "others keep their numbers, but scored like all others; remove such lines from both files"
-            )
+        warnings += [note] if note else []
         if all(pair.src == pair.tgt for pair in pairs):
             warnings.append(f"data.{key} ({corpus}): {HINTS['copied']}")
     return held_out, warnings

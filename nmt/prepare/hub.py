@@ -76,14 +76,12 @@ def read_hub(part: TrainHub, languages: tuple[str, str], units: Units) -> Iterat
                     kind_found = type(texts[i]).__name__
                     raise DataError(f"{where}: row {number} has {kind_found} for {language}, where text is needed")
             score = None
-            if None in texts:
-                units.skip(f"no text in {languages[texts.index(None)]}")
-            elif part.score is not None and (score := parse_score(_value(row, part.score, where))) is None:
+            if part.score is not None and (score := parse_score(_value(row, part.score, where))) is None:
                 units.skip(NO_SCORE)
             else:
                 if part.document is not None:
                     units.enter((path, _value(row, part.document, where)))
-                yield one_line(str(texts[0])), one_line(str(texts[1])), score
+                yield one_line(str(texts[0] or "")), one_line(str(texts[1] or "")), score
     except StopIteration:
         return  # the file is empty
     except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import isfinite
@@ -14,6 +14,7 @@ from nmt.config.source import AnyTrainSource
 from nmt.console import printable
 from nmt.data.corpus import SourceRecord
 from nmt.errors import DataError
+from nmt.text.tokenizer import is_blank
 
 Row: TypeAlias = tuple[str, str, float | None]
 """A pair as it is read from a file: the text in the alphabetically first language, the other text, and the score of the
@@ -96,6 +97,13 @@ class Units:
         """Count a skipped unit, which separates those beside it; `reason` is a short text such as `no text in de`."""
         self.separate()
         self.skipped[reason] = self.skipped.get(reason, 0) + 1
+
+    def skip_blank(self, texts: Sequence[str], languages: tuple[str, str]) -> bool:
+        """Return whether a text of a pair is blank; if so, count the pair as a skipped unit."""
+        blank = [language for language, text in zip(languages, texts, strict=False) if is_blank(text)]
+        if blank:
+            self.skip(f"no text in {' or '.join(blank)}")
+        return bool(blank)
 
 
 @dataclass(frozen=True)

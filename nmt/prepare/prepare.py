@@ -258,11 +258,6 @@ class Build:
         found = make_report(
             self.config.data, self.text, reports, self.records, self.samples, self.warnings, settings=wanted,
             sample=self.sample, held_out={key.removeprefix("test."): len(own) for key, own in self.held_out.items()},
-            held_out_skipped={
-                key.removeprefix("test."): record.skipped
-                for key, record in self.records.items()
-                if key in self.held_out and record.skipped
-            },
             **fields,
         )  # fmt: skip
         named = [f"{self.name}: {warning}" if self.name else warning for warning in found.warnings]

@@ -33,7 +33,6 @@ from nmt.prepare.inputs import find_inputs, fingerprints, relative_name
 from nmt.prepare.opus import find_corpus, read_moses, read_moses_scores
 from nmt.prepare.pairs import Layout, OpenSource, Row, SentencePair, Units, read_scores
 from nmt.text.lines import READ_TWICE, pair_lines, read_aligned, read_lines, refuse_other_texts
-from nmt.text.tokenizer import is_blank
 
 CHECK_CONFIG = "; check data.root and files in the config"
 READERS = {
@@ -71,10 +70,7 @@ def read_part(part: AnyTrainSource, languages: tuple[str, str], root: Path, unit
     if not isinstance(part, TrainPath):  # whose files are entered one by one
         units.enter(part)
     for src, tgt, score in rows:
-        blank = [language for language, text in zip(languages, (src, tgt), strict=True) if is_blank(text)]
-        if blank and not keeps_blank:
-            units.skip(f"no text in {' or '.join(blank)}")
-        else:
+        if keeps_blank or not units.skip_blank((src, tgt), languages):
             yield SentencePair(src, tgt, part.label, score, units.document)
 
 

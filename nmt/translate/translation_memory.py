@@ -13,7 +13,6 @@ import tempfile
 import unicodedata
 from array import array
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, lru_cache
 from hashlib import sha256
@@ -35,7 +34,6 @@ from nmt.prepare.pairs import one_line
 from nmt.text.constraints import Span, spans
 from nmt.text.modifiers import replaced, upper
 from nmt.text.similarity import SimilarTexts
-from nmt.text.tokenizer import is_blank
 
 MatchKind = Literal["fuzzy", "adapted", "exact"]
 """How a segment matches a text: `exact`, `adapted` if numbers or the first letter were changed, or `fuzzy` if it is
@@ -215,18 +213,13 @@ def _segments(name: str, src: str, tgt: str, is_required: bool) -> Iterable[tupl
     for path in paths:
         if not (is_url(path) or {"*", "?"} & {*path} or Path(path).exists()):
             raise DataError(f"{path}: no such file or folder")
-    opened = open_source(source, (min(src, tgt), max(src, tgt)), Path())
-    n, counts = 0, Counter[str]()
+    languages = (min(src, tgt), max(src, tgt))
+    opened, n = open_source(source, languages, Path()), 0
     for pair in opened.pairs():
-        sides = (pair.src, pair.tgt) if src < tgt else (pair.tgt, pair.src)
-        blank = [language for language, text in zip((src, tgt), sides, strict=True) if is_blank(text)]
-        if blank:
-            counts[f"no text in {' or '.join(blank)}"] += 1
-            continue
-        n += 1
-        yield sides
-    counts += opened.units.skipped
-    notes = "".join(f"; {reason}: {count:,}" for reason, count in sorted(counts.items()))
+        if not opened.units.skip_blank(pair[:2], languages):
+            n += 1
+            yield (pair.src, pair.tgt) if src < tgt else (pair.tgt, pair.src)
+    notes = "".join(f"; {reason}: {count:,}" for reason, count in sorted(opened.units.skipped.items()))
     if is_required and not n:
         raise DataError(f"{source.label}: has no segments from {src} into {tgt}{notes}")
     say(f"{source.label}: {amount(n, 'segment')} from {src} into {tgt}{notes}")

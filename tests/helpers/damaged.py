@@ -63,9 +63,10 @@ def content(data: bytes, name: str = "f") -> Input:
 
 
 def pairs(read: Reader, data: bytes, layout: Layout = NAMED) -> tuple[list[tuple[str, str]], dict[str, int]]:
-    """Return the pairs of a file, and the number of skipped units by reason."""
+    """Return the pairs of a file that have text on both sides, and the number of skipped units by reason."""
     units = Units()
-    return [(src, tgt) for src, tgt, _ in read(content(data), layout, units)], units.skipped
+    rows = (row[:2] for row in read(content(data), layout, units))
+    return [row for row in rows if not units.skip_blank(row, layout.languages)], units.skipped
 
 
 def problem(read: Reader, data: bytes, layout: Layout = NAMED) -> str:

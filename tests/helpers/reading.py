@@ -25,11 +25,12 @@ def read_bytes(
     languages: tuple[str, str] = ("de", "en"),
     columns: Mapping[str, str] | None = None,
 ) -> tuple[Pairs, dict[str, int]]:
-    """Return the pairs of a file named `F`, and the number of skipped units by reason."""
+    """Return the pairs of a file named `F` with text on both sides, and the number of skipped units by reason."""
     raw = data.encode() if isinstance(data, str) else data
     units = Units()
     file, layout = Input("F", "any", lambda: nullcontext(io.BytesIO(raw))), Layout(languages, columns or {})
-    return [(src, tgt) for src, tgt, _ in reader(file, layout, units)], units.skipped
+    rows = (row[:2] for row in reader(file, layout, units))
+    return [row for row in rows if not units.skip_blank(row, languages)], units.skipped
 
 
 def error_of(reader: Reader, data: bytes | str, columns: Mapping[str, str] | None = None) -> str:

@@ -31,6 +31,7 @@ from nmt.prepare import hub as hub_module
 from nmt.prepare.hub import _download, _matching, _resolve, read_hub
 from nmt.prepare.pairs import Units
 from nmt.prepare.prepare import prepare
+from nmt.prepare.sources import read_part
 from sentences import sentence_pairs
 
 PARQUET = "refs/convert/parquet"
@@ -268,8 +269,10 @@ def test_hub_rows_without_text_or_score_are_skipped(tmp_path: Path, monkeypatch:
     file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     monkeypatch.setattr(hub_module, "_download", lambda *_: file)
     part, units = TrainHub(hub="a/b", paths=["c.jsonl"], score="s"), Units()
-    assert list(read_hub(part, ("de", "en"), units)) == [("ja", "yes", 0.5)]
-    assert units.skipped == {"no number as score": 1, "no text in en": 1}
+    assert list(read_hub(part, ("de", "en"), units)) == [("ja", "yes", 0.5), ("c", "", 1.0)]
+    assert units.skipped == {"no number as score": 1}
+    assert [pair[:2] for pair in read_part(part, ("de", "en"), tmp_path, units)] == [("ja", "yes")]
+    assert units.skipped == {"no number as score": 2, "no text in en": 1}
     with pytest.raises(DataError, match=r"file c\.jsonl: no column t; the columns are de, en, s"):
         list(read_hub(part.model_copy(update={"score": "t"}), ("de", "en"), units))
 

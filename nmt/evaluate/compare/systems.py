@@ -237,8 +237,8 @@ def check_alike(text: TextToTranslate, systems: Sequence[System], lowercase: boo
     this is a note, because tokenisation and case are part of their quality.
     """
     references = [line for reference in text.references for line in as_tuple(reference)]
-    translations = [system.translations for system in systems]
-    notes = [*text.notes, *filter(None, [blank_references_note(text.references, translations)])]
+    blank = blank_references_note(text.references, [system.translations for system in systems])
+    notes = [*text.notes, *filter(None, [blank])]
     for looks, what, advice in (
         (looks_tokenized, "tokenised", "detokenise it"),
         (looks_lowercased, "lower-cased", "restore its case, or ignore case with --lowercase"),

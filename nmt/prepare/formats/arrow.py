@@ -102,14 +102,12 @@ def _read(
                 n_rows += part.num_rows
                 for texts in zip(*sides, strict=True):
                     score = None
-                    if None in texts[:2]:
-                        units.skip(f"no text in {layout.languages[texts.index(None)]}")
-                    elif layout.score is not None and (score := parse_score(texts[2])) is None:
+                    if layout.score is not None and (score := parse_score(texts[2])) is None:
                         units.skip(NO_SCORE)
                     else:
                         if layout.document is not None:
                             units.enter((file.name, texts[-1]))
-                        yield one_line(texts[0]), one_line(texts[1]), score
+                        yield one_line(texts[0] or ""), one_line(texts[1] or ""), score
 
 
 def _flat(table: pa.Table) -> pa.Table:

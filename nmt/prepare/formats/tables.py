@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, islice
 from typing import Any
@@ -121,7 +121,10 @@ def shown(names: Sequence[str]) -> str:
 _DELIMITERS = "\t|;,"  # the first of those that fit equally well is taken: the later ones are more common in text
 _SAMPLE_LINES = 200  # from which the delimiter is guessed
 _DECLARED = re.compile(r'"?sep=([^\s"]|\t)"?', re.IGNORECASE)  # the first line of a file for Excel
-_QUOTED_FIELD = re.compile(r'(?<![^\t\n])"(?:[^"]|"")*+(?:"(?![^\t\n])|\Z)')  # the sample may end within a field
+_FIELD = r'(?:"(?:[^"]|"")*+(?:"|\Z)|[^"\t\n]*+)'  # the text may end within a field
+_QUOTED = re.compile(rf'(?s)(?=.*""){_FIELD}(?:[\t\n]{_FIELD})*+|"[^"\t\n]*+"(?:[\t\n]+"[^"\t\n]*+")*+\n*')
+"""Matches tab-separated lines that are quoted as in CSV: each quote belongs to a quoted field, and one is doubled, or
+all fields are quoted. Other quoted fields may simply be quotations."""
 _DIALECT: dict[str, Any] = {"skipinitialspace": True, "strict": True}
 
 
@@ -133,8 +136,8 @@ def read_tsv(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
     with file.open() as stream:
         lines = decode_lines(bounded_lines(stream, file.name), file.name)
         sample = list(islice(lines, _SAMPLE_LINES))
-        rows: Iterable[list[str]] = (line.split("\t") for line in chain(sample, lines))
-        if layout.format is None and _is_quoted(sample):
+        rows = (line.split("\t") for line in chain(sample, lines))
+        if layout.format is None and _QUOTED.fullmatch("\n".join(sample)):
             rows = _records(chain(sample, lines), "\t", file.name)
         yield from _pairs(rows, layout, units, file.name)
 
@@ -144,7 +147,7 @@ def read_csv(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
     with file.open() as stream:
         lines = decode_lines(bounded_lines(stream, file.name), file.name)
         sample = list(islice(lines, _SAMPLE_LINES))
-        declared = _DECLARED.fullmatch(sample[0]) if sample else None
+        declared = _DECLARED.fullmatch("".join(sample[:1]))
         delimiter = declared[1] if declared else _delimiter(sample)
         rows = _records(chain(sample, lines), delimiter, file.name)
         if declared:
@@ -201,7 +204,7 @@ def _numbers(layout: Layout, where: str) -> tuple[int, ...] | None:
 # --- CSV ------------------------------------------------------------------------------------------
 
 
-def _records(lines: Iterable[str], delimiter: str, name: str) -> Iterator[list[str]]:
+def _records(lines: Iterable[str], delimiter: str, name: str) -> Generator[list[str]]:
     """Yield the records of a CSV file. Raises DataError at unbalanced quotes, which would hide records."""
     size = 0
 
@@ -219,23 +222,13 @@ def _records(lines: Iterable[str], delimiter: str, name: str) -> Iterator[list[s
         try:
             record = next(reader, None)
         except csv.Error as error:
-            advice = "; format: tsv keeps quotes as they are" if delimiter == "\t" else ""
             raise DataError(
                 f"{name}: the record at line {began} is not CSV separated by {delimiter!r}: {error}; a quote "
-                f"in a field must be doubled, and the field quoted{advice}"
+                "in a field must be doubled, and the field quoted; format: tsv reads quotes as text, in a TSV file"
             ) from None
         if record is None:
             return
         yield record
-
-
-def _is_quoted(sample: list[str]) -> bool:
-    """Return whether tab-separated lines are quoted as in CSV: each quote is part of a quoted field, and one of these
-    contains doubled quotes, or all fields are quoted. Without doubled quotes, fields may simply be quotations."""
-    text = "\n".join(sample)
-    fields, n_cells = _QUOTED_FIELD.findall(text), sum(line.count("\t") + 1 for line in sample if line)
-    has_doubled = any('""' in field[1:-1] for field in fields)
-    return (has_doubled or 0 < len(fields) == n_cells) and '"' not in _QUOTED_FIELD.sub("", text)
 
 
 def _delimiter(sample: list[str]) -> str:
@@ -277,15 +270,13 @@ def read_jsonl(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
             row = _object(line, where)
             n_objects += 1
             keys = keys or list(row)
-            sides: list[str | None] = [None, None]
+            sides = ["", ""]
             for i, language in enumerate(layout.languages):
                 with suppress(KeyError):
                     sides[i] = _text(row, language, layout, where)
                     present.add(language)
             src, tgt = sides
-            if src is None or tgt is None:
-                units.skip(f"no text in {layout.languages[0 if src is None else 1]}")
-            elif _SURROGATE.search(src) or _SURROGATE.search(tgt):
+            if _SURROGATE.search(src) or _SURROGATE.search(tgt):
                 units.skip(f"broken Unicode in {layout.languages[0 if _SURROGATE.search(src) else 1]}")
             elif layout.score is not None and (score := _score(row, layout.score)) is None:
                 units.skip(NO_SCORE)
@@ -329,13 +320,13 @@ def _object(line: str, where: str) -> dict[str, object]:
     raise DataError(f"{where}: not JSON: {problem}; JSON Lines has an object per line; jq -c '.[]' converts a list")
 
 
-def _text(row: dict[str, object], language: str, layout: Layout, where: str) -> str | None:
-    """Return the text of one side; None if it is null. Raises KeyError if it is missing, DataError for another type."""
+def _text(row: dict[str, object], language: str, layout: Layout, where: str) -> str:
+    """Return the text of one side; "" if it is null. Raises KeyError if it is missing, DataError for another type."""
     text = _side(row, language, layout, where)
     if language == LABEL and is_label(text):
-        return label_text(text)
-    if text is None or isinstance(text, str):
-        return text
+        return label_text(text) or ""
+    if isinstance(text, str | None):
+        return text or ""
     raise DataError(f"{where}: {_KINDS[type(text)]} for {language}, where text is needed")
 
 

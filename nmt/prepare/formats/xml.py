@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import islice, product
+from itertools import product
 from typing import IO, TYPE_CHECKING
 
 from nmt.console import printable
@@ -27,8 +27,6 @@ XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 
 _CODE = tuple(f"{{*}}{tag}" for tag in ("bpt", "ept", "it", "ph", "ut"))
 _BREAKS = {"lb", "xlf:lb"}
-_PLACEHOLDERS = tuple(f"{{*}}{tag}" for tag in ("ph", "x"))
-_NATIVE_CODE = ("equiv-text", "equiv", "disp")  # attributes, if the element has no content
 _WITHIN_WORD = re.compile(
     r"</?(a|abbr|b|big|cite|code|del|em|font|g|i|ins|mark|s|small|span|strike|strong|sub|sup|tt|u|wbr)\b.*"
     r"|&(amp|shy|#173|#xad|zwn?j);|[&_\xad\u200b-\u200d\u2060\ufeff]",
@@ -102,30 +100,28 @@ def read_units(file: Input, root: str, tags: frozenset[str]) -> Iterator[etree._
             raise DataError(f"{file.name}: its outermost element is not <{root}>")
 
 
-def text_of(element: etree._Element) -> str:
-    """Return the text of an element without native code, which is removed from the tree.
+def text_of(element: etree._Element | None) -> str:
+    """Return the text of an element without native code, which is removed from the tree; "" if there is no element.
 
     Native code is the content of `bpt`, `ept`, `it`, `ph` and `ut`, including footnotes in `sub`. Other inline elements
     contribute their text. An element for a line break adds a space, and so does a placeholder between two letters or
     digits, such as `{0}` or `<br/>`, unless its native code may stand within a word, such as `<b>`.
     """
+    if element is None:
+        return ""
     if len(element):
         from lxml import etree
 
         for child in element.iterdescendants():
             if not _BREAKS.isdisjoint(child.attrib.values()):  # of type, ctype or subType
                 child.tail = f" {child.tail or ''}"
-        for placeholder in element.iter(*_PLACEHOLDERS):
-            if not _WITHIN_WORD.fullmatch(_native_code(placeholder)):
-                placeholder.tail = f"{_MARK}{placeholder.tail or ''}"
+        for child in element.iter("{*}ph", "{*}x"):
+            code = "".join(child.itertext()) or child.get("equiv-text", "")
+            if not _WITHIN_WORD.fullmatch(code.strip()):
+                child.tail = f"{_MARK}{child.tail or ''}"
         etree.strip_elements(element, *_CODE, with_tail=False)
         return _BETWEEN_WORDS.sub(" ", "".join(element.itertext())).replace(_MARK, "")
     return element.text or ""
-
-
-def _native_code(placeholder: etree._Element) -> str:
-    attributes = (placeholder.get(name) for name in _NATIVE_CODE)
-    return "".join(placeholder.itertext()).strip() or next(filter(None, attributes), "")
 
 
 def read_tmx(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
@@ -143,22 +139,17 @@ def read_tmx(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
         texts = [
             (variant.get(XML_LANG) or variant.get("lang") or "", text)
             for variant in unit.iterchildren("{*}tuv")
-            for segment in islice(variant.iterchildren("{*}seg"), 1)
-            if (text := one_line(text_of(segment)))
+            if (text := one_line(text_of(variant.find("{*}seg"))))
         ]
         sides = by_language(texts, names)
-        missing = [language for language, side in zip(layout.languages, sides, strict=True) if not side]
-        if missing:
-            units.skip(f"no text in {' or '.join(missing)}")
+        if units.skip_blank(["".join(side) for side in sides], layout.languages):
             continue
         documents = (prop.text for prop in unit.iterchildren("{*}prop") if prop.get("type") in types)
         units.enter(next(documents, file.name))
         score = None
-        if layout.score is not None:
-            score = _score(unit, layout.score)
-            if score is None:
-                units.skip(NO_SCORE)
-                continue
+        if layout.score is not None and (score := _score(unit, layout.score)) is None:
+            units.skip(NO_SCORE)
+            continue
         one, other = sides
         if len(one) + len(other) > 2:
             tags = ", ".join(dict.fromkeys(tag[:MAX_TAG] for tag, _ in texts))
@@ -205,14 +196,13 @@ def read_xliff(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
             units.enter(next(names, file.name))
             side = _source_side(file.name, unit, element, layout, units) if given is None else given
             if side is not None:
-                for texts in _pairs(element, layout.languages[side], layout.languages[1 - side], units):
+                for texts in _pairs(element):
                     yield texts[side], texts[1 - side], None
 
 
 def _unconfirmed(unit: etree._Element, element: etree._Element) -> str | None:
     """Return why the target of a segment is not yet a translation; None if it is a translation or is missing."""
-    marks = (marked.get("translate") for marked in (unit, *unit.iterancestors()))
-    if next(filter(None, marks), "") == "no":
+    if (unit.get("translate") or _inherited(unit, "translate")) == "no":
         return "translate no"
     target = element.find("{*}target")
     if target is None:
@@ -243,24 +233,24 @@ def _source_side(name: str, unit: etree._Element, element: etree._Element, layou
 def _language(unit: etree._Element, text: etree._Element | None, *attributes: str) -> str:
     """Return the language of a source or target element, or else the language given by an enclosing element."""
     own = "" if text is None else text.get(XML_LANG, "")
+    return own or _inherited(unit, *attributes)
+
+
+def _inherited(unit: etree._Element, *attributes: str) -> str:
+    """Return the first of these attributes that an enclosing element has, from the inside to the outside; else ""."""
     around = (element.get(name) for element in unit.iterancestors() for name in attributes)
-    return own or next(filter(None, around), "")
+    return next(filter(None, around), "")
 
 
-def _pairs(
-    element: etree._Element, source_language: str, target_language: str, units: Units
-) -> Iterator[tuple[str, str]]:
-    """Yield the source and target of each marked segment, or of the whole element if nothing is marked."""
+def _pairs(element: etree._Element) -> Iterator[tuple[str, str]]:
+    """Yield the source and target of each marked segment, or of the whole element if nothing is marked; a missing one
+    is blank."""
     source, target = element.find("{*}source"), element.find("{*}target")
     sources, targets = _marked(element.find("{*}seg-source")), _marked(target)
     if not sources or not targets:
-        sources = {} if source is None else {"": text_of(source)}
-        targets = {} if target is None else {"": text_of(target)}
+        sources, targets = {"": text_of(source)}, {"": text_of(target)}
     for mid in sources | targets:
-        if mid in sources and mid in targets:
-            yield one_line(sources[mid]), one_line(targets[mid])
-        else:
-            units.skip(f"no text in {target_language if mid in sources else source_language}")
+        yield one_line(sources.get(mid, "")), one_line(targets.get(mid, ""))
 
 
 def _marked(side: etree._Element | None) -> dict[str, str]:

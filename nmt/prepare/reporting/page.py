@@ -17,7 +17,6 @@ from nmt.prepare.reporting.report import CorpusReport, MonoReport, Report, Sourc
 from nmt.prepare.reporting.screen import length_of_pieces
 
 _REPAIRED_SAMPLES = 5
-_OPTIONAL = ("held_out_skipped", "mono", "classes")  # left out of report.json if empty
 
 
 def report_page(report: Report) -> str:
@@ -64,8 +63,6 @@ def _summary(report: Report) -> Iterator[str]:
     if report.held_out:
         held_out = ", ".join(f"{escaped(name)} {n:,}" for name, n in report.held_out.items())
         yield f"<p>Development and test sets are not cleaned. Numbers of their pairs: {held_out}.</p>"
-    for name, skipped in report.held_out_skipped.items():
-        yield f"<p>{escaped(skipped_units(name, skipped))}.</p>"
 
 
 def _warnings(warnings: Sequence[str]) -> Iterator[str]:
@@ -272,5 +269,5 @@ def write_report(folder: Path, report: Report) -> None:
 
 def report_json(report: Report) -> str:
     """Return the report as JSON."""
-    tree = report.model_dump(mode="json", exclude={name for name in _OPTIONAL if not getattr(report, name)})
+    tree = report.model_dump(mode="json", exclude={name for name in ("mono", "classes") if not getattr(report, name)})
     return json.dumps(tree, ensure_ascii=False, indent=1) + "\n"

@@ -92,8 +92,6 @@ class Report(Document):
     corpora: list[CorpusReport]
     held_out: dict[str, int]
     """Number of pairs of the development set and of each test set, which are not cleaned."""
-    held_out_skipped: dict[str, dict[str, int]] = Field({})
-    """Units of their files that are not one pair, by set and reason; left out of report.json if there are none."""
     warnings: list[str]
     settings: dict[str, object]
     """The recipe, see `nmt.prepare.recipe`."""

@@ -69,10 +69,9 @@ def additions(report: Report) -> Iterator[str]:
 
 
 def _skipped_and_repaired(report: Report) -> Iterator[str]:
-    skipped = {f"{corpus.key} {corpus.corpus}": corpus.skipped for corpus in report.corpora}
-    for name, reasons in (skipped | report.held_out_skipped).items():
-        if reasons:
-            yield from _wrapped(skipped_units(name, reasons))
+    for each in report.corpora:
+        if each.skipped:
+            yield from _wrapped(skipped_units(f"{each.key} {each.corpus}", each.skipped))
     if report.repaired:
         kinds = ", ".join(f"{REPAIRS[kind]} {n:,}" for kind, n in report.repaired.items())
         yield from _wrapped(f"repaired: {kinds}")

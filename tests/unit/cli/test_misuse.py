@@ -118,11 +118,16 @@ def test_unknown_option_without_equivalent_has_no_suggestion(line: str, nmt: Com
             "write nmt prepare --config mine.yaml; for several values, repeat the option: --set",
         ),
         (("export", "runs/a", "--output", "b"), "write nmt export --run runs/a"),
-        (("train", "--resume", "r2"), "--resume takes no value, found 'r2': write nmt train --resume --run r2"),
-        (("train", "--resume", "b.yaml"), "write nmt train --resume --config b.yaml"),
-        (("train", "--profile", "a", "--run", "b"), "--profile takes no value, found 'a'"),
-        (("translate", "--int8", "a b"), "write nmt translate --int8 --input 'a b'"),
-        (("evaluate", "--lowercase", "true"), "write --lowercase alone, or leave it out"),
+        (
+            ("train", "--resume", "r2"),
+            "train --resume takes no arguments, found r2: write nmt train --resume --run r2; for several values, "
+            "repeat the option: --set, --init-from",
+        ),
+        (
+            ("prepare", "--append", "b.yaml"),
+            "prepare --append takes no arguments, found b.yaml: write nmt prepare --append --config b.yaml; for "
+            "several values, repeat the option: --set",
+        ),
         (
             ("train", "--run", "a", "r2"),
             "write nmt train --config r2; for several values, repeat the option: --set, --init-from",

@@ -32,7 +32,6 @@ def unit2(*segments: tuple[str, str], state: str = "") -> str:
     ("target", "text"),
     [
         ("one", "one"),
-        ("", ""),
         ("<g id='1'>bold <g id='2'>and more</g></g> <x id='3'/>end<bx id='4'/><ex id='5'/>", "bold and more end"),
         (
             "a<ph id='1'>{0}<sub>note</sub></ph><bpt id='2'>[b]</bpt>b<ept id='2'>[/b]</ept><it id='3'>i</it>",
