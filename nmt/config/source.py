@@ -107,7 +107,7 @@ class Paths(Section):
     .zip or .tar archive."""
     format: Literal["tmx", "xliff", "po", "tsv", "csv", "jsonl", "parquet", "arrow", "moses"] | None = None
     """The format of `path`; null: determined by each file's name. `moses` is a .zip archive with two aligned files,
-    NAME.de and NAME.en, as distributed by OPUS."""
+    NAME.de and NAME.en, as distributed by OPUS. `tsv` also stands for tables whose quotes are part of the text."""
     members: str = "*"
     """Which files of a folder or archive are read, as a pattern of names in which `*` matches any text."""
     sha256: Sha256 | None = None

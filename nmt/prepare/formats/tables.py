@@ -224,7 +224,7 @@ def _records(lines: Iterable[str], delimiter: str, name: str) -> Generator[list[
         except csv.Error as error:
             raise DataError(
                 f"{name}: the record at line {began} is not CSV separated by {delimiter!r}: {error}; a quote "
-                "in a field must be doubled, and the field quoted; format: tsv reads quotes as text, in a TSV file"
+                "in a field must be doubled, and the field quoted; in a TSV file, format: tsv reads quotes as text"
             ) from None
         if record is None:
             return

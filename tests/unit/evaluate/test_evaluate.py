@@ -103,6 +103,15 @@ def test_blank_references_beside_others_are_reported(tmp_path: Path) -> None:
     assert note in check_alike(*read_systems(single_members([hyp, ref]), [ref, other])).notes
 
 
+def test_blank_single_reference_of_translation_is_reported(tmp_path: Path) -> None:
+    hyp, ref = write(tmp_path / "hyp", b"a b c d e\nf g\n\n"), write(tmp_path / "ref", b"a b c d e\n \n\n")
+    blank = write(tmp_path / "blank", b"a b c d e\n\n\n")
+    assert evaluate_files(blank, [ref]).notes == ()
+    [note] = evaluate_files(hyp, [ref]).notes
+    assert "blank" in note and "(lines: 1)" in note
+    assert note in check_alike(*read_systems(single_members([blank, hyp]), [ref])).notes
+
+
 def test_unreadable_or_empty_files_raise(tmp_path: Path) -> None:
     empty, text = write(tmp_path / "empty", b""), write(tmp_path / "text", b"a\n")
     with pytest.raises(DataError, match=r"empty and .*empty are empty: there is nothing to score"):
