@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -19,7 +19,7 @@ from nmt.errors import DataError
 from nmt.text.language_names import language_name
 from nmt.text.lines import read_lines
 from nmt.text.message_formats import GRAMMARS
-from nmt.text.words import is_boundary
+from nmt.text.words import units
 
 _L = r"0-9A-Za-z\u00c0-\u052f"  # letters of scripts with spaces between words; digits, too
 _NEW = rf"(?<![{_L}_])"  # not within a word
@@ -34,7 +34,8 @@ _TAG = (
 _PLACEHOLDER = (
     r"\{\{[^{}]*+\}\}|[$%\#]?\{[^{}\s]*+\}|%%"
     rf"|{_NEW}(?:\$[A-Za-z_][A-Za-z0-9_]*+|__[A-Za-z0-9_]+?__(?![{_L}_]))"
-    rf"|{_NEW}%(?:\([^()%]++\)|[0-9]+\$)?[-+0\#]*[0-9]*(?:\.[0-9]+)?(?:ll?|hh?|[jztL])?[sdiouxXeEfFgGaAcpr@](?![{_L}_])"
+    rf"|{_NEW}%(?:\([^()%]++\)|[0-9]++\$)?[-+0\#]*+[0-9]*+(?:\.[0-9]++)?(?:ll?|hh?|[jztL])?[sdiouxXeEfFgGaAcpr@]"
+    rf"(?![{_L}_])"
 )
 # Groups are not possessive: until 3.11.3, Python loses the place where the last repetition ended.
 # a sign belongs to a number unless it is between two; a separator of digits may also end a sentence
@@ -128,10 +129,7 @@ class Glossary:
                 raise DataError(f"{name}: {source!r} with the translation {target!r}: neither may be blank")
             if self._terms.setdefault(source, target) != target:
                 raise DataError(f"{name}: {source!r} has two translations, {self._terms[source]!r} and {target!r}")
-        lengths: defaultdict[str, set[int]] = defaultdict(set)
-        for source in self._terms:
-            lengths[source[0]].add(len(source))
-        self._lengths = dict(lengths)
+        self._automaton = _Automaton(self._terms)
         self.translations = sorted(set(self._terms.values()))
         """All translations."""
 
@@ -184,15 +182,63 @@ class Glossary:
         return sha256(json.dumps(sorted(self._terms.items())).encode()).hexdigest()[:16]
 
     def spans(self, text: str) -> Iterator[Span]:
-        """Yield the occurrences of terms in a line, which may overlap; case and word boundaries must match."""
-        for start, first in enumerate(text):
-            lengths = self._lengths.get(first)
-            if lengths is None or not is_boundary(text, start):
-                continue
-            for end in (start + length for length in lengths):
-                target = self._terms.get(text[start:end])
-                if target is not None and end <= len(text) and is_boundary(text, end):
-                    yield Span(start, end, "term", target)
+        """Yield the occurrences of terms in a line, which may overlap; case and word boundaries must match.
+
+        They are in the order of their ends. Takes time linear in the length of the line and the number of occurrences.
+        """
+        for term, end in self._automaton.occurrences(text):
+            yield Span(end - len(term), end, "term", self._terms[term])
+
+
+class _Automaton:
+    """A finder of all terms in one pass over a text (Aho & Corasick, 1975).
+
+    Its alphabet are the units between word boundaries, since terms begin and end at boundaries. A state is the longest
+    beginning of a term that the text ends with; state 0 is the empty one.
+    """
+
+    def __init__(self, terms: Iterable[str]) -> None:
+        self._next: dict[tuple[int, str], int] = {}
+        """The state after another state and a unit, if both are a beginning of a term together."""
+        states = [(0, 0, "")]  # number of units, the state before the last unit, the last unit
+        ends: dict[int, str] = {}
+        for term in terms:
+            state = 0
+            for depth, (start, end) in enumerate(units(term), start=1):
+                before, unit = state, term[start:end]
+                state = self._next.setdefault((before, unit), len(states))
+                if state == len(states):
+                    states.append((depth, before, unit))
+            ends[state] = term
+        self._shorter = [0] * len(states)
+        """The state for the longest proper suffix of each state."""
+        self._longest: list[str | None] = [None] * len(states)
+        """The longest term that the text of each state ends with."""
+        self._inner: dict[str, str | None] = {}
+        """The longest other term that each term ends with."""
+        for state in sorted(range(1, len(states)), key=states.__getitem__):
+            _, before, unit = states[state]
+            shorter = self._shorter[state] = self._after(self._shorter[before], unit) if before else 0
+            self._longest[state] = self._longest[shorter]
+            if state in ends:
+                self._longest[state] = term = ends[state]
+                self._inner[term] = self._longest[shorter]
+
+    def occurrences(self, text: str) -> Iterator[tuple[str, int]]:
+        """Yield each term that occurs in a text, with the end of its occurrence."""
+        state = 0
+        for start, end in units(text):
+            state = self._after(state, text[start:end])
+            term = self._longest[state]
+            while term is not None:
+                yield term, end
+                term = self._inner[term]
+
+    def _after(self, state: int, unit: str) -> int:
+        """Return the state that follows a state after a unit."""
+        while state and (state, unit) not in self._next:
+            state = self._shorter[state]
+        return self._next.get((state, unit), 0)
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -332,8 +378,8 @@ def _longest(spans: Iterable[Span]) -> list[Span]:
     taken: set[int] = set()
     chosen = []
     for span in sorted(spans, key=lambda span: (span.start - span.end, _RANK.get(span.kind, 1), span.start)):
-        characters = range(span.start, span.end)
-        if taken.isdisjoint(characters):
-            taken.update(characters)
+        # no taken span is shorter, so that one that overlaps has the first or the last character of this one
+        if span.start not in taken and span.end - 1 not in taken:
+            taken.update(range(span.start, span.end))
             chosen.append(span)
     return sorted(chosen, key=lambda span: span.start)

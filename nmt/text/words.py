@@ -6,7 +6,7 @@ import re
 import sys
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -38,21 +38,43 @@ _UNSPACED = re.compile(f"[{UNSPACED}]")
 _JOINERS = "_\u200c\u200d"
 
 
-def is_boundary(text: str, index: int) -> bool:
-    """Return whether a word may begin or end before character `index` of `text`.
+class _Classes(dict[int, str]):
+    """The class of each code point: j joins both neighbours, m and M are combining marks, M and w belong to words of
+    scripts with spaces, and o is any other."""
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        category = unicodedata.category(character)[0]
+        is_of_word = not _UNSPACED.match(character) and (category in "LMN" or character in _JOINERS)
+        if character == "\u200d":
+            name = "j"
+        elif category == "M":
+            name = "M" if is_of_word else "m"
+        else:
+            name = "w" if is_of_word else "o"
+        if code < 0x10000:  # bounds the memory
+            self[code] = name
+        return name
+
+
+_CLASSES = _Classes()
+_UNIT = re.compile("(?<=[mo])w|(?<=[^j])o")
+
+
+def units(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the start and end of each unit of a text: the characters between two boundaries of words.
 
     No boundary is between two letters, digits or underscores, unless one belongs to a script without spaces, nor before
     a combining mark.
     """
-    if index in (0, len(text)):
-        return True
-    before, after = text[index - 1], text[index]
-    if unicodedata.category(after).startswith("M") or "\u200d" in (before, after):
-        return False
-    return not (_is_of_word(before) and _is_of_word(after))
+    start = 0
+    for match in _UNIT.finditer(text.translate(_CLASSES)):
+        yield start, match.start()
+        start = match.start()
+    if text:
+        yield start, len(text)
 
 
-def _is_of_word(character: str) -> bool:
-    if _UNSPACED.match(character):
-        return False
-    return unicodedata.category(character)[0] in "LMN" or character in _JOINERS
+def is_boundary(text: str, index: int) -> bool:
+    """Return whether a word may begin or end before character `index` of `text`; see `units`."""
+    return index in (0, len(text)) or _UNIT.match(text[index - 1 : index + 1].translate(_CLASSES), 1) is not None

@@ -6,10 +6,13 @@ import asyncio
 import io
 import json
 import random
+import signal
+import statistics
 import time
 import zipfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from scripts.bench.load import HOST, Answer, Connection, read_answer, request
 from scripts.checks.serve_faults import SECRET, TEXT, Faults, Seen, is_error, outcome, told
@@ -268,6 +271,71 @@ def crafted_uploads(faults: Faults) -> Seen:
     return Seen("; ".join(seen), goes_on and is_good)
 
 
+def costly_requests(faults: Faults) -> Seen:
+    """Requests that are made to take long outside the search, and another client's text beside them; then SIGTERM."""
+    nested = {"." * n + "b": "x" for n in range(1, 196)}
+    dots = {"." * n: "x" for n in range(1, 197)}
+    lines = ("a" + "." * 2857 + "\n").encode() * 205
+    attacks = {
+        "lines of dots, terms that nearly match": (lines, nested, "a.txt"),
+        "lines of dots, terms that match": (lines, dots, "a.txt"),
+        "one line of dots, terms that nearly match": (b"." * 586_000, nested, "a.txt"),
+        "words": (b"ja nein " * 73_000, {}, "a.txt"),
+        "percent signs and zeros": (b"%" + b"0" * 586_000, {}, "a.txt"),
+        "HTML": (b"<p>" + b"<b>1</b> 2 ja, " * 20_000, {}, "a.html"),
+    }
+    n, seen, is_good = max(10, faults.n(100)), list[str](), True
+
+    async def waits(port: int, sent: list[asyncio.Future[object]]) -> tuple[list[float], list[float]]:
+        """Return the seconds that the other client waits for its texts, and for /health, n times or until all `sent`
+        are answered."""
+        of_text, of_health = list[float](), list[float]()
+        while len(of_text) < n and not (sent and all(each.done() for each in sent)):
+            for seconds, message in (
+                (of_health, request("/health", method="GET")),
+                (of_text, faults.request(f"{TEXT * 98} {random.random()}")),
+            ):
+                began = time.monotonic()
+                connection = Connection(port)
+                status = await outcome(asyncio.ensure_future(connection.send(message)))
+                await connection.close()
+                seconds.append(time.monotonic() - began if status == 200 else float("inf"))
+                if seconds[-1] > 20:
+                    return of_text or [float("inf")], of_health
+        return of_text, of_health
+
+    async def attack(port: int, message: bytes) -> tuple[list[float], list[float], list[asyncio.Future[object]]]:
+        async def send() -> object:
+            return await outcome(asyncio.ensure_future(Connection(port).send(message)))
+
+        sent: list[asyncio.Future[object]] = [asyncio.ensure_future(send()) for _ in range(7)]
+        await asyncio.sleep(0.5)
+        return *await waits(port, sent), sent
+
+    for name, (content, terms, file) in attacks.items():
+        message = request("/translate_file", *file_form(faults.languages, content, file, terms))
+        with faults.serving("--cache", 0, "--grace", 5) as server:
+
+            async def both() -> tuple[list[float], list[float], list[float], float]:
+                await waits(server.port, [])
+                alone, _ = await waits(server.port, [])
+                of_text, of_health, sent = await attack(server.port, message)
+                began = time.monotonic()
+                server.process.send_signal(signal.SIGTERM)
+                await asyncio.to_thread(server.process.wait, 120)
+                await asyncio.gather(*sent)
+                return alone, of_text, of_health, time.monotonic() - began
+
+            alone, of_text, of_health, ending = asyncio.run(both())
+        seen.append(
+            f"{name}: p50 {statistics.median(alone):.2f} s alone, {statistics.median(of_text):.2f} s beside it, "
+            f"slowest {max(of_text):.2f} s; /health {max(of_health):.2f} s; ended {ending:.1f} s after SIGTERM"
+        )
+        faults.progress(seen[-1])
+        is_good = is_good and max(of_text) < 5 and max(of_health) < 1 and ending < 10
+    return Seen("another client's text of 1,680 characters: " + "; ".join(seen), is_good)
+
+
 def worst_lines(faults: Faults) -> Seen:
     """One client sends the longest text again and again, in two requests at a time; another sends a sentence."""
     rng = random.Random(7)
@@ -315,9 +383,11 @@ def worst_lines(faults: Faults) -> Seen:
     return Seen("another client's sentence: " + "; ".join(seen), goes_on and is_good)
 
 
-def file_form(languages: tuple[str, str], content: bytes, name: str = "a.txt") -> tuple[bytes, str]:
+def file_form(
+    languages: tuple[str, str], content: bytes, name: str = "a.txt", terms: Mapping[str, str] = MappingProxyType({})
+) -> tuple[bytes, str]:
     """Return a form with a file, and its content type."""
-    fields = dict(zip(("source", "target"), languages, strict=True))
+    fields = dict(zip(("source", "target", "terms"), (*languages, json.dumps(dict(terms))), strict=True))
     parts = [f'Content-Disposition: form-data; name="{key}"\r\n\r\n{value}'.encode() for key, value in fields.items()]
     parts.append(f'Content-Disposition: form-data; name="file"; filename="{name}"\r\n\r\n'.encode() + content)
     return b"".join(b"--x\r\n" + part + b"\r\n" for part in parts) + b"--x--\r\n", "multipart/form-data; boundary=x"
@@ -381,5 +451,6 @@ CLIENT_CASES: dict[str, Callable[[Faults], Seen]] = {
     "unread-answers": unread_answers,
     "fuzzed-bodies": fuzzed_bodies,
     "crafted-uploads": crafted_uploads,
+    "costly-requests": costly_requests,
     "worst-lines": worst_lines,
 }
