@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import PurePath
 from typing import TypeVar
 from urllib.parse import quote
@@ -20,7 +18,7 @@ from nmt.documents import html_fragment, is_marked_up, open_document
 from nmt.errors import DataError
 from nmt.serve.bodies import Upload
 from nmt.serve.limits import Refusal
-from nmt.serve.service import Service, Wish, of_rank
+from nmt.serve.service import Service, Wish, aside, of_rank
 
 SECONDS = 1800.0
 """Time in seconds until a translated file is deleted."""
@@ -81,7 +79,7 @@ async def translated_html(
     service: Service, texts: Sequence[str], source: str, target: str, wish: Wish, seconds: float
 ) -> list[list[str]]:
     """Return the translations of each HTML fragment, best first, including tags. Raises Refusal."""
-    fragments = await _parsed(service.fragments, lambda: [*map(html_fragment, texts)])
+    fragments = await aside(sum(map(len, texts)), lambda: [*map(html_fragment, texts)])
     parts = [part for fragment in fragments for part in fragment.texts]
     wish = replace(wish, align=True, is_document=len(fragments) == 1)
     rendered = iter(await service.translate(parts, source, target, wish, seconds))
@@ -105,19 +103,23 @@ async def translated_file(
     `source` may be auto; `hold` is called with the number of bytes of memory to reserve.
     """
     content = file.content
-    _check_lines(max(content.count(b"\n"), content.count(b"\r"), content.count(b"<") // 2))
+    separators = [b"\n", b"\r", b"{\\", *([b"\t"] if PurePath(file.name).suffix.lower() == ".txt" else [])]
+    _check_lines(max(content.count(b"<") // 2, *map(content.count, separators)))
     over = threading.Event()
     try:
-        document = await _parsed(service.parsing, open_document, file.name, content, over.is_set)
+        document = await _parsed(service, len(content), open_document, file.name, content, over.is_set)
         _check_lines(len(document.texts))  # a compressed document may have more lines
         n, most = sum(map(len, document.texts)), service.limits.file_bytes
         if n > most:
             raise Refusal(400, f"Invalid request: the text of the file ({n}) exceeds its limit ({most})")
+        if (longest := max(map(len, document.texts), default=0)) > service.limits.characters:
+            found = f"the longest line or paragraph of the file ({longest})"
+            raise Refusal(400, f"Invalid request: {found} exceeds text limit ({service.limits.characters})")
         hold(n)
         source, target, _ = service.languages(source, target, document.texts[:100])
         wish = replace(wish, align=is_marked_up(file.name), is_document=True, flags=document.flags)
         rendered = await service.translate(document.texts, source, target, wish, seconds)
-        return await _parsed(service.parsing, document.translated, [best for best, *_ in rendered])
+        return await _parsed(service, n, document.translated, [best for best, *_ in rendered])
     finally:
         over.set()  # stops a parser that still runs after a disconnect or a timeout
 
@@ -133,12 +135,9 @@ def check_format(name: str) -> None:
         raise Refusal(400, f"Invalid request: file format not supported; supported are {', '.join(FORMATS)}")
 
 
-async def _parsed(at_once: asyncio.Semaphore, work: Callable[..., Result], *arguments: object) -> Result:
+async def _parsed(service: Service, size: int, work: Callable[..., Result], *arguments: object) -> Result:
     """Parse or write a document in a thread. Raises Refusal if it cannot be read."""
-    await at_once.acquire()
-    parsing = asyncio.get_running_loop().run_in_executor(None, partial(work, *arguments))
-    parsing.add_done_callback(lambda _: at_once.release())
     try:
-        return await asyncio.shield(parsing)  # after a disconnect the thread continues and holds the semaphore
+        return await service.documents.run(size, work, *arguments)
     except DataError as error:
         raise Refusal(400, f"Invalid request: {error.args[0]}") from error

@@ -210,6 +210,9 @@ class Edge:
     def _refusal(self, scope: Scope) -> Refusal | None:
         headers = MutableHeaders(scope=scope)
         host, origin = host_of(f"//{headers.get('host', '')}"), headers.get("origin", "")
+        if "content-length" in headers and "transfer-encoding" in headers:  # a proxy may see another end of the body
+            close = {"Connection": "close"}
+            return Refusal(400, "Invalid request: both Content-Length and Transfer-Encoding are given", close)
         if self._hosts is not None and host not in self._hosts:
             return Refusal(421, "Misdirected request: unknown host name; nmt serve --origin adds one")
         is_site = origin.startswith(("http://", "https://", "null"))  # browser extensions have other origins

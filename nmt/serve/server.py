@@ -17,6 +17,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import h11
 import uvicorn
 from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -142,6 +143,10 @@ PATIENCE_SECONDS = 30.0
 """Time limit for the headers of a request to arrive, and interval between checks of a connection."""
 ANSWER_SECONDS = 900.0
 """Time limit from the beginning of a request until the client has read the answer."""
+ARRIVAL_SECONDS = 0.5
+"""Time after the signal to stop in which requests that were sent before may arrive."""
+PROBE_SECONDS = 0.5
+"""Interval between probes whether a client that has stopped sending still reads."""
 PROXIES = "127.0.0.1,::1,::ffff:127.0.0.1"
 """Addresses whose `X-Forwarded-For` is trusted by default: this machine."""
 
@@ -149,7 +154,8 @@ PROXIES = "127.0.0.1,::1,::ffff:127.0.0.1"
 class PatientProtocol(H11Protocol):
     """A connection that is closed if its client does not complete its headers or does not read its answer.
 
-    uvicorn has no such limits.
+    uvicorn has no such limits. A client that stops sending after a complete request gets its answer, and only complete
+    requests are waited for when the server stops.
     """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -164,6 +170,39 @@ class PatientProtocol(H11Protocol):
         """Stop watching the connection."""
         self._watch.cancel()
         super().connection_lost(exc)
+
+    @property
+    def _is_asked(self) -> bool:
+        """Whether a complete request waits for its answer, or for the rest of it."""
+        return self.cycle is not None and not self.cycle.more_body and not self.cycle.response_complete
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Keep the connection if a request waits for its answer."""
+        if keeps := self._is_asked and self.scope["http_version"] == "1.1":
+            self.cycle.keep_alive = False
+            self.loop.call_later(PROBE_SECONDS, self._probe)
+        return keeps
+
+    def _probe(self) -> None:
+        """Send an interim response, after which the system of a client that has closed the connection resets it."""
+        if self._is_asked and not self.cycle.response_started and not self.transport.is_closing():
+            event = h11.InformationalResponse(status_code=100, headers=[], reason="Continue")
+            self.transport.write(self.conn.send(event) or b"")
+            self.loop.call_later(PROBE_SECONDS, self._probe)
+
+    def shutdown(self) -> None:
+        """Close the connection soon unless a request waits for its answer."""
+        if self._is_asked:
+            super().shutdown()
+        else:
+            self.loop.call_later(ARRIVAL_SECONDS, self._leave)
+
+    def _leave(self) -> None:
+        """Close the connection, at once unless a request waits for its answer."""
+        if self._is_asked:
+            super().shutdown()
+        else:
+            self.transport.close()
 
     def _look(self) -> None:
         """Close the connection if nothing has happened since the last check."""

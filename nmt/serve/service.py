@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import itertools
 import math
 import sys
 import threading
 import time
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Generic, ParamSpec, TypeVar
+from typing import Generic, TypeVar
 
 from nmt.errors import ConfigError, DataError
 from nmt.serve.limits import Limits, Rate, Refusal, Room
 from nmt.serve.metrics import Metrics
 from nmt.serve.models import Models
+from nmt.serve.side_thread import Arguments, Result, SideThread
 from nmt.serve.worker import Job, Worker, invalid
 from nmt.text.constraints import Glossary
 from nmt.text.identify import Detected, Detector, identifier
@@ -176,7 +180,6 @@ def _joined(lines: Sequence[tuple[str, Candidate]]) -> Candidate:
 
 BLANK = [Candidate("", ())]
 """The translations of a blank line."""
-PARSED_AT_ONCE = 2
 AUTO = "auto"
 
 
@@ -207,10 +210,8 @@ class Service:
         self.queue = Room(queue)
         self._worker = Worker(self.metrics, threads)
         self._cache: Cache[list[Candidate]] = Cache(cache)
-        self.parsing = asyncio.Semaphore(PARSED_AT_ONCE)
-        """Semaphore held while a thread parses or writes a document."""
-        self.fragments = asyncio.Semaphore(1)
-        """Semaphore held while a thread parses HTML fragments, which do not wait for documents."""
+        self.documents = SideThread()
+        """The thread that parses and writes documents, for which no other work waits."""
         self.is_ready = False
 
     def start(self) -> None:
@@ -265,7 +266,15 @@ class Service:
         deadline = time.monotonic() + seconds
         size = sum(map(len, texts)) + len(texts) + sum(map(len, wish.terms))
         tm = route[0].tm if wish.tm and wish.to is None and len(route) == 1 else None
-        lines = await aside(size, _checked_lines, texts, wish, tm)
+        try:
+            lines = await aside(size, lines_of, texts, wish, tm)
+        except DataError as error:
+            raise invalid(error) from error
+        if wish.terms:
+            numbers = await in_portions(lines, _numbers_of_terms)
+            if max(numbers, default=0) > TERMS_OF_LINE or sum(numbers) > wish.most_terms:
+                most = f"{TERMS_OF_LINE} times in a line, {wish.most_terms} in a request"
+                raise Refusal(400, f"terms: occur too often; the maximum is {most}")
         for direction in route[:-1]:  # prefix and terms apply to the last direction
             plain = [replace(line, prefix="", glossary=None) for line in lines]
             found = await self._one_way(direction, plain, How(direction.search), deadline, size)
@@ -321,9 +330,10 @@ class Service:
         keys, found, unknown = await aside(size, self._look_up, direction, lines, how)
         if unknown:
             try:
-                job = await aside(size, Job, direction, how, [*unknown.values()], deadline)
+                costs = await in_portions([*unknown.values()], functools.partial(direction.costs, how=how))
             except (ConfigError, DataError) as error:
                 raise invalid(error) from error
+            job = Job(direction, how, [*unknown.values()], costs, deadline)
             by_line = await asyncio.wrap_future(self._worker.submit(job))
             found |= await aside(size, self._keep, direction, unknown, by_line, not how.search.context)
         return [found[key] for key in keys]
@@ -362,17 +372,10 @@ class Service:
 _Key = tuple[str, str, str, str, str, str, str, int, bool]
 
 
-def _checked_lines(texts: Sequence[str], wish: Wish, tm: TranslationMemory | None) -> list[Line]:
-    """Return the lines of texts. Raises Refusal if terms are invalid or occur so often that search would be slow."""
-    try:
-        lines = lines_of(texts, wish, tm)
-    except DataError as error:
-        raise invalid(error) from error
-    numbers = [sum(1 for _ in line.glossary.spans(line.text)) for line in lines if line.glossary is not None]
-    if max(numbers, default=0) > TERMS_OF_LINE or sum(numbers) > wish.most_terms:
-        most = f"{TERMS_OF_LINE} times in a line, {wish.most_terms} in a request"
-        raise Refusal(400, f"terms: occur too often; the maximum is {most}")
-    return lines
+def _numbers_of_terms(lines: Sequence[Line], _: int) -> list[int]:
+    """Return the number of occurrences of terms in each line, which are not counted far beyond the maximum."""
+    occurrences = (line.glossary.spans(line.text) for line in lines if line.glossary is not None)
+    return [len([*itertools.islice(of_line, TERMS_OF_LINE + 1)]) for of_line in occurrences]
 
 
 def _key(direction: Direction, line: Line, how: How, number: int) -> _Key:
@@ -386,12 +389,26 @@ def _key(direction: Direction, line: Line, how: How, number: int) -> _Key:
 
 SMALL = 1000
 """Maximum size of work that runs in the event loop: characters times translations, up to 5 ms."""
-Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
+PORTION, LINE = 10_000, 20
+"""Size of the portions in which lines are worked on, up to 0.2 s, and what each line adds to its characters."""
+_side_thread = functools.cache(SideThread)
 
 
 async def aside(
     size: int, work: Callable[Arguments, Result], *args: Arguments.args, **named: Arguments.kwargs
 ) -> Result:
     """Return the result of `work`, which runs in a thread if `size` is above `SMALL`."""
-    return work(*args, **named) if size <= SMALL else await asyncio.to_thread(work, *args, **named)
+    return work(*args, **named) if size <= SMALL else await _side_thread().run(size, work, *args, **named)
+
+
+async def in_portions(lines: Sequence[Line], work: Callable[[Sequence[Line], int], list[Result]]) -> list[Result]:
+    """Return the results of `work` for each line, given some lines and the number of the first one.
+
+    Other requests have their turn between portions, and the work ends if the caller is cancelled.
+    """
+    results: list[Result] = []
+    sums = [0, *itertools.accumulate(len(line.text) + LINE for line in lines)]
+    while (n := len(results)) < len(lines):
+        end = max(n + 1, bisect_right(sums, sums[n] + PORTION) - 1)
+        results += await aside(sums[-1], work, lines[n:end], n)
+    return results

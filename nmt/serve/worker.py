@@ -36,13 +36,14 @@ CLOSING = "The server is shutting down"
 class Job:
     """The lines of a request to translate in one direction."""
 
-    def __init__(self, direction: Direction, how: How, lines: Sequence[Line], deadline: float) -> None:
-        """Create a job. deadline: a time of `time.monotonic`. Raises ConfigError or DataError if lines are invalid."""
+    def __init__(
+        self, direction: Direction, how: How, lines: Sequence[Line], costs: Sequence[float], deadline: float
+    ) -> None:
+        """Create a job. costs: see `Direction.costs`; deadline: a time of `time.monotonic`."""
         self.direction, self.how, self.lines, self.deadline = direction, how, lines, deadline
         self.future: Future[list[list[Candidate]]] = Future()
         """Future of the translations of all lines, in order. Cancelling it stops the translation."""
         self.done: list[list[Candidate]] = []
-        costs = direction.costs(lines, how)
         self._sums = [0.0, *itertools.accumulate(costs)]
         self.in_context = how.search.context > 0
         self.is_long = (sum(costs) if self.in_context else max(costs, default=0)) > ROUND_COST

@@ -199,9 +199,10 @@ class _Automaton:
 
     def __init__(self, terms: Iterable[str]) -> None:
         self._next: dict[tuple[int, str], int] = {}
-        """The state after another state and a unit, if both are a beginning of a term together."""
+        """The state that follows a state after a unit, if both are a beginning of a term together."""
+        self._terms: dict[int, str] = {}
+        """The terms that are a state."""
         states = [(0, 0, "")]  # number of units, the state before the last unit, the last unit
-        ends: dict[int, str] = {}
         for term in terms:
             state = 0
             for depth, (start, end) in enumerate(units(term), start=1):
@@ -209,30 +210,25 @@ class _Automaton:
                 state = self._next.setdefault((before, unit), len(states))
                 if state == len(states):
                     states.append((depth, before, unit))
-            ends[state] = term
+            self._terms[state] = term
         self._shorter = [0] * len(states)
-        """The state for the longest proper suffix of each state."""
-        self._longest: list[str | None] = [None] * len(states)
-        """The longest term that the text of each state ends with."""
-        self._inner: dict[str, str | None] = {}
-        """The longest other term that each term ends with."""
+        """The longest state that each state ends with, apart from itself."""
+        self._longest = [0] * len(states)
+        """The longest state that each state ends with and that is a term; 0 if there is none."""
         for state in sorted(range(1, len(states)), key=states.__getitem__):
             _, before, unit = states[state]
             shorter = self._shorter[state] = self._after(self._shorter[before], unit) if before else 0
-            self._longest[state] = self._longest[shorter]
-            if state in ends:
-                self._longest[state] = term = ends[state]
-                self._inner[term] = self._longest[shorter]
+            self._longest[state] = state if state in self._terms else self._longest[shorter]
 
     def occurrences(self, text: str) -> Iterator[tuple[str, int]]:
         """Yield each term that occurs in a text, with the end of its occurrence."""
         state = 0
         for start, end in units(text):
             state = self._after(state, text[start:end])
-            term = self._longest[state]
-            while term is not None:
-                yield term, end
-                term = self._inner[term]
+            found = self._longest[state]
+            while found:
+                yield self._terms[found], end
+                found = self._longest[self._shorter[found]]
 
     def _after(self, state: int, unit: str) -> int:
         """Return the state that follows a state after a unit."""

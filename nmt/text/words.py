@@ -46,12 +46,7 @@ class _Classes(dict[int, str]):
         character = chr(code)
         category = unicodedata.category(character)[0]
         is_of_word = not _UNSPACED.match(character) and (category in "LMN" or character in _JOINERS)
-        if character == "\u200d":
-            name = "j"
-        elif category == "M":
-            name = "M" if is_of_word else "m"
-        else:
-            name = "w" if is_of_word else "o"
+        name = "j" if character == "\u200d" else ("mM" if category == "M" else "ow")[is_of_word]
         if code < 0x10000:  # bounds the memory
             self[code] = name
         return name

@@ -150,11 +150,11 @@ class Direction:
         via = self._main.first and self._main.first.config.data.tgt
         return f"{' '.join(searchers.values())} {self.source} {via} {self.target}"
 
-    def costs(self, lines: Sequence[Line], how: How) -> list[float]:
-        """Return the maximum cost of the search of each line; see `Translator.costs`."""
+    def costs(self, lines: Sequence[Line], first: int, how: How) -> list[float]:
+        """Return the maximum cost of the search of each line; see `Translator.costs`. first: as for `translate`."""
         hows = {True: how.search, False: unprotected(how.search)}
         searches = [hows[self._protects(line, how.search)] for line in lines]
-        numbered = enumerate(zip(lines, searches, strict=True))
+        numbered = enumerate(zip(lines, searches, strict=True), start=first)
         return [self._main.costs([line], each, how.n_best, number)[0] for number, (line, each) in numbered]
 
     def translate(

@@ -53,7 +53,7 @@ class MadeUp(Direction):
         self.batches: list[list[str]] = []
         self.hows: list[How] = []
 
-    def costs(self, lines: Sequence[Line], how: How) -> list[float]:  # noqa: ARG002
+    def costs(self, lines: Sequence[Line], first: int, how: How) -> list[float]:  # noqa: ARG002
         return [100.0 + len(line.text) for line in lines]
 
     def translate(

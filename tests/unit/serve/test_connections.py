@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,11 +15,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from nmt.documents import Document
 from nmt.errors import ConfigError
-from nmt.serve import server
+from nmt.serve import documents, server
+from nmt.serve.app import make_app
 from nmt.serve.documents import file_answer
+from nmt.serve.models import Models
 from nmt.serve.server import PatientProtocol, addresses_of, hosts_of, listen, make_server
-from served import Client, serving_app
+from nmt.serve.service import Service
+from served import FORM, Client, MadeUp, multipart, serving, serving_app
 from waiting import until
 
 
@@ -161,3 +166,98 @@ def test_stalled_reader_is_disconnected(looks: Looks, large: Client) -> None:
         assert not looks.is_lost.is_set()
         looks.wait(30)
         assert looks.is_lost.is_set()
+
+
+# --- ends of connections -----------------------------------------------------------------------
+
+
+HEAD = b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+BODY = b'{"q": "wait", "source": "de", "target": "en"}'
+REQUEST = HEAD + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY
+
+
+@pytest.fixture
+def held() -> Iterator[MadeUp]:
+    """A direction that translates when its gate is opened."""
+    direction = MadeUp("de", "en")
+    yield direction
+    direction.gate.set()
+
+
+def test_client_that_stops_sending_gets_answer(held: MadeUp, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "PROBE_SECONDS", 0.01)
+    with serving(Service(Models([held]))) as client, client.connect() as connection:
+        held.gate.clear()
+        connection.sendall(REQUEST)
+        connection.shutdown(socket.SHUT_WR)
+        assert connection.recv(1000).startswith(b"HTTP/1.1 100 "), "the server looks whether the client is there"
+        held.gate.set()
+        answer = b""
+        while more := connection.recv(1000):
+            answer += more
+    assert b" 200 OK" in answer and answer.endswith(b'{"translatedText":"de>en: wait"}')
+
+
+def test_request_with_two_lengths_is_rejected() -> None:
+    with serving(Service(Models([MadeUp("de", "en")]))) as client, client.connect() as connection:
+        body = b"%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY)
+        connection.sendall(HEAD + b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n" + body)
+        answer = b""
+        while more := connection.recv(1000):
+            answer += more
+    assert answer.count(b"HTTP/1.1 ") == 1 and answer.startswith(b"HTTP/1.1 400 ")
+
+
+@contextmanager
+def stopping(service: Service, grace: int) -> Iterator[tuple[Client, Callable[[], None], threading.Thread]]:
+    """Serve in a thread; yields a client, a function that tells the server to end, and the thread."""
+    running = make_server(make_app(service), grace)
+    with listen("127.0.0.1", 0) as [listening]:
+        thread = threading.Thread(target=running.run, args=([listening],))
+        thread.start()
+        until(lambda: service.is_ready, 30)
+        yield Client(listening.getsockname()[1]), lambda: setattr(running, "should_exit", True), thread
+        thread.join(60)
+        assert not thread.is_alive()
+
+
+def test_stopping_server_waits_for_complete_requests_only(held: MadeUp) -> None:
+    with stopping(Service(Models([held])), grace=60) as (client, stop, _):
+        held.gate.clear()
+        connections = [client.connect() for _ in range(4)]
+        complete, *incomplete = connections
+        complete.sendall(REQUEST)
+        until(lambda: held.batches[-1] == ["wait"])
+        for connection, sent in zip(incomplete, (REQUEST[:-1], REQUEST[:10], b""), strict=True):
+            connection.sendall(sent)
+        stop()
+        for connection in incomplete:
+            assert connection.recv(1000) == b""
+        held.gate.set()
+        assert b" 200 OK" in complete.recv(1000)
+        for connection in connections:
+            connection.close()
+
+
+def test_server_ends_although_a_thread_does_not(held: MadeUp, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, end = threading.Event(), threading.Event()
+
+    def parse(*_: object) -> Document:
+        begun.set()
+        assert end.wait(60)
+        return Document([], lambda _: b"")
+
+    monkeypatch.setattr(documents, "open_document", parse)
+    with stopping(Service(Models([held])), grace=0) as (client, stop, thread):
+        body = multipart(
+            *((f'name="{key}"', b"de") for key in ("source", "target")), ('name="file"; filename="a.txt"', b"a")
+        )
+        with client.connect() as connection:
+            head = f"POST /translate_file HTTP/1.1\r\nHost: x\r\nContent-Type: {FORM}\r\nContent-Length: {len(body)}"
+            connection.sendall(f"{head}\r\n\r\n".encode() + body)
+            assert begun.wait(30)
+            stop()
+            thread.join(30)
+            ended = not thread.is_alive()
+            end.set()
+    assert ended

@@ -72,7 +72,7 @@ def test_minimum_bayes_risk_has_no_alternatives(run: Path) -> None:
 
 def test_line_whose_prefix_is_too_long_is_named(direction: Direction) -> None:
     with pytest.raises(DataError, match=r"^line 2: "):
-        direction.costs([Line(LINES[0]), Line(LINES[1], "ta " * 2000)], How(direction.search))
+        direction.costs([Line(LINES[0]), Line(LINES[1], "ta " * 2000)], 0, How(direction.search))
 
 
 def test_pytorch_translates_lines_with_terms(ask: Ask, native: Translator) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -13,7 +14,9 @@ import pytest
 from nmt.serve import service as service_module
 from nmt.serve.limits import Refusal
 from nmt.serve.models import Models
-from nmt.serve.service import Cache, Service, Wish, lines_of, memory
+from nmt.serve.service import Cache, Service, Wish, aside, in_portions, lines_of, memory
+from nmt.serve.side_thread import SideThread
+from nmt.text.constraints import Glossary, Span
 from nmt.translate.direction import Candidate, How
 from nmt.translate.types import Line
 from served import MadeUp
@@ -93,3 +96,73 @@ def test_n_best_is_limited_by_beam(direction: MadeUp) -> None:
         with pytest.raises(Refusal, match=r"n_best: must be at most the beam, [56]") as refused:
             service._how([direction], wish)
         assert refused.value.status == 400
+
+
+# --- work outside the search ----------------------------------------------------------------------
+
+
+def test_small_work_comes_before_large_work() -> None:
+    side_thread, begun, go_on, done = SideThread(), threading.Event(), threading.Event(), list[int]()
+
+    def hold() -> None:
+        begun.set()
+        assert go_on.wait(30)
+
+    async def run_all() -> None:
+        holding = asyncio.create_task(side_thread.run(1, hold))
+        await asyncio.to_thread(begun.wait, 30)
+        waiting = [asyncio.create_task(side_thread.run(size, done.append, size)) for size in (90_000, 2000, 50_000)]
+        cancelled = asyncio.create_task(side_thread.run(10, done.append, 10))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        go_on.set()
+        await asyncio.gather(holding, *waiting)
+
+    asyncio.run(run_all())
+    assert done == [2000, 50_000, 90_000]
+
+
+def test_work_ends_with_its_client(service: Service, direction: MadeUp, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go_on, firsts = threading.Event(), threading.Event(), list[int]()
+
+    def costs(lines: Sequence[Line], first: int, how: How) -> list[float]:  # noqa: ARG001
+        firsts.append(first)
+        begun.set()
+        assert go_on.wait(30)
+        return [1.0] * len(lines)
+
+    async def leave() -> None:
+        work = asyncio.create_task(
+            service.translate(["a" * 5000 + f"\n{n}" for n in range(20)], "de", "en", Wish(), 60)
+        )
+        await asyncio.to_thread(begun.wait, 30)
+        work.cancel()
+        go_on.set()
+        await aside(10**9, lambda: None)  # after all work that is waiting
+
+    monkeypatch.setattr(direction, "costs", costs)
+    asyncio.run(leave())
+    assert firsts == [0]
+
+
+@pytest.mark.parametrize("lines", [["a"], ["a" * 9000, "b" * 9000, "", "c" * 30_000, "d"], ["e"] * 3000, []])
+def test_portions_have_all_lines_in_order(lines: list[str]) -> None:
+    def numbered(portion: Sequence[Line], first: int) -> list[tuple[int, str]]:
+        assert len(portion) == 1 or sum(len(line.text) for line in portion) <= 10_000
+        return list(enumerate((line.text for line in portion), start=first))
+
+    assert asyncio.run(in_portions([Line(line) for line in lines], numbered)) == list(enumerate(lines))
+
+
+def test_terms_are_not_counted_beyond_their_maximum(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    n, spans = [0], Glossary.spans
+
+    def counted(glossary: Glossary, text: str) -> Iterator[Span]:
+        for span in spans(glossary, text):
+            n[0] += 1
+            yield span
+
+    monkeypatch.setattr(Glossary, "spans", counted)
+    with pytest.raises(Refusal, match="too often"):
+        translate(service, "." * 1000, terms={"." * n: "x" for n in range(1, 100)})
+    assert n[0] < 20

@@ -29,7 +29,8 @@ class Stage:
     def job(self, *lines: str, seconds: float = 60.0, n_best: int = 1, **settings: object) -> Job:
         search = self.direction.search.model_copy(update=settings)
         how = How(search, n_best)
-        job = Job(self.direction, how, [Line(line) for line in lines], time.monotonic() + seconds)
+        of_job = [Line(line) for line in lines]
+        job = Job(self.direction, how, of_job, self.direction.costs(of_job, 0, how), time.monotonic() + seconds)
         job.future.add_done_callback(lambda _: self.finished.append(lines[0]))
         return job
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from command import Command
 from nmt.config import SearchConfig
 from nmt.errors import DataError
+from nmt.text import constraints
 from nmt.text.constraints import Applied, Glossary, constraint_spans
 from nmt.text.inline import encode_marked, mark_terms, marked, without_translations
 from nmt.text.tokenizer import CONTROL, Tokenizer
-from nmt.text.words import is_boundary
+from nmt.text.words import is_boundary, units
 from nmt.translate.align import src_word_shares
 from nmt.translate.files import Files, translate_file
 from nmt.translate.sentences import phrases_of
@@ -171,15 +171,61 @@ def test_terms_do_not_match_within_numbers(text: str, term: str, number: str) ->
     assert applied(text, {term: "x"}, ON) == [number]
 
 
-@given(st.text("ab \u0301-1你", max_size=12), st.dictionaries(st.text("ab 1你", min_size=1, max_size=3), st.just("x")))
-def test_terms_match_whole_words(text: str, terms: dict[str, str]) -> None:
-    terms = {term.strip(): "x" for term in terms if term.strip()}
-    assume(terms)
-    found = {(span.start, span.end) for span in Glossary(terms).spans(text)}
+def is_between_words(text: str, index: int) -> bool:
+    """Return what `is_boundary` and `units` must agree with, for the characters of the tests."""
+    if index in (0, len(text)):
+        return True
+    before, after = text[index - 1], text[index]
+    if after in "\u0301\u0e34" or "\u200d" in (before, after):
+        return False
+    return not (before in "ab1_\u0301" and after in "ab1_")
+
+
+def naive(text: str, terms: dict[str, str], search: SearchConfig) -> list[tuple[int, int, str]]:
+    """Return the spans of a line by comparing every part of it with every term, and every character with every span."""
+    inside = {i for span in constraints.spans(text) for i in range(span.start + 1, span.end)}
+    every = [(i, j) for i in range(len(text)) for j in range(i + 1, len(text) + 1) if text[i:j] in terms]
+    found = [(*each, "term") for each in every if all(is_between_words(text, i) and i not in inside for i in each)]
+    found += [(span.start, span.end, span.kind) for span in constraints.spans(text) if search.protect]
+    chosen: list[tuple[int, int, str]] = []
+    for start, end, kind in sorted(found, key=lambda span: (span[0] - span[1], span[2] != "term", span[0])):
+        if all(end <= first or last <= start for first, last, _ in chosen):
+            chosen.append((start, end, kind))
+    return sorted(chosen)
+
+
+LETTERS = "aab_1. %{}-\u0301\u200d你ท\u0e34"
+
+
+@given(
+    st.text(LETTERS, max_size=16),
+    st.dictionaries(st.text(LETTERS, min_size=1, max_size=4).map(str.strip).filter(bool), st.just("x"), min_size=1),
+    st.sampled_from([OFF, ON]),
+)
+def test_spans_are_those_of_a_naive_search(text: str, terms: dict[str, str], search: SearchConfig) -> None:
+    found = constraint_spans(text, search, Glossary(terms))
+    assert [(span.start, span.end, span.kind) for span in found] == naive(text, terms, search)
     every = {(i, j) for i in range(len(text)) for j in range(i + 1, len(text) + 1) if text[i:j] in terms}
-    assert found == {(i, j) for i, j in every if is_boundary(text, i) and is_boundary(text, j)}
-    chosen = constraint_spans(text, OFF, Glossary(terms))
-    assert all(a.end <= b.start for a, b in itertools.pairwise(chosen))
+    occurrences = [(span.start, span.end) for span in Glossary(terms).spans(text)]
+    assert sorted(occurrences) == sorted(each for each in every if all(is_boundary(text, i) for i in each))
+    assert [i for i in range(len(text)) if is_boundary(text, i)] == [start for start, _ in units(text)]
+
+
+class Counting(dict[tuple[int, str], int]):
+    """A dictionary that counts how often it is asked."""
+
+    n = 0
+
+    def __contains__(self, key: object) -> bool:
+        self.n += 1
+        return super().__contains__(key)
+
+
+def test_terms_that_nearly_match_are_found_in_linear_time() -> None:
+    glossary = Glossary({"." * n + "b": "x" for n in range(1, 60)})
+    glossary._automaton._next = counting = Counting(glossary._automaton._next)
+    assert [*glossary.spans("a" + "." * 3000)] == []
+    assert 0 < counting.n < 3 * 3000
 
 
 def test_translations_contain_terms(translator: Translator) -> None:

@@ -1,0 +1,47 @@
+"""A thread for the work outside the search, which would block the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from queue import PriorityQueue
+from typing import Any, ParamSpec, TypeVar
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+AGING = 100.0
+"""Work that is larger by so many characters comes first if it has waited a second longer."""
+
+
+class SideThread:
+    """A thread that does one piece of work at a time, small ones first; the process ends without waiting for it."""
+
+    def __init__(self) -> None:
+        self._waiting: PriorityQueue[tuple[float, int, Future[Any], Callable[[], object]]] = PriorityQueue()
+        self._numbers = itertools.count()
+        threading.Thread(target=self._run, name="nmt works", daemon=True).start()
+
+    async def run(
+        self, size: int, work: Callable[Arguments, Result], *args: Arguments.args, **named: Arguments.kwargs
+    ) -> Result:
+        """Return the result of `work`, which does not begin any more if the caller is cancelled."""
+        future = Future[Result]()
+        since = time.monotonic() + size / AGING
+        self._waiting.put((since, next(self._numbers), future, partial(work, *args, **named)))
+        return await asyncio.wrap_future(future)
+
+    def _run(self) -> None:
+        while True:
+            *_, future, work = self._waiting.get()
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(work())
+                except BaseException as error:
+                    future.set_exception(error)
+            del future, work  # they hold texts
