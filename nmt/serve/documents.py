@@ -14,11 +14,12 @@ from urllib.parse import quote
 from starlette.responses import Response, StreamingResponse
 
 from nmt.documents import FORMATS as FORMATS
-from nmt.documents import html_fragment, is_marked_up, open_document
+from nmt.documents import HtmlFragment, html_fragment, is_marked_up, open_document
 from nmt.errors import DataError
 from nmt.serve.bodies import Upload
 from nmt.serve.limits import Refusal
 from nmt.serve.service import Service, Wish, aside, of_rank
+from nmt.translate.direction import Candidate
 
 SECONDS = 1800.0
 """Time in seconds until a translated file is deleted."""
@@ -82,17 +83,20 @@ async def translated_html(
     fragments = await aside(sum(map(len, texts)), lambda: [*map(html_fragment, texts)])
     parts = [part for fragment in fragments for part in fragment.texts]
     wish = replace(wish, align=True, is_document=len(fragments) == 1)
-    rendered = iter(await service.translate(parts, source, target, wish, seconds))
+    rendered = await service.translate(parts, source, target, wish, seconds)
+    size = sum(len(candidate.text) for candidates in rendered for candidate in candidates)
+    return await aside(size, _placed, fragments, rendered)
 
-    def placed() -> list[list[str]]:
-        results = []
-        for fragment in fragments:
-            by_part = [next(rendered) for _ in fragment.texts]
-            ranks = range(max(map(len, by_part), default=1))
-            results.append([fragment.translated_text([of_rank(each, rank) for each in by_part]) for rank in ranks])
-        return results
 
-    return await _parsed(service.fragments, placed)
+def _placed(fragments: Sequence[HtmlFragment], rendered: Sequence[Sequence[Candidate]]) -> list[list[str]]:
+    """Return the translations of each fragment, best first, given those of the texts of all fragments."""
+    remaining = iter(rendered)
+    results = []
+    for fragment in fragments:
+        by_text = [next(remaining) for _ in fragment.texts]
+        ranks = range(max(map(len, by_text), default=1))
+        results.append([fragment.translated_text([of_rank(each, rank) for each in by_text]) for rank in ranks])
+    return results
 
 
 async def translated_file(

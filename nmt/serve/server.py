@@ -190,19 +190,17 @@ class PatientProtocol(H11Protocol):
             self.transport.write(self.conn.send(event) or b"")
             self.loop.call_later(PROBE_SECONDS, self._probe)
 
-    def shutdown(self) -> None:
-        """Close the connection soon unless a request waits for its answer."""
-        if self._is_asked:
-            super().shutdown()
-        else:
-            self.loop.call_later(ARRIVAL_SECONDS, self._leave)
+    def shutdown(self, has_arrived: bool = False) -> None:
+        """Close the connection after its answer, or soon if no request waits for one.
 
-    def _leave(self) -> None:
-        """Close the connection, at once unless a request waits for its answer."""
+        has_arrived: whether nothing more is to arrive that was sent before the signal to stop.
+        """
         if self._is_asked:
             super().shutdown()
-        else:
+        elif has_arrived:
             self.transport.close()
+        else:
+            self.loop.call_later(ARRIVAL_SECONDS, self.shutdown, True)
 
     def _look(self) -> None:
         """Close the connection if nothing has happened since the last check."""

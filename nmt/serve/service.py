@@ -264,14 +264,14 @@ class Service:
         route = self.route(source, target)
         how = self._how(route, wish)
         deadline = time.monotonic() + seconds
-        size = sum(map(len, texts)) + len(texts) + sum(map(len, wish.terms))
+        size = sum(map(len, [*texts, *wish.terms, *wish.terms.values()])) + len(texts)
         tm = route[0].tm if wish.tm and wish.to is None and len(route) == 1 else None
         try:
             lines = await aside(size, lines_of, texts, wish, tm)
         except DataError as error:
             raise invalid(error) from error
         if wish.terms:
-            numbers = await in_portions(lines, _numbers_of_terms)
+            numbers = await in_portions(size, lines, _numbers_of_terms)
             if max(numbers, default=0) > TERMS_OF_LINE or sum(numbers) > wish.most_terms:
                 most = f"{TERMS_OF_LINE} times in a line, {wish.most_terms} in a request"
                 raise Refusal(400, f"terms: occur too often; the maximum is {most}")
@@ -330,7 +330,7 @@ class Service:
         keys, found, unknown = await aside(size, self._look_up, direction, lines, how)
         if unknown:
             try:
-                costs = await in_portions([*unknown.values()], functools.partial(direction.costs, how=how))
+                costs = await in_portions(size, [*unknown.values()], functools.partial(direction.costs, how=how))
             except (ConfigError, DataError) as error:
                 raise invalid(error) from error
             job = Job(direction, how, [*unknown.values()], costs, deadline)
@@ -401,8 +401,10 @@ async def aside(
     return work(*args, **named) if size <= SMALL else await _side_thread().run(size, work, *args, **named)
 
 
-async def in_portions(lines: Sequence[Line], work: Callable[[Sequence[Line], int], list[Result]]) -> list[Result]:
-    """Return the results of `work` for each line, given some lines and the number of the first one.
+async def in_portions(
+    size: int, lines: Sequence[Line], work: Callable[[Sequence[Line], int], list[Result]]
+) -> list[Result]:
+    """Return the results of `work` for each line, given some lines and the number of the first one; see `aside`.
 
     Other requests have their turn between portions, and the work ends if the caller is cancelled.
     """
@@ -410,5 +412,5 @@ async def in_portions(lines: Sequence[Line], work: Callable[[Sequence[Line], int
     sums = [0, *itertools.accumulate(len(line.text) + LINE for line in lines)]
     while (n := len(results)) < len(lines):
         end = max(n + 1, bisect_right(sums, sums[n] + PORTION) - 1)
-        results += await aside(sums[-1], work, lines[n:end], n)
+        results += await aside(size, work, lines[n:end], n)
     return results

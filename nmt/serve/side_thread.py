@@ -23,7 +23,7 @@ class SideThread:
     """A thread that does one piece of work at a time, small ones first; the process ends without waiting for it."""
 
     def __init__(self) -> None:
-        self._waiting: PriorityQueue[tuple[float, int, Future[Any], Callable[[], object]]] = PriorityQueue()
+        self._waiting: PriorityQueue[list[Any]] = PriorityQueue()
         self._numbers = itertools.count()
         threading.Thread(target=self._run, name="nmt works", daemon=True).start()
 
@@ -32,9 +32,13 @@ class SideThread:
     ) -> Result:
         """Return the result of `work`, which does not begin any more if the caller is cancelled."""
         future = Future[Result]()
-        since = time.monotonic() + size / AGING
-        self._waiting.put((since, next(self._numbers), future, partial(work, *args, **named)))
-        return await asyncio.wrap_future(future)
+        rank = time.monotonic() + size / AGING
+        task = [rank, next(self._numbers), future, partial(work, *args, **named)]
+        self._waiting.put(task)
+        try:
+            return await asyncio.wrap_future(future)
+        finally:
+            task[-1] = None  # frees the texts of a client that has left
 
     def _run(self) -> None:
         while True:
@@ -44,4 +48,4 @@ class SideThread:
                     future.set_result(work())
                 except BaseException as error:
                     future.set_exception(error)
-            del future, work  # they hold texts
+            del future, work  # which hold texts

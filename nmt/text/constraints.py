@@ -186,8 +186,7 @@ class Glossary:
 
         They are in the order of their ends. Takes time linear in the length of the line and the number of occurrences.
         """
-        for term, end in self._automaton.occurrences(text):
-            yield Span(end - len(term), end, "term", self._terms[term])
+        return self._automaton.spans(text)
 
 
 class _Automaton:
@@ -197,37 +196,38 @@ class _Automaton:
     beginning of a term that the text ends with; state 0 is the empty one.
     """
 
-    def __init__(self, terms: Iterable[str]) -> None:
+    def __init__(self, terms: Mapping[str, str]) -> None:
         self._next: dict[tuple[int, str], int] = {}
         """The state that follows a state after a unit, if both are a beginning of a term together."""
-        self._terms: dict[int, str] = {}
-        """The terms that are a state."""
+        self._terms: dict[int, tuple[int, str]] = {}
+        """The length and the translation of each state that is a term."""
         states = [(0, 0, "")]  # number of units, the state before the last unit, the last unit
-        for term in terms:
+        for term, translation in terms.items():
             state = 0
             for depth, (start, end) in enumerate(units(term), start=1):
                 before, unit = state, term[start:end]
                 state = self._next.setdefault((before, unit), len(states))
                 if state == len(states):
                     states.append((depth, before, unit))
-            self._terms[state] = term
+            self._terms[state] = len(term), translation
         self._shorter = [0] * len(states)
         """The longest state that each state ends with, apart from itself."""
         self._longest = [0] * len(states)
         """The longest state that each state ends with and that is a term; 0 if there is none."""
-        for state in sorted(range(1, len(states)), key=states.__getitem__):
+        for state in sorted(range(1, len(states)), key=states.__getitem__):  # short ones first
             _, before, unit = states[state]
             shorter = self._shorter[state] = self._after(self._shorter[before], unit) if before else 0
             self._longest[state] = state if state in self._terms else self._longest[shorter]
 
-    def occurrences(self, text: str) -> Iterator[tuple[str, int]]:
-        """Yield each term that occurs in a text, with the end of its occurrence."""
+    def spans(self, text: str) -> Iterator[Span]:
+        """Yield the occurrences of the terms in a text."""
         state = 0
         for start, end in units(text):
             state = self._after(state, text[start:end])
             found = self._longest[state]
             while found:
-                yield self._terms[found], end
+                length, translation = self._terms[found]
+                yield Span(end - length, end, "term", translation)
                 found = self._longest[self._shorter[found]]
 
     def _after(self, state: int, unit: str) -> int:

@@ -191,6 +191,8 @@ def test_translated_file_is_downloaded(client: Client) -> None:
         ('name="file"; filename="a.txt"', b"x" * 3001, 413, "too large"),
         ('name="file"', b"x", 400, "missing file"),
         ('name="file"; filename="a.txt"', b"\n" * 1001, 400, "more than 1000 lines"),
+        ('name="file"; filename="a.txt"', b"1\t" * 1001, 400, "more than 1000 lines"),
+        ('name="file"; filename="a.txt"', b"x" * 201, 400, "(201) exceeds text limit (200)"),
         ('name="file"; filename="a.txt"', b"\xff\xfe\xff", 400, "a.txt"),
         (
             'name="file"; filename="a.txt"\r\n\r\nx\r\n--XX\r\nContent-Disposition: form-data; name="terms"',

@@ -115,6 +115,7 @@ def test_small_work_comes_before_large_work() -> None:
         cancelled = asyncio.create_task(side_thread.run(10, done.append, 10))
         await asyncio.sleep(0)
         cancelled.cancel()
+        await asyncio.gather(cancelled, return_exceptions=True)
         go_on.set()
         await asyncio.gather(holding, *waiting)
 
@@ -151,7 +152,7 @@ def test_portions_have_all_lines_in_order(lines: list[str]) -> None:
         assert len(portion) == 1 or sum(len(line.text) for line in portion) <= 10_000
         return list(enumerate((line.text for line in portion), start=first))
 
-    assert asyncio.run(in_portions([Line(line) for line in lines], numbered)) == list(enumerate(lines))
+    assert asyncio.run(in_portions(10**6, [Line(line) for line in lines], numbered)) == list(enumerate(lines))
 
 
 def test_terms_are_not_counted_beyond_their_maximum(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
