@@ -210,9 +210,12 @@ class Service:
         self.queue = Room(queue)
         self._worker = Worker(self.metrics, threads)
         self._cache: Cache[list[Candidate]] = Cache(cache)
-        self.documents = SideThread()
-        """The thread that parses and writes documents, for which no other work waits."""
         self.is_ready = False
+
+    @functools.cached_property
+    def documents(self) -> SideThread:
+        """The thread that parses and writes documents, for which no other work waits."""
+        return SideThread()
 
     def start(self) -> None:
         """Start the translating threads."""
@@ -389,7 +392,7 @@ def _key(direction: Direction, line: Line, how: How, number: int) -> _Key:
 
 SMALL = 1000
 """Maximum size of work that runs in the event loop: characters times translations, up to 5 ms."""
-PORTION, LINE = 10_000, 20
+PORTION, PER_LINE = 10_000, 20
 """Size of the portions in which lines are worked on, up to 0.2 s, and what each line adds to its characters."""
 _side_thread = functools.cache(SideThread)
 
@@ -409,7 +412,7 @@ async def in_portions(
     Other requests have their turn between portions, and the work ends if the caller is cancelled.
     """
     results: list[Result] = []
-    sums = [0, *itertools.accumulate(len(line.text) + LINE for line in lines)]
+    sums = [0, *itertools.accumulate(len(line.text) + PER_LINE for line in lines)]
     while (n := len(results)) < len(lines):
         end = max(n + 1, bisect_right(sums, sums[n] + PORTION) - 1)
         results += await aside(size, work, lines[n:end], n)
