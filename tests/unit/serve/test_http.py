@@ -130,7 +130,8 @@ def test_html_is_parsed_and_placed_outside_the_event_loop(client: Client, monkey
             return super().translated_text(translations)
 
     monkeypatch.setattr("nmt.documents.html.HtmlFragment", Watched)
-    translate(client, q="<p>Hallo <b>Welt</b></p>" * 100, format="html", alternatives=1)
+    monkeypatch.setattr("nmt.serve.service.SMALL", 0)
+    translate(client, q="<b>a</b>", format="html", alternatives=1)
     assert in_loop == [False] * 3
 
 
