@@ -7,6 +7,7 @@ safetensors, or a pickle that PyTorch reads with `weights_only`.
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import pickle
@@ -43,7 +44,17 @@ from nmt.runs.checkpoint import save_checkpoint
 from nmt.runs.folder import require_empty
 from nmt.runs.info import PublicModel, RunInfo, Selected, write_info, write_selected
 from nmt.share.hub import download_file, download_files, parse_address, raise_hub_error
-from nmt.share.transformers import MARIAN_ACTIVATIONS, OUTPUT_BIAS, has_vocab_json, tables_of, units_of, weights_of
+from nmt.share.transformers import (
+    FAIRSEQ_SPECIAL,
+    LANGUAGE_CODES,
+    MARIAN_ACTIVATIONS,
+    OUTPUT_BIAS,
+    has_vocab_json,
+    merges_of,
+    tables_of,
+    units_of,
+    weights_of,
+)
 from nmt.text.lines import read_lines
 from nmt.text.tokenizer import BOS, PAD, ImportedVocabulary, Tokenizers, processor_of
 
@@ -51,6 +62,7 @@ ABSENT = -100.0
 """The bias of rows that the public model lacks. They then have no part in the probabilities of the others."""
 
 _SMALL_FILES = ["*.json", "*.spm", "*.bpe.model", "README.md"]
+_SEGMENTER = "sentencepiece.bpe.model"
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 _OPTIONS = {
     "marian": {"normalize_before": False, "normalize_embedding": False, "add_final_layer_norm": False,
@@ -222,7 +234,7 @@ def _read(folder: Path, name: str) -> bytes:
 
 _NOT_MARIAN = (
     "; a Marian model has config.json, vocab.json, source.spm, target.spm and model.safetensors; an M2M-100 model has "
-    "sentencepiece.bpe.model in place of the two"
+    "sentencepiece.bpe.model in place of the two, NLLB that or tokenizer.json"
 )
 
 
@@ -333,7 +345,7 @@ def _tokenizers(folder: Path, theirs: Mapping[str, Any], request: Request) -> To
     is_joint = theirs.get("share_encoder_decoder_embeddings", True)
     names = ["vocab.json"] if is_joint else ["vocab.json", "target_vocab.json"]
     sizes = [theirs.get("vocab_size"), theirs.get("decoder_vocab_size") or theirs.get("vocab_size")]
-    pieces = [_pieces(folder, name, size) for name, size in zip(names, sizes, strict=False)]
+    pieces = [_pieces(folder / name, _json(folder, name), size) for name, size in zip(names, sizes, strict=False)]
     unknown = about.get("unk_token", "<unk>")
     special: dict[str, Any] = {
         "padding": pieces[0][_id(folder, theirs, "pad_token_id", pieces)],
@@ -359,44 +371,55 @@ def _tokenizers(folder: Path, theirs: Mapping[str, Any], request: Request) -> To
 def _m2m_tokenizers(folder: Path, theirs: Mapping[str, Any], request: Request) -> Tokenizers:
     """Return the tokenizers of an M2M-100 model. Raises DataError if the vocabulary does not fit or lacks languages.
 
-    M2M-100 has its pieces in vocab.json, and then the tags that special_tokens_map.json lists. NLLB has the pieces of
-    SentencePiece, and then the tags of tokenizer.json. There may be rows that are not used.
+    M2M-100 has its pieces in vocab.json, NLLB those of SentencePiece, or of tokenizer.json where transformers 5 has
+    saved it. The tags of the languages have other ids. There may be rows that are not used.
     """
-    model = _segmenter(folder, "sentencepiece.bpe.model")
-    special: dict[str, Any] = {"padding": "<pad>", "unknown": "<unk>", "end": "</s>"}
-    if (folder / "vocab.json").exists():
-        pieces = _pieces(folder, "vocab.json", None)
-    else:
-        processor = processor_of(model)
-        pieces = ["<s>", "<pad>", "</s>", "<unk>", *map(processor.id_to_piece, range(3, processor.get_piece_size()))]
-    if (folder / "tokenizer.json").exists() and not (folder / "vocab.json").exists():
-        listed_tokens = _json(folder, "tokenizer.json").get("added_tokens") or ()
-        rows_of = {_content(each): each.get("id") for each in listed_tokens if isinstance(each, dict)}
-        added = {tag: row for tag, row in rows_of.items() if isinstance(row, int)}
-    else:
-        about = _optional(folder, "tokenizer_config.json") | _optional(folder, "special_tokens_map.json")
-        listed_tags = map(_content, about.get("additional_special_tokens") or ())
-        added = {tag: len(pieces) + i for i, tag in enumerate(listed_tags)}
-    languages = {name[1]: tag for tag in added if (name := _LANGUAGE_TAG.fullmatch(tag))}
+    try:
+        has_segmenter = (folder / _SEGMENTER).exists()
+        model = _segmenter(folder, _SEGMENTER) if has_segmenter else _rebuilt_segmenter(folder)
+        pieces = [*FAIRSEQ_SPECIAL, *(piece.piece for piece in ModelProto.FromString(model).pieces[3:])]
+        if (folder / "vocab.json").exists():
+            pieces = _pieces(folder / "vocab.json", _json(folder, "vocab.json"), None)
+        added = _added_tokens(folder, len(pieces))
+        processor_of(model)
+    except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        raise DataError(f"{folder}: tokenizer.json or tokenizer_config.json has an unknown form") from error
+    languages = {name[1]: tag for tag in sorted(added, key=added.__getitem__) if (name := _LANGUAGE_TAG.fullmatch(tag))}
     n_languages = len(languages)
     for long, tag in [*languages.items()]:  # zho_Hans before zho_Hant
         languages.setdefault(_SHORT.get(long.partition("_")[0], long), tag)
     n_rows, pad, end = (theirs.get(name) for name in ("vocab_size", "pad_token_id", "eos_token_id"))
     rows = dict(enumerate(pieces)) | {row: tag for tag, row in added.items()}
-    if not isinstance(n_rows, int) or n_rows <= max(rows) or len({*rows.values()}) < len(rows) or not languages:
+    if not isinstance(n_rows, int) or n_rows <= max(rows) or len({*pieces, *added}) != len(rows) or not languages:
         raise DataError(
             f"{folder}: the vocabulary has {len(rows):,} pieces, {n_languages} of them tags of languages, of which "
-            f"special_tokens_map.json or tokenizer.json must have some, but config.json has embeddings of {n_rows}"
+            f"tokenizer_config.json or tokenizer.json must have some, but config.json has embeddings of {n_rows}"
         )
     pieces = [rows.get(row, f"<unused {row}>") for row in range(n_rows)]
-    if (pad, end) != (1, 2) or pieces[:4] != ["<s>", "<pad>", "</s>", "<unk>"]:  # positions depend on the first
+    if (pad, end) != (1, 2) or pieces[:4] != FAIRSEQ_SPECIAL:  # positions depend on the first
         raise DataError(f"{folder}: the ids of <s>, <pad>, </s> and <unk> must be 0 to 3, also in config.json")
     if request.to is not None:
         raise DataError("--to: chooses a tag of a Marian model; choose two languages with --direction")
     several = f"{folder}: translates between {n_languages} languages, such as {', '.join([*languages][:3])}"
     direction = _direction(request, (), f"{several}; choose two with --direction, or several with --languages")
-    vocabulary = ImportedVocabulary(direction=direction, pieces=[pieces], languages=languages, **special)
+    vocabulary = ImportedVocabulary(
+        direction=direction, pieces=[pieces], padding="<pad>", unknown="<unk>", end="</s>", languages=languages
+    )
     return Tokenizers.of_import(vocabulary, dict.fromkeys(request.languages or direction.split("-"), model))
+
+
+def _added_tokens(folder: Path, n_pieces: int) -> dict[str, int]:
+    """Return the ids of tags and other tokens beside the pieces of M2M-100 or NLLB, as any version of transformers
+    lists them: with their ids, or in the order in which they follow the pieces."""
+    about = _optional(folder, "tokenizer_config.json") | _optional(folder, "special_tokens_map.json")
+    rows = _optional(folder, "added_tokens.json")
+    rows |= {_content(token): row for row, token in about.get("added_tokens_decoder", {}).items()}
+    rows |= {_content(token): token["id"] for token in _optional(folder, "tokenizer.json").get("added_tokens", ())}
+    tokens = [*(about.get("extra_special_tokens") or about.get("additional_special_tokens") or ())]
+    tokens += [f"__{code}__" for code in LANGUAGE_CODES.get(about.get("language_codes", ""), "").split()]
+    for i, token in enumerate(dict.fromkeys(map(_content, tokens))):
+        rows.setdefault(token, n_pieces + i)
+    return {token: int(row) for token, row in rows.items()}
 
 
 def _direction(request: Request, own: Sequence[str], unnamed: str) -> str:
@@ -447,7 +470,7 @@ def _cut(tokenizers: Tokenizers, texts: Sequence[Path]) -> tuple[Tokenizers, lis
         raise DataError(f"--keep-pieces-of: no text in {without}; give text of each language, named FILE.LANGUAGE")
     first = [full.end, full.unknown, full.padding]  # transformers needs equal ids in both vocabularies
     if full.languages and has_vocab_json(full):  # there, positions begin after the id of padding
-        first = full.pieces[0][:4]
+        first = FAIRSEQ_SPECIAL
     kept = [
         [*map(all_pieces.index, first)]
         + [
@@ -460,8 +483,7 @@ def _cut(tokenizers: Tokenizers, texts: Sequence[Path]) -> tuple[Tokenizers, lis
     pieces = [[of_side[i] for i in rows] for of_side, rows in zip(full.pieces, kept, strict=True)]
     models = {}
     for side, language in enumerate(languages):
-        proto = ModelProto()
-        proto.ParseFromString(tokenizers[language].model)
+        proto = ModelProto.FromString(tokenizers[language].model)
         gone = {*full.pieces[min(side, len(kept) - 1)]} - {*pieces[min(side, len(kept) - 1)]}
         for piece in proto.pieces:
             if piece.piece in gone:
@@ -473,9 +495,7 @@ def _cut(tokenizers: Tokenizers, texts: Sequence[Path]) -> tuple[Tokenizers, lis
 def _removed_share(full: bytes, cut: bytes) -> float | None:
     """Return the probability that a unigram model gives to the pieces that are unused in its cut version; None for
     other models."""
-    both = ModelProto(), ModelProto()
-    for proto, data in zip(both, (full, cut), strict=True):
-        proto.ParseFromString(data)
+    both = ModelProto.FromString(full), ModelProto.FromString(cut)
     if both[0].trainer_spec.model_type != _UNIGRAM:
         return None
     normal = [(a, b) for a, b in zip(both[0].pieces, both[1].pieces, strict=True) if a.type == _NORMAL]
@@ -490,20 +510,17 @@ def _id(folder: Path, theirs: Mapping[str, Any], name: str, pieces: list[list[st
     return value
 
 
-def _pieces(folder: Path, name: str, n_rows: object) -> list[str]:
-    """Return the pieces of a vocabulary by their ids."""
-    ids = _json(folder, name)
+def _pieces(path: Path, ids: Mapping[str, Any], n_rows: object) -> list[str]:
+    """Return the pieces of a vocabulary of `path` by their ids."""
     if sorted(ids.values(), key=str) != sorted(range(len(ids)), key=str):
-        raise DataError(
-            f"{folder / name}: its {len(ids):,} pieces do not have the ids 0 to {len(ids) - 1:,}, once each"
-        )
+        raise DataError(f"{path}: its {len(ids):,} pieces do not have the ids 0 to {len(ids) - 1:,}, once each")
     if n_rows is not None and len(ids) != n_rows:
-        raise DataError(f"{folder / name}: has {len(ids):,} pieces, but config.json has embeddings of {n_rows}")
+        raise DataError(f"{path}: has {len(ids):,} pieces, but config.json has embeddings of {n_rows}")
     pieces = sorted(ids, key=ids.__getitem__)
     try:
         "".join(pieces).encode()
     except UnicodeEncodeError as error:
-        raise DataError(f"{folder / name}: damaged: a piece has half of a surrogate pair") from error
+        raise DataError(f"{path}: damaged: a piece has half of a surrogate pair") from error
     return pieces
 
 
@@ -528,15 +545,40 @@ _UNIGRAM, _BPE = 1, 2  # of TrainerSpec.ModelType in sentencepiece_model.proto
 
 def _segmenter(folder: Path, name: str) -> bytes:
     """Return a SentencePiece model. Raises DataError if it is damaged, or of an unsupported kind."""
-    data, proto = _read(folder, name), ModelProto()
+    data = _read(folder, name)
     try:
-        proto.ParseFromString(data)
+        proto = ModelProto.FromString(data)
         processor_of(data)
     except Exception as error:  # of a private module of protobuf
         raise DataError(f"{folder / name}: not a SentencePiece model") from error
     if proto.trainer_spec.model_type not in (_UNIGRAM, _BPE) or proto.trainer_spec.byte_fallback:
         raise DataError(f"{folder / name}: only unigram and BPE models without byte fallback are supported")
     return data
+
+
+def _rebuilt_segmenter(folder: Path) -> bytes:
+    """Return the SentencePiece model from which tokenizer.json was made: transformers 5 saves NLLB without it.
+
+    It has what transformers reads of that file: pieces, merges and normalisation. Raises DataError if SentencePiece
+    would merge other pieces, and KeyError, TypeError or ValueError if the file is damaged.
+    """
+    content = _json(folder, "tokenizer.json")
+    bpe = content["model"]
+    merges = [*map(tuple, bpe["merges"])]
+    scores = {"".join(pair): -float(rank) for rank, pair in enumerate(merges)}
+    pieces = _pieces(folder / "tokenizer.json", bpe["vocab"], None)
+    scores |= {piece: 0.0 for piece in pieces if len(piece) == 1}  # merging does not depend on it
+    if not {*merges}.issuperset(merges_of(scores)):
+        raise DataError(f"{folder / 'tokenizer.json'}: not made from a SentencePiece model; add {_SEGMENTER}")
+    steps = (content["normalizer"] or {"normalizers": []})["normalizers"]
+    charsmap = "".join(step.get("precompiled_charsmap", "") for step in steps)
+    proto = ModelProto(
+        trainer_spec={"model_type": _BPE}, normalizer_spec={"precompiled_charsmap": base64.b64decode(charsmap)}
+    )
+    proto.pieces.add(piece="<unk>", type="UNKNOWN")
+    for piece in ["<s>", "</s>", *pieces[len(FAIRSEQ_SPECIAL) :]]:
+        proto.pieces.add(piece=piece, score=scores.get(piece), type="NORMAL" if piece in scores else "CONTROL")
+    return bytes(proto.SerializeToString())
 
 
 # --- weights --------------------------------------------------------------------------------------

@@ -8,12 +8,14 @@ like any other character without a piece.
 
 from __future__ import annotations
 
+import base64
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 from torch import Tensor, nn
 
 from nmt.config import Config, ModelConfig, SearchConfig
@@ -26,69 +28,136 @@ from nmt.runs.checkpoint import save_tensors
 from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD, UNK, ImportedVocabulary, Tokenizer, Tokenizers
 from nmt.translate.sentences import MAX_PIECES_FACTOR, longest_translation
 
-_CONTROL = {"Regex": r"(?!\t)\p{Cc}"}
-"""A pattern that matches the characters of `nmt.text.tokenizer.CONTROL`."""
+FAIRSEQ_SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]
+"""The first pieces of M2M-100 and NLLB."""
+
+LANGUAGE_CODES = {
+    "m2m100": "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi hr "
+    "ht hu hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl no ns oc or pa pl ps "
+    "pt ro ru sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh zu",
+    "wmt21": "en ha is ja cs ru zh de",
+}
+"""The languages whose tags follow the pieces of M2M-100, by `language_codes` of tokenizer_config.json."""
 
 MARIAN_ACTIVATIONS = {"swish": "silu", "silu": "silu", "relu": "relu", "gelu": "gelu"}
 """The values of activation_function in Marian models, and of `model.activation` here."""
 
 
+_LOSSLESS = r"""
+{
+  "version": "1.0",
+  "truncation": null,
+  "padding": null,
+  "normalizer": {"type": "Sequence", "normalizers": [
+    {"type": "Replace", "pattern": {"Regex": "(?!\\t)\\p{Cc}"}, "content": " "},
+    {"type": "Prepend", "prepend": " "}
+  ]},
+  "pre_tokenizer": null,
+  "post_processor": {
+    "type": "TemplateProcessing",
+    "single": [{"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "</s>", "type_id": 0}}],
+    "pair": [
+      {"Sequence": {"id": "A", "type_id": 0}},
+      {"Sequence": {"id": "B", "type_id": 0}},
+      {"SpecialToken": {"id": "</s>", "type_id": 0}}
+    ],
+    "special_tokens": {"</s>": {"id": "</s>", "ids": [3], "tokens": ["</s>"]}}
+  },
+  "decoder": {"type": "Sequence", "decoders": [
+    {"type": "ByteFallback"},
+    {"type": "Fuse"},
+    {"type": "Strip", "content": " ", "start": 1, "stop": 0},
+    {"type": "Replace", "pattern": {"Regex": "(?!\\t)\\p{Cc}"}, "content": " "}
+  ]},
+  "model": {
+    "type": "BPE",
+    "dropout": null,
+    "unk_token": "<unk>",
+    "continuing_subword_prefix": null,
+    "end_of_word_suffix": null,
+    "fuse_unk": false,
+    "byte_fallback": true,
+    "ignore_merges": false
+  }
+}
+"""
+"""What tokenizer.json says of a `LosslessTokenizer`, besides its pieces. The pattern matches the characters of
+`nmt.text.tokenizer.CONTROL`; Prepend adds nothing to an empty text."""
+
+_NLLB = """
+{
+  "version": "1.0",
+  "truncation": null,
+  "padding": null,
+  "normalizer": {"type": "Sequence", "normalizers": [
+    {"type": "Strip", "strip_left": true, "strip_right": true},
+    {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
+  ]},
+  "pre_tokenizer": {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": true},
+  "post_processor": null,
+  "decoder": {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": true},
+  "model": {
+    "type": "BPE",
+    "dropout": null,
+    "unk_token": "<unk>",
+    "continuing_subword_prefix": null,
+    "end_of_word_suffix": null,
+    "fuse_unk": true,
+    "byte_fallback": false,
+    "ignore_merges": false
+  }
+}
+"""
+"""What tokenizer.json says of an NLLB model, besides its pieces. transformers adds the tag of the language itself."""
+
+
 def tokenizer_json(tokenizer: Tokenizer) -> dict[str, Any]:
     """Return the content of tokenizer.json."""
     pieces = [piece.replace("\u2581", " ") for piece in tokenizer.pieces(range(len(tokenizer)))]
-    end = pieces[EOS]
-    sequence, ends = {"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": end, "type_id": 0}}
-    return {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": [
-            *(_added(i, piece, is_special=True) for i, piece in enumerate(pieces[:N_SPECIAL])),
-            *(_added(i, pieces[i], is_special=False) for i in range(tokenizer.n_pieces, len(pieces))),
-        ],
-        "normalizer": _sequence(
-            "normalizers",
-            {"type": "Replace", "pattern": _CONTROL, "content": " "},
-            {"type": "Prepend", "prepend": " "},  # adds nothing to an empty text
-        ),
-        "pre_tokenizer": None,
-        "post_processor": {
-            "type": "TemplateProcessing",
-            "single": [sequence, ends],
-            "pair": [sequence, {"Sequence": {"id": "B", "type_id": 0}}, ends],
-            "special_tokens": {end: {"id": end, "ids": [EOS], "tokens": [end]}},
-        },
-        "decoder": _sequence(
-            "decoders",
-            {"type": "ByteFallback"},
-            {"type": "Fuse"},
-            {"type": "Strip", "content": " ", "start": 1, "stop": 0},
-            {"type": "Replace", "pattern": _CONTROL, "content": " "},
-        ),
-        "model": {
-            "type": "BPE",
-            "dropout": None,
-            "unk_token": pieces[UNK],
-            "continuing_subword_prefix": None,
-            "end_of_word_suffix": None,
-            "fuse_unk": False,
-            "byte_fallback": True,
-            "ignore_merges": False,
-            "vocab": {piece: i for i, piece in enumerate(pieces)},
-            "merges": list(_merges(pieces[tokenizer.first_learned : tokenizer.n_pieces])),
-        },
-    }
+    added = {i: i < N_SPECIAL for i in range(len(pieces)) if tokenizer.is_special(i)}
+    return _with_pieces(_LOSSLESS, pieces, pieces[tokenizer.first_learned : tokenizer.n_pieces], added)
 
 
-def tokenizer_config(tokenizer: Tokenizer, max_length: int) -> dict[str, Any]:
+def _nllb_tokenizer_json(model: bytes, pieces: Sequence[str], tags: Sequence[str]) -> dict[str, Any]:
+    """Return the content of tokenizer.json of an NLLB model.
+
+    model: its serialised SentencePiece model. pieces: all pieces by their ids. tags: those of the languages.
+    """
+    proto = ModelProto.FromString(model)
+    learned = [piece.piece for piece in sorted(proto.pieces, key=lambda piece: -piece.score)]
+    special = {*FAIRSEQ_SPECIAL, *tags, "<mask>"}
+    content = _with_pieces(_NLLB, pieces, learned, {i: True for i, piece in enumerate(pieces) if piece in special})
+    if charsmap := base64.b64encode(proto.normalizer_spec.precompiled_charsmap).decode():
+        step = {"type": "Precompiled", "precompiled_charsmap": charsmap}
+        content["normalizer"]["normalizers"].insert(0, step)
+    return content
+
+
+def _with_pieces(
+    content: str, pieces: Sequence[str], learned: Sequence[str], added: Mapping[int, bool]
+) -> dict[str, Any]:
+    """Return the content of tokenizer.json with pieces by id, and learned ones in the order in which they are merged.
+
+    added: whether the piece of an id is special, for ids of special pieces and of tags, which users write before text.
+    """
+    result: dict[str, Any] = json.loads(content)
+    flags = {"single_word": False, "lstrip": False, "normalized": False}
+    result["added_tokens"] = [
+        {"id": i, "content": pieces[i], "rstrip": not is_special, "special": is_special, **flags}
+        for i, is_special in added.items()
+    ]
+    result["model"] |= {"vocab": {piece: i for i, piece in enumerate(pieces)}, "merges": [*merges_of(learned)]}
+    return result
+
+
+def tokenizer_config(max_length: int) -> dict[str, Any]:
     """Return the content of tokenizer_config.json. max_length: maximum length of a source, including `</s>`."""
-    pad, unk, bos, eos = tokenizer.pieces([PAD, UNK, BOS, EOS])
     return {
         "tokenizer_class": "PreTrainedTokenizerFast",
-        "pad_token": pad,
-        "unk_token": unk,
-        "bos_token": bos,
-        "eos_token": eos,
+        "pad_token": "<pad>",
+        "unk_token": "<unk>",
+        "bos_token": "<s>",
+        "eos_token": "</s>",
         "model_max_length": max_length,
         "padding_side": "right",
         "model_input_names": ["input_ids", "attention_mask"],
@@ -97,17 +166,7 @@ def tokenizer_config(tokenizer: Tokenizer, max_length: int) -> dict[str, Any]:
     }
 
 
-def _added(i: int, piece: str, is_special: bool) -> dict[str, Any]:
-    """Return the entry of a special piece, or of a tag, which a user writes before the text."""
-    flags = {"single_word": False, "lstrip": False, "normalized": False}
-    return {"id": i, "content": piece, **flags, "rstrip": not is_special, "special": is_special}
-
-
-def _sequence(kind: str, *steps: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "Sequence", kind: list(steps)}
-
-
-def _merges(pieces: Sequence[str]) -> Iterator[tuple[str, str]]:
+def merges_of(pieces: Collection[str]) -> Iterator[tuple[str, str]]:
     """Yield the merges, pairs of learned pieces that form another one, in the order of their priority.
 
     SentencePiece merges any two neighbours that form a piece, the piece with the lowest id first.
@@ -189,22 +248,26 @@ def save_transformers(
     src, tgt = (tokenizers[language] for language in config.data.sides)
     if imported is None:
         files["generation_config.json"]["suppress_tokens"] = tgt.never_written(config.joins_sentences)
-        files |= {"tokenizer.json": tokenizer_json(src), "tokenizer_config.json": tokenizer_config(src, max_source)}
+        files |= {"tokenizer.json": tokenizer_json(src), "tokenizer_config.json": tokenizer_config(max_source)}
     elif imported.languages:
-        tags = [*dict.fromkeys(imported.languages.values())]
+        [pieces], tags = imported.pieces, [*dict.fromkeys(imported.languages.values())]
         source, target = (imported.languages[language] for language in config.data.sides)
-        files["config.json"]["vocab_size"] = len(imported.pieces[0])
-        files["generation_config.json"] |= {"forced_bos_token_id": imported.pieces[0].index(target)}
+        files["config.json"]["vocab_size"] = len(pieces)
+        files["generation_config.json"] |= {"forced_bos_token_id": pieces.index(target)}
         files["tokenizer_config.json"] = {
             "tokenizer_class": "M2M100Tokenizer" if has_vocab_json(imported) else "NllbTokenizer",
             "src_lang": source.strip("_"),
             "tgt_lang": target.strip("_"),
             "additional_special_tokens": tags,
             "model_max_length": max_source,
+            "split_special_tokens": True,  # a "</s>" or "deu_Latn" of the text is text
         }
         if has_vocab_json(imported):
-            before = imported.pieces[0][: imported.pieces[0].index(tags[0])]
-            files["vocab.json"] = {piece: i for i, piece in enumerate(before)}
+            codes = "m2m100" if "__af__" in tags else "wmt21"  # the two lists of M2M100Tokenizer
+            files["tokenizer_config.json"]["language_codes"] = codes
+            files["vocab.json"] = {piece: i for i, piece in enumerate(pieces[: pieces.index(tags[0])])}
+        else:
+            files["tokenizer.json"] = _nllb_tokenizer_json(src.model, pieces, tags)
         write_file(directory / "sentencepiece.bpe.model", src.model)
     else:
         vocabularies = [{piece: i for i, piece in enumerate(pieces)} for pieces in imported.pieces]
@@ -224,6 +287,7 @@ def save_transformers(
             "unk_token": imported.unknown,
             "eos_token": imported.end,
             "model_max_length": max_source,
+            "split_special_tokens": True,
         }
         write_file(directory / "source.spm", src.model)
         write_file(directory / "target.spm", tgt.model)

@@ -246,10 +246,9 @@ class LosslessTokenizer(Tokenizer):
         The pieces of this tokenizer keep their ids, and are merged before the new ones; tags follow the new pieces.
         Raises DataError if the lines have no text.
         """
-        own, new = ModelProto(), ModelProto()
-        own.ParseFromString(self.model)
+        own = ModelProto.FromString(self.model)
         # of which some are pieces of this tokenizer
-        new.ParseFromString(train_tokenizer(lines, self.first_learned + 2 * n_more).model)
+        new = ModelProto.FromString(train_tokenizer(lines, self.first_learned + 2 * n_more).model)
         known = {piece.piece for piece in own.pieces}
         found = [piece.piece for piece in new.pieces[self.first_learned :] if piece.piece not in known]
         letters = [piece for piece in found if len(piece) == 1][:n_more]

@@ -52,12 +52,17 @@ class M2M:
         (folder / "README.md").write_text("---\nlicense: cc-by-nc-4.0\n---\n# A model\n")
         listed = {"additional_special_tokens": self._tags()}  # as in the repositories of Meta
         (folder / "special_tokens_map.json").write_text(json.dumps(listed))
-        kind = "NllbTokenizer" if self.is_nllb else "M2M100Tokenizer"
-        (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": kind, **listed}))
+        about: dict[str, Any] = {"tokenizer_class": "M2M100Tokenizer", **listed}
+        n_pieces = len(SPECIAL) + len(pieces)
+        if self.is_nllb:
+            added = {n_pieces + i: token for i, token in enumerate([*self._tags(), "<mask>"])}
+            decoder = {row: {"content": token, "special": True} for row, token in added.items()}
+            about = {"tokenizer_class": "NllbTokenizer", "added_tokens_decoder": decoder}
+        (folder / "tokenizer_config.json").write_text(json.dumps(about))
         tokenizer = self.tokenizer(folder, *[*texts][:2])
         if self.is_nllb:
             tokenizer.save_pretrained(folder)
-        n_rows = len(SPECIAL) + len(pieces) + len(self._tags()) + self.n_unused
+        n_rows = n_pieces + len(self._tags()) + self.n_unused
         torch.manual_seed(1)
         sizes: Any = {"layers": self.n_layers, "attention_heads": 4, "ffn_dim": 4 * self.d_model}
         sides: Any = {f"{stack}_{name}": n for stack in ("encoder", "decoder") for name, n in sizes.items()}
