@@ -18,6 +18,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from command import Command
+from forced import forced
 from hub_client import use_hub
 from hub_server import Hub, serve
 from nmt.config.load import dump_config, load_config
@@ -145,10 +146,14 @@ def test_beam_search_is_equal(public: Public) -> None:
         )  # fmt: skip
     wanted = tokenizer.batch_decode(found, skip_special_tokens=True)
     settings = {"patience": 0.0, "max_length_ratio": 0.0, "max_length_offset": 63}
-    translations = Translator.load(public.run, precision="float32").translate(lines, **settings)
-    # at the limit of length, transformers prefers unfinished translations
+    translator = Translator.load(public.run, precision="float32")
+    translations = translator.translate(lines, **settings)
+    ours, theirs = (translator.score(zip(lines, texts, strict=True)) for texts in (translations, wanted))
+    # at the limit of length, transformers prefers unfinished translations; of two equal ones, either may be found
     is_equal = [
-        a == b for a, b, ids in zip(translations, wanted, found, strict=True) if tokenizer.pad_token_id in ids[1:]
+        text == other or abs(a.log_prob - b.log_prob) < 1e-3
+        for text, other, a, b, ids in zip(translations, wanted, ours, theirs, found, strict=True)
+        if tokenizer.pad_token_id in ids[1:]
     ]
     assert len(is_equal) > 20 and len({*wanted}) > 20 and sum(is_equal) >= 0.98 * len(is_equal)
 
@@ -159,10 +164,45 @@ def test_export_and_import_give_equal_tensors(public: Public, tmp_path: Path) ->
     first, second = (load_weights(RunDir(run).step(0)) for run in (public.run, tmp_path / "again"))
     assert first.keys() == second.keys()
     assert all(torch.equal(first[name], second[name]) for name in first)
-    tokenizer = of_transformers("MarianTokenizer").from_pretrained(tmp_path / "out")
-    assert tokenizer(SOURCES)["input_ids"] == public.tokenizer(SOURCES)["input_ids"]
     card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
     assert "license: cc-by-4.0" in card and "- based on: model" in card
+
+
+def check_ids(saved: Saved, tokenizer: Any) -> None:
+    """Check that a tokenizer of transformers gives the ids of a run, for sources and targets."""
+    imported = saved.tokenizers.imported
+    assert imported is not None
+    for key, language, lines, numbers in (
+        ("text", "de", SOURCES, imported.original_rows(0)), ("text_target", "en", TARGETS, imported.original_rows(1)),
+    ):  # fmt: skip
+        lines = [*lines, *ODD, "Hund</s>Katze <unk>"]
+        found = tokenizer(**{key: lines})["input_ids"]
+        wanted = [[*map(numbers.__getitem__, [*row, EOS])] for row in saved.tokenizers[language].encode_all(lines)]
+        assert [line for line, a, b in zip(lines, wanted, found, strict=True) if a != b] == []
+
+
+def test_export_without_other_files_gives_equal_ids_and_translations(public: Public, tmp_path: Path) -> None:
+    folder = tmp_path / "alone" / "out"
+    export(ExportRequest(public.run), folder, "transformers")
+    tokenizer = of_transformers("AutoTokenizer").from_pretrained(folder)
+    model = of_transformers("AutoModelForSeq2SeqLM").from_pretrained(folder).eval()
+    check_ids(public.saved, tokenizer)
+    lines = SOURCES[:60]
+    translator = Translator.load(public.run, precision="float32")
+    scores = forced(model, tokenizer, lines, tokenizer(text_target=TARGETS[:60])["input_ids"])
+    own = translator.score(zip(lines, TARGETS[:60], strict=True))
+    assert [each.log_prob for each in scores] == pytest.approx([each.log_prob for each in own], abs=1e-3)
+
+    settings = translator.search_settings({"beam": 1, "max_length_ratio": 0.0, "max_length_offset": 63})
+    found = [[*best.parts[0].tgt_ids] for best, *_ in translator.translate_lines(lines, settings)]
+    wanted = [row[:-1] for row in public.original(found, 1)]  # at the limit of length, an end is no choice
+    never = [[tokenizer.pad_token_id], [tokenizer.unk_token_id]]
+    with torch.no_grad():
+        batch = tokenizer(lines, padding=True, return_tensors="pt")
+        generated = model.generate(**batch, num_beams=1, max_length=64, bad_words_ids=never).tolist()
+    leads = [each.lead for each in forced(model, tokenizer, lines, wanted)]
+    clear = [i for i, lead in enumerate(leads) if lead > 1e-3]
+    assert len(clear) > 20 and [generated[i][1 : len(wanted[i]) + 1] for i in clear] == [wanted[i] for i in clear]
 
 
 def test_ctranslate2_gives_equal_translations(public: Public, tmp_path: Path) -> None:
@@ -330,10 +370,13 @@ def test_imported_run_learns_tags(kind: str, place: Path, tmp_path: Path) -> Non
     assert theirs(f">>domain=mine<< {SOURCES[0]}")["input_ids"] == ids
     if kind == "joint":
         assert imported.pieces[0][-1] == imported.padding, "which CTranslate2's converter removes"
-    lines = SOURCES[:5]
-    search: dict[str, Any] = {"tags": ["domain=mine"], "beam": 1, "max_length_ratio": 0.0, "max_length_offset": 8}
-    found = Translator.load(tmp_path / "run").translate(lines, **search)
-    assert Translator.load(tmp_path / "again").translate(lines, **search) == found
+    pairs = [*zip(SOURCES[:5], TARGETS[:5], strict=True)]
+    scores = []
+    for name in ("run", "again"):
+        translator = Translator.load(tmp_path / name, precision="float32")
+        scored = translator.score(pairs, translator.search_settings({"tags": ["domain=mine"]}))
+        scores.append([each.log_prob for each in scored])
+    assert scores[0] == pytest.approx(scores[1], abs=1e-3)
 
 
 def test_back_translation_by_imported_run_does_not_reuse_its_tokenizer(
@@ -417,6 +460,7 @@ def test_cut_vocabularies_are_exported_with_one_id_of_each_special_piece(tmp_pat
     first, second = (load_weights(RunDir(tmp_path / name).step(0)) for name in ("cut", "again"))
     assert all(torch.equal(first[name], second[name]) for name in first)
     assert len({*map(len, open_saved(tmp_path / "cut").tokenizers.by_language.values())}) == 2
+    check_ids(open_saved(tmp_path / "cut"), of_transformers("AutoTokenizer").from_pretrained(tmp_path / "out"))
 
 
 @pytest.mark.parametrize("texts", [["few.de"], ["few.de", "empty.en"]])
