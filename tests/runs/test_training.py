@@ -106,12 +106,19 @@ def test_clip_norm_bounds_gradient(tiny_data, text, tmp_path):
     [
         ({"max_steps": 5}, "training.max_steps = 5 reached after 5 steps"),
         ({"max_epochs": 2}, "training.max_epochs = 2 reached after"),
-        ({"max_minutes": 1e-4}, "training.max_minutes = 0.0001 reached after 1 steps"),
+        ({"max_minutes": 60}, "training.max_minutes = 60 reached after 1 steps"),
         ({"patience": 1, "max_steps": 60, "validate_every_steps": 1, "peak_lr": 1e-12, "schedule": "constant"},
          "training.patience = 1 validations without a new best reached after"),
     ],
 )  # fmt: skip
-def test_run_ends_at_limit_with_validated_checkpoint(tiny_data, text, tmp_path, capsys, limit, reason):
+def test_run_ends_at_limit_with_validated_checkpoint(tiny_data, text, tmp_path, monkeypatch, capsys, limit, reason):
+    real = loop.train_step
+
+    def train_step(session, update):
+        session.state.seconds += 3600
+        return real(session, update)
+
+    monkeypatch.setattr(loop, "train_step", train_step)
     fit(tiny_settings(text, training={"max_steps": 500, **limit}), tiny_data, tmp_path / "run")
     assert reason in capsys.readouterr().err
     last = saved_steps(RunDir(tmp_path / "run"))[-1]
