@@ -4,8 +4,7 @@ With a shortlist, CTranslate2 computes the scores of these pieces only, which ta
 vocabulary. They are the likeliest translations by IBM model 1 (Brown et al., 1993, aclanthology.org/J93-2003), learned
 from training pairs in seconds.
 
-Legend: N tokens of the targets, L links between the tokens of source and target, K different links of pieces, V
-vocabulary.
+Legend: K different links of pieces, V vocabulary.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ import numpy.typing as npt
 from nmt.data.batching import Indices
 from nmt.data.corpus import Corpus, lines_of
 from nmt.files.write import write_file
+from nmt.text.lexicon import expected_counts, links
 from nmt.text.tokenizer import EOS, N_SPECIAL, PAD, Tokenizer
 
 FILE = "vmap.txt"
@@ -69,18 +69,12 @@ def _learn(
         (np.concatenate([each[each != PAD] for each in read]), np.concatenate([(each != PAD).sum(1) for each in read]))
         for read in ([lines.gather(np.arange(0, len(lines), step), EOS) for lines in side] for side in sides)
     )
-    lengths = np.repeat(n_src, n_tgt)  # (N,) number of links of each target token
-    token = np.repeat(np.arange(len(tgt_ids), dtype=np.int32), lengths)  # (L,)
-    shift = np.repeat(np.cumsum(n_src) - n_src, n_tgt) - (np.cumsum(lengths) - lengths)
-    linked = src_ids[np.arange(len(token)) + shift[token]] * n_pieces + tgt_ids[token]
-    keys, link = np.unique(linked, return_inverse=True)
+    tgt_token, src_token = links(n_tgt, n_src)
+    linked = src_ids[src_token] * n_pieces + tgt_ids[tgt_token]
+    del src_token  # large
+    keys, kinds = np.unique(linked, return_inverse=True)
     sources, targets = keys // n_pieces, keys % n_pieces
-    probabilities: npt.NDArray[np.float64] = np.ones(len(keys))
-    for _ in range(N_ITERATIONS):
-        shares = probabilities[link]
-        shares /= np.bincount(token, shares)[token]
-        counts = np.bincount(link, shares)
-        probabilities = counts / np.bincount(sources, counts)[sources]
+    counts, totals = expected_counts(kinds, tgt_token, sources, N_ITERATIONS)
     frequencies = np.bincount(tgt_ids, minlength=n_pieces)
     often = np.argsort(-frequencies, kind="stable")[:N_FREQUENT].astype(np.int64)
-    return (sources, targets), probabilities, often
+    return (sources, targets), counts / totals, often

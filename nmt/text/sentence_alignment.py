@@ -18,6 +18,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from nmt.text.lexicon import expected_counts, links
 from nmt.text.words import WORD
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -172,34 +173,27 @@ class _Lexicon:
     @classmethod
     def of(cls, src: _Side, tgt: _Side, steps: Sequence[Step], n_iterations: int = 5) -> _Lexicon:
         """Learn a lexicon from beads, evenly sampled if they are many."""
-        found = [step for step in steps if len(step[0]) and len(step[1])]
-        found = found[:: 1 + len(found) // _LEARNED_FROM]
+        beads = [step for step in steps if len(step[0]) and len(step[1])]
+        beads = beads[:: 1 + len(beads) // _LEARNED_FROM]
+        # no word, the last row, explains words without a counterpart
+        src_words = [np.unique([*src.words_of(sentences), src.n_words]) for sentences, _ in beads]
+        tgt_words = [tgt.words_of(sentences) for _, sentences in beads]
+        n_src, n_tgt = (np.array([*map(len, side)]) for side in (src_words, tgt_words))
+        tgt_index, src_index = links(n_tgt, n_src)
+        targets = np.concatenate(tgt_words)
         # a word that both sides have is taken for its own translation, as if it were seen twice
         same = [number * tgt.n_words + tgt.numbers[word] for word, number in src.numbers.items() if word in tgt.numbers]
-        keys, n_same = [np.repeat(np.array(same, np.int64), 2)], 2 * len(same)
-        places, n_words, n_places, targets = [np.arange(n_same)], [np.ones(n_same)], n_same, []
-        for one, other in found:
-            # no word, the last row, explains words without a counterpart
-            from_words, to_words = np.unique([*src.words_of(one), src.n_words]), tgt.words_of(other)
-            keys.append((from_words[:, None] * tgt.n_words + to_words).ravel())
-            places.append(np.tile(np.arange(n_places, n_places + len(to_words)), len(from_words)))
-            n_words.append(np.full(len(to_words), float(len(from_words))))
-            n_places += len(to_words)
-            targets.append(to_words)
-        distinct, cells = np.unique(np.concatenate(keys), return_inverse=True)
-        place, rows = np.concatenate(places), distinct // tgt.n_words
-        probabilities = np.ones(len(distinct))
-        for _ in range(n_iterations):
-            shares = probabilities[cells]
-            shares /= np.bincount(place, shares, n_places)[place]
-            counts = np.bincount(cells, shares, len(distinct))
-            totals = np.bincount(rows, counts, src.n_words + 1)
-            probabilities = counts / totals[rows]
+        n_same = 2 * len(same)
+        keys = np.concatenate(src_words)[src_index] * tgt.n_words + targets[tgt_index]
+        keys = np.concatenate([np.array([*same, *same], np.int64), keys])
+        distinct, kinds = np.unique(keys, return_inverse=True)
+        tgt_index = np.append(np.arange(n_same), n_same + tgt_index)
+        counts, totals = expected_counts(kinds, tgt_index, distinct // tgt.n_words, n_iterations)
         # without the occurrence in the bead itself, whose words would explain each other
-        probabilities = np.maximum(counts - 1, 0) / totals[rows]
+        probabilities = np.maximum(counts - 1, 0) / totals
         lexicon = cls(src, tgt, distinct, probabilities)
-        given = np.bincount(place, probabilities[cells], n_places) / np.concatenate(n_words)
-        lexicon._weigh(given[n_same:], lexicon._alone[np.concatenate(targets)])
+        given = np.bincount(tgt_index, probabilities[kinds])[n_same:] / np.repeat(n_src, n_tgt)
+        lexicon._weigh(given, lexicon._alone[targets])
         return lexicon
 
     def _weigh(self, given: Floats, alone: Floats) -> None:
