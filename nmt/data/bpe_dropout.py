@@ -30,6 +30,7 @@ from nmt.data.batching import Pairs
 from nmt.data.corpus import Integers, Lines
 from nmt.data.mixing import Segments
 from nmt.data.random_numbers import Hashes, hashed, key_of
+from nmt.text.lexicon import ranges
 from nmt.text.tokenizer import UNK, ImportedTokenizer, Tokenizer
 
 N_CUTS = 64
@@ -196,16 +197,15 @@ class _Cuts:
         first = int(self._ends[start - 1]) if start else 0
         n_words = np.diff(ends, prepend=first)
         line = np.repeat(np.arange(n_lines), n_words)
-        position = np.arange(len(line)) - np.repeat(ends - n_words - first, n_words)
+        position = ranges(np.zeros_like(n_words), n_words)  # within the line
         words = self._numbers[first : ends[-1]].astype(np.int64)
         cuts = self._drawn(N_CUTS * words + (hashed(keys[line], position) % N_CUTS).astype(np.int64))
         bounds = np.frombuffer(self._bounds, np.int64)
         n_ids = np.bincount(line, bounds[cuts + 1] - bounds[cuts], n_lines)
         cuts = np.where(n_ids[line] > max_pieces, words, cuts)
         n_pieces = bounds[cuts + 1] - bounds[cuts]
-        indices = np.repeat(bounds[cuts] - np.cumsum(n_pieces) + n_pieces, n_pieces) + np.arange(int(n_pieces.sum()))
         n_ids = np.bincount(line, n_pieces, n_lines)
-        return np.frombuffer(self._ids, self._dtype)[indices], n_ids.astype(np.int64)
+        return np.frombuffer(self._ids, self._dtype)[ranges(bounds[cuts], n_pieces)], n_ids.astype(np.int64)
 
     def _drawn(self, wanted: _Numbers) -> _Numbers:
         """Return the cuts at the indices `wanted` of `made`, after making the missing ones."""

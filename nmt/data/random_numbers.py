@@ -15,11 +15,14 @@ def key_of(*numbers: int) -> Hashes:
 
 def hashed(keys: Hashes, counters: npt.NDArray[np.int64]) -> Hashes:
     """Return random numbers (N,) for keys (N,) or (1,) and counters (N,) by SplitMix64 (Steele et al., 2014)."""
-    x: Hashes = keys + counters.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    return mixed(keys + counters.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+
+
+def mixed(x: Hashes) -> Hashes:
+    """Return numbers whose bits each depend on all bits of a number of `x`, by the output function of SplitMix64."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    x ^= x >> np.uint64(31)
-    return x
+    return x ^ (x >> np.uint64(31))
 
 
 def fractions(numbers: Hashes) -> npt.NDArray[np.float64]:

@@ -27,6 +27,7 @@ from nmt.data.corpus import Corpora, Joined, Lines, Rows, Side, Split, concatena
 from nmt.data.examples import learned_pairs
 from nmt.data.mixing import BLOCK, Position, Segments, Stream, is_mixed, make_mix, train_corpora
 from nmt.errors import DataError
+from nmt.text.lexicon import ranges
 
 _CHUNK = 1 << 16  # lines that are read together
 
@@ -46,8 +47,7 @@ class WindowLines:
         """Return the number of ids of each line, (P,)."""
         n_ids = [np.zeros(0, np.int32)]
         for lines, firsts, sizes in self._parts():
-            within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-            n_ids.append(lines.spans(np.repeat(firsts, sizes) + within)[1].astype(np.int32))
+            n_ids.append(lines.spans(ranges(firsts, sizes))[1].astype(np.int32))
         return np.concatenate(n_ids)
 
     @cached_property

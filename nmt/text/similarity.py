@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.errors import ConfigError
+from nmt.text.lexicon import ranges
 from nmt.text.words import WORD
 
 MOST_TEXTS = 4096
@@ -66,7 +67,7 @@ class SimilarTexts:
         words, lengths = self._words[ends[0] : ends[-1]], np.diff(ends)
         rows = np.repeat(np.arange(start, start + len(lengths), dtype=np.int32), lengths)
         order = np.lexsort((words, self._frequency[words], rows))  # the rarest words of each text first
-        places = np.arange(len(rows)) - np.repeat(ends[:-1] - ends[0], lengths)
+        places = ranges(np.zeros_like(lengths), lengths)  # within the text
         is_rare = places < np.repeat(self._n_rare(lengths), lengths)
         return words[order][is_rare], rows[is_rare]
 
@@ -90,8 +91,8 @@ class SimilarTexts:
         is_known[[word for word in words if word != _UNKNOWN]] = True
         longest = np.maximum(lengths, len(words))
         before = np.cumsum(lengths) - lengths
-        places = np.repeat(starts - before, lengths) + np.arange(lengths.sum())
-        n_common = np.add.reduceat(is_known[self._words[places]], before, dtype=np.int64) if len(rows) else lengths
+        are_known = is_known[self._words[ranges(starts, lengths)]]
+        n_common = np.add.reduceat(are_known, before, dtype=np.int64) if len(rows) else lengths
         bounds = n_common / np.maximum(longest, 1)
         best, found = self.threshold - _ROUNDING, None
         for i in np.argsort(-bounds, kind="stable")[:MOST_COMPARED].tolist():

@@ -23,6 +23,7 @@ from nmt.config import Config, DataConfig, TokenizerConfig
 from nmt.config.data import LABEL
 from nmt.console import Progress
 from nmt.data.corpus import ShardRecord
+from nmt.data.random_numbers import mixed
 from nmt.files.write import link
 from nmt.layout import MONO, DataDir, TokenizerDir
 from nmt.prepare.cleaning.cleaner import SeenLines
@@ -34,6 +35,7 @@ from nmt.prepare.recipe import NewPieces
 from nmt.prepare.records import TextRecord, added
 from nmt.tasks.perform import Done, Json
 from nmt.text.labels import Labels
+from nmt.text.lexicon import ranges
 from nmt.text.profile import Profiles
 from nmt.text.tokenizer import (
     N_SPECIAL,
@@ -373,12 +375,9 @@ def text_record(encoded: Encoded) -> TextRecord:
 def shuffled(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """Return sort keys (N,) that put pairs into a random order that depends only on their hashes (N,).
 
-    This is SplitMix64 (Steele et al., 2014): the hashes themselves determine the development set that is split off.
+    The hashes themselves determine the development set that is split off.
     """
-    x: npt.NDArray[np.uint64] = hashes ^ np.uint64(_SHUFFLE_SEED)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+    return mixed(hashes ^ np.uint64(_SHUFFLE_SEED))
 
 
 @lru_cache(maxsize=1)
@@ -526,9 +525,7 @@ def _reordered(content: _Ids, ends: Rows, order: Rows) -> Iterator[_Ids]:
     """Yield the content of the rows in this order, in blocks because indices need far more memory than the content."""
     starts = np.insert(ends[:-1], 0, 0) if len(ends) else ends
     for rows in np.array_split(order, max(1, len(order) // _BLOCK)):
-        lengths = ends[rows] - starts[rows]
-        before = np.cumsum(lengths) - lengths
-        yield content[np.repeat(starts[rows] - before, lengths) + np.arange(int(lengths.sum()))]
+        yield content[ranges(starts[rows], ends[rows] - starts[rows])]
 
 
 def _mapped_bytes(path: Path) -> npt.NDArray[np.uint8]:
