@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nmt.text.lexicon import links, ranges
+
 Longs = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -66,12 +68,12 @@ class Tokens:
     @property
     def starts(self) -> Longs:
         """The start of each sentence in `ids`."""
-        return np.concatenate((np.zeros(len(self.ends[:1]), np.int64), self.ends[:-1]))
+        return self.ends - self.lengths
 
     @property
     def lengths(self) -> Longs:
         """The number of words of each sentence."""
-        return self.ends - self.starts
+        return np.diff(self.ends, prepend=0)
 
     @property
     def sentence(self) -> Longs:
@@ -84,28 +86,16 @@ class Tokens:
 
     def rarest(self, n: int) -> Tokens:
         """Return the `n` rarest distinct words of each sentence, which have the lowest indices, in text order."""
-        sentence = self.sentence
-        order = np.argsort(sentence << ID_BITS | self.ids, kind="stable")
-        ids, sentence = self.ids[order], sentence[order]
-        new = np.ones(len(ids), bool)
-        new[1:] = (ids[1:] != ids[:-1]) | (sentence[1:] != sentence[:-1])
-        different = np.cumsum(new)
-        before = np.concatenate(([0], different))[self.starts]
-        keep = np.zeros(len(ids), bool)
-        keep[order] = new & (different - before[sentence] <= n)
+        keys, firsts = np.unique(self.sentence << ID_BITS | self.ids, return_index=True)
+        n_before = ranges(np.zeros_like(self.ends), np.bincount(keys >> ID_BITS, minlength=len(self.ends)))
+        keep = np.zeros(len(self.ids), bool)
+        keep[firsts[n_before < n]] = True
         return self.where(keep)
-
-    def part(self, first: int, last: int) -> Tokens:
-        """Return the words of the sentences from `first` up to but excluding `last`."""
-        start = self.ends[first - 1] if first else 0
-        return Tokens(self.ids[start : self.ends[last - 1]], self.ends[first:last] - start)
 
     def take(self, sentences: Longs) -> Tokens:
         """Return the words of the given sentences."""
         lengths = self.lengths[sentences]
-        ends = np.cumsum(lengths)
-        at = np.arange(lengths.sum()) - np.repeat(ends - lengths - self.starts[sentences], lengths)
-        return Tokens(self.ids[at], ends)
+        return Tokens(self.ids[ranges(self.starts[sentences], lengths)], np.cumsum(lengths))
 
 
 class Vocabulary:
@@ -176,10 +166,7 @@ class Cells(NamedTuple):
 
 def make_cells(src: Tokens, tgt: Tokens) -> Cells:
     """Return the `Cells` of pairs of sentences."""
-    widths = np.repeat(tgt.lengths, src.lengths)
-    starts = np.cumsum(widths) - widths
-    rows = np.repeat(np.arange(len(src.ids)), widths)
-    columns = np.arange(len(rows)) + np.repeat(np.repeat(tgt.starts, src.lengths) - starts, widths)
+    rows, columns = links(src.lengths, tgt.lengths)
     return Cells((src.ids.astype(np.uint32) << _SHIFT)[rows] | tgt.ids.astype(np.uint32)[columns], rows, columns)
 
 
@@ -190,7 +177,7 @@ def chunks(src: Tokens, tgt: Tokens) -> Iterator[tuple[Tokens, Tokens, Cells]]:
     while first < len(done):
         before = int(done[first - 1]) if first else 0
         last = max(first + 1, int(np.searchsorted(done, before + _CHUNK_CELLS, side="right")))
-        src_part, tgt_part = src.part(first, last), tgt.part(first, last)
+        src_part, tgt_part = (side.take(np.arange(first, last)) for side in (src, tgt))
         yield src_part, tgt_part, make_cells(src_part, tgt_part)
         first = last
 
@@ -218,7 +205,8 @@ class Lexicon:
             chosen = np.arange(n) * len(src.ends) // n
             src, tgt = src.take(chosen), tgt.take(chosen)
         src, tgt = src.rarest(_LEARN_WORDS), tgt.rarest(_LEARN_WORDS)
-        keys, entry = _different([cells.keys for _, _, cells in chunks(src, tgt)])
+        parts = [cells.keys for _, _, cells in chunks(src, tgt)]
+        keys, entry = np.unique(np.concatenate([np.zeros(0, np.uint32), *parts]), return_inverse=True)
         src_counts = np.bincount(src.ids, minlength=len(src_words.stems))[keys >> _SHIFT]
         tgt_counts = np.bincount(tgt.ids, minlength=len(tgt_words.stems))[keys & _LOW]
         forward = backward = np.ones(len(keys))
@@ -280,18 +268,6 @@ def _placed(keys: Keys) -> tuple[Keys, Keys]:
     """Return the slots and tags of keys in a hash table."""
     mixed = keys * _MULTIPLIER
     return mixed >> np.uint32(32 - _SLOT_BITS), mixed & np.uint32(2 ** (32 - _SLOT_BITS) - 1)
-
-
-def _different(parts: list[Keys]) -> tuple[Keys, npt.NDArray[np.int32]]:
-    """Return the distinct keys, and the index of each key among them."""
-    keys = np.concatenate([np.zeros(0, np.uint32), *parts])
-    order = np.argsort(keys, kind="stable")
-    keys = keys[order]
-    new = np.ones(len(keys), bool)
-    new[1:] = keys[1:] != keys[:-1]
-    index = np.empty(len(keys), np.int32)
-    index[order] = np.cumsum(new, dtype=np.int32) - 1
-    return keys[new], index
 
 
 def _posterior(probability: Floats, at: Longs, share: Floats, given: Tokens, words: Tokens) -> Floats:
