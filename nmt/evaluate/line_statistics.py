@@ -306,7 +306,7 @@ def corpus_scores(formula: Formula, sums: Floats) -> Floats:
         case "bleu":
             return _bleu(sums)
         case "chrf":
-            return _chrf(sums)
+            return chrf(sums[:, 0::3], sums[:, 1::3], sums[:, 2::3])
         case "ter":
             edits, length = sums[:, 0], sums[:, 1]
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -327,13 +327,16 @@ def _bleu(sums: Floats) -> Floats:
     return np.where(matches.any(1), 100 * penalty * np.exp(logs), 0.0)
 
 
-def _chrf(sums: Floats) -> Floats:
-    """Compute chrF with beta 2 from the n-gram counts of each order in the hypothesis, the reference and both."""
-    n_hyp, n_ref, n_match = sums[:, 0::3], sums[:, 1::3], sums[:, 2::3]
+def chrf(n_hyp: Floats, n_ref: Floats, n_match: Floats) -> Floats:
+    """Compute chrF with beta 2 from the n-gram counts of each order in the hypothesis, the reference and both.
+
+    chrF is the F-score of the mean precision and recall of character n-grams (Popović, 2015). The orders are the last
+    dimension, the others are broadcast.
+    """
     counted = (n_hyp > 0) & (n_ref > 0)
-    n_orders = np.maximum(counted.sum(1), 1)
+    n_orders = np.maximum(counted.sum(-1), 1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        precision = np.where(counted, n_match / n_hyp, 0.0).sum(1) / n_orders
-        recall = np.where(counted, n_match / n_ref, 0.0).sum(1) / n_orders
+        precision = np.where(counted, n_match / n_hyp, 0.0).sum(-1) / n_orders
+        recall = np.where(counted, n_match / n_ref, 0.0).sum(-1) / n_orders
         score = 500 * precision * recall / (4 * precision + recall)
     return np.where(precision + recall > 0, score, 0.0)

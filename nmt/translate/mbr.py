@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sacrebleu.metrics.chrf import CHRF
 
+from nmt.evaluate.line_statistics import chrf
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -38,22 +40,10 @@ def choose(candidates: Sequence[str]) -> int:
 
 
 def pairwise(candidates: Sequence[str]) -> Floats:
-    """Return the chrF scores (N, N), 0-100, of each candidate (row) with each candidate as the reference (column).
-
-    chrF is the F-score of the mean precision and recall of character n-grams (Popović, 2015).
-    """
+    """Return the chrF scores (N, N), 0-100, of each candidate (row) with each candidate as the reference (column)."""
     texts = [[ord(letter) for letter in "".join(text.split())] for text in candidates]
-    precision, recall, orders = np.zeros((3, len(texts), len(texts)))
-    for total, common in _ngrams(texts, CHRF.CHAR_ORDER):
-        n_hyp, n_ref = total[:, None], total
-        both = (n_hyp > 0) & (n_ref > 0)
-        precision += common / np.maximum(n_hyp, 1)
-        recall += common / np.maximum(n_ref, 1)
-        orders += both
-    precision, recall = precision / np.maximum(orders, 1), recall / np.maximum(orders, 1)
-    factor = CHRF.BETA**2
-    weighted = factor * precision + recall
-    return 100 * (1 + factor) * precision * recall / np.where(weighted > 0, weighted, 1)
+    totals, in_common = (np.stack(counts, -1) for counts in zip(*_ngrams(texts, CHRF.CHAR_ORDER), strict=True))
+    return chrf(totals[:, None], totals, in_common)
 
 
 def _ngrams(texts: Sequence[Sequence[int]], max_order: int) -> Iterator[tuple[Ints, Floats]]:
