@@ -128,6 +128,11 @@ class _Lengths:
         ratio = float(tgt.chars.sum() / src.chars.sum())
         return cls(src.chars, tgt.chars, ratio, _DEVIATION * max(1.0, ratio))
 
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Number of sentences of each side."""
+        return len(self.src), len(self.tgt)
+
     def adapted(self, steps: Sequence[Step]) -> _Lengths:
         """Return a model of the lengths of the beads of one sentence each."""
         pairs = [(src.start, tgt.start) for src, tgt in steps if len(src) == len(tgt) == 1]
@@ -232,7 +237,7 @@ class _Lexicon:
 def _search_wide(lengths: _Lengths) -> list[Step]:
     """Search by lengths in a band around the places with the same share of the characters before them, which is widened
     until the beads stay within it."""
-    n, m = len(lengths.src), len(lengths.tgt)
+    n, m = lengths.sizes
     read_src, read_tgt = (np.concatenate([[0.0], np.cumsum(side)]) for side in (lengths.src, lengths.tgt))
     middle = np.searchsorted(read_tgt / read_tgt[-1], read_src / read_src[-1])
     width = _WIDTH + 2 * int(np.diff(middle).max())
@@ -249,7 +254,7 @@ def _search_wide(lengths: _Lengths) -> list[Step]:
 
 def _around(steps: Sequence[Step], lengths: _Lengths) -> tuple[Ints, int]:
     """Return the lower ends and the width of a band around beads."""
-    n, m = len(lengths.src), len(lengths.tgt)
+    n, m = lengths.sizes
     middle = np.zeros(n + 1, np.int64)
     for src, tgt in steps:
         middle[src.start : src.stop + 1] = tgt.stop
@@ -265,7 +270,7 @@ _MATCHED, _NO_TGT, _NO_SRC = range(3)
 def _search(lengths: _Lengths, lexicon: _Lexicon | None, lows: Ints, width: int) -> list[Step]:
     """Return the most probable beads. Row i, the place after i source sentences, has the places `lows[i]` to
     `lows[i] + width` of the target side."""
-    n, m = len(lengths.src), len(lengths.tgt)
+    n, m = lengths.sizes
     margin = 3 + int(np.diff(lows).max(initial=0)) * 2
     nowhere = np.full(width + 2 * margin, -np.inf)
     rows = [nowhere, nowhere]  # the best scores of the last two rows, with `margin` impossible places on both sides

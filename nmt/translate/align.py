@@ -21,6 +21,7 @@ from nmt.text.tokenizer import CONTROL, N_SPECIAL, SEPARATOR, ImportedTokenizer,
 from nmt.translate.types import Translation
 
 Floats = npt.NDArray[np.float32]
+Span = tuple[int, int]
 
 # The space before a word is the start of its first piece, or a piece of its own.
 _WORD = re.compile(r" ?\S+")
@@ -58,6 +59,11 @@ def alignments(
     return aligned
 
 
+def word_spans(text: str) -> list[Span]:
+    """Return the start and end of each word in code points."""
+    return [match.span() for match in re.finditer(r"\S+", CONTROL.sub(" ", text))]
+
+
 def pharaoh(aligned: Iterable[tuple[int, int]]) -> str:
     """Format the aligned words of a line in Pharaoh format: `0-0 2-1` (source word, target word)."""
     return " ".join(f"{i}-{j}" for i, j in aligned)
@@ -66,7 +72,7 @@ def pharaoh(aligned: Iterable[tuple[int, int]]) -> str:
 def _first_words(line: str, parts: Sequence[str]) -> list[int]:
     """Return the index in `line` of the first word of each part; a word cut by a boundary belongs to both parts."""
     line = CONTROL.sub(" ", line)
-    words = [match.span() for match in re.finditer(r"\S+", line)]
+    words = word_spans(line)
     firsts, end = [], 0
     for part in parts:
         start = max(line.find(CONTROL.sub(" ", part), end), end)  # not found if the line is cut inside a character

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
@@ -18,18 +17,15 @@ from nmt.errors import CheckpointError, ConfigError
 from nmt.search.forced import ForcedDecoder, with_cross_attention
 from nmt.search.rules import ShouldStop, stop_if
 from nmt.text.constraints import constraint_spans
-from nmt.text.tokenizer import CONTROL
-from nmt.translate.align import alignments
+from nmt.translate.align import Span, alignments, word_spans
 from nmt.translate.confidence import Estimator
 from nmt.translate.translation_memory import MatchKind, TranslationMemory
 from nmt.translate.translator import Translator
 from nmt.translate.types import Confidence, Line, Translation, takes_terms, unprotected
 
-Span = tuple[int, int]
 Alignment = tuple[tuple[Span, Span], ...]
 """Pairs of a source word and a target word, each as start and end in code points."""
 
-_WORD = re.compile(r"\S+")
 ESTIMATED = 64
 """Number of lines whose confidence is estimated in one batch."""
 PLACEHOLDERS, PLACEHOLDER_CHARACTERS = 10, 60
@@ -257,8 +253,3 @@ class Direction:
             to_spans = word_spans(translation.text)
             aligned.append(tuple((from_spans[i], to_spans[j]) for i, j in pairs))
         return aligned
-
-
-def word_spans(text: str) -> list[Span]:
-    """Return the start and end of each word in code points; words are the same as in `nmt.translate.align`."""
-    return [match.span() for match in _WORD.finditer(CONTROL.sub(" ", text))]

@@ -20,7 +20,8 @@ from nmt.search.rules import SearchStopped, ShouldStop
 from nmt.serve.app import make_app
 from nmt.serve.server import listen, make_server
 from nmt.serve.service import Service
-from nmt.translate.direction import Candidate, Direction, How, word_spans
+from nmt.translate.align import word_spans
+from nmt.translate.direction import Candidate, Direction, How
 from nmt.translate.types import Confidence, Line
 from waiting import until
 

@@ -41,21 +41,18 @@ _FINAL = tuple(".!?…。！？｡؟۔।॥։።။។།")
 _OTHER_FINAL = tuple(":;,-–—：；，،؛፤")
 
 
-def other_links(src: str, tgt: str) -> bool:
-    """Return whether the sides have different numbers of web and e-mail addresses."""
-    return _n_links(src) != _n_links(tgt)
+def _different(of_side: Callable[[str], object]) -> Filter:
+    """Return a filter of pairs whose sides have different values of a function."""
+    return lambda src, tgt: of_side(src) != of_side(tgt)
 
 
-def _n_links(text: str) -> int:
+def n_links(text: str) -> int:
+    """Count the web and e-mail addresses of a text."""
     return len(LINK.findall(text)) if "@" in text or "://" in text or "www." in text else 0
 
 
-def other_tags(src: str, tgt: str) -> bool:
-    """Return whether the sides have different tags or placeholders, in any order."""
-    return _tags(src) != _tags(tgt)
-
-
-def _tags(text: str) -> list[str]:
+def tags(text: str) -> list[str]:
+    """Return the tags and placeholders of a text, sorted."""
     if "<" not in text and "{" not in text and "%" not in text and "$" not in text:
         return []
     return sorted(name[0] if (name := _NAME.match(tag)) else _POSITION.sub("", tag) for tag in _MARKUP.findall(text))
@@ -82,11 +79,6 @@ def _western(number: str) -> str:
 def _lacks(present: list[str], wanted: list[str]) -> bool:
     digits = "".join(present)
     return any(number not in digits for number in wanted if len(number) > 2 or int(number or "0") > _AS_WORDS)
-
-
-def other_sentences(src: str, tgt: str) -> bool:
-    """Return whether the sides have different numbers of sentences."""
-    return n_sentences(src) != n_sentences(tgt)
 
 
 def is_cut(src: str, tgt: str) -> bool:
@@ -220,7 +212,12 @@ def filters(
     either = {reason: _either(test, other) for (reason, test), (_, other) in zip(first, second, strict=True)}
     language = either.pop("language", None)
     yield from either.items()
-    both = {"links": other_links, "tags": other_tags, "numbers": other_numbers, "sentences": other_sentences}
+    both = {
+        "links": _different(n_links),
+        "tags": _different(tags),
+        "numbers": other_numbers,
+        "sentences": _different(n_sentences),
+    }
     yield from ((reason, test) for reason, test in both.items() if reason in wanted)
     if "truncated" in wanted:
         if without := {"th", "lo"} & {language.split("_")[0].lower() for language in languages}:

@@ -17,7 +17,8 @@ from nmt.serve.models import Models, load_direction, load_models
 from nmt.serve.service import Service, Wish
 from nmt.share.export import engine_for
 from nmt.text.constraints import Glossary
-from nmt.translate.direction import PLACEHOLDER_CHARACTERS, PLACEHOLDERS, Candidate, Direction, How, word_spans
+from nmt.translate.align import word_spans
+from nmt.translate.direction import PLACEHOLDER_CHARACTERS, PLACEHOLDERS, Candidate, Direction, How
 from nmt.translate.translator import Translator
 from nmt.translate.types import Line
 
