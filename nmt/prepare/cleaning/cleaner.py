@@ -53,10 +53,9 @@ from nmt.config.clean import CorpusClean, RepairName
 from nmt.prepare.cleaning.counts import CleanReport
 from nmt.prepare.cleaning.filters import filters, side_tests
 from nmt.prepare.cleaning.grouping import normal_form
-from nmt.prepare.cleaning.repairs import Repair, repairs
+from nmt.prepare.cleaning.repairs import Repair, has_control, repairs
 from nmt.prepare.pairs import SentencePair
 from nmt.prepare.sources import text_folder
-from nmt.text.tokenizer import CONTROL
 
 _RATIO_OFFSET = 15
 
@@ -161,7 +160,7 @@ class Cleaner:
             return "empty"
         if self._overlaps(src, tgt):
             return "overlap"
-        if not (src.isprintable() and tgt.isprintable()) and (CONTROL.search(src) or CONTROL.search(tgt)):
+        if has_control(src) or has_control(tgt):
             return "control"
         n_src, n_tgt = len(src), len(tgt)
         shorter, longer = (n_src, n_tgt) if n_src < n_tgt else (n_tgt, n_src)
@@ -232,7 +231,7 @@ class LineCleaner:
             return "blank"
         if self._compared(text) in self._held_out:
             return "overlap"
-        if not text.isprintable() and CONTROL.search(text):
+        if has_control(text):
             return "control"
         if len(text) > self._max_chars:
             return "long"

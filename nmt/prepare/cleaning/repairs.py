@@ -84,9 +84,14 @@ def decode_entities(text: str) -> str:
     return text
 
 
+def has_control(text: str) -> bool:
+    """Return whether a text has a control character other than the tab."""
+    return not text.isprintable() and CONTROL.search(text) is not None
+
+
 def remove_control(text: str) -> str:
     """Remove control characters, or replace them with spaces if they separate lines or pages."""
-    if text.isprintable() or not CONTROL.search(text):
+    if not has_control(text):
         return text
     return CONTROL.sub(lambda match: " " if match[0].isspace() else "", text)
 

@@ -102,13 +102,13 @@ def clean_part(folder: Path, task: _Cleaning) -> Json:
     sides = [pair.src for pair in kept], [pair.tgt for pair in kept]
     for side, texts in zip(SIDES, sides, strict=True):
         write_side(folder, side, texts)
-    np.save(folder / "lines.npy", np.array(lines, np.int64) + task.part.first)
-    np.save(folder / "documents.npy", np.array([pair.document for pair in kept], np.int64))
+    numbers, documents = np.array(lines, np.int64), np.array([pair.document for pair in kept], np.int64)
+    np.save(folder / "lines.npy", numbers + task.part.first)
+    np.save(folder / "documents.npy", documents)
     scores = None
     if any(pair.score is not None for pair in kept):
         scores = np.array([np.nan if pair.score is None else pair.score for pair in kept], np.float32)
-    order = follows(np.array(lines, np.int64), np.array([pair.document for pair in kept], np.int64))
-    write_hashes(folder, task.config, sides, scores, order)
+    write_hashes(folder, task.config, sides, scores, follows(numbers, documents))
     report = cleaner.finish()
     report.renumber(lambda line: line + task.part.first)
     return report.to_json()

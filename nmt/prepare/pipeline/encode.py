@@ -523,9 +523,10 @@ def _read(slices: Sequence[_Slice], contents: Sequence[Path], ends: Sequence[Pat
 
 def _reordered(content: _Ids, ends: Rows, order: Rows) -> Iterator[_Ids]:
     """Yield the content of the rows in this order, in blocks because indices need far more memory than the content."""
-    starts = np.insert(ends[:-1], 0, 0) if len(ends) else ends
+    lengths = np.diff(ends, prepend=0)
+    starts = ends - lengths
     for rows in np.array_split(order, max(1, len(order) // _BLOCK)):
-        yield content[ranges(starts[rows], ends[rows] - starts[rows])]
+        yield content[ranges(starts[rows], lengths[rows])]
 
 
 def _mapped_bytes(path: Path) -> npt.NDArray[np.uint8]:
