@@ -27,6 +27,7 @@ from torch import Tensor
 
 from nmt.data.corpus import Integers, Lines, Side
 from nmt.data.mixing import Segments
+from nmt.text.ragged import ranges
 from nmt.text.tokenizer import BOS, EOS, PAD
 
 Indices = npt.NDArray[np.int64]
@@ -448,4 +449,4 @@ class Packing:
         bounds[0], bounds[1 : len(ends) + 1] = 0, ends
         ids = np.full(size, PAD, np.int64)
         ids[: ends[-1]] = padded[is_token]
-        return ids, bounds, np.arange(size) - np.repeat(bounds[:-1], np.diff(bounds))
+        return ids, bounds, ranges(0, np.diff(bounds))

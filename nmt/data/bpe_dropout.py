@@ -30,7 +30,7 @@ from nmt.data.batching import Pairs
 from nmt.data.corpus import Integers, Lines
 from nmt.data.mixing import Segments
 from nmt.data.random_numbers import Hashes, hashed, key_of
-from nmt.text.lexicon import ranges
+from nmt.text.ragged import ranges
 from nmt.text.tokenizer import UNK, ImportedTokenizer, Tokenizer
 
 N_CUTS = 64
@@ -197,7 +197,7 @@ class _Cuts:
         first = int(self._ends[start - 1]) if start else 0
         n_words = np.diff(ends, prepend=first)
         line = np.repeat(np.arange(n_lines), n_words)
-        position = ranges(np.zeros_like(n_words), n_words)  # within the line
+        position = ranges(0, n_words)  # within the line
         words = self._numbers[first : ends[-1]].astype(np.int64)
         cuts = self._drawn(N_CUTS * words + (hashed(keys[line], position) % N_CUTS).astype(np.int64))
         bounds = np.frombuffer(self._bounds, np.int64)

@@ -21,6 +21,7 @@ from nmt.config.training import DenoisingConfig, MaskedConfig
 from nmt.data.batching import Indices, Pairs, unpadded
 from nmt.data.pair_sequences import PairExamples
 from nmt.data.random_numbers import Hashes, fractions, hashed, key_of
+from nmt.text.ragged import ranges
 from nmt.text.tokenizer import MASK, N_SPECIAL, Tokenizer
 
 MASKED, REPLACED = 0.8, 0.1
@@ -62,9 +63,8 @@ class Masking:
     def _masked(self, ids: _Ids, ends: _Ids, keys: Hashes) -> tuple[_Ids, _Bools]:
         """Return masked ids (L,), and a mask of the chosen pieces; `ends`, `keys` (N,): the end and the key of each
         line."""
-        starts = np.concatenate(([0], ends[:-1]))
-        line = np.repeat(np.arange(len(ends)), ends - starts)
-        position = np.arange(len(ids)) - starts[line]
+        lengths = np.diff(ends, prepend=0)
+        line, position = np.repeat(np.arange(len(ends)), lengths), ranges(0, lengths)
         is_chosen = self._chosen(line, position, ids >= N_SPECIAL, keys)
         places = np.flatnonzero(is_chosen)
         numbers = hashed(_numbered(keys, 1)[line[places]], position[places])
@@ -83,7 +83,7 @@ class Masking:
         n_all, n_text = (np.bincount(line, counted, len(keys)) for counted in (None, is_text))
         n_chosen = np.floor(self._share * n_text + fractions(_numbered(keys, 3)))
         n_chosen = np.minimum(np.maximum(n_chosen, 1), n_text)
-        rank = np.arange(len(line)) - (np.cumsum(n_all) - n_all)[line]  # lines stay together in the order
+        rank = ranges(0, n_all)  # lines stay together in the order
         is_chosen = np.empty(len(line), np.bool_)
         is_chosen[order] = rank < n_chosen[line]
         return is_chosen

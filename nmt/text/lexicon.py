@@ -11,15 +11,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
+from nmt.text.ragged import Ints, ranges
+
 Floats = npt.NDArray[np.float64]
-
-
-def ranges(starts: Ints, lengths: Ints) -> Ints:
-    """Return the concatenated ranges from each start, of the given lengths."""
-    before = np.cumsum(lengths) - lengths
-    indices: Ints = np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))
-    return indices
 
 
 def links(lengths: Ints, other_lengths: Ints) -> tuple[Ints, Ints]:

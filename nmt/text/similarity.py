@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.errors import ConfigError
-from nmt.text.lexicon import ranges
+from nmt.text.ragged import ranges
 from nmt.text.words import WORD
 
 MOST_TEXTS = 4096
@@ -67,7 +67,7 @@ class SimilarTexts:
         words, lengths = self._words[ends[0] : ends[-1]], np.diff(ends)
         rows = np.repeat(np.arange(start, start + len(lengths), dtype=np.int32), lengths)
         order = np.lexsort((words, self._frequency[words], rows))  # the rarest words of each text first
-        places = ranges(np.zeros_like(lengths), lengths)  # within the text
+        places = ranges(0, lengths)  # within the text
         is_rare = places < np.repeat(self._n_rare(lengths), lengths)
         return words[order][is_rare], rows[is_rare]
 

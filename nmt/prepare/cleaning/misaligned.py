@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nmt.text.lexicon import links, ranges
+from nmt.text.lexicon import links
+from nmt.text.ragged import ranges
 
 Longs = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -87,7 +88,7 @@ class Tokens:
     def rarest(self, n: int) -> Tokens:
         """Return the `n` rarest distinct words of each sentence, which have the lowest indices, in text order."""
         keys, firsts = np.unique(self.sentence << ID_BITS | self.ids, return_index=True)
-        n_before = ranges(np.zeros_like(self.ends), np.bincount(keys >> ID_BITS, minlength=len(self.ends)))
+        n_before = ranges(0, np.bincount(keys >> ID_BITS, minlength=len(self.ends)))
         keep = np.zeros(len(self.ids), bool)
         keep[firsts[n_before < n]] = True
         return self.where(keep)

@@ -35,8 +35,8 @@ from nmt.prepare.recipe import NewPieces
 from nmt.prepare.records import TextRecord, added
 from nmt.tasks.perform import Done, Json
 from nmt.text.labels import Labels
-from nmt.text.lexicon import ranges
 from nmt.text.profile import Profiles
+from nmt.text.ragged import ranges
 from nmt.text.tokenizer import (
     N_SPECIAL,
     BlockEncoder,
