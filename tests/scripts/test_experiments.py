@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.main import get_command
@@ -39,7 +40,8 @@ def trainings(*arguments: str, script: str = "multi30k.sh") -> tuple[int, str, l
 
 def config_of(words: list[str]) -> Config:
     """Return the settings of a command, parsed as by the command line."""
-    context = get_command(app).commands["train"].make_context("train", words[1:])  # type: ignore[attr-defined]
+    commands: Any = get_command(app)
+    context = commands.commands["train"].make_context("train", words[1:], **commands.context_settings)
     return load_config(str(context.params["config"]), context.params["overrides"])
 
 

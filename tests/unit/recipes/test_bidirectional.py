@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.main import get_command
@@ -19,7 +20,8 @@ SEED = "training.seed=2"
 
 def config_of(words: list[str]) -> Config:
     """Return the settings of a command, parsed as by the command line."""
-    context = get_command(app).commands["train"].make_context("train", words[1:])  # type: ignore[attr-defined]
+    commands: Any = get_command(app)
+    context = commands.commands["train"].make_context("train", words[1:], **commands.context_settings)
     config, changes, init_from = (context.params[name] for name in ("config", "overrides", "init_from"))
     return load_config(config, [*changes, *(f"training.init_from={run}" for run in init_from or ())])
 
