@@ -12,6 +12,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
+from nmt.cli.refusals import refuse
 from nmt.config.foreign import (
     BESIDES,
     advice_on,
@@ -239,11 +240,12 @@ class Command(TyperCommand):
                     formatter.write_dl(records)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command. Raises what `check_runs` raises."""
+        """Run the command. Raises what `check_runs` and `refuse` raise."""
         if self.name not in ("train", "import", "push"):  # the first two write their run; push takes any export
             from nmt.cli.defaults import check_runs
 
             check_runs(ctx.params.get("run"), ctx.params.get("overrides"), ctx.params.get("beam"))
+        refuse(ctx)
         return super().invoke(ctx)
 
     def _check(self, ctx: Any, args: list[str]) -> None:

@@ -31,10 +31,10 @@ from nmt.cli.options import (
     ToOption,
     ViaOption,
     WeightsOption,
-    names_given,
     option,
 )
 from nmt.cli.options import runs as run_names
+from nmt.cli.refusals import HISTORY_ALONE
 from nmt.config.foreign import did_you_mean, misspelt
 from nmt.console import show
 from nmt.errors import CheckpointError, ConfigError
@@ -43,7 +43,6 @@ from nmt.tables import Format, render, wrapped
 if TYPE_CHECKING:
     from nmt.evaluate.run import Evaluation
 
-HISTORY_ALONE = "--history can be combined only with one --run, --split and --format"
 SourceOption = Annotated[Path | None, option("--src", "Or use these files: the source …", "F")]
 CLASSIFIER_ALONE = (
     "is a classifier, for which only --split, --data, --checkpoint, --weights, --precision, --format and --history are "
@@ -134,34 +133,14 @@ def evaluate(
         with_neural_metrics,
     )
 
-    of_a_run = {
-        "--data": data, "--output": output, "--samples": samples, "--to": to, "--from": from_, "--via": via,
-        "--beam": beam, "--length-penalty": length_penalty, "--set": overrides, "--checkpoint": checkpoint,
-        "--weights": weights, "--precision": precision,
-    }  # fmt: skip
-    of_neural = (comet, comet_command, segment_scores, lower_is_better)
     if history:
-        if names_given(of_a_run) or any((hyp, ref, src, lowercase, tokenize, *of_neural)) or len(run or ()) > 1:
-            raise ConfigError([HISTORY_ALONE])
-        _show_history(run[0] if run else None, split or (), format_)
+        _show_history(run or (), split or (), format_)
         return
-    if comet and hyp and src is None:
-        raise ConfigError(["--comet needs the source text of --hyp; give it with --src F"])
-    if src and not (comet if hyp else ref):
-        raise ConfigError(["--src F needs --ref F (to translate and score it), or --hyp, --ref and --comet"])
-    if src and not hyp and (split or data):
-        raise ConfigError(["--src F and --ref F cannot be combined with --split and --data"])
     neural = find_metrics([SYSTEM], comet or (), comet_command, segment_scores or (), lower_is_better or ())
-    if hyp is not None or (ref and src is None):
-        if hyp is None or not ref:
-            raise ConfigError(["--hyp F and --ref F must be given together"])
-        if others := names_given({"--run": run, "--split": split, **of_a_run}):
-            raise ConfigError([f"{others}: for runs, so not available with --hyp and --ref"])
+    if hyp is not None and ref:
         report = evaluate_files(hyp, ref, lowercase, tokenize, src, neural)
         print(render(format_, [score_table([report], render_text(report))], as_json(report)))
         return
-    if format_ != "text" and samples:
-        raise ConfigError([f"--samples cannot be combined with --format {format_}; --output F writes all translations"])
 
     from nmt.cli.defaults import resolve_models, search_settings
     from nmt.evaluate.run import (
@@ -175,6 +154,7 @@ def evaluate(
 
     paths = resolve_models(run, None)
     if _is_classifier(paths):
+        of_neural = (comet, comet_command, segment_scores, lower_is_better)
         if any((beam, length_penalty, overrides, tokenize, lowercase, samples, output, src, ref, *of_neural)):
             raise ConfigError([f"{paths[0]}: {CLASSIFIER_ALONE}"])
         _evaluate_classifier(paths[0], data, split or (), checkpoint, weights, precision, format_)
@@ -275,13 +255,15 @@ def _outputs(output: Path | None, names: Mapping[str, str]) -> dict[str, Path | 
     return {label: output / name for label, name in names.items()}
 
 
-def _show_history(run: Path | None, splits: Sequence[str], how: Format) -> None:
+def _show_history(runs: Sequence[Path], splits: Sequence[str], how: Format) -> None:
     from nmt.cli.defaults import run_or_newest
     from nmt.evaluate.report import History
     from nmt.layout import RunDir
     from nmt.runs.info import read_scores
 
-    directory = RunDir(run_or_newest(run))
+    if len(runs) > 1:
+        raise ConfigError([HISTORY_ALONE])
+    directory = RunDir(run_or_newest(runs[0] if runs else None))
     records = [record for record in read_scores(directory) if not splits or record.split in splits]
     if not records:
         of = f" of {', '.join(splits)}" if splits else ""
@@ -376,30 +358,15 @@ def compare(
     from nmt.evaluate.metrics import check_tokenizer
     from nmt.files.write import open_output
 
-    if sum(map(bool, (runs, hyp, group))) > 1:
-        raise ConfigError(["RUN, --hyp and --group cannot be combined"])
-    if (hyp or src) and not ref:
-        raise ConfigError(["--hyp and --src need the references; give them with --ref F"])
     check_tokenizer(tokenize)
     members = group_members(group) if group else single_members(runs or hyp or ())
     if group:
         check_groups(members)
     position = find_baseline(baseline, members)
-    if comet and ref and not src:
-        raise ConfigError(["--comet needs the source text of these files; give it with --src F"])
     names = distinct_names([path for paths in members.values() for path in paths])
     neural = find_metrics(names, comet or (), comet_command, segment_scores or (), lower_is_better or ())
     directions: Sequence[tuple[str | None, str | None]] = [(to, from_)]
-    if ref:
-        of_runs = {
-            "RUN": runs, "--split": split, "--data": data, "--output": output, "--to": to, "--from": from_,
-            "--beam": beam, "--length-penalty": length_penalty, "--set": overrides, "--checkpoint": checkpoint,
-            "--weights": weights, "--precision": precision,
-        }  # fmt: skip
-        if others := names_given(of_runs):
-            problem = "for runs, so not available with --ref, which needs --hyp A B or --group NAME=A,B,C"
-            raise ConfigError([f"{others}: {problem}"])
-    else:
+    if not ref:
         from nmt.cli.defaults import search_settings
         from nmt.evaluate.compare.runs import Translating, common_directions, translate_runs
 
@@ -477,10 +444,6 @@ def calibrate(
       nmt calibrate --run runs/multi30k-de-en --src letters.de --ref letters.en --plot reliability.png
       nmt calibrate --run runs/multi30k-de-en --reverse runs/multi30k-en-de --samples 5
     """
-    if (source is None) != (reference is None):
-        raise ConfigError(["--src F and --ref F must be given together"])
-    if source is not None and (data is not None or split != "valid"):
-        raise ConfigError(["--split and --data cannot be combined with --src and --ref"])
     if split.partition(".")[0] == "train":
         raise ConfigError([f"--split {split}: the model has learned it; its translations of new text are less good"])
 
@@ -559,19 +522,6 @@ def challenge(
       nmt challenge --src test.en --ref test.de --contrastive wrong.de --format json
       nmt challenge --pairs contrapro.json --context 1 --documents ContraPro/documents
     """
-    of_text, of_run = (source, reference), (split, data)
-    if (source is None) != (reference is None) or (contrastive is not None and source is None):
-        raise ConfigError(["--src F and --ref F must be given together, and --contrastive F requires both"])
-    n_sets = sum((any(of_run), any(of_text), pairs is not None))
-    if n_sets > 1:
-        raise ConfigError(["--split and --data, --src and --ref, and --pairs cannot be combined"])
-    if (documents is not None) != (pairs is not None and context > 0):
-        raise ConfigError(["--documents DIR: --context with --pairs, and only that, needs the documents of ContraPro"])
-    if seed != 1 and (pairs is not None or contrastive is not None):
-        raise ConfigError(["--seed: not available with --pairs or --contrastive, which contain the wrong translations"])
-    if format_ != "text" and samples:
-        raise ConfigError([f"--samples cannot be combined with --format {format_}; --output F writes all pairs"])
-
     from nmt.cli.defaults import resolve_models
     from nmt.evaluate.challenge import (
         as_json,
@@ -671,10 +621,6 @@ def robustness(
     from nmt.files.write import refuse_overwriting, writing
     from nmt.translate.translator import Translator
 
-    if (source is None) != (reference is None):
-        raise ConfigError(["--src F and --ref F must be given together"])
-    if source is not None and (split is not None or data is not None):
-        raise ConfigError(["--split and --data cannot be combined with --src and --ref"])
     chosen, percentages = _changes(changes), _rates(rates)
     if output is not None:
         with writing(output, "; a directory is needed for several files"):

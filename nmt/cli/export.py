@@ -13,8 +13,6 @@ from nmt.cli.options import CheckpointOption, LicenseOption, RunDataOption, RunO
 from nmt.console import say, show
 from nmt.errors import ConfigError
 
-OF_CTRANSLATE2 = "--quantization, --check and --check-lines need --format ctranslate2 or argos"
-
 
 @app.command("import")
 def import_(
@@ -146,10 +144,6 @@ def export(
       nmt export --format ctranslate2 --output small --check news.de --check-lines 1000
       nmt export --format argos --output german-english.argosmodel
     """
-    if kind in ("folder", "transformers") and (quantization, check, check_lines) != (None, None, None):
-        raise ConfigError([OF_CTRANSLATE2])
-    if shortlist and kind != "ctranslate2":
-        raise ConfigError(["--shortlist needs --format ctranslate2"])
     from nmt.cli.defaults import run_or_newest
     from nmt.share.export import Request, export
 

@@ -77,11 +77,9 @@ def prepare(
       nmt prepare --config mine.yaml --data data/prepared/mine --tokenizer-from runs/base-de-en
     """
     is_dry = dry_run or sample is not None
-    if append and tokenizer_from is not None:
-        raise ConfigError(["--tokenizer-from: not available with --append, which keeps the vocabulary"])
     directories = {"--data": data, "--tokenizer-from": tokenizer_from, "--append": append, "--force": force}
-    if problems := _refused(is_dry, directories, report):
-        raise ConfigError(problems)
+    if is_dry and (others := [name for name, value in directories.items() if value]):
+        raise ConfigError([f"{name}: not available in a dry run" for name in others])
     from nmt.prepare.append import append as run_append
     from nmt.prepare.dry_run import dry_run as run_dry
     from nmt.prepare.prepare import prepare as run_stage
@@ -104,13 +102,6 @@ def prepare(
             run_append(view, data or settings.data.directory, engine=tasks)
             return
         run_stage(settings, data or settings.data.directory, tokenizer_from, engine=tasks, force=force)
-
-
-def _refused(is_dry: bool, directories: dict[str, Path | bool | None], report: Path | None) -> list[str]:
-    """Return the problems of a combination of `nmt prepare` options."""
-    if is_dry:
-        return [f"{name}: not available in a dry run" for name, value in directories.items() if value]
-    return ["--report: needs --dry-run or --sample; nmt prepare always writes a report"] if report else []
 
 
 @app.command()

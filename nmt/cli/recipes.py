@@ -86,16 +86,12 @@ def sweep(
       nmt sweep mine.yaml --grid model.norm=pre,post --devices 0,1 --dir runs/norms
       nmt sweep study.yaml --jobs 2 --format latex
     """
-    if jobs is not None and devices is not None:
-        raise ConfigError(["--jobs and --devices cannot be combined"])
     names = [] if devices is None else [name.strip() for name in devices.split(",")]
     if not all(names):
         raise ConfigError([f"--devices {devices}: must be GPU indices, such as 0,1"])
     from nmt.recipes.sweep import Request
     from nmt.recipes.sweep import sweep as run_stage
 
-    if not grid and overrides:
-        raise ConfigError([f"--set {overrides[0]}: a study has all settings in its file; write it there, under set"])
     request = Request(config, grid, overrides or ()) if grid else Request.of_study(config)
     request = replace(request, data=data, directory=directory or request.directory, jobs=jobs or 1, devices=names)
     rows = run_stage(request, format_)
@@ -189,13 +185,6 @@ def rerank(
       nmt rerank --run runs/de-en --reverse runs/en-de --rescore runs/de-en-2 --src test.de --n-best 50
       nmt rerank --run runs/de-en --reverse runs/en-de --lm runs/lm-en --src test.de --n-best 50
     """
-    if tune and (reference is None or weights_file is None or output is not None):
-        raise ConfigError(["--tune needs --src F, --ref F and --weights-file F, and cannot be combined with --output"])
-    if not tune and (reference is not None or metric is not None):
-        raise ConfigError(["--ref and --metric need --tune; to score the output, use nmt evaluate --hyp F --ref F"])
-    if n_best_file is not None and (n_best is not None or beam is not None):
-        raise ConfigError(["--n-best-file cannot be combined with --n-best and --beam"])
-
     from nmt.cli.defaults import resolve_models, search_settings
     from nmt.console import say, show
     from nmt.files.write import open_output, refuse_overwriting
@@ -305,16 +294,7 @@ def distil(
     from nmt.recipes.distil import Distillation
     from nmt.recipes.distil import distil as run_recipe
 
-    if student is not None and config is not None:
-        raise ConfigError(["--student and --config both describe the student; give one of them"])
     test = None if test_src is None or test_ref is None else (test_src, test_ref)
-    if (test_src is None) != (test_ref is None) or (test and mono is None):
-        raise ConfigError(
-            [
-                "--test-src and --test-ref must be given together, and only with --mono; without it, the student has "
-                "the test sets of its teacher"
-            ]
-        )
     changes = [f"search.{setting}" for setting in search or ()]
     request = Distillation(
         teachers=teacher,

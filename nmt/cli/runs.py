@@ -11,7 +11,6 @@ from nmt.cli.app import app
 from nmt.cli.options import FormatOption, option
 from nmt.cli.options import runs as run_names
 from nmt.console import say, show
-from nmt.errors import ConfigError
 from nmt.tables import render
 
 
@@ -50,8 +49,6 @@ def runs(
         from nmt.layout import RunDir
         from nmt.runs.log import curve_table, learning_curve
 
-        if directory is not None:
-            raise ConfigError([f"{directory} and --curve {curve} cannot be combined"])
         table = curve_table(learning_curve(RunDir(curve)))
         print(render(format_, [table], table.records))
         return

@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 from nmt.cli.app import app
 from nmt.cli.options import SearchOption, option, runs
 from nmt.console import say, show
-from nmt.errors import ConfigError
 
 
 @app.command()
@@ -99,9 +98,7 @@ def serve(
       nmt serve --host 0.0.0.0 --keys keys.txt --rate 60
       nmt serve --allow beam=10 --allow length_penalty --set search.beam=4
     """
-    if new_key is not None:
-        if keys is None:
-            raise ConfigError(["--new-key needs --keys F, the file of keys"])
+    if new_key is not None and keys is not None:
         from nmt.serve.limits import new_key as make_key
 
         show(make_key(keys, new_key))

@@ -210,12 +210,6 @@ def translate(
     from nmt.translate.parts import Models, translate_in_parts
     from nmt.translate.translator import Translator, open_ensemble
 
-    if engine == "ctranslate2" and precision != "auto":
-        raise ConfigError(["--precision needs --engine native; with ctranslate2, use --int8"])
-    if engine != "ctranslate2" and int8:
-        raise ConfigError(["--int8 needs --engine ctranslate2"])
-    if address is not None and engine != "ray":
-        raise ConfigError([f"--address {address} needs --engine ray"])
     overrides = with_language_model(overrides or (), lm, lm_weight)
     overrides = [*overrides, f"search.tags={json.dumps(tags)}"] if tags else overrides
     files = Files(prefix, constraints, glossary, tuple(tm or ()), alignments, attention)
@@ -226,10 +220,6 @@ def translate(
     if has_documents and confidence and bilingual is None:
         raise ConfigError(["--confidence: for documents, give --bilingual F, which contains it"])
     documents = Documents(sources, output, output_dir, bilingual, reviewed) if has_documents else None
-    if reviewed is not None and (overrides or (glossary, tm, beam, length_penalty, via) != (None,) * 5):
-        raise ConfigError(
-            ["--reviewed translates nothing, so only --run, --model, --to and --from can be given with it"]
-        )
     if documents is not None and reviewed is not None and not (run or model):
         documents.write(None)
         return
@@ -418,13 +408,8 @@ def generate(
       nmt generate --run runs/lm-en --input beginnings.en --output lines.en --temperature 0.7 --seed 2
       nmt generate --run runs/lm-en --prefix "A man in a" --beam 5
     """
-    if prefix is not None and source is not None:
-        raise ConfigError(["--prefix and --input cannot be combined"])
     sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     given = {name: value for name, value in sampling.items() if value is not None}
-    if beam is not None and given:
-        options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-        raise ConfigError([f"{options}: only available for sampling, not with --beam"])
 
     from nmt.cli.defaults import run_or_newest, search_settings
     from nmt.translate.generate import Generator, generate_file
@@ -490,7 +475,7 @@ def filter_pairs(
       nmt filter --reverse runs/en-de --src web.de --tgt web.en --min-score 0.05 --kept kept.de kept.en
       nmt filter --classifier runs/pairs --src web.de --tgt web.en --keep 0.75 --kept kept.de kept.en
     """
-    if problem := _problem_of_runs(run, reverse, classifier) or _problem(output, keep, min_score, kept):
+    if problem := _problem(keep, min_score, kept):
         raise ConfigError([problem])
 
     import numpy as np
@@ -536,27 +521,12 @@ def filter_pairs(
         say(message)
 
 
-def _problem_of_runs(run: Path | None, reverse: Path | None, classifier: Path | None) -> str | None:
-    """Return the error message for an invalid choice of runs; None if it is valid."""
-    if reverse is None and classifier is None:
-        return "give --reverse RUN (with --run, by default the newest run), --classifier RUN, or both"
-    if reverse is None and run is not None:
-        return "--run needs --reverse RUN, a run of the opposite direction; --classifier needs no other run"
-    return None
-
-
-def _problem(output: str | None, keep: float | None, min_score: float | None, kept: list[Path] | None) -> str | None:
-    """Return the error message for invalid options of `nmt filter`; None if they are valid."""
-    if keep is not None and min_score is not None:
-        return "--keep and --min-score cannot be combined"
+def _problem(keep: float | None, min_score: float | None, kept: list[Path] | None) -> str | None:
+    """Return the error message for invalid values of `nmt filter`; None if they are valid."""
     if keep is not None and not 0 < keep <= 1:
         return f"--keep {keep:g}: must be a share above 0 and at most 1, such as 0.75 for three quarters of the pairs"
     if min_score is not None and not 0 <= min_score <= 1:
         return f"--min-score {min_score:g}: must be between 0 and 1"
-    if kept and keep is None and min_score is None:
-        return "--kept needs --keep SHARE or --min-score X"
     if kept and (len(kept) != 2 or Path("-") in kept):
         return f"--kept takes two files, for source and target, found {' '.join(map(str, kept))}"
-    if output is None and not kept:
-        return "nothing to write: give --output F for the scores, or --keep SHARE --kept F F for the best pairs"
     return None

@@ -1,0 +1,55 @@
+"""Tests of the combinations of options that commands refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from typer.main import get_command
+
+from nmt.cli import app
+from nmt.cli.refusals import REFUSALS
+from tests.helpers.command import Command
+
+
+def conditions() -> Iterator[tuple[str, str]]:
+    """Yield each command with each condition under which it refuses options."""
+    for command, messages in REFUSALS.items():
+        for of_message in messages.values():
+            yield from ((command, condition) for condition in of_message)
+
+
+@pytest.mark.parametrize(("command", "condition"), [*conditions()])
+def test_condition_names_parameters_of_command(command: str, condition: str) -> None:
+    params = get_command(app).commands[command].params  # type: ignore[attr-defined]
+    known = {param.metavar if param.param_type_name == "argument" else param.opts[0] for param in params}
+    for word in condition.split():
+        if word in ("with", "without"):
+            continue
+        for name in word.split("|"):
+            # evaluate and compare share a list of options, of which compare lacks two
+            assert name.partition("=")[0] in known | {"--samples", "--via"}
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("robustness --src a", "--ref"),
+        ("robustness --ref a", "--src"),
+        ("evaluate --hyp a --ref b --beam 1 --to de", "--to, --beam: "),
+        ("compare --hyp a b --ref c --data d", "--data: "),
+        ("evaluate --samples 2 --format json", "--format json"),
+        ("translate --int8 --engine native", "--engine ctranslate2"),
+        ("export --output x --quantization int8 --format transformers", "--quantization"),
+        ("filter --src a --tgt b", "--classifier"),
+        ("generate --beam 2 --top-k 3 --seed 0", "--top-k, --seed: "),
+        ("runs here --curve there", "here and --curve there"),
+    ],
+)
+def test_options_that_exclude_each_other_are_refused(line: str, named: str, nmt: Command) -> None:
+    result = nmt(*line.split())
+    assert result.status == 2 and named in result.err
+
+
+def test_option_with_default_value_is_not_refused(nmt: Command) -> None:
+    assert "--weights" not in nmt("evaluate", "--hyp", "x.de", "--ref", "x.de", "--weights", "auto").err
