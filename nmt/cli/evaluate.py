@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from nmt.evaluate.run import Evaluation
 
 SourceOption = Annotated[Path | None, option("--src", "Or use these files: the source …", "F")]
+ReferenceOption = Annotated[Path | None, option("--ref", "… and its references.", "F")]
 CLASSIFIER_ALONE = (
     "is a classifier, for which only --split, --data, --checkpoint, --weights, --precision, --format and --history are "
     "available; for labels, use nmt classify"
@@ -345,6 +346,7 @@ def compare(
     from nmt.evaluate.compare.compare import compare as run_stage
     from nmt.evaluate.compare.screen import as_json, as_table, macro_averages
     from nmt.evaluate.compare.systems import (
+        all_paths,
         check_alike,
         check_groups,
         distinct_names,
@@ -363,7 +365,7 @@ def compare(
     if group:
         check_groups(members)
     position = find_baseline(baseline, members)
-    names = distinct_names([path for paths in members.values() for path in paths])
+    names = distinct_names(all_paths(members))
     neural = find_metrics(names, comet or (), comet_command, segment_scores or (), lower_is_better or ())
     directions: Sequence[tuple[str | None, str | None]] = [(to, from_)]
     if not ref:
@@ -408,7 +410,7 @@ def calibrate(
     split: Annotated[str, option("--split", "Split to translate.", "NAME")] = "valid",
     data: RunDataOption = None,
     source: SourceOption = None,
-    reference: Annotated[Path | None, option("--ref", "… and its references.", "F")] = None,
+    reference: ReferenceOption = None,
     reverse: Annotated[
         Path | None,
         option("--reverse", "Also use the scores of a run of the opposite direction.", "RUN", autocompletion=run_names),
@@ -559,7 +561,7 @@ def robustness(
     split: SplitOption = None,
     data: RunDataOption = None,
     source: SourceOption = None,
-    reference: Annotated[Path | None, option("--ref", "… and its references.", "F")] = None,
+    reference: ReferenceOption = None,
     to: ToOption = None,
     from_: FromOption = None,
     changes: Annotated[

@@ -13,6 +13,8 @@ from nmt.cli.options import CheckpointOption, LicenseOption, RunDataOption, RunO
 from nmt.console import say, show
 from nmt.errors import ConfigError
 
+EvaluateOption = Annotated[bool, option("--evaluate", "Score the test sets of the data directory for the model card.")]
+
 
 @app.command("import")
 def import_(
@@ -105,9 +107,7 @@ def export(
         int | None,
         option("--check-lines", "Number of lines to compare.  [default: 100]", "N", min=1),
     ] = None,
-    evaluate: Annotated[
-        bool, option("--evaluate", "Score the test sets of the data directory for the model card.")
-    ] = False,
+    evaluate: EvaluateOption = False,
     data: RunDataOption = None,
     model_license: LicenseOption = None,
 ) -> None:
@@ -187,9 +187,7 @@ def push(
     ] = None,
     checkpoint: CheckpointOption = "best",
     weights: WeightsOption = "auto",
-    evaluate: Annotated[
-        bool, option("--evaluate", "Score the test sets of the data directory for the model card.")
-    ] = False,
+    evaluate: EvaluateOption = False,
     data: RunDataOption = None,
     force: Annotated[
         bool,

@@ -13,6 +13,7 @@ from nmt.cli.app import app
 from nmt.cli.options import (
     BeamOption,
     ConfigOption,
+    DataOption,
     FollowOption,
     FormatOption,
     FromOption,
@@ -43,7 +44,7 @@ def sweep(
         option("--grid", "Setting and its values; may be repeated.", "KEY=A,B"),
     ] = None,
     overrides: SetOption = None,
-    data: Annotated[Path | None, option("--data", "Data directory.  [default: the config's data.dir]", "DIR")] = None,
+    data: DataOption = None,
     directory: Annotated[
         Path | None, option("--dir", "Directory of the runs.  [default: runs/sweep-CONFIG]", "DIR")
     ] = None,

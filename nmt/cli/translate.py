@@ -33,6 +33,8 @@ from nmt.cli.options import (
 from nmt.console import say
 from nmt.errors import ConfigError
 
+OutputOption = Annotated[str, option("--output", "File to write, - for standard output.", "F|-")]
+
 
 @app.command()
 def translate(
@@ -269,7 +271,7 @@ def translate(
 def classify(
     run: RunOption = None,
     source: Annotated[str, option("--input", "Texts to classify, - for standard input.", "F|-")] = "-",
-    target: Annotated[str, option("--output", "File to write, - for standard output.", "F|-")] = "-",
+    target: OutputOption = "-",
     probabilities: Annotated[bool, option("--probabilities", "Print all labels, the most probable first.")] = False,
     checkpoint: CheckpointOption = "best",
     weights: WeightsOption = "auto",
@@ -303,7 +305,7 @@ def score(
     model: ModelOption = None,
     to: ToOption = None,
     from_: FromOption = None,
-    output: Annotated[str, option("--output", "File to write, - for standard output.", "F|-")] = "-",
+    output: OutputOption = "-",
     tokens: Annotated[
         bool, option("--tokens", "Print a JSON object per pair, with the log-probability of each piece.")
     ] = False,
@@ -373,7 +375,7 @@ def generate(
         str | None,
         option("--input", "File with starts of lines, - for standard input.", "F|-"),
     ] = None,
-    target: Annotated[str, option("--output", "File to write, - for standard output.", "F|-")] = "-",
+    target: OutputOption = "-",
     samples: Annotated[int, option("--samples", "Number of lines to write per start.", "N", min=1)] = 1,
     beam: Annotated[
         int | None,

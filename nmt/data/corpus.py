@@ -350,6 +350,11 @@ class Corpus:
         """`train`, `valid`, and the names of the test sets."""
         return tuple(self.manifest.splits)
 
+    @property
+    def tests(self) -> list[str]:
+        """The names of the test sets."""
+        return [split for split in self.splits if split not in ("train", "valid")]
+
     def split(self, name: str) -> Split:
         """Return a split, or a shard of the training set, by its name. Raises DataError for an unknown name."""
         shards = self.manifest.splits["train"].shards or [] if "train" in self.splits else []

@@ -103,14 +103,9 @@ def open_corpora(wanted: Sequence[T], corpus_for: Callable[[T], Corpus]) -> list
     return opened
 
 
-def tests_of(corpus: Corpus) -> list[str]:
-    """Return the names of the test sets of a corpus."""
-    return [split for split in corpus.splits if split not in ("train", "valid")]
-
-
 def choose_split(corpus: Corpus, name: str | None) -> str:
     """Return `name`, by default the only test set of the corpus. Raises DataError if there are none or several."""
-    tests = tests_of(corpus)
+    tests = corpus.tests
     if name is not None or len(tests) == 1:
         return name or tests[0]
     problem = "no test set; --split valid uses the development set, on which the weights were chosen"
@@ -124,7 +119,7 @@ def choose_splits(corpus: Corpus, names: Sequence[str]) -> list[str]:
 
     Raises DataError if there is no test set, or no split of a given name.
     """
-    tests = tests_of(corpus)
+    tests = corpus.tests
     if not names:
         return tests or [choose_split(corpus, None)]  # raises that there is no test set
     chosen = [split for name in names for split in (tests if name == "all" and name not in tests else [name])]

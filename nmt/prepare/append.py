@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,14 +14,14 @@ from nmt.files.document import read_document
 from nmt.files.read import read_text
 from nmt.files.write import link
 from nmt.layout import DataDir
-from nmt.prepare.cleaning.counts import REASONS
+from nmt.prepare.cleaning.counts import REASONS, summed
 from nmt.prepare.pairs import OpenSource, SentencePair
 from nmt.prepare.pipeline.encode import EncodedText, encode_text, link_files, make_tokenizers
 from nmt.prepare.pipeline.read import training_parts
 from nmt.prepare.pipeline.settle import choose_text, settle_chosen
 from nmt.prepare.pipeline.work import SIZES, Sizes, Work, building
 from nmt.prepare.prepare import echo_end
-from nmt.prepare.recipe import changes, is_reused, recipe
+from nmt.prepare.recipe import changes_in_config, recipe
 from nmt.prepare.records import (
     CleanRecord,
     PreparedManifest,
@@ -88,10 +87,7 @@ def _new_corpora(config: Config, corpus: Corpus) -> list[str]:
         raise DataError(f"{directory.manifest}: does not record the settings and sources, so nothing can be added")
     n_before = sum(key.startswith("train.") for key in manifest.sources)
     before = config.data.model_copy(update={"train": config.data.train[:n_before]})
-    wanted = recipe(config.model_copy(update={"data": before}))
-    if is_reused(manifest.config):
-        wanted["tokenizer"] = manifest.config["tokenizer"]
-    if described := list(changes(manifest.config, wanted)):
+    if described := changes_in_config(manifest.config, config.model_copy(update={"data": before})):
         raise DataError(
             f"{directory.path}: only new corpora may be added, but other settings have changed: {'; '.join(described)}"
         )
@@ -159,11 +155,10 @@ class _Addition:
 def _with_corpora(before: PreparedSplit, encoded: EncodedText) -> PreparedSplit:
     """Return the record of a training set to which corpora have been added."""
     new = CleanRecord.of(encoded.reports.values())
-    dropped = Counter(before.clean.dropped) + Counter(new.dropped)
     clean = CleanRecord(
         read=before.clean.read + new.read,
         kept=before.clean.kept + new.kept,
-        dropped={reason: dropped[reason] for reason in REASONS if reason in dropped},
+        dropped=summed([before.clean.dropped, new.dropped], REASONS),
     )
     text = {language: added([before.text[language], counts]) for language, counts in encoded.text.items()}
     return PreparedSplit(

@@ -106,6 +106,14 @@ def changes(old: Recipe, new: Recipe) -> Iterator[str]:
             yield f"{key} was {was}, is {wanted}"
 
 
+def changes_in_config(made_from: Recipe, config: Config) -> list[str]:
+    """Describe the settings of a config that differ from a recipe; the tokenizer may be reused in both."""
+    wanted = recipe(config)
+    if is_reused(made_from):
+        wanted["tokenizer"] = made_from["tokenizer"]
+    return list(changes(made_from, wanted))
+
+
 def is_reused(made_from: Recipe) -> bool:
     """Return whether a recipe reuses the tokenizer of another directory."""
     tokenizer = made_from.get("tokenizer")
@@ -179,10 +187,7 @@ def unlike(directory: DataDir, config: Config) -> str | None:
     made_from = _read_recipe(directory)
     if not made_from:
         return None
-    wanted = recipe(config)
-    if is_reused(made_from):
-        wanted["tokenizer"] = made_from["tokenizer"]
-    described = list(changes(made_from, wanted))
+    described = changes_in_config(made_from, config)
     if not described:
         return None
     more = f", and {len(described) - 1} more" if len(described) > 1 else ""

@@ -36,7 +36,7 @@ def compared(
     source: its languages, if it has several directions.
     """
     corpus = Corpus.open(data)
-    tests = [name for name in corpus.splits if name not in ("train", "valid")]
+    tests = corpus.tests
     split, signatures = corpus.split(tests[0] if tests else "valid"), set[str]()
     rows = [["", "BLEU", "chrF", "million parameters", "MB", "sentences/s"]]
     for name, paths in (("teacher", teachers), ("student", [student])):

@@ -111,13 +111,13 @@ def split_values(text: str) -> list[str]:
     return [text[value.start_mark.index - 1 : value.end_mark.index - 1].strip() for value in node.value]
 
 
-def name_of(labels: Sequence[str], values: Sequence[str]) -> str:
+def name_of(axes: Sequence[Axis], values: Sequence[str]) -> str:
     """Return the name of a combination, safe on any file system: `dropout=0.1,seed=2`.
 
     Other characters are replaced by _, with a short checksum to keep different values apart.
     """
-    pairs = zip(labels, values, strict=True)
-    name = ",".join(f"{_safe(label)}={_safe(value)}" for label, value in pairs)
+    pairs = zip(axes, values, strict=True)
+    name = ",".join(f"{_safe(axis.label)}={_safe(value)}" for axis, value in pairs)
     return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}-{_checksum(name)}"
 
 
@@ -226,9 +226,9 @@ class Plan:
     def arms(self) -> dict[str, list[GridRun]]:
         """Return the runs of each arm by its name, which is empty if only the seed varies."""
         indices, arms = self.arm_axes(), dict[str, list[GridRun]]()
-        labels = [self.axes[i].label for i in indices]
+        axes = [self.axes[i] for i in indices]
         for run in self.runs:
-            arms.setdefault(name_of(labels, [run.values[i] for i in indices]), []).append(run)
+            arms.setdefault(name_of(axes, [run.values[i] for i in indices]), []).append(run)
         return arms
 
     def arm_axes(self) -> list[int]:
@@ -258,11 +258,10 @@ def make_plan(request: Request) -> Plan:
         problems.append("--set training.run_dir: every run has its own directory within --dir; leave it out")
     if problems:
         raise ConfigError(problems)
-    labels = [axis.label for axis in axes]
     configs = _load_all(request, axes)
     data = _data_directories(request, axes, configs)
     runs = [
-        GridRun(values, config, RunDir(request.folder / name_of(labels, values)), data[values])
+        GridRun(values, config, RunDir(request.folder / name_of(axes, values)), data[values])
         for values, config in configs.items()
     ]
     plan = Plan(request.folder, axes, runs)
@@ -302,7 +301,7 @@ def _load_all(request: Request, axes: Sequence[Axis]) -> dict[tuple[str, ...], C
     names: dict[str, str] = {}
     combinations = list(itertools.product(*(axis.values for axis in axes)))
     for values in combinations:
-        name = name_of([axis.label for axis in axes], values)
+        name = name_of(axes, values)
         given = [f"{axis.key}={value}" for axis, value in zip(axes, values, strict=True)]
         try:
             configs[values] = load_config(request.config, [*request.overrides, *given])
@@ -357,7 +356,7 @@ def _data_directories(
         raise ConfigError(["--data: the grid changes the text or its tokenizer, which needs several data directories"])
     own: dict[str, Path] = {}
     for values, text in texts.items():
-        name = name_of([axes[i].label for i in indices], [values[i] for i in indices])
+        name = name_of([axes[i] for i in indices], [values[i] for i in indices])
         own.setdefault(text, request.folder / "data" / name)
     return {values: own[text] for values, text in texts.items()}
 

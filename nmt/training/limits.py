@@ -79,12 +79,17 @@ def _limit_message(session: Session) -> str:
     """Return a description of the limit that was reached."""
     limit, state = ended_by(session), session.state
     assert limit is not None, "called only where one is reached"
-    value = getattr(session.config.training, limit)
     unit = " validations without a new best" if limit == "patience" else ""
-    setting = f"training.{limit} = {f'{value:g}' if isinstance(value, float) else value}{unit}"
+    setting = f"{_setting(session.config.training, limit)}{unit}"
     if limit_reached(session) == "cooldown":
         return f"cool-down from step {state.cooldown_start} complete, as determined by {setting}"
     return f"{setting} reached"
+
+
+def _setting(settings: TrainingConfig, limit: str) -> str:
+    """Return the key and the value of a limit."""
+    value = getattr(settings, limit)
+    return f"training.{limit} = {f'{value:g}' if isinstance(value, float) else value}"
 
 
 def fix_cooldown(session: Session) -> bool:
@@ -182,9 +187,7 @@ def forecast(
     cooldown_start = state.cooldown_start
     if settings.cooldown and cooldown_start is None:
         cooldown_start = int((1 - settings.cooldown) * last)
-    value = getattr(settings, limit)
-    number = f"{value:g}" if isinstance(value, float) else value
-    ends = f"training.{limit} = {number} ends training after about {last} steps at most"
+    ends = f"{_setting(settings, limit)} ends training after about {last} steps at most"
     if missed := cut_short(settings, last, cooldown_start):
         return f"warning: {ends}, before {' and '.join(missed)}; raise training.{limit} or lower the other settings"
     return None

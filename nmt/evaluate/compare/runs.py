@@ -14,8 +14,8 @@ from nmt.console import say
 from nmt.data.corpus import Corpus, read_manifest, read_pairs_manifest
 from nmt.errors import ConfigError, DataError, NmtError
 from nmt.evaluate.compare.screen import listed
-from nmt.evaluate.compare.systems import Members, System, TextToTranslate, distinct_names
-from nmt.evaluate.run import choose_split, describe_search, open_corpora, open_corpus, tests_of, translate_text
+from nmt.evaluate.compare.systems import Members, System, TextToTranslate, all_paths, distinct_names
+from nmt.evaluate.run import choose_split, describe_search, open_corpora, open_corpus, translate_text
 from nmt.files.read import open_regular, reading
 from nmt.files.write import open_output
 from nmt.layout import DataDir, RunDir
@@ -68,7 +68,7 @@ def common_directions(members: Members, how: Translating) -> list[tuple[str | No
     Raises ConfigError if the runs have no direction in common, and DataError if there is no data directory or none of
     the directions is in it.
     """
-    paths = [path for run_paths in members.values() for path in run_paths if RunDir(path).config.is_file()]
+    paths = [path for path in all_paths(members) if RunDir(path).config.is_file()]
     configs = [load_saved_config(RunDir(path).config).data for path in paths]
     if not any(len(config.directions) > 1 for config in configs):
         return [(how.to, how.source)]
@@ -84,7 +84,7 @@ def common_directions(members: Members, how: Translating) -> list[tuple[str | No
         return open_corpus(RunDir(paths[0]), configs[0].towards(direction).sides, how.data)
 
     def has_split(corpus: Corpus) -> bool:
-        return how.split in corpus.splits if how.split is not None else bool(tests_of(corpus))
+        return how.split in corpus.splits if how.split is not None else bool(corpus.tests)
 
     opened = open_corpora(common, corpus_for)
     having = [direction for direction, corpus in opened if has_split(corpus)] or [direction for direction, _ in opened]
@@ -97,7 +97,7 @@ def translate_runs(members: Members, how: Translating) -> tuple[TextToTranslate,
     Raises CheckpointError or DataError if a run or a data directory is missing or damaged, ConfigError for invalid
     search settings, and DataError if the runs translate in different directions or their test sets differ.
     """
-    paths = [path for run_paths in members.values() for path in run_paths]
+    paths = all_paths(members)
     first, *others = runs = [_open(name, path, how) for name, path in zip(distinct_names(paths), paths, strict=True)]
     for other in others:
         _check_same_test(first, other)

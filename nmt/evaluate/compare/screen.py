@@ -81,7 +81,7 @@ def as_table(comparison: Comparison, is_explained: bool = True) -> Table:
     text, baseline, groups = comparison.text, comparison.groups[comparison.baseline].name, comparison.groups
     columns = [[title(result.metric), *_paper_cells(result)] for result in comparison.results]
     header, *rows = zip(["", *map(_counted, groups)], *columns, strict=True)
-    is_tested = any(each and each.p_holm is not None for result in comparison.results for each in result.differences)
+    is_tested = any(difference.p_holm is not None for difference in _differences(comparison))
     notes = [
         "bold: the best score",
         *[f"†: differs from {baseline} with p < {SIGNIFICANT} ({_test(comparison)})"] * is_tested,
@@ -178,14 +178,19 @@ def verdicts(comparison: Comparison) -> Iterator[str]:
         yield "No significant difference does not mean equal: the interval shows how large the difference may be."
 
 
+def _differences(comparison: Comparison) -> list[Difference]:
+    """Return the differences of all groups from the baseline by all metrics."""
+    return [each for result in comparison.results for each in result.differences if each is not None]
+
+
 def _is_over_seeds(comparison: Comparison) -> bool:
-    differences = [each for result in comparison.results for each in result.differences if each is not None]
+    differences = _differences(comparison)
     return any(each.degrees_of_freedom is not None for each in differences)
 
 
 def explanations(comparison: Comparison) -> Iterator[str]:
     """Yield sentences that explain the columns of the tables and how they were computed."""
-    differences = [each for result in comparison.results for each in result.differences if each is not None]
+    differences = _differences(comparison)
     of = ": bootstrap over lines, paired for differences"
     if _is_over_seeds(comparison):
         of = " of scores: bootstrap over lines; those of differences: as p"

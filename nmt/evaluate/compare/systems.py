@@ -128,6 +128,11 @@ Members = Mapping[str, Sequence[Path]]
 """The runs or files of each group, by the name of the group. A single run or file is a group of one."""
 
 
+def all_paths(members: Members) -> list[Path]:
+    """Return the runs or files of all groups."""
+    return [path for paths in members.values() for path in paths]
+
+
 def single_members(paths: Sequence[Path]) -> dict[str, list[Path]]:
     """Return a group for each run or file. Raises ConfigError unless there are at least two, all of them different."""
     if len(paths) < 2:
@@ -164,7 +169,7 @@ def check_groups(members: Members) -> None:
             ])  # fmt: skip
     if len(members) < 2:
         raise ConfigError([f"a comparison needs at least two groups, found only {', '.join(members)}"])
-    _refuse_repeated([path for paths in members.values() for path in paths])
+    _refuse_repeated(all_paths(members))
 
 
 def _listed(parts: Sequence[str]) -> Iterator[Path]:
@@ -222,7 +227,7 @@ def read_systems(
 
     Raises DataError as `read_texts` does.
     """
-    hyps = [path for paths in members.values() for path in paths]
+    hyps = all_paths(members)
     texts = [*map(tuple, read_texts([*refs, *hyps, *([src] if src else [])]))]
     of_refs, of_hyps = texts[: len(refs)], texts[len(refs) : len(refs) + len(hyps)]
     references = tuple(zip(*of_refs, strict=True)) if len(refs) > 1 else of_refs[0]

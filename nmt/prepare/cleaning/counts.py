@@ -205,10 +205,18 @@ class CleanReport:
     @property
     def dropped_in_order(self) -> dict[str, int]:
         """The number of dropped pairs by reason, in the order in which reasons are tried."""
-        return {reason: self.dropped[reason] for reason in REASONS if reason in self.dropped}
+        return summed([self.dropped], REASONS)
 
 
 _REPORT = TypeAdapter(CleanReport)
+
+
+def summed(counts: Iterable[Mapping[str, int]], order: Iterable[str]) -> dict[str, int]:
+    """Add up counts by kind, and return them in the given order."""
+    sums: dict[str, int] = {}
+    for each in counts:
+        _add_counts(sums, each)
+    return {kind: sums[kind] for kind in order if kind in sums}
 
 
 def _add_counts(counts: dict[str, int], others: Mapping[str, int]) -> None:

@@ -12,8 +12,8 @@ from nmt.figures.charts import histogram
 from nmt.figures.page import asset, document, escaped, escaped_sentence, language_attributes
 from nmt.files.write import replace_file
 from nmt.layout import DataDir
-from nmt.prepare.cleaning.counts import REASONS, REPAIRS, skipped_units
-from nmt.prepare.reporting.report import CorpusReport, MonoReport, Report, SourceReport, TokenizerReport, summed
+from nmt.prepare.cleaning.counts import REASONS, REPAIRS, skipped_units, summed
+from nmt.prepare.reporting.report import CorpusReport, MonoReport, Report, SourceReport, TokenizerReport
 from nmt.prepare.reporting.screen import length_of_pieces
 
 _REPAIRED_SAMPLES = 5

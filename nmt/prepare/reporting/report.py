@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -12,7 +11,7 @@ from nmt.config import DataConfig
 from nmt.config.data import LABEL
 from nmt.data.corpus import SourceRecord
 from nmt.files.document import Document
-from nmt.prepare.cleaning.counts import CHARS, RATIOS, REASONS, REPAIRS, CleanReport, Lengths, drop_summary
+from nmt.prepare.cleaning.counts import CHARS, RATIOS, REASONS, REPAIRS, CleanReport, Lengths, drop_summary, summed
 from nmt.prepare.pipeline.settle import TrainingText
 from nmt.prepare.records import TextRecord, counted_source
 from nmt.prepare.suspicions import Sample, script_counts, suspicions
@@ -127,14 +126,6 @@ class Report(Document):
     def kept(self) -> int:
         """The number of pairs kept from all training corpora."""
         return sum(corpus.kept for corpus in self.corpora)
-
-
-def summed(counts: Iterable[Mapping[str, int]], order: Iterable[str]) -> dict[str, int]:
-    """Add up counts by kind, and return them in the given order."""
-    total = Counter[str]()
-    for each in counts:
-        total.update(each)
-    return {kind: total[kind] for kind in order if kind in total}
 
 
 def make_report(

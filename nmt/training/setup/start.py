@@ -178,8 +178,7 @@ def _watched(config: Config, inputs: Inputs, choices: Choices) -> dict[str, Vali
     Raises ConfigError if there is none of that name, or if one has too long a sentence.
     """
     names = config.training.watch
-    known = dict.fromkeys(split for corpus in inputs.corpora.distinct for split in corpus.splits)
-    known = {split: None for split in known if split not in ("train", "valid")}
+    known = dict.fromkeys(split for corpus in inputs.corpora.distinct for split in corpus.tests)
     if unknown := sorted({*names} - {*known}):
         raise ConfigError(
             [f"training.watch: {', '.join(unknown)}: the data directory has no such test set; it has "
