@@ -27,6 +27,7 @@ from nmt.evaluate.metrics import corpus_score
 from nmt.files.write import Lock
 from nmt.layout import RunDir
 from nmt.recipes.sweep import (
+    Axis,
     Ended,
     Job,
     Request,
@@ -146,18 +147,23 @@ def test_grid_values_split_at_commas_outside_brackets_and_quotes(text: str, valu
     assert split_values(text) == values
 
 
+def labelled(*labels: str) -> list[Axis]:
+    """Return axes with these labels."""
+    return [Axis(f"section.{label}", (), label) for label in labels]
+
+
 def test_run_names_are_distinct_and_safe_on_any_file_system() -> None:
     axes = parse_grid(["training.peak_lr=3e-4,7e-4", "training.seed=1"])
-    assert name_of([axis.label for axis in axes], ["3e-4", "1"]) == "peak_lr=3e-4,seed=1"
+    assert name_of(axes, ["3e-4", "1"]) == "peak_lr=3e-4,seed=1"
     axes = parse_grid(["data.train.0.name=a", "data.valid.name=b"])
     assert [axis.label for axis in axes] == ["data.train.0.name", "data.valid.name"]
     odd = ["../../etc", "/", "a b", "a_b", "a\tb", "x" * 300, "x" * 301, "ü", "é", "[a, b]", "'a'", '"a"', "~", "$HOME"]
-    names = [name_of(["dir"], [value]) for value in odd]
+    names = [name_of(labelled("dir"), [value]) for value in odd]
     assert len(set(names)) == len(names)
     assert all(re.fullmatch(r"dir=[A-Za-z0-9_.+-]+", name) for name in names)
-    long = [name_of([f"key_{i}" for i in range(40)], [*["0.123456"] * 39, last]) for last in "12"]
+    long = [name_of(labelled(*(f"key_{i}" for i in range(40))), [*["0.123456"] * 39, last]) for last in "12"]
     assert long[0] != long[1] and max(map(len, long)) < 200
-    assert Path(name_of(["name"], ["a.part"])).suffix != ".part", "which is no run"
+    assert Path(name_of(labelled("name"), ["a.part"])).suffix != ".part", "which is no run"
 
 
 @pytest.mark.parametrize(
