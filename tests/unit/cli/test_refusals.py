@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from typer.main import get_command
+import typer.main
 
+from command import Command
 from nmt.cli import app
 from nmt.cli.refusals import REFUSALS
-from tests.helpers.command import Command
 
 
 def conditions() -> Iterator[tuple[str, str]]:
@@ -21,7 +21,7 @@ def conditions() -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize(("command", "condition"), [*conditions()])
 def test_condition_names_parameters_of_command(command: str, condition: str) -> None:
-    params = get_command(app).commands[command].params  # type: ignore[attr-defined]
+    params = typer.main.get_command(app).commands[command].params  # type: ignore[attr-defined]
     known = {param.metavar if param.param_type_name == "argument" else param.opts[0] for param in params}
     for word in condition.split():
         if word in ("with", "without"):
