@@ -407,13 +407,14 @@ async def aside(
 async def in_portions(
     size: int, lines: Sequence[Line], work: Callable[[Sequence[Line], int], list[Result]]
 ) -> list[Result]:
-    """Return the results of `work` for each line, given some lines and the number of the first one; see `aside`.
+    """Return the results of `work` for each line, given some lines and the number of the first one.
 
-    Other requests have their turn between portions, and the work ends if the caller is cancelled.
+    size: the total size of the lines; see `aside`. Other requests have their turn between portions, and the work ends if the caller is cancelled.
     """
     results: list[Result] = []
-    sums = [0, *itertools.accumulate(len(line.text) + PER_LINE for line in lines)]
+    sums = [0, *itertools.accumulate(len(line.text) + len(line.prefix) + PER_LINE for line in lines)]
     while (n := len(results)) < len(lines):
         end = max(n + 1, bisect_right(sums, sums[n] + PORTION) - 1)
-        results += await aside(size, work, lines[n:end], n)
+        portion = functools.partial(work, lines[n:end], n)
+        results += portion() if size <= SMALL else await _side_thread().run(sums[end] - sums[n], portion)
     return results

@@ -15,8 +15,9 @@ from typing import Any, ParamSpec, TypeVar
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
-AGING = 100.0
-"""Work that is larger by so many characters comes first if it has waited a second longer."""
+AGING, LARGE = 10_000.0, 20_000
+"""Work that is larger by `AGING` characters comes first if it has waited a second longer; sizes above `LARGE` count as
+`LARGE`, so that no work waits forever for smaller work that arrives later."""
 
 
 class SideThread:
@@ -32,7 +33,7 @@ class SideThread:
     ) -> Result:
         """Return the result of `work`, which does not begin any more if the caller is cancelled."""
         future = Future[Result]()
-        rank = time.monotonic() + size / AGING
+        rank = time.monotonic() + min(size, LARGE) / AGING
         task = [rank, next(self._numbers), future, partial(work, *args, **named)]
         self._waiting.put(task)
         try:

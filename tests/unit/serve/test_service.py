@@ -7,6 +7,7 @@ import random
 import threading
 import tracemalloc
 from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -101,8 +102,13 @@ def test_n_best_is_limited_by_beam(direction: MadeUp) -> None:
 # --- work outside the search ----------------------------------------------------------------------
 
 
-def test_small_work_comes_before_large_work() -> None:
+def test_small_work_comes_before_large_work_that_has_not_waited(monkeypatch: pytest.MonkeyPatch) -> None:
     side_thread, begun, go_on, done = SideThread(), threading.Event(), threading.Event(), list[int]()
+    now = [100.0]
+    monkeypatch.setattr("nmt.serve.side_thread.time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    def later(size: int) -> asyncio.Task[None]:
+        return asyncio.create_task(side_thread.run(size, done.append, size))
 
     def hold() -> None:
         begun.set()
@@ -111,16 +117,19 @@ def test_small_work_comes_before_large_work() -> None:
     async def run_all() -> None:
         holding = asyncio.create_task(side_thread.run(1, hold))
         await asyncio.to_thread(begun.wait, 30)
-        waiting = [asyncio.create_task(side_thread.run(size, done.append, size)) for size in (90_000, 2000, 50_000)]
-        cancelled = asyncio.create_task(side_thread.run(10, done.append, 10))
+        waiting = [later(size) for size in (4_000_000, 2000, 10_000)]
+        cancelled = later(10)
         await asyncio.sleep(0)
         cancelled.cancel()
         await asyncio.gather(cancelled, return_exceptions=True)
+        now[0] += 3
+        waiting.append(later(1))
+        await asyncio.sleep(0)
         go_on.set()
         await asyncio.gather(holding, *waiting)
 
     asyncio.run(run_all())
-    assert done == [2000, 50_000, 90_000]
+    assert done == [2000, 10_000, 4_000_000, 1]
 
 
 def test_work_ends_with_its_client(service: Service, direction: MadeUp, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,6 +162,20 @@ def test_portions_have_all_lines_in_order(lines: list[str]) -> None:
         return list(enumerate((line.text for line in portion), start=first))
 
     assert asyncio.run(in_portions(10**6, [Line(line) for line in lines], numbered)) == list(enumerate(lines))
+
+
+def test_portions_wait_by_their_own_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+    run = SideThread.run
+
+    async def recorded(side_thread: SideThread, size: int, *work: Any) -> object:
+        sizes.append(size)
+        return await run(side_thread, size, *work)
+
+    monkeypatch.setattr(SideThread, "run", recorded)
+    lines = [Line("a" * 4000, "b" * 1000)] * 10
+    assert len(asyncio.run(in_portions(10**6, lines, lambda portion, _: [*portion]))) == 10
+    assert len(sizes) == 10 and max(sizes) <= 10_000
 
 
 def test_terms_are_not_counted_beyond_their_maximum(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
