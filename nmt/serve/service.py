@@ -145,6 +145,12 @@ def joined(texts: Sequence[str], by_line: Sequence[Sequence[Candidate]]) -> list
     ]
 
 
+def size_of(by_text: Sequence[Sequence[Candidate]]) -> int:
+    """Return the number of characters and of pairs of aligned words of translations; see `aside`."""
+    translations = itertools.chain.from_iterable(by_text)
+    return sum(len(candidate.text) + len(candidate.alignment or ()) for candidate in translations)
+
+
 def of_rank(candidates: Sequence[Candidate], rank: int) -> Candidate:
     """Return the candidate with a rank (from 0), or the last one if there are fewer candidates."""
     return candidates[min(rank, len(candidates) - 1)]
@@ -267,7 +273,7 @@ class Service:
         route = self.route(source, target)
         how = self._how(route, wish)
         deadline = time.monotonic() + seconds
-        size = sum(map(len, [*texts, *wish.terms, *wish.terms.values()])) + len(texts)
+        size = sum(map(len, [*texts, *wish.terms, *wish.terms.values()])) + len(texts) * (1 + len(wish.prefix))
         tm = route[0].tm if wish.tm and wish.to is None and len(route) == 1 else None
         try:
             lines = await aside(size, lines_of, texts, wish, tm)
@@ -391,7 +397,7 @@ def _key(direction: Direction, line: Line, how: How, number: int) -> _Key:
 
 
 SMALL = 1000
-"""Maximum size of work that runs in the event loop: characters times translations, up to 5 ms."""
+"""Maximum size of work that runs in the event loop: characters times translations, and aligned words, up to 5 ms."""
 PORTION, PER_LINE = 10_000, 20
 """Size of the portions in which lines are worked on, up to 0.2 s, and what each line adds to its characters."""
 _side_thread = functools.cache(SideThread)

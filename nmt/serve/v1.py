@@ -14,7 +14,7 @@ from nmt.serve import documents
 from nmt.serve.bodies import JSON, Fields, content_type, read_fields
 from nmt.serve.edge import before_leaving
 from nmt.serve.limits import Limits, Refusal
-from nmt.serve.service import Service, Wish, aside
+from nmt.serve.service import Service, Wish, aside, size_of
 from nmt.text.language_names import language_name
 from nmt.translate.direction import Candidate
 
@@ -69,8 +69,7 @@ class Api:
         work = service.translate(texts, source, target, wish, seconds)
         by_text = await before_leaving(service, request, seconds, work)
         facts = {"source": source, "target": target, "detected": detected and detected._asdict()}
-        size = sum(map(len, texts)) * wanted.n_best
-        return await aside(size, _answer, facts, by_text, wanted.alignment)
+        return await aside(size_of(by_text), _answer, facts, by_text, wanted.alignment)
 
     async def info(self, request: Request) -> Response:  # noqa: ARG002 (Starlette's)
         """Answer GET /v1/info: directions, limits and features."""

@@ -10,7 +10,7 @@ import re
 import signal
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -18,7 +18,8 @@ from urllib.parse import urlencode
 import pytest
 
 from nmt.documents import HtmlFragment, Translated
-from nmt.serve import app, server
+from nmt.serve import app, server, v1
+from nmt.serve import service as service_module
 from nmt.serve.app import make_app
 from nmt.serve.limits import Limits, Rate, Refusal, new_key, read_keys
 from nmt.serve.models import Models
@@ -117,7 +118,7 @@ def test_html_translation_keeps_tags(client: Client) -> None:
     }
 
 
-def test_html_is_parsed_and_placed_outside_the_event_loop(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_html_is_parsed_and_placed_outside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     in_loop: list[bool] = []
 
     class Watched(HtmlFragment):
@@ -130,8 +131,8 @@ def test_html_is_parsed_and_placed_outside_the_event_loop(client: Client, monkey
             return super().translated_text(translations)
 
     monkeypatch.setattr("nmt.documents.html.HtmlFragment", Watched)
-    monkeypatch.setattr("nmt.serve.service.SMALL", 0)
-    translate(client, q="<b>a</b>", format="html", alternatives=1)
+    with serving(Service(Models([MadeUp("de", "en")]))) as client:
+        translate(client, q="a<b></b>" * 200, format="html", alternatives=1)  # more tags than text
     assert in_loop == [False] * 3
 
 
@@ -366,6 +367,26 @@ def test_v1_validates_many_items_outside_the_event_loop(monkeypatch: pytest.Monk
     with serving(Service(Models([MadeUp("de", "en")]), Limits(items=3000))) as client:
         assert own(client, text=[1] * 2000).json == own(client, text=[1]).json == {"error": "validated"}
     assert in_loop == [False, True]
+
+
+def test_v1_works_on_short_texts_with_a_long_prefix_outside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_loop: dict[str, bool] = {}
+
+    def watched(work: Callable[..., object]) -> Callable[..., object]:
+        def watching(*args: object, **named: object) -> object:
+            in_loop[work.__name__] = runs_in_event_loop()
+            return work(*args, **named)
+
+        return watching
+
+    with serving(Service(Models([MadeUp("de", "en")]))) as client:
+        for place, name in [
+            (service_module, "lines_of"), (Service, "_look_up"), (MadeUp, "costs"), (Service, "_keep"),
+            (service_module, "joined"), (v1, "_answer"),
+        ]:  # fmt: skip
+            monkeypatch.setattr(place, name, watched(getattr(place, name)))
+        assert own(client, text=[chr(ord("a") + n) for n in range(20)], prefix="x" * 60).status == 200
+    assert len(in_loop) == 6 and not any(in_loop.values())
 
 
 @pytest.mark.parametrize(
