@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 from nmt.errors import ConfigError, DataError, HubError, error_text
 from nmt.files.read import DOCUMENT_BYTES
 from nmt.files.write import alone_in, link, staged
-from nmt.layout import ExportDir
+from nmt.layout import ExportDir, RunDir
 
 TRANSIENT = (500, 502, 503, 504)
 """HTTP statuses of temporary problems of the Hub."""
@@ -106,23 +106,12 @@ def raise_hub_error(where: str, error: Exception, advice: str = "") -> NoReturn:
             412: "was changed in the meantime, perhaps by this push if its response was lost; push again",
         }.get(status(error) or 0)
     if problem is None and (code := status(error)) is not None:
-        problem = f"the Hub responded with status {code}: {error_text(error)}"
+        reason = error.__cause__ if isinstance(error, errors.LocalEntryNotFoundError) else error
+        problem = f"the Hub responded with status {code}: {error_text(reason or error)}"
     if problem is None and isinstance(error, RuntimeError):  # from hf_xet, which transfers large files if installed
         problem = f"the transfer failed: {error_text(error)}; set HF_HUB_DISABLE_XET=1 to disable Xet"
     text = problem or f"the Hub cannot be reached: {error_text(error.__cause__ or error)}"
     raise HubError(f"{where}, at {constants.ENDPOINT}: {text}{advice}") from error
-
-
-_FILES = [
-    "config.yaml",
-    "tokenizer/*",
-    "weights.safetensors",
-    "model.bin",
-    "vmap.txt",
-    "*.json",
-    "README.md",
-]
-"""Patterns of the files of an export; other files of a repository are not downloaded."""
 
 
 def local_model(model: Path | str) -> Path:
@@ -143,24 +132,26 @@ def download(address: str) -> Path:
 
     repository, revision = parse_address(address)
     address = f"hf://{repository}{'' if revision is None else f'@{revision}'}"  # pathlib may have removed a slash
+    name, card = ExportDir(Path()).info.name, ExportDir(Path()).card.name
     try:
-        snapshot = download_files(repository, revision, [ExportDir(Path()).info.name, *_FILES])
-        info = ExportDir(snapshot).info
+        info = download_file(repository, name, revision)
+        snapshot = info.parent
+        target = snapshot.parents[1] / "nmt" / snapshot.name
+        if target.is_dir():
+            return target
+        download_files(repository, snapshot.name, [name, card, RunDir(Path()).calibration("*").name])
         files = exported_files(info)
         if is_for_transformers(info):
             from nmt.runs.folder import FOR_TRANSFORMERS  # imports torch
 
             raise HubError(f"{address}: {FOR_TRANSFORMERS}")
-        files.remove(ExportDir(snapshot).card.name)  # not needed, and may have been deleted
-        missing = sorted(file for file in files if not (snapshot / file).is_file())
-        if missing:
-            raise HubError(f"{address}: incomplete download: {missing[0]} is missing; try again when online")
-        target = snapshot.parents[1] / "nmt" / snapshot.name
-        if not target.is_dir():
-            _link(snapshot, target)
+        files.remove(card)  # not needed, and may have been deleted
+        for name in sorted(files):
+            download_file(repository, name, snapshot.name)
+        _link(snapshot, target)
     except (RemoteEntryNotFoundError, ValueError):
         raise HubError(
-            f"{address}: not a model pushed by nmt: translator.json is missing or was not written by nmt"
+            f"{address}: not a model pushed by nmt: {name} is missing or was not written by nmt"
         ) from None
     except Exception as error:  # from the HTTP library that the client uses
         raise_hub_error(address, error)
@@ -170,15 +161,17 @@ def download(address: str) -> Path:
 def download_files(repository: str, revision: str | None, patterns: list[str]) -> Path:
     """Download the files of a model that match patterns into the cache, and return their directory.
 
-    The first pattern is the name of a file that must exist. Without a connection, files that are missing in the cache
-    are omitted. Raises what `download_file` raises.
+    The first pattern is the name of a file that must exist. If the Hub cannot be reached, files that are missing in the
+    cache are omitted. Raises what `download_file` raises.
     """
     from huggingface_hub import HfApi
 
     folder = download_file(repository, patterns[0], revision).parent
     try:
         names = HfApi().list_repo_files(repository, revision=folder.name)
-    except Exception:  # from the HTTP library that the client uses
+    except Exception as error:  # from the HTTP library that the client uses
+        if status(error) is not None:
+            raise
         return folder
     for name in names:
         if any(fnmatch(name, pattern) for pattern in patterns):
@@ -192,15 +185,22 @@ def download_file(repository: str, name: str, revision: str | None, kind: str = 
     kind: `model`, whose files except weights are small, or `dataset`. Raises HubError if the file is outside the cache
     or too large, and the errors of the client.
     """
-    from huggingface_hub import constants, hf_hub_download
+    from huggingface_hub import hf_hub_download
 
     _check_responses()
     is_large = kind == "dataset" or name.endswith((".safetensors", ".bin"))
     bar = None if is_large else _limited_bar(f"{repository}, file {name}")
     path = Path(hf_hub_download(repository, name, revision=revision, repo_type=kind, tqdm_class=bar))
-    if not path.resolve().is_relative_to(Path(constants.HF_HUB_CACHE).resolve()):
-        raise HubError(f"{path}: leads out of the cache of the Hub; delete it")
+    _content(path, path.parents[1 + len(Path(name).parts)])
     return path
+
+
+def _content(path: Path, repository: Path) -> Path:
+    """Return the file to which a link in the cached repository leads. Raises HubError if it is outside of it."""
+    file = path.resolve()
+    if not file.is_relative_to(repository.resolve()):  # which may be a link to another disk
+        raise HubError(f"{path}: leads out of the cache of the Hub; delete it")
+    return file
 
 
 @cache
@@ -219,9 +219,10 @@ def _check_responses() -> None:
 
 
 def _check_etags(response: Any) -> None:
-    """Raise HubError if the ETag of a file, which is its name in the cache, has a slash."""
+    """Raise HubError if the ETag of a file, which is its name in the cache, is a path."""
     etag = response.headers.get("X-Linked-ETag") or response.headers.get("ETag", "")
-    if response.request.method == "HEAD" and "/" in etag.removeprefix("W/"):
+    name = etag.removeprefix("W/").strip('"')
+    if response.request.method == "HEAD" and ("/" in name or name in (".", "..")):
         raise HubError(f"{response.url}: the ETag {etag[:50]} would be a file outside the cache of the Hub")
 
 
@@ -231,6 +232,10 @@ def _limited_bar(where: str) -> Any:
 
     class Bar(tqdm):
         received = 0.0
+
+        def __init__(self, *args: Any, **named: Any) -> None:
+            super().__init__(*args, **named)
+            self.update(0)  # Xet may not stop at an error in later updates
 
         def update(self, n: float | None = 1) -> bool | None:
             self.received += n or 0
@@ -242,10 +247,11 @@ def _limited_bar(where: str) -> Any:
 
 
 def _link(snapshot: Path, target: Path) -> None:
-    """Create a directory with the files of a snapshot as regular files. Raises OSError."""
+    """Create a directory with the files of a snapshot as regular files. Raises OSError, and HubError if one is outside
+    the cached repository."""
     with alone_in(target.parent, "downloads"), staged(target, is_directory=True, is_kept=lambda: True) as part:
         for path in snapshot.rglob("*"):
             if path.is_file():
                 file = part / path.relative_to(snapshot)
                 file.parent.mkdir(parents=True, exist_ok=True)
-                link(path.resolve(), file)
+                link(_content(path, snapshot.parents[1]), file)

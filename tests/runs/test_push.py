@@ -19,6 +19,7 @@ from nmt.errors import DataError, HubError
 from nmt.layout import ExportDir, RunDir
 from nmt.runs.folder import load_folder, seal
 from nmt.runs.info import add_scores
+from nmt.share import hub as hub_module
 from nmt.share import push as module
 from nmt.share.engine import load_ctranslate2
 from nmt.share.export import Request, export
@@ -251,7 +252,7 @@ def test_etag_that_is_a_path_raises_and_nothing_outside_the_cache_changes(
     private = tmp_path / "private"
     private.write_bytes(b"private")
     for file in ("translator.json", "config.yaml", "weights.safetensors"):
-        for path in ("../../../../private", "../../../../new", str(private), "W/../../../../../new"):
+        for path in ("../../../../private", "../../../../new", str(private), "W/../../../../../new", "..", "."):
             hub.etags = {file: f'"{path}"' if path[0] != "W" else path}
             with pytest.raises(HubError, match=r"ETag .* outside the cache"):
                 download(f"hf://{NAME}")
@@ -267,10 +268,58 @@ def test_link_out_of_the_cache_raises(hub: Hub, exported: Path, tmp_path: Path) 
     private.write_bytes(b"private")
     folder = tmp_path / "home" / "hub" / "models--me--tiny" / "snapshots" / hub.commit(NAME, "main")
     folder.mkdir(parents=True)
-    (folder / "config.yaml").symlink_to(private)
-    with pytest.raises(HubError, match="leads out of the cache"):
-        download(f"hf://{NAME}")
+    for file in ("config.yaml", "not-in-the-repository"):
+        (folder / file).symlink_to(private)
+        with pytest.raises(HubError, match=f"{file}: leads out of the cache"):
+            download(f"hf://{NAME}")
+        (folder / file).unlink()
     assert private.stat().st_nlink == 1
+
+
+def test_cached_repository_that_is_a_link_to_another_place_is_used(hub: Hub, exported: Path, tmp_path: Path) -> None:
+    push(exported, find_repository(NAME))
+    cached = tmp_path / "home" / "hub" / "models--me--tiny"
+    cached.parent.mkdir(parents=True)
+    (tmp_path / "disk").mkdir()
+    cached.symlink_to(tmp_path / "disk")
+    found = download(f"hf://{NAME}")
+    assert load_folder(found).info == load_folder(exported).info
+    assert found.resolve().is_relative_to(tmp_path / "disk")
+    assert hub_module.download_file(NAME, "config.yaml", None, "dataset").is_symlink()
+
+
+@pytest.mark.parametrize(("status", "said"), [(403, "no access"), (401, "rejects the token"), (410, "status 410")])
+def test_refused_listing_is_reported_and_not_needed_for_a_model_in_the_cache(
+    hub: Hub, exported: Path, status: int, said: str
+) -> None:
+    push(exported, find_repository(NAME))
+    hub.refusals = {"/api/models/": (statuses := [status])}
+    with pytest.raises(HubError, match=rf"hf://{NAME}, .*{said}"):
+        download(f"hf://{NAME}")
+    found = download(f"hf://{NAME}")
+    statuses.append(status)
+    assert download(f"hf://{NAME}") == found
+
+
+@pytest.mark.parametrize(("status", "said"), [(403, "no access"), (404, "status 404"), (410, "status 410")])
+def test_refused_file_is_reported_with_its_status(hub: Hub, exported: Path, status: int, said: str) -> None:
+    push(exported, find_repository(NAME))
+    hub.refusals = {"/config.yaml": [status] * 20}
+    with pytest.raises(HubError, match=said) as caught:
+        download(f"hf://{NAME}")
+    assert "connection" not in str(caught.value)
+
+
+def test_model_without_a_file_that_it_names_raises(hub: Hub, exported: Path) -> None:
+    push(exported, find_repository(NAME))
+    del files(hub)["config.yaml"]
+    with pytest.raises(HubError, match=r"config\.yaml is missing"):
+        download(f"hf://{NAME}")
+
+
+def test_announced_size_is_checked_before_anything_arrives() -> None:
+    with pytest.raises(HubError, match="has more than"):
+        hub_module._limited_bar("a file")(total=hub_module.DOCUMENT_BYTES + 1, disable=True)
 
 
 @pytest.mark.parametrize("is_announced", [True, False])
