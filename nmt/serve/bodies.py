@@ -25,7 +25,9 @@ MAX_PARTS = 32
 TEXT_FIELD_BYTES = 64 << 10
 """Maximum size of a text field of a multipart form."""
 JSON, MULTIPART = "application/json", "multipart/form-data"
-CHARSETS = (b"utf-8", b"utf8", b"us-ascii")
+TYPE_CHARACTERS = 500
+"""Maximum length of a `Content-Type`, whose parsing takes quadratic time."""
+CHARSETS = (b"utf-8", b"utf8", b"utf_8", b"us-ascii")
 """Encodings of bodies. Python's other codecs may be slow, accept invalid text, or stay in memory for ever."""
 MultiPartParser.spool_max_size = 1 << 30  # uploaded files stay in memory, whose size `Gate` limits
 logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # its warnings quote requests
@@ -69,11 +71,18 @@ async def read_fields(service: Service, request: Request) -> Fields:
 
 
 def content_type(request: Request) -> str:
-    """Return the content type of a request without parameters. Raises Refusal if its charset is not UTF-8."""
-    kind, options = parse_options_header(request.headers.get("content-type"))  # the function that Starlette calls
-    if options.get(b"charset", b"utf-8").lower() not in CHARSETS:
+    """Return the content type of a request without parameters. Raises Refusal if its charset is not UTF-8, or if the
+    header is too long."""
+    header = request.headers.get("content-type", "")
+    if len(header) > TYPE_CHARACTERS:
+        raise Refusal(415, f"The Content-Type has more than {TYPE_CHARACTERS} characters")
+    parsed, options = parse_options_header(header)  # the function that Starlette calls
+    kind, charset = parsed.decode("latin-1"), options.get(b"charset", b"utf-8").lower()
+    if kind != MULTIPART:  # in which Starlette looks up the charset as it is written
+        charset = charset.partition(b",")[0].strip(b"'\" ") or b"utf-8"
+    if charset not in CHARSETS:
         raise Refusal(415, "The charset of the body must be UTF-8")
-    return kind.decode("latin-1")
+    return kind
 
 
 def parse_json(body: bytes, limits: Limits) -> Fields:

@@ -236,7 +236,7 @@ ENCODED = "application/x-www-form-urlencoded"
 
 
 @pytest.mark.parametrize("kind", [FORM, ENCODED, "application/json"])
-@pytest.mark.parametrize("charset", ["punycode", '"UTF-7"', "unicode_escape", "utf-16", "undefined", "x-unknown", ""])
+@pytest.mark.parametrize("charset", ["punycode", '"UTF-7"', "unicode_escape", "utf-16", "undefined", "x-unknown", "x, utf-8"])
 def test_other_charsets_return_415_before_the_codec_is_looked_up(
     client: Client, charset: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -253,6 +253,28 @@ def test_names_of_utf8_are_accepted(client: Client, charset: str) -> None:
     for kind, body in bodies.items():
         answer = client.ask("/translate", raw=body, content_type=f"{kind}; charset={charset}")
         assert answer.json == {"translatedText": "de>en: Hallo"}
+
+
+@pytest.mark.parametrize("charset", ["", "'utf-8'", "utf_8", '" UTF-8"', "UTF-8, application/json"])
+@pytest.mark.parametrize("path", ["/translate", "/v1/translate"])
+def test_inexact_names_of_utf8_are_accepted_in_json(client: Client, path: str, charset: str) -> None:
+    fields = {"q" if path == "/translate" else "text": "ä", "source": "de", "target": "en"}
+    assert client.ask(path, fields, content_type=f"application/json; charset={charset}").status == 200
+
+
+@pytest.mark.parametrize("charset", ["", "'utf-8'", "UTF-8, application/json"])
+def test_charsets_that_starlette_does_not_know_are_rejected_in_multipart_forms(client: Client, charset: str) -> None:
+    answer = client.ask("/translate", raw=multipart(('name="q"', b"x")), content_type=f"{FORM}; charset={charset}")
+    assert answer.status == 415
+
+
+@pytest.mark.parametrize("path", ["/translate", "/v1/translate", "/detect", "/translate_file"])
+def test_long_content_type_is_rejected_before_it_is_parsed(
+    client: Client, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nmt.serve.bodies.parse_options_header", None)
+    answer = client.ask(path, {"q": "x"}, content_type=f'application/json; a="{";" * 500}"')
+    assert answer.status == 415 and "Content-Type" in answer.json["error"]
 
 
 @pytest.mark.parametrize("q", [[[]] * 6, [{}] * 6, [1] * 6])
