@@ -415,12 +415,12 @@ async def in_portions(
 ) -> list[Result]:
     """Return the results of `work` for each line, given some lines and the number of the first one.
 
-    size: the total size of the lines; see `aside`. Other requests have their turn between portions, and the work ends if the caller is cancelled.
+    size: the total size of the lines; see `aside`. Other requests have their turn between portions, which wait by their
+    own sizes, and the work ends if the caller is cancelled.
     """
     results: list[Result] = []
     sums = [0, *itertools.accumulate(len(line.text) + len(line.prefix) + PER_LINE for line in lines)]
     while (n := len(results)) < len(lines):
         end = max(n + 1, bisect_right(sums, sums[n] + PORTION) - 1)
-        portion = functools.partial(work, lines[n:end], n)
-        results += portion() if size <= SMALL else await _side_thread().run(sums[end] - sums[n], portion)
+        results += await aside(min(size, SMALL + sums[end] - sums[n]), work, lines[n:end], n)
     return results

@@ -1,7 +1,7 @@
 """Models on the Hugging Face Hub: repository names, downloads from hf://owner/name, and the errors of its client.
 
 The client of `huggingface_hub` trusts the server: it stores a file under the name in the header ETag, in whatever
-directory that is, and writes all that is sent. So `download_file` checks names, sizes of small files, and links.
+directory that is, and writes all that is sent. So `download_file` checks these names and the sizes of small files.
 
 The cache of `huggingface_hub` contains symbolic links, which `nmt` does not follow in a model. So the same files are
 hard links, or copies if the file system has none, in the directory nmt/COMMIT beside snapshots/COMMIT of the cache.
@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 from nmt.errors import ConfigError, DataError, HubError, error_text
 from nmt.files.read import DOCUMENT_BYTES
 from nmt.files.write import alone_in, link, staged
-from nmt.layout import ExportDir, RunDir
+from nmt.layout import ExportDir
 
 TRANSIENT = (500, 502, 503, 504)
 """HTTP statuses of temporary problems of the Hub."""
@@ -98,14 +98,15 @@ def raise_hub_error(where: str, error: Exception, advice: str = "") -> NoReturn:
             problem = error_text(error)
         case errors.LocalEntryNotFoundError() | errors.OfflineModeIsEnabled() if constants.HF_HUB_OFFLINE:
             problem = "not downloaded yet, and HF_HUB_OFFLINE is set"
+    code = status(error)
     if problem is None:
         problem = {
             401: "the Hub rejects the token; store another one with hf auth login",
             403: "the token has no access; to push, use one with write permission",
             409: "was created in the meantime; push again",
             412: "was changed in the meantime, perhaps by this push if its response was lost; push again",
-        }.get(status(error) or 0)
-    if problem is None and (code := status(error)) is not None:
+        }.get(code or 0)
+    if problem is None and code is not None:
         reason = error.__cause__ if isinstance(error, errors.LocalEntryNotFoundError) else error
         problem = f"the Hub responded with status {code}: {error_text(reason or error)}"
     if problem is None and isinstance(error, RuntimeError):  # from hf_xet, which transfers large files if installed
@@ -132,27 +133,25 @@ def download(address: str) -> Path:
 
     repository, revision = parse_address(address)
     address = f"hf://{repository}{'' if revision is None else f'@{revision}'}"  # pathlib may have removed a slash
-    name, card = ExportDir(Path()).info.name, ExportDir(Path()).card.name
+    name = ExportDir(Path()).info.name
     try:
         info = download_file(repository, name, revision)
         snapshot = info.parent
         target = snapshot.parents[1] / "nmt" / snapshot.name
         if target.is_dir():
             return target
-        download_files(repository, snapshot.name, [name, card, RunDir(Path()).calibration("*").name])
+        download_files(repository, snapshot.name, [name, "README.md", "calibration-*.json"])
         files = exported_files(info)
         if is_for_transformers(info):
             from nmt.runs.folder import FOR_TRANSFORMERS  # imports torch
 
             raise HubError(f"{address}: {FOR_TRANSFORMERS}")
-        files.remove(card)  # not needed, and may have been deleted
+        files.remove("README.md")  # not needed, and may have been deleted
         for name in sorted(files):
             download_file(repository, name, snapshot.name)
         _link(snapshot, target)
     except (RemoteEntryNotFoundError, ValueError):
-        raise HubError(
-            f"{address}: not a model pushed by nmt: {name} is missing or was not written by nmt"
-        ) from None
+        raise HubError(f"{address}: not a model pushed by nmt: {name} is missing or was not written by nmt") from None
     except Exception as error:  # from the HTTP library that the client uses
         raise_hub_error(address, error)
     return target
@@ -182,25 +181,15 @@ def download_files(repository: str, revision: str | None, patterns: list[str]) -
 def download_file(repository: str, name: str, revision: str | None, kind: str = "model") -> Path:
     """Download a file of a repository into the cache unless it is there, and return its path in the cache.
 
-    kind: `model`, whose files except weights are small, or `dataset`. Raises HubError if the file is outside the cache
-    or too large, and the errors of the client.
+    kind: `model`, whose files except weights are small, or `dataset`. Raises HubError if the file is too large or would
+    be outside the cache, and the errors of the client.
     """
     from huggingface_hub import hf_hub_download
 
     _check_responses()
     is_large = kind == "dataset" or name.endswith((".safetensors", ".bin"))
     bar = None if is_large else _limited_bar(f"{repository}, file {name}")
-    path = Path(hf_hub_download(repository, name, revision=revision, repo_type=kind, tqdm_class=bar))
-    _content(path, path.parents[1 + len(Path(name).parts)])
-    return path
-
-
-def _content(path: Path, repository: Path) -> Path:
-    """Return the file to which a link in the cached repository leads. Raises HubError if it is outside of it."""
-    file = path.resolve()
-    if not file.is_relative_to(repository.resolve()):  # which may be a link to another disk
-        raise HubError(f"{path}: leads out of the cache of the Hub; delete it")
-    return file
+    return Path(hf_hub_download(repository, name, revision=revision, repo_type=kind, tqdm_class=bar))
 
 
 @cache
@@ -233,8 +222,8 @@ def _limited_bar(where: str) -> Any:
     class Bar(tqdm):
         received = 0.0
 
-        def __init__(self, *args: Any, **named: Any) -> None:
-            super().__init__(*args, **named)
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
             self.update(0)  # Xet may not stop at an error in later updates
 
         def update(self, n: float | None = 1) -> bool | None:
@@ -249,9 +238,13 @@ def _limited_bar(where: str) -> Any:
 def _link(snapshot: Path, target: Path) -> None:
     """Create a directory with the files of a snapshot as regular files. Raises OSError, and HubError if one is outside
     the cached repository."""
+    repository = snapshot.parents[1].resolve()  # the cache may have a link to it on another disk
     with alone_in(target.parent, "downloads"), staged(target, is_directory=True, is_kept=lambda: True) as part:
         for path in snapshot.rglob("*"):
             if path.is_file():
                 file = part / path.relative_to(snapshot)
                 file.parent.mkdir(parents=True, exist_ok=True)
-                link(_content(path, snapshot.parents[1]), file)
+                content = path.resolve()
+                if not content.is_relative_to(repository):
+                    raise HubError(f"{path}: leads out of the cache of the Hub; delete it")
+                link(content, file)

@@ -236,7 +236,9 @@ ENCODED = "application/x-www-form-urlencoded"
 
 
 @pytest.mark.parametrize("kind", [FORM, ENCODED, "application/json"])
-@pytest.mark.parametrize("charset", ["punycode", '"UTF-7"', "unicode_escape", "utf-16", "undefined", "x-unknown", "x, utf-8"])
+@pytest.mark.parametrize(
+    "charset", ["punycode", '"UTF-7"', "unicode_escape", "utf-16", "undefined", "x-unknown", "x, utf-8"]
+)
 def test_other_charsets_return_415_before_the_codec_is_looked_up(
     client: Client, charset: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
