@@ -18,7 +18,7 @@ from nmt.documents import HtmlFragment, html_fragment, is_marked_up, open_docume
 from nmt.errors import DataError
 from nmt.serve.bodies import Upload
 from nmt.serve.limits import Refusal
-from nmt.serve.service import Service, Wish, aside, of_rank, size_of
+from nmt.serve.service import Service, Wish, aside, of_rank
 from nmt.translate.direction import Candidate
 
 SECONDS = 1800.0
@@ -85,7 +85,7 @@ async def translated_html(
     wish = replace(wish, align=True, is_document=len(fragments) == 1)
     rendered = await service.translate(parts, source, target, wish, seconds)
     size = wish.n_best * sum(map(len, texts))  # of the tags, too
-    return await aside(size + size_of(rendered), _placed, fragments, rendered)
+    return await aside(size, _placed, fragments, rendered)
 
 
 def _placed(fragments: Sequence[HtmlFragment], rendered: Sequence[Sequence[Candidate]]) -> list[list[str]]:

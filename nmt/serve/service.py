@@ -145,12 +145,6 @@ def joined(texts: Sequence[str], by_line: Sequence[Sequence[Candidate]]) -> list
     ]
 
 
-def size_of(by_text: Sequence[Sequence[Candidate]]) -> int:
-    """Return the number of characters and of pairs of aligned words of translations; see `aside`."""
-    translations = itertools.chain.from_iterable(by_text)
-    return sum(len(candidate.text) + len(candidate.alignment or ()) for candidate in translations)
-
-
 def of_rank(candidates: Sequence[Candidate], rank: int) -> Candidate:
     """Return the candidate with a rank (from 0), or the last one if there are fewer candidates."""
     return candidates[min(rank, len(candidates) - 1)]

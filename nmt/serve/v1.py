@@ -14,7 +14,7 @@ from nmt.serve import documents
 from nmt.serve.bodies import JSON, Fields, content_type, read_fields
 from nmt.serve.edge import before_leaving
 from nmt.serve.limits import Limits, Refusal
-from nmt.serve.service import Service, Wish, aside, size_of
+from nmt.serve.service import Service, Wish, aside
 from nmt.text.language_names import language_name
 from nmt.translate.direction import Candidate
 
@@ -69,7 +69,9 @@ class Api:
         work = service.translate(texts, source, target, wish, seconds)
         by_text = await before_leaving(service, request, seconds, work)
         facts = {"source": source, "target": target, "detected": detected and detected._asdict()}
-        return await aside(size_of(by_text), _answer, facts, by_text, wanted.alignment)
+        translations = [candidate for candidates in by_text for candidate in candidates]
+        size = sum(len(candidate.text) + len(candidate.alignment or ()) for candidate in translations)
+        return await aside(size, _answer, facts, by_text, wanted.alignment)
 
     async def info(self, request: Request) -> Response:  # noqa: ARG002 (Starlette's)
         """Answer GET /v1/info: directions, limits and features."""

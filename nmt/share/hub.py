@@ -210,8 +210,7 @@ def _check_responses() -> None:
 def _check_etags(response: Any) -> None:
     """Raise HubError if the ETag of a file, which is its name in the cache, is a path."""
     etag = response.headers.get("X-Linked-ETag") or response.headers.get("ETag", "")
-    name = etag.removeprefix("W/").strip('"')
-    if response.request.method == "HEAD" and ("/" in name or name in (".", "..")):
+    if response.request.method == "HEAD" and re.search(r'/|^"?\.\.?"?$', etag.removeprefix("W/")):
         raise HubError(f"{response.url}: the ETag {etag[:50]} would be a file outside the cache of the Hub")
 
 
@@ -223,7 +222,7 @@ def _limited_bar(where: str) -> Any:
         received = 0.0
 
         def __init__(self, **options: Any) -> None:
-            super().__init__(**options)
+            super().__init__(**options)  # type: ignore[no-untyped-call]
             self.update(0)  # Xet may not stop at an error in later updates
 
         def update(self, n: float | None = 1) -> bool | None:
