@@ -38,8 +38,11 @@ _OPAQUE = frozenset(["script", "style", "code", "pre", "kbd", "samp", "var", "te
 _RAW = frozenset(["script", "style"])
 """Elements that contain no tags."""
 
-_READING = re.compile(rf"(?is)<r[tp](?=[\s>]).*?(?:</r[tp]\s*>|(?=</?(?:ruby|r[tbp]|{'|'.join(_BLOCKS)})[\s/>])|\Z)")
-"""A reading of ruby, or a bracket around it, whose end tags may be missing. It is read as one tag and omitted."""
+_READINGS = ("rt", "rp")
+"""Elements of ruby that are omitted: a reading, or a bracket around it."""
+
+_END_READINGS = _BLOCKS.union(("ruby", "rb", "rtc"), _READINGS)
+"""Elements whose tags end a reading without an end tag."""
 
 _TAG = re.compile(r"""<(/?)([A-Za-z][^\s/<>"']*+)((?:[^>=]++|=\s*+(?:"[^"]*+"|'[^']*+'|(?!["'])[^\s>]*+))*+)>""")
 """A quote that does not begin a value is a character like others."""
@@ -86,9 +89,11 @@ class _Piece:
 class HtmlFragment:
     """A parsed fragment of HTML. Its texts have no line breaks and no white space at their ends."""
 
-    def __init__(self, passage: Passage[Markup], values: Sequence[_Value]) -> None:
+    def __init__(self, passage: Passage[Markup], values: Sequence[_Value], n_readings: int) -> None:
         self._passage, self._values = passage, values
         self.texts = [*passage.texts, *(value.text for value in values)]
+        self.n_readings = n_readings
+        """Number of ruby readings, which are omitted."""
 
     def translated_text(self, results: Sequence[Translated | str]) -> str:
         """Return the HTML with its texts translated: one result for each text. Raises ValueError if numbers differ."""
@@ -105,19 +110,18 @@ def html_fragment(text: str, attributes: bool = False) -> HtmlFragment:
     """
     reader = _Reader(attributes)
     passage = Passage(reader.tokens(list(_pieces(text))))
-    return HtmlFragment(passage, reader.values)
+    return HtmlFragment(passage, reader.values, reader.n_readings)
 
 
 def open_html(name: str, content: bytes) -> Document:
     """Open an HTML file. Raises DataError if it cannot be decoded."""
     encoding = encoding_of_mark(content) or _declared(name, content)
-    text = decoded(name, content, encoding)
-    fragment = html_fragment(text, attributes=True)
+    fragment = html_fragment(decoded(name, content, encoding), attributes=True)
 
     def write(results: Sequence[Translated]) -> bytes:
         return fragment.translated_text(results).encode(encoding, "xmlcharrefreplace")
 
-    return Document(fragment.texts, write, n_readings=len(re.findall(r"(?i)<rt[\s>]", text)))
+    return Document(fragment.texts, write, n_readings=fragment.n_readings)
 
 
 def _declared(name: str, content: bytes) -> str:
@@ -171,9 +175,7 @@ def _pieces(text: str) -> Iterator[_Piece]:
 
 
 def _other(text: str, start: int) -> tuple[int, _Piece | None]:
-    """Return the end of the comment, instruction or reading at `start`, and the piece, or None if there is none."""
-    if reading := _READING.match(text, start):
-        return reading.end(), _Piece(reading[0], "rt")
+    """Return the end of the comment, declaration or instruction at `start`, and the piece, or None if there is none."""
     following = text[start + 1 : start + 2]
     if following not in ("!", "?"):
         return start, None
@@ -189,21 +191,41 @@ class _Reader:
     def __init__(self, attributes: bool) -> None:
         self._attributes = attributes
         self.values: list[_Value] = []
+        self.n_readings = 0
+        self._n_rubies, self._reading = 0, ""  # open elements, and the name of the open reading
 
     def tokens(self, pieces: Sequence[_Piece]) -> Iterator[Token[Markup]]:
         ends = _ends(pieces)
         i = 0
         while i < len(pieces):
             piece = pieces[i]
-            if piece.is_text:
+            if self._omits(piece):
+                pass
+            elif piece.is_text:
                 yield Text(html.unescape(piece.raw), piece.raw)
             elif i in ends:
                 raw = "".join(inner.raw for inner in pieces[i : ends[i] + 1])
                 yield Mark("break" if piece.name in _BLOCKS else "point", (raw,))
                 i = ends[i]
-            elif piece.name != "rt":
+                self._omits(pieces[i])  # closes ruby that is not translated
+            else:
                 yield self._mark(piece)
             i += 1
+
+    def _omits(self, piece: _Piece) -> bool:
+        """Return whether the next piece of the document is part of a reading of ruby, or of a bracket around one."""
+        if piece.name not in _END_READINGS:
+            return bool(self._reading)
+        is_end_tag = piece.is_end and piece.name == self._reading
+        self._reading = ""
+        if piece.name in _BLOCKS:
+            self._n_rubies = 0
+        elif piece.name == "ruby":
+            self._n_rubies = max(self._n_rubies + (-1 if piece.is_end else 1), 0)
+        elif self._n_rubies and piece.name in _READINGS and not piece.is_end:
+            self._reading = piece.name
+            self.n_readings += piece.name == "rt"
+        return is_end_tag or bool(self._reading)
 
     def _mark(self, piece: _Piece) -> Mark[Markup]:
         if not piece.name:

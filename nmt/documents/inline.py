@@ -27,11 +27,11 @@ from nmt.text.constraints import protected, spans
 from nmt.text.words import is_boundary
 
 TAG = r"</?[A-Za-z][^<>\n]{0,200}>|<[0-9:.]{1,20}>|\{\\[^{}\n]{0,200}\}"
-_TAG = re.compile(rf"(<rt>[^<>\n]{{0,200}}(?:</rt>)?|{TAG})")
+_TAG = re.compile(f"({TAG})")
 
 
 def tagged(text: str, untagged: str = "") -> Iterator[Token[str]]:
-    """Divide a text into texts and tags, with a ruby reading in its tag; a part of `untagged` is no tag."""
+    """Divide a text into texts and tags; what looks like a tag and occurs in `untagged` is text."""
     for i, part in enumerate(_TAG.split(text)):
         if i % 2 == 0 or part in untagged:
             if part:

@@ -50,7 +50,7 @@ def open_subtitles(name: str, content: bytes) -> Document:
         written = (part if isinstance(part, str) else part.translated(queue) for part in parts)
         return "".join(written).encode(encoding)
 
-    return Document(texts, write, n_readings=text.count("<rt>"))
+    return Document(texts, write)
 
 
 class _Cue:
@@ -81,7 +81,7 @@ class _Cue:
 
     def _written(self, token: Token[str]) -> str:
         if isinstance(token, Mark):
-            return "" if token.kind == "space" or token.markup.startswith("<rt>") else token.markup
+            return "" if token.kind == "space" else token.markup
         return token.raw or (html.escape(token.text, quote=False) if self._is_vtt else token.text)
 
     def _wrapped(self, written: str) -> str:

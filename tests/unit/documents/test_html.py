@@ -117,17 +117,37 @@ def test_element_with_slash_outside_unquoted_value_is_empty(tag: str) -> None:
         ("<ruby>a<rt>x <b>y</b>\nz<RT lang=ja>z</ruby> c", "C <ruby>A</ruby>"),
         ("<ruby><rb>a</rb><rt>x<rt>y</rt></ruby> <b>c</b>", "<b>C</b> <ruby><rb>A</rb></ruby>"),
         ("<p>a <ruby>b<rt>x</p><p>c d</p>", "<p><ruby>B A</p><p>D C</p>"),
-        ("a<rt>x", "A"),
-        ("a <rtx>b</rtx> c", "C <rtx>B</rtx> A"),
+        ("a <ruby>b<rtc><rt>x</rtc></ruby> c", "C <ruby>B<rtc></rtc></ruby> A"),
+        ("<ruby>a<rt>x<!-- </rt> -->y</rt></ruby> c", "C <ruby>A</ruby>"),
+        ("<ruby>a<rt translate=no>x<code>y</ruby> c", "C <ruby>A</ruby>"),
+        ("<ruby><ruby>a<rt>x</rt></ruby><rt>y</rt></ruby> c", "C <ruby><ruby>A</ruby></ruby>"),
     ],
 )
 def test_ruby_is_translated_without_reading(fragment: str, wanted: str) -> None:
     assert translated(fragment) == wanted
 
 
-def test_number_of_ruby_readings_excludes_brackets() -> None:
-    page = b"<p><ruby>a<rp>(</rp><rt>x</rt><rp>)</rp>b<rt class=y>z</ruby></p>"
-    assert open_document("a.html", page).n_readings == 2
+@pytest.mark.parametrize(
+    ("fragment", "wanted"),
+    [
+        ("a <rt>x b", "B <rt>X A"),
+        ("a <rtx>b</rtx> c", "C <rtx>B</rtx> A"),
+        ("use <code><rt></code> a <b>c</b>", "<b>C</b> <code><rt></code> A USE"),
+        ("<span translate=no><rt>x</span> a b", "<span translate=no><rt>x</span> B A"),
+        ("<svg><rt>x</svg> a <b>c</b>", "<svg><rt>x</svg> <b>C</b> A"),
+        ("<xmp><rt></xmp> a b", "<xmp><rt></xmp> B A"),
+        ("<ruby translate=no>a<rt>x</rt></ruby> b <rt>c</rt>", "<ruby translate=no>a<rt>x</rt></ruby> <rt>C</rt> B"),
+        ("<p><ruby>a</p><p>b <rt>c d</p>", "<p><ruby>A</p><p>D <rt>C B</p>"),
+    ],
+)
+def test_reading_outside_translated_ruby_stays(fragment: str, wanted: str) -> None:
+    assert translated(fragment) == wanted and html_fragment(fragment).n_readings == 0
+
+
+def test_number_of_ruby_readings_is_that_of_omitted_ones() -> None:
+    kept = "<script>'<rt>'</script><!-- <rt> --><pre><ruby>a<rt>x</ruby></pre><p title='<rt>'>a</p>"
+    page = f"{kept}<p><ruby>a<rp>(</rp><rt>x</rt><rp>)</rp>b<rt class=y>z</ruby></p>"
+    assert open_document("a.html", page.encode()).n_readings == 2
 
 
 @pytest.mark.parametrize(

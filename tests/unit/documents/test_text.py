@@ -171,11 +171,12 @@ def test_vtt_keeps_notes_styles_and_names() -> None:
     assert new == VTT.replace("Salt &amp; pepper", "&lt; &amp; &gt;").replace("bye", "ciao")
 
 
-def test_vtt_ruby_is_translated_without_reading() -> None:
+@pytest.mark.parametrize("name", ["a.srt", "a.vtt"])
+def test_ruby_of_subtitles_is_translated_with_reading(name: str) -> None:
     cue = "WEBVTT\n\n00:01.000 --> 00:02.000\n"
-    document = open_document("a.vtt", f"{cue}<ruby>a<rt>x</rt>b<rt>y</ruby> <i>c</i>\n".encode())
-    assert document.texts == ["ab c"] and document.n_readings == 2
-    assert document.translated([Translated("d e")]).decode() == f"{cue}<ruby>d</ruby> <i>e</i>\n"
+    document = open_document(name, f"{cue}a <rt> b c\n".encode())
+    assert document.texts == ["a b c"] and document.n_readings == 0
+    assert document.translated([Translated("A B C")]).decode() == f"{cue}A <rt> B C\n"
 
 
 def test_only_untranslated_messages_are_translated() -> None:
