@@ -41,8 +41,8 @@ _RAW = frozenset(["script", "style"])
 _READINGS = ("rt", "rp")
 """Elements of ruby that are omitted: a reading, or a bracket around it."""
 
-_END_READINGS = _BLOCKS.union(("ruby", "rb", "rtc"), _READINGS)
-"""Elements whose tags end a reading without an end tag."""
+_END_READINGS = _BLOCKS | {"ruby", "rb", "rtc"}
+"""Elements whose tags end a reading without an end tag, as other readings do."""
 
 _TAG = re.compile(r"""<(/?)([A-Za-z][^\s/<>"']*+)((?:[^>=]++|=\s*+(?:"[^"]*+"|'[^']*+'|(?!["'])[^\s>]*+))*+)>""")
 """A quote that does not begin a value is a character like others."""
@@ -89,10 +89,11 @@ class _Piece:
 class HtmlFragment:
     """A parsed fragment of HTML. Its texts have no line breaks and no white space at their ends."""
 
-    def __init__(self, passage: Passage[Markup], values: Sequence[_Value], n_readings: int) -> None:
-        self._passage, self._values = passage, values
-        self.texts = [*passage.texts, *(value.text for value in values)]
-        self.n_readings = n_readings
+    def __init__(self, text: str, attributes: bool) -> None:
+        reader = _Reader(attributes)
+        self._passage, self._values = Passage(reader.tokens(list(_pieces(text)))), reader.values
+        self.texts = [*self._passage.texts, *(value.text for value in self._values)]
+        self.n_readings = reader.n_readings
         """Number of ruby readings, which are omitted."""
 
     def translated_text(self, results: Sequence[Translated | str]) -> str:
@@ -108,9 +109,7 @@ def html_fragment(text: str, attributes: bool = False) -> HtmlFragment:
 
     attributes: whether to translate the attributes `alt`, `title` and `placeholder`, too; their texts come last.
     """
-    reader = _Reader(attributes)
-    passage = Passage(reader.tokens(list(_pieces(text))))
-    return HtmlFragment(passage, reader.values, reader.n_readings)
+    return HtmlFragment(text, attributes)
 
 
 def open_html(name: str, content: bytes) -> Document:
@@ -192,14 +191,18 @@ class _Reader:
         self._attributes = attributes
         self.values: list[_Value] = []
         self.n_readings = 0
-        self._n_rubies, self._reading = 0, ""  # open elements, and the name of the open reading
 
     def tokens(self, pieces: Sequence[_Piece]) -> Iterator[Token[Markup]]:
         ends = _ends(pieces)
-        i = 0
+        is_omitted = False
+        i = n_rubies = 0
         while i < len(pieces):
             piece = pieces[i]
-            if self._omits(piece):
+            is_omitted &= piece.name not in _END_READINGS
+            if n_rubies > 0 and piece.name in _READINGS:
+                is_omitted = not piece.is_end
+                self.n_readings += is_omitted and piece.name == "rt"
+            elif is_omitted:
                 pass
             elif piece.is_text:
                 yield Text(html.unescape(piece.raw), piece.raw)
@@ -207,25 +210,13 @@ class _Reader:
                 raw = "".join(inner.raw for inner in pieces[i : ends[i] + 1])
                 yield Mark("break" if piece.name in _BLOCKS else "point", (raw,))
                 i = ends[i]
-                self._omits(pieces[i])  # closes ruby that is not translated
             else:
+                if piece.name in _BLOCKS:
+                    n_rubies = 0
+                elif piece.name == "ruby":
+                    n_rubies += -1 if piece.is_end else 1
                 yield self._mark(piece)
             i += 1
-
-    def _omits(self, piece: _Piece) -> bool:
-        """Return whether the next piece of the document is part of a reading of ruby, or of a bracket around one."""
-        if piece.name not in _END_READINGS:
-            return bool(self._reading)
-        is_end_tag = piece.is_end and piece.name == self._reading
-        self._reading = ""
-        if piece.name in _BLOCKS:
-            self._n_rubies = 0
-        elif piece.name == "ruby":
-            self._n_rubies = max(self._n_rubies + (-1 if piece.is_end else 1), 0)
-        elif self._n_rubies and piece.name in _READINGS and not piece.is_end:
-            self._reading = piece.name
-            self.n_readings += piece.name == "rt"
-        return is_end_tag or bool(self._reading)
 
     def _mark(self, piece: _Piece) -> Mark[Markup]:
         if not piece.name:

@@ -135,12 +135,14 @@ AppendText = Callable[[etree._Element, etree._Element | None, str], None]
 
 
 class Paragraph(NamedTuple):
-    """A paragraph: its content, its element, a Word run with its base format, and a function that appends text."""
+    """A paragraph: its content, its element, a Word run with its base format, a function that appends text, and the
+    number of ruby readings that the content lacks."""
 
     passage: Passage[Markup]
     element: etree._Element
     base: etree._Element | None
     append_text: AppendText
+    n_readings: int
 
 
 def _open(
@@ -164,7 +166,11 @@ def _open(
 
     # the trees, which take ten times as much memory, are not kept
     found = (paragraph for member in members for paragraph in going(paragraphs(package.xml(member))))
-    texts = [text for paragraph in found for text in paragraph.passage.texts]
+    texts: list[str] = []
+    n_readings = 0
+    for paragraph in found:
+        texts += paragraph.passage.texts
+        n_readings += paragraph.n_readings
 
     def write(results: Sequence[Translated]) -> bytes:
         queue = iter(results)
@@ -184,8 +190,7 @@ def _open(
 
         return package.changed(members, new)
 
-    whole = b"".join(map(package.content, members))
-    return Document(texts, write, n_readings=len(re.findall(rb"<\w+:ruby[\s>]", whole)))
+    return Document(texts, write, n_readings=n_readings)
 
 
 def _rewrite(paragraph: Paragraph, tokens: Iterable[Token[Markup]]) -> None:
@@ -293,8 +298,9 @@ def _word_paragraphs(name: str, root: etree._Element) -> Iterator[Paragraph]:
     if namespace is None:
         raise DataError(f"{name}: its root element does not belong to a Word document; save the document again")
     for element in root.iter(f"{namespace}p"):
-        tokens, base = _formatted(list(_WordReader(namespace).inside(element)))
-        yield Paragraph(Passage(tokens), element, base, partial(_append_word_text, namespace))
+        reader = _WordReader(namespace)
+        tokens, base = _formatted(list(reader.inside(element)))
+        yield Paragraph(Passage(tokens), element, base, partial(_append_word_text, namespace), reader.n_readings)
 
 
 class _Run(NamedTuple):
@@ -310,6 +316,7 @@ class _WordReader:
 
     def __init__(self, namespace: str) -> None:
         self._namespace = namespace
+        self.n_readings = 0
 
     def inside(self, parent: etree._Element) -> Iterator[_Run | Token[Markup]]:
         """Yield the tokens of the content of an element."""
@@ -368,6 +375,7 @@ class _WordReader:
             if name in ("t", "noBreakHyphen"):
                 yield _Run((child.text or "") if name == "t" else "\u2011", run, key)
             elif name == "ruby":
+                self.n_readings += 1
                 for base in child.iterchildren("{*}rubyBase"):
                     yield from self.inside(base)
             elif name not in _HINTS and name != "rPr":
@@ -492,16 +500,19 @@ def _odt_paragraphs(root: etree._Element) -> Iterator[Paragraph]:
         if element.tag in _UNTOUCHED:
             walk.skip_subtree()
         else:
-            yield Paragraph(Passage(_odt_tokens(element)), element, None, _append_odt_text)
+            rubies: list[etree._Element] = []
+            passage = Passage(_odt_tokens(element, rubies))
+            yield Paragraph(passage, element, None, _append_odt_text, len(rubies))
 
 
-def _odt_tokens(parent: etree._Element) -> Iterator[Token[Markup]]:
+def _odt_tokens(parent: etree._Element, rubies: list[etree._Element]) -> Iterator[Token[Markup]]:
+    """Yield the tokens of the content of an element, and append the elements whose readings are omitted to `rubies`."""
     if parent.text:
         yield Text(parent.text, parent.text)
     for child in parent:
         if child.tag in _ODT_AROUND:
             yield Mark("open", Markup(around=child), child, is_strict=True)
-            yield from _odt_tokens(child)
+            yield from _odt_tokens(child, rubies)
             yield Mark("close", Markup(around=child), child)
         elif pair := _ODT_PAIR.fullmatch(str(child.tag)):
             key = pair[1], *(child.get(name) for name in _KEYS)
@@ -509,8 +520,9 @@ def _odt_tokens(parent: etree._Element) -> Iterator[Token[Markup]]:
         elif child.text and _ODT_FIELD.match(str(child.tag)):
             yield from _object([child], child.text)
         elif child.tag == f"{_TEXT}ruby":
+            rubies.append(child)
             for base in child.iterchildren("{*}ruby-base"):
-                yield from _odt_tokens(base)
+                yield from _odt_tokens(base, rubies)
         else:
             yield Mark(_ODT_KINDS.get(str(child.tag), "point"), Markup([child]))
         if child.tail:

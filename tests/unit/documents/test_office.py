@@ -360,6 +360,14 @@ def test_docx_ruby_is_translated_without_reading() -> None:
     assert ruby in body(same(document))
 
 
+def test_docx_ruby_in_kept_field_is_not_counted() -> None:
+    ruby = f"<w:r><w:ruby><w:rt>{r('x')}</w:rt><w:rubyBase>{r('3')}</w:rubyBase></w:ruby></w:r>"
+    document = open_document("a.docx", bare_docx(
+        f'<w:p>{r("a ")}<w:fldSimple w:instr="SEQ x">{ruby}</w:fldSimple>{r(" c")}<!-- <w:ruby> --></w:p>'
+    ))  # fmt: skip
+    assert ruby in body(capitals(document)) and document.n_readings == 0
+
+
 def test_docx_text_box_in_run_with_field_sign_is_translated() -> None:
     box = f"<w:pict><w:txbxContent><w:p>{r('in a box')}</w:p></w:txbxContent></w:pict>"
     document = open_document("a.docx", bare_docx(
@@ -429,6 +437,12 @@ def test_odt_inline_content_follows_words(content: str, wanted: str) -> None:
         odt_body(capitals(open_document("a.odt", bare_odt(f"<text:p>{content}</text:p>"))))
         == f"<text:p>{wanted}</text:p>"
     )
+
+
+def test_odt_readings_are_counted_only_where_they_are_omitted() -> None:
+    annotation = f"<office:annotation><text:p>{RUBY_ODT}</text:p></office:annotation>"
+    document = open_document("a.odt", bare_odt(f"<text:p>a {RUBY_ODT} d{annotation}</text:p>"))
+    assert annotation in odt_body(capitals(document)) and document.n_readings == 1
 
 
 def _bomb() -> bytes:
