@@ -32,15 +32,16 @@ def read_held_out(sources: Mapping[str, OpenSource]) -> tuple[dict[str, list[Sen
         if key.startswith("train."):
             continue
         pairs = held_out[key] = bounded_list(source.pairs(), f"data.{key}")
-        corpus, skipped = source.record.corpus, source.units.skipped
-        note = skipped_units(f"data.{key} ({corpus})", skipped) if skipped else ""
+        name, skipped = f"data.{key} ({source.record.corpus})", source.units.skipped
         if not pairs:
-            raise DataError(f"data.{key}: {corpus} is empty: 0 pairs were read; {note}".rstrip("; "))
+            empty = f"{name}: 0 pairs were read"
+            raise DataError(skipped_units(empty, skipped) if skipped else empty)
         if not any(pair.src.strip() and pair.tgt.strip() for pair in pairs):
-            raise DataError(f"data.{key}: {corpus} has no pair with text on both sides, only blank lines")
-        warnings += [note] if note else []
+            raise DataError(f"{name}: no pair has text on both sides, only blank lines")
+        if skipped:
+            warnings.append(skipped_units(name, skipped))
         if all(pair.src == pair.tgt for pair in pairs):
-            warnings.append(f"data.{key} ({corpus}): {HINTS['copied']}")
+            warnings.append(f"{name}: {HINTS['copied']}")
     return held_out, warnings
 
 

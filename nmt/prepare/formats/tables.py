@@ -121,23 +121,31 @@ def shown(names: Sequence[str]) -> str:
 _DELIMITERS = "\t|;,"  # the first of those that fit equally well is taken: the later ones are more common in text
 _SAMPLE_LINES = 200  # from which the delimiter is guessed
 _DECLARED = re.compile(r'"?sep=([^\s"]|\t)"?', re.IGNORECASE)  # the first line of a file for Excel
-_FIELD = r'(?:"(?:[^"]|"")*+(?:"|\Z)|[^"\t\n]*+)'  # the text may end within a field
-_QUOTED = re.compile(rf'(?s)(?=.*""){_FIELD}(?:[\t\n]{_FIELD})*+|"[^"\t\n]*+"(?:[\t\n]+"[^"\t\n]*+")*+\n*')
-"""Matches tab-separated lines that are quoted as in CSV: each quote belongs to a quoted field, and one is doubled, or
-all fields are quoted. Other quoted fields may simply be quotations."""
+_END = "\n\0"  # after a sample of all lines, to which no quoted field can extend
+# the sample may end within a field; one with a tab and a line break would be several rows in which quotes are text
+_FIELD = r'(?:"(?:(?:[^"\n\0]|"")*+|(?:[^"\t\0]|"")*+)(?:"|\Z)|[^"\t\n]*+)'
+_QUOTED = re.compile(
+    rf'(?s)(?=.*(?:[^"\t\n]""|""[^"\t\n\0])){_FIELD}(?:[\t\n]{_FIELD})*+'
+    rf'|"[^"\t\n]*+"(?:[\t\n]+"[^"\t\n]*+")*+[\n\0]*'
+)
+"""Matches tab-separated lines that are quoted as in CSV: each quote belongs to a quoted field, and one is doubled in
+text, or all fields are quoted. Other quoted fields may simply be quotations."""
 _DIALECT: dict[str, Any] = {"skipinitialspace": True, "strict": True}
 
 
 def read_tsv(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
     """Yield the pairs of a TSV file: each line is a row, and quotes have no special meaning.
 
-    A file whose first lines are quoted as in CSV is read as CSV, unless its format is set to tsv.
+    A file whose first lines are quoted as in CSV, and have equally many columns then, is read as CSV, which is counted
+    among the skipped units, unless its format is set to tsv.
     """
     with file.open() as stream:
         lines = decode_lines(bounded_lines(stream, file.name), file.name)
         sample = list(islice(lines, _SAMPLE_LINES))
         rows = (line.split("\t") for line in chain(sample, lines))
-        if layout.format is None and _QUOTED.fullmatch("\n".join(sample)):
+        text = "\n".join(sample) + _END * (len(sample) < _SAMPLE_LINES)
+        if layout.format is None and _QUOTED.fullmatch(text) and len(_widths(sample, "\t")) == 1:
+            units.skip("file read as CSV (format: tsv keeps quotes)")
             rows = _records(chain(sample, lines), "\t", file.name)
         yield from _pairs(rows, layout, units, file.name)
 
@@ -235,12 +243,18 @@ def _delimiter(sample: list[str]) -> str:
     """Return the delimiter that gives the most records at the beginning of a file the same number of columns."""
 
     def n_alike(delimiter: str) -> int:
-        widths: Counter[int] = Counter()
-        with suppress(csv.Error):  # at quotes beside another delimiter, or at the end, which may be within a record
-            widths.update(map(len, csv.reader(_with_ends(sample), delimiter=delimiter, **_DIALECT)))
-        return max((n for width, n in widths.items() if width > 1), default=0)
+        return max((n for width, n in _widths(sample, delimiter).items() if width > 1), default=0)
 
     return max(_DELIMITERS, key=n_alike)
+
+
+def _widths(sample: list[str], delimiter: str) -> Counter[int]:
+    """Return the number of records by their number of columns at the beginning of a file, without blank lines."""
+    widths: Counter[int] = Counter()
+    with suppress(csv.Error):  # at quotes beside another delimiter, or at the end, which may be within a record
+        widths.update(map(len, csv.reader(_with_ends(sample), delimiter=delimiter, **_DIALECT)))
+    del widths[0]
+    return widths
 
 
 def _with_ends(lines: Iterable[str]) -> Iterator[str]:

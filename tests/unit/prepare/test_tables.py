@@ -85,13 +85,22 @@ def test_tsv_rows_are_read(data: bytes, layout: Layout, expected: list[tuple[str
     ids=["doubled", "line break", "all quoted"],
 )
 def test_quoted_tsv_is_read_as_csv(data: bytes, layout: Layout, expected: list[tuple[str, str]]) -> None:
-    assert pairs(read_tsv, data, layout) == (expected, {})
+    read, skipped = pairs(read_tsv, data, layout)
+    assert read == expected and [*skipped.values()] == [1] and "format: tsv" in str(skipped)
 
 
 @pytest.mark.parametrize(
     "rows",
-    [[('"x"', '"X"'), ("y", "Y")], [('"x", ""y""', "X")], [('"x ""y"""', 'X "'), ('""', "Y")]],
-    ids=["quotations", "not quoted", "mixed"],
+    [
+        [('"x"', '"X"'), ("y", "Y")],
+        [('"x", ""y""', "X")],
+        [('"x ""y"""', 'X "'), ('""', "Y")],
+        [('"x, y', "X, Y"), ('z ""', "Z")],
+        [('""', "X"), ('"y"', '"Y"'), *[("z", "Z")] * 300, ('"a', "A"), ("b", "B"), ('c"', "C")],
+        [('"x ""y""', "X"), ("z", "Z"), ('a"', "A"), ("b", "B")],
+        [("w", "W"), ('"x ""y"" z', 'X"')],
+    ],
+    ids=["quotations", "not quoted", "mixed", "open at the end", "blank", "over rows", "of several widths"],
 )
 def test_quotes_of_other_tsv_are_kept(rows: list[tuple[str, str]]) -> None:
     data = "".join(f"{de}\t{en}\n" for de, en in rows).encode()
