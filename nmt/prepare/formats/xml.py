@@ -27,12 +27,15 @@ XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 
 _CODE = tuple(f"{{*}}{tag}" for tag in ("bpt", "ept", "it", "ph", "ut"))
 _BREAKS = {"lb", "xlf:lb"}
+_CODE_AND_TYPE = "concat(normalize-space((self::*[node()]|@equiv-text|@equiv|@disp)[1]), ' ', @type, @ctype, @subType)"
 _WITHIN_WORD = re.compile(
-    r"</?(a|abbr|b|big|cite|code|del|em|font|g|i|ins|mark|s|small|span|strike|strong|sub|sup|tt|u|wbr)\b.*"
-    r"|&(amp|shy|#173|#xad|zwn?j);|[&_\xad\u200b-\u200d\u2060\ufeff]",
-    re.IGNORECASE | re.DOTALL,
+    r"</?(a|abbr|b|big|c[fs]|cite|code|del|em|font|g|i|ins|mark|s|small|span|strike|strong|sub|sup|tt|u|wbr)\b.*"
+    r"|(&(amp|shy|#173|#xad|zwn?j|apos|[lr]squo|#39|#x27|#8217|#x2019);|[&_'’\xad\u200b-\u200d\u2060\ufeff]) .*"
+    r"|.* (fmt.*|(x-)?(bold|color|font|italic|scap|strike|d?ulined|underlined?)|x-html-[biu])|\s.*",
+    re.IGNORECASE,
 )
-"""Matches native code that may stand within a word: formatting, a soft hyphen, or the mark of an access key."""
+"""Matches native code that may stand within a word, and its type: formatting, a soft hyphen, an apostrophe, the mark of
+an access key, or unknown code."""
 _MARK = "\ufdd0"  # of a placeholder; Unicode assigns no character to it
 _BETWEEN_WORDS = re.compile(rf"(?<=[^\W{UNSPACED}]){_MARK}+(?=[^\W{UNSPACED}])")
 
@@ -105,7 +108,7 @@ def text_of(element: etree._Element | None) -> str:
 
     Native code is the content of `bpt`, `ept`, `it`, `ph` and `ut`, including footnotes in `sub`. Other inline elements
     contribute their text. An element for a line break adds a space, and so does a placeholder between two letters or
-    digits, such as `{0}` or `<br/>`, unless its native code may stand within a word, such as `<b>`.
+    digits, such as `{0}` or `<br/>`, unless its native code is unknown or may stand within a word, such as `<b>`.
     """
     if element is None:
         return ""
@@ -116,8 +119,7 @@ def text_of(element: etree._Element | None) -> str:
             if not _BREAKS.isdisjoint(child.attrib.values()):  # of type, ctype or subType
                 child.tail = f" {child.tail or ''}"
         for child in element.iter("{*}ph", "{*}x"):
-            code = "".join(child.itertext()) or child.get("equiv-text", "")
-            if not _WITHIN_WORD.fullmatch(code.strip()):
+            if not _WITHIN_WORD.fullmatch(str(child.xpath(_CODE_AND_TYPE))):
                 child.tail = f"{_MARK}{child.tail or ''}"
         etree.strip_elements(element, *_CODE, with_tail=False)
         return _BETWEEN_WORDS.sub(" ", "".join(element.itertext())).replace(_MARK, "")

@@ -40,7 +40,8 @@ def unit2(*segments: tuple[str, str], state: str = "") -> str:
         ("a <mrk mtype='term'>term</mrk>\n  b", "a term b"),
         ("one<x id='1' ctype='lb'/>two", "one two"),
         (
-            "one<x id='1'/>two <x id='2' equiv-text='&lt;b&gt;'/>t<x id='3' equiv-text='&lt;/b&gt;'/>hree",
+            "one<x id='1' equiv-text='{0}'/>two <x id='2' equiv-text='&lt;b&gt;'/>t<x id='3' equiv-text='&lt;/b&gt;'/>h"
+            "<x id='4' ctype='bold' equiv-text='[b]'/>r<x id='5'/>ee",
             "one two three",
         ),
     ],
@@ -58,6 +59,10 @@ def test_xliff_1_text_is_extracted_without_codes(target: str, text: str) -> None
         ),
         ("a<cp hex='001A'/>b <mrk id='1' type='term'>term</mrk><sm id='m'/><em startRef='m'/>", "ab term"),
         ("one<ph id='1' type='fmt' subType='xlf:lb'/>two", "one two"),
+        (
+            "dog<ph id='1' equiv='&lt;b&gt;'/>s<ph id='2' disp='{n}'/>two<ph id='3' type='fmt' subType='xlf:b' disp='b'/>s",
+            "dogs twos",
+        ),
     ],
 )
 def test_xliff_2_text_is_extracted_without_codes(target: str, text: str) -> None:
