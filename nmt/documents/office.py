@@ -200,13 +200,15 @@ def _rewrite(paragraph: Paragraph, tokens: Iterable[Token[Markup]]) -> None:
     for token in tokens:
         if isinstance(token, Text):
             text = token.raw or token.text
-            if replaced:  # other text is kept beside the elements, even if it is aligned with the placeholder
-                text = f" {text}" * (text != replaced)
+            if replaced and text:  # other text is kept beside the elements, even if it is aligned with the placeholder
+                text = re.sub(r"\A(?=\w)", " ", text)
+                text = re.sub(rf"\A ?\{{?{replaced[1:-1]}(?:\}}|(?![^\w\s]?\w))", "", text)
+                replaced = None
             if text:
                 paragraph.append_text(around[-1], formats[-1], text)
             continue
         markup = token.markup
-        replaced = markup.replaced
+        replaced = markup.replaced or replaced
         if markup.around is not None and token.kind == "open":
             markup.around.tail = None
             around[-1].append(markup.around)
@@ -221,7 +223,7 @@ def _rewrite(paragraph: Paragraph, tokens: Iterable[Token[Markup]]) -> None:
                 parent.append(element)
         elif token.kind == "open":
             formats.append(markup.format)
-        elif replaced is None:
+        elif markup.replaced is None:
             formats.pop()
 
 

@@ -321,6 +321,25 @@ def test_docx_computed_field_is_kept(field: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "translation", "wanted"),
+    [
+        ("Abbildung {}: der Hund", "Figure 3: the dog", "Figure {}: the dog"),
+        ("Abbildung {}: der Hund", "Figure 3.5: the dog", "Figure {} 3.5: the dog"),
+        ("Summe {} Euro", "Sum euros", "Sum {} euros"),
+        ("Nr. {}a", "No. {3}a", "No. {}a"),
+        ("Summe {}, bezahlt", "Sum, paid", "Sum{}, paid"),
+    ],
+)
+def test_docx_field_without_its_placeholder_is_neither_repeated_nor_attached(
+    text: str, translation: str, wanted: str
+) -> None:
+    before, after = text.split("{}")
+    _, new = _translated(r(before) + SEQ + r(after), translation)
+    assert new.count(SEQ) == 1
+    assert "".join(re.findall("<w:t>([^<]*)</w:t>", new.replace(SEQ, r("{}")))) == wanted
+
+
+@pytest.mark.parametrize(
     "code", ["HYPERLINK &quot;a&quot;", "FORMTEXT", "MERGEFIELD a", "REF x", 'IF 1 = 1 "a b"', "DATES"]
 )
 def test_docx_result_of_other_field_is_translated(code: str) -> None:

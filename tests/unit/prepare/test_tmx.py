@@ -36,8 +36,8 @@ def memory(*units: str) -> str:
         ("one<ph type='lb'/>two", "one two"),
         ("one<ph>&lt;br/&gt;</ph>two<ph>{0}</ph><ph/>3", "one two 3"),
         (
-            "is<ph>&lt;cf bold=\"True\"&gt;</ph>sue d<ph>&amp;apos;</ph>un<ph type='italic'>{</ph>e Fluss<ph x='1'/>ufer",
-            "issue dune Flussufer",
+            "is<ph>&lt;cf bold='True'&gt;</ph>sue d<ph>&amp;apos;</ph>un<ph type='italic'>{</ph>e Gra<ph x='1'/>s",
+            "issue dune Gras",
         ),
         ("H<ph>&lt;sub&gt;</ph>2<ph>&lt;/SUB&gt;</ph>O, <ph>&amp;</ph>O<ph>&amp;shy;</ph>K", "H2O, OK"),
         ("(<ph>{0}</ph>one<ph>{1}</ph>). 一<ph/>二, <ph>{2}</ph>two", "(one). 一二, two"),
