@@ -11,6 +11,12 @@ from functools import cache
 
 # The width and precision of a directive like those of printf.
 _SIZE = r"(?:\*(?:\d+\$)?|\d++)?(?:\.(?:\*(?:\d+\$)?|\d*+))?"
+# A simple argument; a # in a branch of a plural, which the next brace, after simple arguments, closes; structure.
+_ICU = (
+    r"(\{\s*+[\w.-]++\s*+(?:,\s*+(?!(?:plural|select|selectordinal|choice)\b)[^{}]*+)?\})"
+    r"|\#(?=[^{}]{0,200}+(?:\{[^{}]{0,200}+\}[^{}]{0,200}+){0,9}+\})"
+    r"|'?\{\s*+[\w.-]++\s*+(?:,[^{}]*+[{}]|\})|'?\}\s*+'?\}|'?\}\s*+[\w=-]*+\s*+'?\{|'?[{}]"
+)
 # A flag, empty for ordinary text, and the pattern of a directive, or of a sign that begins none. A group of the pattern
 # is the number or name of the argument, or a directive without argument. Time must be linear in the text.
 _GRAMMARS = r"""
@@ -24,7 +30,7 @@ elisp-format  %(?:(%)|(\d+\$)?[-+ #0]*+SIZE[%cdixXoeEfgGsS])|%[^%]?
 gcc-internal-format  %(?:(%)|(\d+\$)?[q+#lw]*+SIZE[%<>'A-Za-z])|%[^%]?
 gfc-internal-format  %(?:(%)|(\d+\$)?SIZEl?[%CLiducs])|%[^%]?
 go-format  %(?:(%)|(\d+\$)?[-+ #0]*+(?:\[\d++\])?SIZE[%vTtbcdoOqxXUeEfFgGsp])|%[^%]?
-icu-format  '?\{\s*+[\w.-]++\s*+(?:,[^{}]*+[{}]|\})|'?\}\s*+'?\}|'?\}\s*+[\w=-]*+\s*+'?\{|'?[{}]|\#
+icu-format  ICU
 java-format  ('[^']*+'?|\{[^{}]*+\})|\{[^{}]*+|\}
 java-printf-format  %(?:(%)|(\d+\$)?[-+ #0,(<]*+SIZE(?:[tT][A-Za-z]|[%nbBhHsScCdoxXeEfgGaA]))|%[^%]?
 javascript-format  %(?:(%)|(\d+\$)?[-+ #0I]*+SIZE[%sbduoxXfcj])|%[^%]?
@@ -42,7 +48,7 @@ python-format  %(?:(%)|(\((?:[^()]++|\([^()]*+\))*\))?[-+ #0]*+SIZE[hlL]?[%csrai
 python-brace-format  (\{\{|\}\}|\{(?:[^{}]++|\{[^{}]*+\})*\})|\{[^{}]*+|\}
 qt-format  %(L?(?:\d\d?|n))
 qt-plural-format  %(L?n)
-ruby-format  %(?:(%)|(\d+\$)?[-+ #0*.$\d]*+(?:(<[^>]*+>)[-+ #0*.$\d]*+)?(?:(\{[^}]*+\})|[%\w]))|%(?:[<{][^>}]*+|[^%]?)
+ruby-format  %(?:(%)|(\d+\$)?[-+ #*.$\d]*+(?:(<[^<>%]*+>)[-+ #*.$\d]*+)?(?:(\{[^{}%]*+\})|[%\w]))|%[<{][^<>{}%]*+|%[^%]?
 rust-format  (\{\{|\}\})|\{(?::[^{}]*+)?\}|(\{(?:[^{}]++|\{[^{}]*+\})*\})|\{[^{}]*+|\}
 scheme-format  ~(?:[-+]?\d++|'.|[vV#])?(?:,(?:[-+]?\d++|'.|[vV#])?)*[:@]*+(?:/[^/]*+/|\{~:?\}|.)|~
 sh-format  (\$(?:[A-Za-z_]\w*+|\{[^{}]*+\}))|\$
@@ -50,10 +56,13 @@ smalltalk-format  %([%1-9])|%
 tcl-format  %(?:(%)|(\d+\$)?[-+ #0]*+SIZE[hl]?[%csidouxXeEfgG])|%[^%]?
 ycp-format  %([%1-9])|%
 """
-GRAMMARS = dict(re.findall("(.*?)  (.+)\n", _GRAMMARS.replace("SIZE", _SIZE)))
+GRAMMARS = dict(re.findall("(.*?)  (.+)\n", _GRAMMARS.replace("SIZE", _SIZE).replace("ICU", _ICU)))
 """Flag -> pattern of its directives."""
 
-_ICU_ARGUMENT = re.compile(r"\{\s*+[\w.-]++\s*+,\s*+\w")
+_ICU_ARGUMENT = re.compile(
+    r"\{\s*+[\w.-]++\s*+,\s*+(?:number|date|time|plural|select|selectordinal|choice|spellout|ordinal|duration)\s*+[,}]"
+)
+_WITHOUT_ARGUMENT = {"%%", "{{", "}}", "~~", "~%"}
 
 
 def formats_of(text: str, flags: Set[str]) -> list[str]:
@@ -67,7 +76,10 @@ def _directive(flag: str) -> re.Pattern[str]:
 
 
 def directives(text: str, flag: str) -> list[str]:
-    """Return the directives of a format string: in their order, or sorted if all are numbered or named."""
+    """Return the directives of a format string, first those without argument: the others in their order, or sorted if
+    all are numbered or named."""
     matches = list(_directive(flag).finditer(text))
     found = [match[0] for match in matches]
-    return sorted(found) if all(match.lastindex for match in matches) else found
+    if all(match.lastindex for match in matches):
+        found.sort()
+    return sorted(found, key=lambda directive: directive not in _WITHOUT_ARGUMENT)

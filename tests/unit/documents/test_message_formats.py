@@ -42,6 +42,9 @@ def test_messages_of_all_formats_are_recorded() -> None:
         ("c++-format", "Hund {} und {:x}", "dog {:x} and {}", True),
         ("go-format", "Hund %v von %[2]d", "dog %v", True),
         ("go-format", "Hund%v", "dog%v", False),
+        ("c-format", "100%% fertig, %s von %d", "%s of %d, 100%% done", False),
+        ("c-format", "100%% fertig, %s von %d", "%d of %s, 100%% done", True),
+        ("rust-format", "{{}} am {} von {x}", "{} of {x} on {{}}", False),
         ("rust-format", "Hund {name:>5}", "dog {name}", True),
         ("x-format", "Hund {name}", "dog", True),
     ],
@@ -71,6 +74,20 @@ PLURAL = "Hier {n, plural, =0 {kein Hund} one {# Hund} other {# Hunde}} am {day,
 )
 def test_icu_message_is_fuzzy_unless_its_structure_is_kept(translation: str, is_fuzzy: bool) -> None:
     assert is_marked_fuzzy({"flag": "wrap", "msgid": PLURAL, "msgstr": translation}) is is_fuzzy
+
+
+@pytest.mark.parametrize(
+    ("source", "translation", "is_fuzzy"),
+    [
+        ("{name} hat {n, number} Hunde", "There are {n, number} dogs of {name}", False),
+        ("{name} hat {n, number} Hunde", "There are dogs of {name}", True),
+        ("{name} hat {n, number} Hunde", "There are {n, date} dogs of {name}", True),
+        ("{name}: Hund # {n, number}", "dog no. {n, number}: {name}", False),
+        ("Hund {ja, nein} und {name} oder {}", "{} or {name}, dog {yes, no}", False),
+    ],
+)
+def test_icu_arguments_without_branches_may_change_their_order(source: str, translation: str, is_fuzzy: bool) -> None:
+    assert is_marked_fuzzy({"flag": "wrap", "msgid": source, "msgstr": translation}) is is_fuzzy
 
 
 NESTED = "{who, select, f {{n, plural, one {Ihr {kind} Hund} other {Ihre # Hunde}}} other {Hund}}"
@@ -109,7 +126,30 @@ def test_directives_of_flagged_text_are_protected(flag: str, text: str, placehol
     assert [span.wanted for span in spans(text, flag) if span.kind == "placeholder"] == placeholders
 
 
-LONG = ["%", "%0", "%'", "%(", "%((", "%|", "%<", "%*", "{", "{{", "{a{b}", "{a,", "'", "~1,", "~/", "${", "<a", "} a"]
+LONG = [
+    "%",
+    "%0",
+    "%'",
+    "%(",
+    "%((",
+    "%|",
+    "%<",
+    "%*",
+    "{",
+    "{{",
+    "{a{b}",
+    "{a,",
+    "'",
+    "~1,",
+    "~/",
+    "${",
+    "<a",
+    "} a",
+    "%<}",
+    "%{>",
+    "#",
+    "{#",
+]
 
 
 @pytest.mark.parametrize("flag", GRAMMARS)
@@ -118,3 +158,10 @@ def test_directives_of_long_text_are_found_in_linear_time(flag: str) -> None:
     for part in LONG:
         directives(part * (30_000 // len(part)), flag)
     assert time.process_time() - begin < 5  # a fiftieth of it; what is quadratic takes minutes
+
+
+@pytest.mark.parametrize("part", ["%<}", "%{>"])
+def test_names_of_ruby_that_do_not_end_are_found_in_linear_time(part: str) -> None:
+    begin = time.process_time()
+    directives(part * 80_000, "ruby-format")
+    assert time.process_time() - begin < 5  # a fiftieth of it; what is quadratic takes longer
