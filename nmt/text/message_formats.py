@@ -62,7 +62,6 @@ GRAMMARS = dict(re.findall("(.*?)  (.+)\n", _GRAMMARS.replace("SIZE", _SIZE).rep
 _ICU_ARGUMENT = re.compile(
     r"\{\s*+[\w.-]++\s*+,\s*+(?:number|date|time|plural|select|selectordinal|choice|spellout|ordinal|duration)\s*+[,}]"
 )
-_WITHOUT_ARGUMENT = {"%%", "{{", "}}", "~~", "~%"}
 
 
 def formats_of(text: str, flags: Set[str]) -> list[str]:
@@ -76,10 +75,9 @@ def _directive(flag: str) -> re.Pattern[str]:
 
 
 def directives(text: str, flag: str) -> list[str]:
-    """Return the directives of a format string, first those without argument: the others in their order, or sorted if
-    all are numbered or named."""
+    """Return the directives of a format string, first each `%%`: the others in their order, or sorted if all are
+    numbered or named."""
     matches = list(_directive(flag).finditer(text))
     found = [match[0] for match in matches]
-    if all(match.lastindex for match in matches):
-        found.sort()
-    return sorted(found, key=lambda directive: directive not in _WITHOUT_ARGUMENT)
+    ordered = sorted(found) if all(match.lastindex for match in matches) else found
+    return sorted(ordered, key="%%".__ne__)

@@ -44,7 +44,6 @@ def test_messages_of_all_formats_are_recorded() -> None:
         ("go-format", "Hund%v", "dog%v", False),
         ("c-format", "100%% fertig, %s von %d", "%s of %d, 100%% done", False),
         ("c-format", "100%% fertig, %s von %d", "%d of %s, 100%% done", True),
-        ("rust-format", "{{}} am {} von {x}", "{} of {x} on {{}}", False),
         ("rust-format", "Hund {name:>5}", "dog {name}", True),
         ("x-format", "Hund {name}", "dog", True),
     ],
