@@ -46,6 +46,8 @@ _END_READINGS = _BLOCKS | {"ruby", "rb", "rtc"}
 
 _TAG = re.compile(r"""<(/?)([A-Za-z][^\s/<>"']*+)((?:[^>=]++|=\s*+(?:"[^"]*+"|'[^']*+'|(?!["'])[^\s>]*+))*+)>""")
 """A quote that does not begin a value is a character like others."""
+_OTHER = re.compile(r"<(?:!(?=--).*?(?:-->|\Z)|[!?].*?(?:>|\Z))", re.DOTALL)
+"""A comment, declaration or instruction."""
 _BEGINNING = re.compile("</?[A-Za-z]")
 _PLAIN_TAG = re.compile(r"<(/?)([A-Za-z][^\s/<>]*+)([^<>]*+)>")
 _ATTRIBUTE = re.compile(r"""([^\s"'>/=]++)(?:\s*+=\s*+("[^"]*"|'[^']*'|[^\s"'>][^\s>]*+))?""")
@@ -151,19 +153,21 @@ def _pieces(text: str) -> Iterator[_Piece]:
     """Divide a document into tags, comments and texts, in linear time even if it is broken."""
     tag, start, position = _TAG, 0, text.find("<")
     while position >= 0:
-        end, piece = _other(text, position)
-        if piece is None and _BEGINNING.match(text, position):
+        piece = None
+        if match := _OTHER.match(text, position):
+            piece = _Piece(match[0])
+        elif _BEGINNING.match(text, position):
             if tag.match(text, position) is None:  # avoids quadratic time: no later tag has an end
                 tag = _PLAIN_TAG
             if match := tag.match(text, position):
-                end, piece = match.end(), _Piece(match[0], match[2].lower(), bool(match[1]), match[3])
+                piece = _Piece(match[0], match[2].lower(), bool(match[1]), match[3])
         if piece is None:
             position = text.find("<", position + 1)
             continue
         if start < position:
             yield _Piece(text[start:position], is_text=True)
         yield piece
-        start = end
+        start = end = position + len(piece.raw)
         if piece.name in _RAW and not piece.is_end:
             closing = re.compile(rf"</{piece.name}(?![\w-])", re.IGNORECASE).search(text, end)
             start = closing.start() if closing else len(text)
@@ -171,17 +175,6 @@ def _pieces(text: str) -> Iterator[_Piece]:
         position = text.find("<", start)
     if start < len(text):
         yield _Piece(text[start:], is_text=True)
-
-
-def _other(text: str, start: int) -> tuple[int, _Piece | None]:
-    """Return the end of the comment, declaration or instruction at `start`, and the piece, or None if there is none."""
-    following = text[start + 1 : start + 2]
-    if following not in ("!", "?"):
-        return start, None
-    is_comment = text.startswith("<!--", start)
-    end = text.find("-->" if is_comment else ">", start + 2)
-    end = len(text) if end < 0 else end + (3 if is_comment else 1)
-    return end, _Piece(text[start:end])
 
 
 class _Reader:
@@ -219,13 +212,12 @@ class _Reader:
             i += 1
 
     def _mark(self, piece: _Piece) -> Mark[Markup]:
-        if not piece.name:
-            return Mark("point", (piece.raw,))
+        markup = self._markup(piece)
         if piece.name in _BLOCKS:
-            return Mark("break", self._markup(piece))
+            return Mark("break", markup)
         if piece.is_end:
-            return Mark("close", (piece.raw,), piece.name)
-        return Mark("point" if piece.is_empty else "open", self._markup(piece), piece.name)
+            return Mark("close", markup, piece.name)
+        return Mark("open" if piece.name and not piece.is_empty else "point", markup, piece.name)
 
     def _markup(self, piece: _Piece) -> Markup:
         if not self._attributes or piece.is_end:
