@@ -153,7 +153,6 @@ def _pieces(text: str) -> Iterator[_Piece]:
     """Divide a document into tags, comments and texts, in linear time even if it is broken."""
     tag, start, position = _TAG, 0, text.find("<")
     while position >= 0:
-        piece = None
         if match := _OTHER.match(text, position):
             piece = _Piece(match[0])
         elif _BEGINNING.match(text, position):
@@ -161,13 +160,13 @@ def _pieces(text: str) -> Iterator[_Piece]:
                 tag = _PLAIN_TAG
             if match := tag.match(text, position):
                 piece = _Piece(match[0], match[2].lower(), bool(match[1]), match[3])
-        if piece is None:
+        if match is None:
             position = text.find("<", position + 1)
             continue
         if start < position:
             yield _Piece(text[start:position], is_text=True)
         yield piece
-        start = end = position + len(piece.raw)
+        start = end = match.end()
         if piece.name in _RAW and not piece.is_end:
             closing = re.compile(rf"</{piece.name}(?![\w-])", re.IGNORECASE).search(text, end)
             start = closing.start() if closing else len(text)

@@ -164,13 +164,11 @@ def _open(
                 raise DataError("the request for the document has ended")
             yield paragraph
 
-    # the trees, which take ten times as much memory, are not kept
-    found = (paragraph for member in members for paragraph in going(paragraphs(package.xml(member))))
-    texts: list[str] = []
-    n_readings = 0
-    for paragraph in found:
-        texts += paragraph.passage.texts
-        n_readings += paragraph.n_readings
+    texts, n_readings = list[str](), 0
+    for member in members:
+        for paragraph in going(paragraphs(package.xml(member))):  # not kept: a tree takes ten times as much memory
+            texts += paragraph.passage.texts
+            n_readings += paragraph.n_readings
 
     def write(results: Sequence[Translated]) -> bytes:
         queue = iter(results)
@@ -200,7 +198,7 @@ def _rewrite(paragraph: Paragraph, tokens: Iterable[Token[Markup]]) -> None:
     for token in tokens:
         if isinstance(token, Text):
             text = token.raw or token.text
-            if replaced and text:  # other text is kept beside the elements, even if it is aligned with the placeholder
+            if replaced:  # other text is kept beside the elements, even if it is aligned with the placeholder
                 text = re.sub(r"\A(?=\w)", " ", text)
                 text = re.sub(rf"\A ?\{{?{replaced[1:-1]}(?:\}}|(?![^\w\s]?\w))", "", text)
                 replaced = None
@@ -502,7 +500,7 @@ def _odt_paragraphs(root: etree._Element) -> Iterator[Paragraph]:
         if element.tag in _UNTOUCHED:
             walk.skip_subtree()
         else:
-            rubies: list[etree._Element] = []
+            rubies = list[etree._Element]()
             passage = Passage(_odt_tokens(element, rubies))
             yield Paragraph(passage, element, None, _append_odt_text, len(rubies))
 

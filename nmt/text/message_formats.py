@@ -79,5 +79,4 @@ def directives(text: str, flag: str) -> list[str]:
     numbered or named."""
     matches = list(_directive(flag).finditer(text))
     found = [match[0] for match in matches]
-    ordered = sorted(found) if all(match.lastindex for match in matches) else found
-    return sorted(ordered, key="%%".__ne__)
+    return sorted(sorted(found) if all(match.lastindex for match in matches) else found, key="%%".__ne__)
