@@ -31,7 +31,7 @@ _CODE_AND_TYPE = "concat(normalize-space((self::*[node()]|@equiv-text|@equiv|@di
 _WITHIN_WORD = re.compile(
     r"</?(a|abbr|b|big|c[fs]|cite|code|del|em|font|g|i|ins|mark|s|small|span|strike|strong|sub|sup|tt|u|wbr)\b.*"
     r"|(&(amp|shy|#173|#xad|zwn?j|apos|[lr]squo|#39|#x27|#8217|#x2019);|[&_'’\xad\u200b-\u200d\u2060\ufeff]) .*"
-    r"|.* (fmt.*|(x-)?(bold|color|font|italic|scap|strike|d?ulined|underlined?)|x-html-[biu])|\s.*",
+    r"|.* (fmt(xlf:.*)?|(x-)?(bold|color|font|italic|scap|strike|d?ulined|underlined?)|x-html-[biu])|\s.*",
     re.IGNORECASE,
 )
 """Matches native code that may stand within a word, and its type: formatting, a soft hyphen, an apostrophe, the mark of
