@@ -446,7 +446,7 @@ ANNOTATION = "<office:annotation><text:p>a comment</text:p></office:annotation>"
         ("a <text:file-name>b.odt</text:file-name> c", "C <text:file-name>b.odt</text:file-name> A"),
         ("<text:number>1.</text:number>b c", "<text:number>1.</text:number>C B"),
         ("a <text:text-input>b c</text:text-input>", "<text:text-input>C B</text:text-input> A"),
-        ("<text:database-display>b c</text:database-display> a", "A <text:database-display>C B</text:database-display>"),
+        ("<text:database-display>b</text:database-display> a", "A <text:database-display>B</text:database-display>"),
         (f"a {RUBY_ODT} d", "D <text:span>C</text:span> B A"),
         ("<text:span>a<text:tab/>b</text:span> c<!-- x -->", "<text:span>A<text:tab/>B</text:span> C<!-- x -->"),
         ("  x\n   <text:s/>y ", "  Y <text:s/>X "),

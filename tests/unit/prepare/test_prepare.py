@@ -126,11 +126,11 @@ def not_utf8(place: Folder) -> None:
             "test.de: no such file; check data.root and files",
         ),
         (lambda place: place.write(train=[]), "data.train: the training corpus is empty: 0 pairs were read"),
-        (lambda place: place.write(valid=[]), "data.valid: valid.de is empty: 0 pairs were read"),
-        (lambda place: place.write(test=[]), "data.test.test: test.de is empty: 0 pairs were read"),
+        (lambda place: place.write(valid=[]), "data.valid (valid.de): 0 pairs were read"),
+        (lambda place: place.write(test=[]), "data.test.test (test.de): 0 pairs were read"),
         (
             lambda place: place.write(valid=[("", ""), ("ja", " ")]),
-            "data.valid: valid.de has no pair with text on both sides, only blank lines",
+            "data.valid (valid.de): no pair has text on both sides, only blank lines",
         ),
         (
             lambda place: place.write(train=[("a\x00", "b\x00")]),
