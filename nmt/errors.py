@@ -16,8 +16,6 @@ traceback.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 
 class NmtError(Exception):
     """The base class of errors that a user can fix. Each argument is a problem, reported on its own line."""
@@ -42,9 +40,9 @@ def _restored(kind: type[NmtError], problems: tuple[str, ...]) -> NmtError:
 class ConfigError(NmtError):
     """An error for one or more problems of a configuration."""
 
-    def __init__(self, problems: Sequence[str]) -> None:
+    def __init__(self, *problems: str) -> None:
         self.problems = list(problems)
-        super().__init__(*self.problems)
+        super().__init__(*problems)
 
 
 class DataError(NmtError):

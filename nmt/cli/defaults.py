@@ -47,11 +47,11 @@ def resolve_models(runs: Sequence[Path] | None, model: Path | None) -> list[Path
     CheckpointError if there is no such folder, and the errors of `local_model`.
     """
     if runs and model is not None:
-        raise ConfigError(["--run and --model cannot be combined"])
+        raise ConfigError("--run and --model cannot be combined")
     resolved: dict[Path, Path] = {}
     for run in runs or ():
         if (first := resolved.setdefault(run.resolve(), run)) is not run:
-            raise ConfigError([f"--run {first} and --run {run} are the same run; an ensemble needs different runs"])
+            raise ConfigError(f"--run {first} and --run {run} are the same run; an ensemble needs different runs")
     if model is None:
         return list(runs or [run_or_newest(None)])
     path = local_model(model)
@@ -114,11 +114,11 @@ def search_settings(
     if others:
         meant = ["" if "." in other.partition("=")[0] else nearest(other.partition("=")[0]) for other in others]
         start = "only search.* settings can be changed here"
-        raise ConfigError([f"--set {other}: {start}{end}" for other, end in zip(others, meant, strict=True)])
+        raise ConfigError(*[f"--set {other}: {start}{end}" for other, end in zip(others, meant, strict=True)])
     search = _searching(config, overrides, {"beam": beam, "length_penalty": length_penalty})
     if search.lm is None and any(override.startswith("search.lm_weight=") for override in overrides):
         raise ConfigError(
-            ["search.lm_weight: has no effect without a language model; give its run with --lm (search.lm)"]
+            "search.lm_weight: has no effect without a language model; give its run with --lm (search.lm)"
         )
     return search
 
@@ -143,5 +143,5 @@ def _initial(given: Sequence[str]) -> str | dict[str, str]:
     if len(by_stack) == len(given):
         return by_stack
     if len(given) > 1:
-        raise ConfigError(["--init-from: give one RUN, or encoder=RUN and decoder=RUN"])
+        raise ConfigError("--init-from: give one RUN, or encoder=RUN and decoder=RUN")
     return given[0]

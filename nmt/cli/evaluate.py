@@ -157,7 +157,7 @@ def evaluate(
     if _is_classifier(paths):
         of_neural = (comet, comet_command, segment_scores, lower_is_better)
         if any((beam, length_penalty, overrides, tokenize, lowercase, samples, output, src, ref, *of_neural)):
-            raise ConfigError([f"{paths[0]}: {CLASSIFIER_ALONE}"])
+            raise ConfigError(f"{paths[0]}: {CLASSIFIER_ALONE}")
         _evaluate_classifier(paths[0], data, split or (), checkpoint, weights, precision, format_)
         return
     translator = Translator.load(paths, checkpoint, weights, precision=precision)
@@ -172,7 +172,7 @@ def evaluate(
     names = names or {str(src): str(src)}
     if segment_scores and len(names) > 1:
         choice = "--split, --to and --from"
-        raise ConfigError([f"--segment-scores needs a single split, found {', '.join(names)}; choose it with {choice}"])
+        raise ConfigError(f"--segment-scores needs a single split, found {', '.join(names)}; choose it with {choice}")
 
     def evaluation_of(label: str) -> Evaluation:
         if src:
@@ -249,7 +249,7 @@ def _outputs(output: Path | None, names: Mapping[str, str]) -> dict[str, Path | 
         return dict.fromkeys(names, output)
     if str(output) == "-":
         raise ConfigError(
-            [f"--output - needs one split, found {', '.join(names)}; choose it with --split, --to and --from"]
+            f"--output - needs one split, found {', '.join(names)}; choose it with --split, --to and --from"
         )
     with writing(output, "; a directory is needed for several files"):
         output.mkdir(exist_ok=True)
@@ -263,7 +263,7 @@ def _show_history(runs: Sequence[Path], splits: Sequence[str], how: Format) -> N
     from nmt.runs.info import read_scores
 
     if len(runs) > 1:
-        raise ConfigError([HISTORY_ALONE])
+        raise ConfigError(HISTORY_ALONE)
     directory = RunDir(run_or_newest(runs[0] if runs else None))
     records = [record for record in read_scores(directory) if not splits or record.split in splits]
     if not records:
@@ -379,7 +379,7 @@ def compare(
         directions = common_directions(members, how)
     if len(directions) > 1 and (html is not None or segment_scores):
         given = "--html" if html is not None else "--segment-scores"
-        raise ConfigError([f"{given}: needs one direction; choose it with --to and --from"])
+        raise ConfigError(f"{given}: needs one direction; choose it with --to and --from")
     comparisons = []
     with nullcontext() if html is None else open_output(html) as page_file:
         for tgt, source in directions:
@@ -447,7 +447,7 @@ def calibrate(
       nmt calibrate --run runs/multi30k-de-en --reverse runs/multi30k-en-de --samples 5
     """
     if split.partition(".")[0] == "train":
-        raise ConfigError([f"--split {split}: the model has learned it; its translations of new text are less good"])
+        raise ConfigError(f"--split {split}: the model has learned it; its translations of new text are less good")
 
     from nmt.cli.defaults import run_or_newest, search_settings
     from nmt.evaluate.calibration import calibrate as run_calibration
@@ -657,7 +657,7 @@ def _changes(given: str | None) -> tuple[str, ...]:
     for name in names:
         if name not in CHANGES:
             meant = did_you_mean(misspelt(name, CHANGES)) or f"; choose from {', '.join(CHANGES)}"
-            raise ConfigError([f"--changes {given}: no such kind of change: {name!r}{meant}"])
+            raise ConfigError(f"--changes {given}: no such kind of change: {name!r}{meant}")
     return names
 
 
@@ -668,5 +668,5 @@ def _rates(given: str) -> tuple[float, ...]:
     except ValueError:
         rates = (0.0,)
     if not all(0 < rate <= 100 for rate in rates):
-        raise ConfigError([f"--rates {given}: must be percentages above 0 and at most 100, such as 1,5,10"])
+        raise ConfigError(f"--rates {given}: must be percentages above 0 and at most 100, such as 1,5,10")
     return rates

@@ -77,7 +77,7 @@ def import_(
 
     names = [name.strip() for name in languages.split(",")] if languages is not None else []
     if languages is not None and (len({*names}) < len(names) or len(names) < 2 or direction is not None):
-        raise ConfigError(["--languages: needs two or more different languages, and no --direction"])
+        raise ConfigError("--languages: needs two or more different languages, and no --direction")
     imported = import_model(Request(name, run, direction, names, to, keep_pieces_of or ()))
     for line in imported.lines():
         show(line)
@@ -222,14 +222,14 @@ def push(
     exported = is_folder(run)
     if not exported and (run / "tokenizer_config.json").is_file():
         raise ConfigError(
-            [f"{run}: has no translator.json; it was exported by an earlier version of nmt; export the run again"]
+            f"{run}: has no translator.json; it was exported by an earlier version of nmt; export the run again"
         )
     if exported and (kind, quantization, checkpoint, weights, evaluate, data, model_license) != (
         "folder", None, "best", "auto", False, None, None
     ):  # fmt: skip
-        raise ConfigError([f"{run}: is already exported; give its run instead, or leave out {OF_EXPORT}"])
+        raise ConfigError(f"{run}: is already exported; give its run instead, or leave out {OF_EXPORT}")
     if kind != "ctranslate2" and quantization is not None:
-        raise ConfigError(["--quantization needs --format ctranslate2"])
+        raise ConfigError("--quantization needs --format ctranslate2")
     request = Request(run, checkpoint, weights, data, evaluate=evaluate, license=model_license)
     found = find_repository(repository, public, force)
     if public and found.private:

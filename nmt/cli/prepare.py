@@ -79,7 +79,7 @@ def prepare(
     is_dry = dry_run or sample is not None
     directories = {"--data": data, "--tokenizer-from": tokenizer_from, "--append": append, "--force": force}
     if is_dry and (others := [name for name, value in directories.items() if value]):
-        raise ConfigError([f"{name}: not available in a dry run" for name in others])
+        raise ConfigError(*[f"{name}: not available in a dry run" for name in others])
     from nmt.prepare.append import append as run_append
     from nmt.prepare.dry_run import dry_run as run_dry
     from nmt.prepare.prepare import prepare as run_stage
@@ -90,9 +90,7 @@ def prepare(
         settings = adopting(settings, tokenizer_from, "--tokenizer-from")
     pairs = settings.data.pairs
     if len(pairs) > 1 and (append or report is not None):
-        raise ConfigError(
-            [f"--{'append' if append else 'report'}: not available with several pairs in data.directions"]
-        )
+        raise ConfigError(f"--{'append' if append else 'report'}: not available with several pairs in data.directions")
     with open_engine(engine, workers, address) as tasks:
         if is_dry:
             run_dry(settings, sample, report, engine=tasks)
@@ -153,7 +151,7 @@ def data(
             wanted = "a language pair, as in nmt data list de-en"
             if action != "list":
                 wanted = f"a name and a language pair, as in nmt data {action} Europarl de-en"
-            raise ConfigError([f"data {action} takes {wanted}, found {' '.join(words)}"])
+            raise ConfigError(f"data {action} takes {wanted}, found {' '.join(words)}")
 
 
 @app.command()
@@ -203,7 +201,7 @@ def align(
 
     suffix = Path(output).suffix.lower()
     if output != "-" and suffix not in OUTPUTS:
-        raise ConfigError([f"--output {output}: must end in {' or '.join(OUTPUTS)}"])
+        raise ConfigError(f"--output {output}: must end in {' or '.join(OUTPUTS)}")
     refuse_overwriting([output], [source, target])
     chosen = check_direction(direction) if direction is not None else direction_of(source, target)
     translator = None
@@ -215,16 +213,14 @@ def align(
         chosen = chosen or data.direction
         src, tgt = chosen.split("-")
         if not data.directions and src != data.src:
-            raise ConfigError([f"--run {run}: translates from {data.src}, but SOURCE is {src}"])
+            raise ConfigError(f"--run {run}: translates from {data.src}, but SOURCE is {src}")
         if not data.directions and not translator.tokenizers[data.src].target_languages and tgt != data.tgt:
-            raise ConfigError([f"--run {run}: translates into {data.tgt}, but TARGET is {tgt}"])
+            raise ConfigError(f"--run {run}: translates into {data.tgt}, but TARGET is {tgt}")
         translator = translator.towards(tgt, src)
     if chosen is None:
         raise ConfigError(
-            [
-                f"--direction: needed, such as de-en: {source.name} and {target.name} do not end in the codes of two "
-                "different languages that nmt knows"
-            ]
+            f"--direction: needed, such as de-en: {source.name} and {target.name} do not end in the codes of two "
+            "different languages that nmt knows"
         )
     texts = read_sentences(source), read_sentences(target)
     with open_output(output) as out:
@@ -247,4 +243,4 @@ def _refuse_others(action: str, given: dict[str, object]) -> None:
         if value is not None and option not in options
     ]
     if problems:
-        raise ConfigError(problems)
+        raise ConfigError(*problems)

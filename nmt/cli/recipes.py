@@ -89,7 +89,7 @@ def sweep(
     """
     names = [] if devices is None else [name.strip() for name in devices.split(",")]
     if not all(names):
-        raise ConfigError([f"--devices {devices}: must be GPU indices, such as 0,1"])
+        raise ConfigError(f"--devices {devices}: must be GPU indices, such as 0,1")
     from nmt.recipes.sweep import Request
     from nmt.recipes.sweep import sweep as run_stage
 

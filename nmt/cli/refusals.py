@@ -157,7 +157,7 @@ def refuse(context: Any) -> None:
     for message, conditions in REFUSALS.get(context.command.name, {}).items():
         for condition in conditions:
             if (options := _met(condition, given)) is not None:
-                raise ConfigError([message.format(**context.params, options=", ".join(options))])
+                raise ConfigError(message.format(**context.params, options=", ".join(options)))
 
 
 def _met(condition: str, given: Collection[str]) -> list[str] | None:

@@ -195,9 +195,9 @@ def translate(
     source, for_documents = sources[0], (output_dir, bilingual, reviewed) != (None, None, None)
     has_documents = for_documents or len(sources) > 1 or (is_document(source) and not as_text)
     if has_documents and as_text:
-        raise ConfigError(["--as-text: needs one --input, and no --output-dir, --bilingual and --reviewed"])
+        raise ConfigError("--as-text: needs one --input, and no --output-dir, --bilingual and --reviewed")
     if output_dir is None and (folders := [each for each in sources if each != "-" and Path(each).is_dir()]):
-        raise ConfigError([f"--input {folders[0]}: a folder, which needs --output-dir"])
+        raise ConfigError(f"--input {folders[0]}: a folder, which needs --output-dir")
     if not (as_text or has_documents):
         refuse_document(source)
     from nmt.cli.defaults import resolve_models, search_settings, with_language_model
@@ -218,9 +218,9 @@ def translate(
     of_lines = {"--prefix": prefix, "--constraints": constraints, "--alignments": alignments, "--attention": attention}
     of_text = {"--scores": scores, "--n-best": n_best > 1, "--workers": workers, "--engine ray": engine == "ray"}
     if has_documents and (others := names_given({**of_text, **of_lines})):
-        raise ConfigError([f"{others}: not available for documents"])
+        raise ConfigError(f"{others}: not available for documents")
     if has_documents and confidence and bilingual is None:
-        raise ConfigError(["--confidence: for documents, give --bilingual F, which contains it"])
+        raise ConfigError("--confidence: for documents, give --bilingual F, which contains it")
     documents = Documents(sources, output, output_dir, bilingual, reviewed) if has_documents else None
     if documents is not None and reviewed is not None and not (run or model):
         documents.write(None)
@@ -228,12 +228,12 @@ def translate(
     target, paths, source_language = output or "-", resolve_models(run, model), from_ or ANY
     if workers is not None or engine == "ray":
         if engine == "ctranslate2":
-            raise ConfigError(["--workers needs --engine native or ray; CTranslate2 uses all cores in one process"])
+            raise ConfigError("--workers needs --engine native or ray; CTranslate2 uses all cores in one process")
         if "-" in (source, target):
-            raise ConfigError(["--workers and --engine ray need files: give --input and --output"])
+            raise ConfigError("--workers and --engine ray need files: give --input and --output")
         of_one = {"--glossary": glossary, "--tm": tm, "--confidence": confidence, "--via": via}
         if others := names_given({**of_lines, **of_one}):
-            raise ConfigError([f"{others}: not available with --workers and --engine ray"])
+            raise ConfigError(f"{others}: not available with --workers and --engine ray")
         saved = open_ensemble(paths, checkpoint, weights, to, source_language)
         search = search_settings(saved[0].config, beam, length_penalty, overrides)
         for note in filter(None, (each.note for each in saved)):
@@ -348,12 +348,12 @@ def score(
     if source is None:
         text = read_lines(reference)
         if len(paths) > 1:
-            raise ConfigError(["--src F must be given to score translations with several runs"])
+            raise ConfigError("--src F must be given to score translations with several runs")
         try:
             language_model = LanguageModel.load(paths[0], checkpoint, weights, precision=precision)
         except ConfigError as error:
             raise ConfigError(
-                [f"{problem}; to score translations, add --src F" for problem in error.problems]
+                *[f"{problem}; to score translations, add --src F" for problem in error.problems]
             ) from None
         config, score_all, noun = language_model.config, partial(language_model.score, text), "line"
     else:
@@ -478,7 +478,7 @@ def filter_pairs(
       nmt filter --classifier runs/pairs --src web.de --tgt web.en --keep 0.75 --kept kept.de kept.en
     """
     if problem := _problem(keep, min_score, kept):
-        raise ConfigError([problem])
+        raise ConfigError(problem)
 
     import numpy as np
 

@@ -215,7 +215,7 @@ class Config(Section):
                 training = training.model_copy(update={"stages": []})
             return self.model_copy(update={"data": data, "training": training})
         if source not in (None, ANY, self.data.src):
-            raise ConfigError([f"--from {source}: the model translates from {self.data.src}"])
+            raise ConfigError(f"--from {source}: the model translates from {self.data.src}")
         if to is None or (to == self.data.tgt and to not in imported):
             return self
         return self.model_copy(update={"search": self.search.model_copy(update={"to": to})})

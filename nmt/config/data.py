@@ -294,13 +294,13 @@ class DataConfig(Section):
         if not found and src is not None and tgt not in (None, src):
             return f"{src}-{tgt}"
         if not found:
-            raise ConfigError([f"the model does not translate from {src} to {tgt or 'another language'}"])
+            raise ConfigError(f"the model does not translate from {src} to {tgt or 'another language'}")
         if len({pair[1] for pair in found}) > 1:
             asked = ", ".join(dict.fromkeys(pair[1] for pair in found))
-            raise ConfigError([f"the model has several target languages; choose one with --to: {asked}"])
+            raise ConfigError(f"the model has several target languages; choose one with --to: {asked}")
         if len(found) > 1 and not is_any:
             asked = ", ".join(pair[0] for pair in found)
-            raise ConfigError([f"the model has several source languages; choose one with --from: {asked}"])
+            raise ConfigError(f"the model has several source languages; choose one with --from: {asked}")
         directions = ["-".join(pair) for pair in found]
         return self.direction if self.direction in directions else directions[0]
 
@@ -369,7 +369,7 @@ def check_language(option: str, name: str, known: Collection[str]) -> None:
     """Raise ConfigError unless the language that an option names is known."""
     if name not in known:
         near = did_you_mean(difflib.get_close_matches(name, known, cutoff=0.5))
-        raise ConfigError([f"{option} {name}: not a language of this model{near or '; choose ' + ', '.join(known)}"])
+        raise ConfigError(f"{option} {name}: not a language of this model{near or '; choose ' + ', '.join(known)}")
 
 
 _Section = TypeVar("_Section", bound=Section)

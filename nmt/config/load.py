@@ -36,7 +36,7 @@ def load_config(name: str | Path = "base.yaml", overrides: Sequence[str] = ()) -
     where, tree = read_tree(name)
     config = overridden(tree, where, overrides)
     if not config.data.train:
-        raise ConfigError([_located("data.train: must have at least one entry, found []", where, overrides)])
+        raise ConfigError(_located("data.train: must have at least one entry, found []", where, overrides))
     return config
 
 
@@ -80,7 +80,7 @@ def read_tree(name: str | Path) -> tuple[str, dict[str, object]]:
     tree = parse_yaml(text, where)
     if not isinstance(tree, dict):
         kind = "nothing" if tree is None else "a list" if isinstance(tree, list) else shown(tree)
-        raise ConfigError([f"{where}: a config must be a mapping of sections, found {kind}"])
+        raise ConfigError(f"{where}: a config must be a mapping of sections, found {kind}")
     return where, tree
 
 
@@ -97,7 +97,7 @@ def overridden(tree: dict[str, object], where: str, overrides: Sequence[str]) ->
     except ConfigError as error:
         problems += error.problems
     if problems:
-        raise ConfigError([printable(problem) for problem in problems])
+        raise ConfigError(*[printable(problem) for problem in problems])
     return config
 
 
@@ -105,7 +105,7 @@ def _apply(tree: dict[str, object], override: str) -> None:
     """Apply an override, `section.key=value`, to a tree of settings in place."""
     key, equals, text = override.partition("=")
     if not equals or not all(key.split(".")):
-        raise ConfigError([f"--set {override}: write it as section.key=value"])
+        raise ConfigError(f"--set {override}: write it as section.key=value")
     value = parse_yaml(text, f"--set {override}")
     *parents, last = key.split(".")
     node: Any = tree
@@ -117,7 +117,7 @@ def _apply(tree: dict[str, object], override: str) -> None:
         else:
             node[last] = value
     except (ValueError, IndexError, TypeError, AttributeError) as error:
-        raise ConfigError([f"--set {override}: {key} is not a setting"]) from error
+        raise ConfigError(f"--set {override}: {key} is not a setting") from error
 
 
 def _index(text: str) -> int:
@@ -143,7 +143,7 @@ def check_config(
     except ValidationError as error:
         problems += problems_in(error)
     if problems:
-        raise ConfigError([_located(problem, where, overrides) for problem in problems])
+        raise ConfigError(*[_located(problem, where, overrides) for problem in problems])
     return config
 
 
@@ -220,15 +220,15 @@ def _find(name: str | Path) -> tuple[str, str]:
     """Return the path and the text of a config."""
     shipped = shipped_configs()
     if str(name) and Path(name).is_dir():
-        raise ConfigError([f"{name}: is a directory, not a config file"])
+        raise ConfigError(f"{name}: is a directory, not a config file")
     for path in (Path(name), Path("configs") / name, shipped / name):
         if path.exists() and not path.is_dir():
             try:
                 return str(path), read_regular(path, CONFIG_BYTES).decode("utf-8-sig")
             except UnicodeDecodeError as error:
-                raise ConfigError([f"{path}: not UTF-8 at byte {error.start + 1}; save it as UTF-8 text"]) from error
+                raise ConfigError(f"{path}: not UTF-8 at byte {error.start + 1}; save it as UTF-8 text") from error
             except OSError as error:
-                raise ConfigError([f"{path}: cannot be read: {error.strerror}"]) from error
+                raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     names = sorted(path.name for path in shipped.glob("*.yaml"))
     meant = did_you_mean(misspelt(Path(name).name, names)) or f"; shipped configs: {', '.join(names)}"
-    raise ConfigError([f"{name}: no such config here or in configs/{meant}"])
+    raise ConfigError(f"{name}: no such config here or in configs/{meant}")

@@ -28,9 +28,9 @@ def parse_yaml(text: str, where: str) -> object:
     try:
         return yaml.load(text, Loader=_Loader)
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a tag and a value that do not match
-        raise ConfigError([printable(f"{where}: not valid YAML: {_one_line(error)}")]) from error
+        raise ConfigError(printable(f"{where}: not valid YAML: {_one_line(error)}")) from error
     except RecursionError as error:
-        raise ConfigError([f"{where}: not valid YAML: nested too deeply"]) from error
+        raise ConfigError(f"{where}: not valid YAML: nested too deeply") from error
 
 
 def dump_yaml(tree: Mapping[str, object]) -> str:

@@ -249,14 +249,14 @@ def _corpora(config: Config, manifest: Manifest) -> dict[str, TrainCorpus]:
         problem = f"data.{different[0]}: the data directory has no pairs of this corpus"
         if different[0] not in names:
             problem = f"data.train: lacks a corpus of the data directory, {found[different[0]].name}"
-        raise ConfigError([f"{problem}, so corpora cannot be weighted; run nmt prepare again"])
+        raise ConfigError(f"{problem}, so corpora cannot be weighted; run nmt prepare again")
     weighted = {name for stage in config.training.stages for name, weight in (stage.weights or {}).items() if weight}
     for i, source in enumerate(config.data.train):
         if f"train.{i}" in empty and not config.data.directions and (source.weight or source.label in weighted):
-            raise ConfigError([
+            raise ConfigError(
                 f"data.train.{i}: nmt prepare kept no pairs of this corpus, so it cannot have a weight; remove it from "
                 "the config, and run nmt prepare again"
-            ])  # fmt: skip
+            )
     return {key: replace(corpus, name=names[key]) for key, corpus in found.items()}
 
 
@@ -271,7 +271,7 @@ def _plan(config: Config, stage: Stage, by_direction: Sequence[tuple[Config, Map
     weights = _powers(n_pairs, config.data.direction_temperature)
     weights = [weight if any(own) else Fraction(0) for weight, own in zip(weights, sizes, strict=True)]
     if not any(weights):
-        raise ConfigError([f"training.stages: no direction has pairs of {', '.join(stage.weights or ())}"])
+        raise ConfigError(f"training.stages: no direction has pairs of {', '.join(stage.weights or ())}")
     shares = [
         weight / sum(weights) * size / (sum(own) or 1)
         for weight, own in zip(weights, sizes, strict=True)

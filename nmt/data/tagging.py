@@ -59,11 +59,11 @@ def _tags_by_row(corpus: Corpus, data: DataConfig) -> dict[int, list[int]]:
     for i, source in enumerate(data.train):
         key, sources = f"train.{i}", manifest.sources or {}
         if key not in found and not (key in sources and sources[key].kept == 0):
-            raise ConfigError([f"{again}, which records no pairs of data.{key} and so cannot give it tags"])
+            raise ConfigError(f"{again}, which records no pairs of data.{key} and so cannot give it tags")
         try:
             ids = tokenizer.tag_ids(source.tag_names)
         except DataError as error:
-            raise ConfigError([f"{again}: data.{key}.tags: {error}"]) from error
+            raise ConfigError(f"{again}: data.{key}.tags: {error}") from error
         tags |= dict.fromkeys((run.first for run in found[key].runs), ids) if key in found else {}
     return tags
 

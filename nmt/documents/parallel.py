@@ -68,7 +68,7 @@ def check_direction(direction: str) -> str:
     """Return a direction such as de-en. Raises ConfigError if it is none."""
     match = DIRECTION.match(direction)
     if match is None or match[1] == match[2]:
-        raise ConfigError([f"--direction {direction}: must be two languages, such as de-en"])
+        raise ConfigError(f"--direction {direction}: must be two languages, such as de-en")
     return direction
 
 

@@ -277,20 +277,20 @@ def find_metrics(
     has anything but scores.
     """
     if command is not None and not models:
-        raise ConfigError(["--comet-command needs a model: --comet MODEL"])
+        raise ConfigError("--comet-command needs a model: --comet MODEL")
     paths: dict[str, dict[str, Path]] = {}
     for text in files:
         metric, system, path = _split(text, systems)
         if paths.setdefault(metric, {}).setdefault(system, path) is not path:
-            raise ConfigError([f"--segment-scores {metric}: two files for {system} were given"])
+            raise ConfigError(f"--segment-scores {metric}: two files for {system} were given")
     names = Counter([*METRICS, *map(model_name, models), *paths])
     if twice := [name for name, n in names.items() if n > 1]:
-        raise ConfigError([f"two metrics are called {twice[0]}: give each its own name"])
+        raise ConfigError(f"two metrics are called {twice[0]}: give each its own name")
     if unknown := [name for name in lower_is_better if name not in paths]:
-        raise ConfigError([f"--lower-is-better {unknown[0]}: there are no --segment-scores with this name"])
+        raise ConfigError(f"--lower-is-better {unknown[0]}: there are no --segment-scores with this name")
     for metric, of_system in paths.items():
         if lacking := [system for system in systems if system not in of_system]:
-            raise ConfigError([f"--segment-scores {metric}@{lacking[0]}=FILE is missing: all systems need scores"])
+            raise ConfigError(f"--segment-scores {metric}@{lacking[0]}=FILE is missing: all systems need scores")
     read = {
         metric: {
             system: SegmentScores(
@@ -315,5 +315,5 @@ def _split(text: str, systems: Sequence[str]) -> tuple[str, str, Path]:
         system = max((each for each in systems if rest.startswith(f"{each}=")), key=len, default="")
         path = rest[len(system) + 1 :]
     if not (name and system and path):
-        raise ConfigError([f"--segment-scores {text}: expected {form}"])
+        raise ConfigError(f"--segment-scores {text}: expected {form}")
     return name, system, Path(path)

@@ -96,7 +96,7 @@ def mean_of(name: str, members: Sequence[Curves]) -> Curves:
     """
     first = members[0]
     if len({(curves.unit, curves.metric) for curves in members}) > 1:
-        raise ConfigError([f"group {name}: its runs learn different tasks, whose curves have no mean"])
+        raise ConfigError(f"group {name}: its runs learn different tasks, whose curves have no mean")
     points = {}
     for where in first.points:
         by_step = [{point[STEP]: point for point in curves.points[where]} for curves in members]
@@ -140,7 +140,7 @@ def plot(
     known = {f"{quantity}/{scale}" for quantity in QUANTITIES for scale in SCALES}
     if unknown := [panel for panel in panels if panel not in known]:
         raise ConfigError(
-            [f"--panel {unknown[0]}: write {' or '.join(QUANTITIES)}, a slash, and {' or '.join(SCALES)}: score/cpu"]
+            f"--panel {unknown[0]}: write {' or '.join(QUANTITIES)}, a slash, and {' or '.join(SCALES)}: score/cpu"
         )
     runs = [run for path in runs for run in _runs_at(path)]
     names = [path.name or path.resolve().name for path in runs]
@@ -148,7 +148,7 @@ def plot(
     members = [(name, [run]) for name, run in zip(names, runs, strict=True)]
     members += [(name, [run for path in paths for run in _runs_at(path)]) for name, paths in (groups or {}).items()]
     if not members:
-        raise ConfigError(["plot needs runs: nmt plot RUN, or --group NAME=A,B,C"])
+        raise ConfigError("plot needs runs: nmt plot RUN, or --group NAME=A,B,C")
     curves, messages = [], []
     for name, paths in members:
         each = []

@@ -28,7 +28,7 @@ def pick_device(name: str) -> torch.device:
     Raises ConfigError if `cuda` is requested but not available.
     """
     if name == "cuda" and not torch.cuda.is_available():
-        raise ConfigError(["training.device: cuda is requested, but PyTorch finds no GPU; use auto or cpu"])
+        raise ConfigError("training.device: cuda is requested, but PyTorch finds no GPU; use auto or cpu")
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if name == "cuda":

@@ -270,7 +270,7 @@ class Build:
             try:
                 tokenizers.check_tags(source.tag_names)
             except DataError as error:
-                raise ConfigError([f"data.{key}.tags: {error}"]) from error
+                raise ConfigError(f"data.{key}.tags: {error}") from error
         tokenizers.save(directory.tokenizer)
         encoded = encode_text(self.work, data, text)
         link_files(encoded.files, directory.path)

@@ -185,14 +185,14 @@ def _forward(run: Path, reverse: Config, name: str | None, overrides: Sequence[s
         config = changed_config(reverse, [f"data.direction={direction}", *overrides])
     if config.data.direction != direction:
         raise ConfigError(
-            [f"{name or '--set'}: data.direction is {config.data.direction}, but --reverse {run} translates "
-             f"{reverse.data.direction}; set data.direction to {direction}"]
-        )  # fmt: skip
+            f"{name or '--set'}: data.direction is {config.data.direction}, but --reverse {run} translates "
+            f"{reverse.data.direction}; set data.direction to {direction}"
+        )
     if not isinstance(config.data.valid, Source) and len({source.repeat for source in config.data.train}) > 1:
         raise ConfigError(
-            [f"{name or run}: data.train.N.repeat differs between the corpora, but the development set was split "
-             "off the prepared text, a single corpus; use the same repeat for all, or set data.valid to files"]
-        )  # fmt: skip
+            f"{name or run}: data.train.N.repeat differs between the corpora, but the development set was split "
+            "off the prepared text, a single corpus; use the same repeat for all, or set data.valid to files"
+        )
     directory = DataDir(config.data.directory if name else data_directory(run, reverse.data, "the text with --config"))
     result = rooted(config, directory.path)
     if not isinstance(config.data.valid, Source) and (line := unlike(directory, config)):

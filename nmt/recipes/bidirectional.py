@@ -103,7 +103,7 @@ def limit(option: str, length: str) -> list[str]:
     """Return the overrides that limit a run to a number of steps (`6000`) or minutes (`30m`). Raises ConfigError."""
     match = re.fullmatch("([0-9]+)(m?)", length)
     if match is None:
-        raise ConfigError([f"{option} {length}: must be a number of steps such as 6000, or of minutes such as 30m"])
+        raise ConfigError(f"{option} {length}: must be a number of steps such as 6000, or of minutes such as 30m")
     if match[2]:
         return [f"training.max_minutes={match[1]}"]
     return [f"training.max_steps={match[1]}", "training.max_minutes=null"]

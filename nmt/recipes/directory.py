@@ -151,7 +151,7 @@ def run_config(run: Path, to: str | None = None, source: str | None = None) -> C
     config = load_saved_config(RunDir(run).config)
     if config.training.objective != "translation":
         raise ConfigError(
-            [f"{run}: trained with training.objective: {config.training.objective}, so it cannot translate"]
+            f"{run}: trained with training.objective: {config.training.objective}, so it cannot translate"
         )
     if config.data.directions or to is not None or source is not None:
         config = config.choose(to, source)

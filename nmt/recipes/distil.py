@@ -146,10 +146,10 @@ def distil(request: Distillation) -> int:
 def _parallel(request: Distillation, teacher: Config, student: Config) -> _Text:
     """Return the training text of the teacher's data directory. Raises ConfigError or DataError."""
     if request.data is None and any(source.repeat > 1 for source in teacher.data.train):
-        raise ConfigError([
+        raise ConfigError(
             f"{request.teachers[0]}: trained with data.train.N.repeat above 1, but the student would learn each pair "
             "once; prepare the text without repeat, and give its data directory with --data"
-        ])  # fmt: skip
+        )
     data = DataDir(
         request.data or data_directory(request.teachers[0], teacher.data, "one with --data, or text with --mono")
     )
@@ -175,7 +175,7 @@ def _monolingual(request: Distillation, teacher: Config) -> _Text:
     """Return the text of --mono. Raises ConfigError for options that need references, and DataError."""
     assert request.mono is not None
     if request.data is not None or request.n_best > 1 or request.with_originals:
-        raise ConfigError(["--data, --n-best and --with-originals need references, which --mono does not have"])
+        raise ConfigError("--data, --n-best and --with-originals need references, which --mono does not have")
     n_lines = count_lines(request.mono)
     src, tgt = teacher.data.sides
     test = dict[str, FilesSource]()

@@ -68,7 +68,7 @@ def preset(config: str | None, n_pairs: int, minutes: float, overrides: Sequence
         plain: Chosen = _model(size, n_pairs) | {"training.consistency": ("none", "")}
         checked = overridden(_completed(tree, plain), where, overrides)
         if (checked.training.objective, checked.model.kind) != ("translation", "translation"):
-            raise ConfigError([f"{where}: there are only presets for translation, with model.kind: translation"])
+            raise ConfigError(f"{where}: there are only presets for translation, with model.kind: translation")
         return 60 * minutes / seconds_per_update(checked, PIECES)
 
     say("measuring the speed of this machine")

@@ -409,7 +409,7 @@ class Runs:
         for name, (option, path) in zip(names, named, strict=True):
             if name in OWN_NAMES or names.count(name) > 1:
                 of = "a feature" if name in OWN_NAMES else "another --rescore or --lm"
-                raise ConfigError([f"{option} {path}: {of} has the same name, {name}; rename the run"])
+                raise ConfigError(f"{option} {path}: {of} has the same name, {name}; rename the run")
         translator = Translator.load(run, precision=precision, to=to, source=source)
         data = translator.config.data
         opposite = Translator.load_for(f"{data.tgt}-{data.src}", "--reverse", reverse, precision)
@@ -439,7 +439,7 @@ def _load_language_model(path: Path, language: str, precision: str) -> LanguageM
     model = LanguageModel.load(path, precision=precision)
     learned = model.config.learned_languages
     if language not in learned:
-        raise ConfigError([f"--lm {path}: was trained on {' and '.join(learned)}, not on {language}"])
+        raise ConfigError(f"--lm {path}: was trained on {' and '.join(learned)}, not on {language}")
     return model
 
 

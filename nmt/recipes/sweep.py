@@ -95,7 +95,7 @@ def parse_grid(options: Sequence[str]) -> list[Axis]:
         else:
             values_of[key] = values
     if problems:
-        raise ConfigError(problems)
+        raise ConfigError(*problems)
     ends = [key.rpartition(".")[2] for key in values_of]
     labels = [key if ends.count(end) > 1 else end for key, end in zip(values_of, ends, strict=True)]
     return [Axis(key, values, label) for (key, values), label in zip(values_of.items(), labels, strict=True)]
@@ -180,11 +180,11 @@ class Request:
         """Read the file of a study. Raises ConfigError."""
         where, tree = read_tree(path)
         if "grid" not in tree:
-            raise ConfigError([f"{where}: has no grid: write a study, or give --grid KEY=A,B; see nmt sweep --help"])
+            raise ConfigError(f"{where}: has no grid: write a study, or give --grid KEY=A,B; see nmt sweep --help")
         try:
             study = Study.model_validate(tree)
         except ValidationError as error:
-            raise ConfigError([f"{where}: {problem}" for problem in problems_in(error, Study)]) from error
+            raise ConfigError(*[f"{where}: {problem}" for problem in problems_in(error, Study)]) from error
         grid = [f"{key}={','.join(map(_as_text, values))}" for key, values in study.grid.items()]
         overrides = [f"{key}={_as_text(value)}" for key, value in study.set.items()]
         return cls(study.config, grid, overrides, directory=Path("runs") / f"sweep-{Path(path).stem}", study=study)
@@ -257,7 +257,7 @@ def make_plan(request: Request) -> Plan:
     if "training.run_dir" in set_keys:
         problems.append("--set training.run_dir: every run has its own directory within --dir; leave it out")
     if problems:
-        raise ConfigError(problems)
+        raise ConfigError(*problems)
     configs = _load_all(request, axes)
     data = _data_directories(request, axes, configs)
     runs = [
@@ -290,7 +290,7 @@ def _rungs(study: Study, plan: Plan) -> list[tuple[int, int]]:
             n = max(halving.keep, math.ceil(n / halving.factor)) if updates < last else halving.keep
             rungs.append((rung, n))
     if problems:
-        raise ConfigError(problems)
+        raise ConfigError(*problems)
     return rungs
 
 
@@ -317,7 +317,7 @@ def _load_all(request: Request, axes: Sequence[Axis]) -> dict[tuple[str, ...], C
         found = " and ".join(sorted(objectives))
         problems[f"--grid training.objective: runs of {found} have no common score; sweep each by itself"] = []
     if problems:
-        raise ConfigError([_message(problem, names, len(combinations)) for problem, names in problems.items()])
+        raise ConfigError(*[_message(problem, names, len(combinations)) for problem, names in problems.items()])
     return configs
 
 
@@ -348,12 +348,12 @@ def _data_directories(
     # a grid with a single value must not use data prepared with another value
     if len(set(texts.values())) == 1 and all(SAME_TEXT.fullmatch(axes[i].key) for i in indices):
         if request.data is not None and any(axis.key == "data.dir" for axis in axes):
-            raise ConfigError(["--data and data.dir in the grid cannot be combined"])
+            raise ConfigError("--data and data.dir in the grid cannot be combined")
         if request.data is not None and not DataDir(request.data).is_prepared:
-            raise ConfigError([f"--data {request.data}: no data directory; create it with nmt prepare"])
+            raise ConfigError(f"--data {request.data}: no data directory; create it with nmt prepare")
         return {values: request.data or config.data.directory for values, config in configs.items()}
     if request.data is not None:
-        raise ConfigError(["--data: the grid changes the text or its tokenizer, which needs several data directories"])
+        raise ConfigError("--data: the grid changes the text or its tokenizer, which needs several data directories")
     own: dict[str, Path] = {}
     for values, text in texts.items():
         name = name_of([axes[i] for i in indices], [values[i] for i in indices])
@@ -778,7 +778,7 @@ def _train(request: Request, plan: Plan, stop: Stop) -> list[Row]:
     say(f"{n} run{'s' * (n > 1)} in {plan.folder}{finished}")
     failed = _prepare(plan, to_do, stop)
     if failed and all(one.data in failed for one in plan.runs):
-        raise ConfigError([f"cannot train: {error}" for error in failed.values()])
+        raise ConfigError(*[f"cannot train: {error}" for error in failed.values()])
     errors = {one.name: failed[one.data] for one in to_do if one.data in failed}
     _write_table(plan, errors)
     check_texts(plan)

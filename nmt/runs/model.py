@@ -104,14 +104,14 @@ class Saved:
         objective = self.config.training.objective
         if objective != wanted:
             use = _USES.get(objective, "use it with nmt train --init-from")
-            raise ConfigError([f"{self.path}: trained with training.objective: {objective}, not {wanted}; {use}"])
+            raise ConfigError(f"{self.path}: trained with training.objective: {objective}, not {wanted}; {use}")
 
     def check_exports(self) -> None:
         """Raise ConfigError unless the model is a translation model with encoder and decoder."""
         self.check_translates()
         if self.config.model.kind != "translation":
             raise ConfigError(
-                [f"{self.path}: a decoder-only model (model.kind: decoder) cannot be exported or run by CTranslate2"]
+                f"{self.path}: a decoder-only model (model.kind: decoder) cannot be exported or run by CTranslate2"
             )
 
     def check_goes_with(self, first: Saved) -> None:
@@ -123,7 +123,7 @@ class Saved:
         ):
             if own != other:
                 raise ConfigError(
-                    [f"{self.path}: its {name} differs from that of {first.path}; they cannot form an ensemble"]
+                    f"{self.path}: its {name} differs from that of {first.path}; they cannot form an ensemble"
                 )
 
 
@@ -139,7 +139,7 @@ def open_saved(path: Path, checkpoint: str = "best", weights: str = "auto") -> S
     """
     if is_folder(path):
         if (checkpoint, weights) != ("best", "auto"):
-            raise ConfigError([f"{path}: an exported folder has one set of weights; omit --checkpoint and --weights"])
+            raise ConfigError(f"{path}: an exported folder has one set of weights; omit --checkpoint and --weights")
         folder = load_folder(path)
         exported = folder.info
         return Saved(

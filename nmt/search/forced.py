@@ -137,7 +137,7 @@ def with_cross_attention(models: Sequence[Model]) -> list[Transformer]:
     cross-attention."""
     transformers = [model for model in models if isinstance(model, Transformer)]
     if len(transformers) < len(models):
-        raise ConfigError(["alignments and attention need an encoder and a decoder; this run has model.kind: decoder"])
+        raise ConfigError("alignments and attention need an encoder and a decoder; this run has model.kind: decoder")
     return transformers
 
 

@@ -85,13 +85,13 @@ def read_keys(path: Path) -> frozenset[str]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise ConfigError([f"{path}: {reason}; nmt serve --keys {path} --new-key NAME creates a key"]) from error
+        raise ConfigError(f"{path}: {reason}; nmt serve --keys {path} --new-key NAME creates a key") from error
     digests = {n: line.split()[0] for n, line in enumerate(lines, start=1) if line.strip() and line[0] != "#"}
     for number, digest in digests.items():
         if not re.fullmatch("[0-9a-f]{64}", digest):
-            raise ConfigError([f"{path}, line {number}: not a SHA-256 hash and a name; add a key with --new-key NAME"])
+            raise ConfigError(f"{path}, line {number}: not a SHA-256 hash and a name; add a key with --new-key NAME")
     if not digests:
-        raise ConfigError([f"{path}: contains no key; add one with nmt serve --keys {path} --new-key NAME"])
+        raise ConfigError(f"{path}: contains no key; add one with nmt serve --keys {path} --new-key NAME")
     return frozenset(digests.values())
 
 
@@ -103,7 +103,7 @@ def digest_of(key: str) -> str:
 def new_key(path: Path, name: str) -> str:
     """Create an API key, append its hash to a file that only its owner can read, and return it. Raises ConfigError."""
     if not name.strip() or not name.isprintable():
-        raise ConfigError([f"--new-key: the name of a key must be one line of text, found {name!r}"])
+        raise ConfigError(f"--new-key: the name of a key must be one line of text, found {name!r}")
     key = secrets.token_urlsafe(32)
     line = f"{digest_of(key)} {name.strip()}\n"
     try:
@@ -112,7 +112,7 @@ def new_key(path: Path, name: str) -> str:
             is_line_open = file.read()[-1:] not in (b"", b"\n")
             file.write(("\n" * is_line_open + line).encode())
     except OSError as error:
-        raise ConfigError([f"{path}: {error.strerror}"]) from error
+        raise ConfigError(f"{path}: {error.strerror}") from error
     return key
 
 

@@ -34,7 +34,7 @@ class Models:
             pair = direction.source, direction.target
             if pair in self.directions:
                 both = f"{direction.name} and {self.directions[pair].name}"
-                raise ConfigError([f"{both} both translate {'-'.join(pair)}; specify only one"])
+                raise ConfigError(f"{both} both translate {'-'.join(pair)}; specify only one")
             self.directions[pair] = direction
         self.languages = sorted({language for pair in self.directions for language in pair})
         self._codes = {normalized(language): language for language in self.languages}
@@ -101,7 +101,7 @@ def load_models(
     resolved: dict[Path, Path] = {}
     for path in paths:
         if (first := resolved.setdefault(path.resolve(), path)) is not path:
-            raise ConfigError([f"{first} and {path} are the same; specify only one"])
+            raise ConfigError(f"{first} and {path} are the same; specify only one")
     models = Models([each for path in paths for each in load_directions(path, engine, int8, overrides, zero_shot)])
     for (source, target), direction in models.directions.items() if tm else ():
         memory = TranslationMemory.read(tm, source, target, is_required=len(models.directions) == 1)
@@ -135,7 +135,7 @@ def load_direction(path: Path, engine: EngineName, int8: bool, overrides: Sequen
     """Load the own direction of a run or an exported folder; see `load_directions`."""
     if engine == "native":
         if int8:
-            raise ConfigError(["--int8 needs CTranslate2; remove --engine native"])
+            raise ConfigError("--int8 needs CTranslate2; remove --engine native")
         return Direction(str(path), None, _checked(Translator.load(path), overrides))
     import torch
 
@@ -167,7 +167,7 @@ def _searching(translator: Translator, overrides: Sequence[str]) -> Translator:
 
     others = [override for override in overrides if not override.startswith("search.")]
     if others:
-        raise ConfigError([f"--set {other}: only search.* settings can be changed here" for other in others])
+        raise ConfigError(*[f"--set {other}: only search.* settings can be changed here" for other in others])
     search = translator.config.search
     defaults = for_texts(search)
     if search.batch_tokens == "auto" and not torch.cuda.is_available():

@@ -97,7 +97,7 @@ def check_installed() -> None:
     absent = [name.replace("_", "-") for name in needed if importlib.util.find_spec(name) is None]
     if absent:
         both = " and ".join(absent)
-        raise ConfigError([f"{both} must be installed: pip install {' '.join(absent)}, or nmt with the extra serve"])
+        raise ConfigError(f"{both} must be installed: pip install {' '.join(absent)}, or nmt with the extra serve")
 
 
 def parse_allowed(options: Sequence[str]) -> dict[str, float | None]:
@@ -107,13 +107,13 @@ def parse_allowed(options: Sequence[str]) -> dict[str, float | None]:
         name, equals, most = option.removeprefix("search.").partition("=")
         if name not in SearchConfig.model_fields or name in NEVER:
             known = ", ".join(name for name in SearchConfig.model_fields if name not in NEVER)
-            raise ConfigError([f"--allow {option}: requests cannot change this setting; choose from: {known}"])
+            raise ConfigError(f"--allow {option}: requests cannot change this setting; choose from: {known}")
         try:
             allowed[name] = float(most) if equals else None
         except ValueError:
             allowed[name] = math.nan
         if equals and not math.isfinite(allowed[name] or 0):
-            raise ConfigError([f"--allow {option}: the maximum value must be a number"])
+            raise ConfigError(f"--allow {option}: the maximum value must be a number")
     return allowed
 
 
@@ -121,7 +121,7 @@ def check_origins(origins: Sequence[str]) -> None:
     """Raise ConfigError unless each origin consists of a scheme and a host."""
     for origin in origins:
         if not re.fullmatch(r"https?://[^/*\s]+", origin):
-            raise ConfigError([f"--origin {origin}: must be a scheme and a host, such as https://example.org"])
+            raise ConfigError(f"--origin {origin}: must be a scheme and a host, such as https://example.org")
 
 
 def described(models: Models) -> list[str]:
@@ -226,7 +226,7 @@ def listen(host: str, port: int) -> Iterator[list[socket.socket]]:
             listening = _listening(host, port, stack)
         except OSError as error:
             raise ConfigError(
-                [f"--host {host} --port {port}: {error.strerror}; choose another --host or --port"]
+                f"--host {host} --port {port}: {error.strerror}; choose another --host or --port"
             ) from error
         yield listening
 

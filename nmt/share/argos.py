@@ -49,7 +49,7 @@ def export_argos(request: Request, output: Path, quantization: Quantization = "i
     """
     library()
     if output.suffix != SUFFIX:
-        raise ConfigError([f"--output {output}: the name of an Argos Translate package must end in {SUFFIX}"])
+        raise ConfigError(f"--output {output}: the name of an Argos Translate package must end in {SUFFIX}")
     _check(request)
     output = output.absolute()
     with alone_in(output.parent, "exports"):
@@ -72,20 +72,18 @@ def _check(request: Request) -> None:
     data, model = saved.config.data, saved.config.model
     if saved.tokenizers.imported is not None:
         raise ConfigError(
-            [f"{request.run}: has an imported tokenizer, which Argos Translate cannot use; use --format ctranslate2"]
+            f"{request.run}: has an imported tokenizer, which Argos Translate cannot use; use --format ctranslate2"
         )
     if data.directions or saved.tokenizers[data.src].tags:
-        raise ConfigError([f"{request.run}: has tags, which Argos Translate cannot use; use --format ctranslate2"])
+        raise ConfigError(f"{request.run}: has tags, which Argos Translate cannot use; use --format ctranslate2")
     if model.positions == "learned" and model.max_positions < OTHERS_READ:
         raise ConfigError(
-            [
-                f"{request.run}: has learned positions for {model.max_positions:,} pieces, but Argos Translate reads "
-                f"{OTHERS_READ:,}; train with model.max_positions={OTHERS_READ} or sinusoidal positions"
-            ]
+            f"{request.run}: has learned positions for {model.max_positions:,} pieces, but Argos Translate reads "
+            f"{OTHERS_READ:,}; train with model.max_positions={OTHERS_READ} or sinusoidal positions"
         )
     if language_code(data.src) == language_code(data.tgt):
         raise ConfigError(
-            [f"{request.run}: Argos Translate has one code, {language_code(data.src)}, for {data.src} and {data.tgt}"]
+            f"{request.run}: Argos Translate has one code, {language_code(data.src)}, for {data.src} and {data.tgt}"
         )
 
 

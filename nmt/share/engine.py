@@ -61,7 +61,7 @@ def library() -> ModuleType:
     try:
         import ctranslate2  # optional
     except ImportError as error:
-        raise ConfigError([INSTALL]) from error
+        raise ConfigError(INSTALL) from error
     module: ModuleType = ctranslate2
     return module
 
@@ -199,7 +199,7 @@ def check_supported(config: SearchConfig) -> None:
         for name in unsupported(config)
     ]
     if problems:
-        raise ConfigError(problems)
+        raise ConfigError(*problems)
 
 
 @dataclass(frozen=True)
@@ -275,11 +275,11 @@ class Engine:
         """Raise ConfigError for settings or terms that CTranslate2 does not support."""
         check_supported(search)
         if has_terms:
-            raise ConfigError([NO_TERMS])
+            raise ConfigError(NO_TERMS)
 
     def forced_decoder(self, search: SearchConfig) -> ForcedDecoder:  # noqa: ARG002 (the protocol's)
         """Raise ConfigError, because CTranslate2 does not support forced decoding."""
-        raise ConfigError(["alignments, attention and scores of given translations need --engine native"])
+        raise ConfigError("alignments, attention and scores of given translations need --engine native")
 
     def search(
         self, sentences: Sequence[Sentence], search: SearchConfig, n_best: int, should_stop: ShouldStop | None = None
@@ -289,7 +289,7 @@ class Engine:
         `should_stop` is called before each batch, since CTranslate2 cannot stop within one.
         """
         if any(sentence.phrases for sentence in sentences):
-            raise ConfigError([NO_TERMS])
+            raise ConfigError(NO_TERMS)
         yield from search_batches(self.search_batch, sentences, search, n_best, torch.device("cpu"), should_stop)
 
     def search_batch(

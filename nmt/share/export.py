@@ -111,10 +111,8 @@ class Request:
     def __post_init__(self) -> None:
         if self.license is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", self.license):
             raise ConfigError(
-                [
-                    f"--license {self.license}: must be a Hub identifier: lower-case letters, digits, . and -, "
-                    "such as cc-by-4.0, or other"
-                ]
+                f"--license {self.license}: must be a Hub identifier: lower-case letters, digits, . and -, "
+                "such as cc-by-4.0, or other"
             )
 
 
@@ -173,7 +171,7 @@ def export_into(
             save_ctranslate2(model, config.model, info.positions, (src, tgt), quantization, directory.path)
             if request.shortlist:
                 if of_tgt.opening:
-                    raise ConfigError(["--shortlist: has no effect for models whose translations begin with a tag"])
+                    raise ConfigError("--shortlist: has no effect for models whose translations begin with a tag")
                 write_shortlist(directory.path, _directions(request, config), (of_src, of_tgt))
             seal(directory, info)
             engine = Engine(load_folder(directory.path))
@@ -377,16 +375,16 @@ def engine_for(
     and `load_ctranslate2` raise.
     """
     if len(paths) > 1:
-        raise ConfigError(["several runs: CTranslate2 supports only one; for an ensemble, use --engine native"])
+        raise ConfigError("several runs: CTranslate2 supports only one; for an ensemble, use --engine native")
     [path] = paths
     if not is_folder(path):
         return load_ctranslate2(engine_folder(path, "int8" if int8 else "float32", checkpoint, weights))
     if (checkpoint, weights) != ("best", "auto"):
-        raise ConfigError([f"{path}: already exported; leave out --checkpoint and --weights"])
+        raise ConfigError(f"{path}: already exported; leave out --checkpoint and --weights")
     engine = Engine(load_folder(path))
     if int8 and engine.quantization != "int8":
         raise ConfigError(
-            [f"{path}: its weights are in {engine.quantization}, not int8; export the run with --quantization int8"]
+            f"{path}: its weights are in {engine.quantization}, not int8; export the run with --quantization int8"
         )
     return engine_translator(engine)
 

@@ -39,7 +39,7 @@ def parse_address(address: str) -> tuple[str, str | None]:
     """Return the repository and revision of hf://owner/name or hf://owner/name@revision. Raises ConfigError."""
     match = _ADDRESS.fullmatch(address)
     if match is None:
-        raise ConfigError([f"{address}: expected hf://owner/name or hf://owner/name@revision"])
+        raise ConfigError(f"{address}: expected hf://owner/name or hf://owner/name@revision")
     return check_name(match[1]), match[2]
 
 
@@ -47,10 +47,8 @@ def check_name(repository: str) -> str:
     """Check a repository name, `owner/name`, and return it. Raises ConfigError if the name is not valid on the Hub."""
     if len(repository) > _MOST_CHARS or not _NAME.fullmatch(repository):
         raise ConfigError(
-            [
-                f"{repository}: not a repository name; write owner/name with letters, digits, -, _ and ., at "
-                f"most {_MOST_CHARS} characters, without -- and .."
-            ]
+            f"{repository}: not a repository name; write owner/name with letters, digits, -, _ and ., at "
+            f"most {_MOST_CHARS} characters, without -- and .."
         )
     return repository
 

@@ -65,7 +65,7 @@ def find_repository(name: str, public: bool = False, force: bool = False) -> Rep
 
     check_name(name)
     if get_token() is None:
-        raise ConfigError([NO_TOKEN])
+        raise ConfigError(NO_TOKEN)
     api = HfApi()
     try:
         info = _patiently(lambda: api.model_info(name))

@@ -208,7 +208,7 @@ def check_held(run: Path, config: Config, imported: ImportedVocabulary | None) -
             "or train with all"
         )
     if problems:
-        raise ConfigError(problems)
+        raise ConfigError(*problems)
 
 
 def not_carried(search: SearchConfig) -> list[str]:

@@ -37,7 +37,7 @@ def open_engine(
             yield cluster
         return
     if address is not None:
-        raise ConfigError([f"--address {address} needs --engine ray"])
+        raise ConfigError(f"--address {address} needs --engine ray")
     n_workers = workers or usable_cores()
     if n_workers == 1:
         yield InProcess()

@@ -47,7 +47,7 @@ def library() -> ModuleType:
     try:
         import ray  # optional
     except ImportError as error:
-        raise ConfigError([INSTALL]) from error
+        raise ConfigError(INSTALL) from error
     module: ModuleType = ray
     return module
 
@@ -128,7 +128,7 @@ class RayEngine:
             self._ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL)
         except (ConnectionError, RuntimeError, ValueError, self._ray.exceptions.RayError) as error:
             where = "on this machine" if address == "auto" else f"at {address}"
-            raise ConfigError([f"--engine ray: no Ray cluster {where} ({error_text(error)}); {START}"]) from error
+            raise ConfigError(f"--engine ray: no Ray cluster {where} ({error_text(error)}); {START}") from error
         finally:
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGTERM, on_sigterm)  # Ray has set its own
@@ -246,8 +246,8 @@ def _check_address(address: str) -> None:
     """Raise ConfigError if no server responds at an address: Ray would retry for a long time."""
     host, _, port = address.rpartition(":")
     if "://" in address or not host or not port.isdecimal():
-        raise ConfigError([f"--address: must be HOST:PORT, such as 10.0.0.1:6379, found {address}"])
+        raise ConfigError(f"--address: must be HOST:PORT, such as 10.0.0.1:6379, found {address}")
     try:
         socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
     except (OSError, OverflowError) as error:
-        raise ConfigError([f"--engine ray: no Ray cluster at {address} ({error_text(error)}); {START}"]) from error
+        raise ConfigError(f"--engine ray: no Ray cluster at {address} ({error_text(error)}); {START}") from error

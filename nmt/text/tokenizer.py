@@ -743,7 +743,7 @@ class Tokenizers:
         pairs = [pair.split("-") for pair in config.data.directions]
         sources = [*dict.fromkeys(src for src, tgt in pairs if to in (None, tgt))]
         if self.imported is not None and source in (None, ANY) and len(sources) > 1:
-            raise ConfigError([f"--from: the model reads the source language; choose one of {', '.join(sources)}"])
+            raise ConfigError(f"--from: the model reads the source language; choose one of {', '.join(sources)}")
         return config.choose(to, source, self[config.data.src].target_languages)
 
     def check_directions(self, path: Path) -> None:

@@ -73,7 +73,7 @@ class World:
         local_rank = int(os.environ["LOCAL_RANK"])
         if local_rank >= (n_gpus := torch.cuda.device_count()):
             problem = f"rank {self.rank}: no GPU for local rank {local_rank}, since this machine has {n_gpus}"
-            raise ConfigError([f"{problem}; start fewer processes with torchrun --nproc-per-node"])
+            raise ConfigError(f"{problem}; start fewer processes with torchrun --nproc-per-node")
         torch.cuda.set_device(local_rank)
 
     def all_reduce(self, tensor: Tensor) -> None:
@@ -192,7 +192,7 @@ def joined() -> Iterator[World]:
         return
     missing = [name for name in ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
     if missing:
-        raise ConfigError([f"WORLD_SIZE is set without {', '.join(missing)}; start the processes with torchrun"])
+        raise ConfigError(f"WORLD_SIZE is set without {', '.join(missing)}; start the processes with torchrun")
     # The defaults of its functions are bound to the process group that exists at import. Imported later, by the first
     # step of an optimizer, they would keep the group's threads alive at interpreter exit, which can abort the process.
     import_module("torch.distributed.nn")

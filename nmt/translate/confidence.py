@@ -154,7 +154,7 @@ class Estimator:
         with other weights, for an ensemble, and for a translator in two steps.
         """
         if translator.others or translator.first is not None:
-            raise ConfigError(["--confidence: needs a single run, without --via"])
+            raise ConfigError("--confidence: needs a single run, without --via")
         path, advice = calibration_path(run, translator, search), f"; create it with nmt calibrate --run {run}"
         missing = f"{run}: not calibrated for {path.stem.partition('-')[2]}{advice}"
         calibration = read_document(path, Calibration, CheckpointError, advice, (FORMAT,), missing)
@@ -163,7 +163,7 @@ class Estimator:
         if tensors != calibration.tensors:
             calibrated = f"step {calibration.step} ({calibration.weights}, {calibration.tensors})"
             used = f"step {origin.step} ({origin.weights}, {tensors})"
-            raise ConfigError([f"{path}: calibrated with the weights of {calibrated}, but {used} is used{advice}"])
+            raise ConfigError(f"{path}: calibrated with the weights of {calibrated}, but {used} is used{advice}")
         reverse = None
         if calibration.reverse is not None:
             backwards = "-".join(reversed(translator.config.data.sides))

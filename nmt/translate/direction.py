@@ -135,7 +135,7 @@ class Direction:
     def native(self) -> Translator:
         """The PyTorch translator of the direction. Raises ConfigError if there is none."""
         if self._native is None:
-            raise ConfigError([NATIVE_ONLY])
+            raise ConfigError(NATIVE_ONLY)
         return self._native
 
     @cached_property

@@ -121,15 +121,15 @@ class Documents:
 
     def __post_init__(self) -> None:
         if "-" in self.inputs:
-            raise ConfigError(["--output-dir, --bilingual and --reviewed need --input F, not standard input"])
+            raise ConfigError("--output-dir, --bilingual and --reviewed need --input F, not standard input")
         if self.directory is not None:
             if (self.output, self.bilingual, self.reviewed) != (None, None, None):
-                raise ConfigError(["--output-dir: takes no --output, --bilingual and --reviewed"])
+                raise ConfigError("--output-dir: takes no --output, --bilingual and --reviewed")
             return
         if len(self.inputs) > 1:
-            raise ConfigError(["--input: several files are translated as documents, which needs --output-dir"])
+            raise ConfigError("--input: several files are translated as documents, which needs --output-dir")
         if self.reviewed is not None and self.bilingual is not None:
-            raise ConfigError(["--reviewed and --bilingual cannot be combined"])
+            raise ConfigError("--reviewed and --bilingual cannot be combined")
         for path in filter(None, (self.bilingual, self.reviewed)):
             bilingual_format(path)
         if self.bilingual is not None and self.bilingual.exists():

@@ -85,7 +85,7 @@ def translate_file(
         check_picture(files.attention)
     data, tokenizers = translator.config.data, translator.tokenizers
     if translator.first is not None and (files.alignments or files.attention):
-        raise ConfigError(["--via: not available with --alignments and --attention"])
+        raise ConfigError("--via: not available with --alignments and --attention")
     decoder = translator.forced_decoder(search) if files.alignments or files.attention else None
     if decoder is not None:
         with_cross_attention(decoder.models)

@@ -135,14 +135,14 @@ def load_scorers(
         other = backward.config.data
         if (one.src, one.tgt) != (other.tgt, other.src):
             opposite = f"specify a run of {one.tgt}-{one.src}, opposite to --run"
-            raise ConfigError([f"--reverse {reverse}: translates {other.direction}; {opposite}"])
+            raise ConfigError(f"--reverse {reverse}: translates {other.direction}; {opposite}")
         scorers.append(partial(dual_cross_entropy, forward, backward))
     if classifier is not None:
         judge = PairClassifier.load(classifier, checkpoint, weights, precision)
         learned = judge.config.data.direction
         if scorers and learned != one.direction:
             was = f"was trained on pairs of {learned}, --run on {one.direction}"
-            raise ConfigError([f"--classifier {classifier}: {was}"])
+            raise ConfigError(f"--classifier {classifier}: {was}")
         scorers.append(partial(classified, judge))
     return scorers
 
@@ -176,7 +176,7 @@ class PairClassifier:
         """
         saved = open_saved(path, checkpoint, weights)
         if not saved.config.training.masked.pair_task:
-            raise ConfigError([f"{path}: not a classifier of pairs; specify a run with training.masked.pair_task"])
+            raise ConfigError(f"{path}: not a classifier of pairs; specify a run with training.masked.pair_task")
         if saved.note is not None:
             say(saved.note)
         model, device = saved.model(), pick_device("auto")

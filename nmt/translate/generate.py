@@ -27,7 +27,7 @@ class Generator:
         """
         check_search(search, n)
         if unused := [name for name in ("lm", "mbr", "protect", "inline_terms") if _is_set(search, name)]:
-            raise ConfigError([f"search.{name}: applies to translations, not to generated text" for name in unused])
+            raise ConfigError(*[f"search.{name}: applies to translations, not to generated text" for name in unused])
         self._tokenizer = language_model.tokenizer
         self._search, self._n = search, n
         is_fixed = search.max_length_ratio == 0

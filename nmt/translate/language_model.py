@@ -63,10 +63,8 @@ class LanguageModel:
         config = saved.config
         if config.training.objective != "causal":
             raise ConfigError(
-                [
-                    f"{saved.path}: is not a language model (training.objective: causal), but was trained with "
-                    f"{config.training.objective}"
-                ]
+                f"{saved.path}: is not a language model (training.objective: causal), but was trained with "
+                f"{config.training.objective}"
             )
         model = saved.model()
         assert isinstance(model, DecoderModel), "a causal objective trains a decoder"

@@ -183,6 +183,6 @@ def translate_part(folder: Path, arguments: Json) -> Json:
 def _translator(models: Models, device: str, precision: str) -> Translator:
     if device == "cuda" and not torch.cuda.is_available():
         raise ConfigError(
-            ["the translation was started with a GPU, and none is available now; remove OUTPUT.work to start again"]
+            "the translation was started with a GPU, and none is available now; remove OUTPUT.work to start again"
         )
     return Translator.of(models.open(), pick_device(device), precision)

@@ -168,12 +168,12 @@ class NativeSearcher:
     def check(self, search: SearchConfig, has_terms: bool, language: str) -> None:
         """Raise ConfigError if settings or terms are not supported, and what `LanguageModel.load` raises."""
         if has_terms and not takes_terms(search):
-            raise ConfigError([NO_TERMS])
+            raise ConfigError(NO_TERMS)
         if search.coverage_penalty and not all(isinstance(model, Transformer) for model in self.models):
-            raise ConfigError(["search.coverage_penalty: model.kind: decoder has no cross-attention"])
+            raise ConfigError("search.coverage_penalty: model.kind: decoder has no cross-attention")
         if search.lm is not None and language not in (languages := self._language_model(search.lm)[1]):
             learned = " and ".join(languages)
-            raise ConfigError([f"search.lm: {search.lm} is a language model of {learned}, not {language}"])
+            raise ConfigError(f"search.lm: {search.lm} is a language model of {learned}, not {language}")
 
     def forced_decoder(self, search: SearchConfig) -> ForcedDecoder:
         """Return a forced decoder, which scores given translations with the same models."""
@@ -231,7 +231,7 @@ class NativeSearcher:
             loaded = LanguageModel.of(open_saved(Path(run)), self.device, self.precision)
             if loaded.tokenizer.fingerprint != self._tgt_tokenizer.fingerprint:
                 problem = f"search.lm: {run} has a different tokenizer; prepare its data with --tokenizer-from"
-                raise ConfigError([problem])
+                raise ConfigError(problem)
             with torch.no_grad():
                 prepared = InferenceModel(loaded.model, self.precision)
             self._fused[run] = prepared, loaded.config.learned_languages

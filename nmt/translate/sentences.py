@@ -239,7 +239,7 @@ def phrases_of(
     if search.inline_terms:
         spans = [span for span in spans if span.kind != "term"]
     if (line.terms or spans) and not takes_terms(search):
-        raise ConfigError([NO_TERMS])
+        raise ConfigError(NO_TERMS)
     wanted = Counter(span.wanted for span in spans)
     ids = {term: tuple(term_ids(tokenizer, term)) for term in {*wanted, *line.terms}}
     if unknown := {term for term, of_term in ids.items() if UNK in of_term}:  # only of imported models

@@ -119,7 +119,7 @@ class TranslationMemory:
         """
         if "fuzzy" not in config.training.modifiers:
             if not search.exact_matches:
-                raise ConfigError(["search.exact_matches: false needs a model trained with training.modifiers.fuzzy"])
+                raise ConfigError("search.exact_matches: false needs a model trained with training.modifiers.fuzzy")
             return
         threshold = config.data.fuzzy_threshold
         assert threshold is not None, "the config was checked"
@@ -197,11 +197,11 @@ def _segments(name: str, src: str, tgt: str, is_required: bool) -> Iterable[tupl
     try:
         source = _SOURCE.validate_python(parse_yaml(name, "--tm")) if name.startswith("{") else PathSource(path=name)
     except ValidationError as error:
-        raise ConfigError([f"--tm {name}: {problem}" for problem in problems_in(error)]) from None
+        raise ConfigError(*[f"--tm {name}: {problem}" for problem in problems_in(error)]) from None
     if source.named_languages is not None and not {src, tgt} <= {*source.named_languages}:
         if is_required:
             found = ", ".join(source.named_languages)
-            raise ConfigError([f"--tm {name}: must name {src} and {tgt}, the languages of the model; found {found}"])
+            raise ConfigError(f"--tm {name}: must name {src} and {tgt}, the languages of the model; found {found}")
         return
     match source:
         case PathSource(path=path):

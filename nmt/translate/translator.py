@@ -119,7 +119,7 @@ class Translator:
         chosen = Translator(self.searcher, self.tokenizers, config, origins)
         if via is not None:
             if source in (None, ANY) or to is None:
-                raise ConfigError(["--via: needs --from and --to"])
+                raise ConfigError("--via: needs --from and --to")
             check_language("--via", via, self.config.data.all_languages)
             chosen.first = self.towards(via, source)
             second = self.tokenizers.choose(self.config, to, via)  # the model may read the source language
@@ -135,9 +135,7 @@ class Translator:
         src, tgt = direction.split("-")
         translator = cls.load(paths, precision=precision).opposite_of(f"{tgt}-{src}")
         if (found := translator.config.data.direction) != direction:
-            raise ConfigError(
-                [f"{option} {paths[0]}: translates {found}; with this --run it must translate {direction}"]
-            )
+            raise ConfigError(f"{option} {paths[0]}: translates {found}; with this --run it must translate {direction}")
         return translator
 
     def opposite_of(self, direction: str) -> Translator:
@@ -255,7 +253,7 @@ class Translator:
         Raises ConfigError if the translator has two steps, and what `TranslationMemory.read` raises.
         """
         if self.first is not None:
-            raise ConfigError(["--via: not available with a translation memory"])
+            raise ConfigError("--via: not available with a translation memory")
         self.config.choose(None)
         memory = TranslationMemory.of(tm, self.config.data.src, search.to or self.config.data.tgt)
         memory.use_for(self.config, search)
@@ -272,11 +270,11 @@ class Translator:
         check_search(search, n_best)
         self.config.choose(None)
         if search.context and not self.config.joins_sentences:
-            raise ConfigError(["search.context: the model was not trained with training.modifiers.join"])
+            raise ConfigError("search.context: the model was not trained with training.modifiers.join")
         if self.first is not None and (has_terms or search.inline_terms or search.lm is not None):
-            raise ConfigError(["--via: not available with terms and with a language model (search.lm)"])
+            raise ConfigError("--via: not available with terms and with a language model (search.lm)")
         if search.inline_terms and "terms" not in self.config.training.modifiers:
-            raise ConfigError([NOT_INLINE])
+            raise ConfigError(NOT_INLINE)
         if search.to is not None:
             self.tokenizers[self.config.data.src].tag(search.to)
         self.tokenizers[self.config.data.src].tag_ids(search.tags)

@@ -157,7 +157,7 @@ def check_search(search: SearchConfig, n_best: int) -> None:
     if search.protect and not takes_terms(search):
         problems.append(f"search.protect: {NO_TERMS}")
     if problems:
-        raise ConfigError(problems)
+        raise ConfigError(*problems)
 
 
 def unprotected(search: SearchConfig) -> SearchConfig:

@@ -289,7 +289,7 @@ def main() -> int:
         try:
             bench.measure()
         except FailedError as error:
-            raise ConfigError([str(error)]) from error
+            raise ConfigError(str(error)) from error
         print(render(bench.rows, options.clients))
         with (bench.home / "serve.jsonl").open("a", encoding="utf-8") as file:
             for row in bench.rows:

@@ -70,7 +70,7 @@ def failing(folder: Path, arguments: Json) -> Json:
     if kind == "data":
         raise DataError("text.de: not UTF-8 at line 3")
     if kind == "config":
-        raise ConfigError(["one", "two"])
+        raise ConfigError("one", "two")
     if kind == "full":
         raise OSError(28, "No space left on device", str(folder / "text"))
     raise ZeroDivisionError("a bug")

@@ -151,7 +151,7 @@ def in_two(world: World, folder: Path) -> None:
     helped: list[str] = []
     found["first"] = world.on_rank0(lambda: world.request("weights") or {"rank": world.rank}, helped.append)
     found["helped"] = helped
-    each, both = DataError(f"no data at {world.rank}"), ConfigError(["a", "b"])
+    each, both = DataError(f"no data at {world.rank}"), ConfigError("a", "b")
     found["errors"] = [
         caught(lambda: world.on_rank0(lambda: raising(CheckpointError("broken")))),
         caught(lambda: world.on_rank0(lambda: raising(OSError(28, "full")))),

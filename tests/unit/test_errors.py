@@ -14,8 +14,8 @@ from nmt.files.compressed import DamagedError
     "error",
     [
         DataError("a", "b"),
-        ConfigError(["one", "two"]),
-        ConfigError(["one"]),
+        ConfigError("one", "two"),
+        ConfigError("one"),
         UnsafeFileError("x"),
         DamagedError("f", "zip", "cut"),
     ],

@@ -78,7 +78,7 @@ def common_directions(members: Members, how: Translating) -> list[tuple[str | No
     if not common and (how.to, how.source) != (None, None):
         return [(how.to, how.source)]  # perhaps zero-shot
     if not common:
-        raise ConfigError(["the runs have no direction in common"])
+        raise ConfigError("the runs have no direction in common")
 
     def corpus_for(direction: str) -> Corpus:
         return open_corpus(RunDir(paths[0]), configs[0].towards(direction).sides, how.data)

@@ -136,7 +136,7 @@ def all_paths(members: Members) -> list[Path]:
 def single_members(paths: Sequence[Path]) -> dict[str, list[Path]]:
     """Return a group for each run or file. Raises ConfigError unless there are at least two, all of them different."""
     if len(paths) < 2:
-        raise ConfigError([f"a comparison needs at least two systems, found {' '.join(map(str, paths)) or 'none'}"])
+        raise ConfigError(f"a comparison needs at least two systems, found {' '.join(map(str, paths)) or 'none'}")
     _refuse_repeated(paths)
     return {name: [path] for name, path in zip(distinct_names(paths), paths, strict=True)}
 
@@ -150,12 +150,12 @@ def group_members(values: Sequence[str]) -> dict[str, list[Path]]:
     for value in values:
         name, equals, listed = value.partition("=")
         if not (equals and name and listed.strip(",")):
-            raise ConfigError([f"--group {value}: write it as NAME=A,B,C"])
+            raise ConfigError(f"--group {value}: write it as NAME=A,B,C")
         if name in members:
-            raise ConfigError([f"--group {name} is given twice: list all its systems in one option, {name}=A,B,C"])
+            raise ConfigError(f"--group {name} is given twice: list all its systems in one option, {name}=A,B,C")
         members[name] = list(_listed(listed.split(",")))
         if not members[name]:
-            raise ConfigError([f"--group {value}: no run or file matches"])
+            raise ConfigError(f"--group {value}: no run or file matches")
     return members
 
 
@@ -163,12 +163,12 @@ def check_groups(members: Members) -> None:
     """Raise ConfigError unless there are at least two groups of at least two runs or files, all of them different."""
     for name, paths in members.items():
         if len(paths) < 2:
-            raise ConfigError([
+            raise ConfigError(
                 f"group {name} has only {paths[0]}: a group needs at least two runs that differ in their seed; compare "
                 "single systems without --group"
-            ])  # fmt: skip
+            )
     if len(members) < 2:
-        raise ConfigError([f"a comparison needs at least two groups, found only {', '.join(members)}"])
+        raise ConfigError(f"a comparison needs at least two groups, found only {', '.join(members)}")
     _refuse_repeated(all_paths(members))
 
 
@@ -189,7 +189,7 @@ def _refuse_repeated(paths: Sequence[Path]) -> None:
     for path in paths:
         if (first := seen.setdefault(path.resolve(), path)) is not path:
             same = f"{path} is given twice" if first == path else f"{first} and {path} are the same"
-            raise ConfigError([f"{same}: a system cannot be compared with itself; list it once"])
+            raise ConfigError(f"{same}: a system cannot be compared with itself; list it once")
 
 
 def distinct_names(paths: Sequence[Path]) -> list[str]:
@@ -211,7 +211,7 @@ def find_baseline(wanted: str | None, members: Members) -> int:
     for position, (name, paths) in enumerate(members.items()):
         if wanted == name or [path.resolve() for path in paths] == [Path(wanted).resolve()]:
             return position
-    raise ConfigError([f"--baseline {wanted}: no such system; the systems are {', '.join(members)}"])
+    raise ConfigError(f"--baseline {wanted}: no such system; the systems are {', '.join(members)}")
 
 
 def grouped(systems: Sequence[System], members: Members) -> tuple[Group, ...]:

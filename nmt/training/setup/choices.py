@@ -259,7 +259,7 @@ def pick_compile(config: Config, device: torch.device, is_sharded: bool) -> bool
         return False
     reason = "a sharded model (parallel: fsdp) is not compiled" if is_sharded else _no_compiler(device)
     if setting == "on" and reason is not None:
-        raise ConfigError([f"training.compile: on is not possible: {reason}; use auto or off"])
+        raise ConfigError(f"training.compile: on is not possible: {reason}; use auto or off")
     return reason is None
 
 

@@ -61,9 +61,9 @@ def freeze(model: nn.Module, parts: Sequence[str], kind: str) -> None:
         for name in names:
             parameters[name].requires_grad_(False)
     if problems:
-        raise ConfigError(problems)
+        raise ConfigError(*problems)
     if not any(parameter.requires_grad for parameter in parameters.values()):
-        raise ConfigError([f"training.freeze: {', '.join(parts)}: all weights are frozen; freeze fewer parts"])
+        raise ConfigError(f"training.freeze: {', '.join(parts)}: all weights are frozen; freeze fewer parts")
 
 
 def read_initial(
@@ -107,7 +107,7 @@ def _read_weights(config: Config, corpora: Corpora, model: Model) -> tuple[Tenso
     stacks = {stack: _stacks(saved, config, stack) for stack, saved in opened.items()}
     problems = [p for stack, saved in opened.items() for p in _mismatches(saved, config, corpora, stacks[stack])]
     if problems:
-        raise ConfigError(problems)
+        raise ConfigError(*problems)
     found: Tensors = {}
     spelled = {stack: _spelled(saved, corpora) for stack, saved in opened.items()}
     for stack, saved in opened.items():
@@ -117,7 +117,7 @@ def _read_weights(config: Config, corpora: Corpora, model: Model) -> tuple[Tenso
     paths = _listed(runs)
     if not found:
         hint = f"; {config.model.kind}={source} takes its only stack" if isinstance(source, str) else ""
-        raise ConfigError([f"training.init_from: {paths}: has no weights for model.kind: {config.model.kind}{hint}"])
+        raise ConfigError(f"training.init_from: {paths}: has no weights for model.kind: {config.model.kind}{hint}")
     reasons = "; ".join(saved.weights.reason for saved in opened.values())
     parameters = dict(model.named_parameters())
     parts = "" if found.keys() == parameters.keys() else f"; loaded: {_described(found, model)}"
@@ -126,7 +126,7 @@ def _read_weights(config: Config, corpora: Corpora, model: Model) -> tuple[Tenso
     if n := max(map(len, spelled.values())):
         new.append(f"{n:,} pieces")
     if new and "embeddings" in config.training.freeze:
-        raise ConfigError([f"training.freeze: with frozen embeddings, {new[0]} could not be learned"])
+        raise ConfigError(f"training.freeze: with frozen embeddings, {new[0]} could not be learned")
     parts += f"; new in the vocabulary: {', '.join(new)}" if new else ""
     say(f"the run starts with the weights of {paths}: {reasons}{parts}")
     first = next(iter(opened.values())).weights

@@ -51,13 +51,11 @@ def read_inputs(config: Config, data: DataDir, world: World, tags: Sequence[str]
     """
     if config.data.has_labels and config.training.writes_text:
         raise ConfigError(
-            [
-                f"data.direction: {config.data.direction} has labels instead of translations; use "
-                f"training.objective: classification, not {config.training.objective}"
-            ]
+            f"data.direction: {config.data.direction} has labels instead of translations; use "
+            f"training.objective: classification, not {config.training.objective}"
         )
     if config.training.start_share and not isinstance(config.training.init_from, str):
-        raise ConfigError(["training.start_share: needs one run that the whole model starts from; see --init-from"])
+        raise ConfigError("training.start_share: needs one run that the whole model starts from; see --init-from")
     corpora = _read_corpora(config, data, tags)
     device = pick_device(config.training.device)
     world.set_device(device)
@@ -96,9 +94,9 @@ def _read_corpora(config: Config, data: DataDir, tags: Sequence[str]) -> Corpora
         isinstance(each, ImportedTokenizer) and each.is_unigram for each in corpora.tokenizers.by_language.values()
     )
     if imported is not None and (problems := list(_unavailable(config.training))):
-        raise ConfigError(problems)
+        raise ConfigError(*problems)
     if config.training.subword_nbest > 1 and not unigram:
-        raise ConfigError(["training.subword_nbest: needs an imported unigram tokenizer; see training.bpe_dropout"])
+        raise ConfigError("training.subword_nbest: needs an imported unigram tokenizer; see training.bpe_dropout")
     if imported is not None and not imported.languages and imported.direction != config.data.direction:
         raise DataError(
             f"{data.path}: was prepared with an imported tokenizer, which serves {imported.direction} and not "
@@ -139,7 +137,7 @@ def check_sentences(config: Config, sets: dict[str, int]) -> None:
             if longest > limit
         ]
     if problems:
-        raise ConfigError(problems)
+        raise ConfigError(*problems)
 
 
 def check_disk(run: RunDir, n_parameters: int, settings: TrainingConfig, resume: bool) -> str | None:

@@ -62,7 +62,7 @@ def check_resume(config: Config, run: RunDir, inputs: Inputs) -> RunInfo:
         and (section, field) != ("search", "batch_tokens")
     ]
     if changed:
-        raise ConfigError([f"{run.config}: {key} cannot change when a run is resumed" for key in changed])
+        raise ConfigError(*[f"{run.config}: {key} cannot change when a run is resumed" for key in changed])
     if before.training.max_steps != config.training.max_steps and config.training.ends_at_max_steps:
         say(
             f"the {config.training.schedule} schedule now falls to 0 at training.max_steps = "

@@ -181,9 +181,9 @@ def _watched(config: Config, inputs: Inputs, choices: Choices) -> dict[str, Vali
     known = dict.fromkeys(split for corpus in inputs.corpora.distinct for split in corpus.tests)
     if unknown := sorted({*names} - {*known}):
         raise ConfigError(
-            [f"training.watch: {', '.join(unknown)}: the data directory has no such test set; it has "
-             f"{', '.join(known) or 'none'}"]
-        )  # fmt: skip
+            f"training.watch: {', '.join(unknown)}: the data directory has no such test set; it has "
+            f"{', '.join(known) or 'none'}"
+        )
     validators = {name: _validator(config, inputs, choices, name) for name in names}
     check_sentences(config, {f"test set {name} (training.watch)": each.longest for name, each in validators.items()})
     return validators
