@@ -78,6 +78,8 @@ def start(
         gc.freeze()  # full collections of the modules and models would pause the server for a quarter of a second
         echo(f"serving at {addresses_of(listening)}")
         serve(make_server(make_app(service, origins, hosts), grace), listening)
+        if service.is_stuck:  # native code may crash if the interpreter ends before it
+            os._exit(0)
 
 
 def serve(server: uvicorn.Server, listening: list[socket.socket]) -> None:

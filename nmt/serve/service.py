@@ -211,6 +211,8 @@ class Service:
         self._worker = Worker(self.metrics, threads)
         self._cache: Cache[list[Candidate]] = Cache(cache)
         self.is_ready = False
+        self.is_stuck = False
+        """Whether translating threads go on although the service is closed."""
 
     @functools.cached_property
     def documents(self) -> SideThread:
@@ -231,7 +233,7 @@ class Service:
 
     def close(self) -> None:
         """Translate the waiting jobs and stop the threads."""
-        self._worker.close()
+        self.is_stuck = not self._worker.close()
 
     def languages(self, source: str, target: str, texts: Sequence[str]) -> tuple[str, str, Detected | None]:
         """Return the source and target language, and the detected language if the source is `auto`.

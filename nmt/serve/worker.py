@@ -119,8 +119,11 @@ class Worker:
         for thread in self._serving:
             thread.start()
 
-    def close(self, seconds: float = 10.0) -> None:
-        """Reject new jobs, translate the waiting jobs, and stop. Jobs that are not done after `seconds` fail."""
+    def close(self, seconds: float = 1.0) -> bool:
+        """Reject new jobs, translate the waiting jobs, and stop. Return whether all threads have ended.
+
+        Jobs that are not done after `seconds` fail.
+        """
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -131,6 +134,7 @@ class Worker:
         with self._changed:
             for job in self._waiting:
                 job.finish(busy(CLOSING))  # also stops the search
+        return not any(thread.is_alive() for thread in self._serving)
 
     def submit(self, job: Job) -> Future[list[list[Candidate]]]:
         """Add a job to the queue. Raises Refusal if the worker was closed."""

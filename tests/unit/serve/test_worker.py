@@ -207,7 +207,7 @@ def test_close_abandons_hanging_search(stage: Stage) -> None:
     stage.worker.submit(endless)
     until(lambda: stage.direction.batches)
     stage.worker.submit(behind)
-    stage.worker.close(0.05)
+    assert not stage.worker.close(0.05)
     for job in (endless, behind):
         with pytest.raises(Refusal, match="shutting down") as refused:
             job.future.result(0)
@@ -218,7 +218,7 @@ def test_close_abandons_hanging_search(stage: Stage) -> None:
 
 
 def test_closed_worker_rejects_jobs(stage: Stage) -> None:
-    stage.worker.close()
+    assert stage.worker.close()
     with pytest.raises(Refusal, match="shutting down") as refused:
         stage.worker.submit(stage.job("a"))
     assert refused.value.status == 503
