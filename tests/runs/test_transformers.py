@@ -97,7 +97,7 @@ def logits(each: Both, target: torch.Tensor, dtype: torch.dtype) -> tuple[torch.
 
 def test_transformers_logits_are_equal(exported: Both) -> None:
     target = torch.randint(N_SPECIAL, 300, (len(LINES), 7), generator=torch.Generator().manual_seed(1))
-    for dtype, tolerance in ((torch.float64, 1e-12), (torch.float32, 3e-6)):
+    for dtype, tolerance in ((torch.float64, 1e-12), (torch.float32, 3e-5)):
         ours, theirs = logits(exported, target, dtype)
         assert (ours - theirs).abs().max() <= tolerance * ours.abs().max()
     assert ours.std() > 0.5
