@@ -96,6 +96,7 @@ def test_failure_of_one_process_ends_all(several, what):
     assert saved_steps(run)[-1] == 10
 
 
+@pytest.mark.exhaustive
 def test_worker_killed_in_validation_resumes_with_equal_bits(several, pair):
     run = RunDir(several / "outside")
     process = torchrun(several, *NEW, "outside", script=SLOW_VALIDATION)

@@ -492,6 +492,7 @@ def test_values_of_a_study_are_read_as_in_a_config() -> None:
 
 
 @pytest.mark.usefixtures("quick")
+@pytest.mark.exhaustive
 def test_killed_study_ends_with_the_same_tables(nmt: Command, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The runs are trained in this process, and the sweep is killed after every third of them: within an arm, between
     the two stages, and before the last run."""

@@ -151,6 +151,7 @@ LONG = [
 ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("flag", GRAMMARS)
 def test_directives_of_long_text_are_found_in_linear_time(flag: str) -> None:
     begin = time.process_time()
