@@ -338,10 +338,10 @@ class _WordReader:
             return [child]
         _format(child.find(f"{self._namespace}rPr"))  # raises DataError if it is too large to be copied
         parts = []
-        for each in child[:]:
-            if self._name(each) != "rPr":
+        for element in child[:]:
+            if self._name(element) != "rPr":
                 part = _append_run(parent, child)
-                part.append(each)
+                part.append(element)
                 child.addprevious(part)
                 parts.append(part)
         parent.remove(child)

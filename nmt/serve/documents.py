@@ -95,7 +95,11 @@ def _placed(fragments: Sequence[HtmlFragment], rendered: Sequence[Sequence[Candi
     for fragment in fragments:
         by_text = [next(remaining) for _ in fragment.texts]
         ranks = range(max(map(len, by_text), default=1))
-        results.append([fragment.translated_text([of_rank(each, rank) for each in by_text]) for rank in ranks])
+        for_fragment = []
+        for rank in ranks:
+            candidates = [of_rank(ranked, rank) for ranked in by_text]
+            for_fragment.append(fragment.translated_text(candidates))
+        results.append(for_fragment)
     return results
 
 

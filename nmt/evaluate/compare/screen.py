@@ -180,7 +180,10 @@ def verdicts(comparison: Comparison) -> Iterator[str]:
 
 def _differences(comparison: Comparison) -> list[Difference]:
     """Return the differences of all groups from the baseline by all metrics."""
-    return [each for result in comparison.results for each in result.differences if each is not None]
+    differences: list[Difference] = []
+    for result in comparison.results:
+        differences += [difference for difference in result.differences if difference is not None]
+    return differences
 
 
 def _is_over_seeds(comparison: Comparison) -> bool:

@@ -214,8 +214,8 @@ _REPORT = TypeAdapter(CleanReport)
 def summed(counts: Iterable[Mapping[str, int]], order: Iterable[str]) -> dict[str, int]:
     """Add up counts by kind, and return them in the given order."""
     sums: dict[str, int] = {}
-    for each in counts:
-        _add_counts(sums, each)
+    for counts_by_kind in counts:
+        _add_counts(sums, counts_by_kind)
     return {kind: sums[kind] for kind in order if kind in sums}
 
 

@@ -143,7 +143,9 @@ def read_tsv(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
         lines = decode_lines(bounded_lines(stream, file.name), file.name)
         sample = list(islice(lines, _SAMPLE_LINES))
         rows = (line.split("\t") for line in chain(sample, lines))
-        text = "\n".join(sample) + _END * (len(sample) < _SAMPLE_LINES)
+        text = "\n".join(sample)
+        if len(sample) < _SAMPLE_LINES:
+            text += _END
         if layout.format is None and _QUOTED.fullmatch(text) and len(_widths(sample, "\t")) == 1:
             units.skip("file read as CSV (format: tsv keeps quotes)")
             rows = _records(chain(sample, lines), "\t", file.name)
