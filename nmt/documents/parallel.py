@@ -17,7 +17,7 @@ from nmt.documents.open import FORMATS, read_document, refuse_document
 from nmt.documents.types import spaced
 from nmt.errors import ConfigError, DataError
 from nmt.evaluate.metrics import make_scorer
-from nmt.text.language_names import language_name
+from nmt.languages.codes import language_name
 from nmt.text.lines import read_lines
 from nmt.text.sentence_alignment import align
 from nmt.text.split import sentences

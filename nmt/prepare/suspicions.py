@@ -19,9 +19,9 @@ from typing import Any, NamedTuple, TypeVar
 from nmt.config.data import LABEL
 from nmt.console import printable_sentence
 from nmt.errors import DataError
+from nmt.languages.codes import language_name, scripts_of
+from nmt.languages.scripts import script_of_text, scripts
 from nmt.prepare.cleaning.filters import in_other_language
-from nmt.prepare.cleaning.script import script_of, scripts_of
-from nmt.text.language_names import language_name
 from nmt.text.profile import Profiles, trigrams
 
 N_PAIRS = 1000
@@ -185,9 +185,9 @@ def _trigrams(line: str) -> list[str]:
 
 def _in_other_script(where: str, sides: Mapping[str, Iterable[str]]) -> Iterator[str]:
     """Yield a warning for each side, by language, that is mostly in a script in which the language is not written."""
-    found: dict[str, tuple[str, frozenset[str]]] = {}
+    found: dict[str, tuple[str, tuple[str, ...]]] = {}
     for language, lines in sides.items():
-        script, wanted = _script(lines), scripts_of(language)
+        script, wanted = script_of_text(lines, _MOST), scripts_of(language)
         if script and wanted and script not in wanted:
             found[language] = script, wanted
     if len(found) == 2 and all(found[one][0] in found[other][1] for one, other in itertools.permutations(found)):
@@ -200,24 +200,14 @@ def _in_other_script(where: str, sides: Mapping[str, Iterable[str]]) -> Iterator
         )
 
 
-def _script(lines: Iterable[str]) -> str | None:
-    """Return the script of at least 70 % of the letters; None if no script has such a share."""
-    counts: Counter[str] = Counter()
-    for char, n in Counter(chain.from_iterable(lines)).items():
-        if script := script_of(char):
-            counts[script] += n
-    script, n = counts.most_common(1)[0] if counts else ("", 0)
-    return script if n and n >= _MOST * counts.total() else None
-
-
 def script_counts(lines: Iterable[str]) -> dict[str, int]:
     """Count lines by the script of their letters, the most frequent first; `other`: mixed or without letters."""
-    scripts = map(_script, lines)
-    return dict(Counter("other" if script is None else _named(script) for script in scripts).most_common())
+    of_lines = (script_of_text([line], _MOST) for line in lines)
+    return dict(Counter("other" if script is None else _named(script) for script in of_lines).most_common())
 
 
 def _named(script: str) -> str:
-    return script if script == "CJK" else script.capitalize()
+    return scripts()[script].name
 
 
 # --- single lines -----------------------------------------------------------------------------------

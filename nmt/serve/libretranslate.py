@@ -8,6 +8,7 @@ from pathlib import PurePath
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from nmt.languages.codes import language_name
 from nmt.serve import documents
 from nmt.serve.bodies import Fields, Upload, parse_json, read_fields
 from nmt.serve.documents import Downloads, file_answer
@@ -15,7 +16,6 @@ from nmt.serve.edge import before_leaving
 from nmt.serve.limits import Limits, Refusal, missing
 from nmt.serve.service import AUTO, TERMS_OF_FILE, Service, Wish
 from nmt.text.identify import Detected
-from nmt.text.language_names import language_name
 
 SUGGESTIONS = "Suggestions are disabled on this server."
 

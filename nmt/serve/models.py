@@ -10,7 +10,7 @@ from typing import Literal
 from nmt.config.load import changed_config
 from nmt.console import say
 from nmt.errors import CheckpointError, ConfigError, DataError
-from nmt.text.language_names import normalized
+from nmt.languages.codes import normalized
 from nmt.translate.direction import Direction, for_texts
 from nmt.translate.translation_memory import TranslationMemory
 from nmt.translate.translator import Translator

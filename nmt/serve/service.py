@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from nmt.errors import ConfigError, DataError
+from nmt.languages.codes import language_name
 from nmt.serve.limits import Limits, Rate, Refusal, Room
 from nmt.serve.metrics import Metrics
 from nmt.serve.models import Models
@@ -23,7 +24,6 @@ from nmt.serve.side_thread import Arguments, Result, SideThread
 from nmt.serve.worker import Job, Worker, invalid
 from nmt.text.constraints import Glossary
 from nmt.text.identify import Detected, Detector, identifier
-from nmt.text.language_names import language_name
 from nmt.text.tokenizer import is_blank
 from nmt.translate.direction import Candidate, Direction, How
 from nmt.translate.translation_memory import TranslationMemory

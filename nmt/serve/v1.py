@@ -10,12 +10,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from nmt.config.messages import requirement
+from nmt.languages.codes import language_name
 from nmt.serve import documents
 from nmt.serve.bodies import JSON, Fields, content_type, read_fields
 from nmt.serve.edge import before_leaving
 from nmt.serve.limits import Limits, Refusal
 from nmt.serve.service import Service, Wish, aside
-from nmt.text.language_names import language_name
 from nmt.translate.direction import Candidate
 
 

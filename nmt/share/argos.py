@@ -22,13 +22,13 @@ from tempfile import TemporaryDirectory
 from nmt.config import Config
 from nmt.errors import ConfigError, DataError
 from nmt.files.write import alone_in, open_output, writing
+from nmt.languages.codes import language_name, normalized
 from nmt.layout import ExportDir
 from nmt.runs.folder import Quantization, load_folder
 from nmt.runs.model import open_saved
 from nmt.share.card import USE
 from nmt.share.engine import library
 from nmt.share.export import OTHERS_READ, Exported, Request, export_into
-from nmt.text.language_names import language_name, normalized
 
 SUFFIX = ".argosmodel"
 SPLITTER = Path(__file__).with_name("splitter.onnx")

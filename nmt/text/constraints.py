@@ -16,7 +16,7 @@ from typing import TypeAlias
 from nmt.config import SearchConfig
 from nmt.console import Numbers, amount
 from nmt.errors import DataError
-from nmt.text.language_names import language_name
+from nmt.languages.codes import language_name
 from nmt.text.lines import read_lines
 from nmt.text.message_formats import GRAMMARS
 from nmt.text.words import units

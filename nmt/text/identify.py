@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from nmt.errors import DataError
-from nmt.text.language_names import normalized
+from nmt.languages.codes import normalized
 
 CHARACTERS = 1000
 """Number of characters at the beginning of a text that are used for language detection: up to 2 ms."""

@@ -14,7 +14,7 @@ from nmt.console import say
 from nmt.errors import DataError
 from nmt.files.document import Document, read_document
 from nmt.files.write import write_file
-from nmt.text.language_names import language_name
+from nmt.languages.codes import language_name
 
 LEAST = 500
 """Number of trigrams that a check of a text needs."""

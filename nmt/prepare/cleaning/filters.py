@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import cache
 from pathlib import Path
 
 from nmt.config.clean import CorpusClean
 from nmt.config.data import LABEL
 from nmt.errors import DataError
+from nmt.languages.codes import is_spaced, scripts_of
+from nmt.languages.scripts import script_of
 from nmt.prepare.cleaning.grouping import normal_form
 from nmt.prepare.cleaning.repairs import is_broken, needs_extra
-from nmt.prepare.cleaning.script import in_other_script, is_spaced, scripts_of
 from nmt.text.lines import read_lines
 from nmt.text.split import n_sentences
 
@@ -301,4 +302,29 @@ def other_script(language: str, least: float) -> SideTest:
             f"clean.min_script needs the script of {language}, which is unknown; add it to the language code, as "
             f"in {language}_Latn"
         )
-    return in_other_script(scripts, least)
+    kinds = _Kinds(scripts)
+    has_latin = "Latn" in scripts
+
+    def test(text: str) -> bool:
+        if has_latin and not _BEYOND_LATIN.search(text):
+            return False
+        letters = text.translate(kinds)
+        return letters.count(_EXPECTED) < least * len(letters)
+
+    return test
+
+
+_BEYOND_LATIN = re.compile("[^\x00-\u024f\u1e00-\u1eff\u2000-\u206f]")
+_EXPECTED, _OTHER = "a", "b"
+
+
+class _Kinds(dict[int, str]):
+    """A table for `str.translate` that keeps letters only: `_EXPECTED` for certain scripts, `_OTHER` for all others."""
+
+    def __init__(self, scripts: Collection[str]) -> None:
+        self._scripts = scripts
+
+    def __missing__(self, code: int) -> str:
+        script = script_of(chr(code))
+        self[code] = "" if script is None else _EXPECTED if script in self._scripts else _OTHER
+        return self[code]

@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Iterator, Mapping
 
 from nmt.console import printable_sentence
+from nmt.languages.codes import is_spaced
 from nmt.prepare.cleaning.counts import REASONS, REPAIRS, counted, skipped_units
-from nmt.prepare.cleaning.script import is_spaced
 from nmt.prepare.pipeline.work import BLOCK
 from nmt.prepare.records import PreparedSplit, SplitOffRecord, TextRecord
 from nmt.prepare.reporting.report import Report

@@ -76,7 +76,7 @@ def test_unexpected_script_warns() -> None:
     assert told(("en", "sr"), train_0=other_way_round(RUSSIAN)) == []  # written in both
     (warning,) = told(("en", "ru"), train_0=RUSSIAN)
     assert warning == "data.train.0 (train.0.txt): en and ru look swapped, by their scripts; check its files"
-    assert told(("aa", "bb"), train_0=GREEK, train_1=RUSSIAN) == []  # nobody knows which is right
+    assert told(("xx", "yy"), train_0=GREEK, train_1=RUSSIAN) == []  # nobody knows which is right
 
 
 @pytest.fixture

@@ -1,0 +1,108 @@
+"""Codes of languages: two or three letters (ISO 639), with a script and a region: `de`, `deu`, `zh-TW`, `srp_Latn`."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import NamedTuple
+
+from nmt.languages.scripts import rows_of, scripts
+
+
+class Language(NamedTuple):
+    """A row of languages.tsv."""
+
+    code: str
+    """Its code: of two letters if ISO 639-1 has one."""
+    name: str
+    """Its English name."""
+    scripts: tuple[str, ...]
+    """The scripts in which it is written (ISO 15924), the most usual first; none if they are unknown."""
+    scripts_by_region: dict[str, str]
+    """The usual scripts of regions that differ from the most usual one."""
+    macrolanguage: str | None
+    """The code of the macrolanguage that it is a member of: ku for kmr and ckb."""
+
+
+@cache
+def _rows() -> dict[str, list[str]]:
+    """Return the row of each code. A member that usually stands for its macrolanguage, as arb for ar, has its row."""
+    return {code: row for row in rows_of("languages.tsv") for code in (row[0], *row[1].split())}
+
+
+@cache
+def language_of(code: str) -> Language | None:
+    """Return the language with a code of two or three letters; None if the table does not have it."""
+    row = _rows().get(code)
+    if row is None:
+        return None
+    code, _, of_language, of_regions, macrolanguage, name = row
+    regions = dict(entry.split("=") for entry in of_regions.split())
+    return Language(code, name, tuple(of_language.split()), regions, macrolanguage or None)
+
+
+class Tag(NamedTuple):
+    """The parts of a language code."""
+
+    language: Language | None
+    """None if the table has no such language."""
+    script: str | None
+    """The script that the code names, such as Hant."""
+    region: str | None
+    """The region, such as BR."""
+
+
+_SCRIPT, _REGION = re.compile("[a-z]{4}"), re.compile("[a-z]{2}|[0-9]{3}")
+
+
+def normalized(code: str) -> str:
+    """Normalize a language code for comparison: `pt-BR`, `pt_br` and `PT_BR` all become `pt_br`."""
+    return code.strip().replace("-", "_").lower()
+
+
+@cache
+def tag_of(code: str) -> Tag:
+    """Return the parts of a language code. Case is ignored, and parts are separated by hyphens or underscores."""
+    language, *subtags = normalized(code).split("_")
+    script = next((subtag.title() for subtag in subtags if _SCRIPT.fullmatch(subtag)), None)
+    region = next((subtag.upper() for subtag in subtags if _REGION.fullmatch(subtag)), None)
+    return Tag(language_of(language), script, region)
+
+
+def scripts_of(code: str) -> tuple[str, ...]:
+    """Return the scripts in which a language is written, the most usual first; none if they are unknown.
+
+    A script in the code, or else the usual one of its region, is the only one. Writing systems that share letters are
+    one script, as in `nmt.languages.scripts`: Hani for `ja`, `zh` and `zh_Hant`.
+    """
+    tag = tag_of(code)
+    if tag.script is not None:
+        names = [tag.script]
+    elif tag.language is None:
+        names = []
+    elif tag.region in tag.language.scripts_by_region:
+        names = [tag.language.scripts_by_region[tag.region]]
+    else:
+        names = [*tag.language.scripts]
+    table = scripts()
+    return tuple(dict.fromkeys(table[name].code for name in names if name in table))
+
+
+def is_spaced(code: str) -> bool:
+    """Return whether spaces separate the words of a language; True if its script is unknown."""
+    return not any(scripts()[script].is_unspaced for script in scripts_of(code)[:1])
+
+
+def is_right_to_left(code: str) -> bool:
+    """Return whether a language is written from right to left; False if its script is unknown."""
+    return any(scripts()[script].is_right_to_left for script in scripts_of(code)[:1])
+
+
+def language_name(code: str) -> str:
+    """Return the English name of a language, such as "Portuguese (BR)" for `pt_BR`; an unknown code is returned as
+    is."""
+    tag = tag_of(code)
+    if tag.language is None:
+        return code
+    more = code.replace("-", "_").partition("_")[2]
+    return f"{tag.language.name} ({more})" if more else tag.language.name

@@ -1,0 +1,165 @@
+"""Write the tables of languages and scripts, nmt/languages/{languages,scripts}.tsv.
+
+It needs packages that nmt does not need: pip install babel langcodes pycountry regex; then run python
+scripts/languages/tables.py. The data come from ISO 639-3 and ISO 15924 (pycountry), CLDR (babel: likely scripts,
+aliases, names), IANA's registry of language subtags (langcodes: macrolanguages) and Unicode (regex).
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Set
+from itertools import groupby
+from pathlib import Path
+
+import babel
+import langcodes
+import pycountry
+import regex
+from babel.core import get_global
+
+TABLES = Path(__file__).parents[1] / "nmt" / "languages"
+
+SCRIPTS = {
+    "azj": "Latn", "ber": "Latn Tfng", "kmr": "Latn", "lzz": "Latn Geor", "nah": "Latn", "tw": "Latn",
+    "tzm": "Tfng Latn", "cnr": "Latn Cyrl", "crh": "Latn Cyrl", "hak": "Latn Hant", "ku": "Latn Arab",
+    "ks": "Arab Deva", "mni": "Beng Mtei", "nan": "Latn Hant", "sh": "Latn Cyrl", "sr": "Cyrl Latn",
+    "tk": "Latn Cyrl", "uz": "Latn Cyrl",
+}  # fmt: skip
+"""Scripts of languages, the most usual first, where CLDR's likely script is not the only one of text on the web."""
+SEPARATE = {"kmr", "azj"}
+"""Members that CLDR replaces by their macrolanguage, though other members are written in another script."""
+CODES = {"sh": "hbs scr", "he": "heb iw", "id": "ind in", "yi": "yid ji ydd", "ro": "ron rum mo", "jv": "jav jw"}
+"""Codes of languages, where neither ISO 639-3 nor CLDR's aliases have all."""
+
+ALSO = {
+    "Hani": "Hans Hant Hanb Jpan Hrkt Hira Kana Bopo", "Hang": "Kore Jamo", "Latn": "Latf Latg", "Arab": "Aran",
+    "Cyrl": "Cyrs", "Geor": "Geok", "Syrc": "Syre Syrj Syrn",
+}  # fmt: skip
+"""Codes of ISO 15924 that stand for the letters of a script."""
+UNSPACED = [
+    "Hani",
+    "Thai",
+    "Laoo",
+    "Khmr",
+    "Mymr",
+    "Tibt",
+    "Lana",
+    "Tale",
+    "Talu",
+    "Tavt",
+    "Java",
+    "Bali",
+    "Tang",
+    "Kits",
+    "Nshu",
+]
+COMMON = "Zyyy"
+PATTERNS = {"Hani": r"(?=[\u2e80-\U0010ffff])[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Bopomofo}]"}
+MOST_GAP = 0x100
+NOT_ENDS = "\u104a"  # the Burmese comma
+MORE_ENDS = {COMMON: "…", "Hebr": "\u05c3", "Grek": ";\u037e"}
+
+
+def languages() -> list[str]:
+    """Return the rows of the table of languages."""
+    likely = get_global("likely_subtags")
+    macrolanguages = macrolanguages_of_registry()
+    codes: dict[str, list[str]] = defaultdict(list)
+    names = {}
+    english = babel.Locale("en").languages
+    for language in pycountry.languages:
+        code = getattr(language, "alpha_2", language.alpha_3)
+        if language.type == "S" or not (language.type in "LC" or code in likely):
+            continue
+        names[code] = english.get(code, getattr(language, "common_name", language.name))
+        codes[code] += [language.alpha_3] if code != language.alpha_3 else []
+        codes[code] += [language.bibliographic] if hasattr(language, "bibliographic") else []
+    names |= {"sh": "Serbo-Croatian", "ber": "Berber", "nah": "Nahuatl"}
+    members = set()
+    for alias, code in get_global("language_aliases").items():
+        if macrolanguages.get(alias) == code and alias in names and alias not in SEPARATE and len(alias) == 3:
+            codes[code].append(alias)
+            members.add(alias)
+    rows = []
+    for code in sorted(names.keys() - members - {"hbs"}):
+        default = likely.get(code, "__").split("_")[1]
+        written = SCRIPTS.get(code, default).split()
+        regions = [
+            f"{key.split('_')[1]}={value.split('_')[1]}"
+            for key, value in likely.items()
+            if re.fullmatch(f"{code}_[A-Z]{{2}}", key) and value.split("_")[1] != default
+        ]
+        own = CODES[code].split() if code in CODES else codes[code]
+        lists = [" ".join(items) for items in (own, written, sorted(regions))]
+        rows.append("\t".join([code, *lists, macrolanguages.get(code, ""), names[code]]))
+    return rows
+
+
+def macrolanguages_of_registry() -> dict[str, str]:
+    """Return the macrolanguage of each of its members."""
+    registry = (Path(langcodes.__file__).parent / "data" / "language-subtag-registry.txt").read_text(encoding="utf-8")
+    return dict(re.findall(r"Subtag: (\w+)\n(?:(?!%%).*\n)*?Macrolanguage: (\w+)", registry))
+
+
+def scripts() -> list[str]:
+    """Return the rows of the table of scripts."""
+    names = {script.alpha_4: script.name for script in pycountry.scripts} | {"Hani": "CJK", COMMON: "Common"}
+    script_of = scripts_of_characters(names.keys() - set(" ".join(ALSO.values()).split()))
+    ranges = ranges_of(script_of)
+    ends: dict[str, str] = defaultdict(str)
+    for code in range(sys.maxunicode + 1):
+        if regex.match(r"\p{Sentence_Terminal}", chr(code)) and chr(code) not in NOT_ENDS:
+            ends[script_of.get(code, COMMON)] += chr(code)
+    rows = []
+    for script in sorted({*ranges, COMMON}):
+        traits = ["unspaced"] if script in UNSPACED else []
+        characters = [chr(code) for code, name in script_of.items() if name == script]
+        if script != COMMON and any(regex.match(r"[\p{bc=R}\p{bc=AL}]", character) for character in characters):
+            traits.append("right-to-left")
+        marks = " ".join(f"{ord(mark):04X}" for mark in ends[script] + MORE_ENDS.get(script, ""))
+        name = re.split(r" \(|,", names[script])[0]
+        rows.append("\t".join([script, ALSO.get(script, ""), " ".join(traits), marks, " ".join(ranges[script]), name]))
+    return rows
+
+
+def scripts_of_characters(scripts: Set[str]) -> dict[int, str]:
+    """Return the script of each code point, in order."""
+    script_of: dict[int, str] = {}
+    for script in sorted(scripts - {"Zinh", "Zzzz"}):
+        try:
+            pattern = regex.compile(PATTERNS.get(script, rf"\p{{Script={script}}}"))
+        except regex.error:  # no script of Unicode
+            continue
+        for code in range(sys.maxunicode + 1):
+            if pattern.match(chr(code)) and script_of.get(code, COMMON) == COMMON:
+                script_of[code] = script
+    return dict(sorted(script_of.items()))
+
+
+def ranges_of(script_of: dict[int, str]) -> dict[str, list[str]]:
+    """Return ranges that have all characters of each script. They may contain others that are not letters."""
+    listed = [
+        (code, script) for code, script in script_of.items() if script != COMMON or regex.match(r"\p{L}", chr(code))
+    ]
+    ranges: dict[str, list[str]] = defaultdict(list)
+    for script, group in groupby(listed, key=lambda item: item[1]):
+        codes = [code for code, _ in group]
+        first = codes[0]
+        for code, following in zip(codes, [*codes[1:], sys.maxsize], strict=True):
+            if following - code > MOST_GAP:
+                ranges[script].append(f"{first:04X}-{code:04X}")
+                first = following
+    ranges.pop(COMMON)
+    return ranges
+
+
+if __name__ == "__main__":
+    for name, header, rows in (
+        ("languages", "code\tother codes\tscripts\tscripts by region\tmacrolanguage\tname", languages()),
+        ("scripts", "code\tother codes\ttraits\tends of sentences\tcharacters\tname", scripts()),
+    ):
+        text = "\n".join([header, *rows])
+        (TABLES / f"{name}.tsv").write_text(f"{text}\n", encoding="utf-8")
