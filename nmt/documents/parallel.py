@@ -21,11 +21,11 @@ from nmt.languages.codes import language_name
 from nmt.text.lines import read_lines
 from nmt.text.sentence_alignment import align
 from nmt.text.split import sentences
-from nmt.text.words import UNSPACED
+from nmt.text.words import LETTERWISE
 
 OUTPUTS = (".tsv", ".tmx")
 """Suffixes of the files that can be written."""
-_UNSPACED = re.compile(f"[{UNSPACED}]")
+_LETTERWISE = re.compile(f"[{LETTERWISE}]")
 
 
 class ScoredPair(NamedTuple):
@@ -113,7 +113,7 @@ def _joined(parts: Sequence[str]) -> str:
     """Join sentences, with a space unless their script has none."""
     text = parts[0]
     for part in parts[1:]:
-        text += part if _UNSPACED.match(text[-1:]) else f" {part}"
+        text += part if _LETTERWISE.match(text[-1:]) else f" {part}"
     return text
 
 

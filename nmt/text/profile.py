@@ -15,6 +15,7 @@ from nmt.errors import DataError
 from nmt.files.document import Document, read_document
 from nmt.files.write import write_file
 from nmt.languages.codes import language_name
+from nmt.text.words import UNSPACED
 
 LEAST = 500
 """Number of trigrams that a check of a text needs."""
@@ -22,7 +23,7 @@ _MOST = 250  # trigrams of a profile: more would describe the subject rather tha
 _LEAST_LETTERS = 0.9  # of the characters of a text that is judged: code and tables have fewer
 _UNLIKE, _LIKE_OTHER = 0.5, 0.05  # measured by scripts/measure/damage.py: see docs/data.md
 # Chinese and the like have words without spaces and many characters: single characters in place of trigrams
-_WORDS = re.compile("[\u0e00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]|[^\\W\\d_]+")
+_WORDS = re.compile(rf"[{UNSPACED}]|[^\W\d_]+")
 
 
 def trigrams(lines: Iterable[str]) -> Counter[str]:

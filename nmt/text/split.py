@@ -10,31 +10,43 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from math import ceil
 
+from nmt.languages.scripts import character_class, scripts
+from nmt.text.words import CJK, UNSPACED
+
 CountPieces = Callable[[list[str]], list[int]]
 """A function that returns the number of pieces of each text."""
 
 Span = tuple[int, int]
 """Start and end of a substring of the line."""
 
+CLOSING = "\"'”“’‘»«›‹)]}」』）】》〉｣〕״\u200b\u200e\u200f"
+"""Closing quotes and brackets, with which some languages open, and invisible marks."""
 _SPACE = r"[^\S\u00a0\u2007\u202f]"  # white space, except that which forbids a break
-_CLOSE = r"""["'”“’‘»«›‹)\]}」』）】》〉]*+"""  # closing quotes and brackets; some languages open with them
+_CLOSE = rf"[{re.escape(CLOSING)}]*+(?:\s*+[»›](?!\S))?+"  # French has a space before its quotes
 _OPEN = re.compile(r"""["'„”“‚’‘»«›‹(\[{¿¡–—-]*+""")
 
+SENTENCE_MARKS = "".join(
+    # without the semicolon, which ends sentences in Greek only, and the one dot leader, the semicolon of Armenian
+    sorted({mark for script in scripts().values() for mark in script.sentence_ends} - {";", "\u2024"})
+)
+"""Marks that end a sentence."""
+CLAUSE_MARKS = ";:؛；：፤፥"
+COMMAS = ",،–—，、､፣၊"
+_NEEDS_NO_SPACE = re.compile(f"[{UNSPACED}\u1361-\u1368]")  # Ethiopic marks stand between words, as its word separator
 
-def _after(marks: str, wide_marks: str) -> re.Pattern[str]:
-    """Return a pattern for a mark followed by white space, or a mark of a script without spaces.
 
-    Group 1 is the mark with closing quotes and brackets, group 2 the white space. Matching takes time linear in the
-    number of consecutive marks.
+def _after(marks: str, others: str = "") -> re.Pattern[str]:
+    """Return a pattern for marks, with closing quotes and brackets as group 1, and the white space after them, group 2.
+
+    `others`: an alternative that follows the first mark. Matching takes linear time.
     """
-    return re.compile(
-        rf"((?<![{marks}])[{marks}]++{_CLOSE}(?={_SPACE})|(?<![{wide_marks}])[{wide_marks}]++{_CLOSE})({_SPACE}*+)"
-    )
+    return re.compile(rf"([^\w\s](?:(?<=[{marks}])[{marks}]*+{others}){_CLOSE})({_SPACE}*+)")
 
 
-_SENTENCE = _after(".!?…؟۔।॥", "。！？｡።။។")
-_CLAUSE = _after(".!?…;:؛", "；：፤፥")
-_COMMA = _after(",،–—", "，、､፣")
+_GREEK = character_class(["Grek"])
+_SENTENCE = _after(SENTENCE_MARKS, rf"|(?<=[{_GREEK}][{_GREEK}\u0300-\u036f»”\"')];)")
+_CLAUSE = _after(f".!?…{CLAUSE_MARKS}")
+_COMMA = _after(COMMAS)
 _WORD = re.compile(rf"()({_SPACE}++)")
 
 # "z. B.", "J. Smith", "3. Mai", "Dr. Smith", "bzw. die": a letter, a short number, or a word without a vowel
@@ -124,17 +136,22 @@ def _between(text: str, span: Span, breaks: Callable[[str, Span], Iterator[Span]
 
 
 def _sentence_ends(text: str, span: Span) -> Iterator[Span]:
-    for match in _SENTENCE.finditer(text, *span):
-        if match[1][0] not in ".!?…" or not (_is_abbreviated(text, match) or _continues_in_lowercase(text, match)):
-            yield match.span(2)
+    return (match.span(2) for match in _breaks(_SENTENCE, text, span) if not _is_within_sentence(text, match))
 
 
 def _clause_ends(text: str, span: Span) -> Iterator[Span]:
-    return (match.span(2) for match in _CLAUSE.finditer(text, *span) if not _is_abbreviated(text, match))
+    return (match.span(2) for match in _breaks(_CLAUSE, text, span) if not _is_abbreviated(text, match))
 
 
 def _commas(text: str, span: Span) -> Iterator[Span]:
-    return (match.span(2) for match in _COMMA.finditer(text, *span))
+    return (match.span(2) for match in _breaks(_COMMA, text, span))
+
+
+def _breaks(marks: re.Pattern[str], text: str, span: Span) -> Iterator[re.Match[str]]:
+    """Yield the marks after which a text may be divided: before white space, or in a script without spaces."""
+    for match in marks.finditer(text, *span):
+        if match[2] or _NEEDS_NO_SPACE.search(match[1].rstrip(CLOSING)):
+            yield match
 
 
 def _spaces(text: str, span: Span) -> Iterator[Span]:
@@ -144,15 +161,29 @@ def _spaces(text: str, span: Span) -> Iterator[Span]:
 _WEAKER = (_clause_ends, _commas, _spaces)
 
 
+def _is_within_sentence(text: str, mark: re.Match[str]) -> bool:
+    if mark[1] == "．":  # a decimal point
+        return text[: mark.start()][-1:].isdigit() and text[mark.end(1) :][:1].isdigit()
+    return mark[1][0] in ".!?…" and (_is_abbreviated(text, mark) or _continues_in_lowercase(text, mark))
+
+
 def _is_abbreviated(text: str, mark: re.Match[str]) -> bool:
-    start = mark.start()
-    return mark[1] == "." and _ABBREVIATION.search(text[max(0, start - 6) : start]) is not None
+    if mark[1] != ".":
+        return False
+    before = unicodedata.normalize("NFC", text[max(0, mark.start() - 12) : mark.start()])
+    word = _ABBREVIATION.search(before)
+    if word is None or unicodedata.category(before[word.start() - 1]) in ("Mn", "Mc", "Cf"):  # part of a longer word
+        return False
+    # other scripts, such as Sinhala and Hangul, have words of one letter
+    last = before[-1]
+    return last.isdigit() or last.lower() != last.upper() or unicodedata.bidirectional(last) in ("R", "AL")
 
 
 def _continues_in_lowercase(text: str, mark: re.Match[str]) -> bool:
     opened = _OPEN.match(text, mark.end())
     after = opened.end() if opened else mark.end()
-    return text[after : after + 1].islower()
+    letter = text[after : after + 1]
+    return letter.islower() and letter.title() != letter  # Georgian sentences do not begin with a capital
 
 
 def _evenly(text: str, span: Span, n: int) -> list[Span]:
@@ -211,11 +242,7 @@ def _pack(text: str, fragments: Sequence[Fragment], n_pieces: CountPieces, longe
         groups = [half for pair in halves for half in pair]
 
 
-_CJK = r"\u2e80-\u312f\u3400-\u9fff\uf900-\ufaff\uff00-\uff60\uffe0-\uffe6\U00020000-\U0003ffff"
-_WIDE = re.compile(f"[{_CJK}]")
-UNSPACED = rf"{_CJK}\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff"
-"""Ranges of a regular expression for characters of scripts without spaces: Chinese, Japanese, Thai, Lao, Tibetan,
-Burmese and Khmer."""
+_WIDE = re.compile(f"[{CJK}]")
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 
 

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from nmt.languages.scripts import character_class, scripts
+
 _CHARACTERS = 1 << 16  # counted at a time
 
 
@@ -24,17 +26,18 @@ def count_characters(lines: Iterable[str]) -> Counter[str]:
     return Counter(dict(zip(map(chr, codes.tolist()), counts[codes].tolist(), strict=True)))
 
 
-# Thai, Lao, Burmese, Khmer, Chinese, Japanese
-UNSPACED = (
-    r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-    r"\uff00-\uffef\U00020000-\U0003ffff"
-)
-"""Letters and punctuation of scripts without spaces between words, as the content of a character class."""
+CJK = character_class(["Hani"]) + r"\uff01-\uff60\uffe0-\uffe6"
+"""Chinese characters, kana, and full-width forms, as the content of a character class."""
+_OTHERS = {script.code for script in scripts().values() if script.is_unspaced} - {"Hani", "Tibt"}
+LETTERWISE = CJK + character_class(sorted(_OTHERS))
+"""Characters of scripts whose words nothing separates. Tibetan is not among them: a mark separates its syllables."""
+UNSPACED = LETTERWISE + character_class(["Tibt"])
+"""Letters and punctuation of scripts without spaces between words."""
 
-WORD = re.compile(rf"[{UNSPACED}]|(?:(?![{UNSPACED}])\w)+|[^\w\s]")
-"""A pattern of words, letters of scripts without spaces between words, and other marks."""
+WORD = re.compile(rf"[{LETTERWISE}]|(?:(?![{LETTERWISE}])\w)+|[^\w\s]")
+"""A pattern of words, letters of scripts whose words nothing separates, and other marks."""
 
-_UNSPACED = re.compile(f"[{UNSPACED}]")
+_LETTERWISE = re.compile(f"[{LETTERWISE}]")
 _JOINERS = "_\u200c\u200d"
 
 
@@ -45,7 +48,7 @@ class _Classes(dict[int, str]):
     def __missing__(self, code: int) -> str:
         character = chr(code)
         category = unicodedata.category(character)[0]
-        is_of_word = not _UNSPACED.match(character) and (category in "LMN" or character in _JOINERS)
+        is_of_word = not _LETTERWISE.match(character) and (category in "LMN" or character in _JOINERS)
         name = "j" if character == "\u200d" else ("mM" if category == "M" else "ow")[is_of_word]
         if code < 0x10000:  # bounds the memory
             self[code] = name

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from nmt.text.lexicon import links
 from nmt.text.ragged import ranges
+from nmt.text.words import CJK, UNSPACED
 
 Longs = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -32,11 +33,11 @@ _MIN_COUNT = 3
 _BLOCK_LINES = 8192  # processed at a time: words need far more memory than their numbers
 _MARKS = "?!„“”»«’–—…。、，？！"
 _SPACES = bytes(32 if i < 128 and not chr(i).isalnum() and chr(i) not in "\n?!" else i for i in range(256))
-# scripts written without spaces: Han characters one by one, others by three
-_UNSPACED = re.compile("[\u3400-\u9fff\U00020000-\U000323af]|[\u0e00-\u109f\u1780-\u17ff\u3040-\u30ff]{1,3}")
+# scripts written without spaces: Han characters one by one, others and kana by three
+_UNSPACED = re.compile(f"[\u3040-\u30ff]{{1,3}}|[{CJK}]|[{UNSPACED}]{{1,3}}")
 
 # all but the first bytes of these characters in UTF-8: a fast test of whether a text has any of them
-_NOT_UNSPACED = bytes({*range(256)} - {0xE0, 0xE1, *range(0xE3, 0xEA), 0xF0})
+_NOT_UNSPACED = bytes({*range(256)} - {0xE0, 0xE1, *range(0xE3, 0xF1)})
 
 
 def split_words(lines: Sequence[str]) -> tuple[list[str], Longs]:

@@ -17,7 +17,7 @@ from nmt.prepare.formats.language import MAX_TAG, by_language, limited, side_in_
 from nmt.prepare.inputs import Input
 from nmt.prepare.pairs import NO_SCORE, Layout, Row, Units, one_line, parse_score
 from nmt.text.lines import LINE_BYTES
-from nmt.text.split import UNSPACED
+from nmt.text.words import UNSPACED
 
 if TYPE_CHECKING:
     from lxml import etree
