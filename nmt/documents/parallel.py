@@ -21,6 +21,7 @@ from nmt.languages.codes import language_name
 from nmt.text.lines import read_lines
 from nmt.text.sentence_alignment import align
 from nmt.text.split import sentences
+from nmt.text.tokenizer import is_blank
 from nmt.text.words import LETTERWISE
 
 OUTPUTS = (".tsv", ".tmx")
@@ -82,7 +83,7 @@ def read_sentences(path: Path) -> list[str]:
     else:
         refuse_document(path, remedy="")
         texts = [*read_lines(path)]
-    found = [sentence for text in texts for sentence in sentences(spaced(text))]
+    found = [sentence for text in texts for sentence in sentences(spaced(text)) if not is_blank(sentence)]
     if not found:
         raise DataError(f"{path}: contains no text")
     return found

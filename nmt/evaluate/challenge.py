@@ -24,6 +24,7 @@ from nmt.evaluate.significance import Interval
 from nmt.files.read import read_regular, reading
 from nmt.tables import NOTE, Table
 from nmt.text.lines import bounded_list, read_aligned
+from nmt.text.tokenizer import is_blank
 from nmt.translate.score import Context, Scored
 from nmt.translate.translator import Translator
 
@@ -120,8 +121,7 @@ def _in_context(contrasts: Iterable[Contrast], lines: Sequence[tuple[str, str]],
     """Return contrasts of lines with up to `n` lines before them, back to a blank line."""
     before: list[tuple[tuple[str, str], ...]] = [()]
     for line in lines:
-        is_blank = not (n and line[0].strip() and line[1].strip())
-        before.append(() if is_blank else (*before[-1], line)[-n:])
+        before.append((*before[-1], line)[-n:] if n and not any(map(is_blank, line)) else ())
     return [replace(each, context=before[int(each.origin.rpartition(".")[2]) - 1]) for each in contrasts]
 
 

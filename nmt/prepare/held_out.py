@@ -18,7 +18,7 @@ from nmt.prepare.pipeline.work import follows
 from nmt.prepare.records import CleanRecord, PreparedSplit, RoundTripRecord
 from nmt.text.labels import Labels
 from nmt.text.lines import bounded_list
-from nmt.text.tokenizer import CONTROL, BlockEncoder, Tokenizers
+from nmt.text.tokenizer import CONTROL, BlockEncoder, Tokenizers, is_blank
 
 
 def read_held_out(sources: Mapping[str, OpenSource]) -> tuple[dict[str, list[SentencePair]], list[str]]:
@@ -36,7 +36,7 @@ def read_held_out(sources: Mapping[str, OpenSource]) -> tuple[dict[str, list[Sen
         if not pairs:
             empty = f"{name}: 0 pairs were read"
             raise DataError(skipped_units(empty, skipped) if skipped else empty)
-        if not any(pair.src.strip() and pair.tgt.strip() for pair in pairs):
+        if all(is_blank(pair.src) or is_blank(pair.tgt) for pair in pairs):
             raise DataError(f"{name}: no pair has text on both sides, only blank lines")
         if skipped:
             warnings.append(skipped_units(name, skipped))

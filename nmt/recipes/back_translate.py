@@ -33,6 +33,7 @@ from nmt.recipes.directory import (
     translation_settings,
 )
 from nmt.text.lines import read_aligned, read_lines
+from nmt.text.tokenizer import is_blank
 
 if TYPE_CHECKING:
     from nmt.translate.translator import Translator
@@ -151,7 +152,7 @@ class LineRules:
 
     def skip_reason(self, line: str) -> str | None:
         """Return the reason why a line of the text is not translated; None if it is translated."""
-        if not line.strip():
+        if is_blank(line):
             return "not translated: blank"
         if line.strip() in self._held_out:
             return f"not translated: {REASONS['overlap']}"

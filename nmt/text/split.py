@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from math import ceil
 
 from nmt.languages.scripts import character_class, scripts
-from nmt.text.words import CJK, UNSPACED
+from nmt.text.words import UNSPACED
 
 CountPieces = Callable[[list[str]], list[int]]
 """A function that returns the number of pieces of each text."""
@@ -19,10 +19,11 @@ CountPieces = Callable[[list[str]], list[int]]
 Span = tuple[int, int]
 """Start and end of a substring of the line."""
 
-CLOSING = "\"'”“’‘»«›‹)]}」』）】》〉｣〕״\u200b\u200e\u200f"
+CLOSING = "\"'”“’‘»«›‹)]}」』）】》〉｣〕״\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
 """Closing quotes and brackets, with which some languages open, and invisible marks."""
 _SPACE = r"[^\S\u00a0\u2007\u202f]"  # white space, except that which forbids a break
-_CLOSE = rf"[{re.escape(CLOSING)}]*+(?:\s*+[»›](?!\S))?+"  # French has a space before its quotes
+# with quotes after a space, as in French, and invisible marks
+_CLOSE = rf"[{re.escape(CLOSING)}]*+(?:\s*+[»›\u200b-\u200f\u2060\ufeff]++(?!\S))?+"
 _OPEN = re.compile(r"""["'„”“‚’‘»«›‹(\[{¿¡–—-]*+""")
 
 SENTENCE_MARKS = "".join(
@@ -32,26 +33,30 @@ SENTENCE_MARKS = "".join(
 """Marks that end a sentence."""
 CLAUSE_MARKS = ";:؛；：፤፥"
 COMMAS = ",،–—，、､፣၊"
-_NEEDS_NO_SPACE = re.compile(f"[{UNSPACED}\u1361-\u1368]")  # Ethiopic marks stand between words, as its word separator
 
 
-def _after(marks: str, others: str = "") -> re.Pattern[str]:
-    """Return a pattern for marks, with closing quotes and brackets as group 1, and the white space after them, group 2.
+def _after(mark: str) -> re.Pattern[str]:
+    """Return a pattern for marks followed by white space, or marks of a script without spaces.
 
-    `others`: an alternative that follows the first mark. Matching takes linear time.
+    Group 1 is the marks with closing quotes and brackets, group 2 the white space. Matching takes time linear in the
+    number of consecutive marks. `mark`: a pattern of one mark. Ethiopic marks need no space, either.
     """
-    return re.compile(rf"([^\w\s](?:(?<=[{marks}])[{marks}]*+{others}){_CLOSE})({_SPACE}*+)")
+    return re.compile(
+        rf"([^\w\s](?<={mark})(?<!{mark}{mark})(?!(?<=\d．)\d)"  # U+FF0E may be a decimal point
+        rf"(?:{mark}*?(?<=[{UNSPACED}\u1361-\u1368]){mark}*+{_CLOSE}|{mark}*+{_CLOSE}(?={_SPACE})))({_SPACE}*+)"
+    )
 
 
-_GREEK = character_class(["Grek"])
-_SENTENCE = _after(SENTENCE_MARKS, rf"|(?<=[{_GREEK}][{_GREEK}\u0300-\u036f»”\"')];)")
-_CLAUSE = _after(f".!?…{CLAUSE_MARKS}")
-_COMMA = _after(COMMAS)
+_SENTENCE = _after(rf"(?:[{SENTENCE_MARKS}]|(?<=[{character_class(['Grek'])}][^\s)]);)")
+_CLAUSE = _after(f"[.!?…{CLAUSE_MARKS}]")
+_COMMA = _after(f"[{COMMAS}]")
 _WORD = re.compile(rf"()({_SPACE}++)")
+_WEAKER = (_CLAUSE, _COMMA, _WORD)
 
-# "z. B.", "J. Smith", "3. Mai", "Dr. Smith", "bzw. die": a letter, a short number, or a word without a vowel
+# "z. B.", "J. Smith", "3. Mai", "Dr. Smith", "bzw. die": a letter, a short number, or a word without a vowel; combining
+# marks and joiners before it belong to a longer word
 _ABBREVIATION = re.compile(
-    r"(?<![^\W_])(?:[^\W\d_]|\d{1,2}|[B-DF-HJ-NP-TV-XZb-df-hj-np-tv-xz][b-df-hj-np-tv-xz]{1,3})$"
+    r"(?<![^\W_]|[\u00ad\u0300-\u1fff\u200c\u200d\ua800-\uabff])(?:[^\W\d_]|\d{1,2}|[B-DF-HJ-NP-TV-XZb-df-hj-np-tv-xz][b-df-hj-np-tv-xz]{1,3})$"
 )
 
 
@@ -83,13 +88,13 @@ def split(text: str, n_pieces: CountPieces, longest: int, whole: int | None = No
 
 def sentences(text: str) -> list[str]:
     """Return the sentences of a line, without white space around them; none if the line is blank."""
-    spans = _between(text, (0, len(text)), _sentence_ends)
+    spans = _between(text, (0, len(text)), _SENTENCE)
     return [sentence for start, stop in spans if (sentence := text[start:stop].strip())]
 
 
 def n_sentences(text: str) -> int:
     """Count the sentences of a line, at least one."""
-    return sum(1 for _ in _between(text, (0, len(text)), _sentence_ends))
+    return sum(1 for _ in _between(text, (0, len(text)), _SENTENCE))
 
 
 Fragment = tuple[Span, int, int]
@@ -108,7 +113,7 @@ def _sentences(text: str, line: Span, n_pieces: CountPieces, longest: int) -> li
             return list(_between(text, span, _WEAKER[level]))
         return _evenly(text, span, ceil(1.1 * n / longest))  # a little finer: pieces are not spread evenly
 
-    spans = list(_between(text, line, _sentence_ends))
+    spans = list(_between(text, line, _SENTENCE))
     done = [(span, n, span[0]) for span, n in zip(spans, counted(spans), strict=True)]
     level = 0
     while any(n > longest for _, n, _ in done):
@@ -125,65 +130,35 @@ def _sentences(text: str, line: Span, n_pieces: CountPieces, longest: int) -> li
     return done
 
 
-def _between(text: str, span: Span, breaks: Callable[[str, Span], Iterator[Span]]) -> Iterator[Span]:
+def _between(text: str, span: Span, breaks: re.Pattern[str]) -> Iterator[Span]:
     """Yield the spans between the breaks within a span."""
     start, stop = span
-    for left, right in breaks(text, span):
-        if right < stop and not (left == right and _extends_grapheme(text, right)):
+    for match in breaks.finditer(text, start, stop):
+        left, right = match.span(2)
+        if right < stop and not (
+            _is_abbreviated(text, match)
+            or (breaks is _SENTENCE and _continues_in_lowercase(text, match))
+            or (left == right and _extends_grapheme(text, right))
+        ):
             yield start, left
             start = right
     yield start, stop
 
 
-def _sentence_ends(text: str, span: Span) -> Iterator[Span]:
-    return (match.span(2) for match in _breaks(_SENTENCE, text, span) if not _is_within_sentence(text, match))
-
-
-def _clause_ends(text: str, span: Span) -> Iterator[Span]:
-    return (match.span(2) for match in _breaks(_CLAUSE, text, span) if not _is_abbreviated(text, match))
-
-
-def _commas(text: str, span: Span) -> Iterator[Span]:
-    return (match.span(2) for match in _breaks(_COMMA, text, span))
-
-
-def _breaks(marks: re.Pattern[str], text: str, span: Span) -> Iterator[re.Match[str]]:
-    """Yield the marks after which a text may be divided: before white space, or in a script without spaces."""
-    for match in marks.finditer(text, *span):
-        if match[2] or _NEEDS_NO_SPACE.search(match[1].rstrip(CLOSING)):
-            yield match
-
-
-def _spaces(text: str, span: Span) -> Iterator[Span]:
-    return (match.span(2) for match in _WORD.finditer(text, *span))
-
-
-_WEAKER = (_clause_ends, _commas, _spaces)
-
-
-def _is_within_sentence(text: str, mark: re.Match[str]) -> bool:
-    if mark[1] == "．":  # a decimal point
-        return text[: mark.start()][-1:].isdigit() and text[mark.end(1) :][:1].isdigit()
-    return mark[1][0] in ".!?…" and (_is_abbreviated(text, mark) or _continues_in_lowercase(text, mark))
-
-
 def _is_abbreviated(text: str, mark: re.Match[str]) -> bool:
-    if mark[1] != ".":
-        return False
     before = unicodedata.normalize("NFC", text[max(0, mark.start() - 12) : mark.start()])
-    word = _ABBREVIATION.search(before)
-    if word is None or unicodedata.category(before[word.start() - 1]) in ("Mn", "Mc", "Cf"):  # part of a longer word
+    if mark[1] != "." or not _ABBREVIATION.search(before):
         return False
-    # other scripts, such as Sinhala and Hangul, have words of one letter
-    last = before[-1]
-    return last.isdigit() or last.lower() != last.upper() or unicodedata.bidirectional(last) in ("R", "AL")
+    # scripts from left to right without case, such as Sinhala, have words of one letter
+    return (unicodedata.category(before[-1]), unicodedata.bidirectional(before[-1])) != ("Lo", "L")
 
 
 def _continues_in_lowercase(text: str, mark: re.Match[str]) -> bool:
     opened = _OPEN.match(text, mark.end())
     after = opened.end() if opened else mark.end()
     letter = text[after : after + 1]
-    return letter.islower() and letter.title() != letter  # Georgian sentences do not begin with a capital
+    # Georgian sentences begin in lower case
+    return mark[1][0] in ".!?…" and letter.islower() and letter.title() != letter
 
 
 def _evenly(text: str, span: Span, n: int) -> list[Span]:
@@ -242,7 +217,7 @@ def _pack(text: str, fragments: Sequence[Fragment], n_pieces: CountPieces, longe
         groups = [half for pair in halves for half in pair]
 
 
-_WIDE = re.compile(f"[{CJK}]")
+_WIDE = re.compile(rf"[\uff01-\uff60\uffe0-\uffe6{character_class(['Hani'])}]")
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 
 

@@ -27,6 +27,7 @@ import io
 import itertools
 import json
 import re
+import unicodedata
 from abc import ABC, abstractmethod
 from array import array
 from collections import Counter, defaultdict
@@ -68,8 +69,8 @@ Numbers: TypeAlias = npt.NDArray[np.int64]
 
 
 def is_blank(line: str) -> bool:
-    """Return whether a line has only white space and control characters."""
-    return not CONTROL.sub(" ", line).strip()
+    """Return whether a line has only white space and invisible characters (Unicode categories Cc and Cf)."""
+    return all(character.isspace() or unicodedata.category(character) in ("Cc", "Cf") for character in line)
 
 
 def id_dtype(n_pieces: int) -> type[np.uint16] | type[np.uint32]:

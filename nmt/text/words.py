@@ -26,13 +26,13 @@ def count_characters(lines: Iterable[str]) -> Counter[str]:
     return Counter(dict(zip(map(chr, codes.tolist()), counts[codes].tolist(), strict=True)))
 
 
-CJK = character_class(["Hani"]) + r"\uff01-\uff60\uffe0-\uffe6"
-"""Chinese characters, kana, and full-width forms, as the content of a character class."""
-_OTHERS = {script.code for script in scripts().values() if script.is_unspaced} - {"Hani", "Tibt"}
-LETTERWISE = CJK + character_class(sorted(_OTHERS))
-"""Characters of scripts whose words nothing separates. Tibetan is not among them: a mark separates its syllables."""
+LETTERWISE = r"\ufe10-\ufe19\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6" + character_class(
+    [code for code, script in scripts().items() if script.is_unspaced and script.code == code != "Tibt"]
+)
+"""Characters of scripts whose words nothing separates, and full-width forms, as the content of a character class. A
+mark separates the syllables of Tibetan."""
 UNSPACED = LETTERWISE + character_class(["Tibt"])
-"""Letters and punctuation of scripts without spaces between words."""
+"""Characters of scripts without spaces between words, and full-width forms."""
 
 WORD = re.compile(rf"[{LETTERWISE}]|(?:(?![{LETTERWISE}])\w)+|[^\w\s]")
 """A pattern of words, letters of scripts whose words nothing separates, and other marks."""

@@ -56,6 +56,7 @@ from nmt.prepare.cleaning.grouping import normal_form
 from nmt.prepare.cleaning.repairs import Repair, has_control, repairs
 from nmt.prepare.pairs import SentencePair
 from nmt.prepare.sources import text_folder
+from nmt.text.tokenizer import is_blank
 
 _RATIO_OFFSET = 15
 
@@ -156,7 +157,7 @@ class Cleaner:
 
     def reason(self, src: str, tgt: str, score: float | None = None) -> str | None:
         """Return the reason for dropping a stripped and repaired pair, or None if the pair is kept."""
-        if not src or not tgt:
+        if is_blank(src) or is_blank(tgt):
             return "empty"
         if self._overlaps(src, tgt):
             return "overlap"
@@ -227,7 +228,7 @@ class LineCleaner:
         return "" if reason == "blank" else None
 
     def _reason(self, text: str) -> str | None:
-        if not text:
+        if is_blank(text):
             return "blank"
         if self._compared(text) in self._held_out:
             return "overlap"

@@ -16,7 +16,7 @@ from nmt.languages.scripts import script_of
 from nmt.prepare.cleaning.grouping import normal_form
 from nmt.prepare.cleaning.repairs import is_broken, needs_extra
 from nmt.text.lines import read_lines
-from nmt.text.split import n_sentences
+from nmt.text.split import CLAUSE_MARKS, CLOSING, COMMAS, SENTENCE_MARKS, n_sentences
 
 Filter = Callable[[str, str], bool]
 """A function of both sides that returns whether the pair is dropped."""
@@ -37,9 +37,9 @@ _POSITION = re.compile(r"(?<=%)\d+\$")
 _NUMBER = re.compile(r"\d+")
 _AS_WORDS = 12  # numbers up to this one are often written as words
 
-_CLOSING = " \"'”“’‘»«›‹)]}」』）】》〉*_"
-_FINAL = tuple(".!?…。！？｡؟۔।॥։።။។།")
-_OTHER_FINAL = tuple(":;,-–—：；，،؛፤")
+_CLOSING = f" \u00a0\u202f*_{CLOSING}"
+_FINAL = frozenset(f"{SENTENCE_MARKS}།")  # and that of Tibetan clauses
+_ANY_FINAL = _FINAL.union("-", CLAUSE_MARKS, COMMAS)
 
 
 def _different(of_side: Callable[[str], object]) -> Filter:
@@ -84,10 +84,8 @@ def _lacks(present: list[str], wanted: list[str]) -> bool:
 
 def is_cut(src: str, tgt: str) -> bool:
     """Return whether one side ends with sentence-final punctuation, and the other without punctuation."""
-    src, tgt = src.rstrip(_CLOSING), tgt.rstrip(_CLOSING)
-    if src.endswith(_FINAL):
-        return not tgt.endswith(_FINAL) and not tgt.endswith(_OTHER_FINAL)
-    return tgt.endswith(_FINAL) and not src.endswith(_OTHER_FINAL)
+    src, tgt = src.rstrip(_CLOSING)[-1:], tgt.rstrip(_CLOSING)[-1:]
+    return (src in _FINAL and tgt not in _ANY_FINAL) or (tgt in _FINAL and src not in _ANY_FINAL)
 
 
 def block_list(path: Path, language: str) -> SideTest:

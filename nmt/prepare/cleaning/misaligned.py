@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nmt.languages.scripts import character_class
 from nmt.text.lexicon import links
 from nmt.text.ragged import ranges
-from nmt.text.words import CJK, UNSPACED
+from nmt.text.words import UNSPACED
 
 Longs = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -34,7 +35,7 @@ _BLOCK_LINES = 8192  # processed at a time: words need far more memory than thei
 _MARKS = "?!„“”»«’–—…。、，？！"
 _SPACES = bytes(32 if i < 128 and not chr(i).isalnum() and chr(i) not in "\n?!" else i for i in range(256))
 # scripts written without spaces: Han characters one by one, others and kana by three
-_UNSPACED = re.compile(f"[\u3040-\u30ff]{{1,3}}|[{CJK}]|[{UNSPACED}]{{1,3}}")
+_UNSPACED = re.compile(f"[\u3040-\u30ff]{{1,3}}|[{character_class(['Hani'])}]|[{UNSPACED}]{{1,3}}")
 
 # all but the first bytes of these characters in UTF-8: a fast test of whether a text has any of them
 _NOT_UNSPACED = bytes({*range(256)} - {0xE0, 0xE1, *range(0xE3, 0xF1)})
