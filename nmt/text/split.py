@@ -47,7 +47,8 @@ def _after(mark: str) -> re.Pattern[str]:
     )
 
 
-_SENTENCE = _after(rf"(?:[{SENTENCE_MARKS}]|(?<=[{character_class(['Grek'])}][^\s)]);)")
+# two Ethiopic word separators are a full stop
+_SENTENCE = _after(rf"(?:[{SENTENCE_MARKS}]|(?<=[{character_class(['Grek'])}][^\s)]);|(?<=[።፡])፡)")
 _CLAUSE = _after(f"[.!?…{CLAUSE_MARKS}]")
 _COMMA = _after(f"[{COMMAS}]")
 _WORD = re.compile(rf"()({_SPACE}++)")
@@ -56,7 +57,8 @@ _WEAKER = (_CLAUSE, _COMMA, _WORD)
 # "z. B.", "J. Smith", "3. Mai", "Dr. Smith", "bzw. die": a letter, a short number, or a word without a vowel; combining
 # marks and joiners before it belong to a longer word
 _ABBREVIATION = re.compile(
-    r"(?<![^\W_]|[\u00ad\u0300-\u1fff\u200c\u200d\ua800-\uabff])(?:[^\W\d_]|\d{1,2}|[B-DF-HJ-NP-TV-XZb-df-hj-np-tv-xz][b-df-hj-np-tv-xz]{1,3})$"
+    r"(?<![^\W_]|[\u00ad\u0300-\u1fff\u200c\u200d\ua800-\uabff])"
+    r"(?:[^\W\d_]|\d{1,2}|[B-DF-HJ-NP-TV-XZb-df-hj-np-tv-xz][b-df-hj-np-tv-xz]{1,3})$"
 )
 
 

@@ -38,7 +38,7 @@ _NUMBER = re.compile(r"\d+")
 _AS_WORDS = 12  # numbers up to this one are often written as words
 
 _CLOSING = f" \u00a0\u202f*_{CLOSING}"
-_FINAL = frozenset(f"{SENTENCE_MARKS}།")  # and that of Tibetan clauses
+_FINAL = frozenset(f"{SENTENCE_MARKS}།༎፡")  # also Tibetan ones, and what stands for the Ethiopic full stop
 _ANY_FINAL = _FINAL.union("-", CLAUSE_MARKS, COMMAS)
 
 

@@ -138,7 +138,7 @@ def test_documents_are_read_as_sentences(tmp_path: Path) -> None:
     (tmp_path / "a.html").write_text("<p>One. Two\tor three?</p><p> </p><p>Four</p>", encoding="utf-8")
     (tmp_path / "a.en").write_text("One. Two\tor three?\n\nFour\n", encoding="utf-8")
     assert read_sentences(tmp_path / "a.html") == read_sentences(tmp_path / "a.en") == ["One.", "Two or three?", "Four"]
-    (tmp_path / "a.en").write_text("\n \n", encoding="utf-8")
+    (tmp_path / "a.en").write_text("\n \n\u200b \u00ad\n", encoding="utf-8")
     with pytest.raises(DataError, match=r"a\.en"):
         read_sentences(tmp_path / "a.en")
 

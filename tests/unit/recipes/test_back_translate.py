@@ -89,6 +89,7 @@ def test_set_of_root_and_direction_reaches_authentic_corpora(folder: Path, nmt: 
     [
         ("a dog", None),
         (" ", "not translated: blank"),
+        ("\u200b", "not translated: blank"),
         ("x" * 1001, "not translated: too long (characters)"),
         (" a test ", "not translated: in a dev or test set"),
     ],

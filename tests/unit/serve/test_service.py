@@ -41,9 +41,9 @@ def translate(service: Service, *texts: str, **wish: Any) -> list[list[Candidate
 
 
 def test_prefix_begins_first_line_that_is_not_blank() -> None:
-    lines = lines_of(["a\nb", "\n \n\nc\nd", ""], Wish(prefix="x"))
+    lines = lines_of(["a\nb", "\n \n\ufeff\nc\nd", ""], Wish(prefix="x"))
     assert [(line.text, line.prefix) for line in lines] == [
-        ("a", "x"), ("b", ""), ("", ""), (" ", ""), ("", ""), ("c", "x"), ("d", ""), ("", "x"),
+        ("a", "x"), ("b", ""), ("", ""), (" ", ""), ("\ufeff", ""), ("c", "x"), ("d", ""), ("", "x"),
     ]  # fmt: skip
 
 

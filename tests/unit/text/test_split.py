@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.text.split import CountPieces, join, split
+from nmt.languages.scripts import scripts
+from nmt.text.split import SENTENCE_MARKS, CountPieces, join, sentences, split
 from tiny_run import tiny_tokenizer
 
 TOKENIZER = tiny_tokenizer()
@@ -85,7 +86,7 @@ def test_split_is_lossless_and_bounded(text: str, n_pieces: CountPieces, longest
 @given(TEXTS, st.integers(1, 40))
 def test_long_sentence_is_split_into_maximal_parts(text: str, longest: int) -> None:
     """Two consecutive parts together would be too long."""
-    sentence = re.sub("[.!?…؟۔।॥。！？｡።။។]", "-", text).strip()
+    sentence = re.sub(f"[{SENTENCE_MARKS}]", "-", text).strip()
     for (one, _), (other, _) in pairwise(split(sentence, by_letter, longest)):
         assert by_letter([one + other])[0] > longest
 
@@ -103,7 +104,18 @@ def test_long_sentence_is_split_into_maximal_parts(text: str, longest: int) -> N
         ["Is it?!", "(It is.)", "It costs $3.50 at 10:30 a.m. here...", "Ask St. Peter.", 'He said "No."', "Good!"],
         ["यह एक घर है।", "वह आया।", "क्या?"],
         ["هل هذا بيت؟", "نعم.", "لا!"],
-        ["ይህ ቤት ነው።", "እሱ መጣ።"],
+        ["ይህ ቤት ነው።", "እሱ መጣ።", "መጣ፧", "ነው፡፡", "እሱ።፡", "መጣ።"],
+        ["ეს სახლია.", "ის მოვიდა!", "სად?", "კი."],
+        ["Սա տուն է։", "Նա եկավ։"],
+        ["Αυτό είναι σπίτι.", "Ήρθε;", "«Πότε»;", "Ήρθέ;", "Ναι.", "Ήρθε;", "Όχι."],
+        ["આ ઘર છે.", "તે આવ્યો.", "હા."],
+        ["මෙය ගෙය ය.", "ඔහු ආවේ ය.", "ඔව්."],
+        ["이것은 좋은 것.", "그는 왔다."],
+        ["זֶה בַּיִת.", "הוּא בָּא.‏", "כֵּן."],
+        ["Das ist für.", "Ä. Kurz kam.", "Gut."],
+        ["« Oui. »", "Il part.", "« Non. »", "« Non ! »", "« Oui. » dit-il.", "Bien."],
+        ["Ja. ​", "Nein.", "Gut. ‎"],
+        ["ᱥᱮᱫ ᱠᱟᱱᱟ᱾", "ꯃꯁꯤ꯫", "یہ گھر ہے۔", "ཡིན།"],
     ],
 )
 def test_sentence_ends_are_found_in_scripts_with_spaces(sentences: list[str]) -> None:
@@ -117,6 +129,37 @@ def test_sentence_ends_are_found_in_scripts_without_spaces() -> None:
     assert split("".join(sentences), by_character, 7) == [(each, "") for each in sentences]
     assert parts_of("一二三，四五六；七八九。十", by_character, 8) == ["一二三，四五六；", "七八九。", "十"]
     assert parts_of("一二三，四五六；七八九。十", by_character, 7) == ["一二三，", "四五六；", "七八九。", "十"]
+
+
+@pytest.mark.parametrize("script", sorted({script.code for script in scripts().values()}))
+def test_every_mark_of_a_script_ends_a_sentence(script: str) -> None:
+    letters = "ωω" if script == "Grek" else "xy"
+    for mark in scripts()[script].sentence_ends.replace("․", ""):
+        assert sentences(f"{letters}{mark} Next") == [f"{letters}{mark}", "Next"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "円は３．14と3．１４の間",
+        "Go on; then stop",
+        "the angle (ω); then",
+        "က၊ခ",
+        "ཡིན། དེ་རེད། ཡིན།",
+        "บ้านนี้สวย เขามา",
+        "Part one․․․ 5",
+        "د. محمد",
+        "ა. შ. და",
+        "「Hello.」と言った",
+    ],
+)
+def test_other_marks_end_no_sentence(text: str) -> None:
+    assert sentences(text) == [text]
+
+
+def test_sentence_ends_of_khmer_and_full_width_forms_need_no_space() -> None:
+    assert sentences("នេះជាផ្ទះ។គាត់មក៕បាទ") == ["នេះជាផ្ទះ។", "គាត់មក៕", "បាទ"]
+    assert sentences("家である．彼が来た．本当!？はい") == ["家である．", "彼が来た．", "本当!？", "はい"]
 
 
 def test_weaker_boundaries_are_tried_in_order() -> None:
@@ -159,6 +202,9 @@ def test_very_long_word_is_cut() -> None:
         "ab" + "\u0301" * 100_000 + "c" * 1000,
         "a" + " " * 100_000 + "b",
         "z. B. " * 17_000,
+        ". »" * 33_000,
+        "ω;" * 50_000,
+        "፡" * 100_000,
     ],
     ids=lambda text: text[:10],
 )

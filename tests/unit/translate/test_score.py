@@ -74,9 +74,9 @@ def test_recomputed_scores_equal_search(translator: Translator) -> None:
 def test_blank_side_is_not_scored(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
     for model in translator.searcher.models:
         monkeypatch.setattr(model, "forward", None)  # calling it would fail
-    blank = ["", " ", "\t \u3000", "\u2028", "\x00", "\x1f\x85\r"]
+    blank = ["", " ", "\t \u3000", "\u2028", "\x00", "\x1f\x85\r", "\u200b", "\ufeff \u00ad\u200c\u200d"]
     found = list(score(translator, [*((line, "ta go") for line in blank), *(("ta go", line) for line in blank)]))
-    assert len(found) == 12
+    assert len(found) == 2 * len(blank)
     assert all((one.pieces, one.log_probs, one.n_words) == ((), (), 0) for one in found)
     assert all(math.isnan(one.score) and math.isnan(one.log_prob) for one in found)
     assert list(score(translator, [])) == []

@@ -39,7 +39,7 @@ def test_translations_are_in_order(translator: Translator, search: SearchConfig)
 
 def test_blank_lines_stay_blank_and_are_not_searched(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(translator.searcher, "search_batch", None)  # calling it would fail
-    blank = ["", " ", "\t \u3000", "\u2028", "\x00", "\x1f\x85\r"]
+    blank = ["", " ", "\t \u3000", "\u2028", "\x00", "\x1f\x85\r", "\u200b", "\ufeff \u00ad\u200c\u200d"]
     assert list(translator.translate_lines(blank, BEAM, n_best=3)) == [[BLANK]] * len(blank)
     assert list(translator.translate_lines([])) == []
 

@@ -35,6 +35,7 @@ def reason(src: str, tgt: str) -> str | None:
         ("Hund", "dog", None),
         ("", "dog", "empty"),
         ("Hund", " \t\u00a0\u2028", "empty"),
+        ("\u200b \ufeff", "dog", "empty"),
         ("", "", "empty"),
         ("Guten Tag.", "Good day.", "overlap"),
         (" Guten Tag.", "Good day. ", "overlap"),

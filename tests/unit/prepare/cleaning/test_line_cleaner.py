@@ -28,6 +28,7 @@ def cleaner(clean: CleanConfig | None = None, language: str = "en") -> LineClean
     [
         ("A dog.", None, None),
         (" \t ", "blank", None),
+        ("\ufeff \u200b\u00ad\u200d", "blank", None),
         ("Good day, world.  ", "overlap", None),
         ("good day world", None, None),
         ("good day world 2", "overlap", CleanConfig(overlap="normal")),
