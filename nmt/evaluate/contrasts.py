@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
+from nmt.text.split import SENTENCE_MARKS
 from nmt.text.words import UNSPACED
 
 WORD = re.compile(r"[^\W\d_]+")
@@ -77,7 +78,7 @@ SHORTEST = 3
 _NUMBER = re.compile(r"\d+")
 _NAME = re.compile(r"[^\W\d_]{3,}")
 _COMMA = re.compile(r", |[،؛;] ?|[，；、]")
-_SENTENCE_END = re.compile(r"[.!?…。！？]+(?=[\s\"“”»«')]|$)")
+_SENTENCE_END = re.compile(rf"[{SENTENCE_MARKS}]+(?=[\s\"“”»«')]|$)")
 _PAIRED = re.compile('["“”„«»()\\[\\]{}]')
 _COUNTED = re.compile(rf"[{UNSPACED}]|\w+")
 

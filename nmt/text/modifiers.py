@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeVar
 from nmt.config import SearchConfig
 from nmt.text.constraints import Glossary, Span, alone, constraint_spans, spans
 from nmt.text.inline import mark_terms
+from nmt.text.split import SENTENCE_MARKS
 
 T = TypeVar("T")
 
@@ -35,9 +36,6 @@ def some(rng: Random, items: Sequence[T], share: float) -> list[T]:
     certain = below(rng, len(items))
     return [item for i, item in enumerate(items) if rng.random() < share or i == certain]
 
-
-END_MARKS = ".!?…。！？｡։।॥؟۔"
-"""Punctuation that ends a sentence."""
 
 # a letter that begins a word, also of one with an apostrophe or written with combining marks
 _INITIAL = re.compile(r"(?<![\w'’\u0300-\u036f])[^\W\d_]")
@@ -75,7 +73,7 @@ def drop_end_punctuation(src: str, tgt: str, _: Random) -> tuple[str, str]:
 
 def _without_end_marks(text: str) -> str:
     kept = text.rstrip()
-    shorter = kept.rstrip(END_MARKS)
+    shorter = kept.rstrip(SENTENCE_MARKS)
     is_within = any(span.end > len(shorter) for span in spans(text))
     return text if shorter == kept or not shorter.strip() or is_within else shorter.rstrip()
 

@@ -25,6 +25,7 @@ from typing import Any
 import regex
 
 from nmt.config import DataConfig
+from nmt.config.clean import CleanConfig
 from nmt.config.source import TrainFiles
 from nmt.errors import DataError
 from nmt.evaluate.metrics import corpus_score, default_tokenizer
@@ -63,7 +64,7 @@ def boundaries_by_rule(text: str, is_greek: bool) -> set[int]:
     """Return the boundaries of sentences, as numbers of characters before them without white space."""
     mark = rf"{_MARK}|[;\u037e]" if is_greek else _MARK
     pattern = regex.compile(
-        rf"(?<!\p{{N}}(?=\.)|(?<![\p{{L}}\p{{M}}])[\p{{Lu}}\p{{Ll}}](?=\.))(?:{mark})++(?:{_AFTER}|\s*[»›](?=\s))"
+        rf"(?<!\p{{N}}(?=\.)|(?<![\p{{L}}\p{{M}}])[\p{{Lu}}\p{{Ll}}](?=\.))(?:{mark})++(?:\s*[»›](?=\s)|{_AFTER})"
         rf"(?:\s+(?=\S)|(?<=[^\p{{ASCII}}]{_AFTER})(?=\p{{L}}))(?!{_AFTER}\p{{Ps}}*{_LOWER})",
         regex.VERSION1,
     )
@@ -107,7 +108,7 @@ def n_changed(pairs: Sequence[tuple[str, str]], code: str, settings: dict[str, A
         return ""
     source = TrainFiles(files={code: f"a.{code}", ENGLISH: "a.en"})
     max_ratio = settings.get("max_ratio", 1e9)
-    clean = {name: value for name, value in settings.items() if name != "max_ratio"}
+    clean = CleanConfig(**{name: value for name, value in settings.items() if name != "max_ratio"})
     direction = f"{code}-{ENGLISH}"
     config = DataConfig(
         direction=direction, train=[source], valid=source, clean=clean, max_chars=100_000, max_ratio=max_ratio

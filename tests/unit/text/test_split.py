@@ -92,7 +92,7 @@ def test_long_sentence_is_split_into_maximal_parts(text: str, longest: int) -> N
 
 
 @pytest.mark.parametrize(
-    "sentences",
+    "expected",
     [
         [
             "Er kam am 3. Mai.",
@@ -108,7 +108,7 @@ def test_long_sentence_is_split_into_maximal_parts(text: str, longest: int) -> N
         ["ეს სახლია.", "ის მოვიდა!", "სად?", "კი."],
         ["Սա տուն է։", "Նա եկավ։"],
         ["Αυτό είναι σπίτι.", "Ήρθε;", "«Πότε»;", "Ήρθέ;", "Ναι.", "Ήρθε;", "Όχι."],
-        ["આ ઘર છે.", "તે આવ્યો.", "હા."],
+        ["આ ગુજરાત.", "તે આવ્યો.", "હા."],
         ["මෙය ගෙය ය.", "ඔහු ආවේ ය.", "ඔව්."],
         ["이것은 좋은 것.", "그는 왔다."],
         ["זֶה בַּיִת.", "הוּא בָּא.‏", "כֵּן."],
@@ -118,24 +118,29 @@ def test_long_sentence_is_split_into_maximal_parts(text: str, longest: int) -> N
         ["ᱥᱮᱫ ᱠᱟᱱᱟ᱾", "ꯃꯁꯤ꯫", "یہ گھر ہے۔", "ཡིན།"],
     ],
 )
-def test_sentence_ends_are_found_in_scripts_with_spaces(sentences: list[str]) -> None:
+def test_sentence_ends_are_found_in_scripts_with_spaces(expected: list[str]) -> None:
     for gap in (" ", "  ", "\t"):
-        parts = split(gap.join(sentences), by_character, max(map(len, sentences)))
-        assert parts == [*((sentence, gap) for sentence in sentences[:-1]), (sentences[-1], "")]
+        text = gap.join(expected)
+        assert sentences(text) == expected
+        parts = split(text, by_character, max(map(len, expected)))
+        assert parts == [*((sentence, gap) for sentence in expected[:-1]), (expected[-1], "")]
 
 
 def test_sentence_ends_are_found_in_scripts_without_spaces() -> None:
-    sentences = ["你好！", "我是王先生。", "「你来吗？」", "来。"]
-    assert split("".join(sentences), by_character, 7) == [(each, "") for each in sentences]
+    expected = ["你好！", "我是王先生。", "「你来吗？」", "来。"]
+    assert split("".join(expected), by_character, 7) == [(sentence, "") for sentence in expected]
     assert parts_of("一二三，四五六；七八九。十", by_character, 8) == ["一二三，四五六；", "七八九。", "十"]
     assert parts_of("一二三，四五六；七八九。十", by_character, 7) == ["一二三，", "四五六；", "七八九。", "十"]
 
 
-@pytest.mark.parametrize("script", sorted({script.code for script in scripts().values()}))
-def test_every_mark_of_a_script_ends_a_sentence(script: str) -> None:
-    letters = "ωω" if script == "Grek" else "xy"
-    for mark in scripts()[script].sentence_ends.replace("․", ""):
-        assert sentences(f"{letters}{mark} Next") == [f"{letters}{mark}", "Next"]
+def test_every_mark_of_the_table_ends_a_sentence() -> None:
+    missed = []
+    for script in scripts().values():
+        letters = "ωω" if script.code == "Grek" else "xy"
+        for mark in script.sentence_ends.replace("\u2024", ""):
+            if sentences(f"{letters}{mark} Next") != [f"{letters}{mark}", "Next"]:
+                missed.append(mark)
+    assert missed == []
 
 
 @pytest.mark.parametrize(
