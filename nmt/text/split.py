@@ -22,7 +22,7 @@ Span = tuple[int, int]
 CLOSING = "\"'”“’‘»«›‹)]}」』）】》〉｣〕״\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
 """Closing quotes and brackets, with which some languages open, and invisible marks."""
 _SPACE = r"[^\S\u00a0\u2007\u202f]"  # white space, except that which forbids a break
-# with quotes after a space, as in French, and invisible marks
+# also quotes after a space, as in French, and invisible marks that stand alone
 _CLOSE = rf"[{re.escape(CLOSING)}]*+(?:\s*+[»›\u200b-\u200f\u2060\ufeff]++(?!\S))?+"
 _OPEN = re.compile(r"""["'„”“‚’‘»«›‹(\[{¿¡–—-]*+""")
 
@@ -148,8 +148,10 @@ def _between(text: str, span: Span, breaks: re.Pattern[str]) -> Iterator[Span]:
 
 
 def _is_abbreviated(text: str, mark: re.Match[str]) -> bool:
+    if mark[1] != ".":
+        return False
     before = unicodedata.normalize("NFC", text[max(0, mark.start() - 12) : mark.start()])
-    if mark[1] != "." or not _ABBREVIATION.search(before):
+    if not _ABBREVIATION.search(before):
         return False
     # scripts from left to right without case, such as Sinhala, have words of one letter
     return (unicodedata.category(before[-1]), unicodedata.bidirectional(before[-1])) != ("Lo", "L")
@@ -159,7 +161,7 @@ def _continues_in_lowercase(text: str, mark: re.Match[str]) -> bool:
     opened = _OPEN.match(text, mark.end())
     after = opened.end() if opened else mark.end()
     letter = text[after : after + 1]
-    # Georgian sentences begin in lower case
+    # Georgian sentences begin with letters that are lower case but have no title case
     return mark[1][0] in ".!?…" and letter.islower() and letter.title() != letter
 
 
