@@ -103,7 +103,8 @@ def evaluate(
 
     --src F and --ref F score a run on other files: it translates the one and is scored against the other. These scores
     are not recorded. --hyp F and --ref F score a file of translations. With several --ref files, each line has several
-    references (nrefs in the signature).
+    references (nrefs in the signature). --to gives the language of the files, which otherwise follows from a file name
+    (ref.zh.txt) and from the script of the text; text without spaces between words is divided by its rules.
 
     Scores of a run on its splits are recorded in its scores.jsonl, those of an ensemble in that of the first run.
     --history shows them, oldest first; an asterisk marks scores that are not comparable with the others of their split.
@@ -139,7 +140,7 @@ def evaluate(
         return
     neural = find_metrics([SYSTEM], comet or (), comet_command, segment_scores or (), lower_is_better or ())
     if hyp is not None and ref:
-        report = evaluate_files(hyp, ref, lowercase, tokenize, src, neural)
+        report = evaluate_files(hyp, ref, lowercase, tokenize, src, neural, to)
         print(render(format_, [score_table([report], render_text(report))], as_json(report)))
         return
 
@@ -384,7 +385,7 @@ def compare(
     with nullcontext() if html is None else open_output(html) as page_file:
         for tgt, source in directions:
             if ref:
-                text, systems = read_systems(members, ref, src)
+                text, systems = read_systems(members, ref, src, to)
             else:
                 text, systems = translate_runs(members, replace(how, to=tgt, source=source))
             text = check_alike(text, systems, lowercase)

@@ -7,9 +7,7 @@ from typing import Any
 
 from nmt.errors import ConfigError
 
-_OF_RUNS = (
-    "--data|--output|--samples|--to|--from|--via|--beam|--length-penalty|--set|--checkpoint|--weights|--precision"
-)
+_OF_RUNS = "--data|--output|--samples|--from|--via|--beam|--length-penalty|--set|--checkpoint|--weights|--precision"
 """Options with which runs translate, so that they have no effect on translations in a file."""
 HISTORY_ALONE = "--history can be combined only with one --run, --split and --format"
 _NOT_OF_A_REVIEW = "--set|--lm|--lm-weight|--tag|--glossary|--tm|--beam|--length-penalty|--via"
@@ -52,7 +50,7 @@ REFUSALS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "evaluate": {
         HISTORY_ALONE: (
-            f"--history with {_OF_RUNS}|--hyp|--ref|--src|--lowercase|--tokenize|--comet|--comet-command|"
+            f"--history with {_OF_RUNS}|--to|--hyp|--ref|--src|--lowercase|--tokenize|--comet|--comet-command|"
             "--segment-scores|--lower-is-better",
         ),
         "--comet needs the source text of --hyp; give it with --src F": ("--comet with --hyp without --src",),

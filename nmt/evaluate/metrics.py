@@ -7,7 +7,7 @@ Shapes are written with N texts and C classes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -15,9 +15,11 @@ import numpy as np
 import numpy.typing as npt
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
-from sacrebleu.metrics.ter import TER
 
 from nmt.errors import DataError
+from nmt.evaluate.ter import FastTER
+from nmt.languages.codes import is_spaced, scripts_of, tag_of
+from nmt.languages.scripts import script_of_text
 
 MetricName = Literal["bleu", "chrf", "ter"]
 METRICS: tuple[MetricName, ...] = get_args(MetricName)
@@ -29,10 +31,6 @@ Reference = str | tuple[str, ...]
 
 TOKENIZERS = ("13a", "intl", "zh", "char", "none")
 """Tokenizers for BLEU, described in the documentation of sacrebleu."""
-
-# 13a splits at white space, which these languages do not write between words (Korean: between larger units than
-# words). sacrebleu's default for Japanese and Korean needs MeCab, so characters are used instead.
-_TOKENIZER_OF = {"zh": "zh", "ja": "char", "ko": "char", "th": "char", "lo": "char", "km": "char", "my": "char"}
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,11 @@ def metric_name(metric: str) -> str:
 
 def default_tokenizer(tgt_lang: str | None) -> str:
     """Return the default BLEU tokenizer for a target language: 13a if its words are separated by spaces."""
-    return _TOKENIZER_OF.get((tgt_lang or "").lower().split("_")[0], "13a")
+    code = tgt_lang or ""
+    if "zh" in (tag_of(code).language or ()):  # Chinese, or a language of that macrolanguage
+        return "zh"
+    # spaces in Korean separate larger units than words; sacrebleu's own tokenizers of Japanese and Korean need MeCab
+    return "13a" if is_spaced(code) and "Hang" not in scripts_of(code) else "char"
 
 
 def check_tokenizer(tokenize: str | None) -> None:
@@ -85,6 +87,18 @@ def blank_references_note(refs: Sequence[Reference], systems: Sequence[Sequence[
         n += not all(map(str.strip, reference)) and any(map(str.strip, (*reference, *translations)))
     what = "a blank reference counts as one without words, as in sacrebleu, which makes scores misleading"
     return f"{what}; leave such lines out (lines: {n:,})" if n else None
+
+
+def unspaced_notes(refs: Sequence[Reference], tgt_lang: str | None, tokenize: str | None = None) -> Iterator[str]:
+    """Yield a note if BLEU divides at spaces text that is written without them, for which it is misleading."""
+    tokenize = tokenize or default_tokenizer(tgt_lang)
+    text = " ".join(as_tuple(ref)[0] for ref in refs)
+    script = script_of_text([text], 0.5)
+    if tokenize not in ("zh", "char") and not is_spaced(f"und_{script}") and len(text) > 10 * len(text.split()):
+        yield (
+            f"BLEU with tokenize={tokenize} divides at spaces, but this text has none between words: use --tokenize "
+            f"char, or a language code that names the script, as in xx_{script}"
+        )
 
 
 def looks_tokenized(lines: Sequence[str]) -> bool:
@@ -143,7 +157,7 @@ def make_scorer(
     tgt_lang: str | None = None,
     lowercase: bool = False,
     tokenize: str | None = None,
-) -> BLEU | CHRF | TER:
+) -> BLEU | CHRF | FastTER:
     """Return sacrebleu's scorer of a metric for these references. The arguments are described at `corpus_score`.
 
     Raises DataError if the tokenizer is unknown.
@@ -158,9 +172,13 @@ def make_scorer(
         case "chrf":
             return CHRF(lowercase=lowercase, references=streams)
         case "ter":
-            # without spaces between words every sentence would be a single word
-            no_spaces = default_tokenizer(tgt_lang) != "13a" and not (tgt_lang or "").lower().startswith("ko")
-            return TER(case_sensitive=not lowercase, normalized=no_spaces, asian_support=no_spaces, references=streams)
+            # without spaces, a sentence would be a single word; sacrebleu divides text with Chinese characters only
+            code = tgt_lang or ""
+            is_han = "Hani" in scripts_of(code)
+            return FastTER(
+                not is_spaced(code) and not is_han,
+                case_sensitive=not lowercase, normalized=is_han, asian_support=is_han, references=streams,
+            )  # fmt: skip
 
 
 Probabilities = npt.NDArray[np.floating[Any]]

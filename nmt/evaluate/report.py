@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -20,7 +21,10 @@ from nmt.evaluate.metrics import (
     looks_tokenized,
     metric_name,
     no_match_note,
+    unspaced_notes,
 )
+from nmt.languages.codes import scripts_of
+from nmt.languages.scripts import KANA, script_of_text
 from nmt.runs.info import RecordedScore, ScoreRecord
 from nmt.tables import NOTE, Table
 from nmt.text.lines import bounded_list, read_lines
@@ -102,6 +106,7 @@ def evaluate(
     if tokenize is not None:
         notes.append(f"BLEU with tokenize={tokenize}: not comparable with BLEU of another tokenization")
     notes += filter(None, [no_match_note(scores[METRICS.index("bleu")].value), blank_references_note(refs, [hyps])])
+    notes += unspaced_notes(refs, tgt_lang, tokenize)
     all_refs = [line for ref in refs for line in as_tuple(ref)]
     hyps_tokenized, refs_tokenized = looks_tokenized(hyps), looks_tokenized(all_refs)
     if hyps_tokenized != refs_tokenized:
@@ -119,19 +124,39 @@ def evaluate_files(
     tokenize: str | None = None,
     src: Path | None = None,
     neural: NeuralMetrics | None = None,
+    to: str | None = None,
 ) -> Report:
     """Score a file of hypotheses against one or several files of references. COMET also needs a file of sources.
 
+    `to` is the language, by default that of `language_of_files`.
+
     Raises DataError as `evaluate` does, and if a file is missing, is not UTF-8 text, or differs in its number of lines.
     """
-    hyps, *others = read_texts([hyp, *refs, *([] if src is None else [src])])
+    hyps, *others = read_texts([hyp, *refs, *filter(None, [src])])
     names = tuple(map(str, refs))
     subject = Subject(hyp=str(hyp), ref=names[0]) if len(names) == 1 else Subject(hyp=str(hyp), refs=names)
     references = list(zip(*others[: len(refs)], strict=True))
-    report = evaluate(hyps, references, subject, None, lowercase, tokenize)
+    report = evaluate(hyps, references, subject, to or language_of_files([hyp, *refs], others[0]), lowercase, tokenize)
     if neural is None:
         return report
     return with_neural_metrics(report, neural, [] if src is None else others[-1], references, hyps)
+
+
+def language_of_files(paths: Sequence[Path], lines: Sequence[str]) -> str | None:
+    """Return a code of the language by whose rules text is divided into words for scores; None if it has no letters.
+
+    It follows from the script of the text: und_Thai for Thai. Text in Chinese characters is Japanese if it has kana;
+    otherwise, it is Chinese, unless a file name has the code of another language (`ref.ja.txt`, `test.jpn_Jpan`).
+    """
+    # a Latin word counts as one letter, as Chinese characters do
+    text = re.sub("[A-Za-z]+", "a", "\n".join(lines))
+    script = script_of_text([text], 0.5)
+    if script != "Hani":
+        return script and f"und_{script}"
+    if len(re.findall(f"[{KANA}]", text)) > 0.03 * len(text):
+        return "ja"
+    names = re.findall(r"[^\W_]+", " ".join(path.name for path in paths))
+    return next((name for name in reversed(names) if "Hani" in scripts_of(name)), "zh")
 
 
 def read_texts(paths: Sequence[Path]) -> list[list[str]]:

@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+KANA = "\u3041-\u3096\u30a1-\u30fa"
+"""Ranges of the letters by which Japanese text differs from Chinese text."""
+
 
 @dataclass(frozen=True)
 class Script:

@@ -13,7 +13,7 @@ import numpy as np
 
 from nmt.evaluate.compare.systems import Comparison, Difference, Group, GroupScore, Result, TextToTranslate
 from nmt.evaluate.line_statistics import Floats, LineCounts, count_lines, of_line_scores
-from nmt.evaluate.metrics import METRICS
+from nmt.evaluate.metrics import METRICS, unspaced_notes
 from nmt.evaluate.significance import (
     MIN_RUNS,
     SEED,
@@ -52,7 +52,7 @@ def compare(
     Raises DataError as `corpus_score` does.
     """
     systems = [system for group in groups for system in group.systems]
-    tgt_lang = text.languages[1] if text.languages else None
+    tgt_lang = text.languages[1] if text.languages else text.tgt_lang
     by_metric = [
         count_lines(metric, [system.translations for system in systems], text.references, tgt_lang, lowercase, tokenize)
         for metric in METRICS
@@ -67,7 +67,8 @@ def compare(
         _result(counts, scores, groups, baseline, p)
         for counts, scores, p in zip(by_metric, np.split(resampled, len(by_metric)), p_values, strict=True)
     )
-    return Comparison(text, tuple(groups), baseline, results, trials, seed, (*text.notes, *_notes(groups)))
+    notes = *text.notes, *unspaced_notes(text.references, tgt_lang, tokenize), *_notes(groups)
+    return Comparison(text, tuple(groups), baseline, results, trials, seed, notes)
 
 
 class _Side(NamedTuple):

@@ -11,7 +11,7 @@ from nmt.errors import ConfigError, DataError
 from nmt.evaluate.comet import NeuralMetrics, SegmentScores
 from nmt.evaluate.line_statistics import LineCounts, Metric
 from nmt.evaluate.metrics import Reference, as_tuple, blank_references_note, looks_lowercased, looks_tokenized
-from nmt.evaluate.report import read_texts
+from nmt.evaluate.report import language_of_files, read_texts
 from nmt.evaluate.significance import Interval
 
 
@@ -29,6 +29,8 @@ class TextToTranslate:
     """Notes for the reader, such as the number of lines that are in training text."""
     seen: frozenset[int] = frozenset()
     """Numbers of the lines, from 0, whose source or reference is in the training text of a run."""
+    tgt_lang: str | None = None
+    """The language by which files are scored."""
 
 
 @dataclass(frozen=True)
@@ -221,17 +223,20 @@ def grouped(systems: Sequence[System], members: Members) -> tuple[Group, ...]:
 
 
 def read_systems(
-    members: Members, refs: Sequence[Path], src: Path | None = None
+    members: Members, refs: Sequence[Path], src: Path | None = None, to: str | None = None
 ) -> tuple[TextToTranslate, list[System]]:
     """Read files of translations, one or several files of references, and a file of sources if there is one.
+
+    `to` is the language, by default that of `language_of_files`.
 
     Raises DataError as `read_texts` does.
     """
     hyps = all_paths(members)
-    texts = [*map(tuple, read_texts([*refs, *hyps, *([src] if src else [])]))]
+    texts = [*map(tuple, read_texts([*refs, *hyps, *filter(None, [src])]))]
     of_refs, of_hyps = texts[: len(refs)], texts[len(refs) : len(refs) + len(hyps)]
     references = tuple(zip(*of_refs, strict=True)) if len(refs) > 1 else of_refs[0]
-    text = TextToTranslate(" ".join(map(str, refs)), references, texts[-1] if src else None)
+    tgt_lang = to or language_of_files([*hyps, *refs], of_refs[0])
+    text = TextToTranslate(" ".join(map(str, refs)), references, texts[-1] if src else None, tgt_lang=tgt_lang)
     return text, [System(*pair) for pair in zip(distinct_names(hyps), of_hyps, strict=True)]
 
 

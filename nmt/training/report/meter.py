@@ -15,6 +15,7 @@ from torch.profiler import profile
 from nmt.data.mixing import is_mixed
 from nmt.data.modifiers import N_TRIED, Modifiers
 from nmt.errors import DivergedError
+from nmt.evaluate.metrics import unspaced_notes
 from nmt.runs.state import TrainState
 from nmt.training.limits import expected_end, forecast
 from nmt.training.optim import learning_rate
@@ -327,6 +328,8 @@ def announce(session: Session, log: TrainingLog) -> None:
         f"{', '.join(data.directions or [data.direction])}: {n_pairs:,} {pairs}, {n_parameters:,} parameters{learned}, "
         f"{session.precision} on {session.device.type}{' packed' if session.packing else ''}, into {session.run.path}"
     )
+    for note in unspaced_notes(session.validator.references, data.tgt):
+        log.say(f"warning: {note}")
     if session.modifiers is not None:
         announce_modifiers(session, session.modifiers, log)
     if session.forward is not None:

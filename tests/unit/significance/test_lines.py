@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from sacrebleu.metrics.lib_ter import translation_edit_rate
 
 from nmt.errors import DataError
-from nmt.evaluate import line_statistics as ter
-from nmt.evaluate.line_statistics import count_edits, count_lines
+from nmt.evaluate import ter
+from nmt.evaluate.line_statistics import count_lines
 from nmt.evaluate.metrics import METRICS, MetricName, Reference, corpus_score, make_scorer
+from nmt.evaluate.ter import count_edits
 
 
 @dataclass(frozen=True)
