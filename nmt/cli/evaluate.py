@@ -103,8 +103,9 @@ def evaluate(
 
     --src F and --ref F score a run on other files: it translates the one and is scored against the other. These scores
     are not recorded. --hyp F and --ref F score a file of translations. With several --ref files, each line has several
-    references (nrefs in the signature). --to gives the language of the files, which otherwise follows from a file name
-    (ref.zh.txt) and from the script of the text; text without spaces between words is divided by its rules.
+    references (nrefs in the signature). Scores depend on the language, since some languages have no spaces between
+    words. That of files follows from the script of the text and, for Chinese and Japanese, from a name such as
+    ref.ja.txt; --to LANG gives another.
 
     Scores of a run on its splits are recorded in its scores.jsonl, those of an ensemble in that of the first run.
     --history shows them, oldest first; an asterisk marks scores that are not comparable with the others of their split.
@@ -327,10 +328,10 @@ def compare(
     """Compare systems, with tests of significance.
 
     Runs translate the same split of their data directories; files of translations are compared with a file of
-    references. BLEU, chrF and TER are shown with 95 % confidence intervals. Differences from the baseline are shown
-    with an interval and a p-value, the probability of a difference at least as large between two equal systems. With
-    several systems, p-values are corrected by Holm's method. A further column shows how often human judges agree with
-    a difference of this size.
+    references (--to LANG gives their language, see nmt evaluate). BLEU, chrF and TER are shown with 95 % confidence
+    intervals. Differences from the baseline are shown with an interval and a p-value, the probability of a difference
+    at least as large between two equal systems. With several systems, p-values are corrected by Holm's method. A
+    further column shows how often human judges agree with a difference of this size.
 
     These tests reflect line sampling only: they generalize to other lines of the same kind. To generalize to other
     training seeds, train at least three runs per system and name them with --group; p-values and intervals then cover

@@ -40,7 +40,8 @@ class Score:
     metric: str
     """bleu, chrf, ter, or the name of another metric."""
     value: float
-    """0 to 100 for BLEU and chrF, edits per 100 words of the reference for TER; other metrics have other scales."""
+    """0 to 100 for BLEU and chrF, edits per 100 words (or characters) of the reference for TER; other metrics have
+    other scales."""
     signature: str
     """The signature of sacrebleu or of another metric. Scores with different signatures are not comparable."""
     higher_is_better: bool

@@ -266,7 +266,10 @@ WITH_FILES = "for runs, so not available with --hyp and --ref"
             ["--hyp F and --ref F must be given together"],
         ),
         (["evaluate", "--hyp", "a.en", "--ref", "v.en", "--split", "test"], [f"--split: {WITH_FILES}"]),
-        (["evaluate", "--hyp", "a.en", "--ref", "v.en", "--beam", "3", "--to", "x"], [f"--to, --beam: {WITH_FILES}"]),
+        (
+            ["evaluate", "--hyp", "a.en", "--ref", "v.en", "--beam", "3", "--from", "x"],
+            [f"--from, --beam: {WITH_FILES}"],
+        ),
         (["evaluate", "--hyp", "a.en", "--ref", "v.en", "--checkpoint", "last"], [f"--checkpoint: {WITH_FILES}"]),
         (
             ["evaluate", "--format", "csv", "--samples", "3"],

@@ -24,7 +24,7 @@ from nmt.training import loop
 from nmt.training.loop import fit, train_step
 from nmt.training.loss import cross_entropy
 from nmt.training.report.log import Board, TrainingLog
-from nmt.training.report.meter import Meter
+from nmt.training.report.meter import Meter, announce
 from nmt.training.saving import save
 from nmt.training.setup import choices as choices_module
 from nmt.training.setup.start import Session, start
@@ -89,6 +89,16 @@ def test_gradient_is_independent_of_micro_batches(tiny_data, text, tmp_path):
         assert float(getattr(stats_one, name)) == pytest.approx(float(getattr(stats_many, name)), rel=1e-5)
     for x, y in zip(one, many, strict=True):
         torch.testing.assert_close(x, y, atol=1e-7, rtol=1e-4)
+
+
+def test_development_text_without_spaces_that_bleu_divides_at_spaces_is_warned_of(tiny_data, text, tmp_path):
+    session, told = session_of(tiny_data, text, tmp_path / "run"), list[str]()
+    announce(session, SimpleNamespace(say=told.append))
+    before = len(told)
+    session.validator.references = ["วันนี้เราไปเดินเล่นที่สวน"]
+    announce(session, SimpleNamespace(say=told.append))
+    assert len(told) == 2 * before + 1
+    assert "tokenize=13a" in told[before + 1]
 
 
 def test_clip_norm_bounds_gradient(tiny_data, text, tmp_path):

@@ -91,6 +91,18 @@ def test_compare_uses_named_baseline_and_two_references(nmt: Command) -> None:
     assert "nrefs:2" in told and "a.en is " in told and "note: " in told
 
 
+def test_language_of_files_is_given_or_follows_from_them(nmt: Command, tmp_path: Path) -> None:
+    for name, line in (("a.zh", "我们去公园散步。"), ("b.zh", "我们去公园。"), ("ref.zh", "我们去公园里散步。")):
+        (tmp_path / name).write_text(f"{line}\n", encoding="utf-8")
+    files = [tmp_path / name for name in ("a.zh", "b.zh", "ref.zh")]
+    of_files = ["--ref", files[2], "--format=json"]
+    for options, tok in (([], "zh"), (["--to", "jpn"], "char"), (["--to", "de"], "13a")):
+        compared = json.loads(done(nmt("compare", "--hyp", *files[:2], *of_files, *options)).out)
+        scored = json.loads(done(nmt("evaluate", "--hyp", files[0], *of_files, *options)).out)
+        assert f"|tok:{tok}|" in compared["results"][0]["signature"]
+        assert scored["scores"][0]["signature"] == compared["results"][0]["signature"]
+
+
 def test_compare_writes_html_page(nmt: Command, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     done(nmt("compare", "--hyp", "a.en", "b.en", "--ref", "ref.en", "--html", page))

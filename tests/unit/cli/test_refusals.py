@@ -36,7 +36,7 @@ def test_condition_names_parameters_of_command(command: str, condition: str) -> 
     [
         ("robustness --src a", "--ref"),
         ("robustness --ref a", "--src"),
-        ("evaluate --hyp a --ref b --beam 1 --to de", "--to, --beam: "),
+        ("evaluate --hyp a --ref b --beam 1 --from de", "--from, --beam: "),
         ("compare --hyp a b --ref c --data d", "--data: "),
         ("evaluate --hyp a --ref b --length-penalty 0", "--length-penalty: "),
         ("evaluate --samples 2 --format json", "--format json"),

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sacrebleu
 
 from nmt.data.corpus import Corpus
 from nmt.errors import DataError
-from nmt.evaluate.compare.systems import check_alike, read_systems, single_members
-from nmt.evaluate.metrics import METRICS, class_scores, corpus_score
+from nmt.evaluate.compare.compare import compare
+from nmt.evaluate.compare.systems import Group, System, TextToTranslate, check_alike, read_systems, single_members
+from nmt.evaluate.metrics import METRICS, class_scores, corpus_score, unspaced_notes
 from nmt.evaluate.report import (
     History,
     Report,
@@ -24,6 +26,7 @@ from nmt.evaluate.report import (
     score_table,
 )
 from nmt.evaluate.run import record_scores
+from nmt.evaluate.ter import count_edits
 from nmt.layout import DataDir, RunDir
 from nmt.runs.info import EnsembleMember, read_scores
 from nmt.runs.model import Origin
@@ -188,13 +191,89 @@ def test_scores_are_cased_by_default() -> None:
 
 @pytest.mark.parametrize(
     ("tgt_lang", "tok"),
-    [("de", "13a"), (None, "13a"), ("zh", "zh"), ("zh_TW", "zh"), ("ja", "char"), ("ko", "char"), ("th", "char")],
+    [("de", "13a"), (None, "13a"), ("zh", "zh"), ("zh_TW", "zh"), ("ja", "char"), ("ko", "char"), ("th", "char")]
+    + [(code, "zh") for code in ("zho", "zh-CN", "zho_Hans", "yue", "yue_Hant", "wuu", "lzh", "gan")]
+    + [(code, "char") for code in ("jpn", "jpn_Jpan", "kor_Hang", "tha_Thai", "lao", "khm", "mya", "xx_Thai")]
+    + [(code, "char") for code in ("bo", "dz", "shn", "mnw")]
+    + [(code, "13a") for code in ("deu", "eng_Latn", "fra", "ces", "xx", "hin_Deva", "kat", "amh", "arb")],
 )
 def test_bleu_tokenizer_depends_on_target_language(tgt_lang: str | None, tok: str) -> None:
     assert f"|tok:{tok}|" in corpus_score("bleu", HYPS_METRICS, REFS_METRICS, tgt_lang=tgt_lang).signature
     assert (
         "|tok:intl|" in corpus_score("bleu", HYPS_METRICS, REFS_METRICS, tgt_lang=tgt_lang, tokenize="intl").signature
     )
+
+
+@pytest.mark.parametrize(
+    ("names", "text", "tok"),
+    [
+        ("hyp.en ref.en", "two dogs 我", "13a"),
+        ("a.new b.new", "two dogs", "13a"),  # the code of Newari
+        ("a.ts b.ts", "我们今天去公园里散步。", "zh"),
+        ("a b", "我们今天去公园里散步。", "zh"),
+        ("a.zh b.zh", "在 Visual Studio Code 中打开文件", "zh"),
+        ("a.zh.txt b.zh.txt", "东京大学", "zh"),
+        ("a b", "わたしは学生です。", "char"),
+        ("a.zh-ja b", "わたしは学生です。", "char"),
+        ("a b.ja.txt", "東京大学", "char"),
+        ("a test.jpn_Jpan", "東京大学", "char"),
+        ("a.ja-zh b.zh", "东京大学", "zh"),
+        ("a b", "วันนี้เราไปเดินเล่นที่สวน", "char"),
+        ("a b", "오늘은 공원에 갔습니다.", "char"),
+        ("a.zh b.zh", "12.5", "13a"),
+    ],
+)
+def test_files_are_scored_by_language_of_name_and_script(names: str, text: str, tok: str, tmp_path: Path) -> None:
+    hyp, ref = (write(tmp_path / name, f"{text}\n".encode()) for name in names.split())
+    assert f"|tok:{tok}|" in evaluate_files(hyp, [ref]).scores[0].signature
+
+
+def test_given_language_precedes_that_of_files(tmp_path: Path) -> None:
+    hyp, ref = (write(tmp_path / name, "东京大学\n".encode()) for name in ("a.zh", "b.zh"))
+    assert "|tok:char|" in evaluate_files(hyp, [ref], to="jpn").scores[0].signature
+    text, _ = read_systems(single_members([hyp, ref]), [ref], to="jpn")
+    assert text.tgt_lang == "jpn"
+
+
+def test_chinese_files_have_scores_of_sacrebleu(tmp_path: Path) -> None:
+    hyp, ref = "我们今天去公园散步。", "我们今天去公园里散步。"
+    report = evaluate_files(write(tmp_path / "m.zh", hyp.encode()), [write(tmp_path / "mr.zh", ref.encode())])
+    assert report.scores[0].value == pytest.approx(sacrebleu.corpus_bleu([hyp], [[ref]], tokenize="zh").score)
+    assert not report.notes
+
+
+THAI = ["วันนี้เราไปเดินเล่นที่สวน สวย", "เขาไม่มา", "ฝนตกหนักมาก"]
+THAI_REFS = ["วันนี้พวกเราไปเดินเล่นที่สวน", "เขาไม่มา", "เมื่อวานฝนตก"]
+
+
+def test_ter_without_spaces_counts_characters_as_sacrebleu_counts_words() -> None:
+    divided, divided_refs = ([" ".join(line) for line in lines] for lines in (THAI, THAI_REFS))
+    expected = sacrebleu.corpus_ter(divided, [divided_refs]).score
+    for code in ("th", "tha_Thai", "lo", "khm", "my", "bo", "shn"):
+        found = corpus_score("ter", THAI, THAI_REFS, code)
+        assert found.value == pytest.approx(expected)
+        assert "|tok:char|" in found.signature
+
+
+def test_ter_by_characters_finds_edits_outside_of_beam_of_sacrebleu() -> None:
+    common = [chr(code) for code in range(0xE01, 0xE3B)]
+    words, reference = common + ["x"] * 52, ["y"] * 52 + common
+    assert count_edits(words, reference) > count_edits(words, reference, is_exact=True) == 104
+
+
+@pytest.mark.parametrize(("tgt_lang", "tokenize"), [("xx", None), ("en", None), (None, None), ("th", "13a")])
+def test_text_without_spaces_that_is_divided_at_spaces_is_noted(tgt_lang: str | None, tokenize: str | None) -> None:
+    [note] = unspaced_notes(THAI_REFS, tgt_lang, tokenize)
+    assert note in evaluate(THAI, THAI_REFS, RUN, tgt_lang, tokenize=tokenize).notes
+    text = TextToTranslate("test", tuple(THAI_REFS), languages=("de", tgt_lang) if tgt_lang else None)
+    groups = [Group(name, (System(name, tuple(lines)),)) for name, lines in {"a": THAI, "b": THAI_REFS}.items()]
+    assert note in compare(text, groups, tokenize=tokenize, trials=10).notes
+
+
+def test_text_that_is_divided_into_words_is_not_noted() -> None:
+    assert not [*unspaced_notes(THAI_REFS, "th"), *unspaced_notes(REFS, "de"), *unspaced_notes([], "xx")]
+    assert not [*unspaced_notes(["วันนี้ พวก เรา ไป เดิน เล่น ที่ สวน"], None, "none")]
+    assert not [*unspaced_notes(["Donaudampfschifffahrtsgesellschaftskapitän"], "de")]
 
 
 # --- Several test sets, and the history of a run ---

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sacrebleu.metrics.lib_ter import translation_edit_rate
+from sacrebleu.metrics.ter import TER
 
 from nmt.errors import DataError
 from nmt.evaluate import ter
 from nmt.evaluate.line_statistics import count_lines
-from nmt.evaluate.metrics import METRICS, MetricName, Reference, corpus_score, make_scorer
+from nmt.evaluate.metrics import METRICS, MetricName, Reference, as_tuple, corpus_score, make_scorer
 from nmt.evaluate.ter import count_edits
 
 
@@ -66,6 +67,7 @@ TEXTS = {
     "intl": Text(HYPS, [*REFS], tokenize="intl"),
     "zh": Text(CHINESE, [*CHINESE_REFS], tgt_lang="zh"),
     "char": Text(CHINESE, [*CHINESE_REFS], tgt_lang="ja", lowercase=True),
+    "by characters": Text(["ไปที่สวน", "ฝน ตก", ""], ["เราไปสวน", "ฝนตก", "ไป"], tgt_lang="tha_Thai"),
     "nothing alike": Text(HYPS[1:3], [*REFS[1:3]]),
     "all empty": Text(["", ""], ["", ""]),
 }
@@ -94,6 +96,16 @@ def test_scores_of_line_selections_equal_sacrebleu(name: str, metric: MetricName
     assert counted.score() == pytest.approx(whole.value, abs=1e-9)
     assert counted.metric.signature == whole.signature
     assert counted.metric.higher_is_better == whole.higher_is_better
+
+
+@pytest.mark.parametrize("name", [name for name in TEXTS if name != "by characters"])
+def test_ter_equals_sacrebleu(name: str) -> None:
+    text, is_han = TEXTS[name], name in ("zh", "char")
+    scorer = TER(case_sensitive=not text.lowercase, normalized=is_han, asian_support=is_han)
+    expected = scorer.corpus_score(text.hyps, list(zip(*map(as_tuple, text.refs), strict=True))).score
+    found = corpus_score("ter", text.hyps, text.refs, text.tgt_lang, text.lowercase)
+    assert found.value == pytest.approx(expected, abs=1e-9)
+    assert found.signature.endswith(str(scorer.get_signature()).partition("|")[2])  # after the number of references
 
 
 @settings(max_examples=30)
