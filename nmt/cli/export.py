@@ -75,7 +75,7 @@ def import_(
     """
     from nmt.share.public import Request, import_model
 
-    names = [name.strip() for name in languages.split(",")] if languages is not None else []
+    names = [name.strip().replace("-", "_") for name in languages.split(",")] if languages is not None else []
     if languages is not None and (len({*names}) < len(names) or len(names) < 2 or direction is not None):
         raise ConfigError("--languages: needs two or more different languages, and no --direction")
     imported = import_model(Request(name, run, direction, names, to, keep_pieces_of or ()))

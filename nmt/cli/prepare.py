@@ -77,7 +77,7 @@ def prepare(
       nmt prepare --config mine.yaml --data data/prepared/mine --tokenizer-from runs/base-de-en
     """
     is_dry = dry_run or sample is not None
-    directories = {"--data": data, "--tokenizer-from": tokenizer_from, "--append": append, "--force": force}
+    directories = {"--data": data, "--append": append, "--force": force}
     if is_dry and (others := [name for name, value in directories.items() if value]):
         raise ConfigError(*[f"{name}: not available in a dry run" for name in others])
     from nmt.prepare.append import append as run_append
@@ -93,7 +93,7 @@ def prepare(
         raise ConfigError(f"--{'append' if append else 'report'}: not available with several pairs in data.directions")
     with open_engine(engine, workers, address) as tasks:
         if is_dry:
-            run_dry(settings, sample, report, engine=tasks)
+            run_dry(settings, sample, report, engine=tasks, tokenizer_from=tokenizer_from)
             return
         if append:
             view = settings.towards(settings.data.direction)

@@ -11,10 +11,11 @@ from nmt.console import show
 from nmt.files.write import replace_file, writing
 from nmt.prepare.pipeline.work import SIZES, Work
 from nmt.prepare.prepare import open_builds, settle_all
-from nmt.prepare.recipe import recipe
+from nmt.prepare.recipe import recipe, reused_tokenizers
 from nmt.prepare.reporting.page import report_json, report_page, write_report
 from nmt.prepare.reporting.report import Report
 from nmt.prepare.reporting.screen import screen
+from nmt.prepare.suspicions import lacking
 from nmt.tasks.perform import Engine
 from nmt.tasks.processes import InProcess
 
@@ -25,6 +26,7 @@ def dry_run(
     report: Path | None = None,
     echo: Callable[[str], None] = show,
     engine: Engine | None = None,
+    tokenizer_from: Path | None = None,
 ) -> None:
     """Clean the training text of a config and report on it, without writing anything else.
 
@@ -32,11 +34,13 @@ def dry_run(
         sample: the maximum number of pairs of each corpus, evenly spread, that are cleaned; None: all pairs.
         report: the file (*.html or *.json), or the directory for both, to write the report to; None: no report.
         engine: the engine that processes the whole text; by default this process.
+        tokenizer_from: as for `nmt.prepare.prepare.prepare`.
 
     Each of several pairs of languages has its own report.
 
     Raises DataError, also if no pairs are left, or HubError for the Hub.
     """
+    reused, new = reused_tokenizers(tokenizer_from, config)
     # cleaning a sample takes less time than starting processes
     own = engine if engine is not None and sample is None else InProcess()
     with TemporaryDirectory(prefix="nmt-") as folder:
@@ -45,7 +49,9 @@ def dry_run(
     for build in builds.values():
         if build.name:
             echo(build.name)
-        outcome = build.report(build.text.reports, recipe(build.config), kind="dry run")
+        if reused is not None:
+            build.warnings += lacking(build.samples, reused)
+        outcome = build.report(build.text.reports, recipe(build.config, reused, new), kind="dry run")
         for line in screen(outcome):
             echo(line)
         if config.data.mono:

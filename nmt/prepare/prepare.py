@@ -65,7 +65,7 @@ from nmt.prepare.reporting.page import write_report
 from nmt.prepare.reporting.report import MonoReport, Report, make_report, mono_report, tokenizer_report
 from nmt.prepare.reporting.screen import table
 from nmt.prepare.sources import open_source, text_folder
-from nmt.prepare.suspicions import Place, Sample, samples_of
+from nmt.prepare.suspicions import Place, Sample, lacking, samples_of
 from nmt.tasks.perform import Engine
 from nmt.tasks.processes import InProcess
 from nmt.text.profile import Profiles
@@ -93,7 +93,7 @@ def prepare(
     fails, and LockedError if another process prepares the directory.
     """
     directory = DataDir(data_dir)
-    reused, new = reused_tokenizers(tokenizer_from, config) if tokenizer_from is not None else (None, NewPieces())
+    reused, new = reused_tokenizers(tokenizer_from, config)
     wanted = recipe(config, reused, new)
     check_replaceable(directory)
     reasons = changes_since(directory, wanted, config)
@@ -289,6 +289,7 @@ class Build:
             self.splits["valid"] = self.splits["valid"].model_copy(update={"split_off": split_off})
         n_pairs = sum(own.pairs for own in self.splits.values())
         link_files(match_lines(self.work, directory, data, [*self.splits], n_pairs), directory.path)
+        self.warnings += lacking(self.samples, tokenizers)
         report = self.report(
             encoded.reports,
             wanted,

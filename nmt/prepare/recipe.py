@@ -296,12 +296,14 @@ def _is_trained_on(run: Path, fingerprint: str) -> bool:
         return False
 
 
-def reused_tokenizers(path: Path, config: Config) -> tuple[Tokenizers, NewPieces]:
-    """Load the tokenizers of a run or data directory.
+def reused_tokenizers(path: Path | None, config: Config) -> tuple[Tokenizers | None, NewPieces]:
+    """Load the tokenizers of a run or data directory, if one is given.
 
     With several pairs of languages, a language may be new; the vocabulary then grows to `tokenizer.vocab_size` pieces.
     Raises DataError if there are none or they do not match the config.
     """
+    if path is None:
+        return None, NewPieces()
     of_pairs = read_pairs_manifest(DataDir(path)) if DataDir(path).pairs.is_file() else None
     if of_pairs is not None:
         path = path / next(iter(of_pairs.pairs))

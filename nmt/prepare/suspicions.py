@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import chain, islice, tee
 from statistics import median
 from typing import Any, NamedTuple, TypeVar
+from unicodedata import normalize
 
 from nmt.config.data import LABEL
 from nmt.console import printable_sentence
@@ -23,6 +24,7 @@ from nmt.languages.codes import language_name, scripts_of
 from nmt.languages.scripts import script_of_text, scripts
 from nmt.prepare.cleaning.filters import in_other_language
 from nmt.text.profile import Profiles, trigrams
+from nmt.text.tokenizer import UNK, Tokenizers
 
 N_PAIRS = 1000
 """Maximum number of pairs in a sample; a large corpus gives at least half as many."""
@@ -39,6 +41,7 @@ _LEAST = 5  # lines that a warning needs
 _FOLLOWING = "[\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]"
 _MISREAD = re.compile(f"[ÂÃÄÅÎÏÐÑØÙ]{_FOLLOWING}|[à-è]{_FOLLOWING}{{2}}")
 _MOST_MISREAD = 0.05  # of the lines beyond ASCII
+_MOST_UNKNOWN, _MOST_CHARACTERS = 0.005, 8  # of all characters, and in a warning
 _IDENTIFIED = 250  # lines of a side
 _MOST_OTHER, _MOST_UNLIKE = 0.1, 0.06  # of the lines of a side, by py3langid and by profiles
 _LEAST_TRIGRAMS = 25  # of a line that is judged by profiles
@@ -138,6 +141,17 @@ def suspicions(
             yield from _in_other_language(f"{where}, {language}", lines, language, profiles)
         if LABEL not in languages:
             yield from _not_parallel(where, sample, languages[1])
+
+
+def lacking(samples: Mapping[str, Sample], tokenizers: Tokenizers) -> Iterator[str]:
+    """Yield a warning for each language of which an imported vocabulary lacks a notable share of the characters."""
+    for side, language in enumerate(tokenizers.languages if tokenizers.imported else ()):
+        text = "".join(pair[side] for sample in samples.values() for pair in sample.pairs)
+        counts = Counter(normalize("NFKC", text)).most_common()  # as segmenters do
+        unknown = [(sign, n) for sign, n in counts if UNK in tokenizers[language].encode(sign)]
+        if sum(n for _, n in unknown) > _MOST_UNKNOWN * len(text):
+            most = str(dict(unknown[:_MOST_CHARACTERS])).strip("{}")
+            yield f"{language}: the vocabulary lacks characters, which a model cannot tell apart; in a sample {most}"
 
 
 # --- letter trigrams --------------------------------------------------------------------------------

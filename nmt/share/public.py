@@ -36,6 +36,7 @@ from nmt.console import printable
 from nmt.errors import ConfigError, DataError, error_text
 from nmt.files.read import DOCUMENT_BYTES, read_regular
 from nmt.files.write import alone_in, staged, write_file, writing
+from nmt.languages.codes import tag_of
 from nmt.layout import RUN_FORMAT, RunDir
 from nmt.model.embedding import fairseq_table, sinusoidal_table
 from nmt.model.stacks import make_model
@@ -385,14 +386,11 @@ def _m2m_tokenizers(folder: Path, theirs: Mapping[str, Any], request: Request) -
     except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
         raise DataError(f"{folder}: tokenizer.json or tokenizer_config.json has an unknown form") from error
     languages = {name[1]: tag for tag in sorted(added, key=added.__getitem__) if (name := _LANGUAGE_TAG.fullmatch(tag))}
-    n_languages = len(languages)
-    for long, tag in [*languages.items()]:  # zho_Hans before zho_Hant
-        languages.setdefault(_SHORT.get(long.partition("_")[0], long), tag)
     n_rows, pad, end = (theirs.get(name) for name in ("vocab_size", "pad_token_id", "eos_token_id"))
     rows = dict(enumerate(pieces)) | {row: tag for tag, row in added.items()}
     if not isinstance(n_rows, int) or n_rows <= max(rows) or len({*pieces, *added}) != len(rows) or not languages:
         raise DataError(
-            f"{folder}: the vocabulary has {len(rows):,} pieces, {n_languages} of them tags of languages, of which "
+            f"{folder}: the vocabulary has {len(rows):,} pieces, {len(languages)} of them tags of languages, of which "
             f"tokenizer_config.json or tokenizer.json must have some, but config.json has embeddings of {n_rows}"
         )
     pieces = [rows.get(row, f"<unused {row}>") for row in range(n_rows)]
@@ -400,12 +398,43 @@ def _m2m_tokenizers(folder: Path, theirs: Mapping[str, Any], request: Request) -
         raise DataError(f"{folder}: the ids of <s>, <pad>, </s> and <unk> must be 0 to 3, also in config.json")
     if request.to is not None:
         raise DataError("--to: chooses a tag of a Marian model; choose two languages with --direction")
-    several = f"{folder}: translates between {n_languages} languages, such as {', '.join([*languages][:3])}"
+    several = f"{folder}: translates between {len(languages)} languages, such as {', '.join([*languages][:3])}"
     direction = _direction(request, (), f"{several}; choose two with --direction, or several with --languages")
+    chosen = request.languages or direction.split("-")
+    languages |= {code: languages[_name_in_model(code, [*languages])] for code in chosen}
     vocabulary = ImportedVocabulary(
         direction=direction, pieces=[pieces], padding="<pad>", unknown="<unk>", end="</s>", languages=languages
     )
-    return Tokenizers.of_import(vocabulary, dict.fromkeys(request.languages or direction.split("-"), model))
+    return Tokenizers.of_import(vocabulary, dict.fromkeys(chosen, model))
+
+
+def _name_in_model(code: str, names: Sequence[str]) -> str:
+    """Return the name that a model has for a language, such as `zho_Hans` for `zh` and `zho`, of all its `names`.
+
+    A macrolanguage stands for its usual member. Raises DataError if the model lacks the language, or has several other
+    members of the macrolanguage, which differ in script.
+    """
+    language, macrolanguage, script = _traits(code)
+    found = [name for name in names if _traits(name)[::2] == (language, script)] or [
+        name for name in names if language in _traits(name)[:2] and ("_" not in code or script in _traits(name))
+    ]
+    if len({_traits(name)[2] for name in found}) == 1:
+        return min(found, key=_traits)
+    near = found or [name for name in names if macrolanguage in _traits(name)]
+    near = near or [name for name in names if script in _traits(name)] or [*names]
+    raise DataError(
+        f"{code!r} is not one language of the model; similar are {', '.join(near)} (what can be done: "
+        "docs/public-models.md)"
+    )
+
+
+def _traits(code: str) -> tuple[str, str, str]:
+    """Return the codes of a language and of its macrolanguage, or twice its own, and the script or region."""
+    language, script, region = tag_of(code)
+    if language is None:
+        return code, code, code
+    usual = "".join(language.scripts[:1])
+    return language.code, language.macrolanguage or language.code, script or region or usual
 
 
 def _added_tokens(folder: Path, n_pieces: int) -> dict[str, int]:
@@ -524,19 +553,6 @@ def _pieces(path: Path, ids: Mapping[str, Any], n_rows: object) -> list[str]:
     return pieces
 
 
-_NAMES = """
-afr af amh am arb ar asm as azj az bak ba bam bm bel be ben bn bod bo bos bs bul bg cat ca ces cs cym cy dan da
-deu de dzo dz ell el eng en epo eo est et eus eu ewe ee fao fo pes fa fij fj fin fi fra fr fuv ff gla gd gle ga
-glg gl grn gn guj gu hat ht hau ha heb he hin hi hrv hr hun hu hye hy ibo ig ind id isl is ita it jav jv jpn ja
-kan kn kas ks kat ka kaz kk khm km kik ki kin rw kir ky kon kg kor ko kmr ku lao lo lvs lv lim li lin ln lit lt
-ltz lb lug lg mal ml mar mr mkd mk plt mg mlt mt khk mn mri mi zsm ms mya my nld nl nno nn nob nb npi ne nya ny
-oci oc gaz om ory or pan pa pol pl por pt pbt ps quy qu ron ro run rn rus ru sag sg san sa sin si slk sk slv sl
-smo sm sna sn snd sd som so sot st spa es als sq srd sc srp sr ssw ss sun su swe sv swh sw tam ta tat tt tel te
-tgk tg tgl tl tha th tir ti tsn tn tso ts tuk tk tur tr twi tw uig ug ukr uk urd ur uzn uz vie vi wol wo xho xh
-ydd yi yor yo zho zh zul zu
-"""
-_SHORT = dict(zip(_NAMES.split()[::2], _NAMES.split()[1::2], strict=True))
-"""The code of two letters (ISO 639-1) for each of the languages of NLLB that has one, by its code of three."""
 _LANGUAGE_TAG = re.compile(r"_*([a-zA-Z]+(_[a-zA-Z]+)?)_*")
 _LINES = 10_000  # encoded at a time
 _NORMAL = ModelProto.SentencePiece.NORMAL

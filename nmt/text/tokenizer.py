@@ -702,9 +702,8 @@ class Tokenizers:
         """Return the tokenizers of an imported model. models: the SentencePiece model of each language."""
         if vocabulary.languages:
             tags = vocabulary.languages
-            if unknown := [name for name in models if name not in tags]:
-                near = did_you_mean(difflib.get_close_matches(unknown[0], tags, cutoff=0.5))
-                raise DataError(f"the vocabulary has no language {printable(unknown[0])!r}{near}")
+            if unknown := models.keys() - tags.keys():
+                raise DataError(f"the vocabulary has no language {min(unknown)!r}")
             base = ImportedTokenizer(next(iter(models.values())), vocabulary, 0)
             return cls({name: base.opening_with(tags[name]) for name in sorted(models)}, True, imported=vocabulary)
         src, tgt = vocabulary.direction.split("-")

@@ -22,6 +22,7 @@ from nmt.text.constraints import Applied, Glossary, constraint_spans
 from nmt.text.formats import other_format
 from nmt.text.lines import beginning, read_lines, windows
 from nmt.text.profile import checked
+from nmt.text.tokenizer import UNK
 from nmt.translate.align import alignments, pharaoh
 from nmt.translate.confidence import Estimator
 from nmt.translate.score import EOS_PIECE, scored_line
@@ -185,7 +186,8 @@ class Warnings:
     """Counts of warnings about the translations of a text."""
 
     counts: dict[str, int] = field(default_factory=dict)
-    """Number of lines for each kind of warning: blank, whole, unfinished, split, cut, and for each kind of match."""
+    """Number of lines for each kind of warning: blank, whole, unfinished, split, cut, unknown, and for each kind of
+    match."""
     cut: list[int] = field(default_factory=list)
     """Numbers of the first lines that were truncated."""
 
@@ -199,6 +201,7 @@ class Warnings:
             "split": len(best.parts) > 1,
             **{kind: any(part.match == kind for part in best.parts) for kind in MATCH_KINDS},
             "cut": best.cut,
+            "unknown": any(UNK in part.src_ids for part in best.parts),
         }
         self.merge(Warnings({kind: 1 for kind, holds in kinds.items() if holds}, [number] * best.cut))
 
@@ -218,6 +221,7 @@ class Warnings:
             "split": ("line", "split into sentences or shorter parts (search.split)"),
             "whole": ("line", "not split because of required terms; a model trained on single sentences may omit text"),
             "blank": ("blank line", "with a prefix or terms stayed blank"),
+            "unknown": ("line", "with characters that the vocabulary lacks, and that the model cannot tell apart"),
             "cut": (
                 "line",
                 "with more pieces than the model supports (model.max_positions, or "

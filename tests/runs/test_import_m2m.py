@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections import Counter
 from collections.abc import Callable
@@ -16,9 +17,12 @@ import torch
 from command import Command
 from forced import forced
 from nmt.config import Config
+from nmt.config.load import dump_config
+from nmt.data.corpus import read_manifest
 from nmt.errors import ConfigError, DataError
-from nmt.layout import RunDir
+from nmt.layout import DataDir, RunDir
 from nmt.model.masks import Padded
+from nmt.prepare.dry_run import dry_run
 from nmt.prepare.prepare import prepare
 from nmt.runs.checkpoint import load_weights
 from nmt.runs.model import Saved, open_saved
@@ -29,6 +33,7 @@ from nmt.share.export import export
 from nmt.share.public import Request, import_model
 from nmt.text.tokenizer import BOS, EOS, PAD
 from nmt.training.loop import fit
+from nmt.translate.files import translate_file
 from nmt.translate.translator import Translator
 from peer import of_transformers
 from scripts.measure.m2m import M2M
@@ -229,7 +234,7 @@ def test_tags_are_found_where_transformers_saves_them(kept: str, public: Public,
     is_nllb = "_" in public.tgt
     assert (fine_tuned / "sentencepiece.bpe.model").exists() is not is_nllb, "what transformers saves has changed"
     without_tags(fine_tuned, kept)
-    import_model(Request(str(fine_tuned), fine_tuned / "run", direction=f"{public.src}-{public.tgt}"))
+    import_model(Request(str(fine_tuned), fine_tuned / "run", languages=(public.src, public.tgt, "fr")))
     theirs = ("deu_Latn", "eng_Latn") if is_nllb else (public.src, public.tgt)
     tokenizer = of_transformers("AutoTokenizer").from_pretrained(fine_tuned, src_lang=theirs[0], tgt_lang=theirs[1])
     check_ids(open_saved(fine_tuned / "run"), tokenizer, public.src, public.tgt, [*SOURCES, *TARGETS, *SCRIPTS])
@@ -330,6 +335,38 @@ def test_run_of_several_languages_is_scored_in_both_directions_of_the_data(
         assert refused.status == 2 and f"{public.src}-fr" in refused.err and "fr was trained" not in refused.err
 
 
+def test_characters_that_vocabulary_lacks_are_reported_unless_rare(
+    public: Public, tmp_path: Path, nmt: Command
+) -> None:
+    config = one_direction(public, tmp_path)
+    text = SOURCES[:200]
+    respelled = [line.replace("e", "\u06ce").replace("n", "\u06a4") for line in text]
+    warnings = []
+    for lines in ([*text[:199], "\U0001f600 Hund"], respelled):
+        path = tmp_path / f"train.{public.src}"
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        prepare(config, tmp_path / "data", public.run, echo=lambda _: None)
+        dry_run(config, report=tmp_path / "report.json", echo=lambda _: None, tokenizer_from=public.run)
+        warnings.append(read_manifest(DataDir(tmp_path / "data")).warnings)
+        assert read(tmp_path / "report.json")["warnings"] == warnings[-1]
+    assert warnings[0] == []
+    [warning] = [each for each in warnings[1] if each.startswith(f"{public.src}:")]
+    assert 0 < warning.index("\u06ce") < warning.index("\u06a4")
+    (tmp_path / "config.yaml").write_text(dump_config(config), encoding="utf-8")
+    done = nmt("prepare", "--config", tmp_path / "config.yaml", "--dry-run", "--tokenizer-from", public.run)
+    assert done.status == 0 and "\u06ce" in done.out, done.err
+
+
+def test_lines_with_characters_that_vocabulary_lacks_are_counted(
+    public: Public, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    translator = Translator.load(public.run, precision="float32").towards(public.tgt, public.src)
+    source = tmp_path / "text"
+    source.write_text("Hund\n\u06a4\u06b5\u06ce\nHund \u06a4\n", encoding="utf-8")
+    translate_file(translator, source, tmp_path / "out", translator.search_settings({"beam": 1}))
+    assert "2 lines with characters that the vocabulary lacks" in capsys.readouterr().err
+
+
 def test_cut_model_is_adapted_in_one_direction_and_exported(public: Public, tmp_path: Path) -> None:
     languages = (public.src, public.tgt)
     texts = [tmp_path / f"dev.{language}" for language in languages]
@@ -365,8 +402,6 @@ def test_choice_of_languages_is_checked(public: Public, tmp_path: Path, nmt: Com
     folder = str(public.folder)
     with pytest.raises(DataError, match="--languages"):
         import_model(Request(folder, tmp_path / "run"))
-    with pytest.raises(DataError, match=f"did you mean {public.tgt}"):
-        import_model(Request(folder, tmp_path / "run", direction=f"{public.src}-{public.tgt}x"))
     refused = nmt("import", folder, "--languages", public.src, "--run", tmp_path / "run")
     assert refused.status == 2 and "--languages" in refused.err and not (tmp_path / "run").exists()
     with pytest.raises(DataError, match="--to"):
@@ -375,10 +410,54 @@ def test_choice_of_languages_is_checked(public: Public, tmp_path: Path, nmt: Com
         Translator.load(public.run, to=public.tgt)
 
 
+CODES = {
+    "ar": "arb_Arab", "fa": "pes_Arab", "zh": "zho_Hans", "no": "nob_Latn", "ms": "zsm_Latn", "et": "est_Latn",
+    "ps": "pbt_Arab", "deu": "deu_Latn", "zho-Hant": "zho_Hant", "ku-Arab": "ckb_Arab", "ku_Latn": "kmr_Latn",
+    "AZ_arab": "azb_Arab", "min": "min_Latn", "ajp_Arab": "ajp_Arab",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("public", ["nllb"], indirect=True)
+def test_codes_of_two_or_three_letters_and_scripts_choose_language(
+    public: Public, tmp_path: Path, nmt: Command
+) -> None:
+    done = nmt("import", public.folder, "--languages", ",".join(CODES), "--run", tmp_path / "run")
+    assert done.status == 0, done.err
+    imported = open_saved(tmp_path / "run").tokenizers.imported
+    assert imported is not None and imported.languages is not None
+    assert {code: imported.languages[code.replace("-", "_")] for code in CODES} == CODES
+
+
+@pytest.mark.parametrize("public", ["nllb"], indirect=True)
+@pytest.mark.parametrize(
+    ("code", "named"),
+    [
+        ("ku", {"kmr_Latn", "ckb_Arab"}),
+        ("az", {"azj_Latn", "azb_Arab"}),
+        ("mnw", {"mya_Mymr", "shn_Mymr"}),
+        ("sr_Latn", {"srp_Cyrl", "bos_Latn", "hrv_Latn"}),
+        ("zh_TW", {"zho_Hans", "zho_Hant", "yue_Hant"}),
+    ],
+)
+def test_code_of_no_or_several_languages_is_refused_with_those_that_are_similar(
+    code: str, named: set[str], public: Public, tmp_path: Path
+) -> None:
+    with pytest.raises(DataError, match=repr(code)) as refused:
+        import_model(Request(str(public.folder), tmp_path / "run", direction=f"{code}-{public.tgt}"))
+    assert {*re.findall("[a-z]{3}_[A-Z][a-z]{3}", str(refused.value))} == named
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("public", ["m2m"], indirect=True)
+def test_code_with_script_does_not_choose_language_of_other_script(public: Public, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="az"):
+        import_model(Request(str(public.folder), tmp_path / "run", direction=f"az_Arab-{public.tgt}"))
+
+
 @pytest.mark.parametrize(
     "chosen",
     [{"direction": "de"}, {"direction": "de-en-fr"}, {"direction": "-"}, {"languages": ("de", "")},
-     {"languages": ("de", "x-y")}],
+     {"languages": ("de", "x y")}],
     ids=str,
 )  # fmt: skip
 def test_choice_of_other_than_two_languages_is_refused(chosen: dict[str, Any], public: Public, tmp_path: Path) -> None:

@@ -266,7 +266,10 @@ def collapse_alarm(sources: Sequence[str], translations: Sequence[str]) -> str |
         problem = f"{n_repetitive} of {n} translations of the development set repeat a word or two over and over"
     else:
         return None
-    return f"{problem}; early in a run this is normal, later check the learning rate and the training text"
+    return (
+        f"{problem}; early in a run this is normal, later check the warnings of nmt prepare (characters that the "
+        "vocabulary lacks), the training text and the learning rate"
+    )
 
 
 def _is_repetitive(line: str) -> bool:
