@@ -41,7 +41,8 @@ _LEAST = 5  # lines that a warning needs
 _FOLLOWING = "[\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]"
 _MISREAD = re.compile(f"[ÂÃÄÅÎÏÐÑØÙ]{_FOLLOWING}|[à-è]{_FOLLOWING}{{2}}")
 _MOST_MISREAD = 0.05  # of the lines beyond ASCII
-_MOST_UNKNOWN, _MOST_CHARACTERS = 0.005, 8  # of all characters, and in a warning
+_MOST_UNKNOWN = 0.005  # of the characters of a language
+_MOST_CHARACTERS = 8  # in a warning
 _IDENTIFIED = 250  # lines of a side
 _MOST_OTHER, _MOST_UNLIKE = 0.1, 0.06  # of the lines of a side, by py3langid and by profiles
 _LEAST_TRIGRAMS = 25  # of a line that is judged by profiles
@@ -151,7 +152,10 @@ def lacking(samples: Mapping[str, Sample], tokenizers: Tokenizers) -> Iterator[s
         unknown = [(sign, n) for sign, n in counts if UNK in tokenizers[language].encode(sign)]
         if sum(n for _, n in unknown) > _MOST_UNKNOWN * len(text):
             most = str(dict(unknown[:_MOST_CHARACTERS])).strip("{}")
-            yield f"{language}: the vocabulary lacks characters, which a model cannot tell apart; in a sample {most}"
+            yield (
+                f"{language}: the vocabulary lacks characters, which a model then cannot tell apart; in a sample there "
+                f"are {most}; start from a model that has them, or train a vocabulary"
+            )
 
 
 # --- letter trigrams --------------------------------------------------------------------------------

@@ -409,10 +409,10 @@ def _m2m_tokenizers(folder: Path, theirs: Mapping[str, Any], request: Request) -
 
 
 def _name_in_model(code: str, names: Sequence[str]) -> str:
-    """Return the name that a model has for a language, such as `zho_Hans` for `zh` and `zho`, of all its `names`.
+    """Return which of the `names` of a model is that of a language: zho_Hans for `zh`, `zho` and `zh_Hans`.
 
-    A macrolanguage stands for its usual member. Raises DataError if the model lacks the language, or has several other
-    members of the macrolanguage, which differ in script.
+    A macrolanguage stands for its usual member. Raises DataError if the model lacks the language, or if it has other
+    members of the macrolanguage, written in several scripts.
     """
     language, macrolanguage, script = _traits(code)
     found = [name for name in names if _traits(name)[::2] == (language, script)] or [
@@ -423,13 +423,13 @@ def _name_in_model(code: str, names: Sequence[str]) -> str:
     near = found or [name for name in names if macrolanguage in _traits(name)]
     near = near or [name for name in names if script in _traits(name)] or [*names]
     raise DataError(
-        f"{code!r} is not one language of the model; similar are {', '.join(near)} (what can be done: "
-        "docs/public-models.md)"
+        f"{code!r} is not one language of the model; similar ones are {', '.join(near)}; what can be done: "
+        "docs/public-models.md"
     )
 
 
 def _traits(code: str) -> tuple[str, str, str]:
-    """Return the codes of a language and of its macrolanguage, or twice its own, and the script or region."""
+    """Return the code of a language, that of its macrolanguage or again its own, and the script or region."""
     language, script, region = tag_of(code)
     if language is None:
         return code, code, code

@@ -221,7 +221,7 @@ class Warnings:
             "split": ("line", "split into sentences or shorter parts (search.split)"),
             "whole": ("line", "not split because of required terms; a model trained on single sentences may omit text"),
             "blank": ("blank line", "with a prefix or terms stayed blank"),
-            "unknown": ("line", "with characters that the vocabulary lacks, and that the model cannot tell apart"),
+            "unknown": ("line", "with characters that the vocabulary lacks, which the model cannot tell apart"),
             "cut": (
                 "line",
                 "with more pieces than the model supports (model.max_positions, or "
