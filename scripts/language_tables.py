@@ -23,7 +23,8 @@ from babel.core import get_global
 TABLES = Path(__file__).parents[1] / "nmt" / "languages"
 
 SCRIPTS = {
-    "azj": "Latn", "ber": "Latn Tfng", "kmr": "Latn", "lzz": "Latn Geor", "nah": "Latn", "tw": "Latn",
+    "azj": "Latn", "ber": "Latn Tfng", "kmr": "Latn", "lzz": "Latn Geor", "nah": "Latn", "prs": "Arab",
+    "tw": "Latn", "fat": "Latn",
     "tzm": "Tfng Latn", "cnr": "Latn Cyrl", "crh": "Latn Cyrl", "hak": "Latn Hant", "ku": "Latn Arab",
     "ks": "Arab Deva", "mni": "Beng Mtei", "nan": "Latn Hant", "sh": "Latn Cyrl", "sr": "Cyrl Latn",
     "tk": "Latn Cyrl", "uz": "Latn Cyrl",
@@ -31,7 +32,16 @@ SCRIPTS = {
 """Scripts of languages, the most usual first, where CLDR's likely script is not the only one of text on the web."""
 SEPARATE = {"kmr", "azj"}
 """Members that CLDR replaces by their macrolanguage, though other members are written in another script."""
-CODES = {"sh": "hbs scr", "he": "heb iw", "id": "ind in", "yi": "yid ji ydd", "ro": "ron rum mo", "jv": "jav jw"}
+CODES = {
+    "sh": "hbs scr",
+    "he": "heb iw",
+    "id": "ind in",
+    "yi": "yid ji ydd",
+    "ro": "ron rum mo",
+    "jv": "jav jw",
+    "apc": "ajp",
+    "nso": "ns",
+}
 """Codes of languages, where neither ISO 639-3 nor CLDR's aliases have all."""
 
 ALSO = {
