@@ -23,6 +23,7 @@ from nmt.errors import DataError
 from nmt.languages.codes import language_name, scripts_of
 from nmt.languages.scripts import script_of_text, scripts
 from nmt.prepare.cleaning.filters import in_other_language
+from nmt.prepare.cleaning.repairs import without_marked_capitals
 from nmt.text.profile import Profiles, trigrams
 from nmt.text.tokenizer import UNK, Tokenizers
 
@@ -237,7 +238,7 @@ def _shown(line: int, text: str) -> str:
 
 def _misread(where: str, lines: Mapping[int, str]) -> Iterator[str]:
     others = {line: text for line, text in lines.items() if not text.isascii()}
-    found = [line for line, text in others.items() if _MISREAD.search(text)]
+    found = [line for line, text in others.items() if _MISREAD.search(without_marked_capitals(text))]
     if len(found) >= max(_LEAST, _MOST_MISREAD * len(others)):
         yield (
             f"{where}: {len(found) / len(others):.0%} of the lines beyond ASCII look decoded with the wrong encoding, "

@@ -72,14 +72,19 @@ def other_numbers(src: str, tgt: str) -> bool:
 
 
 def _western(number: str) -> str:
-    """Return a number in Western digits without leading zeros."""
-    digits = number if number.isascii() else "".join(str(unicodedata.decimal(digit)) for digit in number)
-    return digits.lstrip("0")
+    """Return a number in Western digits."""
+    return number if number.isascii() else "".join(str(unicodedata.decimal(digit)) for digit in number)
 
 
 def _lacks(present: list[str], wanted: list[str]) -> bool:
-    digits = "".join(present)
-    return any(number not in digits for number in wanted if len(number) > 2 or int(number or "0") > _AS_WORDS)
+    """Return whether a number is missing. Leading zeros are ignored, but not zeros within a number: 10.000."""
+    digits, groups = "".join(number.lstrip("0") for number in present), " ".join(present)
+    for number in wanted:
+        value = number.lstrip("0")
+        is_word = len(value) <= 2 and int(value or "0") <= _AS_WORDS
+        if not is_word and value not in digits and not re.search(rf"\b0*{' ?'.join(value)}\b", groups):
+            return True
+    return False
 
 
 def is_cut(src: str, tgt: str) -> bool:

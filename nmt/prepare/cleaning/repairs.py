@@ -16,6 +16,8 @@ from nmt.text.tokenizer import CONTROL
 # UTF-8 decoded with an 8-bit encoding: two adjacent characters beyond ASCII, not both small letters, or one and a lost
 # no-break space; ftfy takes far longer to see that a line has none
 _SUSPECT = re.compile(r"[\x80-\x9f]|(?![ß-öø-ÿ]{2})[^\x00-\x7f]{2}|[ÂÃ] ")
+# capitals beside a quote or another mark, which can look like one wrongly decoded letter: »ÜBER«, «AMANHÃ»
+_BESIDE_MARK = re.compile(r"(?<!\S)[»›”](?=\w)|[^\W\d_¹²³]{2,}(?=[«»‹›“”„‘’‚…–—·•®™©°§¹²³](?!\w))")
 _NO_TEXT = re.compile("[\ufffd\ue000-\uf8ff]")
 
 
@@ -28,15 +30,30 @@ def needs_extra(setting: str, package: str) -> DataError:
 
 def repair_encoding() -> Callable[[str], str]:
     """Return a repair of text that was decoded with the wrong encoding. Raises DataError if ftfy is not installed."""
+    is_misread = _misread_test("repair: encoding")
+    from ftfy import fix_encoding
+
+    return lambda text: fix_encoding(text) if is_misread(text) else text
+
+
+def _misread_test(setting: str) -> Callable[[str], bool]:
+    """Return a test for text that was decoded with the wrong encoding. Raises DataError if ftfy is not installed."""
     try:
-        from ftfy import fix_encoding
+        from ftfy.badness import is_bad
     except ImportError as error:
-        raise needs_extra("repair: encoding", "ftfy") from error
+        raise needs_extra(setting, "ftfy") from error
 
-    def repair(text: str) -> str:
-        return text if text.isascii() or not _SUSPECT.search(text) else fix_encoding(text)
+    def is_misread(text: str) -> bool:
+        if text.isascii() or not _SUSPECT.search(text) or not is_bad(text):
+            return False
+        return is_bad(without_marked_capitals(text))
 
-    return repair
+    return is_misread
+
+
+def without_marked_capitals(text: str) -> str:
+    """Replace words in capitals that a quote or another mark follows, and quotes before words, with the letter A."""
+    return _BESIDE_MARK.sub(lambda match: "A" if match[0] == match[0].upper() else match[0], text)
 
 
 def is_broken() -> Callable[[str], bool]:
@@ -44,17 +61,8 @@ def is_broken() -> Callable[[str], bool]:
 
     Raises DataError if ftfy is not installed.
     """
-    try:
-        from ftfy.badness import is_bad
-    except ImportError as error:
-        raise needs_extra("drop: broken", "ftfy") from error
-
-    def broken(text: str) -> bool:
-        if text.isascii():
-            return False
-        return bool(_NO_TEXT.search(text)) or bool(_SUSPECT.search(text) and is_bad(text))
-
-    return broken
+    is_misread = _misread_test("drop: broken")
+    return lambda text: not text.isascii() and (_NO_TEXT.search(text) is not None or is_misread(text))
 
 
 Repair = Callable[[str], str]

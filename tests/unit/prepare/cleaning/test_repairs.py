@@ -37,6 +37,7 @@ def repaired(text: str, clean: CleanConfig) -> tuple[str, list[str]]:
         ("encoding", CleanConfig(repair=["encoding"]), "â€œgoodâ€\x9d", "“good”"),
         ("encoding", CleanConfig(repair=["encoding"]), "voilÃ  tout", "voilà tout"),
         ("encoding", CleanConfig(repair=["encoding"]), "“quotes” &amp; ﬁ … １２ schöne Grüße é\u0301", None),
+        ("encoding", CleanConfig(repair=["encoding"]), "«AMANHÃ», “ĐÃ”, MANHÃ— CAFÉ¹ »Übermorgen«", None),
         ("encoding", CleanConfig(repair=["encoding"]), "中文 العربية हिन्दी русский Ελληνικά", None),
         ("entities", CleanConfig(repair=["entities"]), "a &amp; b &lt; &#228; &#xe4; &nbsp;d", "a & b < ä ä \u00a0d"),
         ("entities", CleanConfig(repair=["entities"]), "a &amp;amp;amp;lt; b", "a < b"),
