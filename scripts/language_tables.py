@@ -66,6 +66,9 @@ UNSPACED = [
     "Kits",
     "Nshu",
 ]
+DENSITY = {"Hani": 3.4, "Hang": 2.3, "Ethi": 1.8}
+"""Characters of the English text of the Universal Declaration of Human Rights for each character of it in a script,
+where they are far from one: the mean of its languages."""
 COMMON = "Zyyy"
 PATTERNS = {"Hani": r"(?=[\u2e80-\U0010ffff])[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Bopomofo}]"}
 MOST_GAP = 0x100
@@ -126,6 +129,7 @@ def scripts() -> list[str]:
     rows = []
     for script in sorted({*ranges, COMMON}):
         traits = ["unspaced"] if script in UNSPACED else []
+        traits += [f"density={DENSITY[script]}"] if script in DENSITY else []
         characters = [chr(code) for code, name in script_of.items() if name == script]
         if script != COMMON and any(regex.match(r"[\p{bc=R}\p{bc=AL}]", character) for character in characters):
             traits.append("right-to-left")

@@ -93,7 +93,8 @@ class DataConfig(Section):
     four times this length are read; the rest of a longer one is ignored."""
     max_ratio: float = Field(4.0, ge=1.0)
     """Maximum ratio of the lengths of the two sides in characters; training pairs with a higher ratio are dropped. 15
-    is added to both lengths first, which tolerates larger differences in short pairs."""
+    is added to both lengths first, which tolerates larger differences in short pairs. A character of a script in which
+    texts are short, such as Chinese, counts as several."""
     fuzzy_threshold: float | None = Field(None, gt=0.0, le=1.0)
     """Find for each line the most similar other line of the training text, for training.modifiers.fuzzy: similarity is
     1 - edit distance in words / words of the longer line, and must be at least this threshold; typically 0.5. null: do

@@ -27,6 +27,8 @@ class Script:
     is_unspaced: bool
     """Whether texts have no spaces between words."""
     is_right_to_left: bool
+    density: float
+    """Characters of English text that say as much as one character, on average."""
     sentence_ends: str
     """The marks that end sentences in this script only. Those of `Zyyy` end sentences in many scripts."""
     ranges: tuple[tuple[int, int], ...]
@@ -38,13 +40,15 @@ def scripts() -> dict[str, Script]:
     """Return all scripts by code. Several codes may stand for one script: Hans, Hant and Jpan for Hani."""
     by_code: dict[str, Script] = {}
     for row in rows_of("scripts.tsv"):
-        code, others, traits, ends, ranges, name = row
+        code, others, words, ends, ranges, name = row
+        traits = dict(word.partition("=")[::2] for word in words.split())
         limits = [[int(number, 16) for number in pair.split("-")] for pair in ranges.split()]
         script = Script(
             code,
             name,
             "unspaced" in traits,
             "right-to-left" in traits,
+            float(traits.get("density", 1)),
             "".join(chr(int(number, 16)) for number in ends.split()),
             tuple((first, last) for first, last in limits),
         )

@@ -17,6 +17,7 @@ _LOWER = bytes.maketrans(_ASCII, _ASCII.lower())
 _NO_LETTERS = bytes(byte for byte in _ASCII if not chr(byte).isalpha())
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 _LEAST_ACCENT = 10  # combining class: marks of lower classes are part of the letters of Indic scripts and kana
+_ACCENTS = ("COMBINING", "HEBREW", "ARABIC")  # names of Unicode begin so; other scripts have vowels and tones as marks
 
 
 def normal_form(text: str) -> str:
@@ -48,7 +49,8 @@ def _no_letters() -> re.Pattern[str]:
 
 
 def _is_removed(char: str) -> bool:
-    return unicodedata.category(char)[0] in "CNPSZ" or unicodedata.combining(char) >= _LEAST_ACCENT
+    is_accent = unicodedata.combining(char) >= _LEAST_ACCENT and unicodedata.name(char).startswith(_ACCENTS)
+    return unicodedata.category(char)[0] in "CNPSZ" or is_accent
 
 
 @dataclass(frozen=True)
