@@ -60,7 +60,7 @@ def direction_of(source: Path, target: Path) -> str | None:
     """Return the direction by the names of two files, de-en for `A.de` and `A.en`, or `A.de.docx` and `A.en.docx`; None
     if they do not end in two languages."""
     stems = [path.with_suffix("") if path.suffix.lower() in FORMATS else path for path in (source, target)]
-    codes = [stem.suffix[1:] for stem in stems]
+    codes = [stem.suffix[1:].replace("-", "_") for stem in stems]
     are_known = codes[0] != codes[1] and all(language_name(code) != code for code in codes)
     return "-".join(codes) if are_known else None
 
@@ -69,7 +69,7 @@ def check_direction(direction: str) -> str:
     """Return a direction such as de-en. Raises ConfigError if it is none."""
     match = DIRECTION.match(direction)
     if match is None or match[1] == match[2]:
-        raise ConfigError(f"--direction {direction}: must be two languages, such as de-en")
+        raise ConfigError(f"--direction {direction}: must be two languages, such as de-en or pt_BR-en")
     return direction
 
 

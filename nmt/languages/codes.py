@@ -6,7 +6,7 @@ import re
 from functools import cache
 from typing import NamedTuple
 
-from nmt.languages.scripts import rows_of, scripts
+from nmt.languages.scripts import Script, rows_of, scripts
 
 
 class Language(NamedTuple):
@@ -88,14 +88,22 @@ def scripts_of(code: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(table[name].code for name in names if name in table))
 
 
+_UNKNOWN = Script("Zzzz", "unknown", is_unspaced=False, is_right_to_left=False, density=1, sentence_ends="", ranges=())
+
+
+def usual_script(code: str) -> Script:
+    """Return the most usual script of a language; if it is unknown, a script with the traits of most scripts."""
+    return next((scripts()[script] for script in scripts_of(code)), _UNKNOWN)
+
+
 def is_spaced(code: str) -> bool:
     """Return whether spaces separate the words of a language; True if its script is unknown."""
-    return not any(scripts()[script].is_unspaced for script in scripts_of(code)[:1])
+    return not usual_script(code).is_unspaced
 
 
 def is_right_to_left(code: str) -> bool:
     """Return whether a language is written from right to left; False if its script is unknown."""
-    return any(scripts()[script].is_right_to_left for script in scripts_of(code)[:1])
+    return usual_script(code).is_right_to_left
 
 
 def language_name(code: str) -> str:

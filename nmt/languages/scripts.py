@@ -40,15 +40,14 @@ def scripts() -> dict[str, Script]:
     """Return all scripts by code. Several codes may stand for one script: Hans, Hant and Jpan for Hani."""
     by_code: dict[str, Script] = {}
     for row in rows_of("scripts.tsv"):
-        code, others, words, ends, ranges, name = row
-        traits = dict(word.partition("=")[::2] for word in words.split())
+        code, others, traits, ends, ranges, name = row
         limits = [[int(number, 16) for number in pair.split("-")] for pair in ranges.split()]
         script = Script(
             code,
             name,
             "unspaced" in traits,
             "right-to-left" in traits,
-            float(traits.get("density", 1)),
+            float(traits.partition("density=")[2] or 1),
             "".join(chr(int(number, 16)) for number in ends.split()),
             tuple((first, last) for first, last in limits),
         )

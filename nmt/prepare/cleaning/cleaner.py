@@ -9,8 +9,8 @@ overlap         the source occurs in a development or test set, as it is or as r
                 training on it would be cheating
 control         a side has a control character other than the tab, such as NUL or a form feed: mostly broken text
 long            a side has more than `data.max_chars` characters
-ratio           the sides differ in length by more than `data.max_ratio`; a character of a dense script, such as Chinese,
-                counts as several
+ratio           the sides differ in length by more than `data.max_ratio`; a character of a dense script, such as
+                Chinese, counts as several
 copied          both sides are the same text, or the same letters (`clean.drop`)
 score           the score is below `clean.min_score`, or there is none
 broken          a side has characters that are not text (`clean.drop`)
@@ -41,8 +41,7 @@ Development and test sets are references: they are never dropped or altered.
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -52,8 +51,7 @@ import numpy.typing as npt
 
 from nmt.config import DataConfig
 from nmt.config.clean import CorpusClean, RepairName
-from nmt.languages.codes import scripts_of
-from nmt.languages.scripts import character_class, scripts
+from nmt.languages.codes import usual_script
 from nmt.prepare.cleaning.counts import CleanReport
 from nmt.prepare.cleaning.filters import filters, side_tests
 from nmt.prepare.cleaning.grouping import normal_form
@@ -103,16 +101,6 @@ def _repaired(lines: Iterable[str], steps: Sequence[tuple[str, Repair]]) -> Iter
         yield line
 
 
-def _measure(language: str) -> Callable[[str], float]:
-    """Return a function that returns the length of a text in characters of alphabets, to compare it with another."""
-    for script in scripts_of(language)[:1]:
-        more = scripts()[script].density - 1
-        if more > 0:
-            letters = re.compile(f"[{character_class([script])}]+")
-            return lambda text: len(text) + more * sum(map(len, letters.findall(text)))
-    return len
-
-
 class Cleaner:
     """A cleaner of the training pairs of one corpus."""
 
@@ -124,7 +112,7 @@ class Cleaner:
         self._clean = config.clean_of(key)
         self._max_chars, self._max_ratio = self._clean.max_chars or 0, self._clean.max_ratio or 0.0
         self._label_side = config.label_side
-        self._measures = _measure(config.pair[0]), _measure(config.pair[1])
+        self._densities = [usual_script(language).density for language in config.pair]
         is_exact = self._clean.overlap not in ("normal", "either")
         self._compared = None if is_exact else normal_form
         self._repairs = repairs(self._clean)
@@ -181,7 +169,7 @@ class Cleaner:
         if len(src) > self._max_chars or len(tgt) > self._max_chars:
             return "long"
         if self._label_side is None:
-            shorter, longer = sorted((self._measures[0](src), self._measures[1](tgt)))
+            shorter, longer = sorted((len(src) * self._densities[0], len(tgt) * self._densities[1]))
             if longer + _RATIO_OFFSET > self._max_ratio * (shorter + _RATIO_OFFSET):
                 return "ratio"
             if src == tgt:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from functools import cache
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 from nmt.config.clean import CorpusClean
 from nmt.config.data import LABEL
 from nmt.errors import DataError
-from nmt.languages.codes import is_spaced, scripts_of
+from nmt.languages.codes import is_spaced, scripts_of, tag_of, usual_script
 from nmt.languages.scripts import script_of
 from nmt.prepare.cleaning.grouping import normal_form
 from nmt.prepare.cleaning.repairs import is_broken, needs_extra
@@ -78,13 +79,16 @@ def _western(number: str) -> str:
 
 def _lacks(present: list[str], wanted: list[str]) -> bool:
     """Return whether a number is missing. Leading zeros are ignored, but not zeros within a number: 10.000."""
-    digits, groups = "".join(number.lstrip("0") for number in present), " ".join(present)
-    for number in wanted:
-        value = number.lstrip("0")
-        is_word = len(value) <= 2 and int(value or "0") <= _AS_WORDS
-        if not is_word and value not in digits and not re.search(rf"\b0*{' ?'.join(value)}\b", groups):
-            return True
-    return False
+    digits, groups = "".join(map(_value, present)), " ".join(present)
+    return any(
+        number not in digits and not re.search(rf"\b0*{' ?'.join(number)}\b", groups)
+        for number in map(_value, wanted)
+        if len(number) > 2 or int(number or "0") > _AS_WORDS
+    )
+
+
+def _value(number: str) -> str:
+    return number.lstrip("0")
 
 
 def is_cut(src: str, tgt: str) -> bool:
@@ -153,11 +157,29 @@ kept."""
 _CHARS = 128
 """The number of characters that are classified; more would take time and change little."""
 _NO_LANGUAGE = "zxx"  # markup, code, numbers
-_ALIKE = [
-    codes.split()
-    for codes in ("no nb nn da", "hr bs sr sh cnr", "id ms", "zh wuu yue", "ar ary arz", "fa prs", "he iw", "tl fil")
-]
-"""Groups of codes of languages that are too similar to distinguish."""
+_ALIKE = {"da": "no", "fil": "tl"}
+"""Languages of different macrolanguages that are too similar to distinguish."""
+
+
+def identified_as(language: str) -> set[str]:
+    """Return the codes by which py3langid identifies text in a language: its own, and those of languages in the same
+    script and macrolanguage, which are too similar to distinguish; none if py3langid knows no such language.
+
+    Raises DataError if py3langid is not installed.
+    """
+    try:
+        from py3langid import rank
+    except ImportError as error:
+        raise needs_extra("drop: language", "py3langid") from error
+    family, written = _family(language), set(scripts_of(language))
+    alike = {code for code, _ in rank("") if _family(code) == family}
+    return {code for code in alike if not written or written & {*scripts_of(code)}}
+
+
+def _family(code: str) -> str:
+    """Return the code of the macrolanguage of a language, or else its own."""
+    language = tag_of(code).language
+    return code if language is None else language.macrolanguage or _ALIKE.get(language.code, language.code)
 
 
 def in_other_language(language: str, counts: dict[str, int]) -> SideTest:
@@ -166,15 +188,10 @@ def in_other_language(language: str, counts: dict[str, int]) -> SideTest:
     The test counts texts in `counts` by identified language, or as `unclear`. Raises DataError if py3langid is not
     installed, or does not know the language.
     """
-    try:
-        from py3langid import classify, rank
-    except ImportError as error:
-        raise needs_extra("drop: language", "py3langid") from error
-    code = language.split("_")[0].lower()
-    known = dict(rank(""))
-    own = {code}.union(*(codes for codes in _ALIKE if code in codes)) & known.keys()
+    own = identified_as(language)
     if not own:
-        raise DataError(f"clean.drop: language: py3langid cannot identify {language}; remove language")
+        raise DataError(f"py3langid does not know {language}")
+    from py3langid import classify, rank
 
     def test(text: str) -> bool:
         text = text[:_CHARS]
@@ -200,9 +217,9 @@ def filters(
 ) -> Iterator[tuple[str, Filter]]:
     """Yield the filters of a corpus with their reasons, in the order in which they are applied.
 
-    In a corpus with labels, only the text is filtered. `root`: the folder of the block lists; `mix`:
-    `CleanReport.mix`, to which language identification adds its counts. Raises DataError if a block list, a package or
-    support for a language is missing.
+    In a corpus with labels, only the text is filtered. Steps that a language does not support are left out, see
+    `steps_left_out`. `root`: the folder of the block lists; `mix`: `CleanReport.mix`, to which language identification
+    adds its counts. Raises DataError if a block list or a package is missing.
     """
     if LABEL in languages:
         side = 1 - languages.index(LABEL)
@@ -212,8 +229,8 @@ def filters(
     wanted = clean.drop or ()
     if "copied" in wanted:
         yield "copied", same_letters
-    first, second = (side_tests(clean, language, root, mix) for language in languages)
-    either = {reason: _either(test, other) for (reason, test), (_, other) in zip(first, second, strict=True)}
+    first, second = (dict(side_tests(clean, language, root, mix)) for language in languages)
+    either = {reason: _either(first.get(reason, _no), second.get(reason, _no)) for reason in first | second}
     language = either.pop("language", None)
     yield from either.items()
     both = {
@@ -223,9 +240,7 @@ def filters(
         "sentences": _different(n_sentences),
     }
     yield from ((reason, test) for reason, test in both.items() if reason in wanted)
-    if "truncated" in wanted:
-        if without := {"th", "lo"} & {language.split("_")[0].lower() for language in languages}:
-            raise DataError(f"clean.drop: truncated: sentences in {without.pop()} have no final mark; remove truncated")
+    if "truncated" in wanted and all(map(_has_final_marks, languages)):
         yield "truncated", is_cut
     if language is not None:
         yield "language", language
@@ -246,11 +261,25 @@ def side_tests(
         yield "shouted", is_shouted
     if clean.min_script:
         yield "script", other_script(language, clean.min_script)
-    if clean.block_lists:
-        name = clean.block_lists.get(language)
-        yield "blocked", block_list(root / name, language) if name is not None else _no
-    if "language" in wanted:
+    if clean.block_lists and language in clean.block_lists:
+        yield "blocked", block_list(root / clean.block_lists[language], language)
+    if "language" in wanted and identified_as(language):
         yield "language", in_other_language(language, mix.setdefault(language, {}))
+
+
+def steps_left_out(drop: Collection[str], language: str) -> Iterator[str]:
+    """Yield the steps of `drop` that cannot judge text in a language, with the reasons."""
+    for step, is_supported, reason in (
+        ("truncated", _has_final_marks, "sentences have no final mark"),
+        ("language", identified_as, "py3langid does not know it"),
+    ):
+        if step in drop and not is_supported(language):
+            yield f"data.clean, {language}: {step}: not checked, {reason}; other steps: checked"
+
+
+def _has_final_marks(language: str) -> bool:
+    script = usual_script(language)
+    return not script.is_unspaced or bool(script.sentence_ends)
 
 
 def _either(first: SideTest, second: SideTest) -> Filter:
@@ -297,37 +326,22 @@ def is_shouted(text: str) -> bool:
 def other_script(language: str, least: float) -> SideTest:
     """Return a test for texts in which the share of letters in a script of the language is less than `least`.
 
-    Raises DataError if the script of the language is unknown.
+    If the script of the language is unknown, it is the one of most letters of the texts so far.
     """
-    scripts = scripts_of(language)
-    if not scripts:
-        raise DataError(
-            f"clean.min_script needs the script of {language}, which is unknown; add it to the language code, as "
-            f"in {language}_Latn"
-        )
-    kinds = _Kinds(scripts)
-    has_latin = "Latn" in scripts
+    expected, totals = scripts_of(language), Counter[str | None]()
+    has_latin = "Latn" in expected
 
     def test(text: str) -> bool:
         if has_latin and not _BEYOND_LATIN.search(text):
             return False
-        letters = text.translate(kinds)
-        return letters.count(_EXPECTED) < least * len(letters)
+        counts = Counter(map(script_of, text))
+        del counts[None]  # no letters
+        if not expected:
+            totals.update(counts)
+        wanted = expected or [script for script, _ in totals.most_common(1)]
+        return sum(counts[script] for script in wanted) < least * counts.total()
 
     return test
 
 
 _BEYOND_LATIN = re.compile("[^\x00-\u024f\u1e00-\u1eff\u2000-\u206f]")
-_EXPECTED, _OTHER = "a", "b"
-
-
-class _Kinds(dict[int, str]):
-    """A table for `str.translate` that keeps letters only: `_EXPECTED` for certain scripts, `_OTHER` for all others."""
-
-    def __init__(self, scripts: Collection[str]) -> None:
-        self._scripts = scripts
-
-    def __missing__(self, code: int) -> str:
-        script = script_of(chr(code))
-        self[code] = "" if script is None else _EXPECTED if script in self._scripts else _OTHER
-        return self[code]

@@ -49,8 +49,9 @@ def _no_letters() -> re.Pattern[str]:
 
 
 def _is_removed(char: str) -> bool:
-    is_accent = unicodedata.combining(char) >= _LEAST_ACCENT and unicodedata.name(char).startswith(_ACCENTS)
-    return unicodedata.category(char)[0] in "CNPSZ" or is_accent
+    if unicodedata.combining(char) >= _LEAST_ACCENT:
+        return unicodedata.name(char).startswith(_ACCENTS)
+    return unicodedata.category(char)[0] in "CNPSZ"
 
 
 @dataclass(frozen=True)

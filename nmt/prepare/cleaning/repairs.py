@@ -30,25 +30,18 @@ def needs_extra(setting: str, package: str) -> DataError:
 
 def repair_encoding() -> Callable[[str], str]:
     """Return a repair of text that was decoded with the wrong encoding. Raises DataError if ftfy is not installed."""
-    is_misread = _misread_test("repair: encoding")
-    from ftfy import fix_encoding
-
-    return lambda text: fix_encoding(text) if is_misread(text) else text
-
-
-def _misread_test(setting: str) -> Callable[[str], bool]:
-    """Return a test for text that was decoded with the wrong encoding. Raises DataError if ftfy is not installed."""
     try:
+        from ftfy import fix_encoding
         from ftfy.badness import is_bad
     except ImportError as error:
-        raise needs_extra(setting, "ftfy") from error
+        raise needs_extra("repair: encoding", "ftfy") from error
 
-    def is_misread(text: str) -> bool:
-        if text.isascii() or not _SUSPECT.search(text) or not is_bad(text):
-            return False
-        return is_bad(without_marked_capitals(text))
+    return lambda text: fix_encoding(text) if not text.isascii() and _is_misread(text, is_bad) else text
 
-    return is_misread
+
+def _is_misread(text: str, is_bad: Callable[[str], bool]) -> bool:
+    """Return whether a text looks decoded with the wrong encoding; `is_bad`: ftfy's opinion."""
+    return bool(_SUSPECT.search(text)) and is_bad(text) and is_bad(without_marked_capitals(text))
 
 
 def without_marked_capitals(text: str) -> str:
@@ -61,8 +54,12 @@ def is_broken() -> Callable[[str], bool]:
 
     Raises DataError if ftfy is not installed.
     """
-    is_misread = _misread_test("drop: broken")
-    return lambda text: not text.isascii() and (_NO_TEXT.search(text) is not None or is_misread(text))
+    try:
+        from ftfy.badness import is_bad
+    except ImportError as error:
+        raise needs_extra("drop: broken", "ftfy") from error
+
+    return lambda text: not text.isascii() and (_NO_TEXT.search(text) is not None or _is_misread(text, is_bad))
 
 
 Repair = Callable[[str], str]

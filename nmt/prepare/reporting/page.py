@@ -132,7 +132,7 @@ def _repairs(report: Report) -> Iterator[str]:
         samples = [sample for corpus in report.corpora for sample in corpus.repaired_samples.get(kind, [])]
         for sample in samples[:_REPAIRED_SAMPLES]:
             for name, style in (("before", "dropped"), ("after", "kept")):
-                yield f'<dd class="{style}" dir="auto">{escaped_sentence(str(sample[name]))}</dd>'
+                yield f'<dd class="{style}" dir="auto"><bdi>{escaped(str(sample[name]))}</bdi></dd>'
     yield "</dl>"
 
 
@@ -216,7 +216,8 @@ def _dropped(corpus: SourceReport, languages: Sequence[str], unit: str) -> Itera
 def _sample(title: str, sample: Mapping[str, str | int], languages: Sequence[str], kind: str) -> Iterator[str]:
     yield f"<dt>{escaped(title)}</dt>"
     for language in languages:
-        yield f'<dd class="{kind}"{language_attributes(language)}>{escaped_sentence(str(sample[language]))}</dd>'
+        text = escaped_sentence(str(sample[language]))
+        yield f'<dd class="{kind}"{language_attributes(language)}><bdi>{text}</bdi></dd>'
 
 
 def _tokenizer(tokenizer: TokenizerReport | None) -> Iterator[str]:

@@ -12,6 +12,7 @@ from nmt.config.data import LABEL
 from nmt.data.corpus import SourceRecord
 from nmt.files.document import Document
 from nmt.prepare.cleaning.counts import CHARS, RATIOS, REASONS, REPAIRS, CleanReport, Lengths, drop_summary, summed
+from nmt.prepare.cleaning.filters import steps_left_out
 from nmt.prepare.pipeline.settle import TrainingText
 from nmt.prepare.records import TextRecord, counted_source
 from nmt.prepare.suspicions import Sample, script_counts, suspicions
@@ -149,10 +150,12 @@ def make_report(
     for key, report in reports.items():
         records[key] = counted_source(records[key], report, text.skipped[key])
     names = {key: record.corpus for key, record in records.items()}
+    drop = {step for key in reports for step in data.clean_of(key).drop or ()}
+    left_out = [step for language in data.pair if language != LABEL for step in steps_left_out(drop, language)]
     return Report(
         languages=data.pair,
         corpora=corpus_reports(reports, records, samples, data.pair),
-        warnings=[*warnings, *text.warnings, *corpus_warnings(reports, samples, data.pair, names)],
+        warnings=[*warnings, *text.warnings, *left_out, *corpus_warnings(reports, samples, data.pair, names)],
         **fields,
     )
 

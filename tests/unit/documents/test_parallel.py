@@ -125,9 +125,11 @@ def test_translations_are_compared_with_target() -> None:
     [
         (("a.de", "b.en"), "de-en"),
         (("a.de.docx", "a.pt_BR.odt"), "de-pt_BR"),
+        (("a.zh-CN", "a.ckb"), "zh_CN-ckb"),
+        (("a.jpn_Jpan.txt", "a.mnw"), "jpn_Jpan-mnw"),
         (("a.de", "b.de"), None),
         (("a.docx", "b.docx"), None),
-        (("old.bak", "new.de"), None),
+        (("old.orig", "new.de"), None),
     ],
 )
 def test_direction_is_read_from_names(names: tuple[str, str], expected: str | None) -> None:

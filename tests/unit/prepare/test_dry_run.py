@@ -71,6 +71,16 @@ def test_dry_run_of_several_pairs_reports_same_counts_and_warnings_as_prepare(pl
     assert warnings[0][:60] in "\n".join(dry)
 
 
+def test_steps_that_a_language_does_not_support_are_reported(place: Folder) -> None:
+    sources = {name: {"files": {"en": f"{name}.en", "yi": f"{name}.de"}} for name in ("train", "valid")}
+    own = sources["train"] | {"clean": {"drop": ["language", "truncated"]}}
+    changes = {"data__train": [own, sources["train"]], "data__valid": sources["valid"], "data__test": {}}
+    report, said = run(place, direction="en-yi", **changes)
+    (warning,) = [each for each in report["warnings"] if "not checked" in each]
+    assert "yi: language" in warning and "py3langid" in warning
+    assert f"warning: {warning}"[:60] in "\n".join(said)
+
+
 def test_report_is_not_in_fingerprint(place: Folder) -> None:
     place.prepare()
     manifest, report = place.manifest(), DataDir(place.data).report

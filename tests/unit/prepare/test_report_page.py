@@ -81,6 +81,15 @@ def test_report_page_escapes_text() -> None:
                 and character != "\n"]  # fmt: skip
 
 
+def test_repairs_of_invisible_marks_are_visible() -> None:
+    changed = counts()
+    changed.repair("spaces", 1, "ein\u200b\u00adSatz\u00a0!", "einSatz !")
+    record = SourceRecord(corpus="c", files={})
+    corpora = corpus_reports({"train.0": changed}, {"train.0": record}, {"train.0": Sample()}, ("de", "en"))
+    page = report_page(report().model_copy(update={"corpora": corpora}))
+    assert r"<bdi>ein\u200b\xadSatz\xa0!</bdi>" in page and "<bdi>einSatz !</bdi>" in page
+
+
 @pytest.mark.parametrize("text", ["ein Satz", "a-b" * 100, EVIL * 9])
 def test_screen_report_fits_its_width(text: str) -> None:
     dry = report("kurz", kind="dry run", sample=1000)

@@ -65,6 +65,28 @@ def test_drop_reason_changes_at_boundary(src: str, tgt: str, expected: str | Non
     assert reason(src, tgt) == expected
 
 
+@pytest.mark.parametrize(
+    ("language", "tgt", "expected"),
+    [
+        ("zh", "北约外长周四讨论阿富汗局势。", None),
+        ("jpn", "北大西洋条約機構の外相は木曜日にアフガン情勢を協議する。", None),
+        ("ko", "북대서양조약기구 외무장관들이 목요일 아프간 정세를 논의한다.", None),
+        ("zh", "北约外长周四讨论阿富汗局势。" * 15, "ratio"),
+        ("de", "x" * 14, "ratio"),
+    ],
+)
+def test_length_ratio_allows_for_dense_scripts(language: str, tgt: str, expected: str | None) -> None:
+    english = (
+        "The foreign ministers of the member states of the North Atlantic Treaty Organization are going to discuss the "
+        "situation in Afghanistan on Thursday."
+    )
+    files = TrainFiles(files={"en": "a.en", language: "a.x"})
+    cleaner = Cleaner(DataConfig(direction=f"en-{language}", train=[files], valid=files), "train.0", HELD_OUT)
+    pair = (english, tgt) if language > "en" else (tgt, english)  # in alphabetical order
+    cleaner.clean(SentencePair(*pair, "c"))
+    assert next(iter(cleaner.report.dropped), None) == expected
+
+
 def test_drop_reasons_are_documented() -> None:
     table = (ROOT / "docs" / "your-data.md").read_text(encoding="utf-8").partition("| reason | meaning")[2]
     first_cells = [line.split("|")[1] for line in table.partition("\n\n")[0].splitlines()[2:]]

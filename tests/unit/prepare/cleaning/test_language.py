@@ -50,6 +50,15 @@ def test_related_languages_are_not_distinguished() -> None:
     assert not in_other_language("pt_BR", {})("As crianças brincam no jardim atrás da casa à tarde.")
 
 
+def test_languages_of_one_macrolanguage_are_not_distinguished() -> None:
+    kurmanji = "Zarok piştî nîvro li baxçeyê li pişt malê dilîzin."
+    sorani = "منداڵەکان دوای نیوەڕۆ لە باخچەکەی پشت ماڵەکە یاری دەکەن."
+    texts = [kurmanji, sorani, LINES["de"]]
+    for code, expected in {"ku": [False, False, True], "kmr": [False, True, True], "ckb": [False, False, True]}.items():
+        assert list(map(in_other_language(code, {}), texts)) == expected
+    assert not in_other_language("deu", {})(LINES["de"])
+
+
 def test_script_filter_compares_share_of_letters() -> None:
     test = other_script("hi", 0.5)
     assert [test(text) for text in ("हिन्दी", "हम ab", "हम abc", "abc", "12", "")] == [

@@ -13,6 +13,7 @@ from nmt.config.source import TrainFiles
 from nmt.errors import DataError
 from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
 from nmt.prepare.cleaning.counts import REASONS
+from nmt.prepare.cleaning.filters import steps_left_out
 from nmt.prepare.pairs import SentencePair
 
 HELD_OUT = HeldOut.of([SentencePair("Guten Tag, Welt.", "Good day, world.", ""), SentencePair("Öl.", "Oil.", "")])
@@ -174,6 +175,8 @@ def test_filter_result_changes_at_boundary(clean: CleanConfig, src: str, tgt: st
         ("en-ru", CleanConfig(drop=["shouted"]), "this is all good", "ЭТО ОЧЕНЬ ХОРОШО", "shouted"),
         ("en-sr_Latn", CleanConfig(min_script=0.6), "this is good", "ово је добро", "script"),
         ("en-sr", CleanConfig(min_script=0.6), "this is good", "ово је dobro", None),
+        ("en-jpn", CleanConfig(max_word_chars=9), "this is long", "これは空白のない長い文です", None),
+        ("eng_Latn-tha_Thai", CleanConfig(min_script=0.6), "this is good", "สิ่งนี้ดี", None),
     ],
 )
 def test_filters_work_in_several_scripts(
@@ -253,15 +256,22 @@ def test_identified_languages_are_counted() -> None:
     assert cleaner.report.dropped == {"language": 1}
 
 
-def test_truncated_filter_rejects_languages_without_final_marks() -> None:
-    with pytest.raises(DataError, match="in th have no final mark"):
-        Cleaner(config(CleanConfig(drop=["truncated"]), "en-th"), "train.0", HELD_OUT)
+def test_steps_that_a_language_does_not_support_drop_nothing() -> None:
+    both = CleanConfig(drop=["truncated", "language"], min_script=0.5)
+    assert reason("This is good.", "นี่คือ", both, "en-th") is None
+    assert reason("This is good.", "דאָס איז גוט.", both, "en-yi") is None
+    assert reason("Das sind die Kinder im Garten.", "דאָס איז גוט.", both, "en-yi") == "language"
+    left_out = {"deu": [], "th": ["truncated"], "lo": ["truncated"], "yi": ["language"], "azb": ["language"], "ckb": []}
+    for language, expected in left_out.items():
+        assert [step.split(": ")[1] for step in steps_left_out(both.drop or (), language)] == expected
 
 
-@pytest.mark.parametrize("clean", [CleanConfig(min_script=0.5), CleanConfig(drop=["language"])])
-def test_unknown_language_raises(clean: CleanConfig) -> None:
-    with pytest.raises(DataError, match="xx"):
-        Cleaner(config(clean, "de-xx"), "train.0", HELD_OUT)
+def test_unknown_script_is_that_of_most_text() -> None:
+    cleaner = Cleaner(config(CleanConfig(min_script=0.5), "de-xx"), "train.0", HELD_OUT)
+    for text in ("ეს არის სტრიქონი", "12", "კიდევ ერთი"):
+        assert cleaner.clean(SentencePair("Zeile", text, "")) is not None
+    assert cleaner.clean(SentencePair("Zeile", "this is a line", "")) is None
+    assert cleaner.report.dropped == {"script": 1}
 
 
 @pytest.mark.parametrize(
