@@ -33,7 +33,8 @@ class CleanConfig(Section):
     (`<b>`) or placeholders (`{0}`, `%s`), or different numbers of sentences. numbers: a number occurs on one side only;
     numbers up to 12, which are often spelled out, and punctuation within numbers are ignored. truncated: one side ends
     with final punctuation and the other breaks off mid-sentence. language: a side is clearly in another language;
-    requires the `clean` extra, and takes far longer than all other steps. near_duplicates (only in `data.clean`): of
+    requires the `clean` extra, and takes far longer than all other steps. Reasons that do not apply to a language, such
+    as truncated to Thai, or language to one that cannot be identified, are left out with a warning. near_duplicates (only in `data.clean`): of
     several pairs that differ only in case, accents, digits, punctuation and white space, keep only the one with the
     best score, or else the first; exact duplicates are always removed in this way."""
     overlap: Literal["exact", "normal", "either"] | None = None
@@ -46,8 +47,8 @@ class CleanConfig(Section):
     """Maximum length of a word in characters, such as 40; pairs with a longer word are dropped. Links and languages
     written without spaces are exempt."""
     min_script: float | None = Field(None, ge=0.0, le=1.0)
-    """Minimum share of letters that belong to a script of the side's language, such as 0.5; pairs below it are
-    dropped."""
+    """Minimum share of letters that belong to a script of the side's language, such as 0.5; pairs below it are dropped.
+    A script can be part of the language code, as in sr_Latn; if it is unknown, it is that of most of the text."""
     block_lists: dict[str, str] | None = None
     """Language code -> file, relative to `data.root`, with one word or phrase per line. Pairs that contain one of them
     on that side, in any case, are dropped. A line `/.../` is a regular expression; a line that starts with # is a

@@ -58,7 +58,7 @@ HINTS = {
     "ratio": "do the two files contain the same sentences?",
     "copied": "both sides are identical: is this one file with both languages?",
     "score": "clean.min_score is the limit; are higher scores better in this corpus?",
-    "script": "are the two sides swapped, or is it text in a script that its code must name, as in ku_Arab?",
+    "script": "are the languages of the two sides swapped? An unusual script is part of the code, as in sr_Latn",
     "language": "are the languages of the two sides swapped?",
     "truncated": "does one side lack final punctuation? Then remove truncated from clean.drop",
     "blocked": "do the block lists contain a frequent word?",

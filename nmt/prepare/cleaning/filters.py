@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -157,7 +157,7 @@ kept."""
 _CHARS = 128
 """The number of characters that are classified; more would take time and change little."""
 _NO_LANGUAGE = "zxx"  # markup, code, numbers
-_ALIKE = {"da": "no", "fil": "tl"}
+_ALIKE = {"da": "no", "fil": "tl", "grc": "el"}
 """Languages of different macrolanguages that are too similar to distinguish."""
 
 
@@ -217,9 +217,9 @@ def filters(
 ) -> Iterator[tuple[str, Filter]]:
     """Yield the filters of a corpus with their reasons, in the order in which they are applied.
 
-    In a corpus with labels, only the text is filtered. Steps that a language does not support are left out, see
-    `steps_left_out`. `root`: the folder of the block lists; `mix`: `CleanReport.mix`, to which language identification
-    adds its counts. Raises DataError if a block list or a package is missing.
+    In a corpus with labels, only the text is filtered. Filters that do not apply to a language are left out, see
+    `supports`. `root`: the folder of the block lists; `mix`: `CleanReport.mix`, to which language identification adds
+    its counts. Raises DataError if a block list or a package is missing.
     """
     if LABEL in languages:
         side = 1 - languages.index(LABEL)
@@ -231,19 +231,20 @@ def filters(
         yield "copied", same_letters
     first, second = (dict(side_tests(clean, language, root, mix)) for language in languages)
     either = {reason: _either(first.get(reason, _no), second.get(reason, _no)) for reason in first | second}
-    language = either.pop("language", None)
+    in_other = either.pop("language", None)
     yield from either.items()
     both = {
         "links": _different(n_links),
         "tags": _different(tags),
         "numbers": other_numbers,
         "sentences": _different(n_sentences),
+        "truncated": is_cut,
     }
-    yield from ((reason, test) for reason, test in both.items() if reason in wanted)
-    if "truncated" in wanted and all(map(_has_final_marks, languages)):
-        yield "truncated", is_cut
-    if language is not None:
-        yield "language", language
+    for reason, test in both.items():
+        if reason in wanted and all(supports(language, reason) for language in languages):
+            yield reason, test
+    if in_other is not None:
+        yield "language", in_other
 
 
 def side_tests(
@@ -263,23 +264,24 @@ def side_tests(
         yield "script", other_script(language, clean.min_script)
     if clean.block_lists and language in clean.block_lists:
         yield "blocked", block_list(root / clean.block_lists[language], language)
-    if "language" in wanted and identified_as(language):
+    if "language" in wanted and supports(language, "language"):
         yield "language", in_other_language(language, mix.setdefault(language, {}))
 
 
-def steps_left_out(drop: Collection[str], language: str) -> Iterator[str]:
-    """Yield the steps of `drop` that cannot judge text in a language, with the reasons."""
-    for step, is_supported, reason in (
-        ("truncated", _has_final_marks, "sentences have no final mark"),
-        ("language", identified_as, "py3langid does not know it"),
-    ):
-        if step in drop and not is_supported(language):
-            yield f"data.clean, {language}: {step}: not checked, {reason}; other steps: checked"
+UNSUPPORTED = {
+    "sentences": "its sentences have no final mark",
+    "truncated": "its sentences have no final mark",
+    "language": "py3langid does not know it",
+}
+"""Reasons to drop a pair that do not apply to some languages, and why."""
 
 
-def _has_final_marks(language: str) -> bool:
+def supports(language: str, reason: str) -> bool:
+    """Return whether text in a language can be dropped for a reason; see `UNSUPPORTED`."""
+    if reason == "language":
+        return bool(identified_as(language))
     script = usual_script(language)
-    return not script.is_unspaced or bool(script.sentence_ends)
+    return reason not in UNSUPPORTED or not script.is_unspaced or script.sentence_ends != ""
 
 
 def _either(first: SideTest, second: SideTest) -> Filter:
@@ -309,7 +311,7 @@ def longer_word(language: str, most: int) -> SideTest:
         return _no
 
     def test(text: str) -> bool:
-        words = text.split()
+        words = text.replace("\u1361", " ").split()  # Ethiopic word space
         return max(map(len, words)) > most and any(len(word) > most and not LINK.search(word) for word in words)
 
     return test
@@ -329,10 +331,9 @@ def other_script(language: str, least: float) -> SideTest:
     If the script of the language is unknown, it is the one of most letters of the texts so far.
     """
     expected, totals = scripts_of(language), Counter[str | None]()
-    has_latin = "Latn" in expected
 
     def test(text: str) -> bool:
-        if has_latin and not _BEYOND_LATIN.search(text):
+        if "Latn" in expected and not _BEYOND_LATIN.search(text):
             return False
         counts = Counter(map(script_of, text))
         del counts[None]  # no letters

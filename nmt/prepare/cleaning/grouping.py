@@ -17,7 +17,6 @@ _LOWER = bytes.maketrans(_ASCII, _ASCII.lower())
 _NO_LETTERS = bytes(byte for byte in _ASCII if not chr(byte).isalpha())
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 _LEAST_ACCENT = 10  # combining class: marks of lower classes are part of the letters of Indic scripts and kana
-_ACCENTS = ("COMBINING", "HEBREW", "ARABIC")  # names of Unicode begin so; other scripts have vowels and tones as marks
 
 
 def normal_form(text: str) -> str:
@@ -50,7 +49,7 @@ def _no_letters() -> re.Pattern[str]:
 
 def _is_removed(char: str) -> bool:
     if unicodedata.combining(char) >= _LEAST_ACCENT:
-        return unicodedata.name(char).startswith(_ACCENTS)
+        return unicodedata.name(char).startswith(("COMBINING", "HEBREW", "ARABIC"))  # others are vowels and tones
     return unicodedata.category(char)[0] in "CNPSZ"
 
 

@@ -12,7 +12,7 @@ from nmt.config.data import LABEL
 from nmt.data.corpus import SourceRecord
 from nmt.files.document import Document
 from nmt.prepare.cleaning.counts import CHARS, RATIOS, REASONS, REPAIRS, CleanReport, Lengths, drop_summary, summed
-from nmt.prepare.cleaning.filters import steps_left_out
+from nmt.prepare.cleaning.filters import UNSUPPORTED, supports
 from nmt.prepare.pipeline.settle import TrainingText
 from nmt.prepare.records import TextRecord, counted_source
 from nmt.prepare.suspicions import Sample, script_counts, suspicions
@@ -150,8 +150,13 @@ def make_report(
     for key, report in reports.items():
         records[key] = counted_source(records[key], report, text.skipped[key])
     names = {key: record.corpus for key, record in records.items()}
-    drop = {step for key in reports for step in data.clean_of(key).drop or ()}
-    left_out = [step for language in data.pair if language != LABEL for step in steps_left_out(drop, language)]
+    drop = {reason for key in reports for reason in data.clean_of(key).drop or ()}
+    left_out = [
+        f"data.clean, {language}: {reason}: not checked, {UNSUPPORTED[reason]}; other steps: checked"
+        for language in data.pair
+        for reason in UNSUPPORTED
+        if language != LABEL and reason in drop and not supports(language, reason)
+    ]
     return Report(
         languages=data.pair,
         corpora=corpus_reports(reports, records, samples, data.pair),

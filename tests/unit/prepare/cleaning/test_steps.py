@@ -13,7 +13,7 @@ from nmt.config.source import TrainFiles
 from nmt.errors import DataError
 from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
 from nmt.prepare.cleaning.counts import REASONS
-from nmt.prepare.cleaning.filters import steps_left_out
+from nmt.prepare.cleaning.filters import UNSUPPORTED, supports
 from nmt.prepare.pairs import SentencePair
 
 HELD_OUT = HeldOut.of([SentencePair("Guten Tag, Welt.", "Good day, world.", ""), SentencePair("Öl.", "Oil.", "")])
@@ -175,6 +175,7 @@ def test_filter_result_changes_at_boundary(clean: CleanConfig, src: str, tgt: st
         ("en-ru", CleanConfig(drop=["shouted"]), "this is all good", "ЭТО ОЧЕНЬ ХОРОШО", "shouted"),
         ("en-sr_Latn", CleanConfig(min_script=0.6), "this is good", "ово је добро", "script"),
         ("en-sr", CleanConfig(min_script=0.6), "this is good", "ово је dobro", None),
+        ("am-en", CleanConfig(max_word_chars=9), "የሰው፡ልጅ፡ሁሉ፡ሲወለድ፡ነጻ", "all are born free", None),
         ("en-jpn", CleanConfig(max_word_chars=9), "this is long", "これは空白のない長い文です", None),
         ("eng_Latn-tha_Thai", CleanConfig(min_script=0.6), "this is good", "สิ่งนี้ดี", None),
     ],
@@ -257,13 +258,14 @@ def test_identified_languages_are_counted() -> None:
 
 
 def test_steps_that_a_language_does_not_support_drop_nothing() -> None:
-    both = CleanConfig(drop=["truncated", "language"], min_script=0.5)
+    both = CleanConfig(drop=["sentences", "truncated", "language"], min_script=0.5)
     assert reason("This is good.", "นี่คือ", both, "en-th") is None
     assert reason("This is good.", "דאָס איז גוט.", both, "en-yi") is None
     assert reason("Das sind die Kinder im Garten.", "דאָס איז גוט.", both, "en-yi") == "language"
-    left_out = {"deu": [], "th": ["truncated"], "lo": ["truncated"], "yi": ["language"], "azb": ["language"], "ckb": []}
-    for language, expected in left_out.items():
-        assert [step.split(": ")[1] for step in steps_left_out(both.drop or (), language)] == expected
+    marks, identified = ["sentences", "truncated"], ["language"]
+    left_out = {"deu": [], "th": marks, "lo": marks, "bo": marks + identified, "yi": identified, "azb": identified}
+    for language, expected in (left_out | {"ckb": [], "nb": []}).items():
+        assert [reason for reason in UNSUPPORTED if not supports(language, reason)] == expected
 
 
 def test_unknown_script_is_that_of_most_text() -> None:
