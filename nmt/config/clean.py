@@ -34,9 +34,9 @@ class CleanConfig(Section):
     numbers up to 12, which are often spelled out, and punctuation within numbers are ignored. truncated: one side ends
     with final punctuation and the other breaks off mid-sentence. language: a side is clearly in another language;
     requires the `clean` extra, and takes far longer than all other steps. Reasons that do not apply to a language, such
-    as truncated to Thai, or language to one that cannot be identified, are left out with a warning. near_duplicates (only in `data.clean`): of
-    several pairs that differ only in case, accents, digits, punctuation and white space, keep only the one with the
-    best score, or else the first; exact duplicates are always removed in this way."""
+    as truncated to Thai, or language to one that cannot be identified, are left out with a warning. near_duplicates
+    (only in `data.clean`): of several pairs that differ only in case, accents, digits, punctuation and white space,
+    keep only the one with the best score, or else the first; exact duplicates are always removed in this way."""
     overlap: Literal["exact", "normal", "either"] | None = None
     """Which training pairs overlap with the development and test sets and are dropped. exact (default): both sides
     occur there. normal: both do if case, accents, digits, punctuation and white space are ignored. either: one of them

@@ -240,9 +240,9 @@ def filters(
         "sentences": _different(n_sentences),
         "truncated": is_cut,
     }
-    for reason, test in both.items():
+    for reason, is_bad in both.items():
         if reason in wanted and all(supports(language, reason) for language in languages):
-            yield reason, test
+            yield reason, is_bad
     if in_other is not None:
         yield "language", in_other
 

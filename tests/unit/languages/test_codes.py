@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from nmt.languages.codes import is_right_to_left, is_spaced, language_name, language_of, normalized, scripts_of, tag_of
+from nmt.languages.codes import (
+    is_right_to_left,
+    is_spaced,
+    language_name,
+    language_of,
+    normalized,
+    scripts_of,
+    tag_of,
+    usual_script,
+)
 from nmt.languages.scripts import rows_of, scripts
 
 
@@ -79,6 +88,12 @@ def test_members_of_macrolanguage_are_separate_if_scripts_differ() -> None:
     assert [language.code for language in kurdish if language] == ["ku", "kmr", "ckb"]
     assert {language.macrolanguage for language in kurdish[1:] if language} == {"ku"}
     assert language_of("arb") == language_of("ar") != language_of("arz")
+
+
+def test_script_is_dense_where_texts_are_short() -> None:
+    assert [code for code in ("jpn", "yue", "ko", "tir", "th", "ru", "xx") if usual_script(code).density > 1.5] == [
+        "jpn", "yue", "ko", "tir",
+    ]  # fmt: skip
 
 
 def test_language_name_has_script_and_region_of_code() -> None:

@@ -93,6 +93,8 @@ def test_wrongly_decoded_text_warns(encoding: str, share: int) -> None:
     (warning,) = [each for each in found(lines_of(GOOD, misread)) if "encoding" in each]
     assert warning.startswith("data.train.0 (x.de), de: ") and "data.clean.repair: [encoding]" in warning
     assert not [each for each in found(lines_of(GOOD, umlauts)) if "encoding" in each]
+    capitals = [f"Heft {n}: «AMANHÃ» und »ÜBERALL«" for n in range(len(GOOD))]
+    assert not [each for each in found(lines_of(GOOD, capitals)) if "encoding" in each]
 
 
 def test_profiles_are_not_in_fingerprint(place: Folder) -> None:

@@ -50,7 +50,7 @@ def test_related_languages_are_not_distinguished() -> None:
     assert not in_other_language("pt_BR", {})("As crianças brincam no jardim atrás da casa à tarde.")
 
 
-def test_languages_of_one_macrolanguage_are_not_distinguished() -> None:
+def test_languages_of_one_macrolanguage_and_script_are_not_distinguished() -> None:
     kurmanji = "Zarok piştî nîvro li baxçeyê li pişt malê dilîzin."
     sorani = "منداڵەکان دوای نیوەڕۆ لە باخچەکەی پشت ماڵەکە یاری دەکەن."
     texts = [kurmanji, sorani, LINES["de"]]
