@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import repeat
 
 from nmt.documents.inline import Mark, Passage, Text, Token, tagged
+from nmt.documents.languages import Languages
 from nmt.documents.types import Document, Translated
 from nmt.text.constraints import spans
 from nmt.text.message_formats import directives, formats_of
@@ -39,7 +40,7 @@ def open_catalogue(name: str, content: bytes) -> Document:
     flags = [entry.formats[0] for entry in missing for passage in entry.passages for _ in passage.texts]
     mark = codecs.BOM_UTF8 if content.startswith(codecs.BOM_UTF8) else b""
 
-    def write(results: Sequence[Translated]) -> bytes:
+    def write(results: Sequence[Translated], _: Languages) -> bytes:
         queue, written = iter(results), list(lines)
         for entry in missing:
             _fill(written, entry, queue)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from nmt.documents.inline import Mark, Passage, Text, Token
+from nmt.documents.languages import Languages, Rules, in_target
 from nmt.documents.types import Document, Translated, decoded, encoding_of_mark, in_lines, spaced
 from nmt.errors import DataError
 from nmt.text.encodings import browser_encoding
@@ -52,6 +53,28 @@ _BEGINNING = re.compile("</?[A-Za-z]")
 _PLAIN_TAG = re.compile(r"<(/?)([A-Za-z][^\s/<>]*+)([^<>]*+)>")
 _ATTRIBUTE = re.compile(r"""([^\s"'>/=]++)(?:\s*+=\s*+("[^"]*"|'[^']*'|[^\s"'>][^\s>]*+))?""")
 _MAX_PIECES_OF_NUMBER = 8
+_RULES: Rules = (
+    {
+        r"""(?i)\A(<(?:[^"'>]|"[^"]*"|'[^']*')*?\s"""
+        r"""lang\s*+=\s*+["']?)SOURCE\b[\w-]*""": r"\1TARGET",
+        r"""(?i)\A(<(?:[^"'>]|"[^"]*"|'[^']*')*?\s"""
+        r"""xml:lang\s*+=\s*+["']?)SOURCE\b[\w-]*""": r"\1TARGET",
+    },
+    {
+        r"""(?i)\A(?!<(?!html\b|body\b)[^>]*\slang\s*+=\s*+["']?(?!TARGET\b)\w)(<(?:[^"'>]|"[^"]*"|'[^']*')*?\s"""
+        r"""dir\s*+=\s*+["']?)rtl\b""": r"\1ltr",
+        r"""(?i)\A(?!<(?!html\b|body\b)[^>]*\slang\s*+=\s*+["']?(?!TARGET\b)\w)(<(?:[^"'>]|"[^"]*"|'[^']*')*?\s"""
+        r"""style\s*+=\s*+(?:"[^"]*?|'[^']*?)(?<![\w-])direction\s*+:\s*+)rtl\b""": r"\1ltr",
+    },
+    {
+        r"""(?i)\A(?!<(?!html\b|body\b)[^>]*\slang\s*+=\s*+["']?(?!TARGET\b)\w)(<(?:[^"'>]|"[^"]*"|'[^']*')*?\s"""
+        r"""dir\s*+=\s*+["']?)ltr\b""": r"\1rtl",
+        r"""(?i)\A(?!<(?!html\b|body\b)[^>]*\slang\s*+=\s*+["']?(?!TARGET\b)\w)(<(?:[^"'>]|"[^"]*"|'[^']*')*?\s"""
+        r"""style\s*+=\s*+(?:"[^"]*?|'[^']*?)(?<![\w-])direction\s*+:\s*+)ltr\b""": r"\1rtl",
+        r"""(?i)\A<html\b(?!(?:[^"'>]|"[^"]*"|'[^']*')*?\sdir\b)""": r'\g<0> dir="rtl"',
+    },
+)
+"""Attributes outside other attributes; directions only of tags without a third language, and of `html` and `body`."""
 _SHOWN = frozenset(["alt", "title", "placeholder"])
 """Attributes whose text is shown to readers."""
 _CHARSET = re.compile(rb"<meta\s[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
@@ -98,12 +121,15 @@ class HtmlFragment:
         self.n_readings = reader.n_readings
         """Number of ruby readings, which are omitted."""
 
-    def translated_text(self, results: Sequence[Translated | str]) -> str:
-        """Return the HTML with its texts translated: one result for each text. Raises ValueError if numbers differ."""
+    def translated_text(self, results: Sequence[Translated | str], languages: Languages = ("", "")) -> str:
+        """Return the HTML with its texts translated: one result for each text. Raises ValueError if numbers differ.
+
+        languages: source and target, whose codes and directions replace each other in tags.
+        """
         queue = iter(in_lines(self.texts, results))
         _, tokens = self._passage.translated(queue)
         values = [_written(value, result.text) for value, result in zip(self._values, queue, strict=True)]
-        return "".join(_token_text(token, values) for token in tokens)
+        return "".join(_token_text(token, values, languages) for token in tokens)
 
 
 def html_fragment(text: str, attributes: bool = False) -> HtmlFragment:
@@ -119,8 +145,8 @@ def open_html(name: str, content: bytes) -> Document:
     encoding = encoding_of_mark(content) or _declared(name, content)
     fragment = html_fragment(decoded(name, content, encoding), attributes=True)
 
-    def write(results: Sequence[Translated]) -> bytes:
-        return fragment.translated_text(results).encode(encoding, "xmlcharrefreplace")
+    def write(results: Sequence[Translated], languages: Languages) -> bytes:
+        return fragment.translated_text(results, languages).encode(encoding, "xmlcharrefreplace")
 
     return Document(fragment.texts, write, n_readings=fragment.n_readings)
 
@@ -135,10 +161,13 @@ def _declared(name: str, content: bytes) -> str:
     return encoding
 
 
-def _token_text(token: Token[Markup], values: Sequence[str]) -> str:
+def _token_text(token: Token[Markup], values: Sequence[str], languages: Languages) -> str:
     if isinstance(token, Text):
         return token.raw or html.escape(token.text, quote=False)
-    return "".join(part if isinstance(part, str) else values[part.number] for part in token.markup)
+    tag = "".join(part if isinstance(part, str) else values[part.number] for part in token.markup)
+    if not _TAG.fullmatch(tag):  # a comment, or an element that is not translated
+        return tag
+    return in_target(tag, languages, _RULES)
 
 
 def _written(value: _Value, text: str) -> str:

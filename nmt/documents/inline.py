@@ -26,7 +26,8 @@ from nmt.errors import DataError
 from nmt.text.constraints import protected, spans
 from nmt.text.words import is_boundary
 
-TAG = r"</?[A-Za-z][^<>\n]{0,200}>|<[0-9:.]{1,20}>|\{\\[^{}\n]{0,200}\}"
+DIRECTION_MARK = "[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+TAG = r"</?[A-Za-z][^<>\n]{0,200}>|<[0-9:.]{1,20}>|\{\\[^{}\n]{0,200}\}|" + DIRECTION_MARK
 _TAG = re.compile(f"({TAG})")
 
 

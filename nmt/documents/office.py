@@ -25,6 +25,7 @@ from lxml import etree
 
 from nmt.console import printable
 from nmt.documents.inline import Mark, Passage, Text, Token
+from nmt.documents.languages import Languages, Rules, in_target
 from nmt.documents.types import Document, Translated
 from nmt.errors import DataError, error_text
 from nmt.files.archives import open_zip
@@ -149,9 +150,10 @@ def _open(
     package: Package,
     members: Collection[str],
     paragraphs: Callable[[etree._Element], Iterator[Paragraph]],
+    rules: Rules,
     should_stop: Callable[[], bool],
 ) -> Document:
-    """Open an office document whose paragraphs are in `members`.
+    """Open an office document whose paragraphs are in `members`, and whose language and direction follow `rules`.
 
     should_stop: called between paragraphs, when they are read and when they are written. Raises DataError, also if
     `should_stop` returns True.
@@ -170,7 +172,7 @@ def _open(
             texts += paragraph.passage.texts
             n_readings += paragraph.n_readings
 
-    def write(results: Sequence[Translated]) -> bytes:
+    def write(results: Sequence[Translated], languages: Languages) -> bytes:
         queue = iter(results)
 
         def new(member: str) -> bytes | None:
@@ -181,10 +183,9 @@ def _open(
                 if is_other:
                     _rewrite(paragraph, tokens)
                 is_changed |= is_other
-            if not is_changed:
-                return None
-            written: bytes = etree.tostring(root.getroottree(), encoding="UTF-8", xml_declaration=True, standalone=True)
-            return written
+            xml = etree.tostring(root.getroottree(), encoding="UTF-8", xml_declaration=True, standalone=True).decode()
+            written = in_target(xml, languages, rules)
+            return written.encode() if is_changed or written != xml else None
 
         return package.changed(members, new)
 
@@ -266,7 +267,7 @@ _NAMESPACES = (
     "{http://purl.oclc.org/ooxml/wordprocessingml/main}",
 )
 _PRESERVE = {"{http://www.w3.org/XML/1998/namespace}space": "preserve"}
-_PARTS = re.compile(r"word/(document|header|footer|footnotes|endnotes)\d*\.xml")
+_PARTS = re.compile(r"word/(document|header|footer|footnotes|endnotes|styles|settings)\d*\.xml")
 
 _AROUND = frozenset(["hyperlink", "ins", "moveTo", "smartTag", "fldSimple", "customXml", "dir", "bdo", "sdt"])
 """Elements that contain runs to translate."""
@@ -277,6 +278,31 @@ _HINTS = frozenset(["proofErr", "lastRenderedPageBreak", "softHyphen"])
 """Elements that are omitted because they do not apply to another text."""
 _NOT_FORMAT = ("}lang", "}noProof")
 """Properties that split text into several runs in Word without a visible change of format."""
+_SWITCHES = r"<w:(?:bidi|rtl|cs|bidiVisual|rtlGutter)(?: [^>]*)?/>"
+"""Matches the marks of paragraphs, sections, runs and tables from right to left, in which Word swaps left and right."""
+_WORD_RULES: Rules = (
+    {r'(<w:(?:lang|themeFontLang) w:val="|\sw:(?:eastAsia|bidi)=")SOURCE(?:-\w+)*(?="[^<>]{0,5000}>)': r"\1TARGET"},
+    {_SWITCHES: "", "(?<!<w:[bi]/>)<w:([bi])Cs/>": r"<w:\1/>\g<0>"},
+    {
+        _SWITCHES: "",
+        r"<w:([pr])Pr/>": r"<w:\1Pr></w:\1Pr>",
+        r"(<w:([pr])(?: [^>]*)?(?<!/)>)(?!<w:\2Pr>)": r"\1<w:\2Pr></w:\2Pr>",
+        # text from right to left has properties of its own for bold, italic and size
+        r"<w:(b|i|sz)( [^>]*)?/>(?!<w:(?:b|i|sz)Cs\b)": r"\g<0><w:\1Cs\2/>",
+        # after the elements that precede it in the schema
+        r"(?s)<w:p(?: [^>]*)?><w:pPr>(?:<w:(?:pStyle|keepNext|keepLines|pageBreakBefore|framePr|widowControl|"
+        r"suppressLineNumbers|shd|suppressAutoHyphens|kinsoku|wordWrap|overflowPunct|topLinePunct|autoSpaceDE|"
+        r"autoSpaceDN)\b[^>]*/>|<w:(?:numPr|pBdr|tabs)>.*?</w:(?:numPr|pBdr|tabs)>)*": r"\g<0><w:bidi/>",
+        # not in text with only Latin letters
+        r"(<w:r(?: [^>]*)?><w:rPr>(?:<w:(?!(?:em|lang|eastAsianLayout|specVanish|oMath|rPrChange)\b)[^>]*/>)*)"
+        r"(?!(?:<[^>]*/>)*</w:rPr><w:t(?: [^>]*)?>[ -;=-~]*[A-Za-z][ -;=-~]*</w:t></w:r>)": r"\1<w:rtl/>",
+        r"<w:tblPr>(?:<w:(?:tblStyle|tblpPr|tblOverlap)\b[^>]*/>)*": r"\g<0><w:bidiVisual/>",
+        # before the elements that follow it in the schema
+        r"(?s)(?:<w:(?:docGrid|printerSettings)\b[^>]*/>)*(?:<w:sectPrChange.*?</w:sectPrChange>)?</w:sectPr>": (
+            r"<w:bidi/>\g<0>"
+        ),
+    },
+)
 _MAX_FIELDS = 32
 """Maximum depth of nested fields: each level takes time proportional to its content. Word allows 20."""
 _MAX_FORMAT = 2000
@@ -290,7 +316,7 @@ def open_docx(name: str, content: bytes, should_stop: Callable[[], bool]) -> Doc
     members = [member for member in package.members if _PARTS.fullmatch(member)]
     if not any("document" in member for member in members):
         raise DataError(f"{name}: contains no word/document.xml; is it another kind of document?")
-    return _open(package, members, partial(_word_paragraphs, name), should_stop)
+    return _open(package, members, partial(_word_paragraphs, name), _WORD_RULES, should_stop)
 
 
 def _word_paragraphs(name: str, root: etree._Element) -> Iterator[Paragraph]:
@@ -478,6 +504,33 @@ _ODT_KINDS: dict[str, Literal["break", "space"]] = {
 }
 _ODT_FIELD = re.compile(re.escape(_TEXT) + "(?!(?:[hp]|note|number|ruby|script)$)")
 """Fields, and other elements, if they contain text."""
+_MIRRORED = {
+    'text-align="left"(?=[^<>]{0,5000}>)': 'text-align="start"',
+    'text-align="right"(?=[^<>]{0,5000}>)': 'text-align="end"',
+    'text-align="start"(?=[^<>]{0,5000}>)': 'text-align="right"',
+    'text-align="end"(?=[^<>]{0,5000}>)': 'text-align="left"',
+}
+"""In LibreOffice, `start` is the left, and `end` the right, in both directions."""
+_ODT_RULES: Rules = (
+    {
+        r'(\s(?:fo|style):language(?:-asian|-complex)?=")SOURCE(?:"\s\w+:country(?:-asian|-complex)?="\w+)?'
+        '(?="[^<>]{0,5000}>)': r"\1TARGET"
+    },
+    {'(style:writing-mode=")rl(?=[^<>]{0,5000}>)': r"\1lr", **_MIRRORED},
+    {
+        '(style:writing-mode=")lr(?=[^<>]{0,5000}>)': r"\1rl",
+        **_MIRRORED,
+        r"<office:styles/>": "<office:styles></office:styles>",
+        r'(?s)<office:styles>(?!.*<style:default-style style:family="paragraph")': (
+            r'\g<0><style:default-style style:family="paragraph"><style:paragraph-properties/></style:default-style>'
+        ),
+        r'(<style:default-style style:family="paragraph">\s*<style:paragraph-properties)(?![^>]*text-align)': (
+            r'\1 fo:text-align="right"'
+        ),
+        r'(<style:default-style style:family="paragraph">\s*<style:paragraph-properties|<style:page-layout-properties)'
+        r"(?![^>]*writing-mode)": r'\1 style:writing-mode="rl-tb"',
+    },
+)
 _UNTOUCHED = frozenset([f"{_OFFICE}annotation", f"{_TEXT}tracked-changes"])
 """Elements of comments and of deleted text, which are not translated."""
 
@@ -491,7 +544,7 @@ def open_odt(name: str, content: bytes, should_stop: Callable[[], bool]) -> Docu
         raise DataError(f"{name}: encrypted; save it without a password")
     if "content.xml" not in members:
         raise DataError(f"{name}: contains no content.xml; is it another kind of document?")
-    return _open(package, members, _odt_paragraphs, should_stop)
+    return _open(package, members, _odt_paragraphs, _ODT_RULES, should_stop)
 
 
 def _odt_paragraphs(root: etree._Element) -> Iterator[Paragraph]:

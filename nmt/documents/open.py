@@ -10,6 +10,7 @@ from nmt.console import printable
 from nmt.documents.catalogue import open_catalogue
 from nmt.documents.html import open_html
 from nmt.documents.inline import Mark, Passage, Text, Token
+from nmt.documents.languages import Languages
 from nmt.documents.office import open_docx, open_odt
 from nmt.documents.subtitles import open_subtitles
 from nmt.documents.types import Document, Translated, decoded_text
@@ -30,8 +31,8 @@ def open_text(name: str, content: bytes) -> Document:
     tokens: list[Token[str]] = [Mark("break", part) if i % 2 else Text(part, part) for i, part in enumerate(parts)]
     passage = Passage(tokens)
 
-    def write(results: Sequence[Translated]) -> bytes:
-        _, written = passage.translated(iter(results))
+    def write(results: Sequence[Translated], _: Languages) -> bytes:
+        written = passage.translated(iter(results))[1]
         parts = (token.raw or token.text if isinstance(token, Text) else token.markup for token in written)
         return (mark + "".join(parts)).encode(encoding)
 

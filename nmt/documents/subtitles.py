@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from nmt.console import printable
-from nmt.documents.inline import TAG, Mark, Passage, Text, Token, tagged
+from nmt.documents.inline import DIRECTION_MARK, TAG, Mark, Passage, Text, Token, tagged
+from nmt.documents.languages import Languages, Rules, in_target
 from nmt.documents.types import Document, Translated, decoded_text
 from nmt.errors import DataError
 from nmt.text.words import is_boundary
@@ -22,6 +23,7 @@ _TIME = re.compile(r"\s*(?:\d{1,3}:)?\d{1,2}:\d{1,2}(?:[.,]\d{1,3})?\s*-->\s*(?:
 _CLOCK = r"(?:\d+:)?\d+:\d+[.,]\d+"
 _BROKEN_TIME = re.compile(rf"\s*(?:{_CLOCK}\D{{1,9}}{_CLOCK}|\d+:\d[\d:., ]*-->)")
 _OTHER_BLOCK = re.compile(r"(?:NOTE|STYLE|REGION)\b")
+_RULES: Rules = ({}, {DIRECTION_MARK: ""}, {})
 _SPEAKER = re.compile(rf"(?:{TAG}|\s)*[-‐–—]+(?!\d)[^\S\r\n]*")
 _SENTENCE_END = re.compile(rf"[^\w\s,;:–—-](?:{TAG}|\s)*\Z")
 
@@ -45,10 +47,10 @@ def open_subtitles(name: str, content: bytes) -> Document:
         raise DataError(f"{name}: has no timing line such as 00:00:01,000 --> 00:00:02,000; is it a subtitle file?")
     texts = [line for part in parts if isinstance(part, _Cue) for line in part.texts]
 
-    def write(results: Sequence[Translated]) -> bytes:
+    def write(results: Sequence[Translated], languages: Languages) -> bytes:
         queue = iter(results)
         written = (part if isinstance(part, str) else part.translated(queue) for part in parts)
-        return "".join(written).encode(encoding)
+        return in_target("".join(written), languages, _RULES).encode(encoding)
 
     return Document(texts, write)
 

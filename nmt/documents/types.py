@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from nmt.documents.languages import Languages
 from nmt.errors import DataError
 from nmt.text.formats import BEGINNING, other_encoding, text_problem
 
@@ -69,12 +70,13 @@ class Document:
     def __init__(
         self,
         texts: list[str],
-        write: Callable[[list[Translated]], bytes],
+        write: Callable[[list[Translated], Languages], bytes],
         *,
         flags: list[str] | None = None,
         n_readings: int = 0,
     ) -> None:
-        """Create a document. write: a function that returns the document with one translation for each text."""
+        """Create a document. write: a function that returns the document with one translation for each text, and with
+        the language and direction of the target."""
         self.texts = texts
         self.flags = flags or [""] * len(texts)
         """Which of the `GRAMMARS` of format strings, if any, each text follows."""
@@ -82,14 +84,16 @@ class Document:
         """Number of ruby readings, which neither texts nor translations contain."""
         self._write = write
 
-    def translated(self, results: Sequence[Translated | str]) -> bytes:
+    def translated(self, results: Sequence[Translated | str], languages: Languages = ("", "")) -> bytes:
         """Return the document, in its own encoding, with one translation for each of `texts`.
+
+        languages: source and target, whose codes and directions replace each other where the document states them.
 
         Without an alignment, which a `str` lacks, markup keeps its relative position in the text.
 
         Raises ValueError if the numbers of texts and translations differ.
         """
-        return self._write(in_lines(self.texts, results))
+        return self._write(in_lines(self.texts, results), languages)
 
 
 def spaced(text: str) -> str:

@@ -15,6 +15,7 @@ from starlette.responses import Response, StreamingResponse
 
 from nmt.documents import FORMATS as FORMATS
 from nmt.documents import HtmlFragment, html_fragment, is_marked_up, open_document
+from nmt.documents.languages import Languages
 from nmt.errors import DataError
 from nmt.serve.bodies import Upload
 from nmt.serve.limits import Refusal
@@ -85,10 +86,12 @@ async def translated_html(
     wish = replace(wish, align=True, is_document=len(fragments) == 1)
     rendered = await service.translate(parts, source, target, wish, seconds)
     size = wish.n_best * sum(map(len, texts))  # of the tags, too
-    return await aside(size, _placed, fragments, rendered)
+    return await aside(size, _placed, fragments, rendered, (source, target))
 
 
-def _placed(fragments: Sequence[HtmlFragment], rendered: Sequence[Sequence[Candidate]]) -> list[list[str]]:
+def _placed(
+    fragments: Sequence[HtmlFragment], rendered: Sequence[Sequence[Candidate]], languages: Languages
+) -> list[list[str]]:
     """Return the translations of each fragment, best first, given those of the texts of all fragments."""
     remaining = iter(rendered)
     results = []
@@ -98,7 +101,7 @@ def _placed(fragments: Sequence[HtmlFragment], rendered: Sequence[Sequence[Candi
         for_fragment = []
         for rank in ranks:
             candidates = [of_rank(ranked, rank) for ranked in by_text]
-            for_fragment.append(fragment.translated_text(candidates))
+            for_fragment.append(fragment.translated_text(candidates, languages))
         results.append(for_fragment)
     return results
 
@@ -127,7 +130,7 @@ async def translated_file(
         source, target, _ = service.languages(source, target, document.texts[:100])
         wish = replace(wish, align=is_marked_up(file.name), is_document=True, flags=document.flags)
         rendered = await service.translate(document.texts, source, target, wish, seconds)
-        return await _parsed(service, n, document.translated, [best for best, *_ in rendered])
+        return await _parsed(service, n, document.translated, [best for best, *_ in rendered], (source, target))
     finally:
         over.set()  # stops a parser that still runs after a disconnect or a timeout
 

@@ -15,6 +15,7 @@ from typing import TypeAlias
 from nmt.config import SearchConfig
 from nmt.console import Progress, amount, say
 from nmt.documents import FORMATS, Document, is_marked_up, read_document
+from nmt.documents.languages import Languages
 from nmt.errors import ConfigError, DataError
 from nmt.files.write import open_output, refuse_overwriting, work_directory
 from nmt.tasks.perform import Json, Task
@@ -41,6 +42,15 @@ class DocumentTranslator:
     """Words are aligned only where a document has markup, and if `how.align` is true."""
     glossary: Glossary | None = None
     tm: TranslationMemory | None = None
+
+    @property
+    def languages(self) -> Languages:
+        """The source and target language."""
+        return self.direction.source, self.direction.target
+
+    def content(self, document: Document, translations: Sequence[Candidate]) -> bytes:
+        """Return a document with its translations, and with the language and direction of the target."""
+        return document.translated(translations, self.languages)
 
     @classmethod
     def of(
@@ -164,14 +174,13 @@ class Documents:
             return
         source, outputs = Path(self.inputs[0]), dict[str, Content]()
         if self._output is not None:
-            outputs[self._output] = Document.translated
+            outputs[self._output] = translator.content if translator else Document.translated
         if self.reviewed is not None:
             _write(source, outputs, partial(_reviewed, self.reviewed, source, translator))
             return
         assert translator is not None, "needed to translate"
         if self.bilingual is not None:
-            languages = translator.direction.source, translator.direction.target
-            outputs[str(self.bilingual)] = partial(bilingual_content, self.bilingual, source.name, languages)
+            outputs[str(self.bilingual)] = partial(bilingual_content, self.bilingual, source.name, translator.languages)
         with _work_beside(next(iter(outputs))) as work:
             _write(source, outputs, partial(translator.translate, source, work, "-" not in outputs))
 
@@ -183,7 +192,7 @@ class Documents:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 try:
                     translate = partial(translator.translate, source, work, True)
-                    _write(source, {str(target): Document.translated}, translate)
+                    _write(source, {str(target): translator.content}, translate)
                 except DataError as error:
                     say(str(error))
                     n_failed += 1
@@ -235,8 +244,7 @@ def _write(source: Path, outputs: Mapping[str, Content], translate: Callable[[Do
 def _reviewed(path: Path, source: Path, translator: DocumentTranslator | None, document: Document) -> list[Candidate]:
     """Return the reviewed translations of the texts of a document, aligned if there is a translator."""
     texts = document.texts
-    languages = (translator.direction.source, translator.direction.target) if translator else None
-    translations = read_reviewed(path, source, texts, languages)
+    translations = read_reviewed(path, source, texts, translator.languages if translator else None)
     if translator is None or not (translator.how.align and is_marked_up(source)):
         return [*map(Candidate, translations)]
     alignments = translator.direction.align(texts, translations, translator.how.search)

@@ -356,3 +356,26 @@ def test_translated_markup_is_complete_and_nested(
     for tag in re.findall("</?i>", new):
         depth += -1 if "/" in tag else 1
         assert depth >= 0
+
+
+@pytest.mark.parametrize(
+    ("languages", "fragment", "wanted"),
+    [
+        (("ar", "en"), '<html lang="ar-EG" dir="rtl"><body dir=RTL>', '<html lang="en" dir="ltr"><body dir=ltr>'),
+        (("arb_Arab", "eng_Latn"), "<p xml:lang='ar'>", "<p xml:lang='en'>"),
+        (("ckb", "en"), '<p lang="ku" dir="rtl">', '<p lang="en" dir="ltr">'),  # its macrolanguage
+        (("de", "he"), '<html lang="de"><p dir="ltr">x', '<html dir="rtl" lang="he"><p dir="rtl">x'),
+        (("de", "he"), '<HTML DIR="auto">', '<HTML DIR="auto">'),
+        (("de", "he"), "<p>x", "<p>x"),
+        (("ar", "en"), "<p style='color:red; direction: rtl'>x", "<p style='color:red; direction: ltr'>x"),
+        (("de", "en"), '<html lang="de-AT"><i lang="fr">x</i>', '<html lang="en"><i lang="fr">x</i>'),
+        (("ar", "fa"), '<html lang="ar" dir="rtl">', '<html lang="fa" dir="rtl">'),
+        (("ar", "en"), '<code dir="rtl" lang="ar">x</code>', '<code dir="rtl" lang="ar">x</code>'),
+        (("ar", "en"), '<p translate="no" dir="rtl">x</p>', '<p translate="no" dir="rtl">x</p>'),
+        (("ar", "en"), '<p data-a="1 dir=rtl lang=ar">x', '<p data-a="1 dir=rtl lang=ar">x'),
+        (("ar", "xx"), '<html lang="ar" dir="rtl">', '<html lang="ar" dir="rtl">'),
+    ],
+)  # fmt: skip
+def test_language_and_direction_follow_target(languages: tuple[str, str], fragment: str, wanted: str) -> None:
+    taken = html_fragment(fragment)
+    assert taken.translated_text(taken.texts, languages) == wanted

@@ -14,13 +14,13 @@ import pytest
 from docx.shared import RGBColor
 from odf import teletype
 from odf.opendocument import OpenDocumentText, load
-from odf.style import Style, TextProperties
+from odf.style import ParagraphProperties, Style, TextProperties
 from odf.table import Table, TableCell, TableRow
 from odf.text import A, H, LineBreak, List, ListItem, Note, NoteBody, NoteCitation, P, S, Span, Tab
 
-from documents import bare_docx, bare_odt, members, reversed_upper, same, zipped
+from documents import W, bare_docx, bare_odt, members, reversed_upper, same, zipped
 from fuzzed import no_hang
-from nmt.documents import Document, open_document
+from nmt.documents import Document, Translated, open_document
 from nmt.documents import office as package
 from nmt.documents.office import MAX_BYTES
 from nmt.errors import DataError
@@ -156,10 +156,10 @@ def test_macros_are_kept() -> None:
 
 def test_large_xml_members_raise(word: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = members(word)
-    translated = [len(parts[f"word/{name}.xml"]) for name in ("document", "header1", "footer1")]
-    monkeypatch.setattr(package, "MAX_XML_BYTES", sum(translated))
+    parsed = [len(parts[f"word/{name}.xml"]) for name in ("document", "header1", "footer1", "styles", "settings")]
+    monkeypatch.setattr(package, "MAX_XML_BYTES", sum(parsed))
     assert open_document("a.docx", word).texts
-    monkeypatch.setattr(package, "MAX_XML_BYTES", sum(translated) - 1)
+    monkeypatch.setattr(package, "MAX_XML_BYTES", sum(parsed) - 1)
     with pytest.raises(DataError, match="of XML; divide the document"):
         open_document("a.docx", word)
     large = zipped(members(bare_odt("")) | {"META-INF/manifest.xml": bytes(5000)})
@@ -559,3 +559,88 @@ def test_damaged_office_document_raises_or_keeps_words(name: str, word: bytes, o
         again = open_document(name, capitals(document))
         assert _words(again) == _words(document)
     assert n_read > 10
+
+
+def _in_language(name: str, content: bytes, *languages: str) -> bytes:
+    """Return a document with its own texts as translations."""
+    document = open_document(name, content)
+    return document.translated([Translated(text) for text in document.texts], (languages[0], languages[1]))
+
+
+def _property_names(element: object) -> list[str]:
+    """Return the names of the properties of a paragraph, run, table or section."""
+    return [str(child.tag).rpartition("}")[2] for child in element]  # type: ignore[attr-defined]
+
+
+def test_docx_into_right_to_left_gets_switches_in_order_of_schema(word: bytes) -> None:
+    new = docx.Document(io.BytesIO(_in_language("a.docx", word, "de", "ar")))
+    heading, paragraph, item = new.paragraphs
+    assert _property_names(heading._p.pPr) == ["pStyle", "bidi"]
+    bold = next(run for run in paragraph.runs if run.bold)
+    assert _property_names(bold._r.rPr)[:2] == ["b", "bCs"] and bold.font.complex_script is None
+    assert "bidiVisual" in _property_names(new.tables[0]._tbl.tblPr)
+    section = _property_names(new.sections[0]._sectPr)
+    assert section.index("cols") < section.index("bidi") < section.index("docGrid")
+    assert "bidi" in _property_names(new.sections[0].header.paragraphs[0]._p.pPr)
+    assert item.alignment is None
+
+
+def test_docx_runs_are_right_to_left_unless_they_have_only_latin_letters() -> None:
+    content = bare_docx("".join(f"<w:p>{r(text, '<w:sz/><w:em/>')}</w:p>" for text in ("שלום", "see nmt.org/", "42!")))
+    new = body(_in_language("a.docx", content, "de", "he"))
+    assert [("<w:rtl/><w:em/>" in paragraph) for paragraph in new.split("</w:p>")[:3]] == [True, False, True]
+
+
+def test_docx_from_right_to_left_loses_switches_and_states_english() -> None:
+    inside = "<w:pPr><w:bidi/><w:jc w:val='left'/></w:pPr>" + r("x", '<w:bCs/><w:rtl/><w:lang w:bidi="ar-EG"/>')
+    style = f"<w:style><w:pPr><w:bidi/></w:pPr><w:rPr>{'<w:rtl/>'}<w:lang w:val='ar-SA' w:eastAsia='fr-FR'/></w:rPr>"
+    xml = f'<w:styles xmlns:w="{W}">{style}</w:style></w:styles>'
+    table = "<w:tbl><w:tblPr><w:bidiVisual/></w:tblPr></w:tbl>"
+    content = bare_docx(f"{table}<w:p>{inside}</w:p><w:sectPr><w:bidi/></w:sectPr>", styles=xml)
+    new = _in_language("a.docx", content, "arb_Arab", "eng_Latn")
+    for switch in ("<w:bidi/>", "<w:rtl/>", "<w:bidiVisual/>"):
+        assert switch not in body(new) and switch.encode() not in members(new)["word/styles.xml"]
+    assert '<w:b/><w:bCs/><w:lang w:bidi="en"/>' in body(new)
+    assert b'<w:lang w:val="en" w:eastAsia="fr-FR"/>' in members(new)["word/styles.xml"]
+
+
+@pytest.mark.parametrize("languages", [("de", "xx"), ("xx", "ar"), ("ar", "prs"), ("de", "de"), ("fr", "it")])
+def test_document_is_unchanged_without_known_script_or_other_language(
+    languages: tuple[str, str], word: bytes, open_text: bytes
+) -> None:
+    for name, content in (("a.docx", word), ("a.odt", open_text)):
+        assert members(_in_language(name, content, *languages)) == members(content)
+
+
+def _styled_odt() -> bytes:
+    """Return an OpenDocument text without default styles, with German, French and right-aligned text."""
+    document = OpenDocumentText()
+    style, french = Style(name="Date", family="paragraph"), Style(name="French", family="text")
+    style.addElement(ParagraphProperties(textalign="end", writingmode="lr-tb"))
+    style.addElement(TextProperties(language="de", country="AT"))
+    french.addElement(TextProperties(language="fr", country="FR"))
+    paragraph = P(stylename=style, text="Wien, ")
+    paragraph.addElement(Span(stylename=french, text="fr"))
+    for element in (style, french):
+        document.automaticstyles.addElement(element)
+    document.text.addElement(paragraph)
+    written = io.BytesIO()
+    document.save(written)
+    return written.getvalue()
+
+
+def test_odt_follows_direction_and_language_of_target() -> None:
+    turned = _in_language("a.odt", _styled_odt(), "de", "fa")
+    load(io.BytesIO(turned))  # is still read
+    content, styles = (members(turned)[f"{name}.xml"].decode() for name in ("content", "styles"))
+    assert 'fo:text-align="left"' in content and 'writing-mode="rl-tb"' in content and 'writing-mode="rl-tb"' in styles
+    assert 'fo:language="fa"' in content and 'fo:country="AT"' not in content
+    assert 'fo:language="fr" fo:country="FR"' in content
+    back = _in_language("a.odt", turned, "fa", "en")
+    written = b"".join(members(back)[f"{name}.xml"] for name in ("content", "styles"))
+    assert b"rl-tb" not in written and b'fo:text-align="right"' in written and b'fo:language="en"' in written
+
+
+def test_text_that_looks_like_attribute_is_kept() -> None:
+    text = 'write fo:language="de" and style:writing-mode="lr-tb" here'
+    assert text in odt_body(_in_language("a.odt", bare_odt(f"<text:p>{text}</text:p>"), "de", "ar"))

@@ -352,3 +352,14 @@ def test_file_that_another_program_changes_raises(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(opening, "read_regular", read_while_written)
     with pytest.raises(DataError, match=r"a\.txt: changed"):
         read_document(path)
+
+
+@pytest.mark.parametrize("marks", [("\u200f", ""), ("\u202b", "\u202c"), ("\u2067", "\u2069")])
+def test_direction_mark_before_dash_does_not_join_speakers(marks: tuple[str, str]) -> None:
+    before, after = marks
+    head = "1\n00:00:01,000 --> 00:00:02,000\n"
+    content = f"{head}{before}- One.{after}\n{before}- Two.{after}\n".encode()
+    document = open_document("a.srt", content)
+    assert document.texts == ["One.", "Two."] and same(document) == content
+    assert document.translated(["A.", "B."], ("ar", "fa")).decode().count(before) == 2
+    assert document.translated(["A.", "B."], ("ar", "en")).decode() == f"{head}- A.\n- B.\n"
