@@ -281,13 +281,18 @@ _NOT_FORMAT = ("}lang", "}noProof")
 _SWITCHES = r"<w:(?:bidi|rtl|cs|bidiVisual|rtlGutter)(?: [^>]*)?/>"
 """Matches the marks of paragraphs, sections, runs and tables from right to left, in which Word swaps left and right."""
 _WORD_RULES: Rules = (
-    {r'(<w:(?:lang|themeFontLang) w:val="|\sw:(?:eastAsia|bidi)=")SOURCE(?:-\w+)*(?="[^<>]{0,5000}>)': r"\1TARGET"},
+    {
+        r'(<w:(?:lang|themeFontLang)\b[^>]*?\sw:val="|\sw:(?:eastAsia|bidi)=")SOURCE(?:-\w+)*'
+        '(?="[^<>]{0,5000}>)': r"\1TARGET"
+    },
     {_SWITCHES: "", "(?<!<w:[bi]/>)<w:([bi])Cs/>": r"<w:\1/>\g<0>"},
     {
         _SWITCHES: "",
         r"<w:([pr])Pr/>": r"<w:\1Pr></w:\1Pr>",
         r"(<w:([pr])(?: [^>]*)?(?<!/)>)(?!<w:\2Pr>)": r"\1<w:\2Pr></w:\2Pr>",
-        # text from right to left has properties of its own for bold, italic and size
+        # text from right to left has properties of its own for its language, bold, italic and size
+        r'(<w:(?:lang|themeFontLang)\b[^>]*?\sw:val="TARGET"[^>]*?)\sw:bidi="[\w-]*"': r"\1",
+        r'<w:(?:lang|themeFontLang)\b[^>]*?\sw:val="TARGET"': r'\g<0> w:bidi="TARGET"',
         r"<w:(b|i|sz)( [^>]*)?/>(?!<w:(?:b|i|sz)Cs\b)": r"\g<0><w:\1Cs\2/>",
         # after the elements that precede it in the schema
         r"(?s)<w:p(?: [^>]*)?><w:pPr>(?:<w:(?:pStyle|keepNext|keepLines|pageBreakBefore|framePr|widowControl|"
@@ -521,14 +526,14 @@ _ODT_RULES: Rules = (
         '(style:writing-mode=")lr(?=[^<>]{0,5000}>)': r"\1rl",
         **_MIRRORED,
         r"<office:styles/>": "<office:styles></office:styles>",
-        r'(?s)<office:styles>(?!.*<style:default-style style:family="paragraph")': (
+        r'(?s)<office:styles>(?!.*<style:default-style [^>]*family="paragraph")': (
             r'\g<0><style:default-style style:family="paragraph"><style:paragraph-properties/></style:default-style>'
         ),
-        r'(<style:default-style style:family="paragraph">\s*<style:paragraph-properties)(?![^>]*text-align)': (
+        r'(<style:default-style [^>]*family="paragraph"[^>]*>\s*<style:paragraph-properties)(?![^>]*text-align)': (
             r'\1 fo:text-align="right"'
         ),
-        r'(<style:default-style style:family="paragraph">\s*<style:paragraph-properties|<style:page-layout-properties)'
-        r"(?![^>]*writing-mode)": r'\1 style:writing-mode="rl-tb"',
+        r'(<style:default-style [^>]*family="paragraph"[^>]*>\s*<style:paragraph-properties'
+        r"|<style:page-layout-properties)(?![^>]*writing-mode)": r'\1 style:writing-mode="rl-tb"',
     },
 )
 _UNTOUCHED = frozenset([f"{_OFFICE}annotation", f"{_TEXT}tracked-changes"])

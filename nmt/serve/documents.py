@@ -97,9 +97,8 @@ def _placed(
     results = []
     for fragment in fragments:
         by_text = [next(remaining) for _ in fragment.texts]
-        ranks = range(max(map(len, by_text), default=1))
         for_fragment = []
-        for rank in ranks:
+        for rank in range(max(map(len, by_text), default=1)):
             candidates = [of_rank(ranked, rank) for ranked in by_text]
             for_fragment.append(fragment.translated_text(candidates, languages))
         results.append(for_fragment)

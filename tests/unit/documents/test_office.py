@@ -591,6 +591,13 @@ def test_docx_runs_are_right_to_left_unless_they_have_only_latin_letters() -> No
     assert [("<w:rtl/><w:em/>" in paragraph) for paragraph in new.split("</w:p>")[:3]] == [True, False, True]
 
 
+def test_docx_states_language_of_text_from_right_to_left() -> None:
+    languages = '<w:lang w:val="de-DE" w:bidi="ar-SA"/>', '<w:lang w:val="de"/>', '<w:lang w:val="fr-FR"/>'
+    content = bare_docx("".join(f"<w:p>{r('שלום', language)}</w:p>" for language in languages))
+    new = body(_in_language("a.docx", content, "de", "he"))
+    assert new.count('<w:lang w:val="he" w:bidi="he"/>') == 2 and new.count(languages[2]) == 1
+
+
 def test_docx_from_right_to_left_loses_switches_and_states_english() -> None:
     inside = "<w:pPr><w:bidi/><w:jc w:val='left'/></w:pPr>" + r("x", '<w:bCs/><w:rtl/><w:lang w:bidi="ar-EG"/>')
     style = f"<w:style><w:pPr><w:bidi/></w:pPr><w:rPr>{'<w:rtl/>'}<w:lang w:val='ar-SA' w:eastAsia='fr-FR'/></w:rPr>"

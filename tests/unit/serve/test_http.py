@@ -126,9 +126,9 @@ def test_html_is_parsed_and_placed_outside_the_event_loop(monkeypatch: pytest.Mo
             in_loop.append(runs_in_event_loop())
             super().__init__(*args)
 
-        def translated_text(self, translations: Sequence[Translated]) -> str:
+        def translated_text(self, translations: Sequence[Translated], languages: tuple[str, str]) -> str:
             in_loop.append(runs_in_event_loop())
-            return super().translated_text(translations)
+            return super().translated_text(translations, languages)
 
     monkeypatch.setattr("nmt.documents.html.HtmlFragment", Watched)
     with serving(Service(Models([MadeUp("de", "en")]))) as client:

@@ -48,7 +48,7 @@ msgid "{TWO} %dx%d"
 msgstr ""
 '''.encode(),
     ".html": f"<p>{ONE[:9]}<b>{ONE[9:]}</b></p><p title='{TWO}'>{TWO} &lt; 7</p>".encode(),
-    ".htm": f"<p>{TWO}".encode(),
+    ".htm": f"<p lang='de-AT'>{TWO}".encode(),
     ".docx": bare_docx(f"<w:p><w:r><w:t>{ONE}</w:t></w:r></w:p><w:p><w:r><w:b/><w:t>{TWO}</w:t></w:r></w:p>"),
     ".odt": bare_odt(f"<text:p>{ONE}<text:span>{TWO}</text:span></text:p>"),
 }
@@ -104,6 +104,9 @@ def test_documents_of_folder_are_those_of_server(run: Path, letters: Path, nmt: 
             at = answer.json["translatedFileUrl"].removeprefix(f"http://127.0.0.1:{client.port}")
             assert path.read_bytes() == client.ask(at).body, suffix
             assert open_document(path, path.read_bytes()).texts != open_document(path, CONTENTS[suffix]).texts
+        page = {"q": CONTENTS[".htm"].decode(), "source": "de", "target": "en", "format": "html"}
+        assert client.ask("/translate", page).json["translatedText"] == written[".htm"].read_text(encoding="utf-8")
+    assert written[".htm"].read_bytes().startswith(b"<p lang='en'>")
 
 
 def test_conversions_beside_letters_are_kept_in_flagged_messages(run: Path, letters: Path, nmt: Command) -> None:
