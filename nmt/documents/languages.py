@@ -23,9 +23,10 @@ def in_target(text: str, languages: Languages, rules: Rules) -> str:
     source, target = (tag_of(code).language for code in languages)
     if not source or not target or not target.scripts or languages[0] == languages[1]:
         return text
+    names = f"(?:{source.code}|{source.macrolanguage or source.code})"
     before, after = map(is_right_to_left, languages)
     changes = rules[0] | rules[1 + after] if before != after else rules[0]
     for pattern, replacement in changes.items():
-        pattern = pattern.replace("SOURCE", f"(?:{source.code}|{source.macrolanguage})").replace("TARGET", target.code)
+        pattern = pattern.replace("SOURCE", names).replace("TARGET", target.code)
         text = re.sub(pattern, replacement.replace("TARGET", target.code), text)
     return text

@@ -373,6 +373,7 @@ def test_translated_markup_is_complete_and_nested(
         (("ar", "en"), '<code dir="rtl" lang="ar">x</code>', '<code dir="rtl" lang="ar">x</code>'),
         (("ar", "en"), '<p translate="no" dir="rtl">x</p>', '<p translate="no" dir="rtl">x</p>'),
         (("ar", "en"), '<p data-a="1 dir=rtl lang=ar">x', '<p data-a="1 dir=rtl lang=ar">x'),
+        (("de", "en"), '<p lang="none">x', '<p lang="none">x'),
         (("ar", "xx"), '<html lang="ar" dir="rtl">', '<html lang="ar" dir="rtl">'),
     ],
 )  # fmt: skip
