@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from nmt.languages.scripts import Script, rows_of, scripts
@@ -30,7 +30,7 @@ def _rows() -> dict[str, list[str]]:
     return {code: row for row in rows_of("languages.tsv") for code in (row[0], *row[1].split())}
 
 
-@cache
+@lru_cache(10_000)  # servers look up the codes of requests
 def language_of(code: str) -> Language | None:
     """Return the language with a code of two or three letters; None if the table does not have it."""
     row = _rows().get(code)
@@ -60,7 +60,7 @@ def normalized(code: str) -> str:
     return code.strip().replace("-", "_").lower()
 
 
-@cache
+@lru_cache(10_000)
 def tag_of(code: str) -> Tag:
     """Return the parts of a language code. Case is ignored, and parts are separated by hyphens or underscores."""
     language, *subtags = normalized(code).split("_")

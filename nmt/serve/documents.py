@@ -126,10 +126,11 @@ async def translated_file(
             found = f"the longest line or paragraph of the file ({longest})"
             raise Refusal(400, f"Invalid request: {found} exceeds text limit ({service.limits.characters})")
         hold(n)
-        source, target, _ = service.languages(source, target, document.texts[:100])
+        [detected] = await service.sources(source, ["\n".join(document.texts[:100])])
         wish = replace(wish, align=is_marked_up(file.name), is_document=True, flags=document.flags)
-        rendered = await service.translate(document.texts, source, target, wish, seconds)
-        return await _parsed(service, n, document.translated, [best for best, *_ in rendered], (source, target))
+        languages = detected.language, service.language(target)
+        rendered = await service.translate(document.texts, *languages, wish, seconds)
+        return await _parsed(service, n, document.translated, [best for best, *_ in rendered], languages)
     finally:
         over.set()  # stops a parser that still runs after a disconnect or a timeout
 

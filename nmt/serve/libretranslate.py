@@ -14,8 +14,7 @@ from nmt.serve.bodies import Fields, Upload, parse_json, read_fields
 from nmt.serve.documents import Downloads, file_answer
 from nmt.serve.edge import before_leaving
 from nmt.serve.limits import Limits, Refusal, missing
-from nmt.serve.service import AUTO, TERMS_OF_FILE, Service, Wish
-from nmt.text.identify import Detected
+from nmt.serve.service import AUTO, TERMS_OF_FILE, Service, Wish, by_source
 
 SUGGESTIONS = "Suggestions are disabled on this server."
 
@@ -37,16 +36,20 @@ class LibreTranslate:
         kind = fields.get("format") or "text"
         if kind not in ("text", "html"):
             raise Refusal(400, f"{str(kind)[:50]} format is not supported")
-        source, target, detected = service.languages(source, target, texts)
+        target, sources = service.language(target), await service.sources(source, texts)
         seconds = service.limits.seconds
-        work = self._results(texts, source, target, Wish(n + 1), kind == "html")
+
+        async def results(of_source: Sequence[str], source: str) -> list[list[str]]:
+            return await self._results(of_source, source, target, Wish(n + 1), kind == "html")
+
+        work = by_source(texts, sources, results)
         by_text = await before_leaving(service, request, seconds, work)
         answer: dict[str, object] = {"translatedText": _one_or_all([best for best, *_ in by_text], is_list)}
         if n:
             others = [_unique(others, best) for best, *others in by_text]
             answer["alternatives"] = _one_or_all(others, is_list)
-        if detected is not None:
-            answer["detectedLanguage"] = _one_or_all([_detection(detected)] * len(texts), is_list)
+        if source == AUTO:
+            answer["detectedLanguage"] = _one_or_all([found._asdict() for found in sources], is_list)
         return JSONResponse(answer)
 
     async def _results(
@@ -63,7 +66,7 @@ class LibreTranslate:
         fields = await read_fields(self._service, request)
         texts, _ = _texts(fields, self._service.limits)
         found = self._service.detector.detect("\n".join(texts))
-        return JSONResponse([_detection(each) for each in found if each.confidence or each is found[0]])
+        return JSONResponse([each._asdict() for each in found if each.confidence or each is found[0]])
 
     async def languages(self, request: Request) -> Response:  # noqa: ARG002 (Starlette's)
         """Answer GET /languages: the languages of the server, with the target languages of each."""
@@ -175,7 +178,3 @@ def _unique(texts: Sequence[str], best: str) -> list[str]:
 
 def _one_or_all(results: Sequence[object], is_list: bool) -> object:
     return results if is_list else results[0]
-
-
-def _detection(detected: Detected) -> dict[str, object]:
-    return {"confidence": detected.confidence, "language": detected.language}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
@@ -10,14 +9,13 @@ from typing import Literal
 from nmt.config.load import changed_config
 from nmt.console import say
 from nmt.errors import CheckpointError, ConfigError, DataError
-from nmt.languages.codes import normalized
+from nmt.languages.codes import tag_of
 from nmt.translate.direction import Direction, for_texts
 from nmt.translate.translation_memory import TranslationMemory
 from nmt.translate.translator import Translator
 from nmt.translate.types import unprotected
 
 EngineName = Literal["auto", "native", "ctranslate2"]
-_REGIONAL = re.compile(r"(_hans)?(_(?!tw|hk|mo)([a-z]{2}|[0-9]{3}))?$")
 CODE_CHARACTERS = 50
 """Maximum length of the code of a language."""
 BATCH_TOKENS = 1024
@@ -37,16 +35,18 @@ class Models:
                 raise ConfigError(f"{both} both translate {'-'.join(pair)}; specify only one")
             self.directions[pair] = direction
         self.languages = sorted({language for pair in self.directions for language in pair})
-        self._codes = {normalized(language): language for language in self.languages}
+        self._by_parts = {_parts(language): language for language in reversed(self.languages)}
 
     def language(self, code: str) -> str | None:
         """Return the language of the models that matches a code: pt_BR or else pt for `pt-BR`; None if none matches.
 
-        A code with an unusual script, such as zh-Hant, matches only models with the same script.
+        Codes of two and of three letters match, with the usual script or without it: de, `deu` and `deu_Latn`. A code
+        with an unusual script, such as zh-Hant, matches only models with the same script.
         """
-        if len(code) > CODE_CHARACTERS:  # the regular expression would search all of it
-            return None
-        return self._codes.get(normalized(code)) or self._codes.get(_REGIONAL.sub("", normalized(code)))
+        if code in self.languages:
+            return code
+        language, script, region = _parts(code[:CODE_CHARACTERS])
+        return self._by_parts.get((language, script, region)) or self._by_parts.get((language, script, None))
 
     def route(self, source: str, target: str) -> list[Direction] | None:
         """Return the directions from source to target: one, or two through a third language; None if there are none."""
@@ -69,15 +69,19 @@ class Models:
         """Return the languages that a language can be translated into."""
         return [each for each in self.languages if each != source and self.route(source, each) is not None]
 
-    def sources_of(self, target: str) -> list[str]:
-        """Return the languages that can be translated into a language."""
-        return [each for each in self.languages if each != target and self.route(each, target) is not None]
-
     @property
     def alternatives(self) -> int:
         """Number of alternatives to the best translation that every direction can return."""
         searches = [direction.search for direction in self.directions.values()]
         return min((search.beam if search.mbr == "none" else 1 for search in searches), default=1) - 1
+
+
+def _parts(code: str) -> tuple[str, str | None, str | None]:
+    """Return the language, the script, by default the usual one, and the region of a code."""
+    language, script, region = tag_of(code)
+    if language is None:
+        return code, script, region
+    return language.code, script or language.scripts_by_region.get(region or "", "".join(language.scripts[:1])), region
 
 
 # --- loading --------------------------------------------------------------------------------------

@@ -6,12 +6,13 @@ import asyncio
 import functools
 import itertools
 import math
+import re
 import sys
 import threading
 import time
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
@@ -23,7 +24,7 @@ from nmt.serve.models import Models
 from nmt.serve.side_thread import Arguments, Result, SideThread
 from nmt.serve.worker import Job, Worker, invalid
 from nmt.text.constraints import Glossary
-from nmt.text.identify import Detected, Detector, identifier
+from nmt.text.identify import LEAST_CONFIDENCE, Detected, Detector, identifier
 from nmt.text.tokenizer import is_blank
 from nmt.translate.direction import Candidate, Direction, How
 from nmt.translate.translation_memory import TranslationMemory
@@ -178,9 +179,24 @@ def _joined(lines: Sequence[tuple[str, Candidate]]) -> Candidate:
     )
 
 
+async def by_source(
+    texts: Sequence[str], sources: Sequence[Detected], translate: Callable[[list[str], str], Awaitable[list[Value]]]
+) -> list[Value]:
+    """Return the translation of each text by `translate`, which is called with the texts of each source language."""
+    translations: dict[int, Value] = {}
+    for source in {found.language for found in sources}:
+        numbers = [number for number, found in enumerate(sources) if found.language == source]
+        translations |= zip(numbers, await translate([texts[number] for number in numbers], source), strict=True)
+    return [translations[number] for number in sorted(translations)]
+
+
 BLANK = [Candidate("", ())]
 """The translations of a blank line."""
 AUTO = "auto"
+LONG, NEAR = 40, 2
+"""Number of characters above which the language of a text is detected by itself, and the number of texts before it and
+after it with which that of a shorter text is detected."""
+_TAG = re.compile("<[^<>]*>")  # the names of tags are in Latin script
 
 
 class Service:
@@ -235,23 +251,26 @@ class Service:
         """Translate the waiting jobs and stop the threads."""
         self.is_stuck = not self._worker.close()
 
-    def languages(self, source: str, target: str, texts: Sequence[str]) -> tuple[str, str, Detected | None]:
-        """Return the source and target language, and the detected language if the source is `auto`.
+    async def sources(self, source: str, texts: Sequence[str]) -> list[Detected]:
+        """Return the language of each text, which is detected if `source` is `auto`.
 
-        Only the target language and languages that can be translated into it are detected. Raises Refusal if a
-        language is unknown.
+        Raises Refusal if a language is unknown, or a text is probably in no language of the models.
         """
-        into = self._language(target)
         if source != AUTO:
-            return self._language(source), into, None
-        possible = self.models.sources_of(into)
-        if not possible:
-            raise Refusal(400, f"{language_name(into)} ({into}) is not available as a target language")
-        found = self.detector.detect("\n".join(texts))
-        detected = next(each for each in found if each.language in (*possible, into))
-        return detected.language, into, detected
+            return [Detected(self.language(source), 100.0)] * len(texts)
+        return await aside(sum(map(len, texts)) + PER_LINE * len(texts), self._detect, texts)
 
-    def _language(self, code: str) -> str:
+    def _detect(self, texts: Sequence[str]) -> list[Detected]:
+        detected = []
+        for number, text in enumerate(texts):
+            nearby = text if len(text) > LONG else "\n".join(texts[max(0, number - NEAR) : number + NEAR + 1])
+            best = self.detector.detect(_TAG.sub("", nearby))[0]
+            if best.confidence < LEAST_CONFIDENCE and any(map(str.isalpha, nearby)):
+                raise Refusal(400, f"text {number + 1} is probably in no language of this server; set source")
+            detected.append(best)
+        return detected
+
+    def language(self, code: str) -> str:
         language = self.models.language(code)
         if language is None:
             raise Refusal(400, f"{code} is not supported")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -15,7 +15,7 @@ from nmt.serve import documents
 from nmt.serve.bodies import JSON, Fields, content_type, read_fields
 from nmt.serve.edge import before_leaving
 from nmt.serve.limits import Limits, Refusal
-from nmt.serve.service import Service, Wish, aside
+from nmt.serve.service import AUTO, Service, Wish, aside, by_source
 from nmt.translate.direction import Candidate
 
 
@@ -62,16 +62,17 @@ class Api:
         service.limits.check([*texts, *rules], items=max(len(texts), len(wanted.terms)))
         if "\n" in wanted.prefix:
             raise Refusal(400, "prefix: must be one line")
-        source, target, detected = service.languages(wanted.source, wanted.target, texts)
+        target, sources = service.language(wanted.target), await service.sources(wanted.source, texts)
         how = wanted.n_best, wanted.alignment, wanted.prefix, wanted.terms, wanted.search
         wish = Wish(*how, to=wanted.to, tags=wanted.tags, confidence=wanted.confidence, tm=wanted.tm)
         seconds = service.limits.seconds
-        work = service.translate(texts, source, target, wish, seconds)
+        work = by_source(texts, sources, lambda part, source: service.translate(part, source, target, wish, seconds))
         by_text = await before_leaving(service, request, seconds, work)
-        facts = {"source": source, "target": target, "detected": detected and detected._asdict()}
+        detected = [found._asdict() if wanted.source == AUTO else None for found in sources]
+        facts = {"source": sources[0].language, "target": target, "detected": detected[0]}
         translations = [candidate for candidates in by_text for candidate in candidates]
         size = sum(len(candidate.text) + len(candidate.alignment or ()) for candidate in translations)
-        return await aside(size, _answer, facts, by_text, wanted.alignment)
+        return await aside(size, _answer, facts, by_text, detected, wanted.alignment)
 
     async def info(self, request: Request) -> Response:  # noqa: ARG002 (Starlette's)
         """Answer GET /v1/info: directions, limits and features."""
@@ -120,13 +121,17 @@ async def _validated(fields: Fields, limits: Limits) -> TranslateRequest:
         raise Refusal(400, f"Invalid request: {name}: {requirement(same)}") from None
 
 
-def _answer(facts: Mapping[str, object], by_text: list[list[Candidate]], is_aligned: bool) -> JSONResponse:
-    return JSONResponse({**facts, "translations": [_translation(candidates, is_aligned) for candidates in by_text]})
+def _answer(
+    facts: Mapping[str, object], by_text: list[list[Candidate]], detected: Sequence[object], is_aligned: bool
+) -> JSONResponse:
+    translations = [_translation(*pair, is_aligned) for pair in zip(by_text, detected, strict=True)]
+    return JSONResponse({**facts, "translations": translations})
 
 
-def _translation(candidates: list[Candidate], is_aligned: bool) -> dict[str, object]:
+def _translation(candidates: list[Candidate], detected: object, is_aligned: bool) -> dict[str, object]:
     best, *others = candidates
     return {
+        "detected": detected,
         "text": best.text,
         "score": best.score,
         "log_prob": best.log_prob,
