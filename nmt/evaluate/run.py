@@ -21,7 +21,7 @@ from nmt.evaluate.report import Member, Report, Subject, evaluate, read_texts
 from nmt.layout import DataDir, RunDir
 from nmt.runs.info import EnsembleMember, RecordedScore, ScoreRecord, add_scores, read_info
 from nmt.runs.model import Origin
-from nmt.text.identify import Detector
+from nmt.text.identify import share_of_others
 from nmt.text.tokenizer import Tokenizers
 from nmt.translate.files import Warnings
 from nmt.translate.source_lines import source_lines
@@ -244,10 +244,9 @@ def _off_target(
     languages, tgt = translator.tokenizers.languages, translator.config.data.tgt
     of_references = [line for each in references for line in as_tuple(each)]
     try:
-        share = Detector(languages).share_of_others
         shares = {
-            "off-target %": 100 * share(translations, tgt),
-            "off-target % of references": 100 * share(of_references, tgt),
+            "off-target %": 100 * share_of_others(translations, tgt, languages),
+            "off-target % of references": 100 * share_of_others(of_references, tgt, languages),
         }
     except (ImportError, DataError) as error:
         why = error if isinstance(error, DataError) else "it needs py3langid (pip install py3langid)"

@@ -128,7 +128,7 @@ async def translated_file(
         hold(n)
         [detected] = await service.sources(source, ["\n".join(document.texts[:100])])
         wish = replace(wish, align=is_marked_up(file.name), is_document=True, flags=document.flags)
-        languages = detected.language, service.language(target)
+        languages = detected.language, service.models.language(target)
         rendered = await service.translate(document.texts, *languages, wish, seconds)
         return await _parsed(service, n, document.translated, [best for best, *_ in rendered], languages)
     finally:

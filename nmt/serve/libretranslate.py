@@ -15,6 +15,7 @@ from nmt.serve.documents import Downloads, file_answer
 from nmt.serve.edge import before_leaving
 from nmt.serve.limits import Limits, Refusal, missing
 from nmt.serve.service import AUTO, TERMS_OF_FILE, Service, Wish, by_source
+from nmt.text.identify import detect
 
 SUGGESTIONS = "Suggestions are disabled on this server."
 
@@ -36,13 +37,9 @@ class LibreTranslate:
         kind = fields.get("format") or "text"
         if kind not in ("text", "html"):
             raise Refusal(400, f"{str(kind)[:50]} format is not supported")
-        target, sources = service.language(target), await service.sources(source, texts)
+        target, sources = service.models.language(target), await service.sources(source, texts)
         seconds = service.limits.seconds
-
-        async def results(of_source: Sequence[str], source: str) -> list[list[str]]:
-            return await self._results(of_source, source, target, Wish(n + 1), kind == "html")
-
-        work = by_source(texts, sources, results)
+        work = by_source(self._results, texts, sources, target, Wish(n + 1), kind == "html")
         by_text = await before_leaving(service, request, seconds, work)
         answer: dict[str, object] = {"translatedText": _one_or_all([best for best, *_ in by_text], is_list)}
         if n:
@@ -65,7 +62,7 @@ class LibreTranslate:
         """Answer POST /detect: the possible languages of `q`."""
         fields = await read_fields(self._service, request)
         texts, _ = _texts(fields, self._service.limits)
-        found = self._service.detector.detect("\n".join(texts))
+        found = detect("\n".join(texts), self._service.models.languages)
         return JSONResponse([each._asdict() for each in found if each.confidence or each is found[0]])
 
     async def languages(self, request: Request) -> Response:  # noqa: ARG002 (Starlette's)

@@ -9,7 +9,8 @@ from typing import Literal
 from nmt.config.load import changed_config
 from nmt.console import say
 from nmt.errors import CheckpointError, ConfigError, DataError
-from nmt.languages.codes import tag_of
+from nmt.languages.codes import normalized, tag_of
+from nmt.serve.limits import Refusal
 from nmt.translate.direction import Direction, for_texts
 from nmt.translate.translation_memory import TranslationMemory
 from nmt.translate.translator import Translator
@@ -37,16 +38,20 @@ class Models:
         self.languages = sorted({language for pair in self.directions for language in pair})
         self._by_parts = {_parts(language): language for language in reversed(self.languages)}
 
-    def language(self, code: str) -> str | None:
-        """Return the language of the models that matches a code: pt_BR or else pt for `pt-BR`; None if none matches.
+    def language(self, code: str) -> str:
+        """Return the language of the models that matches a code: pt_BR or else pt for `pt-BR`.
 
         Codes of two and of three letters match, with the usual script or without it: de, `deu` and `deu_Latn`. A code
-        with an unusual script, such as zh-Hant, matches only models with the same script.
+        with an unusual script, such as zh-Hant, matches only models with the same script. Raises Refusal if there is
+        no match.
         """
         if code in self.languages:
             return code
-        language, script, region = _parts(code[:CODE_CHARACTERS])
-        return self._by_parts.get((language, script, region)) or self._by_parts.get((language, script, None))
+        parts = _parts(code[:CODE_CHARACTERS])
+        language = self._by_parts.get(parts) or self._by_parts.get((*parts[:2], None))
+        if language is None:
+            raise Refusal(400, f"{code} is not supported")
+        return language
 
     def route(self, source: str, target: str) -> list[Direction] | None:
         """Return the directions from source to target: one, or two through a third language; None if there are none."""
@@ -76,12 +81,12 @@ class Models:
         return min((search.beam if search.mbr == "none" else 1 for search in searches), default=1) - 1
 
 
-def _parts(code: str) -> tuple[str, str | None, str | None]:
+def _parts(code: str) -> tuple[object, ...]:
     """Return the language, the script, by default the usual one, and the region of a code."""
     language, script, region = tag_of(code)
     if language is None:
-        return code, script, region
-    return language.code, script or language.scripts_by_region.get(region or "", "".join(language.scripts[:1])), region
+        return normalized(code), None, None
+    return language.code, script or language.scripts_by_region.get(region or "", *language.scripts[:1]), region
 
 
 # --- loading --------------------------------------------------------------------------------------

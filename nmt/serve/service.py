@@ -24,7 +24,7 @@ from nmt.serve.models import Models
 from nmt.serve.side_thread import Arguments, Result, SideThread
 from nmt.serve.worker import Job, Worker, invalid
 from nmt.text.constraints import Glossary
-from nmt.text.identify import LEAST_CONFIDENCE, Detected, Detector, identifier
+from nmt.text.identify import LEAST_CONFIDENCE, Detected, detect, identifier
 from nmt.text.tokenizer import is_blank
 from nmt.translate.direction import Candidate, Direction, How
 from nmt.translate.translation_memory import TranslationMemory
@@ -180,14 +180,17 @@ def _joined(lines: Sequence[tuple[str, Candidate]]) -> Candidate:
 
 
 async def by_source(
-    texts: Sequence[str], sources: Sequence[Detected], translate: Callable[[list[str], str], Awaitable[list[Value]]]
+    translate: Callable[..., Awaitable[list[Value]]],
+    texts: Sequence[str],
+    sources: Sequence[Detected],
+    *options: object,
 ) -> list[Value]:
-    """Return the translation of each text by `translate`, which is called with the texts of each source language."""
-    translations: dict[int, Value] = {}
+    """Return the translations of texts by `translate`, which is called with the texts of each source language."""
+    results = {}
     for source in {found.language for found in sources}:
-        numbers = [number for number, found in enumerate(sources) if found.language == source]
-        translations |= zip(numbers, await translate([texts[number] for number in numbers], source), strict=True)
-    return [translations[number] for number in sorted(translations)]
+        of_source = [text for text, found in zip(texts, sources, strict=True) if found.language == source]
+        results[source] = iter(await translate(of_source, source, *options))
+    return [next(results[found.language]) for found in sources]
 
 
 BLANK = [Candidate("", ())]
@@ -196,6 +199,8 @@ AUTO = "auto"
 LONG, NEAR = 40, 2
 """Number of characters above which the language of a text is detected by itself, and the number of texts before it and
 after it with which that of a shorter text is detected."""
+DETECTION = 100
+"""Size of the detection of a language, see `aside`: about 0.2 ms."""
 _TAG = re.compile("<[^<>]*>")  # the names of tags are in Latin script
 
 
@@ -222,7 +227,6 @@ class Service:
         self.models, self.limits, self.keys, self.rate = models, limits, keys, rate or Rate(0)
         self.allowed = dict(allowed or {})
         self.metrics = Metrics()
-        self.detector = Detector(models.languages)
         self.queue = Room(queue)
         self._worker = Worker(self.metrics, threads)
         self._cache: Cache[list[Candidate]] = Cache(cache)
@@ -257,24 +261,18 @@ class Service:
         Raises Refusal if a language is unknown, or a text is probably in no language of the models.
         """
         if source != AUTO:
-            return [Detected(self.language(source), 100.0)] * len(texts)
-        return await aside(sum(map(len, texts)) + PER_LINE * len(texts), self._detect, texts)
+            return [Detected(self.models.language(source), 100.0)] * len(texts)
+        return await aside(DETECTION * len(texts), self._detect, texts)
 
     def _detect(self, texts: Sequence[str]) -> list[Detected]:
         detected = []
         for number, text in enumerate(texts):
             nearby = text if len(text) > LONG else "\n".join(texts[max(0, number - NEAR) : number + NEAR + 1])
-            best = self.detector.detect(_TAG.sub("", nearby))[0]
+            best = detect(_TAG.sub("", nearby), self.models.languages)[0]
             if best.confidence < LEAST_CONFIDENCE and any(map(str.isalpha, nearby)):
                 raise Refusal(400, f"text {number + 1} is probably in no language of this server; set source")
             detected.append(best)
         return detected
-
-    def language(self, code: str) -> str:
-        language = self.models.language(code)
-        if language is None:
-            raise Refusal(400, f"{code} is not supported")
-        return language
 
     async def translate(
         self, texts: Sequence[str], source: str, target: str, wish: Wish, seconds: float

@@ -14,7 +14,7 @@ from nmt.languages.codes import language_name
 from nmt.serve import documents
 from nmt.serve.bodies import JSON, Fields, content_type, read_fields
 from nmt.serve.edge import before_leaving
-from nmt.serve.limits import Limits, Refusal
+from nmt.serve.limits import Limits, Refusal, missing
 from nmt.serve.service import AUTO, Service, Wish, aside, by_source
 from nmt.translate.direction import Candidate
 
@@ -58,15 +58,17 @@ class Api:
         fields = await read_fields(service, request)
         wanted = await _validated({name: value for name, value in fields.items() if name != "api_key"}, service.limits)
         texts = [wanted.text] if isinstance(wanted.text, str) else wanted.text
+        if not texts:
+            raise missing("text")
         rules = [*wanted.terms, *wanted.terms.values(), wanted.prefix]
         service.limits.check([*texts, *rules], items=max(len(texts), len(wanted.terms)))
         if "\n" in wanted.prefix:
             raise Refusal(400, "prefix: must be one line")
-        target, sources = service.language(wanted.target), await service.sources(wanted.source, texts)
+        target, sources = service.models.language(wanted.target), await service.sources(wanted.source, texts)
         how = wanted.n_best, wanted.alignment, wanted.prefix, wanted.terms, wanted.search
         wish = Wish(*how, to=wanted.to, tags=wanted.tags, confidence=wanted.confidence, tm=wanted.tm)
         seconds = service.limits.seconds
-        work = by_source(texts, sources, lambda part, source: service.translate(part, source, target, wish, seconds))
+        work = by_source(service.translate, texts, sources, target, wish, seconds)
         by_text = await before_leaving(service, request, seconds, work)
         detected = [found._asdict() if wanted.source == AUTO else None for found in sources]
         facts = {"source": sources[0].language, "target": target, "detected": detected[0]}
@@ -124,8 +126,8 @@ async def _validated(fields: Fields, limits: Limits) -> TranslateRequest:
 def _answer(
     facts: Mapping[str, object], by_text: list[list[Candidate]], detected: Sequence[object], is_aligned: bool
 ) -> JSONResponse:
-    translations = [_translation(*pair, is_aligned) for pair in zip(by_text, detected, strict=True)]
-    return JSONResponse({**facts, "translations": translations})
+    pairs = zip(by_text, detected, strict=True)
+    return JSONResponse({**facts, "translations": [_translation(*pair, is_aligned) for pair in pairs]})
 
 
 def _translation(candidates: list[Candidate], detected: object, is_aligned: bool) -> dict[str, object]:

@@ -32,51 +32,41 @@ def identifier() -> Any:
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
-class Detector:
-    """A detector of the language of a text among the languages of the models.
+def detect(text: str, languages: Sequence[str]) -> list[Detected]:
+    """Return all languages, given by their codes, most probable first.
 
-    The confidence is the probability among all languages of py3langid, so that it is low for a text in a language that
-    no model translates, and 0 for languages in another script than most letters of the text. A language that py3langid
-    does not know has the probability of other members of its macrolanguage, such as Southern Kurdish for Central
-    Kurdish. If there are none, its confidence is 100 if no other language has the script of the text, and else 0.
+    The confidence is the probability among all languages of py3langid, so that it is low for a text in another
+    language. It is 0 for languages that are not written in the script of most letters of the text. The other members of
+    the macrolanguage count half: a text that is identified as Southern Kurdish may be in Central Kurdish, which
+    py3langid does not know. A language without known members has 100 if it alone has the script, and else 0.
     """
-
-    def __init__(self, languages: Sequence[str]) -> None:
-        """Create a detector. languages: the codes of the languages to choose from."""
-        self._languages = languages
-        self._by_key: dict[str, list[str]] = {}
-        for code in languages:
-            for key in _keys(code):
-                self._by_key.setdefault(key, []).append(code)
-
-    def detect(self, text: str) -> list[Detected]:
-        """Return all languages, most probable first; languages in another script than the text come last."""
-        text = text[:CHARACTERS]
-        probabilities: dict[str, float] = defaultdict(float)
-        for known, probability in identifier().rank(text):
-            language, macrolanguage = _keys(known)
-            for code in self._by_key.get(language) or self._by_key.get(macrolanguage, ()):
-                probabilities[code] += float(probability)
-        script = script_of_text([text], 0)
-        written = [code for code in self._languages if script is None or script in scripts_of(code)]
-        if len(written) == 1:
-            probabilities.setdefault(written[0], 1.0)
-        ranked = sorted(self._languages, key=lambda code: (code in written, probabilities[code]), reverse=True)
-        return [Detected(code, round(100 * probabilities[code] * (code in written), 2)) for code in ranked]
-
-    def share_of_others(self, texts: Sequence[str], language: str) -> float:
-        """Return the share of the texts that are most probably in another of the languages; 0 if there is no text.
-
-        Regional variants of a language are one language. Raises DataError if py3langid does not know the language.
-        """
-        if not dict(self.detect(""))[language]:
-            raise DataError(f"py3langid does not know {language}")
-        variants = self._by_key[_keys(language)[0]]
-        found = [self.detect(text)[0].language for text in texts if text.strip()]
-        return sum(name not in variants for name in found) / max(1, len(found))
+    text = text[:CHARACTERS]
+    script = script_of_text([text], 0)
+    in_script = [code for code in languages if script in (None, *scripts_of(code))]
+    ranks: dict[str, list[tuple[str, float]]] = defaultdict(list)
+    for known, probability in identifier().rank(text):
+        ranks[_macrolanguage(known)].append((known, float(probability)))
+    found = []
+    for code in languages:
+        related = ranks[_macrolanguage(code)]
+        shares = [p if tag_of(known).language == tag_of(code).language else p / 2 for known, p in related]
+        probability = sum(shares) if related else in_script == [code]
+        found.append(Detected(code, round(100 * probability * (code in in_script), 4)))
+    return sorted(found, key=lambda detected: detected.confidence, reverse=True)
 
 
-def _keys(code: str) -> tuple[str, str]:
-    """Return two keys: the first is equal for codes of one language, the second for those of one macrolanguage."""
+def share_of_others(texts: Sequence[str], language: str, languages: Sequence[str]) -> float:
+    """Return the share of the texts that are most probably in another of the languages; 0 if there is no text.
+
+    Regional variants of a language are one language. Raises DataError if py3langid does not know the language.
+    """
+    if not dict(detect("", languages))[language]:
+        raise DataError(f"py3langid does not know {language}")
+    found = [tag_of(detect(text, languages)[0].language).language for text in texts if text.strip()]
+    return sum(other != tag_of(language).language for other in found) / max(1, len(found))
+
+
+def _macrolanguage(code: str) -> str:
+    """Return the code of the macrolanguage of a language, or of the language itself."""
     language = tag_of(code).language
-    return (code, code) if language is None else (language.code, f"of {language.macrolanguage or language.code}")
+    return code if language is None else language.macrolanguage or language.code
