@@ -27,7 +27,7 @@ SCRIPTS = {
     "tw": "Latn", "fat": "Latn",
     "tzm": "Tfng Latn", "cnr": "Latn Cyrl", "crh": "Latn Cyrl", "hak": "Latn Hant", "ku": "Latn Arab",
     "ks": "Arab Deva", "mni": "Beng Mtei", "nan": "Latn Hant", "sh": "Latn Cyrl", "sr": "Cyrl Latn",
-    "tk": "Latn Cyrl", "uz": "Latn Cyrl",
+    "tk": "Latn Cyrl", "uz": "Latn Cyrl", "ko": "Hang",
 }  # fmt: skip
 """Scripts of languages, the most usual first, where CLDR's likely script is not the only one of text on the web."""
 SEPARATE = {"kmr", "azj"}

@@ -37,7 +37,8 @@ class LibreTranslate:
         kind = fields.get("format") or "text"
         if kind not in ("text", "html"):
             raise Refusal(400, f"{str(kind)[:50]} format is not supported")
-        target, sources = service.models.language(target), await service.sources(source, texts)
+        target = service.models.language(target)
+        sources = await service.sources(source, texts)
         seconds = service.limits.seconds
         work = by_source(self._results, texts, sources, target, Wish(n + 1), kind == "html")
         by_text = await before_leaving(service, request, seconds, work)

@@ -36,7 +36,7 @@ class Models:
                 raise ConfigError(f"{both} both translate {'-'.join(pair)}; specify only one")
             self.directions[pair] = direction
         self.languages = sorted({language for pair in self.directions for language in pair})
-        self._by_parts = {_parts(language): language for language in reversed(self.languages)}
+        self._by_parts = {_parts(language): language for language in self.languages}
 
     def language(self, code: str) -> str:
         """Return the language of the models that matches a code: pt_BR or else pt for `pt-BR`.
@@ -85,7 +85,7 @@ def _parts(code: str) -> tuple[object, ...]:
     """Return the language, the script, by default the usual one, and the region of a code."""
     language, script, region = tag_of(code)
     if language is None:
-        return normalized(code), None, None
+        return (normalized(code),)
     return language.code, script or language.scripts_by_region.get(region or "", *language.scripts[:1]), region
 
 

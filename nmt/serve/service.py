@@ -18,6 +18,7 @@ from typing import Generic, TypeVar
 
 from nmt.errors import ConfigError, DataError
 from nmt.languages.codes import language_name
+from nmt.languages.scripts import script_of_text
 from nmt.serve.limits import Limits, Rate, Refusal, Room
 from nmt.serve.metrics import Metrics
 from nmt.serve.models import Models
@@ -196,12 +197,7 @@ async def by_source(
 BLANK = [Candidate("", ())]
 """The translations of a blank line."""
 AUTO = "auto"
-LONG, NEAR = 40, 2
-"""Number of characters above which the language of a text is detected by itself, and the number of texts before it and
-after it with which that of a shorter text is detected."""
-DETECTION = 100
-"""Size of the detection of a language, see `aside`: about 0.2 ms."""
-_TAG = re.compile("<[^<>]*>")  # the names of tags are in Latin script
+LONG = 40  # characters above which the language of a text is detected by itself
 
 
 class Service:
@@ -262,14 +258,18 @@ class Service:
         """
         if source != AUTO:
             return [Detected(self.models.language(source), 100.0)] * len(texts)
-        return await aside(DETECTION * len(texts), self._detect, texts)
+        return await aside(100 * len(texts), self._detect, texts)  # about 0.2 ms for each text
 
     def _detect(self, texts: Sequence[str]) -> list[Detected]:
+        """Return the language of each text; a short one is identified with the two texts before it and after it."""
         detected = []
+        texts = [re.sub("<[^<>]*>", "", text) for text in texts]  # tags are in Latin script
         for number, text in enumerate(texts):
-            nearby = text if len(text) > LONG else "\n".join(texts[max(0, number - NEAR) : number + NEAR + 1])
-            best = detect(_TAG.sub("", nearby), self.models.languages)[0]
-            if best.confidence < LEAST_CONFIDENCE and any(map(str.isalpha, nearby)):
+            nearby = "\n".join(texts[max(0, number - 2) : number + 3])
+            if len(text) > LONG or script_of_text([text], 0) not in (None, script_of_text([nearby], 0)):
+                nearby = text
+            best = detect(nearby, self.models.languages)[0]
+            if best.confidence < LEAST_CONFIDENCE and any(map(str.isalpha, text)):
                 raise Refusal(400, f"text {number + 1} is probably in no language of this server; set source")
             detected.append(best)
         return detected

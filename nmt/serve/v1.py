@@ -14,7 +14,7 @@ from nmt.languages.codes import language_name
 from nmt.serve import documents
 from nmt.serve.bodies import JSON, Fields, content_type, read_fields
 from nmt.serve.edge import before_leaving
-from nmt.serve.limits import Limits, Refusal, missing
+from nmt.serve.limits import Limits, Refusal
 from nmt.serve.service import AUTO, Service, Wish, aside, by_source
 from nmt.translate.direction import Candidate
 
@@ -24,8 +24,8 @@ class TranslateRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    text: str | list[str] = Field(description="A text, which may have several lines, or a list of texts.")
-    source: str = Field(description="The language of the text, or auto.")
+    text: str | list[str] = Field(min_length=1, description="A text, which may have several lines, or a list of texts.")
+    source: str = Field(description="The language of the texts, or auto to detect that of each text.")
     target: str = Field(description="The language to translate into.")
     n_best: int = Field(
         1, ge=1, description="Maximum number of translations of each text; all but the best are alternatives."
@@ -58,13 +58,12 @@ class Api:
         fields = await read_fields(service, request)
         wanted = await _validated({name: value for name, value in fields.items() if name != "api_key"}, service.limits)
         texts = [wanted.text] if isinstance(wanted.text, str) else wanted.text
-        if not texts:
-            raise missing("text")
         rules = [*wanted.terms, *wanted.terms.values(), wanted.prefix]
         service.limits.check([*texts, *rules], items=max(len(texts), len(wanted.terms)))
         if "\n" in wanted.prefix:
             raise Refusal(400, "prefix: must be one line")
-        target, sources = service.models.language(wanted.target), await service.sources(wanted.source, texts)
+        target = service.models.language(wanted.target)
+        sources = await service.sources(wanted.source, texts)
         how = wanted.n_best, wanted.alignment, wanted.prefix, wanted.terms, wanted.search
         wish = Wish(*how, to=wanted.to, tags=wanted.tags, confidence=wanted.confidence, tm=wanted.tm)
         seconds = service.limits.seconds

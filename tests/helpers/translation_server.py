@@ -44,6 +44,8 @@ class Stand:
     info: dict[str, Any]
     phrases: dict[str, Phrase] = field(default_factory=dict)
     detected: str | None = "de"
+    languages: dict[str, str] = field(default_factory=dict)
+    """The detected languages of lines in other languages."""
     failures: list[tuple[int, dict[str, str], str]] = field(default_factory=list)
     """Status, headers and error of each of the next answers."""
     held: dict[str, threading.Event] = field(default_factory=dict)
@@ -61,20 +63,20 @@ class Stand:
 
     def answer(self, question: dict[str, Any]) -> dict[str, Any]:
         """Return the answer to a request."""
-        is_auto = question["source"] == "auto"
-        return {
-            "source": self.detected if is_auto else question["source"],
-            "target": question["target"],
-            "detected": {"language": self.detected, "confidence": 0.9} if is_auto else None,
-            "translations": [self._translation(line, question) for line in question["text"]],
-        }
+        translations = [self._translation(line, question) for line in question["text"]]
+        detected = translations[0]["detected"]
+        source = self.detected if detected else question["source"]
+        return {"source": source, "target": question["target"], "detected": detected, "translations": translations}
 
     def _translation(self, line: str, question: dict[str, Any]) -> dict[str, Any]:
         phrase = self.phrases.get(line) or Phrase(line.upper(), links=tuple((i, i) for i in range(len(line.split()))))
         source, target = word_spans(line), word_spans(phrase.text)
         alternatives = [{"text": each, "score": -2.0} for each in phrase.alternatives][: question["n_best"] - 1]
         links = [{"source": source[i], "target": target[j]} for i, j in phrase.links]
-        return {"text": phrase.text, "score": -1.0, "log_prob": -3.0, "alternatives": alternatives, "alignment": links}
+        is_auto, language = question["source"] == "auto", self.languages.get(line, self.detected)
+        detected = {"language": language, "confidence": 0.9} if is_auto else None
+        scores = {"score": -1.0, "log_prob": -3.0}
+        return {"text": phrase.text, "detected": detected, **scores, "alternatives": alternatives, "alignment": links}
 
 
 @contextmanager

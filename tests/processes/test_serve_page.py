@@ -83,6 +83,22 @@ def test_text_is_translated_after_pause_in_typing(page: Page, stand: Stand) -> N
     assert page.tab.complaints == []
 
 
+def test_languages_of_several_lines_are_shown(page: Page, stand: Stand) -> None:
+    stand.languages["Nothing."] = "en"
+    page.write(f"{HORSE}\nNothing.")
+    page.shows("The 🐴 sees oil.", "NOTHING.")
+    selected = "document.getElementById('source-language').selectedOptions[0].textContent"
+    assert page.tab.evaluate(selected) == "German, English (detected)"
+    assert page.get("swap", "disabled")
+
+
+def test_language_that_is_not_recognized_must_be_selected(page: Page, stand: Stand) -> None:
+    stand.failures.append((400, {}, "text 1 is probably in no language of this server; set source"))
+    page.write("Los niños")
+    page.wait(f"({MESSAGE} || '').includes('select it above')")
+    page.shows()
+
+
 def test_line_breaks_are_kept(page: Page, stand: Stand) -> None:
     page.write(f"\n{HORSE}\n \nNichts.")
     page.shows("", "The 🐴 sees oil.", "", "Nothing.")

@@ -37,7 +37,7 @@ from nmt.serve.models import load_models
 from nmt.serve.service import Service
 from nmt.share.argos import export_argos
 from nmt.share.export import Request, engine_for, export
-from nmt.text.identify import Detector
+from nmt.text.identify import share_of_others
 from nmt.text.tokenizer import read_tags
 from nmt.training.loop import fit
 from nmt.training.setup.start import start
@@ -612,13 +612,12 @@ def test_comparison_is_by_direction(run: Path, data: Path, nmt: Command, tmp_pat
 
 
 def test_share_of_other_languages() -> None:
-    detector = Detector(["de", "en"])
     texts = ["The dog is in the garden and sleeps.", "Der Hund ist im Garten und schläft.", ""]
-    assert detector.share_of_others(texts, "en") == 0.5
-    assert detector.share_of_others([""], "en") == 0
-    assert Detector(["en", "pt", "pt_BR"]).share_of_others(["O cachorro está no jardim e dorme."], "pt_BR") == 0
+    assert share_of_others(texts, "en", ["de", "en"]) == share_of_others(texts, "eng", ["deu", "eng"]) == 0.5
+    assert share_of_others([""], "en", ["de", "en"]) == 0
+    assert share_of_others(["O cachorro está no jardim e dorme."], "pt_BR", ["en", "pt", "pt_BR"]) == 0
     with pytest.raises(DataError, match="xx"):
-        Detector(["en", "xx"]).share_of_others(texts, "xx")
+        share_of_others(texts, "xx", ["en", "xx"])
 
 
 def test_share_of_other_languages_is_scored_in_percent() -> None:

@@ -12,7 +12,7 @@ const words = new Words(get("mirror"), result);
 
 let info; // languages, limits and features of the server
 let lines = []; // translated lines: source, text, best (the first translation), alternatives, alignment
-let detected = null; // detected language of the translated text
+let detected = []; // detected languages of the translated text
 let running = null; // the AbortController of the newest request
 let timer; // of the next request
 let notBefore = 0, tries = 0; // earliest time of the next request, and number of retries
@@ -39,6 +39,9 @@ function offer(select, languages) {
   if (codes.includes(chosen)) select.value = chosen;
 }
 
+/** Return the language of the text; null if it is not known, or if the text has several. */
+const sourceLanguage = () => (from.value !== "auto" ? from.value : detected.length === 1 ? detected[0] : null);
+
 function offerSources() {
   const sources = info.directions.map((direction) => direction.source);
   offer(from, new Set(sources).size > 1 ? ["auto", ...sources] : sources);
@@ -46,8 +49,8 @@ function offerSources() {
 
 /** Update the page for the selected languages and the detected one. */
 function showLanguages() {
-  const source = from.value === "auto" ? detected : from.value, [first] = from.options;
-  if (first.value === "auto") first.textContent = detected ? `${nameOf(detected)} (detected)` : "Detect language";
+  const source = sourceLanguage(), [first] = from.options, names = detected.map(nameOf).join(", ");
+  if (first.value === "auto") first.textContent = names ? `${names} (detected)` : "Detect language";
   const possible = info.directions.filter((direction) => from.value === "auto" || direction.source === from.value);
   offer(to, possible.map((direction) => direction.target));
   const via = directionOf(source, to.value)?.via ?? [];
@@ -58,10 +61,10 @@ function showLanguages() {
 }
 
 function swapLanguages() {
-  const target = from.value === "auto" ? detected : from.value;
+  const target = sourceLanguage();
   if (!directionOf(to.value, target)) return;
   from.value = to.value;
-  detected = null;
+  detected = [];
   showLanguages();
   to.value = target;
   if (lines.length && !isBusy()) text.value = translation();
@@ -138,7 +141,7 @@ async function translate() {
       const others = (found.alternatives ?? []).map((each) => each.text).filter((each) => each !== found.text);
       made[filled[i]] = { ...found, source: sources[filled[i]], best: found.text, alternatives: [...new Set(others)] };
     });
-    detected = from.value === "auto" ? (answer.detected?.language ?? null) : null;
+    detected = [...new Set(answer.translations.flatMap((found) => found.detected?.language ?? []))];
     notBefore = tries = 0;
     tell("");
     show(made);
@@ -152,7 +155,7 @@ async function translate() {
 /** Show translated lines, or nothing if there are none. */
 function show(made) {
   lines = made;
-  if (!lines.length) detected = null;
+  if (!lines.length) detected = [];
   showLanguages();
   showResult();
   showAlternatives();

@@ -22,6 +22,8 @@ function problemOf(status, said, retryAfter) {
     case 503: return new Problem("The server is busy.", { canRetry: true, wait });
     case 504: return new Problem("The translation took too long. Try again, or translate less at once.", { canRetry: true });
   }
+  if (status === 400 && /\bset source\b/.test(said))
+    return new Problem(`The language of the text was not recognized: select it above, under “From”.${own}`);
   if (status < 500) return new Problem(`The server cannot translate this.${own}`);
   return new Problem(`The server failed. Try again, and contact its operator if the problem persists.${own}`,
     { canRetry: true });

@@ -102,6 +102,82 @@ def test_language_is_detected(client: Client) -> None:
     assert client.ask("/detect", form={"q": text}).json[0]["language"] == "de"
 
 
+GERMAN = "Der Hund schläft heute im Garten, und die Katze auch."
+ENGLISH = "The children are playing football behind the school."
+SPANISH = "Los niños juegan al fútbol en el parque detrás de la escuela."
+SORANI = "ئەم کتێبە زۆر باشە، من هەموو ڕۆژێک دەیخوێنمەوە."
+PERSIAN = "این کتاب خیلی خوب است و من هر روز آن را می‌خوانم."
+
+
+def test_language_of_each_text_is_detected(client: Client) -> None:
+    texts, languages = [GERMAN, ENGLISH, GERMAN], ["de", "en", "de"]
+    expected = [f"de>en: {GERMAN}", ENGLISH, f"de>en: {GERMAN}"]
+    answer = translate(client, q=texts, source="auto").json
+    assert answer["translatedText"] == expected
+    assert [detected["language"] for detected in answer["detectedLanguage"]] == languages
+    assert (
+        translate(client, q=texts, source="auto", format="html").json["detectedLanguage"] == answer["detectedLanguage"]
+    )
+    answer = own(client, text=texts, source="auto").json
+    assert [found["text"] for found in answer["translations"]] == expected
+    assert [found["detected"]["language"] for found in answer["translations"]] == languages
+    assert answer["source"] == "de" and answer["detected"] == answer["translations"][0]["detected"]
+
+
+def test_language_of_short_text_is_that_of_the_texts_beside_it(client: Client) -> None:
+    for text, others, language in ("Name", [GERMAN, GERMAN], "de"), ("Name", [ENGLISH, ENGLISH], "en"):
+        for texts in ([text, *others], [*others, text]):
+            found = translate(client, q=texts, source="auto").json["detectedLanguage"]
+            assert [detected["language"] for detected in found] == [language] * 3
+
+
+def test_document_has_one_language(client: Client) -> None:
+    content = f"{GERMAN}\n{GERMAN}\n{ENGLISH}\n"
+    parts = [('name="source"', b"auto"), ('name="target"', b"en"), ('name="file"; filename="a.txt"', content.encode())]
+    url = client.ask("/translate_file", raw=multipart(*parts), content_type=FORM).json["translatedFileUrl"]
+    found = client.ask(url.removeprefix(f"http://127.0.0.1:{client.port}")).body.decode()
+    assert found == f"de>en: {GERMAN}\nde>en: {GERMAN}\nde>en: {ENGLISH}\n"
+
+
+@pytest.mark.parametrize("text", [SPANISH, SORANI, "これは新しい本です。"])
+def test_text_in_no_language_of_the_server_is_rejected(client: Client, text: str) -> None:
+    for answer in (
+        translate(client, q=text, source="auto"),
+        translate(client, q=[GERMAN, text], source="auto"),
+        translate(client, q=f"<p>{text}</p>", source="auto", format="html"),
+        own(client, text=text, source="auto"),
+    ):
+        assert answer.status == 400 and "set source" in answer.json["error"]
+    assert translate(client, q=text).json["translatedText"] == f"de>en: {text}"
+    assert all(found["confidence"] < 0.5 for found in client.ask("/detect", {"q": text}).json)
+
+
+@pytest.mark.parametrize("text", ["12345", "😀", "१२३", "...", "", "<br>"])
+def test_text_without_letters_is_in_any_language(client: Client, text: str) -> None:
+    assert translate(client, q=text or [""], source="auto", format="html").status == 200
+    assert translate(client, q=[text, GERMAN], source="auto").json["detectedLanguage"][0]["language"] == "de"
+
+
+def test_language_is_detected_by_script() -> None:
+    directions = [MadeUp("ckb", "en"), MadeUp("dv", "en"), MadeUp("deu_Latn", "en"), MadeUp("zho_Hans", "en")]
+    with serving(Service(Models(directions), LIMITS)) as client:  # py3langid knows neither ckb nor dv
+        for text, language in (
+            (SORANI, "ckb"), ("سوپاس", "ckb"), ("ދިވެހި ބަސް", "dv"), (GERMAN, "deu_Latn"),
+            ("我们今天去公园散步。", "zho_Hans"),
+        ):  # fmt: skip
+            tagged = f'<p class="introduction">{text}</p>'
+            answer = translate(client, q=tagged, source="auto", format="html").json
+            assert (
+                answer["detectedLanguage"]["language"] == language and f"{language}&gt;en" in answer["translatedText"]
+            )
+            assert client.ask("/detect", {"q": text}).json[0]["language"] == language
+        assert client.ask("/detect", {"q": "ދިވެހި ބަސް"}).json[0]["confidence"] == 100
+        found = translate(client, q=[GERMAN, "<b>你好</b>", "Name", GERMAN], source="auto").json["detectedLanguage"]
+        assert [detected["language"] for detected in found] == ["deu_Latn", "zho_Hans", "deu_Latn", "deu_Latn"]
+        assert translate(client, q=PERSIAN, source="auto").status == 400
+        assert translate(client, q=SORANI, source="ckb_Arab").json["translatedText"] == f"ckb>en: {SORANI}"
+
+
 def test_missing_direction_uses_pivot_language(client: Client) -> None:
     assert translate(client, q="Hallo", target="fr").json["translatedText"] == "en>fr: de>en: Hallo"
     by_code = {language["code"]: language for language in client.ask("/languages").json}
@@ -301,6 +377,7 @@ def test_v1_translate_returns_all_fields(client: Client) -> None:
         "detected": None,
         "translations": [
             {
+                "detected": None,
                 "text": "* de>en: Hallo world",
                 "score": -1.0,
                 "log_prob": -2.0,
@@ -334,6 +411,7 @@ def test_alignment_offsets_count_code_points(client: Client) -> None:
     ("fields", "said"),
     [
         ({}, "text: must be given"),
+        ({"text": []}, "text: must have at least one"),
         ({"text": 1}, "text: must be text or a list"),
         ({"text": "a", "secret": 1}, "request: must have only documented fields"),
         ({"text": "a", "n_best": 0}, "n_best: "),

@@ -21,6 +21,7 @@ from nmt.translate.align import word_spans
 from nmt.translate.direction import PLACEHOLDER_CHARACTERS, PLACEHOLDERS, Candidate, Direction, How
 from nmt.translate.translator import Translator
 from nmt.translate.types import Line
+from served import MadeUp
 
 SEARCH = ("search.beam=3", "search.max_length_ratio=1.0")
 
@@ -52,10 +53,25 @@ def ask(direction: Direction) -> Iterator[Ask]:
 
 
 def test_locale_code_matches_language_of_model() -> None:
-    models = Models([])
-    models._codes = {code.lower(): code for code in ("de", "pt", "pt_BR", "zh")}
-    asked = ["de-DE", "de_AT", "pt-BR", "pt-PT", "zh-Hans", "zh-Hans-CN", "zh-Hant", "zh-TW", "en-US"]
-    assert [models.language(code) for code in asked] == ["de", "de", "pt_BR", "pt", "zh", "zh", None, None, None]
+    models = Models([MadeUp(source, target) for source, target in [("de", "pt"), ("pt_BR", "zh")]])
+    asked = ["de-DE", "de_AT", "pt-BR", "pt-PT", "zh-Hans", "zh-Hans-CN"]
+    assert [models.language(code) for code in asked] == ["de", "de", "pt_BR", "pt", "zh", "zh"]
+    for code in ("zh-Hant", "zh-TW", "en-US", "d", "", f"en-{'x' * 1000}"):
+        with pytest.raises(Refusal) as refused:
+            models.language(code)
+        assert refused.value.status == 400
+
+
+def test_code_of_three_letters_with_script_matches_language_of_model() -> None:
+    short = Models([MadeUp("ja", "zh"), MadeUp("ckb", "ko"), MadeUp("de", "pt_BR")])
+    asked = "jpn jpn_Jpan zho_Hans cmn zh-CN ckb_Arab kor_Hang deu DEU_Latn por_Latn_BR"
+    matched = "ja ja zh zh zh ckb ko de de pt_BR"
+    assert " ".join(map(short.language, asked.split())) == matched
+    long = Models([MadeUp("jpn_Jpan", "zho_Hant"), MadeUp("ckb_Arab", "kor_Hang"), MadeUp("deu", "eng_Latn")])
+    matched = "jpn_Jpan zho_Hant zho_Hant ckb_Arab kor_Hang deu eng_Latn eng_Latn"
+    assert " ".join(map(long.language, ["ja", "zh-TW", "zh_Hant", "ckb", "ko", "de-CH", "en", "en_US"])) == matched
+    both = Models([MadeUp("de", "deu")])
+    assert (both.language("de"), both.language("deu")) == ("de", "deu")
 
 
 def test_service_translates_like_nmt_translate(run: Path, ask: Ask) -> None:
