@@ -18,7 +18,7 @@ from nmt.translate.types import unprotected
 
 EngineName = Literal["auto", "native", "ctranslate2"]
 CODE_CHARACTERS = 50
-"""Maximum length of the code of a language."""
+"""Number of characters of a language code in a request that are read."""
 BATCH_TOKENS = 1024
 """Default of `search.batch_tokens` on a CPU; it is small because CTranslate2 cannot be stopped within a batch."""
 
@@ -36,7 +36,7 @@ class Models:
                 raise ConfigError(f"{both} both translate {'-'.join(pair)}; specify only one")
             self.directions[pair] = direction
         self.languages = sorted({language for pair in self.directions for language in pair})
-        self._by_parts = {_parts(language): language for language in self.languages}
+        self._by_parts = {_parts(language): language for language in reversed(self.languages)}
 
     def language(self, code: str) -> str:
         """Return the language of the models that matches a code: pt_BR or else pt for `pt-BR`.

@@ -32,7 +32,7 @@ def identifier() -> Any:
 
 
 def detect(text: str, languages: Sequence[str]) -> list[Detected]:
-    """Return all languages, given by their codes, most probable first.
+    """Return all of `languages`, given by their codes, most probable first.
 
     The confidence is the probability among all languages of py3langid, so that it is low for a text in another
     language. It is 0 for languages that are not written in the script of most letters of the text. The other members of
@@ -42,12 +42,12 @@ def detect(text: str, languages: Sequence[str]) -> list[Detected]:
     text = text[:CHARACTERS]
     script = script_of_text([text], 0)
     in_script = [code for code in languages if script in (None, *scripts_of(code))]
-    ranks: dict[str, list[tuple[str, float]]] = defaultdict(list)
+    by_macrolanguage: dict[str, list[tuple[str, float]]] = defaultdict(list)
     for known, probability in identifier().rank(text):
-        ranks[_macrolanguage(known)].append((known, float(probability)))
+        by_macrolanguage[_macrolanguage(known)].append((known, float(probability)))
     found = []
     for code in languages:
-        related = ranks[_macrolanguage(code)]
+        related = by_macrolanguage[_macrolanguage(code)]
         shares = [p if tag_of(known).language == tag_of(code).language else p / 2 for known, p in related]
         probability = sum(shares) if related else in_script == [code]
         found.append(Detected(code, round(100 * probability * (code in in_script), 4)))
