@@ -17,8 +17,6 @@ from nmt.translate.translator import Translator
 from nmt.translate.types import unprotected
 
 EngineName = Literal["auto", "native", "ctranslate2"]
-CODE_CHARACTERS = 50
-"""Number of characters of a language code in a request that are read."""
 BATCH_TOKENS = 1024
 """Default of `search.batch_tokens` on a CPU; it is small because CTranslate2 cannot be stopped within a batch."""
 
@@ -47,7 +45,7 @@ class Models:
         """
         if code in self.languages:
             return code
-        parts = _parts(code[:CODE_CHARACTERS])
+        parts = _parts(code[:50])  # the cache keeps codes
         language = self._by_parts.get(parts) or self._by_parts.get((*parts[:2], None))
         if language is None:
             raise Refusal(400, f"{code} is not supported")

@@ -50,7 +50,7 @@ def detect(text: str, languages: Sequence[str]) -> list[Detected]:
         related = by_macrolanguage[_macrolanguage(code)]
         shares = [p if tag_of(known).language == tag_of(code).language else p / 2 for known, p in related]
         probability = sum(shares) if related else in_script == [code]
-        found.append(Detected(code, round(100 * probability * (code in in_script), 4)))
+        found.append(Detected(code, float(f"{100 * probability * (code in in_script):.4g}")))
     return sorted(found, key=lambda detected: detected.confidence, reverse=True)
 
 
