@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 from nmt.config.section import Section
 
 NEAR_DUPLICATES = "near_duplicates"
-RepairName = Literal["encoding", "entities", "control", "spaces", "NFC", "NFKC"]
+RepairName = Literal["encoding", "entities", "control", "spaces", "NFC", "NFKC", "letters"]
 Reason = Literal[
     "copied", "broken", "shouted", "links", "tags", "numbers", "sentences", "truncated", "language", "near_duplicates"
 ]
@@ -24,7 +24,10 @@ class CleanConfig(Section):
     `clean` extra. entities: replace HTML entities (`&amp;`) by the characters they stand for. control: remove control
     characters, for which pairs are dropped otherwise. NFC, NFKC: bring the text to this Unicode normal form; NFKC also
     replaces compatibility characters such as ligatures and full-width letters. spaces: collapse each run of white space
-    to one space, and remove zero-width spaces and soft hyphens."""
+    to one space, and remove zero-width spaces and soft hyphens. letters (only in `data.clean`): write letters that
+    stand for one another, such as ي and ی in Persian, in the form that the training text of the language mostly has,
+    and remove tatweels and marks of direction from Arabic and Hebrew text; this applies to development and test sets,
+    too, and to all text that the model reads."""
     drop: list[Reason] | None = None
     """Reasons to drop a pair. copied: the sides differ only in case, accents, digits, punctuation and white space
     (pairs with equal sides are always dropped). broken: the Unicode replacement character, private-use characters, or
@@ -69,12 +72,12 @@ class CorpusClean(CleanConfig):
     min_score: float | None = None
     """Minimum score of a pair, for a corpus with `score`; pairs with a lower score are dropped."""
 
-    @field_validator("drop")
+    @field_validator("drop", "repair")
     @classmethod
-    def _check_drop(cls, drop: list[Reason] | None) -> list[Reason] | None:
-        if NEAR_DUPLICATES in (drop or ()):
-            raise ValueError("near_duplicates compares all corpora: set it in data.clean.drop")
-        return drop
+    def _check_own(cls, steps: list[str] | None) -> list[str] | None:
+        if of_all := {NEAR_DUPLICATES, "letters"} & {*(steps or ())}:
+            raise ValueError(f"{min(of_all)} concerns all corpora: set it in data.clean")
+        return steps
 
     def over(self, others: CleanConfig) -> CorpusClean:
         """Return a copy in which settings that are None are replaced by those in `others`."""

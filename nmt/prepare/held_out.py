@@ -62,7 +62,8 @@ def held_out_elsewhere(pair: tuple[str, str], held_out: Mapping[tuple[str, str],
 def write_held_out(
     directory: DataDir, name: str, pairs: Sequence[SentencePair], tokenizers: Tokenizers, documents: bool = False
 ) -> PreparedSplit:
-    """Write the text and ids of a development or test set; documents: whether also which pair follows another.
+    """Write the text, as the tokenizers read it, and ids of a development or test set; documents: whether also which
+    pair follows another.
 
     Raises DataError if a lossless tokenizer does not restore the text, or a label is not in the training text.
     """
@@ -72,7 +73,8 @@ def write_held_out(
     exact = control = 0
     text, classes = {}, Counter[str]()
     for side, language in enumerate(tokenizers.languages):
-        tokenizer, lines = tokenizers.side(language), [str(pair[side]) for pair in pairs]
+        tokenizer = tokenizers.side(language)
+        lines = [tokenizer.as_read(str(pair[side])) for pair in pairs]
         if isinstance(tokenizer, Labels):
             _check_labels(name, lines, tokenizer)
             classes.update(line.strip() for line in lines)

@@ -34,7 +34,14 @@ from nmt.prepare.cleaning.counts import CleanReport
 from nmt.prepare.held_out import held_out_elsewhere, read_held_out, with_classes, write_held_out
 from nmt.prepare.pairs import SentencePair, naming
 from nmt.prepare.pipeline.clean import Others
-from nmt.prepare.pipeline.encode import encode_text, link_files, make_joint, make_tokenizers, use_tokenizers
+from nmt.prepare.pipeline.encode import (
+    encode_text,
+    link_files,
+    make_joint,
+    make_tokenizers,
+    profiles_of,
+    use_tokenizers,
+)
 from nmt.prepare.pipeline.fuzzy import match_lines
 from nmt.prepare.pipeline.mono import MonoText, clean_mono, encode_mono
 from nmt.prepare.pipeline.read import sample_parts, training_parts
@@ -141,11 +148,13 @@ def _write_pairs(
     texts = {pair: build.text for pair, build in builds.items()}
     work.versions["texts"] = " ".join(build.work.version("settle") for build in builds.values())
     joint = make_joint(work, config, texts, reused, new)
-    samples = {pair: [own for each in text.samples().values() for own in each.pairs] for pair, text in texts.items()}
-    profiles: dict[str, dict[str, float]] = {}
-    for pair, sample in samples.items():
-        profiles |= {name: own for name, own in Profiles.of(pair, sample).profiles.items() if name not in profiles}
-    joint = replace(joint.with_tags(config.data.tag_names), profiles=Profiles(profiles=profiles))
+    profiles = Profiles(profiles={}, letters={})
+    for build in builds.values():
+        found = profiles_of(build.config.data, build.text, reused)
+        profiles = Profiles(
+            profiles={**found.profiles, **profiles.profiles}, letters={**found.letters, **profiles.letters}
+        )
+    joint = replace(joint.with_tags(config.data.tag_names), profiles=profiles)
     reports = []
     for pair, build in builds.items():
         use_tokenizers(build.work, joint)

@@ -24,8 +24,10 @@ from nmt.languages.codes import language_name, scripts_of
 from nmt.languages.scripts import script_of_text, scripts
 from nmt.prepare.cleaning.filters import in_other_language
 from nmt.prepare.cleaning.repairs import without_marked_capitals
+from nmt.text.letters import usual_forms
 from nmt.text.profile import Profiles, trigrams
 from nmt.text.tokenizer import UNK, Tokenizers
+from nmt.text.words import count_characters
 
 N_PAIRS = 1000
 """Maximum number of pairs in a sample; a large corpus gives at least half as many."""
@@ -41,7 +43,7 @@ _LEAST = 5  # lines that a warning needs
 # UTF-8 read in an 8-bit encoding: the first byte of a character, and those that follow it
 _FOLLOWING = "[\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]"
 _MISREAD = re.compile(f"[ÂÃÄÅÎÏÐÑØÙ]{_FOLLOWING}|[à-è]{_FOLLOWING}{{2}}")
-_MOST_MISREAD = 0.05  # of the lines beyond ASCII
+_MOST_TO_REPAIR = 0.05  # of the lines beyond ASCII
 _MOST_UNKNOWN = 0.005  # of the characters of a language
 _MOST_CHARACTERS = 8  # in a warning
 _IDENTIFIED = 250  # lines of a side
@@ -111,7 +113,11 @@ def with_places(pairs: Iterable[_Pair]) -> Iterator[tuple[_Pair, Place]]:
 
 
 def suspicions(
-    samples: Mapping[str, Sample], held_out: Collection[str], languages: tuple[str, str], names: Mapping[str, str]
+    samples: Mapping[str, Sample],
+    held_out: Collection[str],
+    languages: tuple[str, str],
+    names: Mapping[str, str],
+    repairs: Collection[str] = (),
 ) -> Iterator[str]:
     """Yield a warning for each likely error in a corpus.
 
@@ -119,10 +125,12 @@ def suspicions(
         samples: a sample of each corpus, by its key in the config.
         held_out: the keys of the development and test sets.
         names: the name of each corpus, by its key.
+        repairs: see `data.clean.repair`.
     """
     judged = {key: sample.pairs for key, sample in samples.items() if len(sample.pairs) >= _LEAST_PAIRS}
     swapped = {} if LABEL in languages else _swapped(judged)
     profiles = Profiles.of(languages, [pair for key in held_out if key not in swapped for pair in samples[key].pairs])
+    train = [pair for key in samples.keys() - held_out for pair in samples[key].pairs]
     for key, sample in samples.items():
         where = f"data.{key} ({names[key]})"
         if key in swapped:
@@ -139,8 +147,15 @@ def suspicions(
             continue
         for language in texts:
             lines = {place.line: line for line, place in zip(sides[language], sample.places, strict=True)}
-            yield from _misread(f"{where}, {language}", lines)
-            yield from _in_other_language(f"{where}, {language}", lines, language, profiles)
+            characters = count_characters(pair[languages.index(language)] for pair in train)
+            respelled = re.compile("|".join(usual_forms(language, characters)) or "(?!)")
+            side = f"{where}, {language}"
+            yield from _to_repair(side, lines, _MISREAD, "look decoded with the wrong encoding", "encoding")
+            if "letters" not in repairs:
+                counts = dict(Counter(respelled.findall("".join(lines.values()))).most_common(5))
+                what = f"have other forms of letters than most training text ({counts})"
+                yield from _to_repair(side, lines, respelled, what, "letters")
+            yield from _in_other_language(side, lines, language, profiles)
         if LABEL not in languages:
             yield from _not_parallel(where, sample, languages[1])
 
@@ -236,13 +251,13 @@ def _shown(line: int, text: str) -> str:
     return f"such as line {line:,}: {printable_sentence(text[:60])!r}"
 
 
-def _misread(where: str, lines: Mapping[int, str]) -> Iterator[str]:
+def _to_repair(where: str, lines: Mapping[int, str], bad: re.Pattern[str], what: str, repair: str) -> Iterator[str]:
     others = {line: text for line, text in lines.items() if not text.isascii()}
-    found = [line for line, text in others.items() if _MISREAD.search(without_marked_capitals(text))]
-    if len(found) >= max(_LEAST, _MOST_MISREAD * len(others)):
+    found = [line for line, text in others.items() if bad.search(without_marked_capitals(text))]
+    if len(found) >= max(_LEAST, _MOST_TO_REPAIR * len(others)):
         yield (
-            f"{where}: {len(found) / len(others):.0%} of the lines beyond ASCII look decoded with the wrong encoding, "
-            f"{_shown(found[0], lines[found[0]])}; data.clean.repair: [encoding] restores such text"
+            f"{where}: {len(found) / len(others):.0%} of the lines beyond ASCII {what}, "
+            f"{_shown(found[0], lines[found[0]])}; data.clean.repair: [{repair}] restores such text"
         )
 
 

@@ -77,15 +77,19 @@ class Exported:
     """The names of the run's search settings in use that the format lacks."""
     tag: str | None = None
     """See `ExportInfo`."""
+    letters: bool = False
+    """Whether the run writes letters of the source in their usual forms; see `nmt.text.letters`."""
 
     @property
     def notes(self) -> Iterator[str]:
-        """Notes on search settings that the export lacks, and on the tag of the target language."""
+        """Notes on what the export lacks, and on the tag of the target language."""
         if self.not_carried:
             names = ", ".join(f"search.{name}" for name in self.not_carried)
             yield f"not exported, because this format has no place for them: {names}"
         if self.tag is not None:
             yield f"with transformers, each line must begin with the tag of its target language, such as {self.tag}"
+        if self.letters:
+            yield "other programs than nmt do not repair letters as data.clean.repair: [letters] does"
 
 
 @dataclass(frozen=True)
@@ -185,7 +189,7 @@ def export_into(
             write_file(directory.path / path.name, path.read_bytes())
         checked = None if comparison is None else str(comparison)
         write_file(directory.card, _card(saved, info, [*recorded, *scores], checked, request.license).encode())
-    return Exported(output, comparison, scores, lost, info.tag)
+    return Exported(output, comparison, scores, lost, info.tag, bool(tokenizers[config.data.src].letters))
 
 
 def _lost(kind: Kind, search: SearchConfig) -> list[str]:

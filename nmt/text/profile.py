@@ -1,4 +1,5 @@
-"""Language profiles: the most frequent letter trigrams of a text, to check whether other text is in the same language.
+"""Language profiles: the most frequent letter trigrams of a text, to check whether other text is in the same language,
+and the forms of its letters.
 
 A check needs a few thousand letters. A closely related language, such as Dutch for German, is not detected reliably.
 """
@@ -9,6 +10,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+
+from pydantic import Field
 
 from nmt.console import say
 from nmt.errors import DataError
@@ -41,6 +44,8 @@ class Profiles(Document):
 
     profiles: dict[str, dict[str, float]]
     """The most frequent trigrams of each language, with their shares of all trigrams."""
+    letters: dict[str, dict[str, str]] = Field({})
+    """With `data.clean.repair: [letters]`, by language the form that the model reads for each form of a letter."""
 
     @classmethod
     def of(cls, languages: Sequence[str], pairs: Sequence[Sequence[str]]) -> Profiles:

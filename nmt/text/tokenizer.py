@@ -53,6 +53,7 @@ from nmt.files.read import DOCUMENT_BYTES, read_regular, read_text
 from nmt.files.write import refuse_links, write_file
 from nmt.layout import TokenizerDir
 from nmt.text.labels import Labels
+from nmt.text.letters import write
 from nmt.text.profile import Profiles
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
@@ -124,6 +125,8 @@ class Tokenizer(ABC):
     opening: Sequence[int] = ()
     """The ids with which every line of the language begins, source or target: its tag, in M2M-100 and NLLB."""
 
+    letters: Mapping[str, str] = {}
+    """The form in which a letter is encoded for its other forms."""
     model: bytes
     """The serialised SentencePiece model."""
     n_pieces: int
@@ -148,6 +151,10 @@ class Tokenizer(ABC):
     @abstractmethod
     def encode_parts(self, texts: Sequence[str], threads: int = 1) -> list[list[int]]:
         """Encode parts of lines, without control characters and without a space added before the first word."""
+
+    def as_read(self, text: str) -> str:
+        """Return a text with the forms of letters that are encoded."""
+        return write(text, self.letters)
 
     def begins_word(self) -> list[bool]:
         """Return for each piece of the vocabulary whether it begins a word, that is, starts with a space."""
@@ -283,6 +290,7 @@ class LosslessTokenizer(Tokenizer):
         return self.encode_parts([f" {CONTROL.sub(' ', line)}" if line else "" for line in lines], threads)
 
     def encode_parts(self, texts: Sequence[str], threads: int = 1) -> list[list[int]]:
+        texts = [*map(self.as_read, texts)]
         if not any(_SPACE in text for text in texts):
             return list(self._processor.encode(texts, num_threads=threads))
         parts = [text.split(_SPACE) for text in texts]
@@ -422,7 +430,7 @@ class ImportedTokenizer(Tokenizer):
         return super().tag_ids([name for name in names or () if not (self.opening and name.startswith(TO))])
 
     def encode_parts(self, texts: Sequence[str], threads: int = 1) -> list[list[int]]:
-        ids, result = self._ids, []
+        ids, result, texts = self._ids, [], [*map(self.as_read, texts)]
         for text, encoded in zip(texts, self._processor.encode(texts, num_threads=threads), strict=True):
             line = [ids[i] for i in encoded]
             if -1 in line:
@@ -582,6 +590,7 @@ class BlockEncoder:
     """A single-threaded encoder of many lines or labels, with a cache of words and the same ids as `Tokenizer`."""
 
     def __init__(self, tokenizer: Tokenizer | Labels) -> None:
+        self.as_read = tokenizer.as_read
         self._encoder = _WordCache(tokenizer) if isinstance(tokenizer, LosslessTokenizer) else tokenizer
 
     def encode(self, lines: Sequence[str]) -> Encoded:
@@ -652,7 +661,11 @@ class Tokenizers:
     """The vocabulary of an imported model; None if `nmt prepare` trained the tokenizers."""
 
     def __getitem__(self, language: str) -> Tokenizer:
-        return self.by_language[language]
+        tokenizer = self.by_language[language]
+        if self.profiles is not None and language in self.profiles.letters:
+            tokenizer = copy(tokenizer)
+            tokenizer.letters = self.profiles.letters[language]
+        return tokenizer
 
     @property
     def languages(self) -> tuple[str, ...]:

@@ -107,6 +107,7 @@ def src_word_shares(tokenizer: Tokenizer, ids: Sequence[int], text: str) -> Floa
     imported tokenizer may normalise one word to several or to none.
     """
     if isinstance(tokenizer, ImportedTokenizer):
+        text = tokenizer.as_read(text)
         words = [match.span() for match in _WORD.finditer(CONTROL.sub(" ", text))]
         starts, ends = np.array(words, np.int64).reshape(-1, 1, 2).T  # (1, words) each
         spans = np.array(tokenizer.spans(text, ids), np.int64).reshape(-1, 2)

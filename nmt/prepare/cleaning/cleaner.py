@@ -35,15 +35,16 @@ pieces          a side has more than `data.max_pieces` pieces, found when the re
 For text with labels, only the text is repaired and judged, not the labels. `ratio`, `copied` and other comparisons of
 the sides do not apply; `overlap` and `shared` compare the text, whatever its label.
 
-Development and test sets are references: they are never dropped or altered.
+Development and test sets are references: they are never dropped, and only `repair: [letters]` alters them, which is
+done by the tokenizer.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,7 @@ from nmt.prepare.cleaning.grouping import normal_form
 from nmt.prepare.cleaning.repairs import Repair, has_control, repairs
 from nmt.prepare.pairs import SentencePair
 from nmt.prepare.sources import text_folder
+from nmt.text.letters import comparable
 from nmt.text.tokenizer import is_blank
 
 _RATIO_OFFSET = 15
@@ -76,21 +78,13 @@ class HeldOut:
         pairs = list(pairs)
         return cls(frozenset(pair[0].strip() for pair in pairs), frozenset(pair[1].strip() for pair in pairs))
 
-    @cached_property
-    def in_normal_form(self) -> HeldOut:
-        """The held-out lines in their normal form; see `normal_form`."""
-        return HeldOut(frozenset(map(normal_form, self.src)), frozenset(map(normal_form, self.tgt)))
-
 
 @lru_cache(maxsize=1)  # a process cleans many parts of a corpus
-def _also_repaired(held_out: HeldOut, wanted: tuple[RepairName, ...], label_side: int | None) -> HeldOut:
-    """Return the held-out lines as they are and as repaired, except for labels; wanted: see `CleanConfig.repair`."""
-    steps = repairs(CorpusClean(repair=[*wanted]))
-    sides = (
-        lines if side == label_side else lines.union(_repaired(lines, steps))
-        for side, lines in enumerate((held_out.src, held_out.tgt))
-    )
-    return HeldOut(*sides)
+def _compared(held_out: HeldOut, wanted: tuple[RepairName, ...], form: Callable[[str], str]) -> HeldOut:
+    """Return a form of the held-out lines as they are and as repaired; wanted: see `CleanConfig.repair`."""
+    steps = repairs(CorpusClean.model_construct(repair=[*wanted]))
+    sides = (lines.union(_repaired(lines, steps)) for lines in (held_out.src, held_out.tgt))
+    return HeldOut(*(frozenset(map(form, lines)) for lines in sides))
 
 
 def _repaired(lines: Iterable[str], steps: Sequence[tuple[str, Repair]]) -> Iterator[str]:
@@ -113,12 +107,9 @@ class Cleaner:
         self._max_chars, self._max_ratio = self._clean.max_chars or 0, self._clean.max_ratio or 0.0
         self._label_side = config.label_side
         self._densities = [usual_script(language).density for language in config.pair]
-        is_exact = self._clean.overlap not in ("normal", "either")
-        self._compared = None if is_exact else normal_form
+        self._compared = normal_form if self._clean.overlap in ("normal", "either") else comparable
         self._repairs = repairs(self._clean)
-        if self._repairs:
-            held_out = _also_repaired(held_out, tuple(self._clean.repair or ()), self._label_side)
-        self._held_out = held_out if is_exact else held_out.in_normal_form
+        self._held_out = _compared(held_out, tuple(self._clean.repair or ()), self._compared)
         self._lengths: tuple[list[int], list[int]] = [], []
         self.report = CleanReport()
         """The counts so far, without the lengths of the pairs."""
@@ -182,8 +173,7 @@ class Cleaner:
         return None
 
     def _overlaps(self, src: str, tgt: str) -> bool:
-        if self._compared is not None:
-            src, tgt = self._compared(src), self._compared(tgt)
+        src, tgt = self._compared(src), self._compared(tgt)
         if self._label_side is not None:
             return tgt in self._held_out.tgt if self._label_side == 0 else src in self._held_out.src
         if self._clean.overlap == "either":
@@ -201,7 +191,7 @@ class LineCleaner:
         """
         clean = CorpusClean().over(config.clean)
         self._max_chars = config.max_chars
-        self._compared = normal_form if clean.overlap in ("normal", "either") else str
+        self._compared = normal_form if clean.overlap in ("normal", "either") else comparable
         self._repairs = repairs(clean)
         lines = {line.strip() for line in held_out}
         self._held_out = set(map(self._compared, lines.union(_repaired(lines, self._repairs))))

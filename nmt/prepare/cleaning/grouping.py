@@ -11,6 +11,7 @@ from functools import cache, lru_cache
 
 from nmt.config import DataConfig
 from nmt.config.clean import NEAR_DUPLICATES
+from nmt.text.letters import comparable
 
 _ASCII = bytes(range(128))
 _LOWER = bytes.maketrans(_ASCII, _ASCII.lower())
@@ -20,9 +21,10 @@ _LEAST_ACCENT = 10  # combining class: marks of lower classes are part of the le
 
 
 def normal_form(text: str) -> str:
-    """Return a text in NFKD without case, accents, digits, punctuation and white space; or the text itself if nothing
-    remains.
+    """Return a comparable text in NFKD without case, accents, digits, punctuation and white space; or the text itself
+    if nothing remains.
     """
+    text = comparable(text)
     letters = text.encode(errors="surrogatepass").translate(_LOWER, _NO_LETTERS).decode(errors="surrogatepass")
     return (letters if letters.isascii() else _BEYOND_ASCII.sub(_folded, letters)) or text
 
@@ -77,8 +79,9 @@ def groupings(config: DataConfig) -> list[Grouping]:
 
 
 def pair_hash(src: str, tgt: str) -> bytes:
-    """Return a 16-byte hash of a pair of lines."""
-    return _hash(f"{src}\n{tgt}")  # a line cannot contain a line feed, so it separates the two sides unambiguously
+    """Return a 16-byte hash of a pair of lines, whatever the forms of their letters."""
+    # a line cannot contain a line feed, so it separates the two sides unambiguously
+    return _hash(comparable(f"{src}\n{tgt}"))
 
 
 def normal_hash(src: str, tgt: str) -> bytes:

@@ -35,6 +35,7 @@ from nmt.prepare.recipe import NewPieces
 from nmt.prepare.records import TextRecord, added
 from nmt.tasks.perform import Done, Json
 from nmt.text.labels import Labels
+from nmt.text.letters import usual_forms, write
 from nmt.text.profile import Profiles
 from nmt.text.ragged import ranges
 from nmt.text.tokenizer import (
@@ -58,6 +59,8 @@ class _Learning(BaseModel):
     mono: dict[str, tuple[Path, int]]
     """By language, the folder and the number of lines of its monolingual text."""
     labels: list[str] | None
+    letters: dict[str, dict[str, str]]
+    """See `Profiles`."""
 
 
 def make_tokenizers(
@@ -73,6 +76,7 @@ def make_tokenizers(
     the languages, are always those of the training text.
     """
     languages = config.data.pair
+    profiles = profiles_of(config.data, text, reused)
     if reused is not None:
         tokenizers = replace(reused, labels=text.labels).with_tags(config.data.tag_names)
         use_tokenizers(work, tokenizers)
@@ -81,6 +85,7 @@ def make_tokenizers(
             config=config.tokenizer, languages=languages, mono=dict(mono),
             settled=[(done.folder, done.summary["kept"]) for done in text.settled],
             labels=None if text.labels is None else text.labels.names,
+            letters=profiles.letters,
         )  # fmt: skip
         version = work.version("settle", *([MONO] if mono else []))
         with Progress("learning a vocabulary") as progress:
@@ -88,10 +93,18 @@ def make_tokenizers(
             progress.say(f"learning a vocabulary for {names} …")  # SentencePiece reports no progress
             [done] = work.stage("tokenizer", "", learn, [learning], version)
         tokenizers = Tokenizers.load(TokenizerDir(done.folder), languages).with_tags(config.data.tag_names)
-    if text.labels is None:
-        pairs = [pair for sample in text.samples().values() for pair in sample.pairs]
-        tokenizers = replace(tokenizers, profiles=Profiles.of(languages, pairs))
+    tokenizers = replace(tokenizers, profiles=profiles)
+    tokenizers.save(_tokenizer_dir(work))  # the next stage reads the letters
     return tokenizers
+
+
+def profiles_of(data: DataConfig, text: TrainingText, reused: Tokenizers | None) -> Profiles:
+    """Return the profiles of the languages of a training text; those of a reused tokenizer keep its letters."""
+    pairs = [pair for sample in text.samples().values() for pair in sample.pairs]
+    letters = {} if reused is None or reused.profiles is None else reused.profiles.letters
+    if not letters and "letters" in (data.clean.repair or ()):
+        letters = {language: usual_forms(language, text.characters(side)) for side, language in enumerate(data.pair)}
+    return Profiles.of(data.pair, pairs).model_copy(update={"letters": letters})
 
 
 def use_tokenizers(work: Work, tokenizers: Tokenizers) -> None:
@@ -209,10 +222,12 @@ def learn(folder: Path, task: _Learning) -> Json:
 
 
 def _lines(task: _Learning, side: int) -> Iterator[str]:
+    language = task.languages[side]
+    letters = task.letters.get(language, {})
     for folder, _ in task.settled:
-        yield from read_side(folder, side)
-    if (language := task.languages[side]) in task.mono:
-        yield from read_cleaned(task.mono[language][0])
+        yield from (write(line, letters) for line in read_side(folder, side))
+    if language in task.mono:
+        yield from (write(line, letters) for line in read_cleaned(task.mono[language][0]))
 
 
 def read_cleaned(folder: Path) -> Iterator[str]:
@@ -307,8 +322,8 @@ def encode_part(folder: Path, task: _Encoding) -> Json:
 
     The report in the summary counts only the pairs with too many pieces, and describes the pairs that are kept.
     """
-    sides = [read_side(task.settled, side) for side in SIDES]
     encoders = _encoders(task.tokenizer, task.tokenizer_version, task.languages)
+    sides = [[*map(encoders[side].as_read, read_side(task.settled, side))] for side in SIDES]
     encoded = [encoder.encode(lines) for encoder, lines in zip(encoders, sides, strict=True)]
     is_long = np.maximum(encoded[0].lengths, encoded[1].lengths) > task.max_pieces
     report = CleanReport()
@@ -317,7 +332,7 @@ def encode_part(folder: Path, task: _Encoding) -> Json:
         report.kept -= 1
         report.drop("pieces", int(numbers[row]), sides[0][row], sides[1][row])
     kept = np.flatnonzero(~is_long)
-    texts = [[lines[row] for row in kept.tolist()] for lines in sides] if is_long.any() else sides
+    texts = [[lines[row] for row in kept.tolist()] for lines in sides]
     report.keep(numbers[kept], texts[0], texts[1])
     rows = np.tile(kept, task.repeat) if task.documents else np.repeat(kept, task.repeat)
     follow = np.zeros(len(rows), np.bool_)
@@ -333,13 +348,9 @@ def encode_part(folder: Path, task: _Encoding) -> Json:
     if task.documents:
         np.save(DataDir(folder).follows(PART), follow.view(np.uint8))
     text, classes = {}, Counter[str]()
-    is_whole = np.array_equal(rows, np.arange(len(sides[0])))
     for side, language in enumerate(task.languages):
-        raw = [line + b"\n" for line in (task.settled / f"text.{side}").read_bytes().split(b"\n")[:-1]]
-        if not is_whole:
-            raw = [raw[row] for row in rows.tolist()]
-        own = encoded[side] if is_whole else encoded[side].take(rows)
-        text[language] = write_encoded(DataDir(folder), PART, language, raw, own).model_dump()
+        raw = [f"{sides[side][row]}\n".encode() for row in rows.tolist()]
+        text[language] = write_encoded(DataDir(folder), PART, language, raw, encoded[side].take(rows)).model_dump()
         if task.is_shuffled:
             np.save(_text_ends(DataDir(folder), language), np.cumsum([len(line) for line in raw], dtype=np.int64))
         if language == LABEL:
@@ -385,9 +396,9 @@ def _encoders(folder: Path, version: str, languages: tuple[str, str]) -> tuple[B
     """Load the encoders once, so that their word caches are shared between parts; `version` identifies the content."""
     del version
     tokenizers = Tokenizers.load(TokenizerDir(folder), languages)
-    first = BlockEncoder(tokenizers.side(languages[0]))
-    is_shared = len({id(tokenizers.side(language)) for language in languages}) == 1
-    return first, first if is_shared else BlockEncoder(tokenizers.side(languages[1]))
+    first, second = map(tokenizers.side, languages)
+    encoder = BlockEncoder(first)
+    return encoder, encoder if first is second else BlockEncoder(second)
 
 
 _BLOCK = 1 << 16  # rows

@@ -30,6 +30,7 @@ from nmt.prepare.pipeline.work import Work, part_folder
 from nmt.prepare.records import TextRecord, added
 from nmt.prepare.sources import check_count, read_part
 from nmt.tasks.perform import Done, Json
+from nmt.text.letters import comparable
 from nmt.text.tokenizer import BlockEncoder, Tokenizers, id_dtype
 from nmt.text.words import count_characters
 
@@ -162,7 +163,7 @@ def clean_language(folder: Path, task: _Cleaning) -> Json:
             cleaner = LineCleaner(task.config, task.language, held_out)
             lines = _cleaned(task, parts, cleaner, number << _SOURCE_BITS)
             while block := list(islice(lines, _BLOCK)):
-                is_new = seen.add([line.text for line in block])
+                is_new = seen.add([comparable(line.text) for line in block])
                 for line in compress(block, (~is_new).tolist()):
                     cleaner.report.drop("duplicate", line.number, line.text, "")
                     cleaner.report.kept -= 1
@@ -198,7 +199,7 @@ def encode_language(folder: Path, task: _Encoding) -> Json:
     encoder, directory = BlockEncoder(tokenizer), DataDir(folder)
     reports = [CleanReport() for _ in range(task.n_sources)]
     rows = np.load(task.cleaned / "rows.npy")
-    lines, is_kept = read_cleaned(task.cleaned), np.ones(len(rows), np.bool_)
+    lines, is_kept = map(tokenizer.as_read, read_cleaned(task.cleaned)), np.ones(len(rows), np.bool_)
     lengths, counts, first = [np.zeros(0, np.int64)], list[TextRecord](), 0
     ids_path = folder / "ids"
     with directory.text(MONO, task.language).open("wb") as file, ids_path.open("wb") as ids:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -40,6 +41,7 @@ from nmt.prepare.recipe import block_lists
 from nmt.prepare.suspicions import N_PAIRS, Place, Sample
 from nmt.tasks.perform import Done, Json
 from nmt.text.labels import Labels
+from nmt.text.letters import comparable
 from nmt.text.words import count_characters
 
 SPLIT_OFF = "split-off"
@@ -64,6 +66,13 @@ class TrainingText:
     warnings: list[str]
     labels: Labels | None = None
     """The labels of the text, if it has labels in place of translations."""
+
+    def characters(self, side: int) -> Counter[str]:
+        """Return the number of each character on a side."""
+        counts = Counter[str]()
+        for done in self.settled:
+            counts.update(json.loads((done.folder / f"characters.{side}.json").read_bytes()))
+        return counts
 
     def samples(self) -> dict[str, Sample]:
         """Return a sample of each source, by its key."""
@@ -315,7 +324,9 @@ def settle_part(folder: Path, task: _Settling) -> Json:
         if task.label_side is not None:
             own[task.label_side] = set()  # an equal label is no overlap
         for row, pair in enumerate(zip(*sides, strict=True)):
-            if row not in reason_of and (pair[0] in own[0] or pair[1] in own[1]):
+            if row not in reason_of and any(
+                comparable(text) in held_out for text, held_out in zip(pair, own, strict=True)
+            ):
                 reason_of[row] = "valid" if row in chosen else "shared"  # documents may have equal pairs
     report = CleanReport.from_json(task.report)
     for row in sorted(reason_of):
@@ -331,7 +342,7 @@ def settle_part(folder: Path, task: _Settling) -> Json:
             for other in (row - 1, row + 1)
         )
         sample.add(sides[0][row], sides[1][row], Place(int(lines[row]), before, after))
-    kept = [[texts[row] for row in left] for texts in sides] if reason_of else sides
+    kept = [[texts[row] for row in left] for texts in sides]
     for side in SIDES:
         write_side(folder, side, kept[side])
         (folder / f"characters.{side}.json").write_text(json.dumps(count_characters(kept[side])), encoding="utf-8")
@@ -348,7 +359,7 @@ def _sides(folder: Path, others: Path, version: str) -> tuple[set[str], set[str]
     """Return the two sides of the development set with those of other pairs of languages; `version` identifies the
     content of the folders."""
     del version
-    src, tgt = ({*read_side(folder, side), *read_side(others, side)} for side in SIDES)
+    src, tgt = ({*map(comparable, read_side(folder, side) + read_side(others, side))} for side in SIDES)
     return src, tgt
 
 

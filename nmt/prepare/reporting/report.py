@@ -157,34 +157,19 @@ def make_report(
         for reason in UNSUPPORTED
         if language != LABEL and reason in drop and not supports(language, reason)
     ]
-    return Report(
-        languages=data.pair,
-        corpora=corpus_reports(reports, records, samples, data.pair),
-        warnings=[*warnings, *text.warnings, *left_out, *corpus_warnings(reports, samples, data.pair, names)],
-        **fields,
-    )
-
-
-def corpus_warnings(
-    reports: Mapping[str, CleanReport],
-    samples: Mapping[str, Sample],
-    languages: tuple[str, str],
-    names: Mapping[str, str],
-) -> list[str]:
-    """Return warnings about training corpora that have no pair left or look suspicious.
-
-    Args:
-        reports: reports on the training corpora, by key.
-        samples: samples of their kept text, and of the development and test sets, by key.
-        names: the names of all corpora, by key.
-    """
     empty = [
         f"data.{key} ({names[key]}): none of its pairs is kept: "
         f"{drop_summary(report) if report.read else '0 pairs were read'}"
         for key, report in reports.items()
         if report.kept == 0
     ]
-    return [*empty, *suspicions(samples, samples.keys() - reports.keys(), languages, names)]
+    found = suspicions(samples, samples.keys() - reports.keys(), data.pair, names, data.clean.repair or ())
+    return Report(
+        languages=data.pair,
+        corpora=corpus_reports(reports, records, samples, data.pair),
+        warnings=[*warnings, *text.warnings, *left_out, *empty, *found],
+        **fields,
+    )
 
 
 def corpus_reports(

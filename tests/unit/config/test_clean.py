@@ -50,7 +50,7 @@ def test_dump_and_load_keep_cleaning(tmp_path: Path) -> None:
         ("data.clean.block_lists={fr: a}", "data.clean.block_lists: must name de or en, found fr"),
         ("data.train.0.clean.block_lists={fr: a}", "data.train.0.clean.block_lists: must name de or en, found fr"),
         ("data.clean.min_score=0.5", "data.clean.min_score: no such setting"),
-        ("data.train.0.clean.drop=[near_duplicates]", "data.train.0.clean.drop: near_duplicates compares all corpora"),
+        ("data.train.0.clean.drop=[near_duplicates]", "data.train.0.clean.drop: near_duplicates concerns all corpora"),
         ("data.train.0.clean={min_score: 0.5}", "data.train.0: clean.min_score needs score"),
         (
             "data.clean.classifier=runs/a",

@@ -35,6 +35,7 @@ from nmt.share.engine import (
 )
 from nmt.share.export import Request, export
 from nmt.share.transformers import not_carried
+from nmt.text.profile import Profiles
 from scored_run import record
 
 # --- the model card -------------------------------------------------------------------------------
@@ -295,6 +296,14 @@ def test_search_settings_are_exported_to_transformers(tmp_path: Path) -> None:
     }  # fmt: skip
     assert found | wanted == found
     assert "do_sample" not in found
+
+
+def test_export_of_run_that_repairs_letters_has_note(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    assert [*export(Request(run), tmp_path / "without", "folder").notes] == []
+    Profiles(profiles={}, letters={"de": {"ﬁ": "fi"}}).save(RunDir(run).tokenizer.profiles)
+    [note] = export(Request(run), tmp_path / "with", "folder").notes
+    assert "data.clean.repair" in note
 
 
 def test_unsupported_search_settings_are_listed(tmp_path: Path, nmt: Command) -> None:
