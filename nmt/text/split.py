@@ -22,8 +22,8 @@ Span = tuple[int, int]
 CLOSING = "\"'”“’‘»«›‹)]}」』）】》〉｣〕״\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
 """Closing quotes and brackets, with which some languages open, and invisible marks."""
 _SPACE = r"[^\S\u00a0\u2007\u202f]"  # white space, except that which forbids a break
-# also quotes after a space, as in French, and invisible marks that stand alone
-_CLOSE = rf"[{re.escape(CLOSING)}]*+(?:\s*+[»›\u200b-\u200f\u2060\ufeff]++(?!\S))?+"
+# also quotes after a space, as in French and at the end of tokenised text, and invisible marks that stand alone
+_CLOSE = rf"""[{re.escape(CLOSING)}]*+(?:\s*+[»›\u200b-\u200f\u2060\ufeff]++(?!\S)|\s*+["'”’]++\s*\Z)?+"""
 _OPEN = re.compile(r"""["'„”“‚’‘»«›‹(\[{¿¡–—-]*+""")
 
 SENTENCE_MARKS = "".join(
