@@ -152,7 +152,7 @@ def suspicions(
             side = f"{where}, {language}"
             yield from _to_repair(side, lines, _MISREAD, "look decoded with the wrong encoding", "encoding")
             if "letters" not in repairs:
-                counts = dict(Counter(respelled.findall("".join(lines.values()))).most_common(5))
+                counts = dict(Counter(respelled.findall("\n".join(lines.values()))).most_common(5))
                 what = f"have other forms of letters than most training text ({counts})"
                 yield from _to_repair(side, lines, respelled, what, "letters")
             yield from _in_other_language(side, lines, language, profiles)

@@ -1,11 +1,13 @@
 """Letters that stand for one another, as ی and ي do in Persian, and marks that stand for nothing.
 
 The table letters.tsv lists the forms of letters by script or language. A form of several letters, such as all digits,
-is written letter by letter if the others are as long. The first form of a mark is nothing.
+is written letter by letter if the others are as long. The first form of a mark is nothing. Letters of another script
+that look alike are replaced only in words with letters of both scripts, for which there is a regular expression.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 
@@ -16,7 +18,8 @@ from nmt.languages.scripts import rows_of
 def usual_forms(language: str, characters: Counter[str]) -> dict[str, str]:
     """Return the most frequent form of a letter for its other forms, given the number of each character in a text.
 
-    ASCII is no other form: it may belong to links and placeholders.
+    ASCII is no other form: it may belong to links and placeholders. A form that is a regular expression has letters
+    that no text has, so that `aceo>асео`, which says how the letters of its words are replaced, is the usual one.
     """
     known = tag_of(language).language
     names = {*scripts_of(language)[:1], known and known.code}
@@ -33,8 +36,14 @@ def usual_forms(language: str, characters: Counter[str]) -> dict[str, str]:
 
 def write(text: str, forms: Mapping[str, str]) -> str:
     """Return a text with the usual forms of letters; see `usual_forms`."""
+    if text.isascii():
+        return text
     for form, usual in forms.items():
-        text = text.replace(form, usual)
+        if ">" in usual:
+            for word in re.findall(form, text):
+                text = text.replace(word, word.translate(str.maketrans(*usual.split(">"))))
+        else:
+            text = text.replace(form, usual)
     return text
 
 

@@ -16,6 +16,7 @@ from nmt.languages.codes import is_spaced, scripts_of, tag_of, usual_script
 from nmt.languages.scripts import script_of
 from nmt.prepare.cleaning.grouping import normal_form
 from nmt.prepare.cleaning.repairs import is_broken, needs_extra
+from nmt.text.letters import usual_forms, write
 from nmt.text.lines import read_lines
 from nmt.text.split import CLAUSE_MARKS, CLOSING, COMMAS, SENTENCE_MARKS, n_sentences
 
@@ -193,6 +194,8 @@ def in_other_language(language: str, counts: dict[str, int]) -> SideTest:
         raise DataError(f"py3langid does not know {language}")
     from py3langid import classify, rank
 
+    respelled = dict.fromkeys(usual_forms(language, Counter()), "")
+
     def test(text: str) -> bool:
         text = text[:_CHARS]
         best, score = classify(text)
@@ -203,6 +206,8 @@ def in_other_language(language: str, counts: dict[str, int]) -> SideTest:
             expected = next(own_score for code, own_score in rank(text) if code in own)
             is_other = best != _NO_LANGUAGE and score - expected > _MARGIN + _MARGIN_CHARS / max(1, len(text))
             best = best if is_other else "unclear"
+            if is_other and (bare := write(text, respelled)) != text:
+                return test(bare)  # ي instead of ی makes Persian look like Pashto or Arabic
         counts[best] = counts.get(best, 0) + 1
         return is_other
 

@@ -18,11 +18,13 @@ _LOWER = bytes.maketrans(_ASCII, _ASCII.lower())
 _NO_LETTERS = bytes(byte for byte in _ASCII if not chr(byte).isalpha())
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 _LEAST_ACCENT = 10  # combining class: marks of lower classes are part of the letters of Indic scripts and kana
+# one that is in no letter of Yiddish, so that the text is pointed Hebrew
+_HEBREW_POINT = "[\u0591-\u05c7](?<!אַ|אָ|יַ|ײַ|יִ|בֿ|כֿ|פֿ|וּ|כּ|פּ|תּ|שׂ)"
 
 
 def normal_form(text: str) -> str:
     """Return a comparable text in NFKD without case, accents, digits, punctuation and white space; or the text itself
-    if nothing remains.
+    if nothing remains. The vowel marks of Yiddish are letters.
     """
     text = comparable(text)
     letters = text.encode(errors="surrogatepass").translate(_LOWER, _NO_LETTERS).decode(errors="surrogatepass")
@@ -36,7 +38,8 @@ def _folded(match: re.Match[str]) -> str:
 
 def _fold(text: str) -> str:
     text = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
-    return _no_letters().sub("", text)
+    text = _no_letters().sub("", text)
+    return re.sub("[\u0591-\u05c7]", "", text) if re.search(_HEBREW_POINT, text) else text
 
 
 _fold_often = lru_cache(maxsize=1 << 12)(_fold)  # single letters with an accent, quotes
@@ -51,7 +54,7 @@ def _no_letters() -> re.Pattern[str]:
 
 def _is_removed(char: str) -> bool:
     if unicodedata.combining(char) >= _LEAST_ACCENT:
-        return unicodedata.name(char).startswith(("COMBINING", "HEBREW", "ARABIC"))  # others are vowels and tones
+        return unicodedata.name(char).startswith(("COMBINING", "ARABIC"))  # others are vowels and tones
     return unicodedata.category(char)[0] in "CNPSZ"
 
 

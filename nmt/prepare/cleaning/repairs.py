@@ -45,8 +45,8 @@ def _is_misread(text: str, is_bad: Callable[[str], bool]) -> bool:
 
 
 def without_marked_capitals(text: str) -> str:
-    """Replace words in capitals that a quote or another mark follows, and quotes before words, with the letter A."""
-    return _BESIDE_MARK.sub(lambda match: "A" if match[0] == match[0].upper() else match[0], text)
+    """Replace words in capitals that a quote or another mark follows, and quotes before words, with the letter Z."""
+    return _BESIDE_MARK.sub(lambda match: "Z" if match[0] == match[0].upper() else match[0], text)
 
 
 def is_broken() -> Callable[[str], bool]:

@@ -90,6 +90,16 @@ def test_other_forms_in_a_test_set_give_a_warning_unless_they_are_repaired(place
     assert "[letters]" not in place.prepare(data__clean=REPAIR)
 
 
+def test_cyrillic_letters_in_english_words_give_a_warning_and_are_repaired(place: PersianFolder) -> None:
+    place.write(test=[(src.replace("e", "е"), tgt) for src, tgt in PAIRS[450:]])
+    said = place.prepare()
+    assert [line for line in said.splitlines() if "data.test.test" in line and "repair: [letters]" in line]
+    assert "[letters]" not in place.prepare(data__clean=REPAIR)
+    assert (place.data / "test.en").read_text(encoding="utf-8").splitlines() == [src for src, _ in PAIRS[450:]]
+    tokenizer = Tokenizers.load(DataDir(place.data).tokenizer, ["en", "fa"])["en"]
+    assert tokenizer.encode("thе tаblе") == tokenizer.encode("the table")
+
+
 def test_same_forms_everywhere_give_no_warning(place: PersianFolder) -> None:
     place.write(test=PAIRS[450:])
     assert "[letters]" not in place.prepare()

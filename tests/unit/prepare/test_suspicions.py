@@ -63,6 +63,13 @@ def test_side_in_another_language_warns(share: int) -> None:
         assert "Czech" in warning
 
 
+@pytest.mark.parametrize(("word", "is_mixed"), [("»оса«", False), ("ocа", True)])
+def test_words_of_letters_of_two_scripts_warn_but_quoted_words_do_not(word: str, is_mixed: bool) -> None:
+    sample = Sample.of((f"Реч {word} је на страни {n}.", f"The word is on page {n}.") for n in range(100))
+    warnings = suspicions({"train.0": sample}, [], ("sr", "en"), {"train.0": "x.sr"})
+    assert any("repair: [letters]" in warning for warning in warnings) == is_mixed
+
+
 @pytest.mark.parametrize("offset", [1, -1])
 def test_shifted_side_warns_with_direction(offset: int) -> None:
     english = [en for _, en in GOOD]

@@ -69,7 +69,36 @@ def test_forms_of_a_letter_are_exchanged(language: str, text: str, other: str) -
     assert write(other, usual_forms(language, Counter(text * 99))) == text
 
 
-@pytest.mark.parametrize("language", ["de", "en", "fr", "cs", "ru", "zh", "label"])
+@pytest.mark.parametrize(
+    ("language", "text", "expected"),
+    [
+        ("ru", "Мoсква, «cлово» и Bода", "Москва, «слово» и Вода"),
+        ("uk", "мiстo, пiд'їзд", "місто, під'їзд"),
+        ("sr", "jабука и jaje", "јабука и jaje"),
+        ("en", "the аpple of Рaris", "the apple of Paris"),
+        ("de", "Größе", "Größe"),
+        ("sr_Latn", "аpo", "apo"),
+    ],
+)
+def test_letters_of_another_script_in_a_word_are_replaced(language: str, text: str, expected: str) -> None:
+    assert write(text, usual_forms(language, Counter(text))) == expected
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("ru", "PDF, coca и COP в SMSка, Windowsа, ХIХ век, A-1, H2О, http://a.c/o_а %cа \\xа"),
+        ("de", "слово, оса und Größe, éclair, Москва-Fluss"),
+        ("en", "the word оса, 5а"),
+        ("az", "сəс"),
+        ("el", "Aθήνα"),
+    ],
+)
+def test_words_in_another_script_and_placeholders_stay(language: str, text: str) -> None:
+    assert write(text, usual_forms(language, Counter(text))) == text
+
+
+@pytest.mark.parametrize("language", ["hy", "hi", "zh", "label"])
 def test_languages_without_such_letters_have_no_forms(language: str) -> None:
     assert usual_forms(language, PERSIAN) == {}
 
@@ -89,3 +118,6 @@ def test_table_names_known_scripts_and_languages_and_different_forms() -> None:
         first, *others = forms.split(" ")
         assert others and len({first, *others}) == 1 + len(others), forms
         assert all(others), forms
+        if ">" in first:
+            assert str.maketrans(*first.split(">"))
+            assert not usual_forms(of.split()[0], Counter()).get(first)

@@ -37,6 +37,22 @@ def test_text_in_other_language_is_recognised(language: str) -> None:
     assert counts == dict.fromkeys(LINES, 1)
 
 
+@pytest.mark.parametrize(
+    ("language", "line"),
+    [
+        ("fa", "این یک کتاب کوچک است که یکی از کودکان دیروز خریده بود."),
+        ("ur", "یہ کتاب ایک لڑکی کی ہے۔"),
+    ],
+)
+def test_text_in_other_forms_of_letters_is_recognised(language: str, line: str) -> None:
+    respelled = line.translate(str.maketrans("یک", "يك"))
+    counts: dict[str, int] = {}
+    assert not in_other_language(language, counts)(respelled) and set(counts) <= {language, "unclear"}
+    assert in_other_language(language, {})(LINES["ar"])
+    for other in ("ps", "ar"):
+        assert in_other_language(other, {})(line)
+
+
 def test_text_without_a_clear_language_is_kept() -> None:
     for language in ("de", "en", "fr"):
         counts: dict[str, int] = {}
