@@ -26,6 +26,9 @@ _SPACE = r"[^\S\u00a0\u2007\u202f]"  # white space, except that which forbids a 
 _CLOSE = rf"""[{re.escape(CLOSING)}]*+(?:\s*+[»›\u200b-\u200f\u2060\ufeff]++(?!\S)|\s*+["'”’]++\s*\Z)?+"""
 _OPEN = re.compile(r"""["'„”“‚’‘»«›‹(\[{¿¡–—-]*+""")
 
+# a letter after a question or exclamation mark in Ethiopic, Khmer, Burmese, Chinese or Japanese text
+_NEXT = rf"(?<=[?!])[^\W\d_](?<=[{character_class(['Ethi', 'Khmr', 'Mymr', 'Hani'])}])"
+
 SENTENCE_MARKS = "".join(
     # without the semicolon, which ends sentences in Greek only, and the one dot leader, the semicolon of Armenian
     sorted({mark for script in scripts().values() for mark in script.sentence_ends} - {";", "\u2024"})
@@ -43,7 +46,8 @@ def _after(mark: str) -> re.Pattern[str]:
     """
     return re.compile(
         rf"([^\w\s](?<={mark})(?<!{mark}{mark})(?!(?<=\d．)\d)"  # U+FF0E may be a decimal point
-        rf"(?:{mark}*?(?<=[{UNSPACED}\u1361-\u1368]){mark}*+{_CLOSE}|{mark}*+{_CLOSE}(?={_SPACE})))({_SPACE}*+)"
+        rf"(?:{mark}*?(?<=[{UNSPACED}\u1361-\u1368]){mark}*+{_CLOSE}|{mark}*+{_CLOSE}(?={_SPACE}|{_NEXT}))"
+        rf")({_SPACE}*+)"
     )
 
 
@@ -153,8 +157,9 @@ def _is_abbreviated(text: str, mark: re.Match[str]) -> bool:
     before = unicodedata.normalize("NFC", text[max(0, mark.start() - 12) : mark.start()])
     if not _ABBREVIATION.search(before):
         return False
-    # scripts from left to right without case, such as Sinhala, have words of one letter
-    return (unicodedata.category(before[-1]), unicodedata.bidirectional(before[-1])) != ("Lo", "L")
+    # scripts from left to right without case, such as Sinhala, have words of one letter, but also ዓ.ም.
+    is_word = (unicodedata.category(before[-1]), unicodedata.bidirectional(before[-1])) == ("Lo", "L")
+    return not is_word or before.endswith(".", 0, -1)
 
 
 def _continues_in_lowercase(text: str, mark: re.Match[str]) -> bool:
@@ -223,6 +228,7 @@ def _pack(text: str, fragments: Sequence[Fragment], n_pieces: CountPieces, longe
 
 _WIDE = re.compile(rf"[\uff01-\uff60\uffe0-\uffe6{character_class(['Hani'])}]")
 _UNSPACED = re.compile(f"[{UNSPACED}]")
+_GLUED = re.compile(f"[{UNSPACED}{character_class(['Ethi'])}]")
 
 
 def join(parts: Sequence[tuple[str, str]], translations: Sequence[str]) -> str:
@@ -247,4 +253,4 @@ def _separator(target: str, gap: str, source: str) -> str:
     """Return the separator of two translations, given the characters around it in the translation and the source."""
     if len(_WIDE.findall(target)) == 2:
         return ""
-    return " " if gap or (_UNSPACED.search(source) and not _UNSPACED.search(target)) else ""
+    return " " if gap or (_GLUED.search(source) and not _UNSPACED.search(target)) else ""

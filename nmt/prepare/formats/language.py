@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from nmt.errors import DataError
+from nmt.languages.codes import language_of
 from nmt.prepare.pairs import Layout, Units
 
 MAX_TAG = 20  # maximum length in a report
@@ -69,8 +70,8 @@ def limited(reason: str, otherwise: str, units: Units) -> str:
 @lru_cache(maxsize=1024)
 def _match(tag: str, languages: tuple[str, str]) -> tuple[int | None, bool]:
     """Return the index of the language of a tag, and whether the tag is exactly its code."""
-    parts = _parts(tag)
-    codes = [_parts(language) for language in languages]
+    parts = parts_of(tag)
+    codes = [parts_of(language) for language in languages]
     matching = [side for side in (0, 1) if parts[: len(codes[side])] == codes[side]]
     if not matching:
         return None, False
@@ -78,5 +79,14 @@ def _match(tag: str, languages: tuple[str, str]) -> tuple[int | None, bool]:
     return side, parts == codes[side]
 
 
-def _parts(tag: str) -> list[str]:
-    return re.split("[-_@]", tag.strip().lower())  # `@` as in sr@latin of gettext
+def parts_of(tag: str) -> list[str]:
+    """Return the parts of a language tag for comparison: `km` and `kh` for `khm_Khmr_KH`.
+
+    The script of a language that has only one is left out.
+    """
+    language, *subtags = re.split("[-_@]", tag.strip().lower())  # `@` as in sr@latin of gettext
+    known = language_of(language)
+    if known is None:
+        return [language, *subtags]
+    scripts = {*known.scripts, *known.scripts_by_region.values()}
+    return [known.code, *(subtag for subtag in subtags if {subtag.title()} != scripts)]

@@ -15,6 +15,7 @@ from typing import Any
 from nmt.config.data import LABEL
 from nmt.console import printable
 from nmt.errors import DataError
+from nmt.prepare.formats.language import parts_of
 from nmt.prepare.inputs import Input
 from nmt.prepare.pairs import NO_SCORE, Layout, Row, Units, one_line, parse_score
 from nmt.text.lines import LINE_BYTES, bounded_lines, decode_lines
@@ -63,12 +64,17 @@ def matching(language: str, names: Iterable[str]) -> list[str]:
 
     Case is ignored, and subtags may follow a hyphen or an underscore.
     """
-    codes = {name: _normal(name) for name in names}
-    code = _normal(language)
-    exact = [name for name in codes if codes[name] == code]
-    return exact or [
-        name for name in codes if codes[name].startswith(code) and _SUBTAGS.fullmatch(codes[name], len(code))
-    ]
+    names = [*names]
+    exact = [name for name in names if _normal(name) == _normal(language)]
+    if exact:
+        return exact
+    code = parts_of(language)
+    alike = []
+    for name in names:
+        parts = parts_of(name)
+        if parts[: len(code)] == code and _SUBTAGS.fullmatch("-".join(["", *parts[len(code) :]])):
+            alike.append(name)
+    return alike
 
 
 def _normal(code: str) -> str:

@@ -38,7 +38,10 @@ def columns(de: str, en: str) -> Layout:
         ("de", ["de-AT", "de_DE"], ["de-AT", "de_DE"]),
         ("pt_BR", ["pt-br", "pt"], ["pt-br"]),
         ("de_DE", ["de-AT", "de"], []),
-        ("zh", ["zh-Hant-TW", "zho"], ["zh-Hant-TW"]),
+        ("zh", ["zh-Hant-TW", "zho"], ["zh-Hant-TW", "zho"]),
+        ("en", ["eng", "en"], ["en"]),
+        ("khm_Khmr", ["km-KH", "kh"], ["km-KH"]),
+        ("zh_Hans", ["zh-TW", "zho-Hans-CN"], ["zho-Hans-CN"]),
         ("de", ["den", "de_score", "de-"], []),
     ],
 )

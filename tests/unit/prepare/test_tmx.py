@@ -61,6 +61,8 @@ def test_pairs_start_with_alphabetically_first_language() -> None:
         (("de_DE", "en"), ("de-AT", "en"), False),
         (("de_DE", "en"), ("de", "en"), False),
         (("en", "pt_BR"), ("en-GB", "pt-br"), True),
+        (("eng", "khm_Khmr"), ("en-GB", "km-KH"), True),
+        (("en", "zh_Hans"), ("en", "zh-TW"), False),
         (("de", "en"), ("den", "en"), False),
         (("pt", "pt_BR"), ("pt-PT", "pt-BR"), True),
         (("zh_Hans", "zh_Hant"), ("zh-Hans-CN", "zh-Hant"), True),
