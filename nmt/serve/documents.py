@@ -126,9 +126,10 @@ async def translated_file(
             found = f"the longest line or paragraph of the file ({longest})"
             raise Refusal(400, f"Invalid request: {found} exceeds text limit ({service.limits.characters})")
         hold(n)
-        [detected] = await service.sources(source, ["\n".join(document.texts[:100])])
+        target = service.models.language(target)
+        [detected] = await service.sources(source, target, ["\n".join(document.texts[:100])])
         wish = replace(wish, align=is_marked_up(file.name), is_document=True, flags=document.flags)
-        languages = detected.language, service.models.language(target)
+        languages = detected.language, target
         rendered = await service.translate(document.texts, *languages, wish, seconds)
         return await _parsed(service, n, document.translated, [best for best, *_ in rendered], languages)
     finally:

@@ -38,7 +38,7 @@ class LibreTranslate:
         if kind not in ("text", "html"):
             raise Refusal(400, f"{str(kind)[:50]} format is not supported")
         target = service.models.language(target)
-        sources = await service.sources(source, texts)
+        sources = await service.sources(source, target, texts)
         seconds = service.limits.seconds
         work = by_source(self._results, texts, sources, target, Wish(n + 1), kind == "html")
         by_text = await before_leaving(service, request, seconds, work)

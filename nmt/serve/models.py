@@ -52,7 +52,12 @@ class Models:
         return language
 
     def route(self, source: str, target: str) -> list[Direction] | None:
-        """Return the directions from source to target: one, or two through a third language; None if there are none."""
+        """Return the directions from source to target: one, or two through a third language; None if there are none.
+
+        There are none from a language to itself.
+        """
+        if source == target:
+            return None
         if (source, target) in self.directions:
             return [self.directions[source, target]]
         for middle in self.languages:
@@ -64,13 +69,12 @@ class Models:
         """Yield source, target and route of each possible translation."""
         for source in self.languages:
             for target in self.languages:
-                route = self.route(source, target) if source != target else None
-                if route is not None:
+                if route := self.route(source, target):
                     yield source, target, route
 
     def targets(self, source: str) -> list[str]:
         """Return the languages that a language can be translated into."""
-        return [each for each in self.languages if each != source and self.route(source, each) is not None]
+        return [each for each in self.languages if self.route(source, each)]
 
     @property
     def alternatives(self) -> int:

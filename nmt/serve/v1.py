@@ -24,7 +24,7 @@ class TranslateRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    text: str | list[str] = Field(min_length=1, description="A text, which may have several lines, or a list of texts.")
+    text: str | list[str] = Field(description="A text, which may have several lines, or a list of texts.")
     source: str = Field(description="The language of the texts, or auto to detect that of each text.")
     target: str = Field(description="The language to translate into.")
     n_best: int = Field(
@@ -63,14 +63,18 @@ class Api:
         if "\n" in wanted.prefix:
             raise Refusal(400, "prefix: must be one line")
         target = service.models.language(wanted.target)
-        sources = await service.sources(wanted.source, texts)
+        sources = await service.sources(wanted.source, target, texts)
         how = wanted.n_best, wanted.alignment, wanted.prefix, wanted.terms, wanted.search
         wish = Wish(*how, to=wanted.to, tags=wanted.tags, confidence=wanted.confidence, tm=wanted.tm)
         seconds = service.limits.seconds
         work = by_source(service.translate, texts, sources, target, wish, seconds)
         by_text = await before_leaving(service, request, seconds, work)
         detected = [found._asdict() if wanted.source == AUTO else None for found in sources]
-        facts = {"source": sources[0].language, "target": target, "detected": detected[0]}
+        facts = {
+            "source": sources[0].language if sources else wanted.source,
+            "target": target,
+            "detected": detected[0] if detected else None,
+        }
         translations = [candidate for candidates in by_text for candidate in candidates]
         size = sum(len(candidate.text) + len(candidate.alignment or ()) for candidate in translations)
         return await aside(size, _answer, facts, by_text, detected, wanted.alignment)

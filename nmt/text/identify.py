@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from nmt.errors import DataError
 from nmt.languages.codes import scripts_of, tag_of
-from nmt.languages.scripts import script_of_text
+from nmt.languages.scripts import script_of, script_of_text
 
 CHARACTERS = 1000
 """Number of characters at the beginning of a text that are used for language detection: up to 2 ms."""
-LEAST_CONFIDENCE = 0.5  # a language with less is improbable: each has 0.7 before the text is read
+LEAST_CONFIDENCE = 0.1  # a language with less is improbable: each has 0.7 before the text is read
 
 
 class Detected(NamedTuple):
@@ -35,22 +34,28 @@ def detect(text: str, languages: Sequence[str]) -> list[Detected]:
     """Return all of `languages`, given by their codes, most probable first.
 
     The confidence is the probability among all languages of py3langid, so that it is low for a text in another
-    language. It is 0 for languages that are not written in the script of most letters of the text. The other members of
+    language. It is 0 for languages that are not written in the script of any letter of the text. The other members of
     the macrolanguage count half: a text that is identified as Southern Kurdish may be in Central Kurdish, which
-    py3langid does not know. A language without known members has 100 if it alone has the script, and else 0.
+    py3langid does not know. A language without known members has 100 if it alone has the script of most letters, and
+    else 0. Equally probable languages keep their order.
     """
     text = text[:CHARACTERS]
     script = script_of_text([text], 0)
+    written = {script_of(letter) for letter in set(text)}
     in_script = [code for code in languages if script in (None, *scripts_of(code))]
-    by_macrolanguage: dict[str, list[tuple[str, float]]] = defaultdict(list)
-    for known, probability in identifier().rank(text):
-        by_macrolanguage[_macrolanguage(known)].append((known, float(probability)))
+    ranked = identifier().rank(text)
     found = []
     for code in languages:
-        related = by_macrolanguage[_macrolanguage(code)]
-        shares = [p if tag_of(known).language == tag_of(code).language else p / 2 for known, p in related]
-        probability = sum(shares) if related else in_script == [code]
-        found.append(Detected(code, float(f"{100 * probability * (code in in_script):.4g}")))
+        language, macrolanguage = tag_of(code).language, _macrolanguage(code)
+        shares = [
+            p if tag_of(known).language == language else p / 2
+            for known, p in ranked
+            if _macrolanguage(known) == macrolanguage
+        ]
+        probability = sum(shares) if shares else in_script == [code]
+        if script and written.isdisjoint(scripts_of(code)):
+            probability = 0
+        found.append(Detected(code, float(f"{100 * probability:.4g}")))
     return sorted(found, key=lambda detected: detected.confidence, reverse=True)
 
 
@@ -65,6 +70,7 @@ def share_of_others(texts: Sequence[str], language: str, languages: Sequence[str
     return sum(other != tag_of(language).language for other in found) / max(1, len(found))
 
 
+@functools.cache
 def _macrolanguage(code: str) -> str:
     """Return the code of the macrolanguage of a language, or of the language itself."""
     language = tag_of(code).language

@@ -105,6 +105,7 @@ def test_language_is_detected(client: Client) -> None:
 GERMAN = "Der Hund schläft heute im Garten, und die Katze auch."
 ENGLISH = "The children are playing football behind the school."
 SPANISH = "Los niños juegan al fútbol en el parque detrás de la escuela."
+FRENCH = "Les enfants jouent au football derrière l'école du village."
 SORANI = "ئەم کتێبە زۆر باشە، من هەموو ڕۆژێک دەیخوێنمەوە."
 PERSIAN = "این کتاب خیلی خوب است و من هر روز آن را می‌خوانم."
 
@@ -176,6 +177,50 @@ def test_language_is_detected_by_script() -> None:
         assert [detected["language"] for detected in found] == ["deu_Latn", "zho_Hans", "deu_Latn", "deu_Latn"]
         assert translate(client, q=PERSIAN, source="auto").status == 400
         assert translate(client, q=SORANI, source="ckb_Arab").json["translatedText"] == f"ckb>en: {SORANI}"
+
+
+def test_short_text_is_in_a_language_that_can_be_translated() -> None:
+    with serving(Service(Models([MadeUp("en", "de"), MadeUp("en", "fr")]), LIMITS)) as client:
+        for text in "42", "OK", "Hi", "No", "Menu", "Password", "Order now", "😀":
+            answer = translate(client, q=["", text], source="auto", target="fr").json
+            assert answer["translatedText"] == ["", f"en>fr: {text}"]
+            assert translate(client, q=text, source="auto", target="de").status == 200
+        for text in "42", "OK", "Hi":  # German is as probable
+            assert translate(client, q=text, source="auto", target="de").json["translatedText"] == f"en>de: {text}"
+        assert translate(client, q=FRENCH, source="auto", target="fr").json["translatedText"] == FRENCH
+
+
+def test_long_text_in_a_language_without_a_route_is_rejected() -> None:
+    with serving(Service(Models([MadeUp("en", "de"), MadeUp("en", "fr"), MadeUp("zh", "fr")]), LIMITS)) as client:
+        for text in FRENCH, "你好", "我们今天去公园散步。" * 5:
+            for answer in (
+                translate(client, q=[ENGLISH, text], source="auto", target="de"),
+                own(client, text=text, source="auto", target="de"),
+            ):
+                assert answer.status == 400 and "into de" in answer.json["error"]
+        parts = ('name="source"', b"auto"), ('name="target"', b"de"), ('name="file"; filename="a.txt"', FRENCH.encode())
+        assert client.ask("/translate_file", raw=multipart(*parts), content_type=FORM).status == 400
+
+
+def test_short_text_after_a_long_one_is_considered() -> None:
+    short = "The children are playing outside today."
+    texts = [GERMAN * 20, short, ENGLISH, ENGLISH]
+    with serving(Service(Models([MadeUp("de", "en")]), Limits())) as client:
+        found = translate(client, q=texts, source="auto").json["detectedLanguage"]
+    assert [detected["language"] for detected in found] == ["de", "en", "en", "en"]
+
+
+def test_text_of_several_scripts_is_not_rejected() -> None:
+    with serving(Service(Models([MadeUp("de", "en"), MadeUp("zh", "en")]), LIMITS)) as client:
+        found = translate(client, q=["Hello", "你好"], source="auto").json
+        assert found["translatedText"] == ["Hello", "zh>en: 你好"]
+        assert translate(client, q="Hello 你好", source="auto").json["translatedText"] == "zh>en: Hello 你好"
+        assert client.ask("/detect", {"q": "Hello 你好"}).json[0]["language"] == "zh"
+    with serving(Service(Models([MadeUp("de", "en"), MadeUp("dv", "en")]), LIMITS)) as client:
+        for text in "Hello 你好", "Hello world, this is 你好世界 我们今天去公园散步 and more":
+            assert translate(client, q=text, source="auto").status == 200
+        answer = translate(client, q="ދިވެހި ބަސް ދިވެހި ބަސް Facebook", source="auto").json
+        assert answer["detectedLanguage"] == {"language": "dv", "confidence": 100}
 
 
 def test_missing_direction_uses_pivot_language(client: Client) -> None:
@@ -407,11 +452,18 @@ def test_alignment_offsets_count_code_points(client: Client) -> None:
     assert words == [("\U0001f600", "\U0001f600"), ("ä", "ä"), ("b", "b")] and found["log_prob"] == -4.0
 
 
+@pytest.mark.parametrize("source", ["de", "auto"])
+def test_v1_translates_empty_text_and_list(client: Client, source: str) -> None:
+    answer = own(client, text="", source=source).json
+    assert [found["text"] for found in answer["translations"]] == [""] and answer["source"] == "de"
+    answer = own(client, text=[], source=source).json
+    assert (answer["translations"], answer["source"], answer["detected"]) == ([], source, None)
+
+
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
         ({}, "text: must be given"),
-        ({"text": []}, "text: must have at least one"),
         ({"text": 1}, "text: must be text or a list"),
         ({"text": "a", "secret": 1}, "request: must have only documented fields"),
         ({"text": "a", "n_best": 0}, "n_best: "),
