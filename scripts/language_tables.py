@@ -1,7 +1,7 @@
 """Write the tables of languages and scripts, nmt/languages/{languages,scripts}.tsv.
 
 It needs packages that nmt does not need: pip install babel langcodes pycountry regex; then run python
-scripts/languages/tables.py. The data come from ISO 639-3 and ISO 15924 (pycountry), CLDR (babel: likely scripts,
+scripts/language_tables.py. The data come from ISO 639-3 and ISO 15924 (pycountry), CLDR (babel: likely scripts,
 aliases, names), IANA's registry of language subtags (langcodes: macrolanguages) and Unicode (regex).
 """
 
@@ -23,7 +23,7 @@ from babel.core import get_global
 TABLES = Path(__file__).parents[1] / "nmt" / "languages"
 
 SCRIPTS = {
-    "azj": "Latn", "ber": "Latn Tfng", "kmr": "Latn", "lzz": "Latn Geor", "nah": "Latn", "prs": "Arab",
+    "azj": "Latn", "ber": "Latn Tfng", "kmr": "Latn", "lzz": "Latn Geor", "nah": "Latn", "prs": "Arab", "ajp": "Arab",
     "tw": "Latn", "fat": "Latn",
     "tzm": "Tfng Latn", "cnr": "Latn Cyrl", "crh": "Latn Cyrl", "hak": "Latn Hant", "ku": "Latn Arab",
     "ks": "Arab Deva", "mni": "Beng Mtei", "nan": "Latn Hant", "sh": "Latn Cyrl", "sr": "Cyrl Latn",
@@ -39,7 +39,6 @@ CODES = {
     "yi": "yid ji ydd",
     "ro": "ron rum mo",
     "jv": "jav jw",
-    "apc": "ajp",
     "nso": "ns",
 }
 """Codes of languages, where neither ISO 639-3 nor CLDR's aliases have all."""
@@ -90,7 +89,7 @@ def languages() -> list[str]:
         names[code] = english.get(code, getattr(language, "common_name", language.name))
         codes[code] += [language.alpha_3] if code != language.alpha_3 else []
         codes[code] += [language.bibliographic] if hasattr(language, "bibliographic") else []
-    names |= {"sh": "Serbo-Croatian", "ber": "Berber", "nah": "Nahuatl"}
+    names |= {"sh": "Serbo-Croatian", "ber": "Berber", "nah": "Nahuatl", "ajp": "South Levantine Arabic"}
     members = set()
     for alias, code in get_global("language_aliases").items():
         if macrolanguages.get(alias) == code and alias in names and alias not in SEPARATE and len(alias) == 3:

@@ -203,7 +203,8 @@ def align(
     if output != "-" and suffix not in OUTPUTS:
         raise ConfigError(f"--output {output}: must end in {' or '.join(OUTPUTS)}")
     refuse_overwriting([output], [source, target])
-    chosen = check_direction(direction) if direction is not None else direction_of(source, target)
+    texts = read_sentences(source), read_sentences(target)
+    chosen = check_direction(direction) if direction is not None else direction_of(source, target, texts)
     translator = None
     if run is not None:
         from nmt.translate.translator import Translator
@@ -222,7 +223,6 @@ def align(
             f"--direction: needed, such as de-en: {source.name} and {target.name} do not end in the codes of two "
             "different languages that nmt knows"
         )
-    texts = read_sentences(source), read_sentences(target)
     with open_output(output) as out:
         translations = None if translator is None else translator.translate(texts[0], beam=1)
         found = parallel_text(*texts, translations)

@@ -17,7 +17,8 @@ from nmt.documents.open import FORMATS, read_document, refuse_document
 from nmt.documents.types import spaced
 from nmt.errors import ConfigError, DataError
 from nmt.evaluate.metrics import make_scorer
-from nmt.languages.codes import language_name
+from nmt.languages.codes import language_name, parts_of, scripts_of
+from nmt.languages.scripts import script_of_text
 from nmt.text.lines import read_lines
 from nmt.text.sentence_alignment import align
 from nmt.text.split import sentences
@@ -56,13 +57,26 @@ class ParallelText:
         return f"{len(self.pairs):,} pairs ({parts}), {left}"
 
 
-def direction_of(source: Path, target: Path) -> str | None:
+def direction_of(source: Path, target: Path, texts: Iterable[Sequence[str]]) -> str | None:
     """Return the direction by the names of two files, de-en for `A.de` and `A.en`, or `A.de.docx` and `A.en.docx`; None
-    if they do not end in two languages."""
+    if they do not end in two languages. `texts` are the sentences of both."""
     stems = [path.with_suffix("") if path.suffix.lower() in FORMATS else path for path in (source, target)]
     codes = [stem.suffix[1:].replace("-", "_") for stem in stems]
-    are_known = codes[0] != codes[1] and all(language_name(code) != code for code in codes)
-    return "-".join(codes) if are_known else None
+    return "-".join(codes) if codes[0] != codes[1] and all(map(_is_language, codes, texts)) else None
+
+
+def _is_language(suffix: str, text: Sequence[str]) -> bool:
+    """Return whether a suffix is the code of the language of a text.
+
+    Many words have three letters, such as `src`, `raw` and `old`: the text must be in a script of the language, and if
+    that is Latin, the language must also have a code of two letters.
+    """
+    if len(suffix) != 3:
+        return language_name(suffix) != suffix
+    if suffix in ("bak", "run", "src"):  # Bashkir, Rundi and Sardinian need a script, as in bak_Cyrl
+        return False
+    script = script_of_text(text, 0)
+    return script in scripts_of(suffix) and (script != "Latn" or len(parts_of(suffix)[0]) == 2)
 
 
 def check_direction(direction: str) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
+from nmt.languages.codes import parts_of
 from nmt.text.split import SENTENCE_MARKS
 from nmt.text.words import UNSPACED
 
@@ -347,7 +348,7 @@ class Contrast:
 def language_of(code: str) -> Language:
     """Return the rules of a language by its code, such as de or de-CH."""
     languages = {"de": GERMAN, "en": ENGLISH}
-    return languages.get(code.lower().replace("_", "-").split("-")[0], Language())
+    return languages.get(parts_of(code)[0], Language())
 
 
 def kinds_of(language: Language) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from sacrebleu.metrics.chrf import CHRF
 
 from nmt.errors import DataError
 from nmt.evaluate.ter import FastTER
-from nmt.languages.codes import is_spaced, scripts_of, tag_of
+from nmt.languages.codes import is_spaced, macrolanguage_of, scripts_of
 from nmt.languages.scripts import script_of_text
 
 MetricName = Literal["bleu", "chrf", "ter"]
@@ -60,7 +60,7 @@ def metric_name(metric: str) -> str:
 def default_tokenizer(tgt_lang: str | None) -> str:
     """Return the default BLEU tokenizer for a target language: 13a if its words are separated by spaces."""
     code = tgt_lang or ""
-    if "zh" in (tag_of(code).language or ()):  # Chinese, or a language of that macrolanguage
+    if macrolanguage_of(code) == "zh":
         return "zh"
     # spaces in Korean separate larger units than words; sacrebleu's own tokenizers of Japanese and Korean need MeCab
     return "13a" if is_spaced(code) and "Hang" not in scripts_of(code) else "char"

@@ -29,6 +29,7 @@ from nmt.evaluate.report import Subject, facts
 from nmt.evaluate.run import read_split, translate_text
 from nmt.evaluate.significance import Interval, bootstrap_scores, interval
 from nmt.files.write import open_output
+from nmt.languages.codes import parts_of
 from nmt.tables import NOTE, Table
 from nmt.text.constraints import spans
 from nmt.text.lines import bounded_list, read_aligned
@@ -65,7 +66,7 @@ def changed_line(line: str, language: str, change: str, rates: Sequence[float], 
 
 def default_changes(language: str) -> tuple[str, ...]:
     """Return the default kinds of changes for a source language: `umlauts` for German, `accents` for others."""
-    left_out = "accents" if re.split("[_-]", language)[0] == "de" else "umlauts"
+    left_out = "accents" if parts_of(language)[0] == "de" else "umlauts"
     return tuple(change for change in CHANGES if change != left_out)
 
 

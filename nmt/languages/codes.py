@@ -69,21 +69,34 @@ def tag_of(code: str) -> Tag:
     return Tag(language_of(language), script, region)
 
 
+def parts_of(code: str) -> tuple[str, str | None, str | None]:
+    """Return the language, the script, by default the usual one, and the region of a code, for comparison.
+
+    Codes of one language with two and with three letters have the same parts. An unknown language is the whole code.
+    """
+    language, script, region = tag_of(code)
+    if language is None:
+        return normalized(code), script, region
+    return language.code, script or language.scripts_by_region.get(region or "", *language.scripts[:1]), region
+
+
+def macrolanguage_of(code: str) -> str:
+    """Return the code of the macrolanguage of a language, or of the language itself."""
+    language = tag_of(code).language
+    return code if language is None else language.macrolanguage or language.code
+
+
 def scripts_of(code: str) -> tuple[str, ...]:
     """Return the scripts in which a language is written, the most usual first; none if they are unknown.
 
     A script in the code, or else the usual one of its region, is the only one. Writing systems that share letters are
     one script, as in `nmt.languages.scripts`: Hani for `ja`, `zh` and `zh_Hant`.
     """
-    tag = tag_of(code)
-    if tag.script is not None:
-        names = [tag.script]
-    elif tag.language is None:
-        names = []
-    elif tag.region in tag.language.scripts_by_region:
-        names = [tag.language.scripts_by_region[tag.region]]
+    language, script, region = tag_of(code)
+    if language is None or script or region in language.scripts_by_region:
+        names = [parts_of(code)[1]]
     else:
-        names = [*tag.language.scripts]
+        names = [*language.scripts]
     table = scripts()
     return tuple(dict.fromkeys(table[name].code for name in names if name in table))
 
@@ -93,7 +106,7 @@ _UNKNOWN = Script("Zzzz", "unknown", is_unspaced=False, is_right_to_left=False, 
 
 def usual_script(code: str) -> Script:
     """Return the most usual script of a language; if it is unknown, a script with the traits of most scripts."""
-    return next((scripts()[script] for script in scripts_of(code)), _UNKNOWN)
+    return scripts().get(parts_of(code)[1] or "", _UNKNOWN)
 
 
 def is_spaced(code: str) -> bool:

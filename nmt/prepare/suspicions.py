@@ -229,19 +229,15 @@ def _in_other_script(where: str, sides: Mapping[str, Iterable[str]]) -> Iterator
         return
     for language, (script, wanted) in found.items():
         yield (
-            f"{where}: most letters of the {language} side are {_named(script)}, where "
-            f"{' or '.join(map(_named, sorted(wanted)))} is expected; check its files"
+            f"{where}: most letters of the {language} side are {scripts()[script].name}, where "
+            f"{' or '.join(scripts()[code].name for code in sorted(wanted))} is expected; check its files"
         )
 
 
 def script_counts(lines: Iterable[str]) -> dict[str, int]:
     """Count lines by the script of their letters, the most frequent first; `other`: mixed or without letters."""
     of_lines = (script_of_text([line], _MOST) for line in lines)
-    return dict(Counter("other" if script is None else _named(script) for script in of_lines).most_common())
-
-
-def _named(script: str) -> str:
-    return scripts()[script].name
+    return dict(Counter("other" if script is None else scripts()[script].name for script in of_lines).most_common())
 
 
 # --- single lines -----------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Literal
 from nmt.config.load import changed_config
 from nmt.console import say
 from nmt.errors import CheckpointError, ConfigError, DataError
-from nmt.languages.codes import normalized, tag_of
+from nmt.languages.codes import parts_of
 from nmt.serve.limits import Refusal
 from nmt.translate.direction import Direction, for_texts
 from nmt.translate.translation_memory import TranslationMemory
@@ -34,7 +34,7 @@ class Models:
                 raise ConfigError(f"{both} both translate {'-'.join(pair)}; specify only one")
             self.directions[pair] = direction
         self.languages = sorted({language for pair in self.directions for language in pair})
-        self._by_parts = {_parts(language): language for language in reversed(self.languages)}
+        self._by_parts = {parts_of(language): language for language in reversed(self.languages)}
 
     def language(self, code: str) -> str:
         """Return the language of the models that matches a code: pt_BR or else pt for `pt-BR`.
@@ -45,7 +45,7 @@ class Models:
         """
         if code in self.languages:
             return code
-        parts = _parts(code[:50])  # the cache keeps codes
+        parts = parts_of(code[:50])  # the cache keeps codes
         language = self._by_parts.get(parts) or self._by_parts.get((*parts[:2], None))
         if language is None:
             raise Refusal(400, f"{code} is not supported")
@@ -81,14 +81,6 @@ class Models:
         """Number of alternatives to the best translation that every direction can return."""
         searches = [direction.search for direction in self.directions.values()]
         return min((search.beam if search.mbr == "none" else 1 for search in searches), default=1) - 1
-
-
-def _parts(code: str) -> tuple[object, ...]:
-    """Return the language, the script, by default the usual one, and the region of a code."""
-    language, script, region = tag_of(code)
-    if language is None:
-        return (normalized(code),)
-    return language.code, script or language.scripts_by_region.get(region or "", *language.scripts[:1]), region
 
 
 # --- loading --------------------------------------------------------------------------------------

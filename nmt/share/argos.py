@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 from nmt.config import Config
 from nmt.errors import ConfigError, DataError
 from nmt.files.write import alone_in, open_output, writing
-from nmt.languages.codes import language_name, normalized
+from nmt.languages.codes import language_name, parts_of
 from nmt.layout import ExportDir
 from nmt.runs.folder import Quantization, load_folder
 from nmt.runs.model import open_saved
@@ -32,8 +32,6 @@ from nmt.share.export import OTHERS_READ, Exported, Request, export_into
 
 SUFFIX = ".argosmodel"
 SPLITTER = Path(__file__).with_name("splitter.onnx")
-_CODES = {"pt_br": "pb", "zh_tw": "zt", "zh_hant": "zt"}
-"""Codes of Argos Translate and LibreTranslate for languages with a region."""
 
 # The fields normalizer_spec and, in it, add_dummy_prefix of SentencePiece's model. A field that is repeated at the end
 # of a serialised message replaces the first one, and a repeated message is merged.
@@ -88,8 +86,11 @@ def _check(request: Request) -> None:
 
 
 def language_code(name: str) -> str:
-    """Return Argos Translate's code for a language; most codes have no region."""
-    return _CODES.get(normalized(name), normalized(name).split("_")[0])
+    """Return the code of Argos Translate and LibreTranslate for a language: of two letters if there is one."""
+    language, script, region = parts_of(name)
+    if (language, script) == ("zh", "Hant"):
+        return "zt"
+    return "pb" if (language, region) == ("pt", "BR") else language
 
 
 def _files(folder: ExportDir, license: str | None) -> dict[str, bytes]:  # noqa: A002

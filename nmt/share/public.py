@@ -14,7 +14,7 @@ import pickle
 import re
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -30,13 +30,13 @@ from torch import Tensor, nn
 from nmt import __version__
 from nmt.config import Config
 from nmt.config.data import DIRECTION, LABEL
-from nmt.config.foreign import listed
+from nmt.config.foreign import did_you_mean, listed, misspelt
 from nmt.config.load import check_config, dump_config
 from nmt.console import printable
 from nmt.errors import ConfigError, DataError, error_text
 from nmt.files.read import DOCUMENT_BYTES, read_regular
 from nmt.files.write import alone_in, staged, write_file, writing
-from nmt.languages.codes import tag_of
+from nmt.languages.codes import macrolanguage_of, parts_of
 from nmt.layout import RUN_FORMAT, RunDir
 from nmt.model.embedding import fairseq_table, sinusoidal_table
 from nmt.model.stacks import make_model
@@ -401,40 +401,35 @@ def _m2m_tokenizers(folder: Path, theirs: Mapping[str, Any], request: Request) -
     several = f"{folder}: translates between {len(languages)} languages, such as {', '.join([*languages][:3])}"
     direction = _direction(request, (), f"{several}; choose two with --direction, or several with --languages")
     chosen = request.languages or direction.split("-")
-    languages |= {code: languages[_name_in_model(code, [*languages])] for code in chosen}
+    languages |= {code: languages[_name_in_model(code, languages)] for code in chosen}
     vocabulary = ImportedVocabulary(
         direction=direction, pieces=[pieces], padding="<pad>", unknown="<unk>", end="</s>", languages=languages
     )
     return Tokenizers.of_import(vocabulary, dict.fromkeys(chosen, model))
 
 
-def _name_in_model(code: str, names: Sequence[str]) -> str:
-    """Return which of the `names` of a model is that of a language: zho_Hans for `zh`, `zho` and `zh_Hans`.
+def _name_in_model(code: str, names: Collection[str]) -> str:
+    """Return which of the `names` of a model is that of a language: zho_Hans for `zh`, `zho` and `zh_CN`.
 
-    A macrolanguage stands for its usual member. Raises DataError if the model lacks the language, or if it has other
-    members of the macrolanguage, written in several scripts.
+    A macrolanguage has the name of its usual member, or of its only one unless that is a language with a code of two
+    letters: pbt_Arab for `ps`. Raises DataError if the model lacks the language, or if several names fit.
     """
-    language, macrolanguage, script = _traits(code)
-    found = [name for name in names if _traits(name)[::2] == (language, script)] or [
-        name for name in names if language in _traits(name)[:2] and ("_" not in code or script in _traits(name))
+    if code in names:
+        return code
+    family, (language, script, _) = macrolanguage_of(code), parts_of(code)
+    related = [name for name in names if macrolanguage_of(name) == family]
+    found = [name for name in related if parts_of(name)[:2] == (language, script)]
+    found = found or [
+        name
+        for name in related
+        if (parts_of(name)[0] == language or (language == family and len(parts_of(name)[0]) == 3))
+        and ("_" not in code or parts_of(name)[1] == script)
     ]
-    if len({_traits(name)[2] for name in found}) == 1:
-        return min(found, key=_traits)
-    near = found or [name for name in names if macrolanguage in _traits(name)]
-    near = near or [name for name in names if script in _traits(name)] or [*names]
-    raise DataError(
-        f"{code!r} is not one language of the model; similar ones are {', '.join(near)}; what can be done: "
-        "docs/public-models.md"
-    )
-
-
-def _traits(code: str) -> tuple[str, str, str]:
-    """Return the code of a language, that of its macrolanguage or again its own, and the script or region."""
-    language, script, region = tag_of(code)
-    if language is None:
-        return code, code, code
-    usual = "".join(language.scripts[:1])
-    return language.code, language.macrolanguage or language.code, script or region or usual
+    if len(found) == 1:
+        return found[0]
+    near = related or [name for name in names if script and parts_of(name)[1] == script]
+    hint = f", which has others, such as {', '.join(near[:5])}" if near else did_you_mean(misspelt(code, names))
+    raise DataError(f"{code[:50]!r} is not one language of the model{hint}; see docs/public-models.md")
 
 
 def _added_tokens(folder: Path, n_pieces: int) -> dict[str, int]:

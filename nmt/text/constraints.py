@@ -16,7 +16,7 @@ from typing import TypeAlias
 from nmt.config import SearchConfig
 from nmt.console import Numbers, amount
 from nmt.errors import DataError
-from nmt.languages.codes import language_name
+from nmt.languages.codes import language_name, parts_of
 from nmt.text.lines import read_lines
 from nmt.text.message_formats import GRAMMARS
 from nmt.text.words import units
@@ -279,7 +279,7 @@ def _heading(cell: str) -> str | None:
     if text and not rest:
         return "term"
     name = re.fullmatch(r"([^\W\d_]+)(?:[-_][a-z]+| ?\(.*)?", rest)
-    if name and (name[1] in _LANGUAGES or language_name(name[1]) != name[1]):
+    if name and (name[1] in _LANGUAGES or (len(name[1]) == 2 and language_name(name[1]) != name[1])):
         return _LANGUAGES.get(name[1], name[1])
     words = re.findall(r"[^\W_]+", text)
     sides = (side for side, stems in _SIDES.items() if any(re.match(stems, word) for word in words))
@@ -298,7 +298,7 @@ def _order(columns: Sequence[str], target: str | None, where: str) -> tuple[int,
     if len(found) != 2 or headings[found[0]] == headings[found[1]]:
         return None
     first, second = found
-    code = None if target is None else re.split("[-_]", target.lower())[0]
+    code = None if target is None else parts_of(target)[0]
     if code is not None and not {code, "source", "target", "term"} & {headings[first], headings[second]}:
         languages = f"{columns[first]} and {columns[second]}"
         raise DataError(f"{where}: the glossary is for {languages}; translations into {language_name(code)} are needed")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from nmt.errors import DataError
-from nmt.languages.codes import scripts_of, tag_of
+from nmt.languages.codes import macrolanguage_of, scripts_of, tag_of
 from nmt.languages.scripts import script_of, script_of_text
 
 CHARACTERS = 1000
@@ -46,11 +46,11 @@ def detect(text: str, languages: Sequence[str]) -> list[Detected]:
     ranked = identifier().rank(text)
     found = []
     for code in languages:
-        language, macrolanguage = tag_of(code).language, _macrolanguage(code)
+        language, macrolanguage = tag_of(code).language, macrolanguage_of(code)
         shares = [
             p if tag_of(known).language == language else p / 2
             for known, p in ranked
-            if _macrolanguage(known) == macrolanguage
+            if macrolanguage_of(known) == macrolanguage
         ]
         probability = sum(shares) if shares else in_script == [code]
         if script and written.isdisjoint(scripts_of(code)):
@@ -68,10 +68,3 @@ def share_of_others(texts: Sequence[str], language: str, languages: Sequence[str
         raise DataError(f"py3langid does not know {language}")
     found = [tag_of(detect(text, languages)[0].language).language for text in texts if text.strip()]
     return sum(other != tag_of(language).language for other in found) / max(1, len(found))
-
-
-@functools.cache
-def _macrolanguage(code: str) -> str:
-    """Return the code of the macrolanguage of a language, or of the language itself."""
-    language = tag_of(code).language
-    return code if language is None else language.macrolanguage or language.code

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 
-from nmt.languages.codes import scripts_of, tag_of
+from nmt.languages.codes import parts_of, scripts_of
 from nmt.languages.scripts import rows_of
 
 
@@ -21,8 +21,7 @@ def usual_forms(language: str, characters: Counter[str]) -> dict[str, str]:
     ASCII is no other form: it may belong to links and placeholders. A form that is a regular expression has letters
     that no text has, so that `aceo>асео`, which says how the letters of its words are replaced, is the usual one.
     """
-    known = tag_of(language).language
-    names = {*scripts_of(language)[:1], known and known.code}
+    names = {*scripts_of(language)[:1], parts_of(language)[0]}
     usual: dict[str, str] = {}
     for of, not_of, row in rows_of("letters.tsv"):
         if names & {*of.split()} and not names & {*not_of.split()}:

@@ -14,6 +14,7 @@ from random import Random
 from typing import NamedTuple, TypeVar
 
 from nmt.config import SearchConfig
+from nmt.languages.codes import parts_of
 from nmt.text.constraints import Glossary, Span, alone, constraint_spans, spans
 from nmt.text.inline import mark_terms
 from nmt.text.split import SENTENCE_MARKS
@@ -39,7 +40,7 @@ def some(rng: Random, items: Sequence[T], share: float) -> list[T]:
 
 # a letter that begins a word, also of one with an apostrophe or written with combining marks
 _INITIAL = re.compile(r"(?<![\w'’\u0300-\u036f])[^\W\d_]")
-_DOTTED = ("tr", "az")  # Turkish and Azerbaijani: the capital of i is İ, that of ı is I
+_DOTTED = ("tr", "az", "azj")  # Turkish and Azerbaijani: the capital of i is İ, that of ı is I
 
 
 def upper_case(src: str, tgt: str, _: Random, languages: tuple[str, str] = ("", "")) -> tuple[str, str]:
@@ -109,7 +110,7 @@ def upper(language: str) -> Callable[[str], str]:
 
 
 def _is_dotted(language: str) -> bool:
-    return re.split("[_-]", language)[0] in _DOTTED
+    return parts_of(language)[0] in _DOTTED
 
 
 def _outside_spans(text: str, change: Callable[[str], str]) -> str:

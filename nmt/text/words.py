@@ -27,7 +27,7 @@ def count_characters(lines: Iterable[str]) -> Counter[str]:
 
 
 LETTERWISE = r"\ufe10-\ufe19\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6" + character_class(
-    [code for code, script in scripts().items() if script.is_unspaced and script.code == code != "Tibt"]
+    {script.code for script in scripts().values() if script.is_unspaced} - {"Tibt"}
 )
 """Characters of scripts whose words nothing separates, and full-width forms, as the content of a character class. A
 mark separates the syllables of Tibetan."""

@@ -17,7 +17,7 @@ from command import Command
 from export_run import write_run
 from nmt.errors import ConfigError, DataError
 from nmt.runs.model import open_saved
-from nmt.share.argos import SPLITTER, export_argos
+from nmt.share.argos import SPLITTER, export_argos, language_code
 from nmt.share.export import Request
 from nmt.text.split import split
 from places import GOLDEN
@@ -92,6 +92,17 @@ def test_separate_vocabularies_and_learned_positions_are_supported(installed: Pa
     translation: Any = translate.get_translation_from_codes("de", "en")
     assert translation.from_lang.name == "German"
     assert translation.translate("me " * 2000) != ""
+
+
+@pytest.mark.parametrize(
+    ("names", "code"),
+    [
+        ("de deu deu_Latn de_AT", "de"), ("zh zho_Hans zh_CN", "zh"), ("zh_TW zh_Hant zho_Hant zh_HK", "zt"),
+        ("pt_BR por_BR", "pb"), ("pt por_Latn pt_PT", "pt"), ("ckb ckb_Arab", "ckb"), ("nob_Latn nb", "nb"),
+    ],
+)  # fmt: skip
+def test_all_names_of_a_language_have_one_code(names: str, code: str) -> None:
+    assert {language_code(name) for name in names.split()} == {code}
 
 
 def test_equal_models_result_in_equal_packages(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from nmt.config.clean import CorpusClean
 from nmt.config.data import LABEL
 from nmt.errors import DataError
-from nmt.languages.codes import is_spaced, scripts_of, tag_of, usual_script
+from nmt.languages.codes import is_spaced, macrolanguage_of, scripts_of, usual_script
 from nmt.languages.scripts import script_of
 from nmt.prepare.cleaning.grouping import normal_form
 from nmt.prepare.cleaning.repairs import is_broken, needs_extra
@@ -179,8 +179,8 @@ def identified_as(language: str) -> set[str]:
 
 def _family(code: str) -> str:
     """Return the code of the macrolanguage of a language, or else its own."""
-    language = tag_of(code).language
-    return code if language is None else language.macrolanguage or _ALIKE.get(language.code, language.code)
+    family = macrolanguage_of(code)
+    return _ALIKE.get(family, family)
 
 
 def in_other_language(language: str, counts: dict[str, int]) -> SideTest:

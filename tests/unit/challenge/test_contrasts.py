@@ -45,7 +45,9 @@ def test_contrasts_depend_only_on_seed_and_line() -> None:
     assert len(digits) > 3, "the seed determines the choice"
 
 
-@pytest.mark.parametrize(("code", "known"), [("de", 8), ("de-CH", 8), ("DE_AT", 8), ("en", 6), ("sv", 3)])
+@pytest.mark.parametrize(
+    ("code", "known"), [("de", 8), ("de-CH", 8), ("DE_AT", 8), ("deu_Latn", 8), ("en", 6), ("sv", 3)]
+)
 def test_number_of_kinds_depends_on_language(code: str, known: int) -> None:
     assert len(kinds_of(language_of(code))) == known
     assert (language_of(code) == Language()) == (code == "sv")

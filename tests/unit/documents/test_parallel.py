@@ -120,6 +120,9 @@ def test_translations_are_compared_with_target() -> None:
     assert all(pair.score < 0.4 for pair in found.pairs if pair.tgt == target[20])
 
 
+TEXTS = {".ckb": "منداڵان یاری دەکەن.", ".jpn": "子供たちが遊ぶ。", ".mnw": "ကောန်ၚာ်"}
+
+
 @pytest.mark.parametrize(
     ("names", "expected"),
     [
@@ -127,13 +130,22 @@ def test_translations_are_compared_with_target() -> None:
         (("a.de.docx", "a.pt_BR.odt"), "de-pt_BR"),
         (("a.zh-CN", "a.ckb"), "zh_CN-ckb"),
         (("a.jpn_Jpan.txt", "a.mnw"), "jpn_Jpan-mnw"),
+        (("a.jpn", "a.eng"), "jpn-eng"),
+        (("a.khm_Khmr", "a.eng_Latn"), "khm_Khmr-eng_Latn"),
         (("a.de", "b.de"), None),
         (("a.docx", "b.docx"), None),
         (("old.orig", "new.de"), None),
     ],
 )
-def test_direction_is_read_from_names(names: tuple[str, str], expected: str | None) -> None:
-    assert direction_of(*map(Path, names)) == expected
+def test_direction_is_read_from_names_of_languages(names: tuple[str, str], expected: str | None) -> None:
+    texts = [TEXTS.get(Path(name.removesuffix(".txt")).suffix, "The children play. 1, 2") for name in names]
+    assert direction_of(*map(Path, names), [[text] for text in texts]) == expected
+
+
+@pytest.mark.parametrize("text", ["The children play.", "Дети играют.", "1, 2", ""])
+@pytest.mark.parametrize("word", ["bak", "src", "tgt", "raw", "tok", "dev", "tst", "old", "new", "log", "csv", "run"])
+def test_word_of_three_letters_is_no_language(word: str, text: str) -> None:
+    assert direction_of(Path(f"a.{word}"), Path("b.en"), [[text], ["The children play."]]) is None
 
 
 def test_documents_are_read_as_sentences(tmp_path: Path) -> None:

@@ -105,6 +105,7 @@ def test_case_modifiers_change_case() -> None:
     assert lower_case("Das ${Name} UND", "The Dog", Random(0)) == ("das ${Name} und", "The Dog")
     assert upper_case("Straße", "street", Random(0)) == ("STRASSE", "STREET")
     assert upper_case("ılık iyi", "big ice", Random(0), languages=("tr_TR", "en")) == ("ILIK İYİ", "BIG ICE")
+    assert upper_case("ılık iyi", "big ice", Random(0), languages=("tur_Latn", "azj")) == ("ILIK İYİ", "BİG İCE")
     assert title_case("ılık iyi", "big ice", Random(0), languages=("az", "tr")) == ("Ilık İyi", "Big İce")
     assert lower_case("ILIK İYİ", "BIG", Random(0), languages=("tr", "en")) == ("ılık iyi", "BIG")
 
