@@ -69,7 +69,7 @@ def test_argos_translate_agrees_with_ctranslate2_export(
     metadata = json.loads((folder / "metadata.json").read_text())
     assert metadata == {
         "package_version": "1.400", "argos_version": "1.11",
-        "from_code": "aa", "from_name": "aa", "to_code": "bb", "to_name": "bb",
+        "from_code": "aa", "from_name": "Afar", "to_code": "bb", "to_name": "bb",
     }  # fmt: skip
     card = (folder / "README.md").read_text(encoding="utf-8")
     names: dict[str, Any] = {}
