@@ -14,7 +14,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from nmt.languages.codes import parts_of
-from nmt.text.split import SENTENCE_MARKS
+from nmt.text.split import COMMAS, SEMICOLONS, SENTENCE_MARKS
 from nmt.text.words import UNSPACED
 
 WORD = re.compile(r"[^\W\d_]+")
@@ -78,7 +78,7 @@ SHORTEST = 3
 """Minimum number of words of a dropped clause, and of the rest of its sentence."""
 _NUMBER = re.compile(r"\d+")
 _NAME = re.compile(r"[^\W\d_]{3,}")
-_COMMA = re.compile(r", |[،؛;] ?|[，；、]")
+_COMMA = re.compile(rf"(?!,[^ ])[{COMMAS}{SEMICOLONS}]")
 _SENTENCE_END = re.compile(rf"[{SENTENCE_MARKS}]+(?=[\s\"“”»«')]|$)")
 _PAIRED = re.compile('["“”„«»()\\[\\]{}]')
 _COUNTED = re.compile(rf"[{UNSPACED}]|\w+")

@@ -93,7 +93,7 @@ def blank_references_note(refs: Sequence[Reference], systems: Sequence[Sequence[
 def unspaced_notes(refs: Sequence[Reference], tgt_lang: str | None, tokenize: str | None = None) -> Iterator[str]:
     """Yield a note if BLEU divides at spaces text that is written without them, for which it is misleading."""
     tokenize = tokenize or default_tokenizer(tgt_lang)
-    text = " ".join(as_tuple(ref)[0] for ref in refs)
+    text = " ".join(map(" ".join, map(as_tuple, refs)))
     script = script_of_text([text], 0.5)
     if tokenize not in ("zh", "char") and not is_spaced(f"und_{script}") and len(text) > 10 * len(text.split()):
         yield (

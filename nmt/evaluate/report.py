@@ -136,20 +136,20 @@ def evaluate_files(
     names = tuple(map(str, refs))
     subject = Subject(hyp=str(hyp), ref=names[0]) if len(names) == 1 else Subject(hyp=str(hyp), refs=names)
     references = list(zip(*others[: len(refs)], strict=True))
-    report = evaluate(hyps, references, subject, to or language_of_files([hyp, *refs], others[0]), lowercase, tokenize)
+    report = evaluate(hyps, references, subject, to or language_of_files([hyp, *refs], references), lowercase, tokenize)
     if neural is None:
         return report
     return with_neural_metrics(report, neural, [] if src is None else others[-1], references, hyps)
 
 
-def language_of_files(paths: Sequence[Path], lines: Sequence[str]) -> str | None:
+def language_of_files(paths: Sequence[Path], references: Sequence[Reference]) -> str | None:
     """Return a code of the language by whose rules text is divided into words for scores; None if it has no letters.
 
     It follows from the script of the text: und_Thai for Thai. Text in Chinese characters is Japanese if it has kana;
     otherwise, it is Chinese, unless a file name has the code of another language (`ref.ja.txt`, `test.jpn_Jpan`).
     """
     # a Latin word counts as one letter, as Chinese characters do
-    text = re.sub("[A-Za-z]+", "a", "\n".join(lines))
+    text = re.sub("[A-Za-z]+", "a", "\n".join(map("\n".join, map(as_tuple, references))))
     script = script_of_text([text], 0.5)
     if script != "Hani":
         return script and f"und_{script}"

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-KANA = "\u3041-\u3096\u30a1-\u30fa"
-"""Ranges of the letters by which Japanese text differs from Chinese text."""
+KANA = "\u3041-\u3096\u3099-\u309f\u30a1-\u30fa\u30fc-\u30ff"
+"""Ranges of the letters and their marks by which Japanese text differs from Chinese text."""
 
 
 @dataclass(frozen=True)

@@ -34,8 +34,9 @@ SENTENCE_MARKS = "".join(
     sorted({mark for script in scripts().values() for mark in script.sentence_ends} - {";", "\u2024"})
 )
 """Marks that end a sentence."""
-CLAUSE_MARKS = ";:؛；：፤፥"
-COMMAS = ",،–—，、､፣၊"
+SEMICOLONS = ";؛；፤"
+CLAUSE_MARKS = f"{SEMICOLONS}:：፥"
+COMMAS = ",،，、､፣၊"
 
 
 def _after(mark: str) -> re.Pattern[str]:
@@ -54,7 +55,7 @@ def _after(mark: str) -> re.Pattern[str]:
 # two Ethiopic word separators are a full stop
 _SENTENCE = _after(rf"(?:[{SENTENCE_MARKS}]|(?<=[{character_class(['Grek'])}][^\s)]);|(?<=[።፡])፡)")
 _CLAUSE = _after(f"[.!?…{CLAUSE_MARKS}]")
-_COMMA = _after(f"[{COMMAS}]")
+_COMMA = _after(f"[{COMMAS}–—]")
 _WORD = re.compile(rf"()({_SPACE}++)")
 _WEAKER = (_CLAUSE, _COMMA, _WORD)
 

@@ -36,3 +36,10 @@ def test_row_has_a_cell_for_each_column(tmp_path: Path) -> None:
     assert cells["name"] == "Greek" and cells["script"] == "Grek"
     assert (cells["by the rule"], cells["missed"], cells["pairs"]) == ("1", "0", "2")
     assert (cells["numbers"], cells["sentences"]) == ("1", "0")
+
+
+def test_steps_that_do_not_apply_to_a_language_are_not_checked(tmp_path: Path) -> None:
+    for code, steps in {"tha": ["sentences", "truncated"], "bod": ["sentences", "language"], "fra": []}.items():
+        (tmp_path / f"{code}.txt").write_text("นี่คือ\n", encoding="utf-8")
+        cells = dict(zip(HEADER, row(tmp_path / f"{code}.txt", ["This is it."]), strict=True))
+        assert [name for name, cell in cells.items() if cell == "not checked"] == steps

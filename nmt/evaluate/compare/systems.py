@@ -235,7 +235,7 @@ def read_systems(
     texts = [*map(tuple, read_texts([*refs, *hyps, *filter(None, [src])]))]
     of_refs, of_hyps = texts[: len(refs)], texts[len(refs) : len(refs) + len(hyps)]
     references = tuple(zip(*of_refs, strict=True)) if len(refs) > 1 else of_refs[0]
-    tgt_lang = to or language_of_files([*hyps, *refs], of_refs[0])
+    tgt_lang = to or language_of_files([*hyps, *refs], references)
     text = TextToTranslate(" ".join(map(str, refs)), references, texts[-1] if src else None, tgt_lang=tgt_lang)
     return text, [System(*pair) for pair in zip(distinct_names(hyps), of_hyps, strict=True)]
 

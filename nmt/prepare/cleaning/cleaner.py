@@ -157,11 +157,11 @@ class Cleaner:
             return "overlap"
         if has_control(src) or has_control(tgt):
             return "control"
-        if len(src) > self._max_chars or len(tgt) > self._max_chars:
+        if max(len(src), len(tgt)) > self._max_chars:
             return "long"
         if self._label_side is None:
-            shorter, longer = sorted((len(src) * self._densities[0], len(tgt) * self._densities[1]))
-            if longer + _RATIO_OFFSET > self._max_ratio * (shorter + _RATIO_OFFSET):
+            shorter, longer = sorted(map(_length, (src, tgt), self._densities))
+            if longer > self._max_ratio * shorter:
                 return "ratio"
             if src == tgt:
                 return "copied"
@@ -173,12 +173,15 @@ class Cleaner:
         return None
 
     def _overlaps(self, src: str, tgt: str) -> bool:
-        src, tgt = self._compared(src), self._compared(tgt)
+        is_held_out = self._compared(src) in self._held_out.src, self._compared(tgt) in self._held_out.tgt
         if self._label_side is not None:
-            return tgt in self._held_out.tgt if self._label_side == 0 else src in self._held_out.src
-        if self._clean.overlap == "either":
-            return src in self._held_out.src or tgt in self._held_out.tgt
-        return src in self._held_out.src and tgt in self._held_out.tgt
+            return is_held_out[1 - self._label_side]
+        return any(is_held_out) if self._clean.overlap == "either" else all(is_held_out)
+
+
+def _length(text: str, density: float) -> float:
+    """Return a length that moderates ratios of short texts. Characters beyond ASCII count as `density` characters."""
+    return _RATIO_OFFSET + len(text) + (density - 1) * (len(text) - len(text.encode("ascii", "ignore")))
 
 
 class LineCleaner:

@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nmt.languages.scripts import character_class
+from nmt.languages.scripts import KANA, character_class
 from nmt.text.lexicon import links
 from nmt.text.ragged import ranges
+from nmt.text.split import CLAUSE_MARKS, COMMAS, SENTENCE_MARKS
 from nmt.text.words import UNSPACED
 
 Longs = npt.NDArray[np.int64]
@@ -32,10 +33,10 @@ ID_BITS = 16
 _STEM = 5  # inflected forms with the same beginning share their statistics
 _MIN_COUNT = 3
 _BLOCK_LINES = 8192  # processed at a time: words need far more memory than their numbers
-_MARKS = "?!„“”»«’–—…。、，？！"
+_MARKS = {*f"„“”»«’–—{SENTENCE_MARKS}{CLAUSE_MARKS}{COMMAS}"}
 _SPACES = bytes(32 if i < 128 and not chr(i).isalnum() and chr(i) not in "\n?!" else i for i in range(256))
 # scripts written without spaces: Han characters one by one, others and kana by three
-_UNSPACED = re.compile(f"[\u3040-\u30ff]{{1,3}}|[{character_class(['Hani'])}]|[{UNSPACED}]{{1,3}}")
+_UNSPACED = re.compile(f"[{KANA}]{{1,3}}|[{character_class(['Hani'])}]|[{UNSPACED}]{{1,3}}")
 
 # all but the first bytes of these characters in UTF-8: a fast test of whether a text has any of them
 _NOT_UNSPACED = bytes({*range(256)} - {0xE0, 0xE1, *range(0xE3, 0xF1)})
@@ -47,7 +48,7 @@ def split_words(lines: Sequence[str]) -> tuple[list[str], Longs]:
     if not lines:
         return [], ends
     text = "\n".join(lines).lower()
-    for mark in _MARKS:
+    for mark in _MARKS.intersection(text):
         text = text.replace(mark, f" {mark} ")
     raw = text.encode(errors="surrogatepass").translate(_SPACES)
     text = raw.decode(errors="surrogatepass")

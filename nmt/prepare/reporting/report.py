@@ -151,12 +151,15 @@ def make_report(
         records[key] = counted_source(records[key], report, text.skipped[key])
     names = {key: record.corpus for key, record in records.items()}
     drop = {reason for key in reports for reason in data.clean_of(key).drop or ()}
-    left_out = [
-        f"data.clean, {language}: {reason}: not checked, {UNSUPPORTED[reason]}; other steps: checked"
-        for language in data.pair
-        for reason in UNSUPPORTED
-        if language != LABEL and reason in drop and not supports(language, reason)
-    ]
+    left_out = []
+    for language in data.text_languages:
+        reasons = [
+            f"{reason} ({why})"
+            for reason, why in UNSUPPORTED.items()
+            if reason in drop and not supports(language, reason)
+        ]
+        if reasons:
+            left_out.append(f"data.clean, {language}: not checked: {', '.join(reasons)}; other steps: checked")
     empty = [
         f"data.{key} ({names[key]}): none of its pairs is kept: "
         f"{drop_summary(report) if report.read else '0 pairs were read'}"

@@ -82,6 +82,12 @@ def test_name_change_swaps_letters_of_words_in_source() -> None:
     assert [edit.apply("Anna") for edit in names("Anna", "Anna")] == ["Anan"]
 
 
+@pytest.mark.parametrize("comma", ["፣", "፤", "၊", "،", "；", ", "])
+def test_clause_begins_at_commas_of_many_scripts(comma: str) -> None:
+    assert [edit.apply(f"a b c{comma}d e f.") for edit in clauses(f"a b c{comma}d e f.", "")] == ["a b c."]
+    assert [*clauses("a b 1,000 e f.", "")] == []
+
+
 def test_clause_is_dropped_to_end_of_sentence() -> None:
     def dropped(line: str, conjunctions: str = "and|because") -> list[str]:
         return [edit.apply(line) for edit in clauses(line, conjunctions)]

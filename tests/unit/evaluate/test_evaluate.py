@@ -228,6 +228,15 @@ def test_files_are_scored_by_language_of_name_and_script(names: str, text: str, 
     assert f"|tok:{tok}|" in evaluate_files(hyp, [ref]).scores[0].signature
 
 
+def test_language_follows_from_all_references(tmp_path: Path) -> None:
+    hyp, ref = (write(tmp_path / name, "我们今天去公园里散步。\n".encode()) for name in ("hyp", "ref"))
+    blank = write(tmp_path / "blank", b"\n")
+    for refs in ([blank, ref], [ref, blank]):
+        assert "|tok:zh|" in evaluate_files(hyp, refs).scores[0].signature
+        text, _ = read_systems(single_members([hyp, hyp]), refs)
+        assert text.tgt_lang == "zh"
+
+
 def test_given_language_precedes_that_of_files(tmp_path: Path) -> None:
     hyp, ref = (write(tmp_path / name, "东京大学\n".encode()) for name in ("a.zh", "b.zh"))
     assert "|tok:char|" in evaluate_files(hyp, [ref], to="jpn").scores[0].signature
@@ -268,6 +277,10 @@ def test_text_without_spaces_that_is_divided_at_spaces_is_noted(tgt_lang: str | 
     text = TextToTranslate("test", tuple(THAI_REFS), languages=("de", tgt_lang) if tgt_lang else None)
     groups = [Group(name, (System(name, tuple(lines)),)) for name, lines in {"a": THAI, "b": THAI_REFS}.items()]
     assert note in compare(text, groups, tokenize=tokenize, trials=10).notes
+
+
+def test_text_without_spaces_is_noted_if_first_reference_is_blank() -> None:
+    assert [*unspaced_notes([("", line) for line in THAI_REFS], None)] == [*unspaced_notes(THAI_REFS, None)] != []
 
 
 def test_text_that_is_divided_into_words_is_not_noted() -> None:

@@ -77,8 +77,17 @@ def test_steps_that_a_language_does_not_support_are_reported(place: Folder) -> N
     changes = {"data__train": [own, sources["train"]], "data__valid": sources["valid"], "data__test": {}}
     report, said = run(place, direction="en-yi", **changes)
     (warning,) = [each for each in report["warnings"] if "not checked" in each]
-    assert "yi: language" in warning and "py3langid" in warning
+    assert "yi: not checked: language" in warning and "py3langid" in warning and "truncated" not in warning
     assert f"warning: {warning}"[:60] in "\n".join(said)
+
+
+def test_all_steps_that_a_language_does_not_support_are_in_one_warning(place: Folder) -> None:
+    sources = {name: {"files": {"en": f"{name}.en", "bo": f"{name}.de"}} for name in ("train", "valid")}
+    changes = {"data__train": [sources["train"]], "data__valid": sources["valid"], "data__test": {}}
+    clean = {"drop": ["sentences", "truncated", "language"]}
+    report, _ = run(place, direction="en-bo", data__clean=clean, **changes)
+    (warning,) = [line for line in report["warnings"] if "not checked" in line]
+    assert "bo" in warning and "sentences" in warning and "language" in warning and "truncated" not in warning
 
 
 def test_report_is_not_in_fingerprint(place: Folder) -> None:

@@ -87,6 +87,22 @@ def test_length_ratio_allows_for_dense_scripts(language: str, tgt: str, expected
     assert next(iter(cleaner.report.dropped), None) == expected
 
 
+@pytest.mark.parametrize(
+    ("english", "chinese", "expected"),
+    [
+        ("A/1/2", "A/1/2 (Report of the Committee, second session, first part)", None),
+        ("Example Desk 3 Home Edition (x64)", "Example Desk 3 Home Edition (x64, Simplified Chinese), 下载", None),
+        ("Report of the Committee, second session, first part (A/1/2)", "报告", None),
+        ("Yes.", "委员会第二届会议第一部分的报告，第三部分", "ratio"),
+    ],
+)
+def test_latin_letters_in_text_of_dense_script_count_once(english: str, chinese: str, expected: str | None) -> None:
+    files = TrainFiles(files={"en": "a.en", "zh": "a.zh"})
+    cleaner = Cleaner(DataConfig(direction="en-zh", train=[files], valid=files), "train.0", HELD_OUT)
+    cleaner.clean(SentencePair(english, chinese, "c"))
+    assert next(iter(cleaner.report.dropped), None) == expected
+
+
 def test_drop_reasons_are_documented() -> None:
     table = (ROOT / "docs" / "your-data.md").read_text(encoding="utf-8").partition("| reason | meaning")[2]
     first_cells = [line.split("|")[1] for line in table.partition("\n\n")[0].splitlines()[2:]]

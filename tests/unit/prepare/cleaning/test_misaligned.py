@@ -89,6 +89,11 @@ def test_words_are_split_with_and_without_spaces() -> None:
     assert ends.tolist() == [6, 6, 11, 14]
 
 
+def test_marks_of_all_scripts_are_words() -> None:
+    words, _ = split_words(["है। क्या", "هل؟ نعم، لا", "ነው። ቡና፣", "コーヒーですゞ・"])
+    assert words == "है । क्या هل ؟ نعم ، لا ነው ። ቡና ፣ コーヒ ーです ゞ ・".split()
+
+
 def test_rarest_words_keep_order() -> None:
     tokens = Tokens(np.array([5, 9, 2, 9, 7, 4, 4, 4]), np.array([5, 5, 8]))
     rarest = tokens.rarest(3)
