@@ -11,8 +11,8 @@ CODE_VARIANT.txt; eng.txt is needed. It takes about 10 seconds for 54 texts of 6
   white space is next, or after a mark that is not ASCII, a letter. A full stop after a number or a single letter with
   case is no boundary, nor is a mark before a letter in lower case, except in Georgian.
 * Cleaning: paragraphs are paired with those of eng.txt by `nmt.text.sentence_alignment`. Only pairs of one paragraph
-  each count, nearly all of which are genuine, so that nearly every drop or repair is wrong. Steps that do not apply to a
-  language are not checked.
+  each count, nearly all of which are genuine, so that nearly every drop or repair is wrong. Steps that do not
+  apply to a language are not checked.
 * TER compares characters if TER is below 100 where one of eight letters is missing.
 """
 

@@ -180,7 +180,7 @@ class Cleaner:
 
 
 def _length(text: str, density: float) -> float:
-    """Return a length that moderates ratios of short texts. Characters beyond ASCII count as `density` characters."""
+    """Return the length of a text, plus an offset; characters beyond ASCII count as `density` characters."""
     return _RATIO_OFFSET + len(text) + (density - 1) * (len(text) - len(text.encode("ascii", "ignore")))
 
 

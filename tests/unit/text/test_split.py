@@ -197,7 +197,7 @@ def test_weaker_boundaries_are_tried_in_order() -> None:
     assert parts_of(text, by_word, 5) == ["one two, three four;", "five six: seven"]
     assert parts_of(text, by_word, 3) == ["one two,", "three four;", "five six: seven"]
     assert parts_of(text, by_word, 1) == text.split()
-    assert parts_of("eins zwei – drei vier", by_word, 3) == ["eins zwei –", "drei vier"]
+    assert parts_of("eins – zwei drei vier", by_word, 3) == ["eins –", "zwei drei vier"]
     assert parts_of("das kostet 10\u00a0000 Euro", by_character, 12) == ["das kostet", "10\u00a0000 Euro"]
     assert parts_of("klein geht es. weiter. So.", by_word, 4) == ["klein geht es. weiter.", "So."]
     assert parts_of("klein geht es. weiter. So.", by_word, 3) == ["klein geht es.", "weiter.", "So."]

@@ -122,6 +122,7 @@ def test_overlap_with_held_out_sets_is_dropped(src: str, tgt: str, clean: CleanC
         (CleanConfig(drop=["truncated"]), "Das ist gut.", "This is good?", None),
         (CleanConfig(drop=["truncated"]), "Das ist so:", "This is how.", None),
         (CleanConfig(drop=["truncated"]), "Das ist so.", "This is how:", None),
+        (CleanConfig(drop=["truncated"]), "Das ist so –", "This is how.", None),
         (CleanConfig(drop=["truncated"]), "„Das ist gut.“", 'This is "good".', None),
     ],
 )  # fmt: skip
@@ -169,6 +170,7 @@ def test_filter_result_changes_at_boundary(clean: CleanConfig, src: str, tgt: st
         ("dz-en", CleanConfig(drop=["truncated"]), "ཡིན།", "It is", "truncated"),
         ("dz-en", CleanConfig(drop=["truncated"]), "ཡོག", "It is.", None),
         ("bo-en", CleanConfig(drop=["sentences"]), "ཡིན། ཡིན།", "It is.", None),
+        ("ja-sv", CleanConfig(max_words=3), "これ は よい 。 よい", "Det är bra.", None),
         ("ja-sv", CleanConfig(max_words=3, drop=["shouted"]), "これはよい。", "DETTA MÅSTE VARA BRA", "words"),
         ("en-fr", CleanConfig(drop=["truncated"]), "It is.", "\xab Oui.\xa0\xbb", None),
         ("en-he", CleanConfig(drop=["truncated"]), "It is.", "\u05db\u05df.\u200f", None),
@@ -268,9 +270,15 @@ def test_steps_that_a_language_does_not_support_drop_nothing() -> None:
     assert reason("This is good.", "דאָס איז גוט.", both, "en-yi") is None
     assert reason("Das sind die Kinder im Garten.", "דאָס איז גוט.", both, "en-yi") == "language"
     marks, identified = ["sentences", "truncated"], ["language"]
-    left_out = {"deu": [], "th": marks, "lo": marks, "bo": ["sentences", "language"], "yi": identified, "azb": identified}
-    for language, expected in (left_out | {"ckb": [], "nb": []}).items():
+    left_out = {"th": marks, "lo": marks, "bo": ["sentences", "language"], "yi": identified, "azb": identified}
+    for language, expected in (left_out | {"deu": [], "ckb": [], "nb": []}).items():
         assert [reason for reason in UNSUPPORTED if not supports(language, reason)] == expected
+
+
+def test_labels_are_not_filtered() -> None:
+    clean = CleanConfig(drop=["copied", "shouted", "numbers", "truncated"], max_words=3, overlap="either")
+    assert reason("Es ist gut.", "VIEL SCHLECHTER ALS 1990", clean, "de-label") is None
+    assert reason("VIEL SCHLECHTER ALS 1990", "gut", clean, "de-label") == "words"
 
 
 def test_unknown_script_is_that_of_most_text() -> None:
