@@ -53,28 +53,28 @@ _BEGINNING = re.compile("</?[A-Za-z]")
 _PLAIN_TAG = re.compile(r"<(/?)([A-Za-z][^\s/<>]*+)([^<>]*+)>")
 _ATTRIBUTE = re.compile(r"""([^\s"'>/=]++)(?:\s*+=\s*+("[^"]*"|'[^']*'|[^\s"'>][^\s>]*+))?""")
 _MAX_PIECES_OF_NUMBER = 8
-_RULES: Rules = (
+_UP_TO = r"""(<(?:[^"'>]|"[^"]*"|'[^']*')*?\s"""
+"""Matches a tag up to an attribute that is outside other attributes. Its group ends in the attribute."""
+_OF_TARGET = rf"""(?i)\A(?!<(?!html\b|body\b)[^>]*\slang\s*+=\s*+["']?(?!TARGET\b)\w){_UP_TO}"""
+"""Matches the same in a tag without a third language, or of `html` or `body`."""
+_NO_TRANSLATION = re.compile(
+    rf"""(?i){_UP_TO}(?:translate\s*+=\s*+["']?no|class\s*+=\s*+(?:"[^"]*?|'[^']*?|)(?<![\w-])notranslate)(?![\w-]))"""
+)
+_RULES = Rules(
     {
-        r"""(?i)\A(<(?:[^"'>]|"[^"]*"|'[^']*')*?\s"""
-        r"""lang\s*+=\s*+["']?)SOURCE\b[\w-]*""": r"\1TARGET",
-        r"""(?i)\A(<(?:[^"'>]|"[^"]*"|'[^']*')*?\s"""
-        r"""xml:lang\s*+=\s*+["']?)SOURCE\b[\w-]*""": r"\1TARGET",
+        rf"""(?i)\A{_UP_TO}lang\s*+=\s*+["']?)(?:SOURCE)\b[\w-]*""": r"\1TARGET",
+        rf"""(?i)\A{_UP_TO}xml:lang\s*+=\s*+["']?)(?:SOURCE)\b[\w-]*""": r"\1TARGET",
     },
     {
-        r"""(?i)\A(?!<(?!html\b|body\b)[^>]*\slang\s*+=\s*+["']?(?!TARGET\b)\w)(<(?:[^"'>]|"[^"]*"|'[^']*')*?\s"""
-        r"""dir\s*+=\s*+["']?)rtl\b""": r"\1ltr",
-        r"""(?i)\A(?!<(?!html\b|body\b)[^>]*\slang\s*+=\s*+["']?(?!TARGET\b)\w)(<(?:[^"'>]|"[^"]*"|'[^']*')*?\s"""
-        r"""style\s*+=\s*+(?:"[^"]*?|'[^']*?)(?<![\w-])direction\s*+:\s*+)rtl\b""": r"\1ltr",
+        rf"""{_OF_TARGET}dir\s*+=\s*+["']?)rtl\b""": r"\1ltr",
+        rf"""{_OF_TARGET}style\s*+=\s*+(?:"[^"]*?|'[^']*?)(?<![\w-])direction\s*+:\s*+)rtl\b""": r"\1ltr",
     },
     {
-        r"""(?i)\A(?!<(?!html\b|body\b)[^>]*\slang\s*+=\s*+["']?(?!TARGET\b)\w)(<(?:[^"'>]|"[^"]*"|'[^']*')*?\s"""
-        r"""dir\s*+=\s*+["']?)ltr\b""": r"\1rtl",
-        r"""(?i)\A(?!<(?!html\b|body\b)[^>]*\slang\s*+=\s*+["']?(?!TARGET\b)\w)(<(?:[^"'>]|"[^"]*"|'[^']*')*?\s"""
-        r"""style\s*+=\s*+(?:"[^"]*?|'[^']*?)(?<![\w-])direction\s*+:\s*+)ltr\b""": r"\1rtl",
+        rf"""{_OF_TARGET}dir\s*+=\s*+["']?)ltr\b""": r"\1rtl",
+        rf"""{_OF_TARGET}style\s*+=\s*+(?:"[^"]*?|'[^']*?)(?<![\w-])direction\s*+:\s*+)ltr\b""": r"\1rtl",
         r"""(?i)\A<html\b(?!(?:[^"'>]|"[^"]*"|'[^']*')*?\sdir\b)""": r'\g<0> dir="rtl"',
     },
 )
-"""Attributes outside other attributes; directions only of tags without a third language, and of `html` and `body`."""
 _SHOWN = frozenset(["alt", "title", "placeholder"])
 """Attributes whose text is shown to readers."""
 _CHARSET = re.compile(rb"<meta\s[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
@@ -299,7 +299,4 @@ def _is_number(pieces: Sequence[_Piece]) -> bool:
 def _is_opaque(piece: _Piece) -> bool:
     if not piece.name or piece.is_end:
         return False
-    if piece.name in _OPAQUE:
-        return True
-    found = {name.lower(): value.strip("\"'").lower() for name, value in _ATTRIBUTE.findall(piece.attributes)}
-    return found.get("translate") == "no" or "notranslate" in found.get("class", "").split()
+    return piece.name in _OPAQUE or _NO_TRANSLATION.match(piece.raw) is not None

@@ -1,18 +1,23 @@
 """The language and the direction that documents state, which follow the target language."""
 
 import re
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from nmt.languages.codes import is_right_to_left, tag_of
+from nmt.languages.codes import is_right_to_left, related_codes, tag_of
 
 Languages: TypeAlias = tuple[str, str]
 """The codes of source and target."""
-Rules: TypeAlias = "tuple[dict[str, str], dict[str, str], dict[str, str]]"
-"""How a format states its language and direction: patterns and their replacements, in order.
+Changes = dict[str, str]
+"""Patterns and their replacements, in order. SOURCE stands for the codes of the source, divided by `|`, and TARGET for the
+tag of the target, such as sr-Latn. Patterns must take linear time for any text, since nothing can stop them."""
 
-The first apply to all documents, the second if the direction changes to left to right, the third if it changes to right
-to left. SOURCE stands for the codes of the source, in a group, and TARGET for that of the target.
-"""
+
+class Rules(NamedTuple):
+    """How a format states its language and direction. Changes of the direction are applied after the others."""
+
+    always: Changes
+    to_left_to_right: Changes
+    to_right_to_left: Changes
 
 
 def in_target(text: str, languages: Languages, rules: Rules) -> str:
@@ -20,13 +25,16 @@ def in_target(text: str, languages: Languages, rules: Rules) -> str:
 
     It stays as it is if the source is unknown, or the script of the target.
     """
-    source, target = (tag_of(code).language for code in languages)
+    (source, *_), (target, script, region) = map(tag_of, languages)
     if not source or not target or not target.scripts or languages[0] == languages[1]:
         return text
-    names = f"(?:{source.code}|{source.macrolanguage or source.code})"
+    usual = target.scripts[0]  # is not stated: de, not de-Latn
+    tag = "-".join(part for part in (target.code, script, region) if part not in (None, usual))
     before, after = map(is_right_to_left, languages)
-    changes = rules[0] | rules[1 + after] if before != after else rules[0]
+    changes = rules.always
+    if before != after:
+        changes = changes | (rules.to_right_to_left if after else rules.to_left_to_right)
     for pattern, replacement in changes.items():
-        pattern = pattern.replace("SOURCE", names).replace("TARGET", target.code)
-        text = re.sub(pattern, replacement.replace("TARGET", target.code), text)
+        pattern = pattern.replace("SOURCE", related_codes(source.code)).replace("TARGET", tag)
+        text = re.sub(pattern, replacement.replace("TARGET", tag), text)
     return text

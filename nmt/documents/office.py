@@ -278,33 +278,43 @@ _HINTS = frozenset(["proofErr", "lastRenderedPageBreak", "softHyphen"])
 """Elements that are omitted because they do not apply to another text."""
 _NOT_FORMAT = ("}lang", "}noProof")
 """Properties that split text into several runs in Word without a visible change of format."""
-_SWITCHES = r"<w:(?:bidi|rtl|cs|bidiVisual|rtlGutter)(?: [^>]*)?/>"
+_SWITCHES = r"<w:(?:bidi|rtl|cs|bidiVisual|rtlGutter)(?: [^<>]*)?/>"
 """Matches the marks of paragraphs, sections, runs and tables from right to left, in which Word swaps left and right."""
-_WORD_RULES: Rules = (
+_WORD_RULES = Rules(
     {
-        r'(<w:(?:lang|themeFontLang)\b[^>]*?\sw:val="|\sw:(?:eastAsia|bidi)=")SOURCE(?:-\w+)*'
+        r'(<w:(?:lang|themeFontLang)\b[^<>]*?\sw:val="|\sw:(?:eastAsia|bidi)=")(?:SOURCE)(?:-\w+)*'
         '(?="[^<>]{0,5000}>)': r"\1TARGET"
     },
-    {_SWITCHES: "", "(?<!<w:[bi]/>)<w:([bi])Cs/>": r"<w:\1/>\g<0>"},
+    # text from right to left has properties of its own for its language, bold, italic and size
     {
         _SWITCHES: "",
-        r"<w:([pr])Pr/>": r"<w:\1Pr></w:\1Pr>",
-        r"(<w:([pr])(?: [^>]*)?(?<!/)>)(?!<w:\2Pr>)": r"\1<w:\2Pr></w:\2Pr>",
-        # text from right to left has properties of its own for its language, bold, italic and size
-        r'(<w:(?:lang|themeFontLang)\b[^>]*?\sw:val="TARGET"[^>]*?)\sw:bidi="[\w-]*"': r"\1",
-        r'<w:(?:lang|themeFontLang)\b[^>]*?\sw:val="TARGET"': r'\g<0> w:bidi="TARGET"',
-        r"<w:(b|i|sz)( [^>]*)?/>(?!<w:(?:b|i|sz)Cs\b)": r"\g<0><w:\1Cs\2/>",
+        r'(<w:(?:lang|themeFontLang)\b(?=[^<>]*\sw:bidi="TARGET")[^<>]*?)\sw:val="[^"]*"': r"\1",
+        r'(<w:(?:lang|themeFontLang)\b[^<>]*?)\sw:bidi="TARGET"': r'\1 w:val="TARGET"',
+        r"<w:(b|i|sz)Cs\b([^<>]*/>)": r"<w:\1\2\g<0>",
+        r"(<w:(b|i|sz)\b[^<>]*/>)\s*<w:\2\b[^<>]*/>": r"\1",
+    },
+    {
+        _SWITCHES: "",
+        r"<w:(p|r|tbl|sect)Pr( [^<>]*)?/>": r"<w:\1Pr\2></w:\1Pr>",
+        r"(<w:([pr])(?: [^<>]*)?(?<!/)>)(?!\s*<w:\2Pr>)": r"\1<w:\2Pr></w:\2Pr>",
+        r'(<w:(?:lang|themeFontLang)\b(?=[^<>]*\sw:val="TARGET")[^<>]*?)\sw:bidi="[^"]*"': r"\1",
+        r'<w:(?:lang|themeFontLang)\b[^<>]*?\sw:val="TARGET"': r'\g<0> w:bidi="TARGET"',
+        r"<w:(b|i|sz)( [^<>]*)?/>(?!\s*<w:\1Cs\b)": r"\g<0><w:\1Cs\2/>",
         # after the elements that precede it in the schema
-        r"(?s)<w:p(?: [^>]*)?><w:pPr>(?:<w:(?:pStyle|keepNext|keepLines|pageBreakBefore|framePr|widowControl|"
+        r"<w:p(?: [^<>]*)?>\s*<w:pPr>(?:\s*+(?:<w:(?:pStyle|keepNext|keepLines|pageBreakBefore|framePr|widowControl|"
         r"suppressLineNumbers|shd|suppressAutoHyphens|kinsoku|wordWrap|overflowPunct|topLinePunct|autoSpaceDE|"
-        r"autoSpaceDN)\b[^>]*/>|<w:(?:numPr|pBdr|tabs)>.*?</w:(?:numPr|pBdr|tabs)>)*": r"\g<0><w:bidi/>",
+        r"autoSpaceDN)\b[^<>]*/>|<w:(?:numPr|pBdr|tabs)>(?:\s*+<[^<>]*/>)*+\s*+</w:(?:numPr|pBdr|tabs)>))*+": (
+            r"\g<0><w:bidi/>"
+        ),
         # not in text with only Latin letters
-        r"(<w:r(?: [^>]*)?><w:rPr>(?:<w:(?!(?:em|lang|eastAsianLayout|specVanish|oMath|rPrChange)\b)[^>]*/>)*)"
-        r"(?!(?:<[^>]*/>)*</w:rPr><w:t(?: [^>]*)?>[ -;=-~]*[A-Za-z][ -;=-~]*</w:t></w:r>)": r"\1<w:rtl/>",
-        r"<w:tblPr>(?:<w:(?:tblStyle|tblpPr|tblOverlap)\b[^>]*/>)*": r"\g<0><w:bidiVisual/>",
+        r"(<w:r(?: [^<>]*)?>\s*<w:rPr>(?:\s*+<w:(?!(?:em|lang|eastAsianLayout|specVanish|oMath)\b)[^<>]*/>)*+)"
+        r"(?!(?:\s*+<[^<>]*/>)*+\s*+</w:rPr>\s*<w:t(?: [^<>]*)?>(?=[^<A-Za-z]*+[A-Za-z])[ -;=-~]*+</w:t>\s*</w:r>)": (
+            r"\1<w:rtl/>"
+        ),
+        r"<w:tblPr>(?:\s*+<w:(?:tblStyle|tblpPr|tblOverlap)\b[^<>]*/>)*+": r"\g<0><w:bidiVisual/>",
         # before the elements that follow it in the schema
-        r"(?s)(?:<w:(?:docGrid|printerSettings)\b[^>]*/>)*(?:<w:sectPrChange.*?</w:sectPrChange>)?</w:sectPr>": (
-            r"<w:bidi/>\g<0>"
+        r"<w:sectPr(?: [^<>]*)?>(?:\s*+(?!</?w:(?:docGrid|printerSettings|sectPr|sectPrChange)\b)<[^<>]*>)*+": (
+            r"\g<0><w:bidi/>"
         ),
     },
 )
@@ -516,24 +526,30 @@ _MIRRORED = {
     'text-align="end"(?=[^<>]{0,5000}>)': 'text-align="left"',
 }
 """In LibreOffice, `start` is the left, and `end` the right, in both directions."""
-_ODT_RULES: Rules = (
+_ODT_RULES = Rules(
     {
-        r'(\s(?:fo|style):language(?:-asian|-complex)?=")SOURCE(?:"\s\w+:country(?:-asian|-complex)?="\w+)?'
-        '(?="[^<>]{0,5000}>)': r"\1TARGET"
+        r'(\s(?:fo|style):language(?:-asian|-complex)?=")(?:SOURCE)(?:"\s\w+:(?:script|country)(?:-asian|-complex)?="[^"]*){0,2}+'
+        '(?="[^<>]{0,5000}>)': r"\1TARGET",
+        # region and script are attributes of their own
+        r'(\s(?:fo|style):)language(-asian|-complex|)="([\w-]+)-([A-Z]{2}|\d{3})(?="[^<>]{0,5000}>)': (
+            r'\1language\2="\3"\1country\2="\4'
+        ),
+        r'(\s(?:fo|style):)language(-asian|-complex|)="(\w+)-(\w{4})(?="[^<>]{0,5000}>)': (
+            r'\1language\2="\3"\1script\2="\4'
+        ),
     },
     {'(style:writing-mode=")rl(?=[^<>]{0,5000}>)': r"\1lr", **_MIRRORED},
     {
         '(style:writing-mode=")lr(?=[^<>]{0,5000}>)': r"\1rl",
         **_MIRRORED,
         r"<office:styles/>": "<office:styles></office:styles>",
-        r'(?s)<office:styles>(?!.*<style:default-style [^>]*family="paragraph")': (
-            r'\g<0><style:default-style style:family="paragraph"><style:paragraph-properties/></style:default-style>'
+        r'(?s)\A(?!.*<style:default-style [^<>]*style:family="paragraph")(.*?<office:styles>)': (
+            r'\1<style:default-style style:family="paragraph"><style:paragraph-properties/></style:default-style>'
         ),
-        r'(<style:default-style [^>]*family="paragraph"[^>]*>\s*<style:paragraph-properties)(?![^>]*text-align)': (
-            r'\1 fo:text-align="right"'
-        ),
-        r'(<style:default-style [^>]*family="paragraph"[^>]*>\s*<style:paragraph-properties'
-        r"|<style:page-layout-properties)(?![^>]*writing-mode)": r'\1 style:writing-mode="rl-tb"',
+        r'(<style:default-style [^<>]*style:family="paragraph"[^<>]*>\s*<style:paragraph-properties)'
+        "(?![^<>]*text-align)": r'\1 fo:text-align="right"',
+        r'(<style:default-style [^<>]*style:family="paragraph"[^<>]*>\s*<style:paragraph-properties'
+        r"|<style:page-layout-properties)(?![^<>]*writing-mode)": r'\1 style:writing-mode="rl-tb"',
     },
 )
 _UNTOUCHED = frozenset([f"{_OFFICE}annotation", f"{_TEXT}tracked-changes"])

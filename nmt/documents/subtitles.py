@@ -23,7 +23,7 @@ _TIME = re.compile(r"\s*(?:\d{1,3}:)?\d{1,2}:\d{1,2}(?:[.,]\d{1,3})?\s*-->\s*(?:
 _CLOCK = r"(?:\d+:)?\d+:\d+[.,]\d+"
 _BROKEN_TIME = re.compile(rf"\s*(?:{_CLOCK}\D{{1,9}}{_CLOCK}|\d+:\d[\d:., ]*-->)")
 _OTHER_BLOCK = re.compile(r"(?:NOTE|STYLE|REGION)\b")
-_RULES: Rules = ({}, {DIRECTION_MARK: ""}, {})
+_RULES = Rules({}, {DIRECTION_MARK: ""}, {})
 _SPEAKER = re.compile(rf"(?:{TAG}|\s)*[-‐–—]+(?!\d)[^\S\r\n]*")
 _SENTENCE_END = re.compile(rf"[^\w\s,;:–—-](?:{TAG}|\s)*\Z")
 

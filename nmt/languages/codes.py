@@ -41,6 +41,13 @@ def language_of(code: str) -> Language | None:
     return Language(code, name, tuple(of_language.split()), regions, macrolanguage or None)
 
 
+@cache
+def related_codes(code: str) -> str:
+    """Return the codes of a language in the table, of its macrolanguage and of its members, divided by `|`."""
+    names = {code, _rows()[code][4]}
+    return "|".join(other for other, row in _rows().items() if row[0] in names or row[4] == code)
+
+
 class Tag(NamedTuple):
     """The parts of a language code."""
 

@@ -375,6 +375,14 @@ def test_translated_markup_is_complete_and_nested(
         (("ar", "en"), '<p data-a="1 dir=rtl lang=ar">x', '<p data-a="1 dir=rtl lang=ar">x'),
         (("de", "en"), '<p lang="none">x', '<p lang="none">x'),
         (("ar", "xx"), '<html lang="ar" dir="rtl">', '<html lang="ar" dir="rtl">'),
+        (("en", "zh_TW"), '<html lang="en">', '<html lang="zh-TW">'),
+        (("zh_Hans", "zh_Hant"), '<html lang="zh-Hans">', '<html lang="zh-Hant">'),
+        (("en", "srp_Latn"), '<html lang="en">', '<html lang="sr-Latn">'),
+        (("pt_PT", "pt_BR"), '<html lang="pt">', '<html lang="pt-BR">'),
+        (("no", "de"), '<html lang="nb-NO">', '<html lang="de">'),  # a member
+        (("zh", "de"), '<html lang="cmn-Hans">', '<html lang="de">'),
+        (("he", "de"), '<p lang="iw" dir="rtl">', '<p lang="de" dir="ltr">'),  # its old code
+        (("nb", "de"), '<p lang="nn">x', '<p lang="nn">x'),
     ],
 )  # fmt: skip
 def test_language_and_direction_follow_target(languages: tuple[str, str], fragment: str, wanted: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import threading
+import time
 import zipfile
 from collections.abc import Iterator
 from random import Random
@@ -22,7 +23,8 @@ from documents import W, bare_docx, bare_odt, members, reversed_upper, same, zip
 from fuzzed import no_hang
 from nmt.documents import Document, Translated, open_document
 from nmt.documents import office as package
-from nmt.documents.office import MAX_BYTES
+from nmt.documents.languages import Rules, in_target
+from nmt.documents.office import _ODT_RULES, _WORD_RULES, MAX_BYTES
 from nmt.errors import DataError
 
 # ignore warnings of these libraries
@@ -607,8 +609,53 @@ def test_docx_from_right_to_left_loses_switches_and_states_english() -> None:
     new = _in_language("a.docx", content, "arb_Arab", "eng_Latn")
     for switch in ("<w:bidi/>", "<w:rtl/>", "<w:bidiVisual/>"):
         assert switch not in body(new) and switch.encode() not in members(new)["word/styles.xml"]
-    assert '<w:b/><w:bCs/><w:lang w:bidi="en"/>' in body(new)
+    assert '<w:b/><w:bCs/><w:lang w:val="en"/>' in body(new)
     assert b'<w:lang w:val="en" w:eastAsia="fr-FR"/>' in members(new)["word/styles.xml"]
+
+
+@pytest.mark.parametrize(
+    ("properties", "wanted"),
+    [
+        ('<w:b w:val="0"/><w:bCs/><w:rtl/>', '<w:b w:val="0"/><w:bCs/>'),
+        ('<w:iCs/><w:szCs w:val="40"/>', '<w:i/><w:iCs/><w:sz w:val="40"/><w:szCs w:val="40"/>'),
+        ('<w:sz w:val="24"/><w:szCs w:val="40"/>', '<w:sz w:val="24"/><w:szCs w:val="40"/>'),
+        ('<w:lang w:bidi="ar-SA" w:val="fr-FR"/>', '<w:lang w:val="en"/>'),
+    ],
+)
+def test_docx_from_right_to_left_has_each_property_once(properties: str, wanted: str) -> None:
+    new = _in_language("a.docx", bare_docx(f"<w:p>{r('x', properties)}</w:p>"), "ar", "en")
+    assert f"<w:rPr>{wanted}</w:rPr>" in body(new)
+
+
+def test_docx_into_right_to_left_has_each_switch_once_in_comments_and_between_spaces() -> None:
+    paragraph = (
+        '<w:p>\n<w:pPr>\n<w:pStyle w:val="a"/>\n</w:pPr>\n' + r("x", '<w:lang w:bidi="x" w:val="de"/>') + "</w:p>"
+    )
+    content = bare_docx(f"<!-- > <w:sectPr> <w:p> -->{paragraph}<w:sectPr><!-- > --><w:cols/></w:sectPr>")
+    new = body(_in_language("a.docx", content, "de", "ar"))
+    assert new.count("<w:pPr>") == 2 and '<w:pStyle w:val="a"/><w:bidi/>' in new  # one of them is in the comment
+    assert '<w:lang w:val="ar" w:bidi="ar"/>' in new
+    open_document("a.docx", _in_language("a.docx", content, "de", "ar"))  # is well-formed
+
+
+@pytest.mark.parametrize("languages", [("en", "ar"), ("ar", "en")])
+@pytest.mark.parametrize(
+    ("rules", "markup"),
+    [
+        (_WORD_RULES, f"<w:r><w:rPr>{'<w:b/>' * 20_000}</w:rPr><w:t>x</w:t></w:r>"),
+        (_WORD_RULES, "<w:docGrid/>" * 20_000),
+        (_WORD_RULES, '<w:sectPrChange w:id="1"/>' * 20_000),
+        (_WORD_RULES, f"<w:r><w:rPr></w:rPr><w:t>{'a' * 40_000}é</w:t></w:r>"),
+        (_WORD_RULES, f"<!-- {'<w:p><w:pPr><w:numPr>' * 20_000} -->"),
+        (_WORD_RULES, f"<!-- {'<w:lang ' * 40_000} -->"),
+        (_ODT_RULES, "<office:styles></office:styles>" * 20_000),
+        (_ODT_RULES, f"<!-- {'<style:default-style ' * 20_000} -->"),
+    ],
+)  # fmt: skip
+def test_language_of_hostile_markup_takes_linear_time(languages: tuple[str, str], rules: Rules, markup: str) -> None:
+    begin = time.process_time()
+    in_target(markup, languages, rules)
+    assert time.process_time() - begin < 2  # a tenth of it; what is quadratic takes ten times as much
 
 
 @pytest.mark.parametrize("languages", [("de", "xx"), ("xx", "ar"), ("ar", "aed"), ("de", "de"), ("fr", "it")])
@@ -646,6 +693,20 @@ def test_odt_follows_direction_and_language_of_target() -> None:
     back = _in_language("a.odt", turned, "fa", "en")
     written = b"".join(members(back)[f"{name}.xml"] for name in ("content", "styles"))
     assert b"rl-tb" not in written and b'fo:text-align="right"' in written and b'fo:language="en"' in written
+
+
+@pytest.mark.parametrize(
+    ("target", "wanted"),
+    [
+        ("pt_BR", 'fo:language="pt" fo:country="BR"'),
+        ("sr_Latn", 'fo:language="sr" fo:script="Latn"'),
+        ("zho_Hant_TW", 'fo:language="zh" fo:script="Hant" fo:country="TW"'),
+        ("deu_Latn", 'fo:language="de"'),
+    ],
+)
+def test_odt_states_language_script_and_country_apart(target: str, wanted: str) -> None:
+    content = members(_in_language("a.odt", _in_language("a.odt", _styled_odt(), "de", "pt_PT"), "pt", target))
+    assert f" {wanted}/>" in content["content.xml"].decode()
 
 
 def test_text_that_looks_like_attribute_is_kept() -> None:
