@@ -8,8 +8,8 @@ from nmt.languages.codes import is_right_to_left, related_codes, tag_of
 Languages: TypeAlias = tuple[str, str]
 """The codes of source and target."""
 Changes = dict[str, str]
-"""Patterns and their replacements, in order. SOURCE stands for the codes of the source, divided by `|`, and TARGET for the
-tag of the target, such as sr-Latn. Patterns must take linear time for any text, since nothing can stop them."""
+"""Patterns and their replacements, in order. SOURCE stands for the codes of the source, divided by `|`, and TARGET for
+the tag of the target, such as sr-Latn. Patterns must take linear time for any text, since nothing can stop them."""
 
 
 class Rules(NamedTuple):

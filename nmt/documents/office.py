@@ -282,8 +282,9 @@ _SWITCHES = r"<w:(?:bidi|rtl|cs|bidiVisual|rtlGutter)(?: [^<>]*)?/>"
 """Matches the marks of paragraphs, sections, runs and tables from right to left, in which Word swaps left and right."""
 _WORD_RULES = Rules(
     {
-        r'(<w:(?:lang|themeFontLang)\b[^<>]*?\sw:val="|\sw:(?:eastAsia|bidi)=")(?:SOURCE)(?:-\w+)*'
-        '(?="[^<>]{0,5000}>)': r"\1TARGET"
+        r'(<w:(?:lang|themeFontLang)\b[^<>]*?\sw:val=")(?:SOURCE)(?:-\w+)*(?=")': r"\1TARGET",
+        r'(<w:(?:lang|themeFontLang)\b[^<>]*?\sw:eastAsia=")(?:SOURCE)(?:-\w+)*(?=")': r"\1TARGET",
+        r'(<w:(?:lang|themeFontLang)\b[^<>]*?\sw:bidi=")(?:SOURCE)(?:-\w+)*(?=")': r"\1TARGET",
     },
     # text from right to left has properties of its own for its language, bold, italic and size
     {
@@ -520,27 +521,31 @@ _ODT_KINDS: dict[str, Literal["break", "space"]] = {
 _ODT_FIELD = re.compile(re.escape(_TEXT) + "(?!(?:[hp]|note|number|ruby|script)$)")
 """Fields, and other elements, if they contain text."""
 _MIRRORED = {
-    'text-align="left"(?=[^<>]{0,5000}>)': 'text-align="start"',
-    'text-align="right"(?=[^<>]{0,5000}>)': 'text-align="end"',
-    'text-align="start"(?=[^<>]{0,5000}>)': 'text-align="right"',
-    'text-align="end"(?=[^<>]{0,5000}>)': 'text-align="left"',
+    r'(<style:[\w-]+ [^<>]*?\bfo:text-align=)"left"': r'\1"start"',
+    r'(<style:[\w-]+ [^<>]*?\bfo:text-align=)"right"': r'\1"end"',
+    r'(<style:[\w-]+ [^<>]*?\bfo:text-align=)"start"': r'\1"right"',
+    r'(<style:[\w-]+ [^<>]*?\bfo:text-align=)"end"': r'\1"left"',
 }
 """In LibreOffice, `start` is the left, and `end` the right, in both directions."""
 _ODT_RULES = Rules(
     {
-        r'(\s(?:fo|style):language(?:-asian|-complex)?=")(?:SOURCE)(?:"\s\w+:(?:script|country)(?:-asian|-complex)?="[^"]*){0,2}+'
-        '(?="[^<>]{0,5000}>)': r"\1TARGET",
-        # region and script are attributes of their own
-        r'(\s(?:fo|style):)language(-asian|-complex|)="([\w-]+)-([A-Z]{2}|\d{3})(?="[^<>]{0,5000}>)': (
-            r'\1language\2="\3"\1country\2="\4'
+        # between null characters, which XML lacks, until region and script are in attributes of their own
+        r'(<style:text-properties\b[^<>]*?\sfo:language=)"(?:SOURCE)"(?:\sfo:(?:script|country)="[^"]*"){0,2}+': (
+            "\\1\0TARGET\0"
         ),
-        r'(\s(?:fo|style):)language(-asian|-complex|)="(\w+)-(\w{4})(?="[^<>]{0,5000}>)': (
-            r'\1language\2="\3"\1script\2="\4'
+        r'(<style:text-properties\b[^<>]*?\sstyle:language-asian=)"(?:SOURCE)"'
+        r'(?:\sstyle:(?:script|country)-asian="[^"]*"){0,2}+': "\\1\0TARGET\0",
+        r'(<style:text-properties\b[^<>]*?\sstyle:language-complex=)"(?:SOURCE)"'
+        r'(?:\sstyle:(?:script|country)-complex="[^"]*"){0,2}+': "\\1\0TARGET\0",
+        "(fo|style):language(|-asian|-complex)=\0([\\w-]+)-([A-Z]{2}|\\d{3})\0": (
+            "\\1:language\\2=\0\\3\0 \\1:country\\2=\0\\4\0"
         ),
+        "(fo|style):language(|-asian|-complex)=\0(\\w+)-(\\w+)\0": "\\1:language\\2=\0\\3\0 \\1:script\\2=\0\\4\0",
+        "\0": '"',
     },
-    {'(style:writing-mode=")rl(?=[^<>]{0,5000}>)': r"\1lr", **_MIRRORED},
+    {r'(<style:[\w-]+ [^<>]*?\bstyle:writing-mode=")rl': r"\1lr", **_MIRRORED},
     {
-        '(style:writing-mode=")lr(?=[^<>]{0,5000}>)': r"\1rl",
+        r'(<style:[\w-]+ [^<>]*?\bstyle:writing-mode=")lr': r"\1rl",
         **_MIRRORED,
         r"<office:styles/>": "<office:styles></office:styles>",
         r'(?s)\A(?!.*<style:default-style [^<>]*style:family="paragraph")(.*?<office:styles>)': (
