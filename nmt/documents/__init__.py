@@ -1,6 +1,6 @@
 """Documents, in which texts are replaced by their translations and everything else is unchanged."""
 
-from nmt.documents.html import HtmlFragment, html_fragment
+from nmt.documents.html import HtmlFragment
 from nmt.documents.open import FORMATS, is_document, is_marked_up, open_document, read_document, refuse_document
 from nmt.documents.types import Document, Translated
 
@@ -9,7 +9,6 @@ __all__ = [
     "Document",
     "HtmlFragment",
     "Translated",
-    "html_fragment",
     "is_document",
     "is_marked_up",
     "open_document",

@@ -114,7 +114,11 @@ class _Piece:
 class HtmlFragment:
     """A parsed fragment of HTML. Its texts have no line breaks and no white space at their ends."""
 
-    def __init__(self, text: str, attributes: bool) -> None:
+    def __init__(self, text: str, attributes: bool = False) -> None:
+        """Parse an HTML page or a fragment of a page.
+
+        attributes: whether to translate the attributes `alt`, `title` and `placeholder`, too; their texts come last.
+        """
         reader = _Reader(attributes)
         self._passage, self._values = Passage(reader.tokens(list(_pieces(text)))), reader.values
         self.texts = [*self._passage.texts, *(value.text for value in self._values)]
@@ -132,18 +136,10 @@ class HtmlFragment:
         return "".join(_token_text(token, values, languages) for token in tokens)
 
 
-def html_fragment(text: str, attributes: bool = False) -> HtmlFragment:
-    """Parse an HTML page or a fragment of a page.
-
-    attributes: whether to translate the attributes `alt`, `title` and `placeholder`, too; their texts come last.
-    """
-    return HtmlFragment(text, attributes)
-
-
 def open_html(name: str, content: bytes) -> Document:
     """Open an HTML file. Raises DataError if it cannot be decoded."""
     encoding = encoding_of_mark(content) or _declared(name, content)
-    fragment = html_fragment(decoded(name, content, encoding), attributes=True)
+    fragment = HtmlFragment(decoded(name, content, encoding), attributes=True)
 
     def write(results: Sequence[Translated], languages: Languages) -> bytes:
         return fragment.translated_text(results, languages).encode(encoding, "xmlcharrefreplace")

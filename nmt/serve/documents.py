@@ -14,7 +14,7 @@ from urllib.parse import quote
 from starlette.responses import Response, StreamingResponse
 
 from nmt.documents import FORMATS as FORMATS
-from nmt.documents import HtmlFragment, html_fragment, is_marked_up, open_document
+from nmt.documents import HtmlFragment, is_marked_up, open_document
 from nmt.documents.languages import Languages
 from nmt.errors import DataError
 from nmt.serve.bodies import Upload
@@ -81,7 +81,7 @@ async def translated_html(
     service: Service, texts: Sequence[str], source: str, target: str, wish: Wish, seconds: float
 ) -> list[list[str]]:
     """Return the translations of each HTML fragment, best first, including tags. Raises Refusal."""
-    fragments = await aside(sum(map(len, texts)), lambda: [*map(html_fragment, texts)])
+    fragments = await aside(sum(map(len, texts)), lambda: [*map(HtmlFragment, texts)])
     parts = [part for fragment in fragments for part in fragment.texts]
     wish = replace(wish, align=True, is_document=len(fragments) == 1)
     rendered = await service.translate(parts, source, target, wish, seconds)

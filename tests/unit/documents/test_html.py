@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from documents import reversed_upper, same
-from nmt.documents import Translated, html_fragment, open_document
+from nmt.documents import HtmlFragment, Translated, open_document
 from nmt.errors import DataError
 
 PAGE = """<!DOCTYPE html>
@@ -30,7 +30,7 @@ PAGE = """<!DOCTYPE html>
 
 
 def translated(fragment: str, translate: object = reversed_upper) -> str:
-    taken = html_fragment(fragment)
+    taken = HtmlFragment(fragment)
     return taken.translated_text([translate(text) for text in taken.texts])  # type: ignore[operator]
 
 
@@ -39,7 +39,7 @@ def test_html_texts_are_visible_text() -> None:
         "A & B", "The first heading", "Some bold and italic text,", "a line.", "One", "Two linked",
         "Run now; © 2020 — here", 'Big "one"', "A picture", "Search",
     ]  # fmt: skip
-    assert html_fragment('<img alt="x">a').texts == ["a"]
+    assert HtmlFragment('<img alt="x">a').texts == ["a"]
 
 
 def test_identity_translation_keeps_bytes() -> None:
@@ -141,7 +141,7 @@ def test_ruby_is_translated_without_reading(fragment: str, wanted: str) -> None:
     ],
 )
 def test_reading_outside_translated_ruby_stays(fragment: str, wanted: str) -> None:
-    assert translated(fragment) == wanted and html_fragment(fragment).n_readings == 0
+    assert translated(fragment) == wanted and HtmlFragment(fragment).n_readings == 0
 
 
 def test_number_of_ruby_readings_is_that_of_omitted_ones() -> None:
@@ -176,7 +176,7 @@ def test_markup_without_alignment_keeps_relative_position(fragment: str, wanted:
 )
 def test_spans_survive_any_alignment(text: str, alignment: list[tuple[tuple[int, int], tuple[int, int]]],
                                            wanted: str) -> None:  # fmt: skip
-    taken = html_fragment("<b>one</b> and <i>two</i>")
+    taken = HtmlFragment("<b>one</b> and <i>two</i>")
     assert taken.translated_text([Translated(text, alignment)]) == wanted
 
 
@@ -193,7 +193,7 @@ def test_spans_survive_any_alignment(text: str, alignment: list[tuple[tuple[int,
 def test_placeholder_keeps_its_tag_with_any_alignment(
     fragment: str, text: str, wanted: str, alignment: list[tuple[tuple[int, int], tuple[int, int]]] | None
 ) -> None:
-    assert html_fragment(fragment).translated_text([Translated(text, alignment)]) == wanted
+    assert HtmlFragment(fragment).translated_text([Translated(text, alignment)]) == wanted
 
 
 @pytest.mark.parametrize(
@@ -210,13 +210,13 @@ def test_placeholder_keeps_its_tag_with_any_alignment(
 def test_mark_between_spaces_is_placed_between_words(
     fragment: str, text: str, alignment: list[tuple[tuple[int, int], tuple[int, int]]] | None, wanted: str | None
 ) -> None:
-    new = html_fragment(fragment).translated_text([Translated(text, alignment)])
+    new = HtmlFragment(fragment).translated_text([Translated(text, alignment)])
     assert wanted in (None, new)
     assert re.sub("<.*?>", "", new).split() == text.split()  # no space inside a word
 
 
 def test_html_translation_is_escaped() -> None:
-    taken = html_fragment('<p>x</p><a title="y">z</a>', attributes=True)
+    taken = HtmlFragment('<p>x</p><a title="y">z</a>', attributes=True)
     new = [Translated("1 < 2 &\n</p>"), Translated("w"), Translated("\"q\" & 'r'")]
     new = [new[["x", "z", "y"].index(text)] for text in taken.texts]
     assert taken.translated_text(new) == "<p>1 &lt; 2 &amp; &lt;/p&gt;</p><a title=\"&quot;q&quot; &amp; 'r'\">w</a>"
@@ -276,20 +276,20 @@ def test_charset_label_is_interpreted_like_in_browsers(label: str, encoding: str
     ],
 )
 def test_stray_quote_in_tag_opens_no_value(fragment: str, wanted: list[str]) -> None:
-    taken = html_fragment(fragment, attributes=True)
+    taken = HtmlFragment(fragment, attributes=True)
     assert taken.texts == wanted
     assert taken.translated_text(taken.texts) == fragment
 
 
 @pytest.mark.parametrize("value", ["""'a > "b"'""", """"a > 'b'\"""", "'a\n=>'", "\n'>'", "'>' title='>='"])
 def test_quoted_value_may_contain_end_of_tag(value: str) -> None:
-    assert html_fragment(f"<p title ={value}>Er spielt.</p>").texts == ["Er spielt."]
+    assert HtmlFragment(f"<p title ={value}>Er spielt.</p>").texts == ["Er spielt."]
 
 
 @pytest.mark.parametrize("character", ["\x02", "\x7f", "\x85", "\u2028", "\ufffe"])
 def test_control_character_of_attribute_is_a_space_in_its_text(character: str) -> None:
     fragment = f'<p title="Ein{character}Hund{character}">Der Hund</p>'
-    taken = html_fragment(fragment, attributes=True)
+    taken = HtmlFragment(fragment, attributes=True)
     assert taken.texts == ["Der Hund", "Ein Hund"]
     assert taken.translated_text(taken.texts) == fragment
     assert taken.translated_text(["The dog", "A dog"]) == '<p title="A dog">The dog</p>'
@@ -303,7 +303,7 @@ _PARTS += ["<a ", "<i x='", "<p translate=no>", "<img alt=x>", " "]
 @given(st.lists(st.sampled_from(_PARTS), max_size=40))
 def test_malformed_html_is_unchanged(parts: list[str]) -> None:
     numbered = "".join(f" w{i}q " if part == "word" else part for i, part in enumerate(parts))
-    taken = html_fragment(numbered, attributes=True)
+    taken = HtmlFragment(numbered, attributes=True)
     assert taken.translated_text([Translated(text) for text in taken.texts]) == numbered
     new = taken.translated_text([reversed_upper(text) for text in taken.texts])
     for i, part in enumerate(parts):
@@ -322,7 +322,7 @@ _REPEATED |= {"<code>x": 4_000, "<p translate=no>": 4_000, "<sup>1": 4_000, "<b>
 @pytest.mark.parametrize("part", _REPEATED)
 def test_html_parsing_time_is_linear_in_length(part: str) -> None:
     begin = time.process_time()
-    taken = html_fragment(part * _REPEATED[part], attributes=True)
+    taken = HtmlFragment(part * _REPEATED[part], attributes=True)
     texts = [text if len(text) > 100_000 else text.upper() for text in taken.texts]
     taken.translated_text([Translated(text) for text in texts])
     assert time.process_time() - begin < 5  # usual is less than a tenth
@@ -346,7 +346,7 @@ def test_translated_markup_is_complete_and_nested(
     tree: list[object], text: str, alignment: list[tuple[tuple[int, int], tuple[int, int]]] | None
 ) -> None:
     fragment = "".join(map(_written, tree))
-    taken = html_fragment(fragment)
+    taken = HtmlFragment(fragment)
     if not taken.texts:
         return
     new = taken.translated_text([Translated(text, alignment)])
@@ -386,5 +386,5 @@ def test_translated_markup_is_complete_and_nested(
     ],
 )  # fmt: skip
 def test_language_and_direction_follow_target(languages: tuple[str, str], fragment: str, wanted: str) -> None:
-    taken = html_fragment(fragment)
+    taken = HtmlFragment(fragment)
     assert taken.translated_text(taken.texts, languages) == wanted

@@ -251,7 +251,7 @@ def test_html_is_parsed_and_placed_outside_the_event_loop(monkeypatch: pytest.Mo
             in_loop.append(runs_in_event_loop())
             return super().translated_text(translations, languages)
 
-    monkeypatch.setattr("nmt.documents.html.HtmlFragment", Watched)
+    monkeypatch.setattr("nmt.serve.documents.HtmlFragment", Watched)
     with serving(Service(Models([MadeUp("de", "en")]))) as client:
         translate(client, q="a<b></b>" * 200, format="html", alternatives=1)  # more tags than text
     assert in_loop == [False] * 3
