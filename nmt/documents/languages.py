@@ -28,8 +28,8 @@ def in_target(text: str, languages: Languages, rules: Rules) -> str:
     (source, *_), (target, script, region) = map(tag_of, languages)
     if not source or not target or not target.scripts or languages[0] == languages[1]:
         return text
-    usual = target.scripts[0]  # is not stated: de, not de-Latn
-    tag = "-".join(part for part in (target.code, script, region) if part not in (None, usual))
+    # the usual script is not stated: de, not de-Latn
+    tag = "-".join(part for part in (target.code, script, region) if part not in (None, target.scripts[0]))
     before, after = map(is_right_to_left, languages)
     changes = rules.always
     if before != after:

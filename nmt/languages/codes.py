@@ -41,13 +41,6 @@ def language_of(code: str) -> Language | None:
     return Language(code, name, tuple(of_language.split()), regions, macrolanguage or None)
 
 
-@cache
-def related_codes(code: str) -> str:
-    """Return the codes of a language in the table, of its macrolanguage and of its members, divided by `|`."""
-    names = {code, _rows()[code][4]}
-    return "|".join(other for other, row in _rows().items() if row[0] in names or row[4] == code)
-
-
 class Tag(NamedTuple):
     """The parts of a language code."""
 
@@ -91,6 +84,13 @@ def macrolanguage_of(code: str) -> str:
     """Return the code of the macrolanguage of a language, or of the language itself."""
     language = tag_of(code).language
     return code if language is None else language.macrolanguage or language.code
+
+
+@cache
+def related_codes(code: str) -> str:
+    """Return the codes of a language in the table, of its macrolanguage and of its members, divided by `|`."""
+    above = macrolanguage_of(code)
+    return "|".join(other for other, row in _rows().items() if row[0] == above or code in (row[0], row[4]))
 
 
 def scripts_of(code: str) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from nmt.languages.codes import (
     language_name,
     language_of,
     normalized,
+    related_codes,
     scripts_of,
     tag_of,
     usual_script,
@@ -106,3 +107,18 @@ def test_language_name_has_script_and_region_of_code() -> None:
 def test_codes_are_normalized_for_comparison() -> None:
     assert {normalized(code) for code in (" pt-BR", "pt_br", "PT_BR")} == {"pt_br"}
     assert tag_of("zh-hans-cn")[1:] == ("Hans", "CN")
+
+
+@pytest.mark.parametrize(
+    ("code", "some", "others"),
+    [
+        ("no", {"no", "nor", "nb", "nob", "nn"}, {"da"}),
+        ("nb", {"nb", "nob", "no", "nor"}, {"nn"}),
+        ("ckb", {"ckb", "ku", "kur"}, {"kmr"}),
+        ("he", {"he", "heb", "iw"}, {"yi"}),
+        ("zh", {"zh", "chi", "cmn", "yue"}, {"ja"}),
+    ],
+)
+def test_codes_of_macrolanguage_and_members_are_related(code: str, some: set[str], others: set[str]) -> None:
+    codes = {*related_codes(code).split("|")}
+    assert some <= codes and not others & codes
