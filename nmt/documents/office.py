@@ -530,18 +530,20 @@ _MIRRORED = {
 _ODT_RULES = Rules(
     {
         # between null characters, which XML lacks, until region and script are in attributes of their own
-        r'(<style:text-properties\b[^<>]*?\sfo:language=)"(?:SOURCE)"(?:\sfo:(?:script|country)="[^"]*"){0,2}+': (
-            "\\1\0TARGET\0"
+        r'(<style:text-properties\b[^<>]*?\sfo:language=)"(?:SOURCE)"': r"\1\0TARGET\0",
+        r'(<style:text-properties\b[^<>]*?\sstyle:language-asian=)"(?:SOURCE)"': r"\1\0TARGET\0",
+        r'(<style:text-properties\b[^<>]*?\sstyle:language-complex=)"(?:SOURCE)"': r"\1\0TARGET\0",
+        r'(<style:text-properties\b(?=[^<>]*\sfo:language=\0)[^<>]*?)\sfo:script="[^"]*"': r"\1",
+        r'(<style:text-properties\b(?=[^<>]*\sfo:language=\0)[^<>]*?)\sfo:country="[^"]*"': r"\1",
+        r'(<style:text-properties\b(?=[^<>]*\sstyle:language-asian=\0)[^<>]*?)\sstyle:script-asian="[^"]*"': r"\1",
+        r'(<style:text-properties\b(?=[^<>]*\sstyle:language-asian=\0)[^<>]*?)\sstyle:country-asian="[^"]*"': r"\1",
+        r'(<style:text-properties\b(?=[^<>]*\sstyle:language-complex=\0)[^<>]*?)\sstyle:script-complex="[^"]*"': r"\1",
+        r'(<style:text-properties\b(?=[^<>]*\sstyle:language-complex=\0)[^<>]*?)\sstyle:country-complex="[^"]*"': r"\1",
+        r"(fo|style):language(|-asian|-complex)=\0([\w-]+)-([A-Z]{2}|\d{3})\0": (
+            r"\1:language\2=\0\3\0 \1:country\2=\0\4\0"
         ),
-        r'(<style:text-properties\b[^<>]*?\sstyle:language-asian=)"(?:SOURCE)"'
-        r'(?:\sstyle:(?:script|country)-asian="[^"]*"){0,2}+': "\\1\0TARGET\0",
-        r'(<style:text-properties\b[^<>]*?\sstyle:language-complex=)"(?:SOURCE)"'
-        r'(?:\sstyle:(?:script|country)-complex="[^"]*"){0,2}+': "\\1\0TARGET\0",
-        "(fo|style):language(|-asian|-complex)=\0([\\w-]+)-([A-Z]{2}|\\d{3})\0": (
-            "\\1:language\\2=\0\\3\0 \\1:country\\2=\0\\4\0"
-        ),
-        "(fo|style):language(|-asian|-complex)=\0(\\w+)-(\\w+)\0": "\\1:language\\2=\0\\3\0 \\1:script\\2=\0\\4\0",
-        "\0": '"',
+        r"(fo|style):language(|-asian|-complex)=\0(\w+)-(\w+)\0": r"\1:language\2=\0\3\0 \1:script\2=\0\4\0",
+        r"\0": '"',
     },
     {r'(<style:[\w-]+ [^<>]*?\bstyle:writing-mode=")rl': r"\1lr", **_MIRRORED},
     {

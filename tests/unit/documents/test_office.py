@@ -709,6 +709,17 @@ def test_odt_states_language_script_and_country_apart(target: str, wanted: str) 
     assert f" {wanted}/>" in content["content.xml"].decode()
 
 
+def test_odt_with_attributes_in_any_order_states_each_once() -> None:
+    names = 'fo:country="AT" fo:language="de" style:language-asian="de" fo:script="Latn" style:country-asian="CH"'
+    new = in_target(f"<style:text-properties {names}/>", ("de", "sr_Latn_ME"), _ODT_RULES)
+    stated = dict(re.findall('([\\w:-]+)="(\\w+)"', new))
+    of_language = {"language": "sr", "script": "Latn", "country": "ME"}
+    assert stated == {f"fo:{name}": part for name, part in of_language.items()} | {
+        f"style:{name}-asian": part for name, part in of_language.items()
+    }
+    assert new.count("=") == len(stated)
+
+
 def test_text_that_looks_like_attribute_is_kept() -> None:
     text = 'write fo:language="de" and style:writing-mode="lr-tb" here'
     assert text in odt_body(_in_language("a.odt", bare_odt(f"<text:p>{text}</text:p>"), "de", "ar"))
