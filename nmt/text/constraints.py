@@ -17,6 +17,7 @@ from nmt.config import SearchConfig
 from nmt.console import Numbers, amount
 from nmt.errors import DataError
 from nmt.languages.codes import language_name, parts_of
+from nmt.text.letters import comparable
 from nmt.text.lines import read_lines
 from nmt.text.message_formats import GRAMMARS
 from nmt.text.words import units
@@ -182,7 +183,8 @@ class Glossary:
         return sha256(json.dumps(sorted(self._terms.items())).encode()).hexdigest()[:16]
 
     def spans(self, text: str) -> Iterator[Span]:
-        """Yield the occurrences of terms in a line, which may overlap; case and word boundaries must match.
+        """Yield the occurrences of terms in a line, which may overlap; case and word boundaries must match, while the
+        forms of letters may differ (`nmt.text.letters`).
 
         They are in the order of their ends. Takes time linear in the length of the line and the number of occurrences.
         """
@@ -205,7 +207,7 @@ class _Automaton:
         for term, translation in terms.items():
             state = 0
             for depth, (start, end) in enumerate(units(term), start=1):
-                before, unit = state, term[start:end]
+                before, unit = state, comparable(term[start:end])
                 state = self._next.setdefault((before, unit), len(states))
                 if state == len(states):
                     states.append((depth, before, unit))
@@ -223,7 +225,7 @@ class _Automaton:
         """Yield the occurrences of the terms in a text."""
         state = 0
         for start, end in units(text):
-            state = self._after(state, text[start:end])
+            state = self._after(state, comparable(text[start:end]))
             found = self._longest[state]
             while found:
                 length, translation = self._terms[found]
@@ -320,10 +322,10 @@ class Applied:
         It must be a whole line: a term across a point where it was split counts, though it was not a constraint.
         """
         wanted = Counter(span.wanted for span in spans if span.kind == "term")
-        n_missing = 0
+        n_missing, translation = 0, comparable(translation)
         for target, n in sorted(wanted.items(), key=lambda item: -len(item[0])):
             # matches are removed, so that a translation within another is not counted again
-            translation, n_found = alone(target).subn(" ", translation, count=n)
+            translation, n_found = alone(comparable(target)).subn(" ", translation, count=n)
             n_missing += n - n_found
         self._n_terms += wanted.total()
         self._n_lines += bool(wanted)

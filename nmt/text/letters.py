@@ -1,8 +1,10 @@
 """Letters that stand for one another, as ی and ي do in Persian, and marks that stand for nothing.
 
-The table letters.tsv lists the forms of letters by script or language. A form of several letters, such as all digits,
-is written letter by letter if the others are as long. The first form of a mark is nothing. Letters of another script
-that look alike are replaced only in words with letters of both scripts, for which there is a regular expression.
+The table letters.tsv lists the forms of letters by script or language; `*` has those that are equal in comparisons.
+`where` is a regular expression of the places at which a form, `%s`, is replaced; for example only between letters, so
+that quotation marks stay. Without `%s`, what it matches is written as nothing, in the normal form NFKC, or with other
+letters, as by `aceo>асео`, for Latin letters in Cyrillic words. Several letters are written letter by letter if all
+forms of the row are as long, such as digits.
 """
 
 from __future__ import annotations
@@ -10,26 +12,34 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
+from functools import cache, partial
+from unicodedata import normalize
 
-from nmt.languages.codes import parts_of, scripts_of
+from nmt.languages.codes import macrolanguage_of, parts_of, scripts_of
 from nmt.languages.scripts import rows_of
 
 
 def usual_forms(language: str, characters: Counter[str]) -> dict[str, str]:
-    """Return the most frequent form of a letter for its other forms, given the number of each character in a text.
+    """Return how other forms of letters are written, by regular expressions, given the count of each character.
 
-    ASCII is no other form: it may belong to links and placeholders. A form that is a regular expression has letters
-    that no text has, so that `aceo>асео`, which says how the letters of its words are replaced, is the usual one.
+    The usual form is the one whose last letter is the most frequent; the last digit of the table is 1. ASCII is no
+    other form: it may belong to links and placeholders.
     """
-    names = {*scripts_of(language)[:1], parts_of(language)[0]}
+    names = {language, *scripts_of(language)[:1], parts_of(language)[0], macrolanguage_of(language)}
     usual: dict[str, str] = {}
-    for of, not_of, row in rows_of("letters.tsv"):
-        if names & {*of.split()} and not names & {*not_of.split()}:
-            forms = row.split(" ")
-            most = max(forms, key=lambda form: min(map(characters.__getitem__, form), default=characters.total()))
-            for form in forms:
-                if form != most and not form.isascii():
-                    usual |= zip(form, most, strict=True) if len(form) == len(most) else [(form, most)]
+    for of, not_of, row, where in rows_of("letters.tsv"):
+        if not names & {*of.split()} or names & {*not_of.split()}:
+            continue
+        if "%s" not in where:
+            usual[where] = row
+            continue
+        forms = row.split(" ")
+        most = max(forms, key=lambda form: characters[form[-1]])
+        for form in forms:
+            if len(form) != len(most):
+                usual[where % form] = most
+            elif form != most and not form.isascii():
+                usual[where % f"[{form}]"] = f"{form}>{most}"
     return usual
 
 
@@ -38,17 +48,21 @@ def write(text: str, forms: Mapping[str, str]) -> str:
     if text.isascii():
         return text
     for form, usual in forms.items():
-        if ">" in usual:
-            for word in re.findall(form, text):
-                text = text.replace(word, word.translate(str.maketrans(*usual.split(">"))))
-        else:
-            text = text.replace(form, usual)
+        text = re.sub(form, partial(_written, usual), text)
     return text
 
 
-_FIRST_FORMS = {form: first for form, first in usual_forms("ckb", Counter()).items() if form < "\ufb00"}
+def _written(usual: str, match: re.Match[str]) -> str:
+    if usual == "NFKC":
+        return normalize(usual, match[0])
+    return match[0].translate(str.maketrans(*usual.split(">"))) if ">" in usual else usual
+
+
+_ONE_FORM = usual_forms("*", Counter())
+_OTHERS, (_SIGN,) = re.compile("|".join(_ONE_FORM)), usual_forms("'", Counter())
+_one_form = cache(partial(write, forms=_ONE_FORM))
 
 
 def comparable(text: str) -> str:
-    """Return a text for comparisons, with one form of each Arabic letter and digit, and without marks of direction."""
-    return write(text, _FIRST_FORMS)
+    """Return a text for comparisons, with one form of each letter, whatever the language, and no invisible marks."""
+    return text if text.isascii() else re.sub(_SIGN, "'", _OTHERS.sub(lambda match: _one_form(match[0]), text))

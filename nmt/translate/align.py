@@ -46,7 +46,9 @@ def alignments(
     aligned = []
     for line, translation in zip(lines, translations, strict=True):
         parts = translation.parts
-        first_i = _first_words(line, [part.text for part in parts])
+        is_read = [src.as_read(word) != "" for word in CONTROL.sub(" ", line).split()]
+        words = np.flatnonzero(is_read).tolist()  # the model does not read words of tatweels and the like
+        first_i = _first_words(src.as_read(line), [src.as_read(part.text) for part in parts])
         first_j = _first_words(translation.text, [tgt.decode(part.tgt_ids) for part in parts])
         found: dict[int, int] = {}  # a word cut by a boundary is aligned in the first part
         for part, i, j in zip(parts, first_i, first_j, strict=True):
@@ -55,7 +57,7 @@ def alignments(
             for row, (to_words, total) in enumerate(zip(by_word, by_piece.sum(1), strict=True)):
                 if len(to_words) and to_words.max() > total - to_words.sum():
                     found.setdefault(j + row, i + int(to_words.argmax()))
-        aligned.append([(i, j) for j, i in sorted(found.items())])
+        aligned.append([(words[i], j) for j, i in sorted(found.items())])
     return aligned
 
 

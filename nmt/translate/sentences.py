@@ -48,7 +48,7 @@ class Segmenter:
         first: the number of the first line, from 0. Raises ConfigError for terms that this kind of search does not
         support, DataError if prefix and terms of a line are too long for the model.
         """
-        texts = ["" if is_blank(line.text) else line.text for line in lines]
+        texts = ["" if is_blank(self._src.as_read(line.text)) else line.text for line in lines]
         tags = self._src.tag_ids([*self._language_tag, *(search.tags or ())])
         encoded = self._src.encode_all(texts, search.to)
         by_line = []

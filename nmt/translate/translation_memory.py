@@ -32,6 +32,7 @@ from nmt.errors import ConfigError, DataError
 from nmt.files.write import writing
 from nmt.prepare.pairs import one_line
 from nmt.text.constraints import Span, spans
+from nmt.text.letters import comparable
 from nmt.text.modifiers import replaced, upper
 from nmt.text.similarity import SimilarTexts
 
@@ -134,7 +135,7 @@ class TranslationMemory:
     def find(self, text: str) -> Match | None:
         """Return the translation of a text, if the memory has one.
 
-        The text must equal a segment but for white space and Unicode normalization, for the values of whole numbers
+        The text must equal a segment but for white space, Unicode normalization and forms of letters, for the values of whole numbers
         that occur once in the segment and once in its translation, and for a capital at its start. Of several
         translations, the most frequent is returned, and the latest of equally frequent ones.
         """
@@ -226,8 +227,8 @@ def _segments(name: str, src: str, tgt: str, is_required: bool) -> Iterable[tupl
 
 
 def folded(text: str) -> str:
-    """Return a text in Unicode normalization form C, with single spaces between words."""
-    return " ".join(unicodedata.normalize("NFC", text).split())
+    """Return a text in Unicode normalization form C, with one form of each letter and single spaces between words."""
+    return " ".join(unicodedata.normalize("NFC", comparable(text)).split())
 
 
 @lru_cache(maxsize=16)  # several functions ask for the numbers of one segment
