@@ -152,8 +152,9 @@ def suspicions(
             side = f"{where}, {language}"
             yield from _to_repair(side, lines, _MISREAD, "look decoded with the wrong encoding", "encoding")
             if "letters" not in repairs:
-                counts = dict(Counter(respelled.findall("\n".join(lines.values()))).most_common(5))
-                what = f"have other forms of letters than most training text ({counts})"
+                counts = Counter(respelled.findall("\n".join(lines.values()))).most_common(5)
+                forms = ", ".join(f"{printable_sentence(form)} {n:,} times" for form, n in counts)
+                what = f"have other forms of letters than most training text ({forms})"
                 yield from _to_repair(side, lines, respelled, what, "letters")
             yield from _in_other_language(side, lines, language, profiles)
         if LABEL not in languages:
@@ -244,7 +245,7 @@ def script_counts(lines: Iterable[str]) -> dict[str, int]:
 
 
 def _shown(line: int, text: str) -> str:
-    return f"such as line {line:,}: {printable_sentence(text[:60])!r}"
+    return f"such as line {line:,}: '{printable_sentence(text[:60])}'"
 
 
 def _to_repair(where: str, lines: Mapping[int, str], bad: re.Pattern[str], what: str, repair: str) -> Iterator[str]:
@@ -253,7 +254,7 @@ def _to_repair(where: str, lines: Mapping[int, str], bad: re.Pattern[str], what:
     if len(found) >= max(_LEAST, _MOST_TO_REPAIR * len(others)):
         yield (
             f"{where}: {len(found) / len(others):.0%} of the lines beyond ASCII {what}, "
-            f"{_shown(found[0], lines[found[0]])}; data.clean.repair: [{repair}] restores such text"
+            f"{_shown(found[0], lines[found[0]])}; data.clean.repair: [{repair}] mends such text"
         )
 
 

@@ -46,18 +46,18 @@ def alignments(
     aligned = []
     for line, translation in zip(lines, translations, strict=True):
         parts = translation.parts
-        is_read = [src.as_read(word) != "" for word in CONTROL.sub(" ", line).split()]
-        words = np.flatnonzero(is_read).tolist()  # the model does not read words of tatweels and the like
-        first_i = _first_words(src.as_read(line), [src.as_read(part.text) for part in parts])
+        first_i = _first_words(line, [part.text for part in parts])
         first_j = _first_words(translation.text, [tgt.decode(part.tgt_ids) for part in parts])
         found: dict[int, int] = {}  # a word cut by a boundary is aligned in the first part
         for part, i, j in zip(parts, first_i, first_j, strict=True):
+            words = CONTROL.sub(" ", part.text).split()
+            read = [number for number, word in enumerate(words) if src.as_read(word)]  # a tatweel alone is not
             by_piece = word_shares(tgt, part.tgt_ids) @ next(weights).numpy()[:-1]  # (J, S)
             by_word = by_piece[:, :-1] @ src_word_shares(src, part.src_ids, part.text).T  # (J, I)
             for row, (to_words, total) in enumerate(zip(by_word, by_piece.sum(1), strict=True)):
                 if len(to_words) and to_words.max() > total - to_words.sum():
-                    found.setdefault(j + row, i + int(to_words.argmax()))
-        aligned.append([(words[i], j) for j, i in sorted(found.items())])
+                    found.setdefault(j + row, i + read[to_words.argmax()])
+        aligned.append([(i, j) for j, i in sorted(found.items())])
     return aligned
 
 
