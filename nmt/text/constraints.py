@@ -183,8 +183,7 @@ class Glossary:
         return sha256(json.dumps(sorted(self._terms.items())).encode()).hexdigest()[:16]
 
     def spans(self, text: str) -> Iterator[Span]:
-        """Yield the occurrences of terms in a line, which may overlap; case and word boundaries must match, while the
-        forms of letters may differ (`nmt.text.letters`).
+        """Yield the occurrences of terms in a line, which may overlap; case and word boundaries must match.
 
         They are in the order of their ends. Takes time linear in the length of the line and the number of occurrences.
         """
@@ -207,7 +206,7 @@ class _Automaton:
         for term, translation in terms.items():
             state = 0
             for depth, (start, end) in enumerate(units(term), start=1):
-                before, unit = state, comparable(term[start:end])
+                before, unit = state, term[start:end]
                 state = self._next.setdefault((before, unit), len(states))
                 if state == len(states):
                     states.append((depth, before, unit))
@@ -225,7 +224,7 @@ class _Automaton:
         """Yield the occurrences of the terms in a text."""
         state = 0
         for start, end in units(text):
-            state = self._after(state, comparable(text[start:end]))
+            state = self._after(state, text[start:end])
             found = self._longest[state]
             while found:
                 length, translation = self._terms[found]
@@ -319,7 +318,8 @@ class Applied:
     def add(self, number: int, spans: Iterable[Span], translation: str) -> None:
         """Count the terms of line `number`, given its spans and its translation.
 
-        It must be a whole line: a term across a point where it was split counts, though it was not a constraint.
+        It must be a whole line: a term across a point where it was split counts, though it was not a constraint. Forms
+        of letters may differ: translations are written in those that the model has learned.
         """
         wanted = Counter(span.wanted for span in spans if span.kind == "term")
         n_missing, translation = 0, comparable(translation)

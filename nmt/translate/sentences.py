@@ -14,6 +14,7 @@ from nmt.search.constrained import n_within, term_ids, total_length
 from nmt.search.step import Hypothesis, length_penalty
 from nmt.text.constraints import Glossary, constraint_spans
 from nmt.text.inline import encode_marked, mark_terms
+from nmt.text.letters import comparable
 from nmt.text.split import join, n_sentences, split
 from nmt.text.tokenizer import SEPARATOR, UNK, Tokenizer, Tokenizers, is_blank
 from nmt.translate.mbr import choose
@@ -219,7 +220,7 @@ def find_match(line: Line, text: str, search: SearchConfig) -> Match | None:
     if match is None or line.glossary is None:
         return match
     terms = (span.wanted for span in constraint_spans(text, search, line.glossary) if span.kind == "term")
-    return match if all(term in match.text for term in terms) else None
+    return match if all(comparable(term) in comparable(match.text) for term in terms) else None
 
 
 def _unspellable(what: str, text: str) -> DataError:

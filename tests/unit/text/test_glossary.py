@@ -298,6 +298,13 @@ def test_applied_terms_are_counted() -> None:
     ]
 
 
+def test_translations_in_other_forms_of_letters_are_counted() -> None:
+    glossary = Glossary({"book": "كتـاب", "ice": "يخ"})
+    counts = Applied(glossary)
+    counts.add(1, constraint_spans("book ice", OFF, glossary), "کتاب و یخ")
+    assert list(counts.lines()) == ["glossary: 2 terms in 1 line"]
+
+
 @pytest.mark.parametrize(
     ("translation", "n_missing"),
     [

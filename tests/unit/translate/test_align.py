@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from torch import Tensor
 from fragments import parts as fragments
 from nmt.search.forced import ForcedDecoder, Pair
 from nmt.text.inline import encode_marked, marked, without_translations
+from nmt.text.letters import usual_forms
 from nmt.text.tokenizer import CONTROL, N_SPECIAL, Tokenizer, train_tokenizer
 from nmt.translate.align import alignments, pharaoh, src_word_shares, word_shares
 from nmt.translate.types import BLANK, Part, Translation
@@ -121,6 +124,16 @@ def test_copy_aligns_diagonally(tokenizer: Tokenizer, line: str, cuts: list[int]
     decoder, translation = copied(tokenizer, parts)
     [found] = alignments(decoder, tokenizer, tokenizer, [line], [translation])
     assert found == [(i, i) for i in range(len(line.split()))]
+
+
+def test_words_that_are_not_read_are_counted(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokenizer, "letters", usual_forms("fa", Counter()))
+    read, line = ["Hund ", "Katze"], ["ـ Hund \u200f ", "\u200eـ Katze"]
+    decoder, translation = copied(tokenizer, read)
+    parts = [Part(text, part.src_ids, part.tgt_ids) for text, part in zip(line, translation.parts, strict=True)]
+    translation = replace(translation, parts=tuple(parts))
+    [found] = alignments(decoder, tokenizer, tokenizer, ["".join(line)], [translation])
+    assert found == [(1, 0), (4, 1)]
 
 
 def test_word_alignment_sums_attention_of_pieces(tokenizer: Tokenizer) -> None:

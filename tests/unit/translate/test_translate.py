@@ -44,6 +44,13 @@ def test_blank_lines_stay_blank_and_are_not_searched(translator: Translator, mon
     assert list(translator.translate_lines([])) == []
 
 
+def test_line_of_letters_that_are_not_read_is_blank(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokenizer, "letters", {"ـ": ""})
+    translator = make(tokenizer, tiny_config())
+    monkeypatch.setattr(translator.searcher, "search_batch", None)  # calling it would fail
+    assert list(translator.translate_lines(["ـ", "ـ \u200c"], BEAM)) == [[BLANK]] * 2
+
+
 def test_translation_contains_no_line_break(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     translator = make(tokenizer, tiny_config())
     bytes_of_breaks = [N_SPECIAL + byte for byte in b"\n\r"]

@@ -49,13 +49,17 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("klein", ("small", "exact")),
         ("Klein", ("Small", "adapted")),
         ("KLEIN", None),
+        ("كتـاب ۱۲\u200f", ("book 12", "exact")),
+        ("كتاب 13", ("book 13", "adapted")),
         ("", None),
     ],
 )
 def test_match_ignores_white_space_normalization_and_a_capital(text: str, expected: tuple[str, str] | None) -> None:
-    memory = memory_of(("Tür auf", "door  open"), ("klein", "small"), ("", "nothing"), ("leer", " "))
+    memory = memory_of(
+        ("Tür auf", "door  open"), ("klein", "small"), ("", "nothing"), ("leer", " "), ("کتاب ۱۲", "book 12")
+    )
     assert memory.find(text) == (None if expected is None else Match(*expected))
-    assert len(memory) == 2
+    assert len(memory) == 3
 
 
 @pytest.mark.parametrize(
