@@ -26,8 +26,8 @@ class CleanConfig(Section):
     replaces compatibility characters such as ligatures and full-width letters. spaces: collapse each run of white space
     to one space, and remove zero-width spaces and soft hyphens. letters (only in `data.clean`): write letters that
     stand for one another, such as ي and ی in Persian, in the form that the training text of the language mostly has,
-    and remove tatweels and marks of direction from Arabic and Hebrew text; this applies to development and test sets,
-    too, and to all text that the model reads."""
+    and remove tatweels from Arabic text and marks of direction from text from right to left; this applies to
+    development and test sets, too, and to all text that the model reads."""
     drop: list[Reason] | None = None
     """Reasons to drop a pair. copied: the sides differ only in case, accents, digits, punctuation and white space
     (pairs with equal sides are always dropped). broken: the Unicode replacement character, private-use characters, or

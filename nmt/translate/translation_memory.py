@@ -135,9 +135,9 @@ class TranslationMemory:
     def find(self, text: str) -> Match | None:
         """Return the translation of a text, if the memory has one.
 
-        The text must equal a segment but for white space, Unicode normalization and forms of letters, for the values of whole numbers
-        that occur once in the segment and once in its translation, and for a capital at its start. Of several
-        translations, the most frequent is returned, and the latest of equally frequent ones.
+        The text must equal a segment but for white space, Unicode normalization and forms of letters, for the values of
+        whole numbers that occur once in the segment and once in its translation, and for a capital at its start. Of
+        several translations, the most frequent is returned, and the latest of equally frequent ones.
         """
         text = folded(text)
         for form in dict.fromkeys((text, text[:1].lower() + text[1:])):
