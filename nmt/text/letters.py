@@ -54,7 +54,7 @@ def write(text: str, forms: Mapping[str, str]) -> str:
 
 def _written(usual: str, match: re.Match[str]) -> str:
     if usual == "NFKC":
-        return normalize(usual, match[0])
+        return normalize("NFKC", match[0])
     return match[0].translate(str.maketrans(*usual.split(">"))) if ">" in usual else usual
 
 

@@ -53,6 +53,11 @@ def test_presentation_forms_are_never_the_usual_ones(text: str, expected: str) -
     assert write(text, usual_forms("fa", Counter("ﺑﺎﺏ ﮐﺘﺎﺏ ﺑﺒﺮ ﻻ" * 100))) == expected
 
 
+def test_quotation_marks_are_no_usual_form_of_hebrew_signs() -> None:
+    forms = usual_forms("he", Counter("“שלום” ’כן’ צה״ל ג׳ו"))
+    assert write("צה”ל ג’ו צה״ל ג׳ו", forms) == "צה״ל ג׳ו צה״ל ג׳ו"
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
