@@ -325,7 +325,7 @@ class Applied:
         n_missing, translation = 0, comparable(translation)
         for target, n in sorted(wanted.items(), key=lambda item: -len(item[0])):
             # matches are removed, so that a translation within another is not counted again
-            translation, n_found = alone(comparable(target)).subn(" ", translation, count=n)
+            translation, n_found = alone(comparable(target) or target).subn(" ", translation, count=n)
             n_missing += n - n_found
         self._n_terms += wanted.total()
         self._n_lines += bool(wanted)

@@ -299,10 +299,12 @@ def test_applied_terms_are_counted() -> None:
 
 
 def test_translations_in_other_forms_of_letters_are_counted() -> None:
-    glossary = Glossary({"book": "كتـاب", "ice": "يخ"})
+    glossary = Glossary({"book": "كتـاب", "ice": "يخ", "-": "ـ"})
     counts = Applied(glossary)
     counts.add(1, constraint_spans("book ice", OFF, glossary), "کتاب و یخ")
     assert list(counts.lines()) == ["glossary: 2 terms in 1 line"]
+    counts.add(2, constraint_spans("book -", OFF, glossary), "کتاب")
+    assert list(counts.lines())[1:] == ["glossary: 1 term not translated as given, in line 2"]
 
 
 @pytest.mark.parametrize(

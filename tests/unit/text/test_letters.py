@@ -188,6 +188,16 @@ def test_presentation_forms_are_written_in_normal_form(characters: range) -> Non
         assert comparable(form) == comparable(normal)
 
 
+def test_letters_that_comparisons_replace_are_forms_of_a_language() -> None:
+    replaced, of_languages = set[str](), set[str]()
+    for of, _, row, where in rows_of("letters.tsv"):
+        if of != "*":
+            of_languages |= {*row, *where}
+        elif len(where) <= 2:
+            replaced |= {*row.partition(" ")[2], *where} - {*"%s"}
+    assert len(replaced) > 40 and replaced <= of_languages
+
+
 def test_table_names_known_scripts_and_languages_and_different_forms() -> None:
     for of, not_of, row, where in rows_of("letters.tsv"):
         for name in {*of.split(), *not_of.split()} - {*"*'"}:
