@@ -15,10 +15,10 @@ from nmt.files.read import read_text
 from nmt.files.write import link
 from nmt.layout import DataDir
 from nmt.prepare.cleaning.counts import REASONS, summed
-from nmt.prepare.pairs import OpenSource, SentencePair
+from nmt.prepare.pairs import OpenSource
 from nmt.prepare.pipeline.encode import EncodedText, encode_text, link_files, make_tokenizers
 from nmt.prepare.pipeline.read import training_parts
-from nmt.prepare.pipeline.settle import choose_text, settle_chosen
+from nmt.prepare.pipeline.settle import choose_text, pairs_of, settle_chosen
 from nmt.prepare.pipeline.work import SIZES, Sizes, Work, building
 from nmt.prepare.prepare import echo_end
 from nmt.prepare.recipe import changes_in_config, recipe
@@ -109,8 +109,9 @@ class _Addition:
         """Write the data directory with the new corpora. Return the report on these."""
         data, manifest, reported = self.config.data, self.corpus.manifest, self.corpus.directory.report
         earlier = read_document(reported, Report, DataError, "; remove it") if reported.exists() else None
-        held_out = {name: self._pairs(name) for name in manifest.splits if name != "train"}
+        held_out = {name: pairs_of(self.corpus, name) for name in manifest.splits if name != "train"}
         pairs = [pair for own in held_out.values() for pair in own]
+        work.letters = self.corpus.tokenizers.letters
         parts, skipped = training_parts(work, data, self.sources)
         text = settle_chosen(work, data, choose_text(work, data, parts, skipped, pairs, self.corpus))
         make_tokenizers(work, self.config, text, self.corpus.tokenizers, {})
@@ -134,7 +135,7 @@ class _Addition:
         )  # fmt: skip
         changed = {
             "config": made_from,
-            "fingerprint": content_fingerprint(files),
+            "fingerprint": content_fingerprint(files, self.corpus.tokenizers.letters),
             "sources": (before.sources or {}) | records,
             "splits": before.splits | {"train": train},
             "warnings": before.warnings + report.warnings,
@@ -145,11 +146,6 @@ class _Addition:
         whole = {"corpora": corpora, "warnings": changed["warnings"]}
         write_report(self.staged.path, report.model_copy(update=whole))
         return report
-
-    def _pairs(self, name: str) -> list[SentencePair]:
-        split = self.corpus.split(name)
-        src, tgt = (split.text(language) for language in self.corpus.languages)
-        return [SentencePair(one, other, "") for one, other in zip(src, tgt, strict=True)]
 
 
 def _with_corpora(before: PreparedSplit, encoded: EncodedText) -> PreparedSplit:

@@ -45,7 +45,7 @@ def dry_run(
     own = engine if engine is not None and sample is None else InProcess()
     with TemporaryDirectory(prefix="nmt-") as folder:
         builds = open_builds(config, Work(Path(folder), own, SIZES), sample)
-        settle_all(builds)
+        settle_all(builds, reused)
     for build in builds.values():
         if build.name:
             echo(build.name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -44,7 +45,7 @@ from nmt.prepare.pipeline.encode import (
 )
 from nmt.prepare.pipeline.fuzzy import match_lines
 from nmt.prepare.pipeline.mono import MonoText, clean_mono, encode_mono
-from nmt.prepare.pipeline.read import sample_parts, training_parts
+from nmt.prepare.pipeline.read import read_side, sample_parts, training_parts
 from nmt.prepare.pipeline.settle import ChosenText, TrainingText, choose_text, settle_chosen
 from nmt.prepare.pipeline.work import SIZES, Sizes, Work, building
 from nmt.prepare.recipe import (
@@ -75,8 +76,10 @@ from nmt.prepare.sources import open_source, text_folder
 from nmt.prepare.suspicions import Place, Sample, lacking, samples_of
 from nmt.tasks.perform import Engine
 from nmt.tasks.processes import InProcess
+from nmt.text.letters import usual_forms
 from nmt.text.profile import Profiles
 from nmt.text.tokenizer import Tokenizers
+from nmt.text.words import count_characters
 
 
 def prepare(
@@ -120,7 +123,7 @@ def prepare(
         builds = open_builds(config, work)
         for build in builds.values():
             build.open_mono()
-        settle_all(builds)
+        settle_all(builds, reused)
         if len(builds) == 1:
             build.clean_mono()
             tokenizers = make_tokenizers(build.work, build.config, build.text, reused, build.mono_folders)
@@ -148,12 +151,10 @@ def _write_pairs(
     texts = {pair: build.text for pair, build in builds.items()}
     work.versions["texts"] = " ".join(build.work.version("settle") for build in builds.values())
     joint = make_joint(work, config, texts, reused, new)
-    profiles = Profiles(profiles={}, letters={})
-    for build in builds.values():
-        found = profiles_of(build.config.data, build.text, reused)
-        profiles = Profiles(
-            profiles={**found.profiles, **profiles.profiles}, letters={**found.letters, **profiles.letters}
-        )
+    profiles = Profiles(profiles={})
+    for pair, build in builds.items():
+        more = profiles_of(build.work, build.text, pair)
+        profiles = more.model_copy(update={"profiles": more.profiles | profiles.profiles})
     joint = replace(joint.with_tags(config.data.tag_names), profiles=profiles)
     reports = []
     for pair, build in builds.items():
@@ -258,9 +259,9 @@ class Build:
         self.mono_text = clean_mono(self.work, self.config.data, self.mono_sources, held_out)
 
     @property
-    def mono_folders(self) -> dict[str, tuple[Path, int]]:
-        """By language, the folder and the number of lines of its cleaned monolingual text."""
-        return {language: (own.done.folder, own.lines) for language, own in self.mono_text.items()}
+    def mono_folders(self) -> dict[str, Path]:
+        """By language, the folder of its cleaned monolingual text."""
+        return {language: own.done.folder for language, own in self.mono_text.items()}
 
     def report(self, reports: Mapping[str, CleanReport], wanted: Recipe, **fields: Any) -> Report:
         """Return the report; `reports`: counts of the training corpora by key, fields: see `make_report`."""
@@ -330,7 +331,7 @@ class Build:
         manifest = Manifest(
             format=FORMAT if self.splits["train"].shards is None else SHARDED_FORMAT,
             languages=report.languages,
-            fingerprint=content_fingerprint(files),
+            fingerprint=content_fingerprint(files, tokenizers.letters),
             config=report.settings,
             tokenizer=PreparedTokenizers(
                 fingerprint=tokenizers.fingerprint, joint=tokenizers.joint, pieces=tokenizers.sizes
@@ -357,12 +358,13 @@ def open_builds(config: Config, work: Work, sample: int | None = None) -> Builds
     return builds
 
 
-def settle_all(builds: Builds) -> None:
+def settle_all(builds: Builds, reused: Tokenizers | None) -> None:
     """Read the text of all pairs of languages, and settle their training text.
 
-    No line that is held out for one pair is in the training text of another.
+    No line that is held out for one pair is in the training text of another. Letters have the forms of a `reused`
+    tokenizer, or else with `repair: [letters]` the most frequent ones of the cleaned text of all pairs.
     """
-    held_out, split_off = {}, {}
+    held_out, split_off, counts = {}, {}, defaultdict[str, Counter[str]](Counter)
     for pair, build in builds.items():
         with naming(build.name):
             held_out[pair] = build.read_held_out()
@@ -370,7 +372,12 @@ def settle_all(builds: Builds) -> None:
         with naming(build.name):
             build.choose(held_out[pair], held_out_elsewhere(pair, held_out) if build.name else None)
         split_off[pair] = build.chosen.split_off or []
+        for side, language in enumerate(pair) if "letters" in (build.config.data.clean.repair or ()) else ():
+            for part in build.chosen.cleaned:
+                counts[language] += count_characters(read_side(part.folder, side))
+    letters = {language: usual_forms(language, counts[language]) for language in counts}
     for pair, build in builds.items():
+        build.work.letters = letters if reused is None else letters | reused.letters
         with naming(build.name):
             build.settle(held_out_elsewhere(pair, split_off))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -320,16 +321,21 @@ def reused_tokenizers(path: Path | None, config: Config) -> tuple[Tokenizers | N
         languages = load_saved_config(run.config).data.all_languages
     else:
         raise DataError(f"{path}: has neither manifest.json nor config.yaml, which list the languages of its tokenizer")
+    tokenizers = Tokenizers.load(run.tokenizer, languages)
+    if bool(tokenizers.letters) != ("letters" in (config.data.clean.repair or ())):
+        raise DataError(
+            f"{path}: its vocabulary was learned {'with' if tokenizers.letters else 'without'} data.clean.repair: "
+            "[letters], so it expects such text only; set data.clean.repair alike"
+        )
     if config.data.has_labels:  # only the text has a tokenizer, which any run with its language can provide
         if config.data.src not in languages:
             raise DataError(
                 f"{path}: its tokenizer is for {' and '.join(languages)}, but the texts are in {config.data.src}"
             )
-        tokenizer = Tokenizers.load(run.tokenizer, languages)[config.data.src]
-        if not tokenizer.is_lossless:
+        of_text = {config.data.src: tokenizers.by_language[config.data.src]}
+        if tokenizers.imported is not None:
             raise DataError(f"{path}: its tokenizer was imported for translation and is not available for labels")
-        return Tokenizers({config.data.src: tokenizer}, config.tokenizer.joint), NewPieces()
-    tokenizers = Tokenizers.load(run.tokenizer, languages)
+        return replace(tokenizers, by_language=of_text, joint=config.tokenizer.joint, labels=None), NewPieces()
     if config.data.directions:
         tokenizers.check_directions(path)
         new = [language for language in wanted if language not in languages]

@@ -14,6 +14,7 @@ from nmt.files.document import Document
 from nmt.files.read import checksum
 from nmt.layout import DataDir
 from nmt.prepare.cleaning.counts import CleanReport, total
+from nmt.text.profile import Letters
 
 
 def file_facts(directory: Path) -> dict[str, FileRecord]:
@@ -25,13 +26,15 @@ def file_facts(directory: Path) -> dict[str, FileRecord]:
     }
 
 
-def content_fingerprint(files: Mapping[str, FileRecord]) -> str:
-    """Return a hash, of sixteen hexadecimal digits, of the names and checksums of all files.
+def content_fingerprint(files: Mapping[str, FileRecord], letters: Letters | None = None) -> str:
+    """Return a hash, of sixteen hexadecimal digits, of the names and checksums of all files, and of the `letters` in
+    the profiles of the languages.
 
-    The profiles of the languages are left out: no training depends on them, and older directories lack them.
+    The rest of the profiles is left out: no training depends on it, and older directories lack it.
     """
     content = sorted(files.keys() - {DataDir(Path()).tokenizer.profiles.as_posix()})
     text = "".join(f"{name} {files[name].sha256}\n" for name in content)
+    text += json.dumps(letters) if letters else ""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from pydantic import Field
 
@@ -39,13 +40,17 @@ def trigrams(lines: Iterable[str]) -> Counter[str]:
     return counts
 
 
+Letters: TypeAlias = dict[str, dict[str, str]]
+"""By language the usual forms of letters; see `nmt.text.letters.usual_forms`."""
+
+
 class Profiles(Document):
     """The profiles of the languages of a model."""
 
     profiles: dict[str, dict[str, float]]
     """The most frequent trigrams of each language, with their shares of all trigrams."""
-    letters: dict[str, dict[str, str]] = Field({})
-    """With `data.clean.repair: [letters]`, by language the form that the model reads for each form of a letter."""
+    letters: Letters = Field({})
+    """The forms that the model reads, with `data.clean.repair: [letters]`."""
 
     @classmethod
     def of(cls, languages: Sequence[str], pairs: Sequence[Sequence[str]]) -> Profiles:

@@ -54,7 +54,7 @@ from nmt.files.write import refuse_links, write_file
 from nmt.layout import TokenizerDir
 from nmt.text.labels import Labels
 from nmt.text.letters import write
-from nmt.text.profile import Profiles
+from nmt.text.profile import Letters, Profiles
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 FIRST_RESERVED, N_RESERVED = 4, 16
@@ -590,7 +590,6 @@ class BlockEncoder:
     """A single-threaded encoder of many lines or labels, with a cache of words and the same ids as `Tokenizer`."""
 
     def __init__(self, tokenizer: Tokenizer | Labels) -> None:
-        self.as_read = tokenizer.as_read
         self._encoder = _WordCache(tokenizer) if isinstance(tokenizer, LosslessTokenizer) else tokenizer
 
     def encode(self, lines: Sequence[str]) -> Encoded:
@@ -656,16 +655,21 @@ class Tokenizers:
     labels: Labels | None = None
     """The labels of a classifier; None for translation."""
     profiles: Profiles | None = None
-    """The profiles of both languages; not part of the fingerprint. None in older directories."""
+    """The profiles of both languages; only their letters are part of the fingerprint. None in older directories."""
     imported: ImportedVocabulary | None = None
     """The vocabulary of an imported model; None if `nmt prepare` trained the tokenizers."""
 
     def __getitem__(self, language: str) -> Tokenizer:
         tokenizer = self.by_language[language]
-        if self.profiles is not None and language in self.profiles.letters:
+        if language in self.letters:
             tokenizer = copy(tokenizer)
-            tokenizer.letters = self.profiles.letters[language]
+            tokenizer.letters = self.letters[language]
         return tokenizer
+
+    @property
+    def letters(self) -> Letters:
+        """The forms of letters that are read; empty without `data.clean.repair: [letters]`."""
+        return {} if self.profiles is None else self.profiles.letters
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -683,9 +687,10 @@ class Tokenizers:
 
     @property
     def fingerprint(self) -> str:
-        """Sixteen hexadecimal digits that identify the languages and their vocabularies."""
+        """Sixteen hexadecimal digits that identify the languages, their vocabularies and the forms of their letters."""
         parts = [f"{language}={self.side(language).fingerprint}" for language in self.languages]
-        return hashlib.sha256(" ".join([*parts, f"joint={self.joint}"]).encode()).hexdigest()[:16]
+        parts += [f"joint={self.joint}", *([json.dumps(self.letters)] if self.letters else [])]
+        return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16]
 
     @classmethod
     def load(cls, directory: TokenizerDir, languages: Sequence[str]) -> Tokenizers:

@@ -7,20 +7,20 @@ import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 import numpy as np
 
 from nmt.languages.scripts import character_class, scripts
 
-_CHARACTERS = 1 << 16  # counted at a time
+_LINES = 1 << 10  # counted at a time
 
 
 def count_characters(lines: Iterable[str]) -> Counter[str]:
     """Count the occurrences of each character in lines."""
-    text = "".join(lines)
-    counts = np.zeros(sys.maxunicode + 1, np.int64)
-    for start in range(0, len(text), _CHARACTERS):
-        part = np.bincount(np.frombuffer(text[start : start + _CHARACTERS].encode("utf-32-le"), "<u4"))
+    lines, counts = iter(lines), np.zeros(sys.maxunicode + 1, np.int64)
+    while block := [*islice(lines, _LINES)]:
+        part = np.bincount(np.frombuffer("".join(block).encode("utf-32-le"), "<u4"))
         counts[: len(part)] += part
     codes = np.flatnonzero(counts)
     return Counter(dict(zip(map(chr, codes.tolist()), counts[codes].tolist(), strict=True)))

@@ -35,16 +35,16 @@ pieces          a side has more than `data.max_pieces` pieces, found when the re
 For text with labels, only the text is repaired and judged, not the labels. `ratio`, `copied` and other comparisons of
 the sides do not apply; `overlap` and `shared` compare the text, whatever its label.
 
-Development and test sets are references: they are never dropped, and only `repair: [letters]` alters them, which is
-done by the tokenizer.
+Development and test sets are references: they are never dropped, and only `repair: [letters]` alters them. It comes
+last, for all sides, since the text that is kept has the most frequent forms.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -59,7 +59,7 @@ from nmt.prepare.cleaning.grouping import normal_form
 from nmt.prepare.cleaning.repairs import Repair, has_control, repairs
 from nmt.prepare.pairs import SentencePair
 from nmt.prepare.sources import text_folder
-from nmt.text.letters import comparable
+from nmt.text.letters import comparable, write
 from nmt.text.tokenizer import is_blank
 
 _RATIO_OFFSET = 15
@@ -187,15 +187,17 @@ def _length(text: str, density: float) -> float:
 class LineCleaner:
     """A cleaner of one source of monolingual text, which applies `data.clean` and `data.max_chars` to each line."""
 
-    def __init__(self, config: DataConfig, language: str, held_out: Iterable[str]) -> None:
-        """`held_out`: the lines of all development and test sets in the language.
+    def __init__(
+        self, config: DataConfig, language: str, held_out: Iterable[str], letters: Mapping[str, str] | None = None
+    ) -> None:
+        """`held_out`: the lines of all development and test sets in the language; letters: see `usual_forms`.
 
         Raises DataError if a package or file that the settings need is missing.
         """
         clean = CorpusClean().over(config.clean)
         self._max_chars = config.max_chars
         self._compared = normal_form if clean.overlap in ("normal", "either") else comparable
-        self._repairs = repairs(clean)
+        self._repairs = [*repairs(clean), *([("letters", partial(write, forms=letters))] if letters else [])]
         lines = {line.strip() for line in held_out}
         self._held_out = set(map(self._compared, lines.union(_repaired(lines, self._repairs))))
         self.report = CleanReport()

@@ -49,6 +49,7 @@ REPAIRS = {
     "control": "control characters",
     "unicode": "Unicode form",
     "spaces": "white space",
+    "letters": "forms of letters",
 }
 """The description of each repair in reports, in the order in which repairs are made."""
 

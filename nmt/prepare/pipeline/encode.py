@@ -5,7 +5,6 @@ A vocabulary is learned, the text is encoded part by part, and the parts become 
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,7 +34,6 @@ from nmt.prepare.recipe import NewPieces
 from nmt.prepare.records import TextRecord, added
 from nmt.tasks.perform import Done, Json
 from nmt.text.labels import Labels
-from nmt.text.letters import usual_forms, write
 from nmt.text.profile import Profiles
 from nmt.text.ragged import ranges
 from nmt.text.tokenizer import (
@@ -47,6 +45,7 @@ from nmt.text.tokenizer import (
     Tokenizers,
     train_tokenizer,
 )
+from nmt.text.words import count_characters
 
 _MOST_LINES = 2_000_000  # SentencePiece holds its training text in memory, and a vocabulary needs no more
 
@@ -54,13 +53,11 @@ _MOST_LINES = 2_000_000  # SentencePiece holds its training text in memory, and 
 class _Learning(BaseModel):
     config: TokenizerConfig
     languages: tuple[str, str]
-    settled: list[tuple[Path, int]]
-    """The folder and the number of pairs of each part."""
-    mono: dict[str, tuple[Path, int]]
-    """By language, the folder and the number of lines of its monolingual text."""
+    settled: list[Path]
+    """The folder of each part."""
+    mono: dict[str, Path]
+    """By language, the folder of its monolingual text."""
     labels: list[str] | None
-    letters: dict[str, dict[str, str]]
-    """See `Profiles`."""
 
 
 def make_tokenizers(
@@ -68,24 +65,22 @@ def make_tokenizers(
     config: Config,
     text: TrainingText,
     reused: Tokenizers | None,
-    mono: Mapping[str, tuple[Path, int]],
+    mono: Mapping[str, Path],
 ) -> Tokenizers:
     """Learn the vocabulary from the training text and `mono`, unless one is given, and write it for the next stage.
 
-    `mono`: by language, the folder and the number of lines of its cleaned monolingual text. Labels, and the profiles of
-    the languages, are always those of the training text.
+    `mono`: by language, the folder of its cleaned monolingual text. Labels, and the profiles of the languages, are
+    always those of the training text.
     """
     languages = config.data.pair
-    profiles = profiles_of(config.data, text, reused)
     if reused is not None:
         tokenizers = replace(reused, labels=text.labels).with_tags(config.data.tag_names)
         use_tokenizers(work, tokenizers)
     else:
         learning = _Learning(
             config=config.tokenizer, languages=languages, mono=dict(mono),
-            settled=[(done.folder, done.summary["kept"]) for done in text.settled],
+            settled=[done.folder for done in text.settled],
             labels=None if text.labels is None else text.labels.names,
-            letters=profiles.letters,
         )  # fmt: skip
         version = work.version("settle", *([MONO] if mono else []))
         with Progress("learning a vocabulary") as progress:
@@ -93,18 +88,15 @@ def make_tokenizers(
             progress.say(f"learning a vocabulary for {names} …")  # SentencePiece reports no progress
             [done] = work.stage("tokenizer", "", learn, [learning], version)
         tokenizers = Tokenizers.load(TokenizerDir(done.folder), languages).with_tags(config.data.tag_names)
-    tokenizers = replace(tokenizers, profiles=profiles)
-    tokenizers.save(_tokenizer_dir(work))  # the next stage reads the letters
-    return tokenizers
+    # labels are no language; without a profile and forms of letters, there is nothing to write
+    profiles = profiles_of(work, text, languages if text.labels is None else ())
+    return replace(tokenizers, profiles=profiles if text.labels is None or profiles.letters else None)
 
 
-def profiles_of(data: DataConfig, text: TrainingText, reused: Tokenizers | None) -> Profiles:
-    """Return the profiles of the languages of a training text; those of a reused tokenizer keep its letters."""
+def profiles_of(work: Work, text: TrainingText, languages: Sequence[str]) -> Profiles:
+    """Return the profiles of languages in a training text, with the forms of letters in which it is written."""
     pairs = [pair for sample in text.samples().values() for pair in sample.pairs]
-    letters = {} if reused is None or reused.profiles is None else reused.profiles.letters
-    if not letters and "letters" in (data.clean.repair or ()):
-        letters = {language: usual_forms(language, text.characters(side)) for side, language in enumerate(data.pair)}
-    return Profiles.of(data.pair, pairs).model_copy(update={"letters": letters})
+    return Profiles.of(languages, pairs).model_copy(update={"letters": work.letters})
 
 
 def use_tokenizers(work: Work, tokenizers: Tokenizers) -> None:
@@ -199,15 +191,8 @@ def learn(folder: Path, task: _Learning) -> Json:
     """Learn and write the vocabulary or vocabularies."""
 
     def train(*sides: int) -> Tokenizer:
-        texts = [(part, side) for side in sides for part in task.settled]
-        mono = [task.mono[task.languages[side]] for side in sides if task.languages[side] in task.mono]
-        alphabet = Counter[str]()
-        for path in [
-            *(part / f"characters.{side}.json" for (part, _), side in texts),
-            *(language / "characters.json" for language, _ in mono),
-        ]:
-            alphabet.update(json.loads(path.read_bytes()))
-        n_lines = sum(n for (_, n), _ in texts) + sum(n for _, n in mono)
+        alphabet = count_characters(f"{line}\n" for side in sides for line in _lines(task, side))
+        n_lines = alphabet.pop("\n")
         lines = chain.from_iterable(_lines(task, side) for side in sides)
         return train_tokenizer(islice(lines, 0, None, -(-n_lines // _MOST_LINES)), task.config.vocab_size, alphabet)
 
@@ -222,12 +207,10 @@ def learn(folder: Path, task: _Learning) -> Json:
 
 
 def _lines(task: _Learning, side: int) -> Iterator[str]:
-    language = task.languages[side]
-    letters = task.letters.get(language, {})
-    for folder, _ in task.settled:
-        yield from (write(line, letters) for line in read_side(folder, side))
-    if language in task.mono:
-        yield from (write(line, letters) for line in read_cleaned(task.mono[language][0]))
+    for folder in task.settled:
+        yield from read_side(folder, side)
+    if (language := task.languages[side]) in task.mono:
+        yield from read_cleaned(task.mono[language])
 
 
 def read_cleaned(folder: Path) -> Iterator[str]:
@@ -322,8 +305,8 @@ def encode_part(folder: Path, task: _Encoding) -> Json:
 
     The report in the summary counts only the pairs with too many pieces, and describes the pairs that are kept.
     """
+    sides = [read_side(task.settled, side) for side in SIDES]
     encoders = _encoders(task.tokenizer, task.tokenizer_version, task.languages)
-    sides = [[*map(encoders[side].as_read, read_side(task.settled, side))] for side in SIDES]
     encoded = [encoder.encode(lines) for encoder, lines in zip(encoders, sides, strict=True)]
     is_long = np.maximum(encoded[0].lengths, encoded[1].lengths) > task.max_pieces
     report = CleanReport()
@@ -332,7 +315,7 @@ def encode_part(folder: Path, task: _Encoding) -> Json:
         report.kept -= 1
         report.drop("pieces", int(numbers[row]), sides[0][row], sides[1][row])
     kept = np.flatnonzero(~is_long)
-    texts = [[lines[row] for row in kept.tolist()] for lines in sides]
+    texts = [[lines[row] for row in kept.tolist()] for lines in sides] if is_long.any() else sides
     report.keep(numbers[kept], texts[0], texts[1])
     rows = np.tile(kept, task.repeat) if task.documents else np.repeat(kept, task.repeat)
     follow = np.zeros(len(rows), np.bool_)
@@ -348,9 +331,13 @@ def encode_part(folder: Path, task: _Encoding) -> Json:
     if task.documents:
         np.save(DataDir(folder).follows(PART), follow.view(np.uint8))
     text, classes = {}, Counter[str]()
+    is_whole = np.array_equal(rows, np.arange(len(sides[0])))
     for side, language in enumerate(task.languages):
-        raw = [f"{sides[side][row]}\n".encode() for row in rows.tolist()]
-        text[language] = write_encoded(DataDir(folder), PART, language, raw, encoded[side].take(rows)).model_dump()
+        raw = [line + b"\n" for line in (task.settled / f"text.{side}").read_bytes().split(b"\n")[:-1]]
+        if not is_whole:
+            raw = [raw[row] for row in rows.tolist()]
+        own = encoded[side] if is_whole else encoded[side].take(rows)
+        text[language] = write_encoded(DataDir(folder), PART, language, raw, own).model_dump()
         if task.is_shuffled:
             np.save(_text_ends(DataDir(folder), language), np.cumsum([len(line) for line in raw], dtype=np.int64))
         if language == LABEL:

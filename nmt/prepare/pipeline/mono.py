@@ -5,8 +5,6 @@ One task processes a language, in memory of some tens of bytes per line.
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress, islice
@@ -32,7 +30,6 @@ from nmt.prepare.sources import check_count, read_part
 from nmt.tasks.perform import Done, Json
 from nmt.text.letters import comparable
 from nmt.text.tokenizer import BlockEncoder, Tokenizers, id_dtype
-from nmt.text.words import count_characters
 
 _HELD_OUT = "mono-held-out"
 _BLOCK = 1 << 14  # lines in memory
@@ -70,6 +67,8 @@ class _Cleaning(BaseModel):
     held_out: Path
     """The folder with the text of all development and test sets."""
     versions: list[str]
+    letters: dict[str, str]
+    """The forms of letters in which the text is written."""
 
 
 def clean_mono(
@@ -89,7 +88,7 @@ def clean_mono(
         arguments.append(
             _Cleaning(
                 config=settings, language=language, sources=[list(source.parts) for source in own], held_out=folder,
-                versions=versions,
+                versions=versions, letters=work.letters.get(language, {}),
             )
         )  # fmt: skip
     version = work.versions["block lists"]
@@ -153,14 +152,14 @@ def _refuse_empty(language: str, reports: Sequence[CleanReport]) -> None:
 def clean_language(folder: Path, task: _Cleaning) -> Json:
     """Clean the monolingual text of a language, and return the reports on its sources.
 
-    Write the kept lines, their characters, and for each line its number in its source and the number of its document.
+    Write the kept lines, and for each line its number in its source and the number of its document.
     """
     held_out = read_side(task.held_out, task.config.pair.index(task.language))
-    seen, alphabet, rows = SeenLines(), Counter[str](), [np.zeros((0, 2), np.int64)]
+    seen, rows = SeenLines(), [np.zeros((0, 2), np.int64)]
     reports: list[CleanReport] = []
     with (folder / "text").open("wb") as file:
         for number, parts in enumerate(task.sources):
-            cleaner = LineCleaner(task.config, task.language, held_out)
+            cleaner = LineCleaner(task.config, task.language, held_out, task.letters)
             lines = _cleaned(task, parts, cleaner, number << _SOURCE_BITS)
             while block := list(islice(lines, _BLOCK)):
                 is_new = seen.add([comparable(line.text) for line in block])
@@ -168,13 +167,10 @@ def clean_language(folder: Path, task: _Cleaning) -> Json:
                     cleaner.report.drop("duplicate", line.number, line.text, "")
                     cleaner.report.kept -= 1
                 kept = list(compress(block, is_new.tolist()))
-                texts = [line.text for line in kept]
-                file.write("".join(f"{text}\n" for text in texts).encode())
-                alphabet.update(count_characters(texts))
+                file.write("".join(f"{line.text}\n" for line in kept).encode())
                 rows.append(np.array([line[:2] for line in kept], np.int64).reshape(-1, 2))
             reports.append(cleaner.report)
     np.save(folder / "rows.npy", np.concatenate(rows))
-    (folder / "characters.json").write_text(json.dumps(alphabet), encoding="utf-8")
     return {"reports": [each.to_json() for each in reports], "lines": sum(each.read for each in reports)}
 
 
@@ -199,7 +195,7 @@ def encode_language(folder: Path, task: _Encoding) -> Json:
     encoder, directory = BlockEncoder(tokenizer), DataDir(folder)
     reports = [CleanReport() for _ in range(task.n_sources)]
     rows = np.load(task.cleaned / "rows.npy")
-    lines, is_kept = map(tokenizer.as_read, read_cleaned(task.cleaned)), np.ones(len(rows), np.bool_)
+    lines, is_kept = read_cleaned(task.cleaned), np.ones(len(rows), np.bool_)
     lengths, counts, first = [np.zeros(0, np.int64)], list[TextRecord](), 0
     ids_path = folder / "ids"
     with directory.text(MONO, task.language).open("wb") as file, ids_path.open("wb") as ids:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -41,8 +40,8 @@ from nmt.prepare.recipe import block_lists
 from nmt.prepare.suspicions import N_PAIRS, Place, Sample
 from nmt.tasks.perform import Done, Json
 from nmt.text.labels import Labels
-from nmt.text.letters import comparable
-from nmt.text.words import count_characters
+from nmt.text.letters import comparable, write
+from nmt.text.tokenizer import is_blank
 
 SPLIT_OFF = "split-off"
 """The folder of the development set that is split off."""
@@ -66,13 +65,6 @@ class TrainingText:
     warnings: list[str]
     labels: Labels | None = None
     """The labels of the text, if it has labels in place of translations."""
-
-    def characters(self, side: int) -> Counter[str]:
-        """Return the number of each character on a side."""
-        counts = Counter[str]()
-        for done in self.settled:
-            counts.update(json.loads((done.folder / f"characters.{side}.json").read_bytes()))
-        return counts
 
     def samples(self) -> dict[str, Sample]:
         """Return a sample of each source, by its key."""
@@ -127,10 +119,14 @@ def choose_text(
             of_lines = None if others is None else parts
             chosen, chosen_rows, n_offered = _choose(cleaned, drops, config.valid, of_lines, config.documents)
         else:
-            valid = earlier.split("valid")
-            texts = (valid.text(language) for language in earlier.languages)
-            chosen = [SentencePair(src, tgt, "") for src, tgt in zip(*texts, strict=True)]
+            chosen = pairs_of(earlier, "valid")
     return ChosenText(parts, skipped, cleaned, drops, chosen, chosen_rows, n_offered, warnings)
+
+
+def pairs_of(corpus: Corpus, split: str) -> list[SentencePair]:
+    """Return the pairs of a split of a data directory."""
+    src, tgt = map(corpus.split(split).text, corpus.languages)
+    return [SentencePair(*pair, "") for pair in zip(src, tgt, strict=True)]
 
 
 def settle_chosen(work: Work, config: DataConfig, text: ChosenText, others: Others = NO_OTHERS) -> TrainingText:
@@ -143,6 +139,7 @@ def settle_chosen(work: Work, config: DataConfig, text: ChosenText, others: Othe
         _Settling(
             part=number, report=done.summary, drops=text.drops, split_off=folders, rows=text.rows.get(number, []),
             version=version, label_side=config.label_side,
+            letters=[work.letters.get(language, {}) for language in config.pair],
         )
         for number, done in enumerate(text.cleaned)
     ]  # fmt: skip
@@ -306,10 +303,12 @@ class _Settling(BaseModel):
     version: str
     label_side: int | None
     """The side that has labels, if any."""
+    letters: list[dict[str, str]]
+    """The forms of letters in which each side is written; see `Work`."""
 
 
 def settle_part(folder: Path, task: _Settling) -> Json:
-    """Write the remaining text of a part, with its line numbers, hashes and characters, and a sample.
+    """Write the remaining text of a part, with its line numbers and hashes, and a sample.
 
     Return the report, with the pairs that all stages have dropped.
     """
@@ -329,6 +328,10 @@ def settle_part(folder: Path, task: _Settling) -> Json:
             ):
                 reason_of[row] = "valid" if row in chosen else "shared"  # documents may have equal pairs
     report = CleanReport.from_json(task.report)
+    for side, forms in enumerate(task.letters):
+        if forms:
+            sides[side] = [write(line, forms) for line in sides[side]]
+            reason_of = {row: "empty" for row, line in enumerate(sides[side]) if is_blank(line)} | reason_of
     for row in sorted(reason_of):
         report.kept -= 1
         report.drop(reason_of[row], int(lines[row]), sides[0][row], sides[1][row])
@@ -342,10 +345,9 @@ def settle_part(folder: Path, task: _Settling) -> Json:
             for other in (row - 1, row + 1)
         )
         sample.add(sides[0][row], sides[1][row], Place(int(lines[row]), before, after))
-    kept = [[texts[row] for row in left] for texts in sides]
+    kept = [[texts[row] for row in left] for texts in sides] if reason_of else sides
     for side in SIDES:
         write_side(folder, side, kept[side])
-        (folder / f"characters.{side}.json").write_text(json.dumps(count_characters(kept[side])), encoding="utf-8")
     report.keep(lines[left], kept[0], kept[1])
     np.save(folder / "lines.npy", lines[left])
     np.save(folder / "documents.npy", np.load(text / "documents.npy")[left])

@@ -19,6 +19,7 @@ from nmt.files.write import staged, work_directory, writing
 from nmt.layout import DataDir
 from nmt.process import return_freed_memory
 from nmt.tasks.perform import Done, Engine, Json, Task, run_all
+from nmt.text.profile import Letters
 
 SIDES: tuple[Literal[0], Literal[1]] = (0, 1)
 """The sides of a pair, in the alphabetical order of their languages."""
@@ -119,6 +120,8 @@ class Work:
     sizes: Sizes
     versions: dict[str, str] = field(default_factory=dict)
     """By stage so far, a digest of everything that determines its result."""
+    letters: Letters = field(default_factory=dict)
+    """The forms of letters in which the stage `settle` writes the text, and `mono` that of a language."""
 
     def stage(
         self,
