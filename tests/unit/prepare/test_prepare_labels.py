@@ -159,6 +159,7 @@ def test_vocabulary_is_reused_from_translation_corpus(folder: Path) -> None:
     corpus, said = prepared(labelled_config(folder, "bb"), folder / "other")
     assert corpus.tokenizers["bb"].fingerprint == Corpus.open(DataDir(folder / "other")).tokenizers["bb"].fingerprint
     assert isinstance(corpus.tokenizers.labels, Labels) and "not learned from this text" in said
+    assert corpus.tokenizers.profiles is None
     with pytest.raises(DataError, match="its tokenizer is for aa and bb, but the texts are in en"):
         prepared(labelled_config(folder), folder / "other")
 

@@ -9,10 +9,11 @@ import pytest
 
 from folders import Folder
 from nmt.config import Config
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, DataError
 from nmt.layout import DataDir
 from nmt.prepare.append import append
 from nmt.prepare.pipeline.work import Sizes
+from nmt.prepare.prepare import prepare
 from nmt.text.tokenizer import Tokenizers
 
 NOUNS = ["کتاب", "خانه", "میز", "درخت", "شهر", "ماشین", "سیب", "یخ", "کوه", "دریا"]
@@ -135,6 +136,56 @@ def test_reused_tokenizer_keeps_its_forms(place: PersianFolder) -> None:
     other.prepare(place.data, data__clean=REPAIR)
     assert other.text("train") == [tgt for _, tgt in PAIRS[:400]]
     assert other.text("valid") == [tgt for _, tgt in PAIRS[400:450]]
+
+
+def test_forms_of_several_pairs_are_those_of_all_their_text(place: PersianFolder) -> None:
+    few = respelled(PAIRS[:60])
+    place.write(few=few)
+    (place.folder / "text" / "few.de").write_text("".join(f"{src} !\n" for src, _ in few), encoding="utf-8")
+    german = {"files": {"de": "few.de", "fa": "few.fa"}}
+    several = {"data__directions": ["fa-de", "fa-en"], "data__train": [german, source("train")]}
+    several |= {"data__valid": 10, "data__test": {}, "data__clean": REPAIR}
+    config = place.config("fa-en", **several, tokenizer__vocab_size=600)
+    prepare(config, place.data, echo=lambda _: None)
+    texts = [path.read_text(encoding="utf-8") for path in place.data.glob("*/*.fa")]
+    assert len(texts) == 4 and not {*"يك\u200f"} & {*"".join(texts)}
+    tokenizer = Tokenizers.load(DataDir(place.data / "de-fa").tokenizer, ["de", "fa"])["fa"]
+    assert not {*"يك\u200f"} & {*"".join(tokenizer.pieces(range(len(tokenizer))))}
+
+
+@pytest.mark.parametrize(("before", "now"), [({}, REPAIR), (REPAIR, {})])
+def test_reused_vocabulary_without_the_same_repair_is_rejected(
+    place: PersianFolder, before: dict[str, Any], now: dict[str, Any]
+) -> None:
+    place.prepare(data__clean=before)
+    other = PersianFolder(place.folder / "other")
+    other.write(train=respelled(PAIRS[:400]), valid=PAIRS[400:450], test=PAIRS[450:])
+    with pytest.raises(DataError, match="letters"):
+        other.prepare(place.data, data__clean=now)
+    assert not other.data.exists()
+
+
+def test_lines_that_become_blank_are_dropped_as_empty(place: PersianFolder) -> None:
+    blank = [("a dash", "ـ"), ("two dashes", "ــ"), ("a mark and a dash", "\u200fـ")]
+    place.write(train=[*PAIRS[:100], *blank], mono=[*PAIRS[:50], *blank])
+    place.prepare(data__clean=REPAIR, data__mono={"fa": [{"files": {"fa": "mono.fa"}}]})
+    assert dropped(place) == {"empty": 3}
+    assert place.manifest()["sources"]["mono.fa.0"]["dropped"] == {"blank": 3}
+    assert all(line.strip() for name in ("train", "mono") for line in place.text(name))
+
+
+def test_fingerprints_depend_on_the_forms_of_letters(place: PersianFolder) -> None:
+    place.write(test=PAIRS[450:])
+    place.prepare()
+    before = place.corpus()
+    place.prepare(data__clean=REPAIR)
+    after = place.corpus()
+    assert [*after.split("train").text("fa")] == [*before.split("train").text("fa")]
+    assert after.fingerprint != before.fingerprint
+    assert after.tokenizers.fingerprint != before.tokenizers.fingerprint
+    DataDir(place.data).tokenizer.profiles.unlink()
+    without = Tokenizers.load(DataDir(place.data).tokenizer, ["en", "fa"])
+    assert without.fingerprint == before.tokenizers.fingerprint
 
 
 def test_appended_corpus_has_the_forms_of_the_directory(place: PersianFolder) -> None:
