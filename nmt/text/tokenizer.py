@@ -71,7 +71,9 @@ Numbers: TypeAlias = npt.NDArray[np.int64]
 
 def is_blank(line: str) -> bool:
     """Return whether a line has only white space and invisible characters (Unicode categories Cc and Cf)."""
-    return all(character.isspace() or unicodedata.category(character) in ("Cc", "Cf") for character in line)
+    return not line[:1].isalnum() and all(
+        character.isspace() or unicodedata.category(character) in ("Cc", "Cf") for character in line
+    )
 
 
 def id_dtype(n_pieces: int) -> type[np.uint16] | type[np.uint32]:

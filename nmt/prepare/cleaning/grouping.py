@@ -84,7 +84,7 @@ def groupings(config: DataConfig) -> list[Grouping]:
 def pair_hash(src: str, tgt: str) -> bytes:
     """Return a 16-byte hash of a pair of lines, whatever the forms of their letters."""
     # a line cannot contain a line feed, so it separates the two sides unambiguously
-    return _hash(comparable(f"{src}\n{tgt}"))
+    return _hash(f"{comparable(src)}\n{comparable(tgt)}")
 
 
 def normal_hash(src: str, tgt: str) -> bytes:
