@@ -69,7 +69,7 @@ class Grouping:
     reason: str
     """One of `nmt.prepare.cleaning.counts.REASONS`."""
     key: Callable[[str, str], bytes]
-    """A function of both sides that returns sixteen bytes, equal for similar pairs."""
+    """A function of both sides, in comparable forms of letters, that returns sixteen bytes, equal for similar pairs."""
 
 
 def groupings(config: DataConfig) -> list[Grouping]:
@@ -82,9 +82,8 @@ def groupings(config: DataConfig) -> list[Grouping]:
 
 
 def pair_hash(src: str, tgt: str) -> bytes:
-    """Return a 16-byte hash of a pair of lines, whatever the forms of their letters."""
-    # a line cannot contain a line feed, so it separates the two sides unambiguously
-    return _hash(f"{comparable(src)}\n{comparable(tgt)}")
+    """Return a 16-byte hash of a pair of lines."""
+    return _hash(f"{src}\n{tgt}")  # a line cannot contain a line feed, so it separates the two sides unambiguously
 
 
 def normal_hash(src: str, tgt: str) -> bytes:

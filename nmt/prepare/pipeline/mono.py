@@ -21,14 +21,13 @@ from nmt.layout import MONO, DataDir, TokenizerDir
 from nmt.prepare.cleaning.cleaner import LineCleaner, SeenLines
 from nmt.prepare.cleaning.counts import CleanReport, counted, total
 from nmt.prepare.pairs import OpenSource, SentencePair, Units
-from nmt.prepare.pipeline.clean import cleaning_settings, write_pairs
+from nmt.prepare.pipeline.clean import cleaning_settings, comparable_lines, write_pairs
 from nmt.prepare.pipeline.encode import read_cleaned, text_record, write_array
 from nmt.prepare.pipeline.read import read_side
 from nmt.prepare.pipeline.work import Work, part_folder
 from nmt.prepare.records import TextRecord, added
 from nmt.prepare.sources import check_count, read_part
 from nmt.tasks.perform import Done, Json
-from nmt.text.letters import comparable
 from nmt.text.tokenizer import BlockEncoder, Tokenizers, id_dtype
 
 _HELD_OUT = "mono-held-out"
@@ -162,7 +161,7 @@ def clean_language(folder: Path, task: _Cleaning) -> Json:
             cleaner = LineCleaner(task.config, task.language, held_out, task.letters)
             lines = _cleaned(task, parts, cleaner, number << _SOURCE_BITS)
             while block := list(islice(lines, _BLOCK)):
-                is_new = seen.add([comparable(line.text) for line in block])
+                is_new = seen.add(comparable_lines([line.text for line in block]))
                 for line in compress(block, (~is_new).tolist()):
                     cleaner.report.drop("duplicate", line.number, line.text, "")
                     cleaner.report.kept -= 1

@@ -29,6 +29,7 @@ from nmt.prepare.pipeline.clean import (
     Others,
     clean_parts,
     cleaning_settings,
+    comparable_lines,
     group_parts,
     judge_parts,
     write_hashes,
@@ -40,7 +41,7 @@ from nmt.prepare.recipe import block_lists
 from nmt.prepare.suspicions import N_PAIRS, Place, Sample
 from nmt.tasks.perform import Done, Json
 from nmt.text.labels import Labels
-from nmt.text.letters import comparable, write
+from nmt.text.letters import write
 from nmt.text.tokenizer import is_blank
 
 SPLIT_OFF = "split-off"
@@ -322,10 +323,8 @@ def settle_part(folder: Path, task: _Settling) -> Json:
         own, chosen = [*_sides(*task.split_off, task.version)], {*task.rows}
         if task.label_side is not None:
             own[task.label_side] = set()  # an equal label is no overlap
-        for row, pair in enumerate(zip(*sides, strict=True)):
-            if row not in reason_of and any(
-                comparable(text) in held_out for text, held_out in zip(pair, own, strict=True)
-            ):
+        for row, (src, tgt) in enumerate(zip(*map(comparable_lines, sides), strict=True)):
+            if row not in reason_of and (src in own[0] or tgt in own[1]):
                 reason_of[row] = "valid" if row in chosen else "shared"  # documents may have equal pairs
     report = CleanReport.from_json(task.report)
     for side, forms in enumerate(task.letters):
@@ -361,7 +360,7 @@ def _sides(folder: Path, others: Path, version: str) -> tuple[set[str], set[str]
     """Return the two sides of the development set with those of other pairs of languages; `version` identifies the
     content of the folders."""
     del version
-    src, tgt = ({*map(comparable, read_side(folder, side) + read_side(others, side))} for side in SIDES)
+    src, tgt = ({*comparable_lines(read_side(folder, side) + read_side(others, side))} for side in SIDES)
     return src, tgt
 
 
