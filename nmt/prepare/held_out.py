@@ -77,11 +77,12 @@ def write_held_out(
         lines = [tokenizer.as_read(str(pair[side])) for pair in pairs]
         if isinstance(tokenizer, Labels):
             _check_labels(name, lines, tokenizer)
-            classes.update(line.strip() for line in lines)
-            write_encoded(directory, name, language, _raw(lines), BlockEncoder(tokenizer).encode(lines))
-            continue
         encoded = BlockEncoder(tokenizer).encode(lines)
-        text[language] = write_encoded(directory, name, language, _raw(lines), encoded)
+        record = write_encoded(directory, name, language, [f"{line}\n".encode() for line in lines], encoded)
+        if isinstance(tokenizer, Labels):
+            classes.update(line.strip() for line in lines)
+            continue
+        text[language] = record
         starts = [0, *encoded.ends.tolist()]
         for row, line in enumerate(lines):
             if CONTROL.search(line):
@@ -112,7 +113,3 @@ def _check_labels(split: str, lines: Sequence[str], labels: Labels) -> None:
                 f"{split}, line {number}: the label {printable(line.strip()[:40])!r} is not in the training text, "
                 f"which has {printable(labels.shown())}; remove such lines, or add examples to data.train"
             )
-
-
-def _raw(lines: Sequence[str]) -> list[bytes]:
-    return [f"{line}\n".encode() for line in lines]

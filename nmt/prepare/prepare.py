@@ -126,7 +126,8 @@ def prepare(
         settle_all(builds, reused)
         if len(builds) == 1:
             build.clean_mono()
-            tokenizers = make_tokenizers(build.work, build.config, build.text, reused, build.mono_folders)
+            mono = {language: own.done.folder for language, own in build.mono_text.items()}
+            tokenizers = make_tokenizers(build.work, build.config, build.text, reused, mono)
             reports = [build.write(staged, tokenizers, wanted)]
         else:
             reports = _write_pairs(config, builds, work, staged, reused, new, wanted)
@@ -257,11 +258,6 @@ class Build:
         """Clean the monolingual text."""
         held_out = list(chain.from_iterable(self.held_out.values()))
         self.mono_text = clean_mono(self.work, self.config.data, self.mono_sources, held_out)
-
-    @property
-    def mono_folders(self) -> dict[str, Path]:
-        """By language, the folder of its cleaned monolingual text."""
-        return {language: own.done.folder for language, own in self.mono_text.items()}
 
     def report(self, reports: Mapping[str, CleanReport], wanted: Recipe, **fields: Any) -> Report:
         """Return the report; `reports`: counts of the training corpora by key, fields: see `make_report`."""

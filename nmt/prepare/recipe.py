@@ -324,17 +324,17 @@ def reused_tokenizers(path: Path | None, config: Config) -> tuple[Tokenizers | N
     tokenizers = Tokenizers.load(run.tokenizer, languages)
     if bool(tokenizers.letters) != ("letters" in (config.data.clean.repair or ())):
         raise DataError(
-            f"{path}: its vocabulary was learned {'with' if tokenizers.letters else 'without'} data.clean.repair: "
-            "[letters], so it expects such text only; set data.clean.repair alike"
+            f"{path}: its vocabulary was learned with another setting of data.clean.repair: [letters], so it expects "
+            f"other letters; {'add' if tokenizers.letters else 'remove'} letters"
         )
     if config.data.has_labels:  # only the text has a tokenizer, which any run with its language can provide
         if config.data.src not in languages:
             raise DataError(
                 f"{path}: its tokenizer is for {' and '.join(languages)}, but the texts are in {config.data.src}"
             )
-        of_text = {config.data.src: tokenizers.by_language[config.data.src]}
         if tokenizers.imported is not None:
             raise DataError(f"{path}: its tokenizer was imported for translation and is not available for labels")
+        of_text = {config.data.src: tokenizers.by_language[config.data.src]}
         return replace(tokenizers, by_language=of_text, joint=config.tokenizer.joint, labels=None), NewPieces()
     if config.data.directions:
         tokenizers.check_directions(path)

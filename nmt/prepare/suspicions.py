@@ -130,12 +130,8 @@ def suspicions(
     judged = {key: sample.pairs for key, sample in samples.items() if len(sample.pairs) >= _LEAST_PAIRS}
     swapped = {} if LABEL in languages else _swapped(judged)
     profiles = Profiles.of(languages, [pair for key in held_out if key not in swapped for pair in samples[key].pairs])
-    texts = [language for language in languages if language != LABEL]
     train = [pair for key in samples.keys() - held_out for pair in samples[key].pairs]
-    respelled = dict[str, re.Pattern[str]]()
-    for side, language in enumerate(languages):
-        forms = usual_forms(language, count_characters(pair[side] for pair in train))
-        respelled[language] = re.compile("|".join(forms) or "(?!)")
+    characters = [count_characters(pair[side] for pair in train) for side in (0, 1)]
     for key, sample in samples.items():
         where = f"data.{key} ({names[key]})"
         if key in swapped:
@@ -145,20 +141,22 @@ def suspicions(
                 f"({names[other]}) better the other way round; check the files of both"
             )
             continue
+        texts = [language for language in languages if language != LABEL]
         sides = {language: [pair[languages.index(language)] for pair in sample.pairs] for language in texts}
         if key in judged and (found := [*_in_other_script(where, sides)]):
             yield from found
             continue
         for language in texts:
             lines = {place.line: line for line, place in zip(sides[language], sample.places, strict=True)}
-            named = f"{where}, {language}"
-            yield from _to_repair(named, lines, _MISREAD, "look decoded with the wrong encoding", "encoding")
+            respelled = re.compile("|".join(usual_forms(language, characters[languages.index(language)])) or "(?!)")
+            side = f"{where}, {language}"
+            yield from _to_repair(side, lines, _MISREAD, "look decoded with the wrong encoding", "encoding")
             if "letters" not in repairs:
-                counts = Counter(respelled[language].findall("\n".join(lines.values()))).most_common(5)
+                counts = Counter(respelled.findall("\n".join(lines.values()))).most_common(5)
                 forms = ", ".join(f"{printable_sentence(form)} {n:,} times" for form, n in counts)
                 what = f"have other forms of letters than most training text ({forms})"
-                yield from _to_repair(named, lines, respelled[language], what, "letters")
-            yield from _in_other_language(named, lines, language, profiles)
+                yield from _to_repair(side, lines, respelled, what, "letters")
+            yield from _in_other_language(side, lines, language, profiles)
         if LABEL not in languages:
             yield from _not_parallel(where, sample, languages[1])
 

@@ -197,7 +197,8 @@ class LineCleaner:
         clean = CorpusClean().over(config.clean)
         self._max_chars = config.max_chars
         self._compared = normal_form if clean.overlap in ("normal", "either") else comparable
-        self._repairs = [*repairs(clean), *([("letters", partial(write, forms=letters))] if letters else [])]
+        self._repairs = repairs(clean)
+        self._repairs.append(("letters", partial(write, forms=letters or {})))
         lines = {line.strip() for line in held_out}
         self._held_out = set(map(self._compared, lines.union(_repaired(lines, self._repairs))))
         self.report = CleanReport()

@@ -72,7 +72,7 @@ def test_pairs_overlap_with_held_out_pairs_as_they_are_and_as_repaired(
 
 
 def test_repairs_are_applied_in_order_before_pairs_are_judged() -> None:
-    assert repaired("GrÃ¼ÃŸe\x00 &amp;  o\u0308\u00a0", ALL) == ("Grüße & ö", list(REPAIRS))
+    assert repaired("GrÃ¼ÃŸe\x00 &amp;  o\u0308\u00a0", ALL) == ("Grüße & ö", [*REPAIRS][:-1])
     cleaner = cleaner_of(ALL)
     assert cleaner.clean(SentencePair("\u200b&nbsp;", "text", "")) is None
     assert cleaner.clean(SentencePair("a &amp; b", "a & b", "")) is None
