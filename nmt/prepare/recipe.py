@@ -324,8 +324,8 @@ def reused_tokenizers(path: Path | None, config: Config) -> tuple[Tokenizers | N
     tokenizers = Tokenizers.load(run.tokenizer, languages)
     if bool(tokenizers.letters) != ("letters" in (config.data.clean.repair or ())):
         raise DataError(
-            f"{path}: its vocabulary was learned with another setting of data.clean.repair: [letters], so it expects "
-            f"other letters; {'add' if tokenizers.letters else 'remove'} letters"
+            f"data.clean.repair: {'add' if tokenizers.letters else 'remove'} letters: the vocabulary of {path} was "
+            "learned that way, and may lack other forms of letters"
         )
     if config.data.has_labels:  # only the text has a tokenizer, which any run with its language can provide
         if config.data.src not in languages:
