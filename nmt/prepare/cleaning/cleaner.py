@@ -173,15 +173,17 @@ class Cleaner:
         return None
 
     def _overlaps(self, src: str, tgt: str) -> bool:
-        is_held_out = self._compared(src) in self._held_out.src, self._compared(tgt) in self._held_out.tgt
-        if self._label_side is not None:
-            return is_held_out[1 - self._label_side]
-        return any(is_held_out) if self._clean.overlap == "either" else all(is_held_out)
+        if self._label_side != 0:
+            has_src = self._compared(src) in self._held_out.src
+            if self._label_side == 1 or has_src == (self._clean.overlap == "either"):
+                return has_src
+        return self._compared(tgt) in self._held_out.tgt
 
 
 def _length(text: str, density: float) -> float:
     """Return the length of a text, plus an offset; characters beyond ASCII count as `density` characters."""
-    return _RATIO_OFFSET + len(text) + (density - 1) * (len(text) - len(text.encode("ascii", "ignore")))
+    n_more = 0 if density == 1 else (density - 1) * (len(text) - len(text.encode("ascii", "ignore")))
+    return _RATIO_OFFSET + len(text) + n_more
 
 
 class LineCleaner:

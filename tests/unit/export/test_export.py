@@ -36,6 +36,7 @@ from nmt.share.engine import (
 from nmt.share.export import Request, export
 from nmt.share.transformers import not_carried
 from nmt.text.profile import Profiles
+from nmt.text.tokenizer import Tokenizers
 from scored_run import record
 
 # --- the model card -------------------------------------------------------------------------------
@@ -302,6 +303,8 @@ def test_export_of_run_that_repairs_letters_has_note(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run")
     assert [*export(Request(run), tmp_path / "without", "folder").notes] == []
     Profiles(profiles={}, letters={"de": {"ﬁ": "fi"}}).save(RunDir(run).tokenizer.profiles)
+    tokenizers, info = Tokenizers.load(RunDir(run).tokenizer, ["de", "en"]), read_info(RunDir(run))
+    write_info(RunDir(run), info.model_copy(update={"tokenizer": tokenizers.fingerprint}))
     [note] = export(Request(run), tmp_path / "with", "folder").notes
     assert "data.clean.repair" in note
 
