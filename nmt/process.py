@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -128,12 +128,19 @@ def stopping(after_minutes: float | None = None, at_step: int | None = None) -> 
     `at_step` is only recorded, for the training loop. Ignored signals, such as SIGHUP under nohup, stay ignored.
     """
     stop = Stop(after_minutes, at_step)
-    before = {}
-    if threading.current_thread() is threading.main_thread():  # the only one that may set handlers
-        handled = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
-        before = {number: signal.signal(number, stop.receive) for number in handled}
-    try:
+    with handling(SIGNALS, stop.receive):
         yield stop
+
+
+@contextmanager
+def handling(signals: Iterable[signal.Signals], receive: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Handle signals by `receive`, except for ignored ones, and for all outside the main thread, which alone may."""
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        handled = [number for number in signals if signal.getsignal(number) != signal.SIG_IGN]
+        before = {number: signal.signal(number, receive) for number in handled}
+    try:
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

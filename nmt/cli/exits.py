@@ -6,7 +6,6 @@ import errno
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from types import FrameType
 
 from nmt.console import say
 from nmt.errors import NmtError
-from nmt.process import end_at_once
+from nmt.process import SIGNALS, end_at_once, handling
 
 INTERRUPTED, NOBODY_READS = 130, 141  # 128 + the signal's number, as shells report it
 PATIENCE_SECONDS = 10.0  # time for rank 0 to report an error that occurs on all ranks
@@ -53,30 +52,22 @@ def _ended_by_signals() -> Iterator[None]:
         received.append(number)
         if number == signal.SIGINT:
             raise KeyboardInterrupt
-        for handled in before:  # a second one must not interrupt the cleanup
-            signal.signal(handled, signal.SIG_IGN)
+        for other in handled:  # a second one must not interrupt the cleanup
+            signal.signal(other, signal.SIG_IGN)
         raise _Ended
 
-    before = {}
-    # torchrun handles signals itself, and only the main thread may set handlers
-    if "RANK" not in os.environ and threading.current_thread() is threading.main_thread():
-        before = {
-            number: signal.getsignal(number)
-            for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-            if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler, end_at_once)
-        }
-    for number in before:
-        signal.signal(number, end)
-    try:
-        yield
-    except (Exception, _Ended):
-        if not received:
-            raise
-        name = signal.Signals(received[0]).name
-        _fail(128 + received[0], "interrupted" if name == "SIGINT" else f"ended by {name}")
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    handled = []
+    if "RANK" not in os.environ:  # torchrun handles signals itself
+        defaults = (signal.SIG_DFL, signal.default_int_handler, end_at_once)
+        handled = [number for number in SIGNALS if signal.getsignal(number) in defaults]
+    with handling(handled, end):
+        try:
+            yield
+        except (Exception, _Ended):
+            if not received:
+                raise
+            name = signal.Signals(received[0]).name
+            _fail(128 + received[0], "interrupted" if name == "SIGINT" else f"ended by {name}")
 
 
 @contextmanager

@@ -36,7 +36,7 @@ from nmt.errors import ConfigError, DataError, StoppedError
 from nmt.files.write import Lock, replace_file
 from nmt.layout import DataDir, File, RunDir
 from nmt.prepare.sources import text_folder
-from nmt.process import SIGNALS
+from nmt.process import SIGNALS, handling
 from nmt.runs.info import check_is_run, read_info
 from nmt.tasks.perform import TEXT, Json, Task, join, run_all
 from nmt.tasks.processes import InProcess
@@ -130,13 +130,8 @@ def wait_for(command: Sequence[str]) -> int:
         if number != signal.SIGINT:  # a terminal sends it to both, and a second one would end the command at once
             child.send_signal(number)
 
-    handled = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
-    before = {number: signal.signal(number, forward) for number in handled}
-    try:
+    with handling(SIGNALS, forward):
         status = child.wait()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
     return status if status >= 0 else 128 - status
 
 
