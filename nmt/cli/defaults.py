@@ -104,12 +104,13 @@ def _is_restarted(run: RunDir) -> bool:
 
 
 def search_settings(
-    config: Config, beam: int | None, length_penalty: float | None, overrides: Sequence[str] = ()
+    config: Config, beam: int | None, length_penalty: float | None, overrides: Sequence[str] | None = None
 ) -> SearchConfig:
     """Return a run's search settings, changed by the options and overrides (`search.key=value`) of a command.
 
     Raises ConfigError.
     """
+    overrides = overrides or ()
     others = [override for override in overrides if not override.startswith("search.")]
     if others:
         meant = ["" if "." in other.partition("=")[0] else nearest(other.partition("=")[0]) for other in others]

@@ -168,7 +168,7 @@ def evaluate(
         translators = [translator]
     else:
         translators = translator.by_direction(to, from_)
-    search = search_settings(translators[0].config, beam, length_penalty, overrides or ())
+    search = search_settings(translators[0].config, beam, length_penalty, overrides)
     texts = {} if src else texts_of(translators, lambda one: corpus_of(one, data), split or ())
     names = {label: f"{each.split}.{each.translator.config.data.translation_suffix}" for label, each in texts.items()}
     names = names or {str(src): str(src)}
@@ -375,7 +375,7 @@ def compare(
         from nmt.evaluate.compare.runs import Translating, common_directions, translate_runs
 
         how = Translating(
-            lambda config: search_settings(config, beam, length_penalty, overrides or ()),
+            lambda config: search_settings(config, beam, length_penalty, overrides),
             split, data, checkpoint, weights, precision, output, to, from_,
         )  # fmt: skip
         directions = common_directions(members, how)
@@ -463,7 +463,7 @@ def calibrate(
         check_picture(plot)
     path = run_or_newest(run)
     translator = Translator.load(path, checkpoint, weights, precision=precision).towards(to, from_)
-    search = search_settings(translator.config, beam, length_penalty, overrides or ())
+    search = search_settings(translator.config, beam, length_penalty, overrides)
     opposite = None
     if reverse is not None:
         backwards = "-".join(reversed(translator.config.data.sides))
@@ -632,7 +632,7 @@ def robustness(
     translator = Translator.load(
         resolve_models(run, None), checkpoint, weights, precision=precision, to=to, source=from_
     )
-    search = search_settings(translator.config, beam, length_penalty, overrides or ())
+    search = search_settings(translator.config, beam, length_penalty, overrides)
     translator.check(search, 1)
     files = (source, reference) if source is not None and reference is not None else None
     whole = read_text(translator, files, data, split)

@@ -195,7 +195,7 @@ def rerank(
     refuse_overwriting(*(([weights_file], inputs) if tune else ([output], [*inputs, weights_file])))
     loaded = Runs.load(resolve_models(run, None), reverse, rescore or (), lm or (), precision, to, from_)
     config = loaded.direct.config
-    search = search_settings(config, beam, length_penalty, overrides or ())
+    search = search_settings(config, beam, length_penalty, overrides)
     n_candidates = None if n_best_file is not None else n_best or N_BEST
     if n_candidates is not None and beam is None and search.beam == config.search.beam:
         search = search.model_copy(update={"beam": max(search.beam, n_candidates)})

@@ -360,7 +360,7 @@ def score(
         pairs = read_aligned(source, reference)
         translator = Translator.load(paths, checkpoint, weights, precision=precision, to=to, source=from_)
         config, score_all, noun = translator.config, partial(translator.score, pairs), "pair"
-    search = search_settings(config, None, length_penalty, overrides or ())
+    search = search_settings(config, None, length_penalty, overrides)
     with Progress("scoring", n_lines(reference), f"{noun}s", shown=output != "-") as progress:
         totals = write_scores(score_all(search, progress), output, tokens, noun)
     for line in totals.lines():

@@ -8,7 +8,7 @@ bit for each word of the reference.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice, takewhile
 from statistics import fmean
 from typing import Any, NamedTuple, TypeVar
@@ -108,15 +108,18 @@ class _Table:
 
     def rows(self, words: list[str]) -> list[_Row]:
         """Return the rows of the distance table for a translation; the first row is for its empty prefix."""
-        rows = [_Row(self._all, 0, 0, 0)]
-        rises, falls, every = self._all, 0, self._all
-        for same in self._places(words):
+        first = _Row(self._all, 0, 0, 0)
+        return [first, *self._rows_after(first, self._places(words))]
+
+    def _rows_after(self, row: _Row, places: Iterable[int]) -> Iterator[_Row]:
+        """Yield the rows for the next words of a translation, given the bits of their positions in the reference."""
+        rises, falls, every = row.rises, row.falls, self._all
+        for same in places:
             matched = (((same & rises) + rises) ^ rises) | same | falls
             deleted = falls | ~(matched | rises)
             from_left = deleted << 1 | 1
             rises, falls = ((rises & matched) << 1 | ~(matched | from_left)) & every, matched & from_left & every
-            rows.append(_Row(rises, falls, matched, deleted))
-        return rows
+            yield _Row(rises, falls, matched, deleted)
 
     def _places(self, words: list[str]) -> list[int]:
         """Return for each word the bits of its positions in the reference."""
@@ -169,24 +172,19 @@ class _Table:
 
         Of equally good shifts, the longest and then the first is returned. `most` is an upper limit of the saved edits.
         """
-        places, every, n = self._places(words), self._all, len(words)
+        places, n = self._places(words), len(words)
         distance, saved, best = _distance(rows[-1], n), 0, None
         for shift in sorted({*shifts}, key=lambda shift: (-shift.length, shift.start, shift.target)):
             length, start, target = shift
             if saved >= min(most, 2 * length):  # the words could be deleted and inserted instead
                 break
             last = max(start + length, target if target > start + length else target + length)
-            moved, i = _shifted(places, shift), min(start, target)
-            rises, falls = rows[i][:2]
-            for same in moved[i:]:
-                matched = (((same & rises) + rises) ^ rises) | same | falls
-                from_left = (falls | ~(matched | rises)) << 1 | 1
-                rises, falls = ((rises & matched) << 1 | ~(matched | from_left)) & every, matched & from_left & every
-                i += 1
-                if i >= last and rows[i][:2] == (rises, falls):
+            first = min(start, target)
+            for i, row in enumerate(self._rows_after(rows[first], _shifted(places, shift)[first:]), first + 1):
+                if i >= last and rows[i][:2] == row[:2]:
                     break  # the other rows do not change
             else:
-                of_shift = distance - _distance(_Row(rises, falls, 0, 0), n)
+                of_shift = distance - _distance(row, n)
                 if of_shift > saved:
                     saved, best = of_shift, shift
         return best
