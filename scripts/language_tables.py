@@ -132,7 +132,7 @@ def scripts() -> list[str]:
         characters = [chr(code) for code, name in script_of.items() if name == script]
         if script != COMMON and any(regex.match(r"[\p{bc=R}\p{bc=AL}]", character) for character in characters):
             traits.append("right-to-left")
-        marks = " ".join(f"{ord(mark):04X}" for mark in ends[script] + MORE_ENDS.get(script, ""))
+        marks = ends[script] + MORE_ENDS.get(script, "")
         name = re.split(r" \(|,", names[script])[0]
         rows.append("\t".join([script, ALSO.get(script, ""), " ".join(traits), marks, " ".join(ranges[script]), name]))
     return rows

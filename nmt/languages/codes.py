@@ -25,20 +25,19 @@ class Language(NamedTuple):
 
 
 @cache
-def _rows() -> dict[str, list[str]]:
-    """Return the row of each code. A member that usually stands for its macrolanguage, as arb for ar, has its row."""
-    return {code: row for row in rows_of("languages.tsv") for code in (row[0], *row[1].split())}
+def _languages() -> dict[str, Language]:
+    """Return the languages by code. A member that usually stands for its macrolanguage, as arb for ar, is that one."""
+    by_code: dict[str, Language] = {}
+    for code, others, of_language, of_regions, macrolanguage, name in rows_of("languages.tsv"):
+        regions = dict(entry.split("=") for entry in of_regions.split())
+        language = Language(code, name, tuple(of_language.split()), regions, macrolanguage or None)
+        by_code |= dict.fromkeys([code, *others.split()], language)
+    return by_code
 
 
-@lru_cache(10_000)  # servers look up the codes of requests
 def language_of(code: str) -> Language | None:
     """Return the language with a code of two or three letters; None if the table does not have it."""
-    row = _rows().get(code)
-    if row is None:
-        return None
-    code, _, of_language, of_regions, macrolanguage, name = row
-    regions = dict(entry.split("=") for entry in of_regions.split())
-    return Language(code, name, tuple(of_language.split()), regions, macrolanguage or None)
+    return _languages().get(code)
 
 
 class Tag(NamedTuple):
@@ -90,7 +89,11 @@ def macrolanguage_of(code: str) -> str:
 def related_codes(code: str) -> str:
     """Return the codes of a language in the table, of its macrolanguage and of its members, divided by `|`."""
     above = macrolanguage_of(code)
-    return "|".join(other for other, row in _rows().items() if row[0] == above or code in (row[0], row[4]))
+    return "|".join(
+        other
+        for other, language in _languages().items()
+        if language.code == above or code in (language.code, language.macrolanguage)
+    )
 
 
 def scripts_of(code: str) -> tuple[str, ...]:

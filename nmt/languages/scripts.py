@@ -39,8 +39,7 @@ class Script:
 def scripts() -> dict[str, Script]:
     """Return all scripts by code. Several codes may stand for one script: Hans, Hant and Jpan for Hani."""
     by_code: dict[str, Script] = {}
-    for row in rows_of("scripts.tsv"):
-        code, others, traits, ends, ranges, name = row
+    for code, others, traits, ends, ranges, name in rows_of("scripts.tsv"):
         limits = [[int(number, 16) for number in pair.split("-")] for pair in ranges.split()]
         script = Script(
             code,
@@ -48,7 +47,7 @@ def scripts() -> dict[str, Script]:
             "unspaced" in traits,
             "right-to-left" in traits,
             float(traits.partition("density=")[2] or 1),
-            "".join(chr(int(number, 16)) for number in ends.split()),
+            ends,
             tuple((first, last) for first, last in limits),
         )
         by_code |= dict.fromkeys([code, *others.split()], script)
