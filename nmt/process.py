@@ -134,9 +134,9 @@ def stopping(after_minutes: float | None = None, at_step: int | None = None) -> 
 
 @contextmanager
 def handling(signals: Iterable[signal.Signals], receive: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Handle signals by `receive`, except for ignored ones, and for all outside the main thread, which alone may."""
+    """Handle signals by `receive`. Ignored signals stay ignored; outside the main thread, nothing changes."""
     before = {}
-    if threading.current_thread() is threading.main_thread():
+    if threading.current_thread() is threading.main_thread():  # the only one that may set handlers
         handled = [number for number in signals if signal.getsignal(number) != signal.SIG_IGN]
         before = {number: signal.signal(number, receive) for number in handled}
     try:

@@ -126,9 +126,10 @@ def search_settings(
 
 def _searching(config: Config, overrides: Sequence[str], options: Mapping[str, object]) -> SearchConfig:
     """Return search settings changed by overrides, and by options, which precede overrides of the same setting."""
-    given, tree = {f"search.{name}" for name, value in options.items() if value is not None}, config.model_dump()
-    tree["search"] |= {name: value for name, value in options.items() if value is not None}
-    return overridden(tree, "command line", [each for each in overrides if each.partition("=")[0] not in given]).search
+    given, tree = {name: value for name, value in options.items() if value is not None}, config.model_dump()
+    tree["search"] |= given
+    others = [each for each in overrides if each.partition("=")[0].removeprefix("search.") not in given]
+    return overridden(tree, "command line", others).search
 
 
 def with_language_model(overrides: Sequence[str], lm: Path | None, weight: float | None) -> list[str]:

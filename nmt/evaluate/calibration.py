@@ -149,9 +149,8 @@ def _measured(features: Mapping[str, Floats], counts: LineCounts) -> Measured:
     found = {"correlation": spearman(confidences, scores[held_out]), "low": float(np.quantile(confidences, 0.25))}
     by_confidence = held_out[np.argsort(confidences, kind="stable")]
     others, surer = (
-        float(counts.scores(counts.counts[rows].sum(0, keepdims=True))[0])
-        for rows in np.array_split(by_confidence, 2)
-    )  # fmt: skip
+        LineCounts(counts.metric, counts.counts[rows]).score() for rows in np.array_split(by_confidence, 2)
+    )
     return Measured(rough.model_copy(update=found), confidences, scores[held_out], surer, others)
 
 

@@ -350,8 +350,10 @@ class Report:
 
 def as_table(report: Report) -> Table:
     """Return the results by kind as a table, with the text and model, the legend and notes below it."""
-    about = {"lines": report.challenge.n_lines, "context": report.challenge.context, **vars(report.subject)}
-    about["seed"] = report.challenge.seed
+    challenge = report.challenge
+    about = {
+        "lines": challenge.n_lines, "context": challenge.context, **vars(report.subject), "seed": challenge.seed,
+    }  # fmt: skip
     results = report.results()
     return Table(
         ("kind", "pairs", "right %", "95 %", "per piece %", "margin"), [*map(_cells, results)], range(1, 6),

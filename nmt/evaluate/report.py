@@ -221,8 +221,8 @@ def score_table(reports: Sequence[Report], text: str) -> Table:
     notes = [signature(score) for report in reports for score in report.scores]
     notes += [f"{NOTE}{note}" for report in reports for note in report.notes]
     records = [
-        {**subject, "lines": report.n_lines, **vars(score), "notes": report.notes}
-        for report, subject in zip(reports, subjects, strict=True)
+        {**vars(report.subject), "lines": report.n_lines, **vars(score), "notes": report.notes}
+        for report in reports
         for score in report.scores
     ]
     header = ["", "lines", *map(metric_name, metrics)]
@@ -321,20 +321,13 @@ class History:
             below.append("* not comparable with the other scores of the split: another signature, or another text")
         right = {2, 3, *range(5, 5 + len(metrics))}
         lines = [
-            {
-                **record.model_dump(exclude={"scores"}),
-                **score.model_dump(),
-                "comparable": self.is_comparable(record, score),
-            }
-            for record in self.records
-            for score in record.scores
+            record.model_dump(exclude={"scores"}) | score for record in self.records for score in self._scores(record)
         ]
         return Table(rows[0], rows[1:], right, notes=[*below, *others], records=lines)
 
     def json(self) -> list[dict[str, object]]:
         """Return the records as values that JSON can represent; their scores also have the key `comparable`."""
-        objects = []
-        for record in self.records:
-            scores = [score.model_dump() | {"comparable": self.is_comparable(record, score)} for score in record.scores]
-            objects.append(record.model_dump() | {"scores": scores})
-        return objects
+        return [record.model_dump() | {"scores": self._scores(record)} for record in self.records]
+
+    def _scores(self, record: ScoreRecord) -> list[dict[str, object]]:
+        return [score.model_dump() | {"comparable": self.is_comparable(record, score)} for score in record.scores]

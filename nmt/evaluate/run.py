@@ -213,7 +213,7 @@ def evaluate_run_on_files(
     check_tokenizer(tokenize)
     sources, *references = read_texts([src, *refs])
     subject = subject_of(translator, search, split=str(src), ref=" ".join(map(str, refs)))
-    rows: Sequence[Reference] = references[0] if len(refs) == 1 else list(zip(*references, strict=True))
+    rows = list(zip(*references, strict=True))
     lines = [Line(text) for text in sources]
     return _evaluated(translator, src.name, lines, rows, subject, search, lowercase, tokenize)
 

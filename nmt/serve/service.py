@@ -162,13 +162,13 @@ def _joined(lines: Sequence[tuple[str, Candidate]]) -> Candidate:
         source += len(line) + 1
         target += len(texts[-1]) + 1
     candidates = [candidate for _, candidate in lines]
+    with_text = [candidate for candidate in candidates if candidate.text]
     confidences = [(each.confidence, len(each.text)) for each in candidates if each.confidence is not None]
     n_letters = sum(length for _, length in confidences)
-    n = sum(bool(candidate.text) for candidate in candidates)
     return Candidate(
         text="\n".join(texts),
-        score=math.fsum(candidate.score for candidate in candidates if candidate.text) / max(n, 1),
-        log_prob=math.fsum(candidate.log_prob for candidate in candidates if candidate.text),
+        score=math.fsum(candidate.score for candidate in with_text) / max(len(with_text), 1),
+        log_prob=math.fsum(candidate.log_prob for candidate in with_text),
         alignment=None if any(candidate.alignment is None for candidate in candidates) else tuple(pairs),
         confidence=Confidence(
             sum(each.chrf * length for each, length in confidences) / n_letters,
@@ -176,7 +176,7 @@ def _joined(lines: Sequence[tuple[str, Candidate]]) -> Candidate:
         )
         if n_letters
         else None,
-        match=joint_match([candidate.match for candidate in candidates if candidate.text]),
+        match=joint_match([candidate.match for candidate in with_text]),
     )
 
 

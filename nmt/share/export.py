@@ -153,11 +153,11 @@ def export_into(
         check_held(request.run, config, tokenizers.imported)
     target, joins = tokenizers[config.data.tgt], config.joins_sentences
     searcher = NativeSearcher([model], target, torch.device("cpu"), "float32", joins)
-    native = Translator(searcher, tokenizers, config, [saved.origin]).by_direction()[0]
+    translator = Translator(searcher, tokenizers, config, [saved.origin])
+    native = translator.by_direction()[0]
     lines = _check_lines(request, native) if kind == "ctranslate2" else []
     info = _info(saved, kind, quantization)
     recorded = _recorded(saved)
-    translator = Translator(searcher, tokenizers, config, [saved.origin])
     comparison = None
     with new_directory(output) as directory:
         if kind != "transformers":

@@ -507,8 +507,8 @@ def _cut(tokenizers: Tokenizers, texts: Sequence[Path]) -> tuple[Tokenizers, lis
     pieces = [[of_side[i] for i in rows] for of_side, rows in zip(full.pieces, kept, strict=True)]
     models = {}
     for side, language in enumerate(languages):
-        proto = ModelProto.FromString(tokenizers[language].model)
-        gone = {*full.pieces[min(side, len(kept) - 1)]} - {*pieces[min(side, len(kept) - 1)]}
+        proto, number = ModelProto.FromString(tokenizers[language].model), min(side, len(kept) - 1)
+        gone = {*full.pieces[number]} - {*pieces[number]}
         for piece in proto.pieces:
             if piece.piece in gone:
                 piece.type = ModelProto.SentencePiece.UNUSED
