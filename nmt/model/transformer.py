@@ -270,6 +270,11 @@ class Model(nn.Module):
         return f"output={tuple(self.output_weight.shape)}{tied}, output_bias={self.output_bias is not None}"
 
     @property
+    def n_parameters(self) -> int:
+        """The number of parameters; a tied one counts once."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+    @property
     def stacks(self) -> list[Encoder | Decoder]:
         """The encoder, the decoder, or both."""
         return [stack for stack in self.children() if isinstance(stack, Encoder | Decoder)]

@@ -25,7 +25,7 @@ import torch
 import yaml
 from safetensors import SafetensorError, safe_open
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
-from torch import Tensor, nn
+from torch import Tensor
 
 from nmt import __version__
 from nmt.config import Config
@@ -176,15 +176,11 @@ def import_model(request: Request) -> Imported:
         name=name,
         revision=revision,
         license=_license(folder),
-        parameters=_size(model),
+        parameters=model.n_parameters,
     )
     with alone_in(output.absolute().parent, "imports"), writing(output), staged(output, is_directory=True) as part:
         _write(RunDir(part), config, tokenizers, model, info)
-    return Imported(output, config, tokenizers, info, full, _size(whole))
-
-
-def _size(model: nn.Module) -> int:
-    return sum(parameter.numel() for parameter in model.parameters())
+    return Imported(output, config, tokenizers, info, full, whole.n_parameters)
 
 
 def _write(run: RunDir, config: Config, tokenizers: Tokenizers, model: Transformer, public: PublicModel) -> None:

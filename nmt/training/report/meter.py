@@ -321,7 +321,7 @@ def reporting(session: Session, has_profile: bool) -> Iterator[Meter]:
 
 def announce(session: Session, log: TrainingLog) -> None:
     """Print the direction, sizes, precision and directory of the run that is starting."""
-    n_parameters = sum(parameter.numel() for parameter in session.model.parameters())
+    n_parameters = session.model.n_parameters
     n_learned = sum(parameter.numel() for parameter in session.model.parameters() if parameter.requires_grad)
     pairs = "lines" if session.config.learns_lines else "pairs"
     n_pairs = session.windows.n_examples

@@ -110,7 +110,7 @@ def _pick_threads(
     if n_threads == 1 or is_chosen or world.size > 1 or inputs.device.type != "cpu":
         return n_threads
     before = kept.threads if kept is not None and kept.processes in (None, world.size) else None
-    if before or sum(parameter.numel() for parameter in model.parameters()) > SMALL_MODEL:
+    if before or model.n_parameters > SMALL_MODEL:
         return min(n_threads, before or n_threads)
     pairs, n_tokens = _sample(config, inputs), min(max_tokens, config.training.update_tokens, FEW_TOKENS)
     rows = next(pairs.lengths.split(np.arange(len(pairs)), n_tokens))
@@ -190,7 +190,7 @@ def pick_max_tokens(
     per_token = max(1.0, (used[1] - used[0]) / (n_large - n_small))
     # gradients and two moments, plus the moving average and the copy of the model that validates it
     n_copies = 5 if settings.ema else 3
-    fixed = max(0.0, used[0] - per_token * n_small) + n_copies * 4 * sum(p.numel() for p in model.parameters())
+    fixed = max(0.0, used[0] - per_token * n_small) + n_copies * 4 * model.n_parameters
     free = SAFE_SHARE[device.type] * free_bytes(device) - fixed
     return int(max(longest, min(useful, free / per_token)))
 

@@ -47,8 +47,7 @@ def write_run(
     Raises CheckpointError if the checkpoints of a new run do not fit on the disk, and OSError if writing fails.
     """
     run = session.run
-    n_parameters = sum(parameter.numel() for parameter in session.model.parameters())
-    message = check_disk(run, n_parameters, session.config.training, resume)
+    message = check_disk(run, session.model.n_parameters, session.config.training, resume)
     if message is not None:
         say(message)
     for path in (run.tokenizer.path, run.checkpoints, run.dev):
