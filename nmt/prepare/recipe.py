@@ -96,7 +96,7 @@ def changes(old: Recipe, new: Recipe) -> Iterator[str]:
     if is_reused(old) != is_reused(new):
         taken, trained = "taken from elsewhere (--tokenizer-from)", "trained on this text"
         yield f"the tokenizer was {taken if is_reused(old) else trained}, is {taken if is_reused(new) else trained}"
-        new = {**new, "tokenizer": old["tokenizer"]}
+        new["tokenizer"] = old["tokenizer"]
     was, now = old.pop("block_lists", None), new.pop("block_lists", None)
     if isinstance(was, dict) and isinstance(now, dict):
         yield from (f"{name} has changed" for name in was if now.get(name, "") not in ("", was[name]))

@@ -131,7 +131,8 @@ def suspicions(
     swapped = {} if LABEL in languages else _swapped(judged)
     profiles = Profiles.of(languages, [pair for key in held_out if key not in swapped for pair in samples[key].pairs])
     train = [pair for key in samples.keys() - held_out for pair in samples[key].pairs]
-    characters = [count_characters(pair[side] for pair in train) for side in (0, 1)]
+    text_sides = {language: side for side, language in enumerate(languages) if language != LABEL}
+    characters = {language: count_characters(pair[side] for pair in train) for language, side in text_sides.items()}
     for key, sample in samples.items():
         where = f"data.{key} ({names[key]})"
         if key in swapped:
@@ -141,14 +142,13 @@ def suspicions(
                 f"({names[other]}) better the other way round; check the files of both"
             )
             continue
-        texts = [language for language in languages if language != LABEL]
-        sides = {language: [pair[languages.index(language)] for pair in sample.pairs] for language in texts}
+        sides = {language: [pair[side] for pair in sample.pairs] for language, side in text_sides.items()}
         if key in judged and (found := [*_in_other_script(where, sides)]):
             yield from found
             continue
-        for language in texts:
-            lines = {place.line: line for line, place in zip(sides[language], sample.places, strict=True)}
-            respelled = re.compile("|".join(usual_forms(language, characters[languages.index(language)])) or "(?!)")
+        for language, texts in sides.items():
+            lines = {place.line: line for line, place in zip(texts, sample.places, strict=True)}
+            respelled = re.compile("|".join(usual_forms(language, characters[language])) or "(?!)")
             side = f"{where}, {language}"
             yield from _to_repair(side, lines, _MISREAD, "look decoded with the wrong encoding", "encoding")
             if "letters" not in repairs:

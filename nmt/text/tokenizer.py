@@ -55,6 +55,7 @@ from nmt.layout import TokenizerDir
 from nmt.text.labels import Labels
 from nmt.text.letters import write
 from nmt.text.profile import Letters, Profiles
+from nmt.text.ragged import ranges
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 FIRST_RESERVED, N_RESERVED = 4, 16
@@ -584,8 +585,9 @@ class Encoded(NamedTuple):
     def take(self, rows: Numbers) -> Encoded:
         """Return the lines with the indices `rows`, in this order; an index may be repeated."""
         lengths = self.lengths
-        ids, ends = _concatenated(self.ids, (self.ends - lengths)[rows], lengths[rows])
-        return Encoded(ids, ends, self.words[rows], self.characters[rows], self.first_learned)
+        starts, lengths = (self.ends - lengths)[rows], lengths[rows]
+        ids = self.ids[ranges(starts, lengths)]
+        return Encoded(ids, np.cumsum(lengths), self.words[rows], self.characters[rows], self.first_learned)
 
 
 class BlockEncoder:
@@ -627,7 +629,7 @@ class BlockEncoder:
         starts, first = (np.concatenate(([0], ends + 1))[:-1] for ends in (stops, last))
         facts = cache.find(raw, starts, stops)
         facts[last[starts[first] == stops[last]], 1] = 0  # an empty line has no ids, while an empty word is a space
-        ids, _ = _concatenated(cache.ids, facts[:, 0], facts[:, 1])
+        ids = cache.ids[ranges(facts[:, 0], facts[:, 1])]
         lengths, words, characters = np.add.reduceat(facts[:, 1:], first).T
         return ids, lengths, words, characters
 
@@ -638,13 +640,6 @@ def _has_control(raw: bytes, n_lines: int) -> bool:
     n_low = np.count_nonzero(text < ord(" ")) - np.count_nonzero(text == ord("\t"))
     is_high = (text[:-1] == 0xC2) & (text[1:] < 0xA0)
     return bool(n_low > n_lines or (text == 0x7F).any() or is_high.any())
-
-
-def _concatenated(ids: Ids, starts: Numbers, lengths: Numbers) -> tuple[Ids, Numbers]:
-    """Concatenate parts of `ids`, and return the result and the end of each part."""
-    ends = np.cumsum(lengths)
-    total = int(ends[-1]) if len(ends) else 0
-    return ids[np.repeat(starts - ends + lengths, lengths) + np.arange(total)], ends
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from nmt.documents.types import Document, spaced
 from nmt.errors import DataError
 from nmt.files.read import check_regular, open_regular, reading
 from nmt.prepare.formats.language import by_language, side_of
-from nmt.prepare.formats.xml import XML_LANG, read_units, text_of
+from nmt.prepare.formats.xml import read_units, text_of, variants
 from nmt.prepare.inputs import FORMATS, Input
 from nmt.prepare.pairs import one_line
 from nmt.translate.direction import Candidate
@@ -150,8 +150,7 @@ def _xliff_units(path: Path, languages: tuple[str, str] | None) -> list[_Unit]:
         if languages is not None:
             _check_languages(path, unit, languages)
         number = unit.get("id", "")[:_SHOWN]
-        source, target = (unit.find(f"{{*}}{side}") for side in ("source", "target"))
-        texts = ("" if side is None else one_line(text_of(side)) for side in (source, target))
+        texts = (one_line(text_of(unit.find(f"{{*}}{side}"))) for side in ("source", "target"))
         # programs keep the numbers, though perhaps not the order; units with other identifiers keep their order
         numbered.append((int(number) if number.isdecimal() else n, _Unit(f"unit {printable(number) or n}", *texts)))
     return [unit for _, unit in sorted(numbered, key=lambda each: each[0])]
@@ -172,11 +171,7 @@ def _memory_units(path: Path, languages: tuple[str, str] | None) -> Iterator[_Un
         if unit.tag.endswith("header"):
             source = unit.get("srclang", "")
             continue
-        texts = [
-            (variant.get(XML_LANG) or variant.get("lang") or "", "" if segment is None else one_line(text_of(segment)))
-            for variant in unit.iterchildren("{*}tuv")
-            for segment in [variant.find("{*}seg")]
-        ]
+        texts = [*variants(unit)]
         if languages:
             sides = [next(iter(own), "") for own in by_language(texts, languages)]
         elif len(texts) == 2:

@@ -207,8 +207,9 @@ def in_other_language(language: str, counts: dict[str, int]) -> SideTest:
         else:
             expected = next(own_score for code, own_score in rank(text) if code in own)
             is_other = best != _NO_LANGUAGE and score - expected > _MARGIN + _MARGIN_CHARS / max(1, len(text))
-            best = best if is_other else "unclear"
-            if is_other and (bare := write(text, respelled)) != text:
+            if not is_other:
+                best = "unclear"
+            elif (bare := write(text, respelled)) != text:
                 return test(bare)  # ي instead of ی makes Persian look like Pashto or Arabic
         counts[best] = counts.get(best, 0) + 1
         return is_other

@@ -138,11 +138,7 @@ def read_tmx(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
     names = (layout.columns.get(first, first), layout.columns.get(second, second))
     types = _OF if layout.document is None else (layout.document,)
     for unit in read_units(file, "tmx", frozenset({"tu"})):
-        texts = [
-            (variant.get(XML_LANG) or variant.get("lang") or "", text)
-            for variant in unit.iterchildren("{*}tuv")
-            if (text := one_line(text_of(variant.find("{*}seg"))))
-        ]
+        texts = [(language, text) for language, text in variants(unit) if text]
         sides = by_language(texts, names)
         if units.skip_blank(["".join(side) for side in sides], layout.languages):
             continue
@@ -160,6 +156,12 @@ def read_tmx(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
         for pair in [*product(one[:1], other[1:]), *product(one[1:], other[:1])]:
             units.separate()  # another version does not follow the one before it
             yield *pair, score
+
+
+def variants(unit: etree._Element) -> Iterator[tuple[str, str]]:
+    """Yield the language and the text of each variant in a unit of TMX."""
+    for variant in unit.iterchildren("{*}tuv"):
+        yield variant.get(XML_LANG) or variant.get("lang") or "", one_line(text_of(variant.find("{*}seg")))
 
 
 _OF = ("document", "file", "x-document", "x-file")

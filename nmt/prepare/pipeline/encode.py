@@ -247,7 +247,7 @@ def encode_text(work: Work, config: DataConfig, text: TrainingText, is_added: bo
     repeats = {f"train.{i}": source.repeat for i, source in enumerate(config.train)}
     n_pairs = sum(report.kept * repeats[key] for key, report in text.reports.items())
     is_large = is_added or n_pairs > work.sizes.shard_pairs
-    encoded = encode_parts(work, config, text, is_large, n_pairs)
+    encoded = _encode_parts(work, config, text, is_large, repeats, n_pairs)
     summaries = [done.summary for done in encoded]
     reports = {key: CleanReport.from_json(report.to_json()) for key, report in text.reports.items()}  # a copy
     own = by_source(reports, text.parts, [CleanReport.from_json(each["report"]) for each in summaries])
@@ -286,14 +286,15 @@ class _Encoding(BaseModel):
     """Whether the pairs of a document stay together, and it is written which pair follows the one before it."""
 
 
-def encode_parts(work: Work, config: DataConfig, text: TrainingText, is_shuffled: bool, n_pairs: int) -> list[Done]:
+def _encode_parts(
+    work: Work, config: DataConfig, text: TrainingText, is_shuffled: bool, repeats: Mapping[str, int], n_pairs: int
+) -> list[Done]:
     """Encode all parts of the training text, which have `n_pairs` pairs in total."""
-    repeats = {f"train.{i}": 1 if is_shuffled else source.repeat for i, source in enumerate(config.train)}
     arguments = [
         _Encoding(
             languages=config.pair, settled=done.folder, tokenizer=_tokenizer_dir(work).path,
-            tokenizer_version=work.versions["tokenizer"], max_pieces=config.max_pieces, repeat=repeats[part.key],
-            is_shuffled=is_shuffled, documents=config.documents,
+            tokenizer_version=work.versions["tokenizer"], max_pieces=config.max_pieces,
+            repeat=1 if is_shuffled else repeats[part.key], is_shuffled=is_shuffled, documents=config.documents,
         )
         for part, done in zip(text.parts, text.settled, strict=True)
     ]  # fmt: skip
@@ -514,7 +515,7 @@ def _read(slices: Sequence[_Slice], contents: Sequence[Path], ends: Sequence[Pat
         whole = np.load(path, mmap_mode="r") if path.suffix == ".npy" else _mapped_bytes(path)
         bounds = np.load(ends_path, mmap_mode="r")[max(0, start - 1) : end].astype(np.int64)
         bounds = bounds if start else np.insert(bounds, 0, 0)
-        pieces.append(np.array(whole[bounds[0] : bounds[-1]]) if end > start else np.array(whole[:0]))
+        pieces.append(np.array(whole[bounds[0] : bounds[-1]]))
         lengths.append(np.diff(bounds))
     return np.concatenate(pieces), np.cumsum(np.concatenate(lengths))
 
@@ -541,7 +542,7 @@ def write_array(path: Path, dtype: np.dtype[np.generic], n: int, blocks: Iterabl
 
 def link_files(done: Sequence[Done], target: Path) -> None:
     """Put the files of finished tasks into a folder, as hard links if the file system supports them."""
-    for folder in (each.folder for each in done):
-        for path in folder.iterdir():
+    for task in done:
+        for path in task.folder.iterdir():
             if path.name != "record.json":
                 link(path, target / path.name)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from nmt.console import printable_sentence
 from nmt.languages.codes import is_spaced
 from nmt.prepare.cleaning.counts import REASONS, REPAIRS, counted, skipped_units
 from nmt.prepare.pipeline.work import BLOCK
 from nmt.prepare.records import PreparedSplit, SplitOffRecord, TextRecord
-from nmt.prepare.reporting.report import Report
+from nmt.prepare.reporting.report import Report, SourceReport
 
 _LONG_WORD = 12  # characters; with a longer mean, spaces do not separate words, whatever the language code
 
@@ -18,6 +19,9 @@ COLUMNS = 100
 """Width of the report on the screen; long names and messages may be wider."""
 _WIDEST_NAME = 40
 _MOST_LABELS = 12  # shown
+
+_Rows: TypeAlias = dict[str, tuple[int, int, Mapping[str, int]]]
+"""Numbers of pairs read and kept, and of those dropped by reason, by the name of the row."""
 
 
 def table(report: Report, splits: Mapping[str, PreparedSplit], asked: int | None) -> Iterator[str]:
@@ -52,19 +56,18 @@ def table(report: Report, splits: Mapping[str, PreparedSplit], asked: int | None
 
 def _counts(report: Report) -> Iterator[str]:
     """Yield a table of the pairs read, kept and dropped, and the numbers of skipped units and of repairs."""
-    rows: dict[str, tuple[int, int, Mapping[str, int]]] = {"train": (report.read, report.kept, report.dropped)}
+    rows: _Rows = {"train": (report.read, report.kept, report.dropped)}
     if len(report.corpora) > 1:
-        rows |= {f"  {one.key} {one.corpus}": (one.read, one.kept, one.dropped) for one in report.corpora}
+        rows |= _rows(report.corpora, "  ")
     rows |= {name: (n, n, {}) for name, n in report.held_out.items()}
-    rows |= {f"{one.key} {one.corpus}": (one.read, one.kept, one.dropped) for one in report.mono}
-    yield from count_lines(rows)
+    yield from count_lines(rows | _rows(report.mono))
     yield from _skipped_and_repaired(report)
 
 
 def additions(report: Report) -> Iterator[str]:
     """Yield the lines of the report on corpora that were added to a data directory."""
     yield from (f"{one.key} {one.corpus}: {one.kept:,} of {one.read:,} pairs added" for one in report.corpora)
-    yield from count_lines({f"{one.key} {one.corpus}": (one.read, one.kept, one.dropped) for one in report.corpora})
+    yield from count_lines(_rows(report.corpora))
     yield from _skipped_and_repaired(report)
 
 
@@ -77,7 +80,11 @@ def _skipped_and_repaired(report: Report) -> Iterator[str]:
         yield from _wrapped(f"repaired: {kinds}")
 
 
-def count_lines(rows: Mapping[str, tuple[int, int, Mapping[str, int]]]) -> Iterator[str]:
+def _rows(sources: Sequence[SourceReport], indent: str = "") -> _Rows:
+    return {f"{indent}{source.key} {source.corpus}": (source.read, source.kept, source.dropped) for source in sources}
+
+
+def count_lines(rows: _Rows) -> Iterator[str]:
     """Yield a table of pairs read, kept and dropped; long lists of reasons are on a line of their own below."""
     width = min(max(map(len, rows)), _WIDEST_NAME)
     yield f"{'split':<{width}}  {'read':>11}  {'kept':>11}  {'dropped':>11}"
