@@ -6,7 +6,6 @@ that was stopped continues where it was when it is repeated. The directory appea
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -76,6 +75,7 @@ from nmt.prepare.sources import open_source, text_folder
 from nmt.prepare.suspicions import Place, Sample, lacking, samples_of
 from nmt.tasks.perform import Engine
 from nmt.tasks.processes import InProcess
+from nmt.text.fingerprint import fingerprint_of
 from nmt.text.letters import usual_forms
 from nmt.text.profile import Profiles
 from nmt.text.tokenizer import Tokenizers
@@ -169,7 +169,7 @@ def _write_pairs(
         format=PAIRS_FORMAT,
         languages=[*config.data.all_languages],
         pairs=pairs,
-        fingerprint=hashlib.sha256(json.dumps(pairs, sort_keys=True).encode()).hexdigest()[:16],
+        fingerprint=fingerprint_of(json.dumps(pairs, sort_keys=True).encode()),
         config=wanted,
         files=file_facts(staged.path),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from nmt.files.document import Document
 from nmt.files.read import checksum
 from nmt.layout import DataDir
 from nmt.prepare.cleaning.counts import CleanReport, total
+from nmt.text.fingerprint import fingerprint_of
 from nmt.text.profile import Letters
 
 
@@ -35,7 +35,7 @@ def content_fingerprint(files: Mapping[str, FileRecord], letters: Letters | None
     content = sorted(files.keys() - {DataDir(Path()).tokenizer.profiles.as_posix()})
     text = "".join(f"{name} {files[name].sha256}\n" for name in content)
     text += json.dumps(letters) if letters else ""
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return fingerprint_of(text.encode())
 
 
 class CleanRecord(Document):

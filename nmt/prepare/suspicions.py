@@ -7,12 +7,11 @@ them. The limits are chosen so that good text of any kind gives no warning, see 
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice, tee
+from itertools import chain, islice, pairwise, permutations, tee
 from statistics import median
 from typing import Any, NamedTuple, TypeVar
 from unicodedata import normalize
@@ -225,7 +224,7 @@ def _in_other_script(where: str, sides: Mapping[str, Iterable[str]]) -> Iterator
         script, wanted = script_of_text(lines, _MOST), scripts_of(language)
         if script and wanted and script not in wanted:
             found[language] = script, wanted
-    if len(found) == 2 and all(found[one][0] in found[other][1] for one, other in itertools.permutations(found)):
+    if len(found) == 2 and all(found[one][0] in found[other][1] for one, other in permutations(found)):
         yield f"{where}: {' and '.join(found)} look swapped, by their scripts; check its files"
         return
     for language, (script, wanted) in found.items():
@@ -292,13 +291,13 @@ def _not_parallel(where: str, sample: Sample, language: str) -> Iterator[str]:
         "before": [place.before for place in sample.places],
         "random": own[n // 2 :] + own[: n // 2],
     }
-    counts = Counter(word for line in itertools.chain(*sample.pairs, *texts.values()) for word in _words(line))
+    counts = Counter(word for line in chain(*sample.pairs, *texts.values()) for word in _words(line))
     for kind in ("after", "before", "random"):
         texts[kind] = ["" if line == tgt else line for line, tgt in zip(texts[kind], own, strict=True)]
     values = {kind: _likenesses(sample.pairs, lines, counts) for kind, lines in texts.items()}
     most = 1.0 if _wins(values["own"], values["random"]) < _UNALIKE else 0.5  # stretches vary
     n_stretches, found = min(_MOST_STRETCHES, n // _STRETCH), dict[str, list[int]]()
-    for first, last in itertools.pairwise(i * n // max(1, n_stretches) for i in range(n_stretches + 1)):
+    for first, last in pairwise(i * n // max(1, n_stretches) for i in range(n_stretches + 1)):
         part = {kind: of_all[first:last] for kind, of_all in values.items()}
         shifted = [
             kind

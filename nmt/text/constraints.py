@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from hashlib import sha256
 from pathlib import Path
 from typing import TypeAlias
 
@@ -17,6 +16,7 @@ from nmt.config import SearchConfig
 from nmt.console import Numbers, amount
 from nmt.errors import DataError
 from nmt.languages.codes import language_name, parts_of
+from nmt.text.fingerprint import fingerprint_of
 from nmt.text.letters import comparable
 from nmt.text.lines import read_lines
 from nmt.text.message_formats import GRAMMARS
@@ -180,7 +180,7 @@ class Glossary:
     @cached_property
     def fingerprint(self) -> str:
         """Sixteen hexadecimal digits that identify the terms and their translations."""
-        return sha256(json.dumps(sorted(self._terms.items())).encode()).hexdigest()[:16]
+        return fingerprint_of(json.dumps(sorted(self._terms.items())).encode())
 
     def spans(self, text: str) -> Iterator[Span]:
         """Yield the occurrences of terms in a line, which may overlap; case and word boundaries must match.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from nmt.errors import DataError
 from nmt.files.document import Document, read_document
 from nmt.files.write import write_file
+from nmt.text.fingerprint import fingerprint_of
 
 MOST_LABELS = 1000
 """Maximum number of labels; a corpus with more is taken for text."""
@@ -37,7 +37,7 @@ class Labels:
             found = f"only the label {self.names[0]!r}" if self.names else "no label"
             raise DataError(f"{found}, but at least two are needed")
         self._ids = {name: i for i, name in enumerate(self.names)}
-        self.fingerprint = hashlib.sha256("\n".join(self.names).encode()).hexdigest()[:16]
+        self.fingerprint = fingerprint_of("\n".join(self.names).encode())
 
     def __len__(self) -> int:
         """Return the number of labels."""

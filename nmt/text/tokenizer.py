@@ -52,6 +52,7 @@ from nmt.files.document import Document, document_text, read_document
 from nmt.files.read import DOCUMENT_BYTES, read_regular, read_text
 from nmt.files.write import refuse_links, write_file
 from nmt.layout import TokenizerDir
+from nmt.text.fingerprint import fingerprint_of
 from nmt.text.labels import Labels
 from nmt.text.letters import write
 from nmt.text.profile import Letters, Profiles
@@ -231,7 +232,7 @@ class LosslessTokenizer(Tokenizer):
         if not is_ours:
             raise DataError(f"{where}a SentencePiece model that nmt did not train")
         named = json.dumps([*tags]).encode() if tags else b""
-        self.fingerprint = hashlib.sha256(model + named).hexdigest()[:16]
+        self.fingerprint = fingerprint_of(model + named)
 
     @classmethod
     def load(cls, path: Path, tags: Sequence[str] = ()) -> LosslessTokenizer:
@@ -401,13 +402,13 @@ class ImportedTokenizer(Tokenizer):
         # named one by one, so that a later field does not change the fingerprints of existing runs
         names = (vocabulary.direction, vocabulary.padding, vocabulary.unknown, vocabulary.end, vocabulary.to)
         parts = [model, json.dumps([*names, vocabulary.pieces]).encode(), bytes([side])]
-        self.fingerprint = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:16]
+        self.fingerprint = fingerprint_of(b"".join(hashlib.sha256(part).digest() for part in parts))
 
     def opening_with(self, tag: str) -> ImportedTokenizer:
         """Return the tokenizer of a language whose lines begin with a tag."""
         other = copy(self)
         other.opening = [self._id_of[tag]]
-        other.fingerprint = hashlib.sha256(f"{self.fingerprint} {tag}".encode()).hexdigest()[:16]
+        other.fingerprint = fingerprint_of(f"{self.fingerprint} {tag}".encode())
         return other
 
     def __len__(self) -> int:
@@ -687,7 +688,7 @@ class Tokenizers:
         """Sixteen hexadecimal digits that identify the languages, their vocabularies and the forms of their letters."""
         parts = [f"{language}={self.side(language).fingerprint}" for language in self.languages]
         parts += [f"joint={self.joint}", *([json.dumps(self.letters)] if self.letters else [])]
-        return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16]
+        return fingerprint_of(" ".join(parts).encode())
 
     @classmethod
     def load(cls, directory: TokenizerDir, languages: Sequence[str]) -> Tokenizers:

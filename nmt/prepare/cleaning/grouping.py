@@ -83,18 +83,15 @@ def groupings(config: DataConfig) -> list[Grouping]:
 
 def pair_hash(src: str, tgt: str) -> bytes:
     """Return a 16-byte hash of a pair of lines."""
-    return _hash(f"{src}\n{tgt}")  # a line cannot contain a line feed, so it separates the two sides unambiguously
+    # a line cannot contain a line feed, so it separates the two sides unambiguously
+    return hashlib.blake2b(f"{src}\n{tgt}".encode(), digest_size=16).digest()
 
 
 def normal_hash(src: str, tgt: str) -> bytes:
     """Return a 16-byte hash of a pair of lines in their normal form."""
-    return _hash(f"{normal_form(src)}\n{normal_form(tgt)}")
+    return pair_hash(normal_form(src), normal_form(tgt))
 
 
 def _labelled_hash(label_side: int) -> Callable[[str, str], bytes]:
     """Return a function that hashes the normal form of a text together with its unchanged label."""
     return lambda *pair: pair_hash(normal_form(pair[1 - label_side]), pair[label_side])
-
-
-def _hash(text: str) -> bytes:
-    return hashlib.blake2b(text.encode(), digest_size=16).digest()

@@ -191,7 +191,7 @@ def read_xliff(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
     """
     given = side_in_columns(file.name, layout, "source", "target")
     for unit in read_units(file, "xliff", frozenset({"trans-unit", "unit"})):
-        for element in unit.iter("{*}segment") if unit.tag.endswith("}unit") or unit.tag == "unit" else [unit]:
+        for element in unit.iter("{*}segment") if unit.tag.rpartition("}")[2] == "unit" else [unit]:
             reason = _unconfirmed(unit, element)
             if reason is not None:
                 units.skip(reason)

@@ -6,7 +6,6 @@ of misaligned pairs is learned from a sample of the pairs that are left in a cor
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -35,6 +34,7 @@ from nmt.prepare.pipeline.work import (
 )
 from nmt.prepare.sources import text_folder
 from nmt.tasks.perform import Done, Json
+from nmt.text.fingerprint import fingerprint_of
 from nmt.text.letters import comparable
 
 HELD_OUT = "held-out"
@@ -86,7 +86,7 @@ def write_pairs(work: Work, name: str, pairs: Sequence[SentencePair], others: Ot
     for side in SIDES:
         write_side(folder, side, [*(pair[side] for pair in pairs), *others[side]])
     text = b"".join((folder / f"text.{side}").read_bytes() for side in SIDES)
-    work.versions[name] = hashlib.sha256(text).hexdigest()[:16]
+    work.versions[name] = fingerprint_of(text)
     return folder
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from nmt.files.write import staged, work_directory, writing
 from nmt.layout import DataDir
 from nmt.process import return_freed_memory
 from nmt.tasks.perform import Done, Engine, Json, Task, run_all
+from nmt.text.fingerprint import fingerprint_of
 from nmt.text.profile import Letters
 
 SIDES: tuple[Literal[0], Literal[1]] = (0, 1)
@@ -170,7 +170,7 @@ def building(data_dir: Path) -> Iterator[tuple[Path, DataDir]]:
 
 
 def _digest(parts: Sequence[str]) -> str:
-    return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16]
+    return fingerprint_of(" ".join(parts).encode())
 
 
 # --- documents ------------------------------------------------------------------------------------
