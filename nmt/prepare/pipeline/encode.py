@@ -247,7 +247,7 @@ def encode_text(work: Work, config: DataConfig, text: TrainingText, is_added: bo
     repeats = {f"train.{i}": source.repeat for i, source in enumerate(config.train)}
     n_pairs = sum(report.kept * repeats[key] for key, report in text.reports.items())
     is_large = is_added or n_pairs > work.sizes.shard_pairs
-    encoded = _encode_parts(work, config, text, is_large, repeats, n_pairs)
+    encoded = encode_parts(work, config, text, is_large, repeats, n_pairs)
     summaries = [done.summary for done in encoded]
     reports = {key: CleanReport.from_json(report.to_json()) for key, report in text.reports.items()}  # a copy
     own = by_source(reports, text.parts, [CleanReport.from_json(each["report"]) for each in summaries])
@@ -286,7 +286,7 @@ class _Encoding(BaseModel):
     """Whether the pairs of a document stay together, and it is written which pair follows the one before it."""
 
 
-def _encode_parts(
+def encode_parts(
     work: Work, config: DataConfig, text: TrainingText, is_shuffled: bool, repeats: Mapping[str, int], n_pairs: int
 ) -> list[Done]:
     """Encode all parts of the training text, which have `n_pairs` pairs in total."""
