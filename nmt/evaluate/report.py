@@ -27,6 +27,7 @@ from nmt.languages.codes import scripts_of
 from nmt.languages.scripts import KANA, script_of_text
 from nmt.runs.info import RecordedScore, ScoreRecord
 from nmt.tables import NOTE, Table
+from nmt.text.letters import forms_notes
 from nmt.text.lines import bounded_list, read_lines
 
 SYSTEM = "the translations"
@@ -108,6 +109,7 @@ def evaluate(
     notes += filter(None, [no_match_note(scores[METRICS.index("bleu")].value), blank_references_note(refs, [hyps])])
     notes += unspaced_notes(refs, tgt_lang, tokenize)
     all_refs = [line for ref in refs for line in as_tuple(ref)]
+    notes += forms_notes(tgt_lang or "", "\n".join(hyps), "\n".join(all_refs))
     hyps_tokenized, refs_tokenized = looks_tokenized(hyps), looks_tokenized(all_refs)
     if hyps_tokenized != refs_tokenized:
         which, other = ("hypotheses", "references") if hyps_tokenized else ("references", "hypotheses")

@@ -31,7 +31,7 @@ class Script:
     """Characters of English text that say as much as one character, on average."""
     sentence_ends: str
     """The marks that end sentences in this script only. Those of `Zyyy` end sentences in many scripts."""
-    ranges: tuple[tuple[int, int], ...]
+    ranges: tuple[tuple[int, ...], ...]
     """First and last code points of its characters. Marks and digits of several scripts may be among them."""
 
 
@@ -40,7 +40,6 @@ def scripts() -> dict[str, Script]:
     """Return all scripts by code. Several codes may stand for one script: Hans, Hant and Jpan for Hani."""
     by_code: dict[str, Script] = {}
     for code, others, traits, ends, ranges, name in rows_of("scripts.tsv"):
-        limits = [[int(number, 16) for number in pair.split("-")] for pair in ranges.split()]
         script = Script(
             code,
             name,
@@ -48,7 +47,7 @@ def scripts() -> dict[str, Script]:
             "right-to-left" in traits,
             float(traits.partition("density=")[2] or 1),
             ends,
-            tuple((first, last) for first, last in limits),
+            tuple(tuple(int(number, 16) for number in pair.split("-")) for pair in ranges.split()),
         )
         by_code |= dict.fromkeys([code, *others.split()], script)
     return by_code
@@ -62,7 +61,7 @@ def rows_of(name: str) -> list[list[str]]:
 
 @cache
 def _ranges() -> list[tuple[int, int, str]]:
-    return sorted({(*limits, script.code) for script in scripts().values() for limits in script.ranges})
+    return sorted({(first, last, script.code) for script in scripts().values() for first, last in script.ranges})
 
 
 @cache

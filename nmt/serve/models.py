@@ -27,14 +27,15 @@ class Models:
     def __init__(self, directions: Sequence[Direction]) -> None:
         """Index the directions by their languages. Raises ConfigError if two translate the same languages."""
         self.directions: dict[tuple[str, str], Direction] = {}
+        self._by_parts: dict[object, str] = {}  # `en` and `eng` are one language, by the code that comes first
         for direction in directions:
-            pair = direction.source, direction.target
+            codes = [self._by_parts.setdefault(parts_of(code), code) for code in (direction.source, direction.target)]
+            pair = codes[0], codes[1]
             if pair in self.directions:
                 both = f"{direction.name} and {self.directions[pair].name}"
                 raise ConfigError(f"{both} both translate {'-'.join(pair)}; specify only one")
             self.directions[pair] = direction
-        self.languages = sorted({language for pair in self.directions for language in pair})
-        self._by_parts = {parts_of(language): language for language in reversed(self.languages)}
+        self.languages = sorted(self._by_parts.values())
 
     def language(self, code: str) -> str:
         """Return the language of the models that matches a code: pt_BR or else pt for `pt-BR`.

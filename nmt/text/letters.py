@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache, partial
 from unicodedata import normalize
 
+from nmt.console import printable_sentence
 from nmt.languages.codes import macrolanguage_of, parts_of, scripts_of
 from nmt.languages.scripts import rows_of
 
@@ -56,6 +57,17 @@ def _written(usual: str, match: re.Match[str]) -> str:
     if usual == "NFKC":
         return normalize("NFKC", match[0])
     return match[0].translate(str.maketrans(*usual.split(">"))) if ">" in usual else usual
+
+
+def forms_notes(language: str, translations: str, references: str) -> Iterator[str]:
+    """Yield a note if references have many letters in other forms than most translations, which lowers scores."""
+    pattern = re.compile("|".join(usual_forms(language, Counter(translations))) or "(?!)")
+    other = pattern.findall(references)
+    if len(other) > 10 + 2 * len(pattern.findall(translations)):
+        yield (
+            f"the references have other forms of letters than most translations, such as "
+            f"{printable_sentence(other[0])} ({len(other):,} in all): these scores are too low"
+        )
 
 
 _ONE_FORM = usual_forms("*", Counter())

@@ -31,6 +31,7 @@ from nmt.layout import DataDir, RunDir
 from nmt.runs.info import EnsembleMember, read_scores
 from nmt.runs.model import Origin
 from nmt.tables import render
+from nmt.text.letters import forms_notes
 from scored_run import record
 
 HYPS = ["Ein Hund läuft durch den Schnee.", "Zwei Frauen sitzen auf einer Bank."]
@@ -287,6 +288,15 @@ def test_text_that_is_divided_into_words_is_not_noted() -> None:
     assert not [*unspaced_notes(THAI_REFS, "th"), *unspaced_notes(REFS, "de"), *unspaced_notes([], "xx")]
     assert not [*unspaced_notes(["วันนี้ พวก เรา ไป เดิน เล่น ที่ สวน"], None, "none")]
     assert not [*unspaced_notes(["Donaudampfschifffahrtsgesellschaftskapitän"], "de")]
+
+
+def test_references_in_other_forms_of_letters_are_noted() -> None:
+    translations, respelled = ["کتاب ما", "ماه"] * 10, ["كتاب ما", "ماهي"] * 10
+    [note] = forms_notes("fa", "\n".join(translations), "\n".join(respelled))
+    assert "ك" in note and "20" in note
+    assert note in evaluate(translations, respelled, RUN, "fa").notes
+    assert note not in evaluate(translations, translations, RUN, "fa").notes
+    assert not [*forms_notes("fa", "كتابي", "كتابي" * 20), *forms_notes("", "ی" * 30, "ي" * 30)]
 
 
 # --- Several test sets, and the history of a run ---

@@ -70,8 +70,16 @@ def test_code_of_three_letters_with_script_matches_language_of_model() -> None:
     long = Models([MadeUp("jpn_Jpan", "zho_Hant"), MadeUp("ckb_Arab", "kor_Hang"), MadeUp("deu", "eng_Latn")])
     matched = "jpn_Jpan zho_Hant zho_Hant ckb_Arab kor_Hang deu eng_Latn eng_Latn"
     assert " ".join(map(long.language, ["ja", "zh-TW", "zh_Hant", "ckb", "ko", "de-CH", "en", "en_US"])) == matched
-    both = Models([MadeUp("de", "deu")])
-    assert [both.language(code) for code in ("de", "deu", "de-AT")] == ["de", "deu", "de"]
+
+
+def test_codes_of_one_language_are_one_language_of_the_server() -> None:
+    models = Models([MadeUp("amh", "eng"), MadeUp("ka", "en_Latn"), MadeUp("en", "fr")])
+    assert models.languages == ["amh", "eng", "fr", "ka"]
+    assert [models.language(code) for code in ("en", "eng", "en_Latn", "am")] == ["eng", "eng", "eng", "amh"]
+    route = models.route("ka", "fr")
+    assert route is not None and [direction.target for direction in route] == ["en_Latn", "fr"]
+    with pytest.raises(ConfigError):
+        Models([MadeUp("de", "en"), MadeUp("deu", "eng")])
 
 
 def test_service_translates_like_nmt_translate(run: Path, ask: Ask) -> None:
