@@ -31,10 +31,10 @@ class Models:
         for direction in directions:
             codes = [self._by_parts.setdefault(parts_of(code), code) for code in (direction.source, direction.target)]
             pair = codes[0], codes[1]
-            if pair in self.directions:
-                both = f"{direction.name} and {self.directions[pair].name}"
+            other = self.directions.setdefault(pair, direction)
+            if other.name != direction.name:  # one model may have several tags of a language, such as pt_BR and pt_br
+                both = f"{direction.name} and {other.name}"
                 raise ConfigError(f"{both} both translate {'-'.join(pair)}; specify only one")
-            self.directions[pair] = direction
         self.languages = sorted(self._by_parts.values())
 
     def language(self, code: str) -> str:

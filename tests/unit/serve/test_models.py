@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -78,8 +79,11 @@ def test_codes_of_one_language_are_one_language_of_the_server() -> None:
     assert [models.language(code) for code in ("en", "eng", "en_Latn", "am")] == ["eng", "eng", "eng", "amh"]
     route = models.route("ka", "fr")
     assert route is not None and [direction.target for direction in route] == ["en_Latn", "fr"]
+    two = [MadeUp("en", "pt_BR"), MadeUp("eng", "pt_br")]
     with pytest.raises(ConfigError):
-        Models([MadeUp("de", "en"), MadeUp("deu", "eng")])
+        Models(two)
+    two[1].name = two[0].name  # two tags of one model
+    assert Models(two).languages == ["en", "pt_BR"] and Models(two).route("en", "pt_BR") == [two[0]]
 
 
 def test_service_translates_like_nmt_translate(run: Path, ask: Ask) -> None:
@@ -224,8 +228,10 @@ def test_memory_without_languages_of_server_is_refused(run: Path, tmp_path: Path
 
 
 def test_invalid_startup_options_raise(run: Path, tmp_path: Path, direction: Direction) -> None:
+    other = copy(direction)
+    other.name = "other"
     with pytest.raises(ConfigError, match="both translate de-en; specify only one"):
-        Models([direction, direction])
+        Models([direction, other])
     with pytest.raises(ConfigError, match="are the same"):
         load_models([run, run.parent / "." / run.name], "native", False, ())
     with pytest.raises(ConfigError, match="int8"):
