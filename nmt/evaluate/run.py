@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -21,6 +20,7 @@ from nmt.evaluate.report import Member, Report, Subject, evaluate, read_texts
 from nmt.layout import DataDir, RunDir
 from nmt.runs.info import EnsembleMember, RecordedScore, ScoreRecord, add_scores, read_info
 from nmt.runs.model import Origin
+from nmt.text.fingerprint import fingerprint_of
 from nmt.text.identify import share_of_others
 from nmt.text.tokenizer import Tokenizers
 from nmt.translate.files import Warnings
@@ -345,7 +345,7 @@ def record_scores(report: Report, origin: Origin, corpus: Corpus) -> ScoreRecord
         notes=list(report.notes),
         data=printable(str(corpus.directory.path.resolve())),
         corpus=corpus.whole,
-        text=hashlib.sha256(checksums.encode()).hexdigest()[:16],
+        text=fingerprint_of(checksums.encode()),
     )
     add_scores(RunDir(origin.run), record)
     return record

@@ -111,12 +111,10 @@ def scripts_of(code: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(table[name].code for name in names if name in table))
 
 
-_UNKNOWN = Script("Zzzz", "unknown", is_unspaced=False, is_right_to_left=False, density=1, sentence_ends="", ranges=())
-
-
 def usual_script(code: str) -> Script:
-    """Return the most usual script of a language; if it is unknown, a script with the traits of most scripts."""
-    return scripts().get(parts_of(code)[1] or "", _UNKNOWN)
+    """Return the most usual script of a language; if it is unknown, the row of what scripts have in common."""
+    table = scripts()
+    return table.get(parts_of(code)[1] or "", table["Zyyy"])
 
 
 def is_spaced(code: str) -> bool:
@@ -132,8 +130,8 @@ def is_right_to_left(code: str) -> bool:
 def language_name(code: str) -> str:
     """Return the English name of a language, such as "Portuguese (BR)" for `pt_BR`; an unknown code is returned as
     is."""
-    tag = tag_of(code)
-    if tag.language is None:
+    language = tag_of(code).language
+    if language is None:
         return code
     more = code.replace("-", "_").partition("_")[2]
-    return f"{tag.language.name} ({more})" if more else tag.language.name
+    return f"{language.name} ({more})" if more else language.name

@@ -71,19 +71,14 @@ def script_of(character: str) -> str | None:
         return None
     code = ord(unicodedata.normalize("NFKC", character)[0])  # full and half width are not scripts
     ranges = _ranges()
-    index = bisect(ranges, (code + 1,)) - 1
-    if index < 0 or code > ranges[index][1]:
-        return None
-    return ranges[index][2]
+    first, last, script = ranges[bisect(ranges, (code + 1,)) - 1]
+    return script if first <= code <= last else None
 
 
 def script_of_text(lines: Iterable[str], least: float) -> str | None:
     """Return the script of more than half of the letters of a text; None if its share is less than `least`."""
-    counts: Counter[str] = Counter()
-    for character, n in Counter("".join(lines)).items():
-        script = script_of(character)
-        if script is not None:
-            counts[script] += n
+    counts = Counter(map(script_of, "".join(lines)))
+    del counts[None]  # no letters
     if not counts:
         return None
     script, n = counts.most_common(1)[0]

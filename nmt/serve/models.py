@@ -44,8 +44,6 @@ class Models:
         with an unusual script, such as zh-Hant, matches only models with the same script. Raises Refusal if there is
         no match.
         """
-        if code in self.languages:
-            return code
         parts = parts_of(code[:50])  # the cache keeps codes
         language = self._by_parts.get(parts) or self._by_parts.get((*parts[:2], None))
         if language is None:

@@ -19,6 +19,8 @@ from nmt.console import printable_sentence
 from nmt.languages.codes import macrolanguage_of, parts_of, scripts_of
 from nmt.languages.scripts import rows_of
 
+_ROWS = rows_of("letters.tsv")
+
 
 def usual_forms(language: str, characters: Counter[str]) -> dict[str, str]:
     """Return how other forms of letters are written, by regular expressions, given the count of each character.
@@ -28,7 +30,7 @@ def usual_forms(language: str, characters: Counter[str]) -> dict[str, str]:
     """
     names = {language, *scripts_of(language)[:1], parts_of(language)[0], macrolanguage_of(language)}
     usual: dict[str, str] = {}
-    for of, not_of, row, where in rows_of("letters.tsv"):
+    for of, not_of, row, where in _ROWS:
         if not names & {*of.split()} or names & {*not_of.split()}:
             continue
         if "%s" not in where:
