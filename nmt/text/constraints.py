@@ -19,21 +19,25 @@ from nmt.languages.codes import language_name, parts_of
 from nmt.text.fingerprint import fingerprint_of
 from nmt.text.letters import comparable
 from nmt.text.lines import read_lines
-from nmt.text.message_formats import GRAMMARS
+from nmt.text.message_formats import GRAMMARS, TEMPLATE
 from nmt.text.words import units
 
 _L = r"0-9A-Za-z\u00c0-\u052f"  # letters of scripts with spaces between words; digits, too
 _NEW = rf"(?<![{_L}_])"  # not within a word
 _START = rf"(?<![{_L}])(?<![0-9][.,])"  # nor within a number
 
-_URL = r"""(?:(?:https?|ftps?|file|ssh|git|wss?)://|www\.(?=\w))[^\s<>"„“”«»‹›\u3000-\u9fff\uff00-\uffef]++"""
+_URL = (
+    r"(?:(?:https?|ftps?|file|ssh|git|wss?)://|www\.(?=\w))"
+    rf"""(?:[^{{\s<>"„“”«»‹›\u3000-\u9fff\uff00-\uffef]++|{TEMPLATE}|\{{)+"""
+)
 _EMAIL = rf"{_NEW}[{_L}][{_L}_.+-]{{0,63}}+@[{_L}-]++(?:\.[{_L}-]++)+"
 _TAG = (
     r"</?[A-Za-z][\w:.-]*+(?:\s[^<>=]*+=[^<>]*+|\s*+/?)>"
     r"|&(?:[A-Za-z][A-Za-z0-9]{1,31}|\#[0-9]{1,7}|\#[xX][0-9A-Fa-f]{1,6});"
 )
 _PLACEHOLDER = (
-    r"\{\{[^{}]*+\}\}|[$%\#]?\{[^{}\s]*+\}|%%"
+    rf"{TEMPLATE}"
+    r"|[$%\#]?\{[^{}\s]*+\}|%%"
     rf"|{_NEW}(?:\$[A-Za-z_][A-Za-z0-9_]*+|__[A-Za-z0-9_]+?__(?![{_L}_]))"
     rf"|{_NEW}%(?:\([^()%]++\)|[0-9]++\$)?[-+0\#]*+[0-9]*+(?:\.[0-9]++)?(?:ll?|hh?|[jztL])?[sdiouxXeEfFgGaAcpr@]"
     rf"(?![{_L}_])"

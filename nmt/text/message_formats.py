@@ -1,4 +1,4 @@
-"""Grammars of the format strings that gettext knows by flags such as `c-format`.
+"""Statements of templates, and grammars of the format strings that gettext knows by flags such as `c-format`.
 
 https://www.gnu.org/software/gettext/manual/html_node/PO-Files.html
 """
@@ -8,6 +8,25 @@ from __future__ import annotations
 import re
 from collections.abc import Set
 from functools import cache
+
+# Quoted text and pairs of braces inside may contain the end. Time must be linear in the text: nothing extends beyond the
+# beginning of another expression or statement of its kind.
+_IN_BRACES = (
+    r"""(?:[^{}"']++|"[^"{]*+(?:\{(?!\{)[^"{]*+)*"|'[^'{]*+(?:\{(?!\{)[^'{]*+)*'"""
+    r"""|\{(?!\{)[^{}]*+(?:\{(?!\{)[^{}]*+\}[^{}]*+)*\})*"""
+)
+TEMPLATE = (
+    r"(?=(?:\{[{%#]|<%)(?!\s*+</))(?:"  # not only shown, as in <code>{{</code>
+    rf"\{{\{{\{{{_IN_BRACES}\}}\}}\}}|\{{\{{{_IN_BRACES}\}}\}}|\{{\{{[^{{}}]*+\}}\}}"
+    r"|\{%(?:[^%{]++|%(?!\})|\{(?!%))*%\}|\{\#(?:[^\#{]++|\#(?!\})|\{(?!\#))*\#\}|<%(?:[^%<]++|%(?!>)|<(?!%))*%>)"
+)
+"""A pattern of expressions and statements of templates: `{{ name }}`, `{% if x %}`, `{# a comment #}`, `<%= name %>`."""
+
+
+def masked(text: str) -> str:
+    """Return a text with each character of a `TEMPLATE` replaced by an underscore."""
+    return re.sub(TEMPLATE, lambda match: "_" * len(match[0]), text)
+
 
 # The width and precision of a directive like those of printf.
 _SIZE = r"(?:\*(?:\d+\$)?|\d++)?(?:\.(?:\*(?:\d+\$)?|\d*+))?"

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from math import ceil
 
 from nmt.languages.scripts import character_class, scripts
+from nmt.text.message_formats import masked
 from nmt.text.words import UNSPACED
 
 CountPieces = Callable[[list[str]], list[int]]
@@ -95,13 +96,13 @@ def split(text: str, n_pieces: CountPieces, longest: int, whole: int | None = No
 
 def sentences(text: str) -> list[str]:
     """Return the sentences of a line, without white space around them; none if the line is blank."""
-    spans = _between(text, (0, len(text)), _SENTENCE)
+    spans = _between(masked(text), (0, len(text)), _SENTENCE)
     return [sentence for start, stop in spans if (sentence := text[start:stop].strip())]
 
 
 def n_sentences(text: str) -> int:
     """Count the sentences of a line, at least one."""
-    return sum(1 for _ in _between(text, (0, len(text)), _SENTENCE))
+    return sum(1 for _ in _between(masked(text), (0, len(text)), _SENTENCE))
 
 
 Fragment = tuple[Span, int, int]
@@ -117,10 +118,11 @@ def _sentences(text: str, line: Span, n_pieces: CountPieces, longest: int) -> li
     def cut(fragment: Fragment, level: int) -> list[Span]:
         span, n, _ = fragment
         if level < len(_WEAKER):
-            return list(_between(text, span, _WEAKER[level]))
+            return list(_between(outside, span, _WEAKER[level]))
         return _evenly(text, span, ceil(1.1 * n / longest))  # a little finer: pieces are not spread evenly
 
-    spans = list(_between(text, line, _SENTENCE))
+    outside = masked(text)
+    spans = list(_between(outside, line, _SENTENCE))
     done = [(span, n, span[0]) for span, n in zip(spans, counted(spans), strict=True)]
     level = 0
     while any(n > longest for _, n, _ in done):
