@@ -23,13 +23,12 @@ from typing import Literal, NamedTuple
 
 from lxml import etree
 
-from nmt.console import printable
 from nmt.documents.inline import Mark, Passage, Text, Token
 from nmt.documents.languages import Languages, Rules, in_target
 from nmt.documents.types import Document, Translated
 from nmt.errors import DataError, error_text
 from nmt.files.archives import open_zip
-from nmt.files.compressed import damage
+from nmt.files.compressed import DamagedError, damage
 
 MAX_BYTES = 1 << 28
 """Maximum size of all members together, decompressed."""
@@ -53,21 +52,23 @@ class Package:
         if content.startswith(_OLE):
             raise DataError(f"{name}: encrypted, or in an old format; save it again, without a password")
         if not content.startswith(b"PK"):
-            raise DataError(f"{name}: not a zip archive, which this format requires; was it renamed, or is it damaged?")
-        self._archive = open_zip(io.BytesIO(content), name, len(content))
-        infos = self._archive.infolist()
-        total = sum(info.file_size for info in infos)
-        if len(infos) > _MAX_MEMBERS or total > MAX_BYTES:
-            unpacked = f"{len(infos):,} members with {total:,} bytes when decompressed"
-            raise DataError(
-                f"{name}: {unpacked}, too large to open safely; divide the document, or remove its pictures"
-            )
-        self.members = self._archive.namelist()
-        with damage(name, "zip"):
-            if len({*self.members}) < len(infos):
-                raise ValueError("two of its members have the same name")
-            if (bad := self._archive.testzip()) is not None:  # raise the error before anything is translated
-                raise ValueError(f"the checksum of {printable(bad)} is wrong")
+            raise DataError(f"{name}: not an office document, although its name says so; was it renamed?")
+        try:
+            self._archive = open_zip(io.BytesIO(content), name, len(content))
+            infos = self._archive.infolist()
+            total = sum(info.file_size for info in infos)
+            if len(infos) > _MAX_MEMBERS or total > MAX_BYTES:
+                unpacked = f"{len(infos):,} members with {total:,} bytes when decompressed"
+                raise DataError(
+                    f"{name}: {unpacked}, too large to open safely; divide the document, or remove its pictures"
+                )
+            self.members = self._archive.namelist()
+            with damage(name, "zip"):  # before anything is translated
+                if len({*self.members}) < len(infos) or self._archive.testzip() is not None:
+                    raise zipfile.BadZipFile
+        except DamagedError:
+            again = "save it again, or get it again if it was sent or downloaded"
+            raise DataError(f"{name}: incomplete or damaged; {again}") from None
 
     def check_size(self, members: Collection[str]) -> None:
         """Raise DataError if these members are too large to be parsed."""
@@ -331,7 +332,7 @@ def open_docx(name: str, content: bytes, should_stop: Callable[[], bool]) -> Doc
     package = Package(name, content)
     members = [member for member in package.members if _PARTS.fullmatch(member)]
     if not any("document" in member for member in members):
-        raise DataError(f"{name}: contains no word/document.xml; is it another kind of document?")
+        raise DataError(f"{name}: not a Word document, although its name says so; was it renamed?")
     return _open(package, members, partial(_word_paragraphs, name), _WORD_RULES, should_stop)
 
 
@@ -571,7 +572,7 @@ def open_odt(name: str, content: bytes, should_stop: Callable[[], bool]) -> Docu
     if _MANIFEST in package.members and b"encryption-data" in package.content(_MANIFEST):
         raise DataError(f"{name}: encrypted; save it without a password")
     if "content.xml" not in members:
-        raise DataError(f"{name}: contains no content.xml; is it another kind of document?")
+        raise DataError(f"{name}: not an OpenDocument text, although its name says so; was it renamed?")
     return _open(package, members, _odt_paragraphs, _ODT_RULES, should_stop)
 
 

@@ -17,7 +17,7 @@ from nmt.documents.types import Document, Translated, decoded_text
 from nmt.errors import DataError
 from nmt.files.compressed import compression_of
 from nmt.files.read import read_regular, reading
-from nmt.text.formats import document_kind
+from nmt.text.formats import BEGINNING, document_kind
 from nmt.text.lines import beginning
 
 _BREAK = re.compile(r"(\r\n|[\n\r\t])")
@@ -26,6 +26,8 @@ _BREAK = re.compile(r"(\r\n|[\n\r\t])")
 def open_text(name: str, content: bytes) -> Document:
     """Open a text file. Raises DataError if it cannot be decoded."""
     text, encoding = decoded_text(name, content)
+    if kind := document_kind(content[:BEGINNING]):
+        raise DataError(f"{name}: {kind}, not lines of text, as the name says")
     mark = "\ufeff" if text.startswith("\ufeff") else ""
     parts = _BREAK.split(text.removeprefix(mark))
     tokens: list[Token[str]] = [Mark("break", part) if i % 2 else Text(part, part) for i, part in enumerate(parts)]
@@ -105,11 +107,9 @@ def refuse_document(
     start: the first bytes of a source that is not a file; remedy: the end of the message.
     """
     path = Path(source)
+    start = beginning(path) if path.is_file() else start
     suffix = (path.with_suffix("") if compression_of(path) else path).suffix.lower()
-    kind = document_kind(beginning(path) if path.is_file() else start) or (
-        f"a document ({suffix})" if suffix in FORMATS[1:] else None
-    )
-    if kind is not None:
+    if kind := document_kind(start, suffix) or (f"a document ({suffix})" if suffix in FORMATS[1:] else None):
         raise DataError(
             f"{printable(str(source))}: {kind}, not lines of text; documents are translated from files named "
             f"{' '.join(FORMATS[1:])} (docs/documents.md){remedy}"

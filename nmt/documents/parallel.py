@@ -95,7 +95,7 @@ def read_sentences(path: Path) -> list[str]:
     if path.suffix.lower() in FORMATS:
         texts = read_document(path).texts
     else:
-        refuse_document(path, remedy="")
+        refuse_document(path, remedy="; save it as plain text")
         texts = [*read_lines(path)]
     found = [sentence for text in texts for sentence in sentences(spaced(text)) if not is_blank(sentence)]
     if not found:

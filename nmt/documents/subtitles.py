@@ -8,6 +8,7 @@ https://en.wikipedia.org/wiki/SubRip and https://www.w3.org/TR/webvtt1/.
 from __future__ import annotations
 
 import html
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 
@@ -19,12 +20,13 @@ from nmt.errors import DataError
 from nmt.text.words import is_boundary
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r|\Z)")
-_TIME = re.compile(r"\s*(?:\d{1,3}:)?\d{1,2}:\d{1,2}(?:[.,]\d{1,3})?\s*-->\s*(?:\d{1,3}:)?\d{1,2}:\d{1,2}")
+_TIME = re.compile(r"[\s\ufeff]*(?:\d{1,3}:)?\d{1,2}:\d{1,2}(?:[.,]\d{1,3})?\s*-->\s*(?:\d{1,3}:)?\d{1,2}:\d{1,2}")
 _CLOCK = r"(?:\d+:)?\d+:\d+[.,]\d+"
-_BROKEN_TIME = re.compile(rf"\s*(?:{_CLOCK}\D{{1,9}}{_CLOCK}|\d+:\d[\d:., ]*-->)")
+_BROKEN_TIME = re.compile(rf"[\s\ufeff]*(?:{_CLOCK}\D{{1,9}}{_CLOCK}|\d+:\d[\d:., ]*-->)")
 _OTHER_BLOCK = re.compile(r"(?:NOTE|STYLE|REGION)\b")
 _RULES = Rules({}, {DIRECTION_MARK: ""}, {})
 _SPEAKER = re.compile(rf"(?:{TAG}|\s)*[-‐–—]+(?!\d)[^\S\r\n]*")
+_VOICE = re.compile(r"\s*<v[.\s][^>]*>")
 _SENTENCE_END = re.compile(rf"[^\w\s,;:–—-](?:{TAG}|\s)*\Z")
 
 
@@ -108,32 +110,33 @@ def _may_end(text: str, place: int) -> bool:
 
 
 def _parts(lines: Sequence[str], is_vtt: bool) -> Iterator[str | _Cue]:
-    """Yield the cues of a subtitle file, and all other lines as they are written."""
-    times = [i for i, line in enumerate(lines) if _TIME.match(line)]
+    """Yield the cues of a subtitle file, and all other lines as they are written.
+
+    In WebVTT, any line with an arrow begins a block, which is not shown if the line has no time.
+    """
+    times = [i for i, line in enumerate(lines) if (is_vtt and "-->" in line) or _TIME.match(line)]
     yield from lines[: times[0] if times else len(lines)]
     for time, end in zip(times, [*times[1:], len(lines)], strict=False):
         yield lines[time]
         has_name = time + 1 < end < len(lines) and _is_name(lines[end - 2 : end], is_vtt)
-        stop = end - 1 if has_name else end
-        group: list[str] = []
+        stop = (end - has_name) if _TIME.match(lines[time]) else time + 1
         is_first = True
-        for line in [*lines[time + 1 : stop], ""]:
-            if line.strip():
-                group.append(line)
-                continue
-            if group:
-                is_note = is_vtt and not is_first and _OTHER_BLOCK.match(group[0])
-                yield from group if is_note else (_Cue(lines, is_vtt) for lines in _by_speaker(group))
-                group, is_first = [], False
-            yield line
+        for is_blank, group in itertools.groupby(lines[time + 1 : stop], lambda line: not line.strip()):
+            block = [*group]
+            is_note = is_vtt and not is_first and _OTHER_BLOCK.match(block[0])
+            yield from block if is_blank or is_note else (_Cue(lines, is_vtt) for lines in _by_speaker(block))
+            is_first &= is_blank
         yield from lines[stop:end]
 
 
 def _by_speaker(lines: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Divide the lines of a cue before each dash, unless the dash is inside a sentence that began without a dash."""
+    """Divide the lines of a cue before each other voice, and each dash that is not in a sentence without a dash."""
     start = 0
     for i in range(1, len(lines)):
-        if _SPEAKER.match(lines[i]) and (_SPEAKER.match(lines[start]) or _SENTENCE_END.search(lines[i - 1])):
+        voice = _VOICE.match(lines[i])
+        if (voice and not lines[start].startswith(voice[0])) or (
+            _SPEAKER.match(lines[i]) and (_SPEAKER.match(lines[start]) or _SENTENCE_END.search(lines[i - 1]))
+        ):
             yield lines[start:i]
             start = i
     yield lines[start:]

@@ -1,8 +1,8 @@
 """Recognition of files that are not lines of UTF-8 text, by their first bytes.
 
 Compression, binary formats and encodings are checked wherever text is read. Formats that are text themselves (XML, PO,
-JSON, tables) are checked only for the sides of a corpus: users may well want to translate lines of JSON. Refusing an
-ordinary corpus would be worse than overlooking a table, so tables are recognised by many lines.
+JSON, tables) are checked for the sides of a corpus, and before translation: --as-text translates lines of JSON. Refusing an ordinary
+corpus would be worse than overlooking a table, so tables are recognised by many lines.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import csv
 import json
 import re
 from collections.abc import Sequence
+from typing import AnyStr
 
 from nmt.files.compressed import recognised
 
@@ -37,7 +38,7 @@ def text_problem(start: bytes) -> str | None:
     """Return the format of a file that begins with `start`, and the remedy; None if it may be text in UTF-8."""
     if problem := compression_problem(start):
         return problem
-    if kind := _binary_kind(start):
+    if kind := _first(_BINARY, start):
         return f"{kind}, where a text file is needed; save its text as plain text"
     encoding = _wide_encoding(start)
     return f"{encoding[:6]}; convert it to UTF-8: iconv -f {encoding} -t UTF-8" if encoding else None
@@ -51,8 +52,9 @@ def compression_problem(start: bytes) -> str | None:
     return f"compressed with {found.name}; decompress it ({found.command}) or rename it to end in {found.suffix}"
 
 
-def _binary_kind(start: bytes) -> str | None:
-    return next((what for pattern, what in _BINARY.items() if re.match(pattern, start)), None)
+def _first(kinds: dict[AnyStr, str], start: AnyStr) -> str | None:
+    """Return the kind with the first pattern that the beginning of a file matches."""
+    return next((kind for pattern, kind in kinds.items() if re.match(pattern, start)), None)
 
 
 def _wide_encoding(start: bytes) -> str | None:
@@ -86,25 +88,17 @@ def other_format(start: bytes) -> str | None:
     `start`: the first BEGINNING bytes, or the whole file if it is shorter.
     """
     text, lines = _text_and_lines(start)
-    if not lines:
-        return None
-    if document := _text_document(text, lines):
-        return document
-    if _is_json(text, lines):
-        return "JSON"
-    if n := _n_columns(lines):
-        return f"tab-separated text with {n} columns"
-    if separator := _separator(lines):
-        return f"CSV with the separator {separator!r}"
-    return None
+    return _text_document(text, lines) or _tab_separated(lines)
 
 
-def document_kind(start: bytes) -> str | None:
+def document_kind(start: bytes, suffix: str = "") -> str | None:
     """Return the kind of document that begins with `start`, such as HTML or PDF; None if it may be lines of text.
 
-    `start`: as for `other_format`.
+    Unlike `other_format`, this includes binary formats, and no tab-separated text. start: as for `other_format`; suffix:
+    of the file name, with the dot.
     """
-    return _binary_kind(start) or _text_document(*_text_and_lines(start))
+    text, lines = _text_and_lines(start)
+    return _first(_BINARY, start) or _text_document(text, lines) or _first(_NAMED, "\n".join([suffix, *lines[:5]]))
 
 
 def _text_and_lines(start: bytes) -> tuple[str, list[str]]:
@@ -117,16 +111,31 @@ def _text_and_lines(start: bytes) -> tuple[str, list[str]]:
 
 
 def _text_document(text: str, lines: Sequence[str]) -> str | None:
-    return _markup(text.lstrip()) or _po(lines) or ("subtitles" if _SUBTITLES.match(text) else None)
+    if not lines:
+        return None
+    return _markup(text.lstrip()) or _po(lines) or _first(_TEXTS, text) or _json(text, lines) or _csv(lines)
 
 
-_SUBTITLES = re.compile(
+_TEXTS = {  # an arrow or an equals sign alone is no evidence
     r"(?:\s*\d+[ \t]*\r?\n|WEBVTT(?:[ \t][^\n]*|\r)?\n(?:[^\n]*\n)*?)"
-    r"(?:\d+:)?\d\d?:\d\d[,.]\d+[ \t]+-->[ \t]+(?:\d+:)?\d\d?:\d\d[,.]\d"
-)
-"""The beginning of SubRip or WebVTT; an arrow alone is no evidence."""
+    r"(?:\d+:)?\d\d?:\d\d[,.]\d+[ \t]+-->[ \t]+(?:\d+:)?\d\d?:\d\d[,.]\d": "subtitles",
+    r"\s*(?:(?:[#!]|//)[^\n]*\n\s*|/\*[^*]*\*/\s*)*"
+    r"(?:[\w.-]+[ \t]*=[^\n]+\n\s*|\"[^\"\n]+\"[ \t]*=[ \t]*\"[^\n]*\";[ \t\r]*\n\s*){3}": "a list of keys and texts",
+    r"\s*(?:#[^\n]*\n\s*|---[ \t\r]*\n\s*)*[\"'\w.-]+:[ \t\r]*\n[ ]+[\"'\w.-]+:\s": "YAML",
+}
 
-_ROOTS = {"tmx": "TMX", "xliff": "XLIFF", "html": "HTML", "srcset": "SGML", "refset": "SGML", "tstset": "SGML"}
+_NAMED = {  # suffix; where it is also the code of a language, such as Iamalele (yml), with the first lines
+    r"\.jsonl?\n": "JSON",
+    r"\.md\n": "Markdown",
+    r"\.(?:properties|strings)\n": "a list of keys and texts",
+    r"\.yaml\n|\.yml\n(?:\s*(?:[#-].*|[^\s:][^\n:]*:(?:\s.*)?)(?:\n|\Z))*\Z": "YAML",
+    r"\.csv\n(?:.*[,;\t].*(?:\n|\Z))*\Z": "CSV",
+}
+
+_ROOTS = {
+    "tmx": "TMX", "xliff": "XLIFF", "html": "HTML", "srcset": "SGML", "refset": "SGML", "tstset": "SGML",
+    "resources": "XML",
+}  # fmt: skip
 
 
 def _markup(text: str) -> str | None:
@@ -139,7 +148,11 @@ def _markup(text: str) -> str | None:
     if root is None:
         return "XML" if re.match(r"<\?xml\s|<!doctype\s", text, re.IGNORECASE) else None
     name, is_declared = root["name"].lower(), bool(root["declared"].strip())
-    if not (is_declared or root["rest"].strip() or re.match(r"<html>\s*<(?:head|body)\b", text, re.IGNORECASE)):
+    if not (
+        is_declared
+        or root["rest"].strip()
+        or re.match(r"<(?:html>\s*<(?:head|body)|resources>\s*<(?:!--|[a-z-]+\sname=))", text, re.IGNORECASE)
+    ):
         return None
     declared_as = "HTML" if "doctype html" in root["declared"].lower() else "XML"
     return _ROOTS.get(name) or (declared_as if is_declared and not root["declared"].startswith("<!--") else None)
@@ -151,20 +164,21 @@ def _po(lines: Sequence[str]) -> str | None:
     return "a PO file of gettext" if has_both and sum(map(bool, is_po)) >= 0.8 * len(lines) else None
 
 
-def _is_json(text: str, lines: Sequence[str]) -> bool:
-    """Return whether text is one JSON document, or each line is a JSON object or a list with several strings."""
+def _json(text: str, lines: Sequence[str]) -> str | None:
+    """Return JSON if text is one JSON document, or each line is a JSON object or a list with several strings."""
     if (len(lines) == 1 or lines[0].strip() in ("{", "[")) and re.match(r'\s*(\[\s*)?\{\s*"', text):
-        return True
+        return "JSON"
     try:
         rows = [json.loads(line) for line in lines[:20]]
     except (ValueError, RecursionError):
-        return False
+        return None
     n_strings = [sum(isinstance(item, str) for item in row) if isinstance(row, list) else 0 for row in rows]
-    return all(isinstance(row, dict) and row for row in rows) or (len(rows) >= 3 and min(n_strings) >= 2)
+    is_json = all(isinstance(row, dict) and row for row in rows) or (len(rows) >= 3 and min(n_strings) >= 2)
+    return "JSON" if is_json else None
 
 
-def _n_columns(lines: Sequence[str]) -> int | None:
-    """Return the number of columns of tab-separated text, or None.
+def _tab_separated(lines: Sequence[str]) -> str | None:
+    """Return tab-separated text with its number of columns, or None.
 
     If there are two columns, both must be text: lines may be numbered.
     """
@@ -172,11 +186,13 @@ def _n_columns(lines: Sequence[str]) -> int | None:
     if len(rows) < 5 or len({len(row) for row in rows}) != 1 or len(rows[0]) < 2:
         return None
     n_words = [sum(any(map(str.isalpha, cell)) for cell in column) for column in zip(*rows, strict=True)]
-    return len(rows[0]) if len(rows[0]) > 2 or min(n_words) >= 0.5 * len(rows) else None
+    if len(rows[0]) == 2 and min(n_words) < 0.5 * len(rows):
+        return None
+    return f"tab-separated text with {len(rows[0])} columns"
 
 
-def _separator(lines: Sequence[str]) -> str | None:
-    """Return the separator of CSV, or None: all rows have as many columns and look written by a program."""
+def _csv(lines: Sequence[str]) -> str | None:
+    """Return CSV with its separator, or None: all rows have as many columns and look written by a program."""
     for separator in (",", ";"):
         try:
             rows = list(csv.reader(lines, delimiter=separator, strict=True))
@@ -190,5 +206,5 @@ def _separator(lines: Sequence[str]) -> str | None:
         has_words = all(sum(any(map(str.isalpha, cell)) for cell in row) > 1 for row in rows[1:])
         is_table = len(rows) >= 20 and len(rows[0]) > 2 and has_words
         if not is_prose and (n_quoted >= 0.5 * len(lines) or is_table):
-            return separator
+            return f"CSV with the separator {separator!r}"
     return None

@@ -11,13 +11,10 @@ from functools import cache
 
 # Quoted text and pairs of braces inside may contain the end. Time must be linear in the text: nothing extends beyond the
 # beginning of another expression or statement of its kind.
-_IN_BRACES = (
-    r"""(?:[^{}"']++|"[^"{]*+(?:\{(?!\{)[^"{]*+)*"|'[^'{]*+(?:\{(?!\{)[^'{]*+)*'"""
-    r"""|\{(?!\{)[^{}]*+(?:\{(?!\{)[^{}]*+\}[^{}]*+)*\})*"""
-)
 TEMPLATE = (
     r"(?=(?:\{[{%#]|<%)(?!\s*+</))(?:"  # not only shown, as in <code>{{</code>
-    rf"\{{\{{\{{{_IN_BRACES}\}}\}}\}}|\{{\{{{_IN_BRACES}\}}\}}|\{{\{{[^{{}}]*+\}}\}}"
+    r"""\{\{(?:[^{}"']++|"[^"{]*+(?:\{(?!\{)[^"{]*+)*"|'[^'{]*+(?:\{(?!\{)[^'{]*+)*'"""
+    r"|\{(?!\{)[^{}]*+(?:\{(?!\{)[^{}]*+\}[^{}]*+)*\})*\}\}|\{\{[^{}]*+\}\}"
     r"|\{%(?:[^%{]++|%(?!\})|\{(?!%))*%\}|\{\#(?:[^\#{]++|\#(?!\})|\{(?!\#))*\#\}|<%(?:[^%<]++|%(?!>)|<(?!%))*%>)"
 )
 """A pattern of expressions and statements of templates: `{{ name }}`, `{% if x %}`, `{# a comment #}`, `<%= name %>`."""

@@ -215,6 +215,22 @@ def test_mark_between_spaces_is_placed_between_words(
     assert re.sub("<.*?>", "", new).split() == text.split()  # no space inside a word
 
 
+TEMPLATE = """{# <p>a note</p> #}<li {% if x > 3 %}class="a"{% endif %} alt="{{ _("a > b") }}">
+Hello {{ x["a<b>}"] }} &amp; {% if x > 3 and y < "9" %}good{% endif %} <b>day</b> <%= a && b > 3 %></li>
+<img alt="My {{ t("x > y") }} &amp; you"><p>From <code>{{</code> to <b>here</b> <code>}}</code></p><?php ($a->b) ?>"""
+
+
+def test_statements_of_templates_are_unchanged_and_hide_tags() -> None:
+    document = open_document("page.html", TEMPLATE.encode())
+    assert [text for text in document.texts if text != "{# <p>a note</p> #}"] == [
+        'Hello {{ x["a<b>}"] }} & {% if x > 3 and y < "9" %}good{% endif %} day <%= a && b > 3 %>', "From to here",
+        'My {{ t("x > y") }} & you',
+    ]  # fmt: skip
+    changed = re.compile("Hello|From|My")
+    new = document.translated([changed.sub("xyz", text) for text in document.texts]).decode()
+    assert new == changed.sub("xyz", TEMPLATE)
+
+
 def test_html_translation_is_escaped() -> None:
     taken = HtmlFragment('<p>x</p><a title="y">z</a>', attributes=True)
     new = [Translated("1 < 2 &\n</p>"), Translated("w"), Translated("\"q\" & 'r'")]
@@ -314,6 +330,7 @@ def test_malformed_html_is_unchanged(parts: list[str]) -> None:
 
 
 _REPEATED = {"<a '": 40_000, "<a b=c": 40_000, "<!": 40_000, "</": 40_000, "<b>": 4_000, "</b>": 4_000}
+_REPEATED |= {'{{ "<b>': 10_000, "{% <": 40_000, "<%": 40_000, '<a b="{{': 10_000}
 _REPEATED |= {"<a b='": 40_000, "<a b='>": 40_000, "<a =": 40_000, '<a "': 40_000}
 _REPEATED |= {"<rt>": 10_000, "<rt>x</p": 10_000, "<rt><p>": 10_000}
 _REPEATED |= {"<code>x": 4_000, "<p translate=no>": 4_000, "<sup>1": 4_000, "<b>a</b> ": 2_000, "<b>a</b>": 4_000}

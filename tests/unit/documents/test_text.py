@@ -6,6 +6,7 @@ import codecs
 import gzip
 import re
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 
 import polib
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 from command import Command
 from documents import reversed_upper, same
-from nmt.documents import Translated, open_document, read_document
+from nmt.documents import Translated, open_document, read_document, refuse_document
 from nmt.documents import open as opening
 from nmt.errors import DataError
 from places import ROOT
@@ -171,6 +172,33 @@ def test_vtt_keeps_notes_styles_and_names() -> None:
     assert new == VTT.replace("Salt &amp; pepper", "&lt; &amp; &gt;").replace("bye", "ciao")
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_srt_with_byte_order_mark_before_first_time_is_read(count: int) -> None:
+    cues = [f"00:00:0{n},000 --> 00:00:0{n},900\nline {n}\n\n" for n in range(count)]
+    document = open_document("a.srt", "".join(cues).encode("utf-8-sig"))
+    assert document.texts == [f"line {n}" for n in range(count)] and same(document).startswith(codecs.BOM_UTF8)
+    with pytest.raises(DataError, match="line 1: malformed time"):
+        open_document("a.srt", "00:00:01,000 -> 00:00:02,000\nx\n".encode("utf-8-sig"))
+
+
+def test_vtt_block_with_arrow_but_no_time_is_not_text() -> None:
+    shown = "WEBVTT\n\n00:01.000 --> 00:02.000\none\n"
+    other = ("two --> three\nfour\n\n", "\nname\nx-->y\nfive\n\nsix\n\n")
+    content = f"{shown}{other[0]}00:03.000 --> 00:04.000\nseven\n{other[1]}00:05.000 --> 00:06.000\neight\n"
+    document = open_document("a.vtt", content.encode())
+    assert document.texts == ["one", "seven", "eight"]
+    assert document.translated(["ONE", "seven", "eight"]).decode() == content.replace("one", "ONE")
+
+
+def test_each_voice_is_translated_separately() -> None:
+    cue = "WEBVTT\n\n00:01.000 --> 00:02.000\n<v Anna>Do you\n<v Anna>see it?\n<v.loud Bert>No.</v>\nYet.\n"
+    document = open_document("a.vtt", cue.encode())
+    assert document.texts == ["Do you see it?", "No. Yet."]
+    assert (
+        document.translated([text.upper() for text in document.texts]).decode().count("\n<v.loud Bert>NO.</v>\n") == 1
+    )
+
+
 @pytest.mark.parametrize("name", ["a.srt", "a.vtt"])
 def test_ruby_of_subtitles_is_translated_with_reading(name: str) -> None:
     cue = "WEBVTT\n\n00:01.000 --> 00:02.000\n"
@@ -283,6 +311,8 @@ def test_catalogue_keeps_charset_or_uses_utf8(space: str) -> None:
         ("a\n.txt", b"caf\xe9 x", r"a\n.txt: not UTF-8 at line 1; "),
         ("a.txt", b"PK\3\4", "a zip archive"),
         ("a.txt", "ab".encode("utf-32"), "UTF-32"),
+        ("a.txt", b'{"greeting": "Hello there"}', "JSON"),
+        ("a.txt", "<xliff version='1.2'>".encode("utf-16"), "XLIFF"),
         ("a.srt", b"x\ny\n", "no timing line such as"),
         ("a.srt", b"\xff\xfex", "not utf-16-le"),
         (
@@ -306,7 +336,8 @@ def test_unreadable_document_raises(name: str, content: bytes, why: str) -> None
 @pytest.mark.parametrize(
     ("name", "content"),
     [("a.po.gz", gzip.compress(b"", mtime=0)), ("a", PO.encode()), ("a.de", SRT.encode("utf-16")),
-     ("a.xlf", b"<?xml version='1.0'?>\n<xliff version='1.2'>"), ("a.de", b"%PDF-1.4\n")],
+     ("a.xlf", b"<?xml version='1.0'?>\n<xliff version='1.2'>"), ("a.de", b"%PDF-1.4\n"),
+     ("a.properties", b"greeting=Hello\n")],
 )  # fmt: skip
 def test_translate_rejects_document_without_as_text(name: str, content: bytes, tmp_path: Path, nmt: Command) -> None:
     (tmp_path / name).write_bytes(content)
@@ -317,6 +348,32 @@ def test_translate_rejects_document_without_as_text(name: str, content: bytes, t
     assert f"nmt: {tmp_path / name}: " in found.err and ".docx" in found.err and "--as-text" in found.err
     taken = nmt("translate", "--run", tmp_path / "none", "--input", tmp_path / name, "--as-text")
     assert "--as-text" not in taken.err and str(tmp_path / "none") in taken.err
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "is_refused"),
+    [
+        ("a.strings", '"a" = "One";\n', True),
+        ("a.json.gz", "[1]", True),
+        ("README.md", "One.\n", True),
+        ("a.yaml", "one: two\n", True),
+        ("a.yml", "# all\none: Two three\nfour five: |\n  Six: seven\n", True),
+        ("a.yml", "One two three.\nFour: five.\n", False),
+        ("a.csv", "key;text\n1;One two\n", True),
+        ("a.csv", "One, two.\nThree.\n", False),
+        ("news.ts", "Ndzi lava: swona.\n", False),
+        ("news.ts", "<!DOCTYPE TS>\n<TS version='2.1'>\n", True),
+        ("wiki.is", "Halló.\n", False),
+        ("a.json", "", False),
+    ],
+)
+def test_file_of_keys_and_texts_is_refused_by_name_unless_it_is_a_language(
+    name: str, content: str, is_refused: bool, tmp_path: Path
+) -> None:
+    raw = content.encode("utf-16")
+    (tmp_path / name).write_bytes(gzip.compress(raw) if name.endswith(".gz") else raw)
+    with pytest.raises(DataError, match="--as-text") if is_refused else nullcontext():
+        refuse_document(tmp_path / name)
 
 
 _SAMPLES = {"a.txt": LINES, "a.srt": SRT, "a.vtt": VTT, "a.po": PO, "a.html": f"<p>{LINES}</p><b>x</b>"}

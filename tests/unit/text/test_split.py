@@ -135,6 +135,7 @@ def test_long_sentence_is_split_into_maximal_parts(text: str, longest: int) -> N
         ["זֶה בַּיִת.", "הוּא בָּא.‏", "כֵּן."],
         ["Das ist für.", "Ä. Kurz kam.", "Gut."],
         ["« Oui. »", "Il part.", "« Non. »", "« Non ! »", "« Oui. » dit-il.", "Bien."],
+        ['Say {{ ok ? "YES" : "No." }}!', '{% if a == "B. C" %} Go.', "{{name}} came."],
         ['" So be it .', "He left .", 'Fine . "'],
         ["Ja. ​", "Nein.", "Gut. ‎"],
         ["ᱥᱮᱫ ᱠᱟᱱᱟ᱾", "ꯃꯁꯤ꯫", "یہ گھر ہے۔", "ཡིན།"],
