@@ -128,10 +128,10 @@ def translate(
 
     Documents keep their format: files named .docx, .odt, .html, .srt, .vtt or .po are translated as documents, sentence
     by sentence, as `nmt serve` does (docs/documents.md). With --output-dir, --input may be repeated, and may be a
-    folder, all of whose documents are translated, including .txt. Other documents, such as PDF and XLIFF, are
-    rejected by their content; --as-text translates any file as plain lines. If the translation of documents is
-    interrupted after a minute or later, the same command continues; finished texts are kept in OUTPUT.work, or in .work
-    in the output directory, until it is complete.
+    folder, all of whose documents are translated, including .txt. Other documents, such as PDF, XLIFF and JSON, are
+    rejected by their content, and .properties, .strings, .yaml and .md by their names; --as-text translates any file as
+    plain lines. If the translation of documents is interrupted after a minute or later, the same command continues;
+    finished texts are kept in OUTPUT.work, or in .work in the output directory, until it is complete.
 
     --bilingual F writes the texts of one document with their translations as XLIFF 1.2 (.xlf, .xliff) or TMX, for
     review in a CAT tool; the document is written only with --output. --reviewed F builds the document from such a file.

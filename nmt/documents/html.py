@@ -17,7 +17,7 @@ from nmt.documents.languages import Languages, Rules, in_target
 from nmt.documents.types import Document, Translated, decoded, encoding_of_mark, in_lines, spaced
 from nmt.errors import DataError
 from nmt.text.encodings import browser_encoding
-from nmt.text.message_formats import TEMPLATE, masked
+from nmt.text.message_formats import STATEMENT, TEMPLATE, masked
 
 _BLOCKS = frozenset(
     re.findall(
@@ -46,13 +46,20 @@ _READINGS = ("rt", "rp")
 _END_READINGS = _BLOCKS | {"ruby", "rb", "rtc"}
 """Elements whose tags end a reading without an end tag, as other readings do."""
 
-_TAG = re.compile(r"""<(/?)([A-Za-z][^\s/<>"']*+)((?:[^>=]++|=\s*+(?:"[^"]*+"|'[^']*+'|(?!["'])[^\s>]*+))*+)>""")
+_QUOTED = rf"""(?:"(?:[^"{{<]++|{TEMPLATE}|[{{<])*+"|'(?:[^'{{<]++|{TEMPLATE}|[{{<])*+')"""
+_TAG = re.compile(
+    rf"""<(/?)([A-Za-z][^\s/<>"']*+)((?:[^>={{<]++|{TEMPLATE}|[{{<]|=\s*+(?:{_QUOTED}|(?!["'])[^\s>]*+))*+)>"""
+)
 """A quote that does not begin a value is a character like others."""
-_OTHER = re.compile(r"<(?:!(?=--).*?(?:-->|\Z)|\?(?:php\b|=).*?(?:\?>|\Z)|[!?].*?(?:>|\Z))", re.DOTALL)
-"""A comment, declaration or instruction."""
+_OTHER = re.compile(
+    rf"<(?:!(?=--).*?(?:-->|\Z)|\?(?:php\b|=).*?(?:\?>|\Z)|[!?].*?(?:>|\Z))|{STATEMENT}",
+    re.DOTALL,
+)
+"""A comment, declaration, instruction or statement of a template."""
+_NEXT = re.compile(f"{TEMPLATE}|<")
 _BEGINNING = re.compile("</?[A-Za-z]")
 _PLAIN_TAG = re.compile(r"<(/?)([A-Za-z][^\s/<>]*+)([^<>]*+)>")
-_ATTRIBUTE = re.compile(r"""([^\s"'>/=]++)(?:\s*+=\s*+("[^"]*"|'[^']*'|[^\s"'>][^\s>]*+))?""")
+_ATTRIBUTE = re.compile(rf"""([^\s"'>/=]++)(?:\s*+=\s*+({_QUOTED}|[^\s"'>][^\s>]*+))?""")
 _MAX_PIECES_OF_NUMBER = 8
 _UP_TO = r"""(<(?:[^"'>]|"[^"]*"|'[^']*')*?\s"""
 """Matches a tag up to an attribute that is outside other attributes. Its group ends in the attribute."""
@@ -104,7 +111,6 @@ class _Piece:
     name: str = ""
     is_end: bool = False
     attributes: str = ""
-    """The attributes of a tag, without statements of templates, see `masked`."""
     is_text: bool = False
 
     @property
@@ -161,7 +167,7 @@ def _declared(name: str, content: bytes) -> str:
 
 def _token_text(token: Token[Markup], values: Sequence[str], languages: Languages) -> str:
     if isinstance(token, Text):
-        return token.raw or _escaped(token.text)
+        return token.raw or _restored(html.escape(token.text, quote=False))
     tag = "".join(part if isinstance(part, str) else values[part.number] for part in token.markup)
     if not _TAG.fullmatch(tag):  # a comment, or an element that is not translated
         return tag
@@ -172,31 +178,29 @@ def _written(value: _Value, text: str) -> str:
     if text == value.text:
         return value.raw
     quote = value.raw[0] if value.raw[0] in "\"'" else '"'
-    return f"{quote}{_escaped(text, quote)}{quote}"
+    escaped = html.escape(text, quote=False).replace(quote, "&quot;" if quote == '"' else "&#39;")
+    return f"{quote}{_restored(escaped)}{quote}"
 
 
-_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"}
-
-
-def _escaped(text: str, quote: str = "") -> str:
-    """Escape a text, or the value of an attribute in quotes, except statements of templates, which are not HTML."""
-    return re.sub(f"{TEMPLATE}|[&<>{quote}]", lambda match: _ENTITIES.get(match[0], match[0]), text)
+def _restored(escaped: str) -> str:
+    """Return escaped text with expressions and statements of templates, which are not HTML, as they were."""
+    return re.sub(TEMPLATE, lambda match: html.unescape(match[0]), escaped)
 
 
 def _pieces(text: str) -> Iterator[_Piece]:
     """Divide a document into tags, comments and texts, in linear time even if it is broken."""
-    outside = masked(text)
-    tag, start, position = _TAG, 0, outside.find("<")
-    while position >= 0:
-        if match := _OTHER.match(outside, position):
-            piece = _Piece(text[position : match.end()])
-        elif _BEGINNING.match(outside, position):
-            if tag.match(outside, position) is None:  # avoids quadratic time: no later tag has an end
+    tag, start, position = _TAG, 0, 0
+    while begin := _NEXT.search(text, position):
+        position = begin.start()
+        if match := _OTHER.match(text, position):
+            piece = _Piece(match[0])
+        elif _BEGINNING.match(text, position):
+            if tag.match(text, position) is None:  # avoids quadratic time: no later tag has an end
                 tag = _PLAIN_TAG
-            if match := tag.match(outside, position):
-                piece = _Piece(text[position : match.end()], match[2].lower(), bool(match[1]), match[3])
+            if match := tag.match(text, position):
+                piece = _Piece(match[0], match[2].lower(), bool(match[1]), match[3])
         if match is None:
-            position = outside.find("<", position + 1)
+            position = begin.end()
             continue
         if start < position:
             yield _Piece(text[start:position], is_text=True)
@@ -206,7 +210,7 @@ def _pieces(text: str) -> Iterator[_Piece]:
             closing = re.compile(rf"</{piece.name}(?![\w-])", re.IGNORECASE).search(text, end)
             start = closing.start() if closing else len(text)
             yield _Piece(text[end:start])
-        position = outside.find("<", start)
+        position = start
     if start < len(text):
         yield _Piece(text[start:], is_text=True)
 
@@ -262,15 +266,13 @@ class _Reader:
         for attribute in _ATTRIBUTE.finditer(piece.attributes):
             if attribute[1].lower() not in _SHOWN or not attribute[2]:
                 continue
-            first, end = offset + attribute.start(2), offset + attribute.end(2)
-            raw = piece.raw[first:end]
-            written = raw[1:-1] if raw[0] in "\"'" else raw
+            written = attribute[2][1:-1] if attribute[2][0] in "\"'" else attribute[2]
             text = " ".join(spaced(html.unescape(written)).split())
             if any(map(str.isalpha, masked(text))):
-                value = _Value(len(self.values), text, raw)
+                value = _Value(len(self.values), text, attribute[2])
                 self.values.append(value)
-                parts += piece.raw[start:first], value
-                start = end
+                parts += piece.raw[start : offset + attribute.start(2)], value
+                start = offset + attribute.end(2)
         return (*parts, piece.raw[start:])
 
 

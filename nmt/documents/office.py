@@ -67,8 +67,7 @@ class Package:
                 if len({*self.members}) < len(infos) or self._archive.testzip() is not None:
                     raise zipfile.BadZipFile
         except DamagedError:
-            again = "save it again, or get it again if it was sent or downloaded"
-            raise DataError(f"{name}: incomplete or damaged; {again}") from None
+            raise DataError(f"{name}: incomplete or damaged; save it again, or send or download it again") from None
 
     def check_size(self, members: Collection[str]) -> None:
         """Raise DataError if these members are too large to be parsed."""

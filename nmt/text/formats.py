@@ -1,8 +1,8 @@
 """Recognition of files that are not lines of UTF-8 text, by their first bytes.
 
 Compression, binary formats and encodings are checked wherever text is read. Formats that are text themselves (XML, PO,
-JSON, tables) are checked for the sides of a corpus, and before translation: --as-text translates lines of JSON. Refusing an ordinary
-corpus would be worse than overlooking a table, so tables are recognised by many lines.
+JSON, tables) are checked for the sides of a corpus, and for texts to translate unless their lines are asked for.
+Refusing an ordinary corpus would be worse than overlooking a table, so tables are recognised by many lines.
 """
 
 from __future__ import annotations
@@ -94,11 +94,10 @@ def other_format(start: bytes) -> str | None:
 def document_kind(start: bytes, suffix: str = "") -> str | None:
     """Return the kind of document that begins with `start`, such as HTML or PDF; None if it may be lines of text.
 
-    Unlike `other_format`, this includes binary formats, and no tab-separated text. start: as for `other_format`; suffix:
-    of the file name, with the dot.
+    Unlike `other_format`, this includes binary formats, and no tab-separated text. start: as for `other_format`;
+    suffix: the end of the file name, such as .md.
     """
-    text, lines = _text_and_lines(start)
-    return _first(_BINARY, start) or _text_document(text, lines) or _first(_NAMED, "\n".join([suffix, *lines[:5]]))
+    return _first(_BINARY, start) or _text_document(*_text_and_lines(start), suffix)
 
 
 def _text_and_lines(start: bytes) -> tuple[str, list[str]]:
@@ -110,26 +109,24 @@ def _text_and_lines(start: bytes) -> tuple[str, list[str]]:
     return text, [line for line in lines[:_N_LINES] if line.strip()]
 
 
-def _text_document(text: str, lines: Sequence[str]) -> str | None:
+def _text_document(text: str, lines: Sequence[str], suffix: str = "") -> str | None:
     if not lines:
         return None
-    return _markup(text.lstrip()) or _po(lines) or _first(_TEXTS, text) or _json(text, lines) or _csv(lines)
+    by_beginning = _first(_TEXTS, f"{suffix}\n{text}")
+    return _markup(text.lstrip()) or _po(lines) or by_beginning or _json(text, lines) or _csv(lines)
 
 
-_TEXTS = {  # an arrow or an equals sign alone is no evidence
-    r"(?:\s*\d+[ \t]*\r?\n|WEBVTT(?:[ \t][^\n]*|\r)?\n(?:[^\n]*\n)*?)"
+_TEXTS = {  # the suffix of the name and the text, in which an arrow or equals sign alone is no evidence
+    r".*\n(?:\s*\d+[ \t]*\r?\n|WEBVTT(?:[ \t][^\n]*|\r)?\n(?:[^\n]*\n)*?)"
     r"(?:\d+:)?\d\d?:\d\d[,.]\d+[ \t]+-->[ \t]+(?:\d+:)?\d\d?:\d\d[,.]\d": "subtitles",
-    r"\s*(?:(?:[#!]|//)[^\n]*\n\s*|/\*[^*]*\*/\s*)*"
-    r"(?:[\w.-]+[ \t]*=[^\n]+\n\s*|\"[^\"\n]+\"[ \t]*=[ \t]*\"[^\n]*\";[ \t\r]*\n\s*){3}": "a list of keys and texts",
-    r"\s*(?:#[^\n]*\n\s*|---[ \t\r]*\n\s*)*[\"'\w.-]+:[ \t\r]*\n[ ]+[\"'\w.-]+:\s": "YAML",
-}
-
-_NAMED = {  # suffix; where it is also the code of a language, such as Iamalele (yml), with the first lines
+    r"\.(?:properties|strings)\n|.*\n\s*(?:(?:[#!]|//)[^\n]*\n\s*|/\*[^*]*\*/\s*)*"
+    r"(?:[\w.-]+[ \t]*=[^\n]+\n\s*|\"[^\"\n]+\"[ \t]*=[ \t]*\"[^\n]*\";[ \t\r]*\n\s*){5}": "a list of keys and texts",
     r"\.jsonl?\n": "JSON",
     r"\.md\n": "Markdown",
-    r"\.(?:properties|strings)\n": "a list of keys and texts",
-    r"\.yaml\n|\.yml\n(?:\s*(?:[#-].*|[^\s:][^\n:]*:(?:\s.*)?)(?:\n|\Z))*\Z": "YAML",
-    r"\.csv\n(?:.*[,;\t].*(?:\n|\Z))*\Z": "CSV",
+    # the suffixes yml and csv are languages, too, Iamalele and Sumtu Chin: none of five lines may be a sentence
+    r"\.yaml\n|\.yml\n(?!(?:.*\n){0,4}(?!\s*[#-]|.*:(?:\s|\Z)).*\w)"
+    r"|.*\n\s*(?:#[^\n]*\n\s*|---[ \t\r]*\n\s*)*[\"'\w.-]+:[ \t\r]*\n(?:[ \t\r]*\n)*[ ]+[\"'\w.-]+:\s": "YAML",
+    r"\.csv\n(?!(?:.*\n){0,4}[^,;\t\n]*\w[^,;\t\n]*(?:\n|\Z))": "CSV",
 }
 
 _ROOTS = {

@@ -9,15 +9,19 @@ import re
 from collections.abc import Set
 from functools import cache
 
-# Quoted text and pairs of braces inside may contain the end. Time must be linear in the text: nothing extends beyond the
-# beginning of another expression or statement of its kind.
-TEMPLATE = (
-    r"(?=(?:\{[{%#]|<%)(?!\s*+</))(?:"  # not only shown, as in <code>{{</code>
-    r"""\{\{(?:[^{}"']++|"[^"{]*+(?:\{(?!\{)[^"{]*+)*"|'[^'{]*+(?:\{(?!\{)[^'{]*+)*'"""
-    r"|\{(?!\{)[^{}]*+(?:\{(?!\{)[^{}]*+\}[^{}]*+)*\})*\}\}|\{\{[^{}]*+\}\}"
-    r"|\{%(?:[^%{]++|%(?!\})|\{(?!%))*%\}|\{\#(?:[^\#{]++|\#(?!\})|\{(?!\#))*\#\}|<%(?:[^%<]++|%(?!>)|<(?!%))*%>)"
+# Time must be linear in the text: nothing extends beyond the beginning of another expression or statement of its kind.
+# In <code>{{</code>, braces are only shown.
+STATEMENT = (
+    r"\{%(?!\s*+</)(?:[^%{]++|%(?!\})|\{(?!%))*%\}|\{\#(?!\s*+</)(?:[^\#{]++|\#(?!\})|\{(?!\#))*\#\}"
+    r"|(?:<|&lt;)%(?!\s*+</)(?:[^%<]++|%(?!>|&gt;)|<(?!%))*%(?:>|&gt;)"
 )
-"""A pattern of expressions and statements of templates: `{{ name }}`, `{% if x %}`, `{# a comment #}`, `<%= name %>`."""
+"""A pattern of statements and comments of templates: `{% if x %}`, `{# a comment #}`, `<%= name %>`."""
+# Quoted text and pairs of braces inside may contain the end.
+TEMPLATE = (
+    r"""\{\{(?!\s*+</)(?:(?:[^{}"']++|"[^"{]*+(?:\{(?!\{)[^"{]*+)*"|'[^'{]*+(?:\{(?!\{)[^'{]*+)*'"""
+    rf"|\{{(?!\{{)[^{{}}]*+(?:\{{(?!\{{)[^{{}}]*+\}}[^{{}}]*+)*\}})*|[^{{}}]*+)\}}\}}|{STATEMENT}"
+)
+"""A pattern of a `STATEMENT`, or an expression such as `{{ name }}`."""
 
 
 def masked(text: str) -> str:

@@ -23,8 +23,8 @@ FOUND = {
     "tag": ["<b>", "</a>", "<br/>", "<br />", '<a href="http://x.org/1">', "<g id='3'>", "&amp;", "&#160;", "&#x1F60;"],
     "placeholder": [
         "{name}", "{0}", "{}", "{0:.2f}", "%s", "%d", "%1$s", "%.2f", "%(name)s", "$VAR", "${x}", "{{x}}", "{{ x y }}",
-        '{{ "a}b" }}', "{{ f({a: {b: 1}}) }}", "{{{ raw }}}", "{{ a\n| b }}", "{{ it's }}", '{{ a > "{" }}', "{% if a > 3 %}",
-        '{% trans "100% {x}" %}', "{# a # note #}", "<%= a.b > 3 %>",
+        '{{ "a}b" }}', "{{ f({a: {b: 1}}) }}", "{{{ raw }}}", "{{ a\n| b }}", "{{ it's }}", '{{ a > "{" }}',
+        "{% if a > 3 %}", '{% trans "100% {x}" %}', "{# a # note #}", "<%= a.b > 3 %>",
         "__NAME__", "%ld", "%{count}", "%r", "%o", "%p", "%jd", "%hhd", "%Lf", "%(my name)s",
     ],
     "number": [
@@ -50,7 +50,9 @@ def test_protected_text_is_found_anywhere(kind: str, frame: str) -> None:
     "text",
     [
         "", "Ein Satz ohne all das.", "A380, H2O und COVID19", "x < y und y > z", "Geld in US$ oder $",
-        "AT&T & Söhne", "offen {% und <% und {# und {{",  "ein@", "{Menge von Dingen}", "a_b und __", "http", "Er sagt: % ist ein Zeichen.", "½ ٣", "§",
+        "AT&T & Söhne",
+        "offen {% und <% und {# und {{",
+         "ein@", "{Menge von Dingen}", "a_b und __", "http", "Er sagt: % ist ein Zeichen.", "½ ٣", "§",
     ],
 )  # fmt: skip
 def test_ordinary_text_is_not_protected(text: str) -> None:
@@ -104,7 +106,8 @@ def test_protected_text_occurs_in_line(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["a" * 10**6, "a." * 125_000, "1." * 125_000, "{" * 250_000, "http://x" + ")." * 125_000, "<a " * 83_000,
              "a@" * 125_000, "__a" * 83_000, "%" * 250_000, "&a" * 125_000, "1" * 250_000, "%" + "0" * 250_000,
-             '{{ "' * 60_000, "{{ {a" * 40_000, "{{ \"'{{ '" * 25_000, "{%" * 125_000, "<%" * 125_000, "http://{" * 30_000],
+             '{{ "' * 60_000, "{{ {a" * 40_000, "{{ \"'{{ '" * 25_000, "{%" * 125_000, "<%" * 125_000,
+             "http://{" * 30_000],
     ids=lambda text: text[:10],
 )  # fmt: skip
 def test_very_long_line_takes_linear_time(text: str) -> None:
