@@ -27,7 +27,7 @@ def open_text(name: str, content: bytes) -> Document:
     """Open a text file. Raises DataError if it cannot be decoded."""
     text, encoding = decoded_text(name, content)
     if kind := document_kind(content[:BEGINNING]):
-        raise DataError(f"{name}: {kind}, not lines of text, as the name says")
+        raise DataError(f"{name}: {kind}, not lines of text as the name says; save it as plain text")
     mark = "\ufeff" if text.startswith("\ufeff") else ""
     parts = _BREAK.split(text.removeprefix(mark))
     tokens: list[Token[str]] = [Mark("break", part) if i % 2 else Text(part, part) for i, part in enumerate(parts)]
