@@ -59,6 +59,8 @@ def _check_url(name: str) -> str:
 
 
 def _number_as_name(value: object) -> object:
+    if isinstance(value, list):
+        return [_number_as_name(each) for each in value]
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
@@ -67,6 +69,8 @@ FileName = Annotated[str, AfterValidator(_check_url)]
 """A file name or a URL."""
 Column = Annotated[str, BeforeValidator(_number_as_name)]
 """The name of a column, or its number."""
+ColumnNames = Annotated[str | Annotated[list[str], Field(min_length=1)], BeforeValidator(_number_as_name)]
+"""The name or number of a column, or several in order of preference."""
 
 
 class Files(Section):
@@ -90,10 +94,11 @@ class Languages(Section):
 class Columns(Section):
     """Settings of sources that may be tables."""
 
-    columns: dict[str, Column] | None = None
+    columns: dict[str, ColumnNames] | None = None
     """Language code -> column with its text, if columns are not named after language codes. `translation.de` names the
     field `de` of the column `translation`. In TSV and CSV files without a header, columns are given by number, starting
-    from 1."""
+    from 1. A list such as `[en-GB, en]` has names in order of preference: each unit of TMX, object of JSON Lines, or
+    header of another table is read with the first name that it has."""
     document: Column | None = None
     """The column that names the document of each pair, for data.documents; in TMX, the type of such properties."""
 

@@ -1,27 +1,27 @@
 """Datasets on the Hugging Face Hub.
 
-Their files are resolved at a commit and downloaded into the Hub's own cache. Parquet and JSON Lines are read by the
-library `datasets`, files of other formats as local files are.
+Their files are resolved at a commit, downloaded into the Hub's own cache, and read as local files are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
-from nmt.config.data import LABEL
 from nmt.config.source import HubSource, Source, TrainHub, TrainPath, score_of
 from nmt.data.corpus import SourceFile, SourceRecord
-from nmt.errors import DataError, HubError, error_text
+from nmt.errors import HubError
 from nmt.files.read import checksum
-from nmt.prepare.formats.tables import follow, is_label, label_text
-from nmt.prepare.inputs import matches
-from nmt.prepare.pairs import NO_SCORE, Row, Units, one_line, parse_score
+from nmt.prepare.formats.arrow import read_parquet
+from nmt.prepare.formats.tables import read_jsonl
+from nmt.prepare.inputs import Input, matches
+from nmt.prepare.pairs import Layout, Row, Units
 from nmt.share.hub import download_file, raise_hub_error
 
-_KINDS = {".parquet": "parquet", ".jsonl": "json"}
-"""File suffix -> name of the format in `datasets`."""
+_READERS = {".parquet": ("parquet", read_parquet), ".jsonl": ("jsonl", read_jsonl)}
+"""File suffix -> format, and the function that reads it, of files that are read from the cache of the Hub."""
 _TIMEOUT = 10.0  # seconds
 
 
@@ -36,7 +36,7 @@ def locate_hub(source: HubSource) -> tuple[SourceRecord, list[Source]]:
     for path in paths:
         local = _download(source, path, commit)
         files[path] = SourceFile(sha256=checksum(local))
-        if local.suffix in _KINDS:
+        if local.suffix in _READERS:
             parts.append(source.model_copy(update={"revision": commit, "paths": [path]}))
         else:
             parts.append(
@@ -54,47 +54,11 @@ def read_hub(part: TrainHub, languages: tuple[str, str], units: Units) -> Iterat
 
     Raises DataError if the file cannot be read or lacks a column of text, and HubError if it cannot be downloaded.
     """
-    import datasets
-
-    datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # errors are reported once, below
     (path,) = part.paths
-    kind, where = _KINDS[Path(path).suffix], f"{_where(part)}, file {path}"
     local = _download(part, path, part.revision)
-    names = [(part.columns or {}).get(language, language) for language in languages]
-    try:
-        # by default, a batch is the first row group, which may have no rows
-        options = {"batch_size": 1024} if kind == "parquet" else {}
-        rows = datasets.load_dataset(kind, data_files=[str(local)], split="train", streaming=True, **options)
-        classes = {name: feature.names for name, feature in (rows.features or {}).items()
-                   if isinstance(feature, datasets.ClassLabel)}  # fmt: skip
-        for number, row in enumerate(rows, start=1):
-            texts = [_value(row, name, where) for name in names]
-            for i, language in enumerate(languages):
-                if language == LABEL and is_label(texts[i]):
-                    texts[i] = label_text(texts[i], classes.get(names[i], ()))
-                elif not isinstance(texts[i], str | None):
-                    kind_found = type(texts[i]).__name__
-                    raise DataError(f"{where}: row {number} has {kind_found} for {language}, where text is needed")
-            score = None
-            if part.score is not None and (score := parse_score(_value(row, part.score, where))) is None:
-                units.skip(NO_SCORE)
-            else:
-                if part.document is not None:
-                    units.enter((path, _value(row, part.document, where)))
-                yield one_line(str(texts[0] or "")), one_line(str(texts[1] or "")), score
-    except StopIteration:
-        return  # the file is empty
-    except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
-        raise DataError(f"{where}: not readable as {kind}: {error_text(error)}") from error
-
-
-def _value(row: dict[str, object], name: str, where: str) -> object:
-    try:
-        return follow(row, name)
-    except KeyError as error:
-        fields = [f"{key}.{field}" for key, value in row.items() if isinstance(value, dict) for field in value]
-        names = [key for key, value in row.items() if not isinstance(value, dict)] + fields
-        raise DataError(f"{where}: no column {name}; the columns are {', '.join(names)}") from error
+    kind, read = _READERS[local.suffix]
+    file = Input(f"{_where(part)}, file {path}", kind, partial(local.open, "rb"), local)
+    return read(file, Layout(languages, part.columns or {}, part.score, part.document), units)
 
 
 def _resolve(source: HubSource) -> tuple[str, list[str]]:

@@ -98,11 +98,11 @@ class Units:
         self.separate()
         self.skipped[reason] = self.skipped.get(reason, 0) + 1
 
-    def skip_blank(self, texts: Sequence[str], languages: tuple[str, str]) -> bool:
-        """Return whether a text of a pair is blank; if so, count the pair as a skipped unit."""
+    def skip_blank(self, texts: Sequence[str], languages: tuple[str, str], note: str = "") -> bool:
+        """Return whether a text of a pair is blank; if so, count it as a skipped unit, for a reason with this note."""
         blank = [language for language, text in zip(languages, texts, strict=False) if is_blank(text)]
         if blank:
-            self.skip(f"no text in {' or '.join(blank)}")
+            self.skip(f"no text in {' or '.join(blank)}{note}")
         return bool(blank)
 
 
@@ -112,14 +112,25 @@ class Layout:
 
     languages: tuple[str, str]
     """In alphabetical order."""
-    columns: Mapping[str, str]
-    """Language code -> name or number of its column; empty: the columns are named after the languages."""
+    columns: Mapping[str, str | Sequence[str]]
+    """Language code -> name or number of its column, or several names in order of preference; empty: the columns are
+    named after the languages."""
     score: str | None = None
     """The setting `score` of the source."""
     document: str | None = None
     """The setting `document` of the source."""
     format: str | None = None
     """The setting `format` of the source; None if names of files show their formats."""
+
+    def names(self, language: str) -> Sequence[str]:
+        """Return the names of the column of a language in order of preference; its code if none is given."""
+        names = self.columns.get(language) or language
+        return [names] if isinstance(names, str) else names
+
+    @property
+    def all_names(self) -> list[str]:
+        """All names of the columns of both languages."""
+        return [name for language in self.languages for name in self.names(language)]
 
     @property
     def more(self) -> list[str]:

@@ -58,7 +58,7 @@ def read_part(part: AnyTrainSource, languages: tuple[str, str], root: Path, unit
     keeps_blank = languages[0] == languages[1]
     match part:
         case TrainHub():
-            from nmt.prepare.hub import read_hub  # imports `datasets`, which takes seconds
+            from nmt.prepare.hub import read_hub  # imports `huggingface_hub`, which takes a second
 
             rows: Iterator[Row] = read_hub(part, languages, units)
         case TrainPath(format="moses"):

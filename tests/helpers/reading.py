@@ -23,7 +23,7 @@ def read_bytes(
     reader: Reader,
     data: bytes | str,
     languages: tuple[str, str] = ("de", "en"),
-    columns: Mapping[str, str] | None = None,
+    columns: Mapping[str, str | list[str]] | None = None,
 ) -> tuple[Pairs, dict[str, int]]:
     """Return the pairs of a file named `F` with text on both sides, and the number of skipped units by reason."""
     raw = data.encode() if isinstance(data, str) else data

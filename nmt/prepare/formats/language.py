@@ -14,7 +14,7 @@ MAX_TAG = 20  # maximum length in a report
 _MAX_REASONS = 50  # a damaged file may have a language of its own for each unit
 
 
-def side_of(tag: str, languages: tuple[str, str]) -> int | None:
+def side_of(tag: str, languages: tuple[str, ...]) -> int | None:
     """Return the index of the language that a tag belongs to; None if it belongs to neither.
 
     A code matches the tag or its beginning: `de` matches `de-AT`, and `pt_BR` matches `pt-br`, but not `pt-PT`. The
@@ -23,20 +23,20 @@ def side_of(tag: str, languages: tuple[str, str]) -> int | None:
     return _match(tag, languages)[0]
 
 
-def by_language(texts: Iterable[tuple[str, str]], languages: tuple[str, str]) -> tuple[list[str], list[str]]:
-    """Return the texts in each of two languages, given pairs of a tag and a text.
+def by_language(texts: Iterable[tuple[str, str]], codes: tuple[str, ...]) -> list[list[str]]:
+    """Return the texts that belong to each language code, given pairs of a tag and a text.
 
     If a tag is exactly the code of a language, only texts with that tag are returned: not `de-AT` if there is `de`.
     """
-    found: tuple[list[str], list[str]] = [], []
-    exact: tuple[list[str], list[str]] = [], []
+    found: list[list[str]] = [[] for _ in codes]
+    exact: list[list[str]] = [[] for _ in codes]
     for tag, text in texts:
-        side, is_exact = _match(tag, languages)
-        if side is not None:
-            found[side].append(text)
+        code, is_exact = _match(tag, codes)
+        if code is not None:
+            found[code].append(text)
             if is_exact:
-                exact[side].append(text)
-    return exact[0] or found[0], exact[1] or found[1]
+                exact[code].append(text)
+    return [same or alike for same, alike in zip(exact, found, strict=True)]
 
 
 def side_in_columns(name: str, layout: Layout, first: str, second: str) -> int | None:
@@ -46,7 +46,7 @@ def side_in_columns(name: str, layout: Layout, first: str, second: str) -> int |
     """
     if not layout.columns:
         return None
-    columns = [layout.columns[language] for language in layout.languages]
+    columns = layout.all_names
     if sorted(columns) != sorted((first, second)):
         raise DataError(f"{name}: columns must be {first} and {second}, found {' and '.join(columns)}")
     return columns.index(first)
@@ -68,11 +68,11 @@ def limited(reason: str, otherwise: str, units: Units) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _match(tag: str, languages: tuple[str, str]) -> tuple[int | None, bool]:
+def _match(tag: str, languages: tuple[str, ...]) -> tuple[int | None, bool]:
     """Return the index of the language of a tag, and whether the tag is exactly its code."""
     parts = parts_of(tag)
     codes = [parts_of(language) for language in languages]
-    matching = [side for side in (0, 1) if parts[: len(codes[side])] == codes[side]]
+    matching = [side for side, code in enumerate(codes) if parts[: len(code)] == code]
     if not matching:
         return None, False
     side = max(matching, key=lambda side: len(codes[side]))

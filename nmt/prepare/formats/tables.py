@@ -89,8 +89,10 @@ def find_columns(layout: Layout, names: Sequence[str], where: str, remedy: str) 
     """
     found = []
     for language in layout.languages:
-        if wanted := layout.columns.get(language):
-            found.append((f"named {shown([wanted])}", _named_alike(wanted, names)))
+        if language in layout.columns:
+            wanted = layout.names(language)
+            alike = next(filter(None, (_named_alike(name, names) for name in wanted)), [])
+            found.append((f"named {shown(wanted)}", alike))
         else:
             found.append((f"for {language}", matching(language, names)))
     found += [(f"named {shown([name])}", _named_alike(name, names)) for name in layout.more]
@@ -101,7 +103,7 @@ def find_columns(layout: Layout, names: Sequence[str], where: str, remedy: str) 
             many = f"{len(columns)} columns" if columns else "no column"
             raise DataError(f"{where}: {many} {what}; the columns are {shown(names)}; {remedy}")
         places += columns
-    if places[0] == places[1]:
+    if places[0] == places[1] and len({*layout.languages}) > 1:  # monolingual text has one column
         both = " and ".join(layout.languages)
         raise DataError(f"{where}: column {shown([names[places[0]]])} cannot contain both {both}; {remedy}")
     return tuple(places)
@@ -205,12 +207,11 @@ def _numbers(layout: Layout, where: str) -> tuple[int, ...] | None:
     """Return the positions of the columns if they are given as numbers; None if there is a header."""
     if not layout.columns:
         return None
-    names = [layout.columns[language] for language in layout.languages]
-    names += layout.more
+    names = layout.all_names + layout.more
     are_numbers = [name.isascii() and name.isdecimal() for name in names]
     if not any(are_numbers):
         return None
-    if not all(are_numbers) or "0" in names or len(set(names)) < len(names):
+    if not all(are_numbers) or "0" in names or len(set(names)) < len(names) or len(layout.all_names) > 2:
         raise DataError(
             f"{where}: columns and score must be names, or different numbers from 1; found {' and '.join(names)}"
         )
@@ -354,7 +355,7 @@ def _text(row: dict[str, object], language: str, layout: Layout, where: str) -> 
 
 def _side(values: dict[str, object], language: str, layout: Layout, where: str) -> object:
     if layout.columns:
-        return follow(values, layout.columns[language])
+        return follow_first(values, layout.names(language))
     if language in values:
         return values[language]
     names = matching(language, values)
@@ -385,6 +386,17 @@ def follow(row: dict[str, object], path: str) -> object:
             raise KeyError(path)
         value = value[key]
     return value
+
+
+def follow_first(row: dict[str, object], paths: Sequence[str]) -> object:
+    """Return the first value that is not blank; see `follow`. Raises KeyError if no path leads to a value."""
+    values = []
+    for path in paths:
+        with suppress(KeyError):
+            values.append(follow(row, path))
+    if not values:
+        raise KeyError(paths[0])
+    return next((value for value in values if value not in (None, "")), values[0])
 
 
 _KINDS = {

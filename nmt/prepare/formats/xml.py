@@ -13,7 +13,8 @@ from typing import IO, TYPE_CHECKING
 
 from nmt.console import printable
 from nmt.errors import DataError, error_text
-from nmt.prepare.formats.language import MAX_TAG, by_language, limited, side_in_columns, side_of_source
+from nmt.prepare.formats.language import MAX_TAG, by_language, limited, side_in_columns, side_of, side_of_source
+from nmt.prepare.formats.tables import shown
 from nmt.prepare.inputs import Input
 from nmt.prepare.pairs import NO_SCORE, Layout, Row, Units, one_line, parse_score
 from nmt.text.lines import LINE_BYTES
@@ -131,16 +132,18 @@ def read_tmx(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
 
     The text of `seg` includes highlighted parts (`hi`), but no native code, see `text_of`. If a unit has several texts
     in a language, the first text of each language is paired with all texts in the other one. `layout.columns` maps
-    languages to their names in the file, such as `{de: German}`; `layout.score` is the type of the properties (`prop`)
-    with scores.
+    languages to their names in the file, such as `{de: German}`; of several, a unit is read with the first that it has.
+    `layout.score` is the type of the properties (`prop`) with scores.
     """
-    first, second = layout.languages
-    names = (layout.columns.get(first, first), layout.columns.get(second, second))
+    names, n_first = tuple(layout.all_names), len(layout.names(layout.languages[0]))
     types = _OF if layout.document is None else (layout.document,)
     for unit in read_units(file, "tmx", frozenset({"tu"})):
         texts = [(language, text) for language, text in variants(unit) if text]
-        sides = by_language(texts, names)
-        if units.skip_blank(["".join(side) for side in sides], layout.languages):
+        by_name = by_language(texts, names)
+        sides = [next(filter(None, named), []) for named in (by_name[:n_first], by_name[n_first:])]
+        others = dict.fromkeys(tag for tag, _ in texts if tag and side_of(tag, names) is None)
+        note = limited(f" (found {shown([*others])}; set columns to choose)", "", units) if others else ""
+        if units.skip_blank(["".join(side) for side in sides], layout.languages, note):
             continue
         documents = (prop.text for prop in unit.iterchildren("{*}prop") if prop.get("type") in types)
         units.enter(next(documents, file.name))

@@ -23,7 +23,7 @@ NUMBERED = Layout(("de", "en"), {"de": "1", "en": "2"})
 MAPPING = Layout(("de", "en"), {"de": "translation.de", "en": "translation.en"})
 
 
-def columns(de: str, en: str) -> Layout:
+def columns(de: str, en: str | list[str]) -> Layout:
     return Layout(("de", "en"), {"de": de, "en": en})
 
 
@@ -69,6 +69,7 @@ def test_one_line_preserves_words(text: str) -> None:
         (b"x\tX\nde\ten", NUMBERED, [("x", "X"), ("de", "en")]),
         (b"X\t0.5\tx\tmore\t\n", columns("3", "1"), [("x", "X")]),
         (b"src\ttgt\nx\tX\n", columns("src", "tgt"), [("x", "X")]),
+        (b"us\tgb\tde\nA\tX\tx\n", columns("de", ["en", "gb", "us"]), [("x", "X")]),
         (b'"x\tX\ny"\t"Y"\n', NUMBERED, [('"x', "X"), ('y"', '"Y"')]),
         (" a\rb \tc\u2028d\x0b\n".encode(), NUMBERED, [("a b", "c\u2028d")]),
         (b"", NUMBERED, []),
@@ -144,6 +145,7 @@ def test_rows_of_another_width_are_skipped() -> None:
         (b"\n\n", NAMED, "f: empty, where a header with the names of the columns is needed"),
         (b"a\tb\n", columns("1", "b"),
          "f: columns and score must be names, or different numbers from 1; found 1 and b"),
+        (b"a\tb\tc\n", columns("1", ["2", "3"]), "f: columns and score must be names, or different numbers from 1"),
         (b"a\tb\n", columns("0", "1"),
          "f: columns and score must be names, or different numbers from 1; found 0 and 1"),
         (b"de\ten\nx\t\xe4\n", NAMED, "f: not UTF-8 at line 2, byte 3 of the line (0xE4); "),
@@ -245,6 +247,11 @@ def test_written_tables_are_read_back(rows: list[tuple[str, str]], delimiter: st
         (b'{"a": {"b": {"en": "X", "de": "x"}}}', Layout(("de", "en"), {"de": "a.b.de", "en": "a.b.en"}), [("x", "X")]),
         (b'{"a": {"s": "x", "t": "X"}}', columns("a.s", "a.t"), [("x", "X")]),
         (b'{"a.s": "x", "a": {"s": "no", "t": "X"}}', columns("a.s", "a.t"), [("x", "X")]),
+        (
+            b'{"t": "x", "en": "b"}\n{"t": "y", "en": "b", "gb": "a"}',
+            columns("t", ["gb", "en"]),
+            [("x", "b"), ("y", "a")],
+        ),
         (b'{"de": "x", "en": "\\ud83d\\ude00", "n": NaN}', NAMED, [("x", "\U0001f600")]),
         (b"", NAMED, []),
     ],
