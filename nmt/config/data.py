@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal, TypeAlias, TypeVar
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
@@ -16,6 +16,10 @@ from nmt.config.foreign import did_you_mean
 from nmt.config.section import Section, raise_together
 from nmt.config.source import AnySource, AnyTrainSource, HubSource, MonoSource, Source
 from nmt.errors import ConfigError
+
+Drawn: TypeAlias = dict[str, dict[str, int | float]]
+"""The name of a set, such as `valid`, -> the key of a corpus, such as `train.0`, or `train` for all text -> the number
+of pairs (int) or share of all pairs (float) that the set takes from it."""
 
 DIRECTION = re.compile(r"^([A-Za-z][A-Za-z0-9_]*)-([A-Za-z][A-Za-z0-9_]*)$")
 
@@ -33,6 +37,8 @@ def _kind_of_valid(value: object) -> str | None:
     return SOURCE if isinstance(value, Mapping | Source) else None
 
 
+DEFAULT_VALID = 1000
+"""Number of pairs that are held out for the development set."""
 SOURCE, LINES, SHARE = "<source>", "<lines>", "<share>"
 """Tags of the forms of `data.valid`, which pydantic inserts into the location of an error."""
 
@@ -76,11 +82,12 @@ class DataConfig(Section):
     """Mix the training corpora in proportion to size ** (1 / temperature). With 1, proportions follow size; higher
     values give small corpora a larger share (5 is a common choice). null: by size, or by the `weight` of each corpus.
     It can be changed without preparing the data again."""
-    valid: Valid = 1000
+    valid: Valid | None = DEFAULT_VALID
     """The development set, used to select checkpoints: a source, or a part of the cleaned training text to hold out,
     given as a number of lines (`300`; at most a tenth of the text) or a share (`0.01`). Held-out pairs are chosen by a
     hash, so that most of them (with a share, all) stay the same when the text grows. Training pairs that have a side in
-    common with them are removed and counted."""
+    common with them are removed and counted. null, the default if a corpus in `train` has `valid`: the pairs that such
+    corpora hold out, or 1,000 for a pair of languages without such a corpus."""
     test: dict[str, AnySource] = Field({})
     """Test sets by name. They never influence training."""
     mono: dict[str, Annotated[list[MonoSource], Field(min_length=1)]] = Field({})
@@ -123,8 +130,13 @@ class DataConfig(Section):
     @model_validator(mode="before")
     @classmethod
     def _resolve(cls, settings: object) -> object:
-        """Write the directions as a list, and choose the first one."""
-        if not isinstance(settings, dict) or settings.get("directions") in (None, []):
+        """Remove the default of `valid` if corpora have it; write the directions as a list, and choose the first."""
+        if not isinstance(settings, dict):
+            return settings
+        corpora = settings.get("train")
+        if isinstance(corpora, list) and any(isinstance(each, dict) and each.get("valid") for each in corpora):
+            settings = {"valid": None, **settings}
+        if settings.get("directions") in (None, []):
             return settings
         directions = _listed(settings["directions"], settings.get("languages"))
         if isinstance(directions, list) and directions and not settings.get("direction"):
@@ -153,11 +165,14 @@ class DataConfig(Section):
                 if not problems and language not in self.all_languages:
                     known = " or ".join(self.all_languages if self.directions else self.sides)
                     problems.append(f"{where}clean.block_lists: must name {known}, found {language}")
-        for name in self.test:
-            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name) or name in ("train", "valid"):
+        if self.valid is not None and any(source.valid for source in self.train):
+            problems.append("valid: is given beside valid of a corpus in data.train; remove one of them")
+        taken = ["train", "valid", *self.test, *(source.label for source in self.train if source.test)]
+        for name in dict.fromkeys(taken[2:]):
+            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name) or taken.count(name) > 1:
                 problems.append(
                     f"test: {name!r} is not a valid name of a test set; use letters, digits, '_', '.' and '-', and not "
-                    "train or valid"
+                    "train, valid or a name twice; a set that a corpus holds out has the name of the corpus"
                 )
         raise_together(problems)
         return self
@@ -166,7 +181,7 @@ class DataConfig(Section):
         """Yield problems of the sources of monolingual text."""
         if others := self.mono.keys() - {*self.sides}:
             yield f"mono: must name {self.src} or {self.tgt}, found {', '.join(sorted(others))}"
-        if self.mono and "mono" in self.test:
+        if self.mono and "mono" in {*self.test, *self.drawn}:
             yield "test: 'mono' is reserved for the files of data.mono; choose another name for the test set"
         for key, language, source in self.mono_sources():
             if isinstance(source, HubSource) and any(
@@ -186,6 +201,18 @@ class DataConfig(Section):
         if isinstance(self.valid, Source):
             yield "valid", self.valid
         yield from ((f"test.{name}", source) for name, source in self.test.items())
+
+    @property
+    def drawn(self) -> Drawn:
+        """What is held out of the training text."""
+        drawn: Drawn = {}
+        for i, source in enumerate(self.train):
+            for name, n_pairs in (("valid", source.valid), (source.label, source.test)):
+                if n_pairs:
+                    drawn.setdefault(name, {})[f"train.{i}"] = n_pairs
+        if not isinstance(self.valid, Source):
+            drawn.setdefault("valid", {"train": self.valid or DEFAULT_VALID})
+        return drawn
 
     def mono_sources(self) -> Iterator[tuple[str, str, Source]]:
         """Yield the key (such as `mono.en.0`), language and source of all monolingual text."""
@@ -218,9 +245,11 @@ class DataConfig(Section):
         return tuple(sorted({tag for source in self.train for tag in source.tag_names}))
 
     def tags_of(self, split: str) -> list[str]:
-        """Return the tags of the development set (`valid`) or of a test set; none for any other name."""
-        source = self.valid if split == "valid" else self.test.get(split)
-        return list(source.tag_names) if isinstance(source, Source) else []
+        """Return the tags of the development set (`valid`) or of a test set, if all its text has the same; none for any
+        other name."""
+        keys = self.drawn.get(split, (split, f"test.{split}"))
+        tags = {source.tag_names for key, source in self.sources() if key in keys}
+        return list(tags.pop()) if len(tags) == 1 else []
 
     def clean_of(self, key: str) -> CorpusClean:
         """Return all cleaning settings of the training corpus `key`, such as `train.0`."""
@@ -335,7 +364,7 @@ class DataConfig(Section):
                 each.model_copy(update={"clean": each.clean and _restricted(each.clean, languages, "block_lists")})
                 for each in chosen(self.train)
             ],
-            "valid": next(iter(chosen([self.valid])), 1000) if isinstance(self.valid, Source) else self.valid,
+            "valid": next(iter(chosen([self.valid])), None) if isinstance(self.valid, Source) else self.valid,
             "test": {name: each for name, source in self.test.items() for each in chosen([source])},
             "clean": clean.model_copy(update={"overlap": clean.overlap or "either"}) if has_several else clean,
         }

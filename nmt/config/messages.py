@@ -67,7 +67,9 @@ _EXPECTED = {
     "too_short": "have at least one entry",
 }
 # Labels that pydantic inserts into the location of an error in a union or a mapping's key.
-_LABEL = re.compile(rf"{SOURCE}|{LINES}|{SHARE}|<\w+>|constrained-\w+|(literal|dict|list)\[.*\]|\[key\]")
+_LABEL = re.compile(
+    rf"{SOURCE}|{LINES}|{SHARE}|<\w+>|constrained-\w+|(literal|dict|list|function-before)\[.*\]|\[key\]"
+)
 _ALTERNATIVES = [("str",), ("bool",), ("int",)]
 _MAX_SHOWN = 60  # characters
 

@@ -59,8 +59,6 @@ def _check_url(name: str) -> str:
 
 
 def _number_as_name(value: object) -> object:
-    if isinstance(value, list):
-        return [_number_as_name(each) for each in value]
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
@@ -69,8 +67,6 @@ FileName = Annotated[str, AfterValidator(_check_url)]
 """A file name or a URL."""
 Column = Annotated[str, BeforeValidator(_number_as_name)]
 """The name of a column, or its number."""
-ColumnNames = Annotated[str | Annotated[list[str], Field(min_length=1)], BeforeValidator(_number_as_name)]
-"""The name or number of a column, or several in order of preference."""
 
 
 class Files(Section):
@@ -94,7 +90,7 @@ class Languages(Section):
 class Columns(Section):
     """Settings of sources that may be tables."""
 
-    columns: dict[str, ColumnNames] | None = None
+    columns: dict[str, Column | Annotated[list[Column], Field(min_length=1)]] | None = None
     """Language code -> column with its text, if columns are not named after language codes. `translation.de` names the
     field `de` of the column `translation`. In TSV and CSV files without a header, columns are given by number, starting
     from 1. A list such as `[en-GB, en]` has names in order of preference: each unit of TMX, object of JSON Lines, or
@@ -220,6 +216,13 @@ class TrainSource(Source):
     sets it, so that no machine translation is a target."""
     clean: CorpusClean | None = None
     """Cleaning steps that differ from `data.clean`."""
+    valid: int | None = Field(None, ge=1, le=100_000)
+    """Number of pairs of this corpus to hold out for the development set, as `data.valid` does from all text; at most a
+    tenth of the corpus. The development set has the pairs of all corpora with this setting, which replace the default
+    of `data.valid`."""
+    test: int | None = Field(None, ge=1, le=100_000)
+    """Number of pairs of this corpus to hold out as a test set, which has the name of the corpus; at most a tenth of
+    the corpus."""
 
     @field_validator("repeat", mode="before")
     @classmethod

@@ -87,6 +87,8 @@ def _new_corpora(config: Config, corpus: Corpus) -> list[str]:
         raise DataError(f"{directory.manifest}: does not record the settings and sources, so nothing can be added")
     n_before = sum(key.startswith("train.") for key in manifest.sources)
     before = config.data.model_copy(update={"train": config.data.train[:n_before]})
+    if before.drawn != config.data.drawn:
+        raise DataError(f"{directory.path}: nothing is held out of added corpora; remove their valid and test")
     if described := changes_in_config(manifest.config, config.model_copy(update={"data": before})):
         raise DataError(
             f"{directory.path}: only new corpora may be added, but other settings have changed: {'; '.join(described)}"
@@ -113,7 +115,9 @@ class _Addition:
         pairs = [pair for own in held_out.values() for pair in own]
         work.letters = self.corpus.tokenizers.letters
         parts, skipped = training_parts(work, data, self.sources)
-        text = settle_chosen(work, data, choose_text(work, data, parts, skipped, pairs, self.corpus))
+        chosen = choose_text(work, data, parts, skipped, pairs, self.corpus)
+        chosen.split_off.update({name: held_out[name] for name in data.drawn})
+        text = settle_chosen(work, data, chosen)
         make_tokenizers(work, self.config, text, self.corpus.tokenizers, {})
         encoded = encode_text(work, data, text, is_added=True)
         for name in manifest.files:

@@ -6,7 +6,6 @@ Their files are resolved at a commit, downloaded into the Hub's own cache, and r
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -20,8 +19,8 @@ from nmt.prepare.inputs import Input, matches
 from nmt.prepare.pairs import Layout, Row, Units
 from nmt.share.hub import download_file, raise_hub_error
 
-_READERS = {".parquet": ("parquet", read_parquet), ".jsonl": ("jsonl", read_jsonl)}
-"""File suffix -> format, and the function that reads it, of files that are read from the cache of the Hub."""
+_READERS = {".parquet": read_parquet, ".jsonl": read_jsonl}
+"""File suffix -> function that reads such files from the cache of the Hub."""
 _TIMEOUT = 10.0  # seconds
 
 
@@ -56,9 +55,9 @@ def read_hub(part: TrainHub, languages: tuple[str, str], units: Units) -> Iterat
     """
     (path,) = part.paths
     local = _download(part, path, part.revision)
-    kind, read = _READERS[local.suffix]
-    file = Input(f"{_where(part)}, file {path}", kind, partial(local.open, "rb"), local)
-    return read(file, Layout(languages, part.columns or {}, part.score, part.document), units)
+    file = Input(f"{_where(part)}, file {path}", local.suffix, lambda: local.open("rb"))
+    layout = Layout(languages, part.columns or {}, part.score, part.document)
+    return _READERS[local.suffix](file, layout, units)
 
 
 def _resolve(source: HubSource) -> tuple[str, list[str]]:

@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from nmt.config import Config, DataConfig, Source
+from nmt.config import Config, DataConfig
 from nmt.console import show
 from nmt.data.corpus import (
     FORMAT,
@@ -33,7 +33,7 @@ from nmt.layout import DataDir
 from nmt.prepare.cleaning.counts import CleanReport
 from nmt.prepare.held_out import held_out_elsewhere, read_held_out, with_classes, write_held_out
 from nmt.prepare.pairs import SentencePair, naming
-from nmt.prepare.pipeline.clean import Others
+from nmt.prepare.pipeline.clean import NO_OTHERS, Others
 from nmt.prepare.pipeline.encode import (
     encode_text,
     link_files,
@@ -45,7 +45,7 @@ from nmt.prepare.pipeline.encode import (
 from nmt.prepare.pipeline.fuzzy import match_lines
 from nmt.prepare.pipeline.mono import MonoText, clean_mono, encode_mono
 from nmt.prepare.pipeline.read import read_side, sample_parts, training_parts
-from nmt.prepare.pipeline.settle import ChosenText, TrainingText, choose_text, settle_chosen
+from nmt.prepare.pipeline.settle import ChosenText, TrainingText, choose_text, settle_chosen, split_off
 from nmt.prepare.pipeline.work import SIZES, Sizes, Work, building
 from nmt.prepare.recipe import (
     NewPieces,
@@ -235,14 +235,15 @@ class Build:
         return list(chain.from_iterable(self.held_out.values()))
 
     def choose(self, held_out: Sequence[SentencePair], others: Others | None) -> None:
-        """Clean the training text, and choose the development set; for `others` see `choose_text`."""
+        """Clean the training text, and split sets off. `others`: see `choose_text`; None: there is only one pair."""
         data = self.config.data
         if self.sample is None:
             parts, skipped = training_parts(self.work, data, self.train)
         else:
             parts, skipped, self.places = sample_parts(self.work, self.train, self.sample)
-            data = data.model_copy(update={"valid": data.train[0]})  # a development set would be most of the sample
-        self.chosen = choose_text(self.work, data, parts, skipped, held_out, others=others)
+        self.chosen = choose_text(self.work, data, parts, skipped, held_out, others=others or NO_OTHERS)
+        if self.sample is None:  # a development set would be most of a sample
+            split_off(self.chosen, data, by_line=others is not None)
 
     def settle(self, others: Others) -> None:
         """Settle the training text; `others`: lines that other pairs have split off."""
@@ -251,8 +252,7 @@ class Build:
         for key, own in self.places.items():
             self.text.reports[key].renumber([0, *(place.line for place in own)].__getitem__)
             self.samples[key].places = [own[place.line - 1] for place in self.samples[key].places]
-        if self.text.split_off is not None:
-            self.held_out = {"valid": self.text.split_off, **self.held_out}
+        self.held_out = {**self.chosen.split_off, **self.held_out}
 
     def clean_mono(self) -> None:
         """Clean the monolingual text."""
@@ -289,10 +289,10 @@ class Build:
         for key, pairs in self.held_out.items():
             name = key.removeprefix("test.")
             self.splits[name] = write_held_out(directory, name, pairs, tokenizers, data.documents)
-        if not isinstance(data.valid, Source):
+        if amounts := data.drawn.get("valid"):
             left_out = sum(report.dropped.get("shared", 0) for report in encoded.reports.values())
-            split_off = SplitOffRecord(asked=data.valid, of=text.n_offered, left_out=left_out)
-            self.splits["valid"] = self.splits["valid"].model_copy(update={"split_off": split_off})
+            record = SplitOffRecord(asked=sum(amounts.values()), of=self.chosen.n_offered["valid"], left_out=left_out)
+            self.splits["valid"] = self.splits["valid"].model_copy(update={"split_off": record})
         n_pairs = sum(own.pairs for own in self.splits.values())
         link_files(match_lines(self.work, directory, data, [*self.splits], n_pairs), directory.path)
         self.warnings += lacking(self.samples, tokenizers)
@@ -360,14 +360,14 @@ def settle_all(builds: Builds, reused: Tokenizers | None) -> None:
     No line that is held out for one pair is in the training text of another. Letters have the forms of a `reused`
     tokenizer, or else with `repair: [letters]` the most frequent ones of the cleaned text of all pairs.
     """
-    held_out, split_off, counts = {}, {}, defaultdict[str, Counter[str]](Counter)
+    held_out, chosen, counts = {}, {}, defaultdict[str, Counter[str]](Counter)
     for pair, build in builds.items():
         with naming(build.name):
             held_out[pair] = build.read_held_out()
     for pair, build in builds.items():
         with naming(build.name):
             build.choose(held_out[pair], held_out_elsewhere(pair, held_out) if build.name else None)
-        split_off[pair] = build.chosen.split_off or []
+        chosen[pair] = list(chain.from_iterable(build.chosen.split_off.values()))
         for side, language in enumerate(pair) if "letters" in (build.config.data.clean.repair or ()) else ():
             for part in build.chosen.cleaned:
                 counts[language] += count_characters(read_side(part.folder, side))
@@ -375,7 +375,7 @@ def settle_all(builds: Builds, reused: Tokenizers | None) -> None:
     for pair, build in builds.items():
         build.work.letters = letters if reused is None else letters | reused.letters
         with naming(build.name):
-            build.settle(held_out_elsewhere(pair, split_off))
+            build.settle(held_out_elsewhere(pair, chosen))
 
 
 def echo_end(warnings: Sequence[str], directory: DataDir, echo: Callable[[str], None]) -> None:

@@ -85,9 +85,9 @@ class SplitOffRecord(Document):
     asked: int | float
     """The number of pairs (int) or share (float) that the config asks for."""
     of: int
-    """Number of training pairs before the split."""
+    """Number of training pairs from which it was chosen."""
     left_out: int
-    """Number of training pairs that were dropped because they share a side with the development set."""
+    """Number of training pairs that were dropped because they share a side with a set that was split off."""
 
 
 class PreparedSplit(SplitRecord):

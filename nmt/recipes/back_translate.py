@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt.config import Config, DataConfig, SearchConfig, Source
+from nmt.config import Config, DataConfig, SearchConfig
 from nmt.config.clean import CleanConfig
 from nmt.config.load import changed_config, load_config
 from nmt.config.source import AnyTrainSource, TrainFiles
@@ -189,14 +189,14 @@ def _forward(run: Path, reverse: Config, name: str | None, overrides: Sequence[s
             f"{name or '--set'}: data.direction is {config.data.direction}, but --reverse {run} translates "
             f"{reverse.data.direction}; set data.direction to {direction}"
         )
-    if not isinstance(config.data.valid, Source) and len({source.repeat for source in config.data.train}) > 1:
+    if config.data.drawn and len({source.repeat for source in config.data.train}) > 1:
         raise ConfigError(
             f"{name or run}: data.train.N.repeat differs between the corpora, but the development set was split "
             "off the prepared text, a single corpus; use the same repeat for all, or set data.valid to files"
         )
     directory = DataDir(config.data.directory if name else data_directory(run, reverse.data, "the text with --config"))
     result = rooted(config, directory.path)
-    if not isinstance(config.data.valid, Source) and (line := unlike(directory, config)):
+    if config.data.drawn and (line := unlike(directory, config)):
         say(f"warning: {line}")
     return config, result
 

@@ -177,10 +177,9 @@ def data_directory(run: Path, data: DataConfig, otherwise: str) -> Path:
 def rooted(config: Config, prepared: Path | None = None) -> Config:
     """Return `config` with `data.root` prepended to every file name, so that corpora in other directories can be added.
 
-    If the development set was split off the training text, both are replaced by the text of the data directory
-    `prepared` (default: the config's), since the original files still contain the pairs that were dropped for sharing a
-    side with the development set. All corpora are then one, with the `repeat` of the first. Raises DataError if the
-    prepared text is missing.
+    If sets were split off the training text, all are replaced by the text of the data directory `prepared` (default:
+    the config's), since the original files still contain the pairs that were dropped for sharing a side with them.
+    All corpora are then one, with the `repeat` of the first. Raises DataError if the prepared text is missing.
     """
     data, folder = config.data, text_folder(config.data.root)
 
@@ -199,11 +198,11 @@ def rooted(config: Config, prepared: Path | None = None) -> Config:
             changes["clean"] = rooted_clean(source.clean, data.root)
         return source.model_copy(update=changes)
 
-    if isinstance(data.valid, Source):
-        train, valid = [moved(source) for source in data.train], moved(data.valid)
-    else:
-        train, valid = _split_off(data, DataDir(prepared or data.directory))
-    test = {name: moved(source) for name, source in data.test.items()}
+    train, split_off = [moved(source) for source in data.train], dict[str, AnySource]()
+    if data.drawn:
+        train, split_off = _split_off(data, DataDir(prepared or data.directory))
+    valid = moved(data.valid) if isinstance(data.valid, Source) else split_off.pop("valid")
+    test = {name: moved(source) for name, source in data.test.items()} | split_off
     mono = {language: [moved(source) for source in sources] for language, sources in data.mono.items()}
     clean = rooted_clean(data.clean, data.root)
     changes = {"root": ".", "train": train, "valid": valid, "test": test, "mono": mono, "clean": clean}
@@ -218,8 +217,8 @@ def rooted_clean(clean: CleanOf, root: str) -> CleanOf:
     return clean.model_copy(update={"block_lists": lists})
 
 
-def _split_off(data: DataConfig, directory: DataDir) -> tuple[list[AnyTrainSource], AnySource]:
-    """Return the prepared training text and development set as sources.
+def _split_off(data: DataConfig, directory: DataDir) -> tuple[list[AnyTrainSource], dict[str, AnySource]]:
+    """Return the prepared training text, and the sets that were split off from it by name, as sources.
 
     Raises DataError if they are missing.
     """
@@ -234,7 +233,7 @@ def _split_off(data: DataConfig, directory: DataDir) -> tuple[list[AnyTrainSourc
         )
     texts: dict[str, dict[str, str]] = {
         split: {language: str(directory.text(split, language)) for language in data.pair}
-        for split in (*origins, "valid")
+        for split in (*origins, *data.drawn)
     }
     if not all(Path(name).is_file() for files in texts.values() for name in files.values()):
         raise DataError(f"{directory.path}: contains no development set yet; run nmt prepare first")
@@ -248,7 +247,8 @@ def _split_off(data: DataConfig, directory: DataDir) -> tuple[list[AnyTrainSourc
         )
         for split, sources in origins.items()
     ]
-    return [*train], FilesSource(files=texts["valid"], name="split off", license=joint_license(data.train))
+    of = {"name": "split off", "license": joint_license(data.train)}
+    return [*train], {name: FilesSource(files=texts[name], **of) for name in data.drawn}
 
 
 def next_config(

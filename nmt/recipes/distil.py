@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from nmt.config import Config, DataConfig, SearchConfig, Source
+from nmt.config import Config, DataConfig, SearchConfig
 from nmt.config.load import load_config
 from nmt.config.source import FilesSource, TrainFiles, joint_license
 from nmt.console import say
@@ -222,10 +222,8 @@ def _settings(request: Distillation, version: str) -> dict[str, object]:
 
 
 def _split_off_lines(config: DataConfig, data: DataDir) -> set[str]:
-    """Return the target lines of the split-off development set, which training pairs must not contain."""
-    if isinstance(config.valid, Source):
-        return set()
-    return {line.strip() for line in read_lines(data.text("valid", config.tgt))}
+    """Return the target lines of the sets that were split off, which training pairs must not contain."""
+    return {line.strip() for name in config.drawn for line in read_lines(data.text(name, config.tgt))}
 
 
 def _count(translations: Path, text: _Text) -> dict[str, int]:

@@ -104,7 +104,14 @@ def own_files(direction: str) -> dict[str, Any]:
             "direction": direction,
             "dir": "data/prepared/mine",
             "root": "data/mine",
-            "train": [{"files": {language: f"train.{language}" for language in direction.split("-")}}],
+            "train": [
+                {
+                    "name": "mine",
+                    "files": {language: f"train.{language}" for language in direction.split("-")},
+                    "valid": 1000,
+                    "test": 1000,
+                }
+            ],
         },
         "training": {"run_dir": "runs/mine-{direction}"},
     }

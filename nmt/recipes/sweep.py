@@ -271,7 +271,7 @@ def make_plan(request: Request) -> Plan:
 def _rungs(study: Study, plan: Plan) -> list[tuple[int, int]]:
     """Return the rungs of successive halving. Raises ConfigError with all problems of the study."""
     configs, n, rungs = [one.config for one in plan.runs], len(plan.arms()), list[tuple[int, int]]()
-    problems, splits = [], ("valid", *configs[0].data.test)
+    problems, splits = [], {"valid": None, **configs[0].data.test, **configs[0].data.drawn}
     if study.compare is not None and (study.compare not in splits or plan.metric != "bleu"):
         problems.append(f"compare: must be a split that the runs translate, one of {', '.join(splits)}")
     if study.compare is not None and min(n, study.halving.keep if study.halving else n) < 2:

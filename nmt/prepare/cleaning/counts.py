@@ -38,7 +38,8 @@ REASONS = {
     "near_duplicate": "near-duplicate",
     "misaligned": "misaligned",
     "valid": "split off for development",
-    "shared": "shares a side with the development set",
+    "test": "split off for testing",
+    "shared": "shares a side with a set that was split off",
     "pieces": "too long (pieces)",
 }
 """The description of each reason in reports, in the order in which reasons are tried."""

@@ -355,7 +355,10 @@ def _text(row: dict[str, object], language: str, layout: Layout, where: str) -> 
 
 def _side(values: dict[str, object], language: str, layout: Layout, where: str) -> object:
     if layout.columns:
-        return follow_first(values, layout.names(language))
+        for path in layout.names(language):
+            with suppress(KeyError):
+                return follow(values, path)
+        raise KeyError(language)
     if language in values:
         return values[language]
     names = matching(language, values)
@@ -386,17 +389,6 @@ def follow(row: dict[str, object], path: str) -> object:
             raise KeyError(path)
         value = value[key]
     return value
-
-
-def follow_first(row: dict[str, object], paths: Sequence[str]) -> object:
-    """Return the first value that is not blank; see `follow`. Raises KeyError if no path leads to a value."""
-    values = []
-    for path in paths:
-        with suppress(KeyError):
-            values.append(follow(row, path))
-    if not values:
-        raise KeyError(paths[0])
-    return next((value for value in values if value not in (None, "")), values[0])
 
 
 _KINDS = {

@@ -68,7 +68,7 @@ def cleaning_settings(config: DataConfig) -> DataConfig:
     """Return a config with only the settings that affect cleaning: changing others does not repeat the stage."""
     settings = config.model_dump(mode="json", exclude=_NOT_OF_CLEANING)
     for source in settings["train"]:
-        del source["repeat"], source["weight"], source["to"], source["license"]
+        del source["repeat"], source["weight"], source["to"], source["license"], source["valid"], source["test"]
     direction = config.direction if config.has_labels else "-".join(config.pair)
     root = str(text_folder(config.root).absolute())
     return DataConfig.model_validate(settings | {"direction": direction, "root": root})

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
 
-from nmt.config import DataConfig, Source
+from nmt.config import DataConfig
 from nmt.console import Progress, printable
 from nmt.data.corpus import Corpus
 from nmt.data.random_numbers import hashed, key_of
@@ -59,10 +61,6 @@ class TrainingText:
     """By the key of the source."""
     skipped: dict[str, dict[str, int]]
     """For each source, by key, the number of units that are not one pair, by reason."""
-    split_off: list[SentencePair] | None
-    """The development set, if it was split off."""
-    n_offered: int
-    """Number of pairs before the split."""
     warnings: list[str]
     labels: Labels | None = None
     """The labels of the text, if it has labels in place of translations."""
@@ -85,11 +83,13 @@ class ChosenText:
     skipped: dict[str, dict[str, int]]
     cleaned: list[Done]
     drops: Drops
-    split_off: list[SentencePair] | None
-    rows: dict[int, list[int]]
-    """The rows of each part that were split off."""
-    n_offered: int
     warnings: list[str]
+    split_off: dict[str, list[SentencePair]]
+    """The development and test sets that were split off, by name."""
+    rows: dict[int, dict[int, str]]
+    """The rows of each part that were split off, with the reasons for which they are dropped."""
+    n_offered: Counter[str]
+    """Number of pairs from which each set was chosen."""
 
 
 def choose_text(
@@ -99,29 +99,21 @@ def choose_text(
     skipped: dict[str, dict[str, int]],
     held_out: Sequence[SentencePair],
     earlier: Corpus | None = None,
-    others: Others | None = None,
+    others: Others = NO_OTHERS,
 ) -> ChosenText:
-    """Clean training corpora that have been read into parts, find duplicates, and choose the development set.
+    """Clean training corpora that have been read into parts, and find duplicates.
 
     Args:
         skipped: see `TrainingText`.
         earlier: the data directory to which the corpora are added, if any.
-        others: held-out lines of other pairs of languages; the development set is then chosen by the numbers of lines,
-            so that it is the same for all pairs of a corpus in several languages.
+        others: held-out lines of other pairs of languages.
     """
-    folder = write_pairs(work, HELD_OUT, held_out, others or NO_OTHERS)
+    folder = write_pairs(work, HELD_OUT, held_out, others)
     work.versions["block lists"] = json.dumps(block_lists(config))
     cleaned = clean_parts(work, config, parts, folder)
     recalled = _recall_parts(work, config, earlier, len(parts)) if earlier is not None else []
     drops, warnings = judge_parts(work, config, parts, cleaned, group_parts(work, config, [*cleaned, *recalled]))
-    chosen, chosen_rows, n_offered = None, dict[int, list[int]](), 0
-    if not isinstance(config.valid, Source):
-        if earlier is None:
-            of_lines = None if others is None else parts
-            chosen, chosen_rows, n_offered = _choose(cleaned, drops, config.valid, of_lines, config.documents)
-        else:
-            chosen = pairs_of(earlier, "valid")
-    return ChosenText(parts, skipped, cleaned, drops, chosen, chosen_rows, n_offered, warnings)
+    return ChosenText(parts, skipped, cleaned, drops, warnings, {}, {}, Counter())
 
 
 def pairs_of(corpus: Corpus, split: str) -> list[SentencePair]:
@@ -133,12 +125,13 @@ def pairs_of(corpus: Corpus, split: str) -> list[SentencePair]:
 def settle_chosen(work: Work, config: DataConfig, text: ChosenText, others: Others = NO_OTHERS) -> TrainingText:
     """Write the remaining text of each part, without what has been split off, also from `others`. Raises DataError."""
     folders = None
-    if text.split_off is not None:
-        folders = write_pairs(work, SPLIT_OFF, text.split_off), write_pairs(work, f"{SPLIT_OFF}-others", [], others)
+    if text.split_off or any(others):
+        held_out = list(chain.from_iterable(text.split_off.values()))
+        folders = write_pairs(work, SPLIT_OFF, held_out), write_pairs(work, f"{SPLIT_OFF}-others", [], others)
     version = work.version(*work.versions)
     arguments = [
         _Settling(
-            part=number, report=done.summary, drops=text.drops, split_off=folders, rows=text.rows.get(number, []),
+            part=number, report=done.summary, drops=text.drops, split_off=folders, rows=text.rows.get(number, {}),
             version=version, label_side=config.label_side,
             letters=[work.letters.get(language, {}) for language in config.pair],
         )
@@ -150,9 +143,7 @@ def settle_chosen(work: Work, config: DataConfig, text: ChosenText, others: Othe
     skipped = [skipped_units(names[key], counts) for key, counts in text.skipped.items() if counts]
     refuse_empty(total(reports.values()), skipped)
     labels, conflicts = _read_labels(config, settled) or (None, [])
-    return TrainingText(
-        text.parts, settled, reports, text.skipped, text.split_off, text.n_offered, text.warnings + conflicts, labels
-    )
+    return TrainingText(text.parts, settled, reports, text.skipped, text.warnings + conflicts, labels)
 
 
 def by_source(keys: Iterable[str], parts: Sequence[Part], reports: Sequence[CleanReport]) -> dict[str, CleanReport]:
@@ -261,30 +252,38 @@ class Draw:
         return rows
 
 
-def _choose(
-    cleaned: Sequence[Done], drops: Drops, amount: int | float, parts: Sequence[Part] | None, documents: bool
-) -> tuple[list[SentencePair], dict[int, list[int]], int]:
-    """Choose the development set from the remaining pairs. Return it, its rows by part, and the number of those pairs.
+def split_off(text: ChosenText, config: DataConfig, by_line: bool) -> None:
+    """Choose the development and test sets that the config draws from the remaining pairs, and record them in `text`.
 
-    parts: see `_line_hashes`; None: the choice is made by the text of the pairs. documents: whether documents stay
-    whole.
+    Pairs that share a line with those chosen before are left out, unless documents stay whole or there are labels.
+
+    by_line: whether pairs are chosen by their numbers in the corpus instead of their text, so that the sets are the
+    same for all pairs of languages of a corpus.
     """
-    draw, blocks = Draw(amount, ties=documents), list[Rows]()
-    with Progress("splitting off", sum(done.summary["kept"] for done in cleaned), "pairs") as progress:
-        for part, done in enumerate(cleaned):
-            left = drops.left(part, done.summary["kept"])
-            hashes = np.load(done.folder / "hashes.npy") if parts is None else _line_hashes(parts[part], done)
-            blocks.append(np.arange(len(hashes)))
-            if documents:
-                order = follows(*(np.load(done.folder / f"{name}.npy")[left] for name in ("lines", "documents")))
-                blocks[part][left] = left[block_starts(order)]
-            draw.offer(part, left, hashes[blocks[part][left]])
-            progress.add(done.summary["kept"])
-    chosen, chosen_rows = [], draw.chosen()
-    for part, rows in chosen_rows.items():
-        pairs = list(read_pairs(cleaned[part].folder))
-        chosen += [SentencePair(*pairs[row], "", None, part << 32 | int(blocks[part][row])) for row in rows]
-    return chosen, chosen_rows, draw.n_offered
+    for split, corpus, amount in [(split, *each) for split, of in config.drawn.items() for each in of.items()]:
+        draw, blocks = Draw(amount, ties=config.documents), dict[int, Rows]()
+        parts = [number for number, part in enumerate(text.parts) if corpus in ("train", part.key)]
+        with Progress("splitting off", sum(text.cleaned[part].summary["kept"] for part in parts), "pairs") as progress:
+            for part in parts:
+                done = text.cleaned[part]
+                left = text.drops.left(part, done.summary["kept"])
+                left = np.setdiff1d(left, [*text.rows.get(part, {})])
+                hashes = _line_hashes(text.parts[part], done) if by_line else np.load(done.folder / "hashes.npy")
+                blocks[part] = np.arange(len(hashes))
+                if config.documents:
+                    order = follows(*(np.load(done.folder / f"{name}.npy")[left] for name in ("lines", "documents")))
+                    blocks[part][left] = left[block_starts(order)]
+                draw.offer(part, left, hashes[blocks[part][left]])
+                progress.add(done.summary["kept"])
+        earlier = {} if config.documents or config.has_labels else text.split_off
+        taken = {line for pairs in earlier.values() for pair in pairs for line in pair[:2]}
+        chosen = text.split_off.setdefault(split, [])
+        for part, rows in draw.chosen().items():
+            pairs = list(read_pairs(text.cleaned[part].folder))
+            rows = [row for row in rows if taken.isdisjoint(pairs[row])]
+            chosen += [SentencePair(*pairs[row], "", None, part << 32 | int(blocks[part][row])) for row in rows]
+            text.rows.setdefault(part, {}).update(dict.fromkeys(rows, "valid" if split == "valid" else "test"))
+        text.n_offered[split] += draw.n_offered
 
 
 def _line_hashes(part: Part, cleaned: Done) -> npt.NDArray[np.uint64]:
@@ -299,8 +298,8 @@ class _Settling(BaseModel):
     drops: Drops
     split_off: tuple[Path, Path] | None
     """The folders with the development set that was split off, and with those of other pairs of languages."""
-    rows: list[int]
-    """The rows of the part that were split off."""
+    rows: dict[int, str]
+    """The rows of the part that were split off, with the reasons."""
     version: str
     label_side: int | None
     """The side that has labels, if any."""
@@ -320,12 +319,12 @@ def settle_part(folder: Path, task: _Settling) -> Json:
     for reason, rows in task.drops.by_reason(task.part).items():
         reason_of |= dict.fromkeys(rows.tolist(), reason)
     if task.split_off is not None:
-        own, chosen = [*_sides(*task.split_off, task.version)], {*task.rows}
+        own = [*_sides(*task.split_off, task.version)]
         if task.label_side is not None:
             own[task.label_side] = set()  # an equal label is no overlap
         for row, (src, tgt) in enumerate(zip(*map(comparable_lines, sides), strict=True)):
             if row not in reason_of and (src in own[0] or tgt in own[1]):
-                reason_of[row] = "valid" if row in chosen else "shared"  # documents may have equal pairs
+                reason_of[row] = task.rows.get(row, "shared")  # documents may have equal pairs
     report = CleanReport.from_json(task.report)
     for side, forms in enumerate(task.letters):
         if forms:

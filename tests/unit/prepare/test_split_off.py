@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from folders import TEST, TRAIN, Folder, files
-from nmt.errors import DataError
+from nmt.errors import ConfigError, DataError
 from nmt.prepare.cleaning.grouping import pair_hash
 from nmt.prepare.pairs import SentencePair
 from nmt.prepare.pipeline import settle as split_off
@@ -135,3 +135,47 @@ def test_repeated_pair_is_split_off_once(place: Folder) -> None:
     train, valid = split(place, "train"), split(place, "valid")
     assert (len(valid), len(train)) == (20, 3 * 220)
     assert not set(train) & set(valid)
+
+
+def test_corpora_hold_out_a_development_set_and_test_sets(place: Folder) -> None:
+    general = [(de, f"{en} Really.") for de, en in TRAIN[:40]] + [(f"Kurz: {de}", f"Short: {en}") for de, en in TRAIN]
+    place.write(general=[*TRAIN[40:60], *general])
+    corpora = [
+        files("train") | {"name": "mine", "valid": 10, "test": 12},
+        files("general") | {"name": "other", "valid": 1},
+    ]
+    tree = place.config(data__train=corpora, data__valid=None).model_dump()
+    del tree["data"]["valid"]
+    assert place.config().model_validate(tree).data.valid is None
+    said = place.prepare(data__train=corpora, data__valid=None)
+    train, valid, mine = split(place, "train"), split(place, "valid"), split(place, "mine")
+    assert len({*valid} - {*TRAIN}) == 1 and 5 < len({*valid} & {*TRAIN}) <= 10 and 8 < len({*mine} & {*TRAIN}) <= 12
+    assert [*place.corpus().splits] == ["train", "valid", "mine", "test"]
+    for side in (0, 1):
+        in_train, in_valid, in_mine = ({pair[side] for pair in pairs} for pairs in (train, valid, mine))
+        assert not in_train & (in_valid | in_mine) and not in_valid & in_mine
+    dropped = place.manifest()["splits"]["train"]["clean"]["dropped"]
+    assert (dropped["valid"], dropped["test"]) == (len(valid), len(mine)) and dropped["shared"] > 0
+    assert "mine" in said and "nothing to do" in place.prepare(data__train=corpora, data__valid=None)
+    assert "again: data.train.0.test" in place.prepare(
+        data__train=[corpora[0] | {"test": 5}, corpora[1]], data__valid=None
+    )
+
+
+def test_development_set_of_corpus_beside_another_is_rejected(place: Folder) -> None:
+    corpus = files("train") | {"valid": 10}
+    for changes in ({}, {"data__valid": 300}, {"data__valid": 0.1}):
+        with pytest.raises(ConfigError) as caught:
+            place.config(data__train=[corpus], **changes)
+        assert "data.valid" in str(caught.value) and "\n" not in str(caught.value)
+    for name in ("test", "valid", "a b"):
+        with pytest.raises(ConfigError, match=f"data.test: '{name}'"):
+            place.config(data__train=[files("train") | {"test": 10, "name": name}])
+
+
+def test_document_of_one_corpus_is_held_out_for_one_set(place: Folder) -> None:
+    place.prepare(
+        data__documents=True, data__train=[files("train") | {"name": "mine", "valid": 5, "test": 5}], data__valid=None
+    )
+    train, valid, mine = split(place, "train"), split(place, "valid"), split(place, "mine")
+    assert valid and mine and train and not {*valid} & {*mine} and not {*train} & {*valid, *mine}
