@@ -172,7 +172,7 @@ class DataConfig(Section):
             if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name) or taken.count(name) > 1:
                 problems.append(
                     f"test: {name!r} is not a valid name of a test set; use letters, digits, '_', '.' and '-', and not "
-                    "train, valid or a name twice; a set that a corpus holds out has the name of the corpus"
+                    "train or valid, and each name once; the set that a corpus holds out has the name of the corpus"
                 )
         raise_together(problems)
         return self

@@ -247,8 +247,8 @@ def _split_off(data: DataConfig, directory: DataDir) -> tuple[list[AnyTrainSourc
         )
         for split, sources in origins.items()
     ]
-    of = {"name": "split off", "license": joint_license(data.train)}
-    return [*train], {name: FilesSource(files=texts[name], **of) for name in data.drawn}
+    own = joint_license(data.train)
+    return [*train], {name: FilesSource(files=texts[name], name="split off", license=own) for name in data.drawn}
 
 
 def next_config(
