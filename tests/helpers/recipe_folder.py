@@ -35,14 +35,16 @@ def make_folder(path: Path) -> Path:
 
 
 def make_split(path: Path, tokenizer_from: Path) -> Path:
-    """`split`, a data directory with a development set split off its text, most of whose lines are a side of several
-    pairs, and `run`, the golden run as if it had been trained on it with --data."""
+    """`split`, a data directory with a development set and the test set `own` split off its text, most of whose lines
+    are a side of several pairs, and `run`, the golden run as if it had been trained on it with --data."""
     tiny_text(path / "text", n_train=30)
     sides = {language: lines_of(path / "text" / f"train.{language}") for language in ("aa", "bb")}
     for language, more in (("aa", ("", " ba")), ("bb", (" ab", ""))):
         lines = [line + end for end in ("", *more) for line in sides[language]]
         (path / "text" / f"train.{language}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    train = [{"files": {language: f"train.{language}" for language in ("aa", "bb")}, "repeat": 2}]
+    train = [
+        {"files": {language: f"train.{language}" for language in ("aa", "bb")}, "repeat": 2, "name": "own", "test": 3}
+    ]
     config = tiny_settings(path / "text", data={"valid": 5, "train": train, "dir": "not-here"})
     prepare(config, path / "split", tokenizer_from, echo=lambda _: None)
     shutil.copytree(tokenizer_from, path / "run")

@@ -131,15 +131,17 @@ def interrupt(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_append_keeps_split_off_development_set(tmp_path: Path) -> None:
-    place = Folder(tmp_path)
+@pytest.mark.parametrize("split", ["valid", "mine"])
+def test_append_keeps_sets_that_were_split_off(split: str, tmp_path: Path) -> None:
+    place, first = Folder(tmp_path), files("train") | ({"name": "mine", "test": 12} if split == "mine" else {})
+    settings: dict[str, Any] = {"data__valid": 12} if split == "valid" else {}
     place.write(train=FIRST, more=NEW)
-    place.prepare(sizes=SIZES, data__valid=12)
-    valid = place.corpus().split("valid")
+    place.prepare(sizes=SIZES, data__train=[first], **settings)
+    valid = place.corpus().split(split)
     chosen = list(zip(valid.text("de"), valid.text("en"), strict=True))
     alike = [(chosen[0][0], "Another translation."), ("Ein anderer Satz.", chosen[1][1]), chosen[2]]
     place.write(more=[*alike, *NEW])
-    add(place, data__valid=12)
+    add(place, data__train=[first, files("more")], **settings)
     assert list(zip(valid.text("de"), valid.text("en"), strict=True)) == chosen
     assert place.manifest()["sources"]["train.1"]["dropped"] == {"overlap": 1, "shared": 2}
     assert set(NEW) <= pairs(place).keys()
@@ -159,6 +161,7 @@ def test_append_drops_long_documents_that_are_already_there(tmp_path: Path) -> N
         ({"data__train": [files("train")]}, "no new corpora; append them to the end of data.train"),
         ({"data__train": [files("more"), files("train")]}, "other settings have changed: data.train.0.files.de was"),
         ({"data__train": [files("train"), {**files("more"), "tags": {"a": "b"}}]}, "lacks the tag a=b"),
+        ({"data__train": [files("train"), {**files("more"), "test": 5}]}, "nothing is held out of added corpora"),
         ({"data__max_chars": 50}, "other settings have changed: data.max_chars was 1000, is 50"),
         ({"tokenizer__vocab_size": 300}, "other settings have changed: tokenizer.vocab_size was 400, is 300"),
     ],

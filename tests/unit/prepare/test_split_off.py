@@ -173,6 +173,17 @@ def test_development_set_of_corpus_beside_another_is_rejected(place: Folder) -> 
             place.config(data__train=[files("train") | {"test": 10, "name": name}])
 
 
+def test_sets_of_corpora_have_their_tags_in_every_direction(place: Folder) -> None:
+    mine = {"files": {"de": "a", "en": "b"}, "name": "mine", "test": 9, "valid": 9, "tags": {"kind": "help"}}
+    other = {"files": {"fr": "c", "en": "b"}, "name": "other", "test": 9}
+    data = place.config(
+        "", data__valid=None, data__directions=["de-en", "fr-en"], data__train=[mine, other], data__test={}
+    ).data
+    assert [data.tags_of(name) for name in ("valid", "mine", "other")] == [["kind=help"], ["kind=help"], []]
+    assert data.towards("de-en").drawn == {"valid": {"train.0": 9}, "mine": {"train.0": 9}}
+    assert data.towards("fr-en").drawn == {"other": {"train.0": 9}, "valid": {"train": 1000}}
+
+
 def test_document_of_one_corpus_is_held_out_for_one_set(place: Folder) -> None:
     place.prepare(
         data__documents=True, data__train=[files("train") | {"name": "mine", "valid": 5, "test": 5}], data__valid=None

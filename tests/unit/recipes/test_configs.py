@@ -56,9 +56,10 @@ def test_split_off_development_set_is_excluded_from_training_text(
     prepare(load_config("out/config.yaml"), Path("out/prepared"), Path("run"), echo=lambda _: None)
     made = DataDir(Path("out/prepared"))
     for language in ("aa", "bb"):
-        valid = lines_of(made.text("valid", language))
-        assert valid == lines_of(data.text("valid", language)) and len(valid) == 5
-        assert not set(valid) & set(lines_of(made.text("train", language)))
+        for name in ("valid", "own"):
+            held_out = lines_of(made.text(name, language))
+            assert held_out == lines_of(data.text(name, language)) and 1 <= len(held_out) <= 5
+            assert not set(held_out) & set(lines_of(made.text("train", language)))
     # all other pairs are there, as often as asked for
     pairs = list(zip(*(lines_of(made.text("train", language)) for language in ("aa", "bb")), strict=True))
     authentic = set(zip(*(lines_of(data.text("train", language)) for language in ("aa", "bb")), strict=True))
@@ -68,7 +69,7 @@ def test_split_off_development_set_is_excluded_from_training_text(
 
 def test_different_repeats_are_rejected(split: Path, nmt: Command) -> None:
     config = load_config("run/config.yaml")
-    train = [*config.data.train, config.data.train[0].model_copy(update={"repeat": 7})]
+    train = [*config.data.train, config.data.train[0].model_copy(update={"repeat": 7, "test": None})]
     changed = config.model_copy(update={"data": config.data.model_copy(update={"train": train})})
     Path("run/config.yaml").write_text(dump_config(changed), "utf-8")
     Path("mono.aa").write_text("ba\n", encoding="utf-8")
