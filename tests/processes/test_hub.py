@@ -287,6 +287,17 @@ def test_hub_file_without_rows_has_no_pairs(
     assert list(read_hub(TrainHub(hub="a/b", paths=[name], columns=columns), ("de", "en"), Units())) == []
 
 
+@pytest.mark.parametrize("name", ["c.jsonl", "c.parquet"])
+def test_monolingual_hub_file_has_one_column(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = io.BytesIO(b'{"de": "ja"}\n{"de": ""}\n')
+    if name == "c.parquet":
+        pq.write_table(pa.table({"de": ["ja", None]}), content := io.BytesIO())
+    (tmp_path / name).write_bytes(content.getvalue())
+    monkeypatch.setattr(hub_module, "_download", lambda *_: tmp_path / name)
+    pairs = read_part(TrainHub(hub="a/b", paths=[name]), ("de", "de"), tmp_path, Units())
+    assert [pair[:2] for pair in pairs] == [("ja", "ja"), ("", "")]
+
+
 def test_brackets_in_names_of_hub_files_match_themselves() -> None:
     assert _matching(["a[1].jsonl", "a1.jsonl", "b/a[1].jsonl"], "a[1].*") == ["a[1].jsonl"]
 

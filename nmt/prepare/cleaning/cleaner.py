@@ -28,7 +28,8 @@ language        a side is in another language (`clean.drop`)
 duplicate       the same pair was kept before
 near_duplicate  a pair was kept that is the same in normal form (`data.clean.drop`)
 misaligned      the sides do not translate each other (`clean.misaligned`)
-valid, test     it was split off for the development or a test set (numbers in `data.valid`, or in a corpus)
+valid           it was split off for the development set (a number in `data.valid`, or `valid` of a corpus)
+test            it was split off for a test set (`test` of a corpus)
 shared          it has a side in common with a pair that was split off
 pieces          a side has more than `data.max_pieces` pieces, found when the remaining pairs have been encoded
 

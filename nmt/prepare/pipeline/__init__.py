@@ -4,8 +4,8 @@ read       files that are not plain aligned text become parts of line files
 clean      each part is cleaned; hashes of its pairs are written for the next stage
 group      of similar pairs in all parts, such as duplicates, all but the best are found by sorting the hashes
 judge      filters that learn from a sample of what is left find more pairs to drop
-settle     the development set is split off; what is left of each part is the training text, with `repair: [letters]`
-           in the most frequent forms of its letters
+settle     development and test sets are split off; what is left of each part is the training text, with
+           `repair: [letters]` in the most frequent forms of its letters
 mono       monolingual text, if there is any, is cleaned, with one task per language
 tokenizer  the vocabulary is learned
 encode     each part becomes ids, and so does monolingual text (`mono-encode`)

@@ -170,6 +170,7 @@ def test_config_command_measures_this_machine(nmt: Command, tmp_path: Path) -> N
     (tmp_path / "preset.yaml").write_text(result.out, encoding="utf-8")
     config = load_config(tmp_path / "preset.yaml")
     assert (config.model.d_model, config.training.max_minutes) == (8, 0.5)
+    assert all(corpus.valid and corpus.test for corpus in config.data.train) and config.data.valid is None
 
 
 def test_minutes_without_pairs_are_rejected(nmt: Command) -> None:
