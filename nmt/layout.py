@@ -146,6 +146,7 @@ class RunDir:
     profile/trace.json.gz    profiler trace of a few steps (nmt train --profile)
     scores.jsonl             scores measured by nmt evaluate, see `nmt.runs.info`
     calibration-….json       maps to the confidence in translations, by direction, see `nmt.translate.confidence`
+    translations/            translations of evaluated texts, see `nmt.evaluate.stored`
     ctranslate2-…/           see `ExportDir`, by number format (nmt translate --engine ctranslate2)
     """
 
@@ -179,6 +180,7 @@ class RunDir:
     dev = File("dev")
     trace = File("profile/trace.json.gz")
     scores = File("scores.jsonl")
+    translations = File("translations")
 
     def calibration(self, direction: str) -> Path:
         return self.path / f"calibration-{direction}.json"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -90,7 +91,10 @@ def evaluate(
         ),
     ] = None,
     lower_is_better: LowerIsBetterOption = None,
-    samples: Annotated[int, option("--samples", "Also show N translations.", "N", min=0)] = 0,
+    samples: Annotated[
+        int | None,
+        option("--samples", "Also show N translations.  [default: 5 on a terminal, otherwise 0]", "N", min=0),
+    ] = None,
     output: Annotated[Path | None, option("--output", "Write the translations to F.", "F")] = None,
     history: Annotated[bool, option("--history", "Only show the scores recorded so far.")] = False,
     format_: FormatOption = "text",
@@ -181,6 +185,8 @@ def evaluate(
             return evaluate_run_on_files(translator, src, ref or (), search, lowercase, tokenize)
         return evaluate_run(*texts[label], search, lowercase, tokenize)
 
+    if samples is None:
+        samples = 5 if format_ == "text" and sys.stdout.isatty() else 0
     reports, records = [], []
     for label, evaluation in _evaluated(_outputs(output, names), evaluation_of, samples):
         lines = evaluation.sources, evaluation.references, evaluation.translations
@@ -454,7 +460,6 @@ def calibrate(
     from nmt.cli.defaults import run_or_newest, search_settings
     from nmt.evaluate.calibration import calibrate as run_calibration
     from nmt.evaluate.calibration import draw_reliability
-    from nmt.evaluate.report import read_texts
     from nmt.evaluate.run import read_split
     from nmt.figures.attention import check_picture, save_picture
     from nmt.translate.translator import Translator
@@ -468,12 +473,8 @@ def calibrate(
     if reverse is not None:
         backwards = "-".join(reversed(translator.config.data.sides))
         opposite = reverse, Translator.load_for(backwards, "--reverse", [reverse], precision)
-    if source is not None and reference is not None:
-        sources, references = read_texts([source, reference])
-        text: tuple[str, Sequence[str], Sequence[str]] = str(source), sources, references
-    else:
-        text = read_split(translator, data, split)
-        search = search.with_tags(translator.config.data.tags_of(text[0]))
+    text = read_split(translator, data, split, source, reference)
+    search = search.with_tags(translator.config.data.tags_of(text[0]))
     calibrated = run_calibration(translator, search, text, opposite, samples)
     show(*calibrated.lines())
     if plot is not None:
@@ -634,8 +635,7 @@ def robustness(
     )
     search = search_settings(translator.config, beam, length_penalty, overrides)
     translator.check(search, 1)
-    files = (source, reference) if source is not None and reference is not None else None
-    whole = read_text(translator, files, data, split)
+    whole = read_text(translator, data, split, source, reference)
     text = whole if lines is None else whole.sampled(lines)
     plan = Plan(chosen or default_changes(text.languages[0]), percentages, seed)
     if output is not None:

@@ -292,8 +292,8 @@ class TrainingConfig(Section):
     keep_last: int = Field(5, ge=2)
     """Number of most recent checkpoints to keep, in addition to the best."""
     average_last: int = Field(5, ge=1)
-    """Number of most recent checkpoints whose weights are averaged at the end of training; 1: no averaging. The average
-    is selected if it scores better on the development set."""
+    """Number of most recent checkpoints whose weights are averaged at the end of training; 1: no averaging. Checkpoints
+    from before half of a cool-down are left out. The average is selected if it scores better on the development set."""
     select_by: Literal["auto", "bleu", "chrf", "loss", "accuracy"] = "auto"
     """Score on the development set by which checkpoints are selected. auto: BLEU for objectives that write text,
     accuracy for classification, and loss otherwise."""

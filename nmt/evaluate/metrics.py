@@ -7,6 +7,7 @@ Shapes are written with N texts and C classes.
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -76,6 +77,16 @@ def no_match_note(bleu: float) -> str | None:
     """Return a note on the usual causes of a BLEU score that is printed as 0.00; None for other scores."""
     reasons = "too few updates, text in another language (data.direction), or lines that are not aligned"
     return f"BLEU 0.00: no translation matches its reference; usual reasons: {reasons}" if bleu < 0.005 else None
+
+
+def use_of(bleu: float, n_lines: int, tokenizer: str) -> str:
+    """Return a line on the usual use of translations with this BLEU; docs/evaluating.md has the sources.
+
+    tokenizer: the name of the BLEU tokenizer, or a signature with it.
+    """
+    use = ("unusable", "at best the gist", "good enough to edit", "good")[bisect((10, 30, 50), bleu)]
+    caveat = "; with few lines or by characters, it says less" if n_lines < 100 or "13a" not in tokenizer else ""
+    return f"BLEU {bleu:.1f} is usually {use} (docs/evaluating.md; not for comparing test sets{caveat})"
 
 
 def blank_references_note(refs: Sequence[Reference], systems: Sequence[Sequence[str]]) -> str | None:

@@ -22,6 +22,7 @@ from nmt.evaluate.metrics import (
     metric_name,
     no_match_note,
     unspaced_notes,
+    use_of,
 )
 from nmt.languages.codes import scripts_of
 from nmt.languages.scripts import KANA, script_of_text
@@ -196,7 +197,11 @@ def render_text(report: Report) -> str:
         direction = "" if score.higher_is_better else "  (lower is better)"
         value = metric_value(score.metric, score.value)
         lines.append(f"{metric_name(score.metric):<{width}} {value:>6}  {score.signature}{direction}")
-    lines.append(facts({"lines": report.n_lines, **vars(report.subject)}))
+    bleu, *_ = report.scores
+    lines += [
+        use_of(bleu.value, report.n_lines, bleu.signature),
+        facts({"lines": report.n_lines, **vars(report.subject)}),
+    ]
     lines += [f"{NOTE}{note}" for note in report.notes]
     return "\n".join(map(printable, lines))
 

@@ -32,7 +32,6 @@ from nmt.files.write import open_output
 from nmt.languages.codes import parts_of
 from nmt.tables import NOTE, Table
 from nmt.text.constraints import spans
-from nmt.text.lines import bounded_list, read_aligned
 from nmt.text.modifiers import lower_case, pick, title_case, typo, upper_case
 from nmt.text.modifiers import words as long_words
 from nmt.translate.translator import Translator
@@ -440,23 +439,10 @@ def as_json(report: Report) -> dict[str, object]:
     }
 
 
-def read_text(
-    translator: Translator, files: tuple[Path, Path] | None, data_dir: Path | None, split_name: str | None
-) -> Text:
-    """Read two aligned files, source and reference, or a split of a corpus, by default the only test set.
-
-    Raises DataError if a file is missing, empty or not text, or has more lines than the other, and as
-    `read_split` does.
-    """
-    if files is None:
-        name, sources, references = read_split(translator, data_dir, split_name)
-    else:
-        pairs = bounded_list(read_aligned(*files), str(files[0]))
-        if not pairs:
-            raise DataError(f"{files[0]}: the file is empty; there is nothing to translate")
-        name, sources, references = str(files[1]), [src for src, _ in pairs], [ref for _, ref in pairs]
-    config = translator.config.data
-    return Text(name, sources, references, (config.src, config.tgt), range(1, len(sources) + 1))
+def read_text(translator: Translator, data_dir: Path | None, split_name: str | None, *files: Path | None) -> Text:
+    """Read two aligned files, source and reference, or a split of a corpus; see `read_split`."""
+    name, sources, references = read_split(translator, data_dir, split_name, *files)
+    return Text(name, sources, references, translator.config.data.sides, range(1, len(sources) + 1))
 
 
 def measure_run(translator: Translator, search: SearchConfig, text: Text, plan: Plan) -> Measured:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -14,12 +16,15 @@ from nmt.config import SearchConfig
 from nmt.config.data import LABEL
 from nmt.console import Progress, printable, printable_sentence, say
 from nmt.data.corpus import Corpus, read_manifest, read_pairs_manifest
-from nmt.errors import DataError
+from nmt.errors import DataError, UnsafeFileError
 from nmt.evaluate.metrics import Reference, Score, as_tuple, check_tokenizer
 from nmt.evaluate.report import Member, Report, Subject, evaluate, read_texts
+from nmt.files.read import read_text
+from nmt.files.write import replace_file
 from nmt.layout import DataDir, RunDir
+from nmt.runs.folder import fingerprint
 from nmt.runs.info import EnsembleMember, RecordedScore, ScoreRecord, add_scores, read_info
-from nmt.runs.model import Origin
+from nmt.runs.model import Origin, open_saved
 from nmt.text.fingerprint import fingerprint_of
 from nmt.text.identify import share_of_others
 from nmt.text.tokenizer import Tokenizers
@@ -27,8 +32,13 @@ from nmt.translate.files import Warnings
 from nmt.translate.source_lines import source_lines
 from nmt.translate.translator import Translator
 from nmt.translate.types import Line
+from nmt.version import version as nmt_version
+
+STORED = 100
+"""Number of files of translations of a text that a run keeps."""
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -87,15 +97,15 @@ def open_corpus(run: RunDir, sides: tuple[str, str], data_dir: Path | None) -> C
     return corpus
 
 
-def open_corpora(wanted: Sequence[T], corpus_for: Callable[[T], Corpus]) -> list[tuple[T, Corpus]]:
-    """Return each of several directions with its corpus. Those that are not in the data directory are left out, with a
-    note; raises OtherPairError if none is in it, and what `corpus_for` raises."""
-    opened, problems = list[tuple[T, Corpus]](), list[OtherPairError]()
-    for one in wanted:
+def open_each(wanted: Sequence[T], open_one: Callable[[T], R], error: type[DataError]) -> list[tuple[T, R]]:
+    """Return each of several directions with what `open_one` returns for it. Those for which it raises `error` are left
+    out, with a note, unless it does for all. Raises what `open_one` raises."""
+    opened, problems = list[tuple[T, R]](), list[DataError]()
+    for direction in wanted:
         try:
-            opened.append((one, corpus_for(one)))
-        except OtherPairError as error:
-            problems.append(error)
+            opened.append((direction, open_one(direction)))
+        except error as problem:
+            problems.append(problem)
     if problems and not opened:
         raise problems[0]
     if problems:
@@ -142,23 +152,13 @@ def texts_of(
     """Return the chosen splits of each direction, by the name of the split, with the direction if there are several.
 
     translators: one for each direction; corpus_for: opens the corpus of one. Directions without such a split are left
-    out, with a note, unless none has one. Raises DataError as `open_corpora` and `choose_splits`.
+    out, with a note, unless none has one. Raises DataError as `corpus_for` and `choose_splits`.
     """
+    opened = open_each(translators, corpus_for, OtherPairError)
     texts = dict[str, TextOfRun]()
-    problems: dict[str, DataError] = {}
-    for one, corpus in open_corpora(translators, corpus_for):
-        direction = one.config.data.direction
-        try:
-            splits = choose_splits(corpus, names)
-        except DataError as error:
-            problems[direction] = error
-            continue
-        suffix = f" {direction}" * (len(translators) > 1)
-        texts |= {f"{split}{suffix}": TextOfRun(one, corpus, split) for split in splits}
-    if problems and not texts:
-        raise next(iter(problems.values()))
-    for direction, problem in problems.items():
-        say(f"{direction} is left out: {problem}")
+    for (translator, corpus), splits in open_each(opened, lambda pair: choose_splits(pair[1], names), DataError):
+        suffix = f" {translator.config.data.direction}" * (len(translators) > 1)
+        texts |= {f"{split}{suffix}": TextOfRun(translator, corpus, split) for split in splits}
     return texts
 
 
@@ -194,8 +194,7 @@ def evaluate_run(
     search = search.with_tags(config.tags_of(split.name))
     subject = subject_of(translator, search, split=split.name)
     lines = source_lines(corpus, translator.config, split.name)
-    name = f"{split.name} {config.direction}" if config.directions else split.name
-    return _evaluated(translator, name, lines, split.text(config.tgt), subject, search, lowercase, tokenize)
+    return _evaluated(translator, lines, split.text(config.tgt), subject, search, lowercase, tokenize)
 
 
 def evaluate_run_on_files(
@@ -215,12 +214,11 @@ def evaluate_run_on_files(
     subject = subject_of(translator, search, split=str(src), ref=" ".join(map(str, refs)))
     rows = list(zip(*references, strict=True))
     lines = [Line(text) for text in sources]
-    return _evaluated(translator, src.name, lines, rows, subject, search, lowercase, tokenize)
+    return _evaluated(translator, lines, rows, subject, search, lowercase, tokenize)
 
 
 def _evaluated(
     translator: Translator,
-    name: str,
     lines: Sequence[Line],
     references: Sequence[Reference],
     subject: Subject,
@@ -229,7 +227,7 @@ def _evaluated(
     tokenize: str | None,
 ) -> Evaluation:
     data = translator.config.data
-    translations = translate_text(translator, lines, name, search)
+    translations = translate_text(translator, lines, str(subject.split), search)
     report = evaluate(translations, references, subject, data.tgt, lowercase, tokenize)
     if data.directions:
         report = replace(report, scores=(*report.scores, *_off_target(translator, translations, references)))
@@ -257,12 +255,16 @@ def _off_target(
 
 
 def read_split(
-    translator: Translator, data_dir: Path | None, split_name: str | None
+    translator: Translator, data_dir: Path | None, split_name: str | None, *files: Path | None
 ) -> tuple[str, list[str], list[str]]:
     """Return the name, sources and references of a split, by default the only test set of the run's data.
 
-    Raises DataError if there is no such split or it is damaged, and as `corpus_of` does.
+    files: a source and its references, if they are not None, which are read instead; their name is that of the
+    references. Raises DataError if there is no such split or it is damaged, and as `corpus_of` and `read_texts` do.
     """
+    if paths := [path for path in files if path is not None]:
+        sources, references = read_texts(paths)
+        return str(paths[1]), sources, references
     config, corpus = translator.config.data, corpus_of(translator, data_dir)
     split = corpus.in_one_file(choose_split(corpus, split_name))
     corpus.verify(split.name, ("text",))
@@ -290,21 +292,45 @@ def translate_text(
     search: SearchConfig,
     numbers: Sequence[int] | None = None,
 ) -> list[str]:
-    """Translate lines, and print warnings at the end.
+    """Translate lines, or read their translations from the run if it has stored them, and print warnings at the end.
 
     Args:
-        name: the name of the text in messages.
+        name: the name of the text in messages, to which the direction is added if there are several.
         numbers: the numbers of the lines in warnings, by default from 1.
     """
-    translations, warnings = [], Warnings()
-    with Progress(f"translating {name}", len(lines)) as progress:
-        translated = translator.translate_lines(lines, search, progress=progress)
-        for number, line, n_best in zip(numbers or range(1, len(lines) + 1), lines, translated, strict=True):
-            warnings.add(number, line, n_best)
-            translations.append(n_best[0].text)
-    for warning in warnings.lines():
-        say(f"{name}: {warning}")
-    return translations
+    data, numbers = translator.config.data, numbers or range(1, len(lines) + 1)
+    name += f" {data.direction}" * bool(data.directions)
+    models = translator.searcher.fingerprint, translator.config, translator.first and translator.first.config
+    language_model = search.lm and fingerprint(open_saved(Path(search.lm)).weights.tensors)
+    key = repr((nmt_version(), models, language_model, search, lines, [*numbers]))
+    assert translator.origin is not None, "the translator was loaded from a run"
+    run = RunDir(translator.origin.run)
+    path = run.translations / f"{fingerprint_of(key.encode())}.json"
+    try:
+        translations, messages = json.loads(read_text(path))
+        say(f"{name}: translated before with the same weights and settings, read from {path}")
+    except (OSError, ValueError, TypeError, UnsafeFileError):  # missing or damaged
+        translations, warnings = [], Warnings()
+        with Progress(f"translating {name}", len(lines)) as progress:
+            translated = translator.translate_lines(lines, search, progress=progress)
+            for number, line, n_best in zip(numbers, lines, translated, strict=True):
+                warnings.add(number, line, n_best)
+                translations.append(n_best[0].text)
+        messages = [*warnings.lines()]
+        if run.info.is_file():  # not an exported folder
+            _store(path, json.dumps([translations, messages]))
+    for message in messages:
+        say(f"{name}: {message}")
+    return list(translations)
+
+
+def _store(path: Path, content: str) -> None:
+    """Write a file of translations unless the run is read-only, and keep only the newest `STORED` files."""
+    with suppress(OSError, UnsafeFileError):
+        path.parent.mkdir(exist_ok=True)
+        replace_file(path, content, may_follow=False)
+        for old in sorted(path.parent.iterdir(), key=lambda file: file.stat().st_mtime)[:-STORED]:
+            old.unlink()
 
 
 def describe_search(search: SearchConfig) -> str:

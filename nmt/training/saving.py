@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal, NoReturn
 
 from nmt.errors import CheckpointError, DivergedError, StoppedError, UnsafeFileError
-from nmt.evaluate.metrics import no_match_note
+from nmt.evaluate.metrics import default_tokenizer, no_match_note, use_of
 from nmt.files.write import refuse_links, remove, replace_file
 from nmt.layout import CheckpointDir, RunDir
 from nmt.model.transformer import Model
@@ -208,7 +208,9 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
     """
     state, settings, run, log = session.state, session.config.training, session.run, meter.log
     selected = _best(session)
-    steps = steps_to_average(run, settings, state.step)
+    # before half of a cool-down, the rate was so high that a mean with these checkpoints is worse than the last one
+    halfway = sum(state.cooldown or ()) / 2
+    steps = [step for step in steps_to_average(run, settings, state.step) if step > halfway]
     try:
         tensors = average(run, steps)
     except CheckpointError as error:
@@ -243,8 +245,11 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
             "the better model"
         )
     bleu = [number(each, "bleu") for each in read_log(run.log) if is_validation(each)]
-    if note := no_match_note(max((each for each in bleu if each is not None), default=math.inf)):
+    best = max((each for each in bleu if each is not None), default=math.inf)
+    if note := no_match_note(best):
         log.say(f"warning: {note}")
+    if best < math.inf and settings.objective == "translation":
+        log.say(use_of(best, len(session.validator.references), default_tokenizer(session.config.data.tgt)))
 
 
 def _describe(session: Session, folder: Path) -> None:

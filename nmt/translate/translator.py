@@ -117,6 +117,9 @@ class Translator:
         origins = [origin for origin in (self.origin, *self.others) if origin is not None]
         config = self.tokenizers.choose(self.config, to, source)
         chosen = Translator(self.searcher, self.tokenizers, config, origins)
+        direction, trained = config.data.direction, self.config.data.directions
+        if via is None and len(trained) > 1 and direction not in trained:
+            say(f"{direction}: a direction without training pairs (zero-shot), so expect more errors")
         if via is not None:
             if source in (None, ANY) or to is None:
                 raise ConfigError("--via: needs --from and --to")

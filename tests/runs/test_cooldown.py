@@ -16,6 +16,7 @@ from nmt.config import Config, TrainingConfig
 from nmt.layout import RunDir
 from nmt.prepare.prepare import prepare
 from nmt.runs.checkpoint import saved_steps
+from nmt.runs.info import read_selected
 from nmt.runs.state import TrainState, load_state, read_seal, state_text
 from nmt.training import loop
 from nmt.training.limits import cut_short, expected_end, forecast
@@ -133,8 +134,10 @@ def test_raised_limit_restarts_cooldown(data, tmp_path, capsys):
 
 
 def test_cooldown_by_max_steps_ends_there(data, tmp_path, capsys):
-    config = cooled(data, max_minutes=None, max_steps=9, cooldown=0.5)
+    saves = {"save_every_steps": 2, "keep_last": 5, "average_last": 5}
+    config = cooled(data, max_minutes=None, max_steps=9, cooldown=0.5, **saves)
     train(config, data, tmp_path / "run", 1.0)
+    assert read_selected(RunDir(tmp_path / "run")).average_steps == [8, 9]  # the second half
     assert (
         "cool-down from step 5 complete, as determined by training.max_steps = 9 after 9 steps"
         in capsys.readouterr().err

@@ -413,9 +413,7 @@ def test_challenge_robustness_and_calibration_use_tags_of_split(
         patch.setattr(translator, "score", score)
         challenge_run(translator, of_lines([("mali 7 bore", "erob 7 ilam")] * 2, "x", "bb", 1, split="loud"))
     monkeypatch.setattr("nmt.evaluate.robustness.translate_text", translate)
-    measure_run(
-        translator, SearchConfig(), read_text(translator, None, None, "loud"), Plan(("upper_case",), (100.0,), 1)
-    )
+    measure_run(translator, SearchConfig(), read_text(translator, None, "loud"), Plan(("upper_case",), (100.0,), 1))
 
     def calibrate(_: object, search: SearchConfig, *__: object) -> None:
         seen.append(search)

@@ -15,7 +15,7 @@ from nmt.data.corpus import Corpus, read_manifest, read_pairs_manifest
 from nmt.errors import ConfigError, DataError, NmtError
 from nmt.evaluate.compare.screen import listed
 from nmt.evaluate.compare.systems import Members, System, TextToTranslate, all_paths, distinct_names
-from nmt.evaluate.run import choose_split, describe_search, open_corpora, open_corpus, translate_text
+from nmt.evaluate.run import OtherPairError, choose_split, open_corpus, open_each, subject_of, translate_text
 from nmt.files.read import open_regular, reading
 from nmt.files.write import open_output
 from nmt.layout import DataDir, RunDir
@@ -83,12 +83,9 @@ def common_directions(members: Members, how: Translating) -> list[tuple[str | No
     def corpus_for(direction: str) -> Corpus:
         return open_corpus(RunDir(paths[0]), configs[0].towards(direction).sides, how.data)
 
-    def has_split(corpus: Corpus) -> bool:
-        return how.split in corpus.splits if how.split is not None else bool(corpus.tests)
-
-    opened = open_corpora(common, corpus_for)
-    having = [direction for direction, corpus in opened if has_split(corpus)] or [direction for direction, _ in opened]
-    return [(tgt, src) for src, tgt in (direction.split("-") for direction in having)]
+    opened = open_each(common, corpus_for, OtherPairError)
+    having = open_each(opened, lambda pair: pair[1].in_one_file(choose_split(pair[1], how.split)), DataError)
+    return [(tgt, src) for src, tgt in (direction.split("-") for (direction, _), _ in having)]
 
 
 def translate_runs(members: Members, how: Translating) -> tuple[TextToTranslate, list[System]]:
@@ -121,15 +118,11 @@ def _open(name: str, path: Path, how: Translating) -> _Run:
     config = saved.config
     search = how.search(config)
     corpus = open_corpus(RunDir(path), config.data.sides, how.data)
-    chosen = choose_split(corpus, how.split)
-    if chosen not in corpus.splits:
-        where = corpus.directory.path
-        raise DataError(f"{path}: its data directory {where} has no split {chosen}; it has {', '.join(corpus.splits)}")
-    split = corpus.in_one_file(chosen)
-    corpus.verify(chosen, ("text",))
+    split = corpus.in_one_file(choose_split(corpus, how.split))
+    corpus.verify(split.name, ("text",))
     sources, references = split.text(config.data.src), split.text(config.data.tgt)
-    search = search.with_tags(config.data.tags_of(chosen))
-    return _Run(name, path, config, search, corpus, chosen, sources, references)
+    search = search.with_tags(config.data.tags_of(split.name))
+    return _Run(name, path, config, search, corpus, split.name, sources, references)
 
 
 def _check_same_test(first: _Run, other: _Run) -> None:
@@ -142,11 +135,8 @@ def _check_same_test(first: _Run, other: _Run) -> None:
             f"the only test set of {first.path} is {first.split}, but that of {other.path} is {other.split}: "
             "choose a split with --split, or one data directory for all runs with --data"
         )
-    for what, these, those in (
-        ("sources", first.sources, other.sources),
-        ("references", first.references, other.references),
-    ):
-        if these != those:
+    for what in ("sources", "references"):
+        if getattr(first, what) != getattr(other, what):
             raise DataError(
                 f"{first.path} and {other.path} have different {what} in {first.split} "
                 f"({first.corpus.directory.path}, {other.corpus.directory.path}): choose a data directory with --data"
@@ -158,19 +148,14 @@ def _translate(run: _Run, how: Translating) -> System:
     translator = Translator.load(
         run.path, how.checkpoint, how.weights, precision=how.precision, to=how.to, source=how.source
     )
-    origin = translator.origin
-    assert origin is not None, "the translator was loaded from a run"
-    data = run.config.data
-    name = f"{run.split} {data.direction}" if data.directions else run.split
-    say(f"{run.name}: translating {name}")
+    say(f"{run.name}: translating {run.split}")
     lines = source_lines(run.corpus, run.config, run.split)
-    translations = tuple(translate_text(translator, lines, name, run.search))
+    translations = tuple(translate_text(translator, lines, run.split, run.search))
     if how.output is not None:
-        with open_output(how.output / f"{run.name.replace('/', '-')}.{data.translation_suffix}") as file:
+        with open_output(how.output / f"{run.name.replace('/', '-')}.{run.config.data.translation_suffix}") as file:
             file.writelines(f"{line}\n".encode() for line in translations)
-    return System(
-        run.name, translations, run.path, origin.step, origin.weights, describe_search(run.search), translator.precision
-    )
+    used = subject_of(translator, run.search)
+    return System(run.name, translations, run.path, used.step, used.weights, used.search, used.precision)
 
 
 def _notes_on_text(runs: Sequence[_Run]) -> Iterator[str]:

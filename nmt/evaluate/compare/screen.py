@@ -19,6 +19,11 @@ from nmt.evaluate.significance import Interval
 from nmt.tables import NOTE, Cell, Table, wrapped
 
 SIGNIFICANT = 0.05
+UNDECIDED = (
+    "the test and the interval disagree on whether there is a difference. BLEU's brevity penalty skews the interval "
+    "where translations are about as long as the references; otherwise p is close to the limit. A larger test set may "
+    "decide."
+)
 
 
 def agreement(metric: Metric, difference: float) -> str | None:
@@ -117,7 +122,7 @@ def _paper_cells(result: Result) -> list[Cell]:
     cells = []
     for score, difference in zip(result.scores, result.differences, strict=True):
         deviation = "" if score.seed_deviation is None else f" ± {number(metric, score.seed_deviation)}"
-        p = None if difference is None else difference.p_holm
+        p = None if difference is None or _is_undecided(difference) else difference.p_holm
         is_significant = p is not None and p < SIGNIFICANT
         cells.append(Cell(f"{number(metric, score.value)}{deviation}", score.value == best, is_significant))
     return cells
@@ -166,24 +171,31 @@ def verdicts(comparison: Comparison) -> Iterator[str]:
     baseline, is_open = comparison.groups[comparison.baseline].name, False
     for position, group in enumerate(comparison.groups):
         metrics: dict[str, list[str]] = {"better than": [], "worse than": [], "not significantly different from": []}
+        undecided = list[str]()
         for result in comparison.results:
             if (difference := result.differences[position]) is not None and difference.p_holm is not None:
                 better = "better than" if (difference.value > 0) == result.metric.higher_is_better else "worse than"
                 verdict = better if difference.p_holm < SIGNIFICANT else "not significantly different from"
-                metrics[verdict].append(metric_name(result.metric.name))
+                names = undecided if _is_undecided(difference) else metrics[verdict]
+                names.append(metric_name(result.metric.name))
         if parts := [f"{verdict} {baseline} by {listed(names)}" for verdict, names in metrics.items() if names]:
             yield f"{group.name} is {', '.join(parts)}."
+        if undecided:
+            yield f"{group.name} has no verdict by {listed(undecided)}: {UNDECIDED}"
         is_open = is_open or bool(metrics["not significantly different from"])
     if is_open:
         yield "No significant difference does not mean equal: the interval shows how large the difference may be."
 
 
+def _is_undecided(difference: Difference) -> bool:
+    """Return whether the test and the interval disagree on whether there is a difference; False without a test."""
+    return difference.p is not None and (difference.p < SIGNIFICANT) == (math.prod(difference.interval) <= 0)
+
+
 def _differences(comparison: Comparison) -> list[Difference]:
     """Return the differences of all groups from the baseline by all metrics."""
-    differences: list[Difference] = []
-    for result in comparison.results:
-        differences += [difference for difference in result.differences if difference is not None]
-    return differences
+    every = [difference for result in comparison.results for difference in result.differences]
+    return [difference for difference in every if difference is not None]
 
 
 def _is_over_seeds(comparison: Comparison) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from nmt.evaluate.compare.screen import agreement, as_json, as_table
+from nmt.evaluate.compare.screen import agreement, as_json, as_table, verdicts
 from nmt.evaluate.compare.systems import Comparison, Difference, Group, GroupScore, Result, System, TextToTranslate
 from nmt.evaluate.line_statistics import Metric
 from nmt.evaluate.significance import Interval
@@ -72,6 +72,24 @@ def test_comparison_text_has_table_and_verdicts() -> None:
     assert told[-3:] == ["BLEU|nrefs:1", "chrF2|nrefs:1", "TER|nrefs:1"]
 
 
+def test_system_has_no_verdict_where_test_and_interval_disagree() -> None:
+    undecided = replace(difference(0.08, 0.039), interval=Interval(-0.18, 0.33))
+    comparison = of([(BLEU, [None, undecided]), (CHRF, [None, difference(1.5, 0.01)])], ("base", "mine"))
+    verdict, why = verdicts(comparison)
+    assert verdict == "mine is better than base by chrF."
+    assert "BLEU" in why and "chrF" not in why and "disagree" in why
+    _, (_, *cells) = as_table(comparison).rows
+    assert [isinstance(cell, Cell) and cell.is_significant for cell in cells] == [False, True]
+    below = replace(difference(0.4, 0.06), interval=Interval(0.1, 0.7))
+    assert not any(" is " in line.partition(":")[0] for line in verdicts(of([(BLEU, [None, below])], ("base", "mine"))))
+
+
+def test_equal_systems_have_verdict() -> None:
+    equal = replace(difference(0.0, 1.0), interval=Interval(0.0, 0.0))
+    verdict, *_ = verdicts(of([(BLEU, [None, equal])], ("base", "mine")))
+    assert verdict == "mine is not significantly different from base by BLEU."
+
+
 def test_comparison_text_of_groups_has_errors_and_advice() -> None:
     comparison = of([(BLEU, [None, difference(1.0, 0.2)])], ("plain", "better"))
     groups = tuple(Group(each.name, each.systems * 3) for each in comparison.groups)
@@ -95,8 +113,8 @@ def test_comparison_text_of_groups_has_errors_and_advice() -> None:
 
 def test_paper_table_marks_best_and_significant_scores() -> None:
     results: list[tuple[Metric, list[Difference | None]]] = [
-        (BLEU, [None, difference(1.0, 0.01, 0.03), difference(2.0, 0.03, 0.06)]),
-        (TER, [None, difference(1.0, 0.01, 0.02), difference(2.0, None)]),
+        (BLEU, [None, difference(1.1, 0.01, 0.03), difference(2.0, 0.03, 0.06)]),
+        (TER, [None, difference(1.1, 0.01, 0.02), difference(2.0, None)]),
     ]
     comparison = of(results, ("base", "a_1", "b"))
     table = as_table(comparison)

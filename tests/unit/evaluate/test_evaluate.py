@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from nmt.data.corpus import Corpus
 from nmt.errors import DataError
 from nmt.evaluate.compare.compare import compare
 from nmt.evaluate.compare.systems import Group, System, TextToTranslate, check_alike, read_systems, single_members
-from nmt.evaluate.metrics import METRICS, class_scores, corpus_score, unspaced_notes
+from nmt.evaluate.metrics import METRICS, class_scores, corpus_score, unspaced_notes, use_of
 from nmt.evaluate.report import (
     History,
     Report,
@@ -54,7 +55,17 @@ def test_report_lists_scores_and_text() -> None:
     for line, name, score in zip(text, ["BLEU", "chrF", "TER"], report.scores, strict=False):
         assert re.split(" +", line)[:3] == [name, f"{score.value:.2f}", score.signature]
     assert text[2].endswith("(lower is better)")
-    assert text[3:] == ["lines 2, run runs/de-en, split test, step 4000, weights average, search beam 5"]
+    assert text[4:] == ["lines 2, run runs/de-en, split test, step 4000, weights average, search beam 5"]
+
+
+def test_use_of_bleu_depends_on_its_range_and_has_caveat_for_characters_and_few_lines() -> None:
+    lines = [use_of(bleu, 1000, "13a") for bleu in (0.0, 9.9, 10.0, 29.9, 30.0, 49.9, 50.0, 100.0)]
+    uses = [line.partition("usually ")[2] for line in lines]
+    assert [first == second for first, second in pairwise(uses)] == [True, False, True, False, True, False, True]
+    assert "unusable" in uses[0] and "edit" in uses[4]
+    plain = len(use_of(30.0, 1000, "BLEU|nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"))
+    assert plain == len(lines[4])
+    assert min(len(use_of(30.0, 99, "13a")), len(use_of(30.0, 1000, "char")), len(use_of(30.0, 1000, "tok:zh"))) > plain
 
 
 def test_percentages_have_as_many_digits_as_bleu() -> None:
@@ -322,7 +333,7 @@ def test_score_table_has_row_per_report_and_common_facts_in_title() -> None:
     assert table.records[3]["notes"] == reports[1].notes
     assert len({note for note in table.notes if note.startswith("BLEU: ")}) == 2, "cased and lower-cased"
     assert score_table(reports[:1], "text").rows[0][0] == "runs/\x1ba"
-    assert render_text(reports[0]).count("\n") == 3
+    assert render_text(reports[0]).count("\n") == 4
 
 
 def marks(history: History) -> list[list[bool]]:
