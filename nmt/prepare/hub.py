@@ -1,26 +1,26 @@
 """Datasets on the Hugging Face Hub.
 
-Their files are resolved at a commit, downloaded into the Hub's own cache, and read as local files are.
+Their files are resolved at a commit and downloaded into the Hub's own cache. Parquet and JSON Lines are read by the
+library `datasets`, files of other formats as local files are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NoReturn
 
 from nmt.config.source import HubSource, Source, TrainHub, TrainPath, score_of
 from nmt.data.corpus import SourceFile, SourceRecord
-from nmt.errors import HubError
+from nmt.errors import DataError, HubError, error_text
 from nmt.files.read import checksum
-from nmt.prepare.formats.arrow import read_parquet
-from nmt.prepare.formats.tables import read_jsonl
-from nmt.prepare.inputs import Input, matches
+from nmt.prepare.formats.tables import find_columns, label_text, read_objects, written
+from nmt.prepare.inputs import matches
 from nmt.prepare.pairs import Layout, Row, Units
 from nmt.share.hub import download_file, raise_hub_error
 
-_READERS = {".parquet": read_parquet, ".jsonl": read_jsonl}
-"""File suffix -> function that reads such files from the cache of the Hub."""
+_KINDS = {".parquet": "parquet", ".jsonl": "json"}
+"""File suffix -> name of the format in `datasets`."""
 _TIMEOUT = 10.0  # seconds
 
 
@@ -35,7 +35,7 @@ def locate_hub(source: HubSource) -> tuple[SourceRecord, list[Source]]:
     for path in paths:
         local = _download(source, path, commit)
         files[path] = SourceFile(sha256=checksum(local))
-        if local.suffix in _READERS:
+        if local.suffix in _KINDS:
             parts.append(source.model_copy(update={"revision": commit, "paths": [path]}))
         else:
             parts.append(
@@ -53,11 +53,36 @@ def read_hub(part: TrainHub, languages: tuple[str, str], units: Units) -> Iterat
 
     Raises DataError if the file cannot be read or lacks a column of text, and HubError if it cannot be downloaded.
     """
+    import datasets
+
+    datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # errors are reported once, below
     (path,) = part.paths
+    kind, where = _KINDS[Path(path).suffix], f"{_where(part)}, file {path}"
     local = _download(part, path, part.revision)
-    file = Input(f"{_where(part)}, file {path}", local.suffix, lambda: local.open("rb"))
     layout = Layout(languages, part.columns or {}, part.score, part.document)
-    return _READERS[local.suffix](file, layout, units)
+    try:
+        # by default, a batch is the first row group, which may have no rows
+        options = {"batch_size": 1024} if kind == "parquet" else {}
+        rows = datasets.load_dataset(kind, data_files=[str(local)], split="train", streaming=True, **options)
+        features = rows.features or datasets.Features()
+        if features:  # those of JSON Lines are not known in advance
+            find_columns(layout, [*features.flatten()], where, f"write {written(layout, 'NAME', 'NAME')}")
+        classes = {name: label.names for name, label in features.items() if isinstance(label, datasets.ClassLabel)}
+        yield from read_objects(_objects(rows, classes, where), layout, units, where)
+    except StopIteration:
+        return  # the file is empty
+    except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
+        raise DataError(f"{where}: not readable as {kind}: {error_text(error)}") from error
+
+
+def _objects(
+    rows: Iterable[dict[str, object]], classes: dict[str, list[str]], where: str
+) -> Iterator[tuple[str, dict[str, object]]]:
+    """Yield rows with their places, and the names of classes instead of their numbers."""
+    for number, row in enumerate(rows, start=1):
+        for name, names in classes.items():
+            row[name] = label_text(row[name], names)
+        yield f"{where}: row {number}", row
 
 
 def _resolve(source: HubSource) -> tuple[str, list[str]]:

@@ -25,7 +25,7 @@ from hub_server import Files, Hub, serve
 from nmt.config.load import load_config
 from nmt.config.source import TrainHub
 from nmt.data.corpus import Corpus
-from nmt.errors import HubError, NmtError
+from nmt.errors import DataError, HubError, NmtError
 from nmt.layout import DataDir
 from nmt.prepare import hub as hub_module
 from nmt.prepare.hub import _download, _matching, _resolve, read_hub
@@ -224,14 +224,14 @@ FAILURES = {
     "data.valid.columns={de: text, en: text}": "DataError: {valid}: no column named text; the columns are translation.",
     "data.valid.columns=null": "DataError: {valid}: no column for de; the columns are translation.de, translation.en",
     "data.valid={hub: bentrevett/multi30k, paths: [test.jsonl], columns: {de: en.de, en: en.en}}": "DataError: dataset "
-    "bentrevett/multi30k, revision COMMIT, at {}, file test.jsonl: no key for de in any of 50 objects; ",
+    "bentrevett/multi30k, revision COMMIT, at {}, file test.jsonl: no column named en.de; the columns are en, de; ",
     "data.valid={hub: some/numbers, paths: [a.jsonl]}": "DataError: dataset some/numbers, revision COMMIT, at {}, file "
-    "a.jsonl: line 1: a number for de, where text is needed",
+    "a.jsonl: row 1: a number for de, where text is needed",
     "data.valid.pairs=888": "DataError: IWSLT/iwslt2017: has 50 pairs, but the config says pairs: 888; the ",
     "data.valid={hub: some/broken, paths: [a.parquet]}": "DataError: dataset some/broken, revision COMMIT, at {}, file "
-    "a.parquet: not readable as Parquet: ",
+    "a.parquet: not readable as parquet: ",
     "data.valid={hub: some/broken, paths: [a.jsonl]}": "DataError: dataset some/broken, revision COMMIT, at {}, file "
-    "a.jsonl: line 1: not JSON: ",
+    "a.jsonl: not readable as json: ",
 }
 
 
@@ -273,8 +273,8 @@ def test_hub_rows_without_text_or_score_are_skipped(tmp_path: Path, monkeypatch:
     assert units.skipped == {"no number as score": 1}
     assert [pair[:2] for pair in read_part(part, ("de", "en"), tmp_path, units)] == [("ja", "yes")]
     assert units.skipped == {"no number as score": 2, "no text in en": 1}
-    assert list(read_hub(part.model_copy(update={"score": "t"}), ("de", "en"), units)) == []
-    assert units.skipped["no number as score"] == 5
+    with pytest.raises(DataError, match=r"file c\.jsonl: no column named t; the columns are de, en, s"):
+        list(read_hub(part.model_copy(update={"score": "t"}), ("de", "en"), units))
 
 
 @pytest.mark.parametrize(("name", "content"), [("c.jsonl", b""), ("c.parquet", parquet(PAIRS[:1], 0))])

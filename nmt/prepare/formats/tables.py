@@ -275,45 +275,56 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def read_jsonl(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
-    """Yield the pairs of a JSON Lines file. `layout.columns` may be paths such as `translation.de`.
+    """Yield the pairs of a JSON Lines file; see `read_objects`. Raises DataError for a line that is not an object."""
+    return read_objects(_objects(file, units), layout, units, file.name)
 
-    Raises DataError for a line that is not an object or has a value of another type instead of text, and at the end if
-    no object has a key for one of the languages.
+
+def read_objects(
+    objects: Iterable[tuple[str, dict[str, object]]], layout: Layout, units: Units, name: str
+) -> Iterator[Row]:
+    """Yield the pairs of objects, given with their places in a file. `layout.columns` may be paths: `translation.de`.
+
+    Raises DataError for a value of another type instead of text, and at the end if no object has a key for one of the
+    languages.
     """
     n_objects, score = 0, None
     keys: list[str] = []  # of the first
     present: set[str] = set()
-    with file.open() as stream:
-        lines = decode_lines(bounded_lines(stream, file.name), file.name)
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                units.skip("empty line")
-                continue
-            where = f"{file.name}: line {number}"
-            row = _object(line, where)
-            n_objects += 1
-            keys = keys or list(row)
-            sides = ["", ""]
-            for i, language in enumerate(layout.languages):
+    for where, row in objects:
+        n_objects += 1
+        keys = keys or list(row)
+        sides = ["", ""]
+        for i, language in enumerate(layout.languages):
+            with suppress(KeyError):
+                sides[i] = _text(row, language, layout, where)
+                present.add(language)
+        src, tgt = sides
+        if _SURROGATE.search(src) or _SURROGATE.search(tgt):
+            units.skip(f"broken Unicode in {layout.languages[0 if _SURROGATE.search(src) else 1]}")
+        elif layout.score is not None and (score := _score(row, layout.score)) is None:
+            units.skip(NO_SCORE)
+        else:
+            if layout.document is not None:
                 with suppress(KeyError):
-                    sides[i] = _text(row, language, layout, where)
-                    present.add(language)
-            src, tgt = sides
-            if _SURROGATE.search(src) or _SURROGATE.search(tgt):
-                units.skip(f"broken Unicode in {layout.languages[0 if _SURROGATE.search(src) else 1]}")
-            elif layout.score is not None and (score := _score(row, layout.score)) is None:
-                units.skip(NO_SCORE)
-            else:
-                if layout.document is not None:
-                    with suppress(KeyError):
-                        units.enter((file.name, follow(row, layout.document)))
-                yield one_line(src), one_line(tgt), score
+                    units.enter((name, follow(row, layout.document)))
+            yield one_line(src), one_line(tgt), score
     for language in layout.languages:
         if n_objects and language not in present:
             raise DataError(
-                f"{file.name}: no key for {language} in any of {n_objects:,} objects; the first has the keys "
+                f"{name}: no key for {language} in any of {n_objects:,} objects; the first has the keys "
                 f"{shown(keys)}; write {written(layout, 'KEY', 'KEY')}; KEY may be a path such as text.{language}"
             )
+
+
+def _objects(file: Input, units: Units) -> Iterator[tuple[str, dict[str, object]]]:
+    with file.open() as stream:
+        lines = decode_lines(bounded_lines(stream, file.name), file.name)
+        for number, line in enumerate(lines, start=1):
+            if line.strip():
+                where = f"{file.name}: line {number}"
+                yield where, _object(line, where)
+            else:
+                units.skip("empty line")
 
 
 def _unique(items: list[tuple[str, object]]) -> dict[str, object]:
@@ -350,7 +361,8 @@ def _text(row: dict[str, object], language: str, layout: Layout, where: str) -> 
         return label_text(text) or ""
     if isinstance(text, str | None):
         return text or ""
-    raise DataError(f"{where}: {_KINDS[type(text)]} for {language}, where text is needed")
+    kind = _KINDS.get(type(text), type(text).__name__)
+    raise DataError(f"{where}: {kind} for {language}, where text is needed")
 
 
 def _side(values: dict[str, object], language: str, layout: Layout, where: str) -> object:
