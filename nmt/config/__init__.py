@@ -113,6 +113,9 @@ class Config(Section):
                 problems.append(f"{key}: tags need training.objective: translation, found {objective}")
         if "fuzzy" in training.modifiers and self.data.fuzzy_threshold is None:
             problems.append("training.modifiers.fuzzy: needs data.fuzzy_threshold, such as 0.7")
+        for key, is_given in (("training.bpe_dropout", training.bpe_dropout), ("tokenizer.model", self.tokenizer.model)):
+            if is_given and self.tokenizer.kind == "char":
+                problems.append(f"{key}: needs tokenizer.kind: bpe, found char")
         if self.joins_sentences and not self.data.documents:
             problems.append("training.modifiers.join: needs data.documents: true")
         if {"fuzzy", "join"} <= training.modifiers.keys():
@@ -130,6 +133,7 @@ class Config(Section):
             f"training.objective: {self.training.objective} in both languages": self.learns_several_languages,
             "training.objective: translation with model.kind: decoder": self.joins_sides,
             "training.modifiers.fuzzy": "fuzzy" in self.training.modifiers,
+            "tokenizer.model": self.tokenizer.model is not None,
             "model.tie_embeddings: all": self.model.tie_embeddings == "all",
         }
         return [setting for setting, is_given in needs.items() if is_given]

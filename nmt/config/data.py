@@ -517,9 +517,18 @@ def _language_problems(
             yield f"{key}.{field}: must name {' and '.join(names)}, as {other} does, found {', '.join(given) or 'none'}"
 
 
-class TokenizerConfig(Section):
-    """The SentencePiece BPE tokenizer, trained on the cleaned training text."""
+TokenizerKind: TypeAlias = Literal["bpe", "char"]
 
+
+class TokenizerConfig(Section):
+    """The SentencePiece tokenizer, trained on the cleaned training text or given."""
+
+    kind: TokenizerKind = "bpe"
+    """What the pieces are: bpe, frequent sequences of characters within a word; char, single characters, that is, code
+    points: combining marks are pieces of their own. Lines then have several times as many pieces (`data.max_pieces`)."""
+    model: str | None = Field(None, min_length=1)
+    """File of a SentencePiece model, unigram or BPE, relative to `data.root`, which is used instead of training one,
+    with its normalisation; it determines the number of pieces. `nmt prepare --tokenizer-from` takes precedence."""
     vocab_size: int = Field(10_000, ge=300, le=1_000_000)
     """Number of pieces, including the 256 bytes and the special pieces. A small corpus may yield fewer. With `nmt
     prepare --tokenizer-from` and a new language in `data.directions`, the vocabulary grows to this size."""

@@ -23,6 +23,8 @@ OTHER_NAMES = {
     "data.max_ratio": "length_ratio max_length_ratio ratio",
     "tokenizer.vocab_size": "size vocab vocab_sizes voc_limit dim_vocabs bpe_size bpe_ops num_ops n_ops merges "
     "num_merges bpe_merges bpe_operations src_vocab_size tgt_vocab_size nwordssrc nwordstgt num_words",
+    "tokenizer.kind": "bpe tokenizer_type subword subword_type",
+    "tokenizer.model": "tokenizer_model spm sentencepiece_model",
     "tokenizer.joint": "joined_dictionary joint_vocab joint_bpe share_vocab shared_vocab share_vocabulary",
     "model.d_model": "hidden_size rnn_size emb_dim emb_size dim_emb embed_dim embedding_dim embedding_size "
     "encoder_embed_dim decoder_embed_dim word_vec_size model_dim model_size transformer_model_size dim width",
@@ -109,8 +111,6 @@ OTHER_NAMES = {
 
 NO_SETTING = {
     "model_type arch architecture": "the model is always a Transformer; its sizes are set in model",
-    "bpe tokenizer_type tokenizer_model subword":
-        "the tokenizer is always SentencePiece BPE, with tokenizer.vocab_size pieces",
     "lowercase lower lowercasing": "case is always preserved; nmt evaluate --lowercase ignores case in scores",
     "n_best nbest num_return_sequences": "nmt translate --n-best N prints several translations per line",
     "workers num_workers dataloader_num_workers threads num_threads n_threads cpu_threads":

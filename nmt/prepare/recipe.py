@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
+from google.protobuf.message import DecodeError
 from pydantic import BaseModel, ValidationError
 
 from nmt.config import Config, DataConfig, Section, TokenizerConfig
@@ -23,7 +24,7 @@ from nmt.layout import DataDir, RunDir, hub_note
 from nmt.prepare.inputs import find_inputs, fingerprints
 from nmt.prepare.sources import text_folder, wanted_checksums
 from nmt.runs.info import read_info
-from nmt.text.tokenizer import Tokenizers
+from nmt.text.tokenizer import ImportedVocabulary, Tokenizers, read_model
 
 Recipe: TypeAlias = dict[str, object]
 """Settings as plain values, as the manifest stores them."""
@@ -94,7 +95,7 @@ def changes(old: Recipe, new: Recipe) -> Iterator[str]:
     """Describe each difference between two recipes. Settings missing in a recipe have their defaults."""
     old, new = {**_completed(old)}, {**_completed(new)}  # copies, since keys are removed below
     if is_reused(old) != is_reused(new):
-        taken, trained = "taken from elsewhere (--tokenizer-from)", "trained on this text"
+        taken, trained = "taken from elsewhere (--tokenizer-from, tokenizer.model)", "trained on this text"
         yield f"the tokenizer was {taken if is_reused(old) else trained}, is {taken if is_reused(new) else trained}"
         new["tokenizer"] = old["tokenizer"]
     was, now = old.pop("block_lists", None), new.pop("block_lists", None)
@@ -298,13 +299,14 @@ def _is_trained_on(run: Path, fingerprint: str) -> bool:
 
 
 def reused_tokenizers(path: Path | None, config: Config) -> tuple[Tokenizers | None, NewPieces]:
-    """Load the tokenizers of a run or data directory, if one is given.
+    """Load the tokenizers of a run or data directory, or else of `tokenizer.model`, if one is given.
 
     With several pairs of languages, a language may be new; the vocabulary then grows to `tokenizer.vocab_size` pieces.
     Raises DataError if there are none or they do not match the config.
     """
     if path is None:
-        return None, NewPieces()
+        model = config.tokenizer.model
+        return None if model is None else _given(text_folder(config.data.root) / model, config), NewPieces()
     of_pairs = read_pairs_manifest(DataDir(path)) if DataDir(path).pairs.is_file() else None
     if of_pairs is not None:
         path = path / next(iter(of_pairs.pairs))
@@ -332,15 +334,16 @@ def reused_tokenizers(path: Path | None, config: Config) -> tuple[Tokenizers | N
             raise DataError(
                 f"{path}: its tokenizer is for {' and '.join(languages)}, but the texts are in {config.data.src}"
             )
-        if tokenizers.imported is not None:
+        if tokenizers.is_public:
             raise DataError(f"{path}: its tokenizer was imported for translation and is not available for labels")
         of_text = {config.data.src: tokenizers.by_language[config.data.src]}
         return replace(tokenizers, by_language=of_text, joint=config.tokenizer.joint, labels=None), NewPieces()
     if config.data.directions:
         tokenizers.check_directions(path)
-        new = [language for language in wanted if language not in languages]
+        can_grow = len(config.data.pairs) > 1 and tokenizers.imported is None
+        new = [language for language in wanted if can_grow and language not in languages]
         n_pieces = tokenizers[languages[0]].n_pieces
-        more = max(0, config.tokenizer.vocab_size - n_pieces) if new and len(config.data.pairs) > 1 else 0
+        more = max(0, config.tokenizer.vocab_size - n_pieces) if new else 0
         return tokenizers.of_languages(wanted), NewPieces(new, more)
     if not {*languages} >= {*wanted} or (languages != wanted and not tokenizers.joint):
         raise DataError(
@@ -349,7 +352,7 @@ def reused_tokenizers(path: Path | None, config: Config) -> tuple[Tokenizers | N
     if languages != wanted:
         tokenizers = tokenizers.of_languages(wanted)
     imported = tokenizers.imported
-    if imported is not None and not imported.languages and imported.direction != config.data.direction:
+    if imported is not None and not imported.serves(config.data.direction):
         raise DataError(
             f"{path}: was imported for {imported.direction}, and its tokenizer serves no other direction; "
             f"data.direction is {config.data.direction}"
@@ -361,3 +364,13 @@ def reused_tokenizers(path: Path | None, config: Config) -> tuple[Tokenizers | N
             f"set tokenizer.joint={str(tokenizers.joint).lower()}"
         )
     return tokenizers, NewPieces()
+
+
+def _given(path: Path, config: Config) -> Tokenizers:
+    """Return the tokenizers of the languages of a config with the SentencePiece model of a file. Raises DataError."""
+    model = read_model(path)
+    try:
+        vocabulary = ImportedVocabulary.of_model(model)
+        return Tokenizers.of_import(vocabulary, dict.fromkeys({*config.data.all_languages} - {LABEL}, model))
+    except (DataError, DecodeError) as error:
+        raise DataError(f"tokenizer.model: {path}: not a SentencePiece model") from error

@@ -245,7 +245,7 @@ def without_places(config: Config) -> Config:
         del tree[section][name]
     tree["data"] = cut(tree["data"])
     # other settings, such as patterns, are not paths, even if they start with a slash
-    for section, name in ((tree["training"], "glossary"), (tree["search"], "lm")):
+    for section, name in ((tree["training"], "glossary"), (tree["search"], "lm"), (tree["tokenizer"], "model")):
         section[name] = cut(section[name])
     return check_config(tree, "export")
 

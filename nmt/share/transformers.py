@@ -202,6 +202,8 @@ def check_held(run: Path, config: Config, imported: ImportedVocabulary | None) -
         )
     if imported is not None and imported.languages and not has_vocab_json(imported) and imported.pieces[0][0] != "<s>":
         problems.append(f"{run}: transformers has no tokenizer for a cut vocabulary of NLLB; {_OTHERS}")
+    if imported is not None and imported.direction is None:
+        problems.append(f"{run}: transformers has no model with the vocabulary of a tokenizer.model; {_OTHERS}")
     if model.tie_embeddings != "all" and imported is None:
         problems.append(
             f"{run}: model.tie_embeddings: {model.tie_embeddings}, but transformers supports only all; {_OTHERS}, "

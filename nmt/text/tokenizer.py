@@ -16,7 +16,8 @@ spell every character without a piece; then come the learned pieces. Two additio
 each word is encoded only once. Two spaces in a row have an empty word between them.
 
 An `ImportedTokenizer` segments with the SentencePiece model of a public model, which normalises text, and numbers the
-pieces by the vocabulary of that model: its pieces follow from id 20 on, in their original order.
+pieces by the vocabulary of that model: its pieces follow from id 20 on, in their original order. So does the tokenizer
+of `tokenizer.model`, whose vocabulary is that of the SentencePiece model itself, with its bytes first.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
 from nmt.config import Config
-from nmt.config.data import ANY, DIRECTION, LABEL, TO
+from nmt.config.data import ANY, DIRECTION, LABEL, TO, TokenizerKind
 from nmt.config.foreign import did_you_mean
 from nmt.console import printable
 from nmt.errors import ConfigError, DataError, UnsafeFileError
@@ -252,7 +253,7 @@ class LosslessTokenizer(Tokenizer):
         has_bytes = pieces[N_SPECIAL:end] == [f"<0x{byte:02X}>" for byte in range(256)]
         return kinds == wanted and has_bytes and not any(_SPACE in piece[1:] for piece in pieces)
 
-    def extended(self, lines: Iterable[str], n_more: int) -> LosslessTokenizer:
+    def extended(self, lines: Iterable[str], n_more: int, kind: TokenizerKind = "bpe") -> LosslessTokenizer:
         """Return a tokenizer that has up to `n_more` further pieces, learned from lines of new languages.
 
         The pieces of this tokenizer keep their ids, and are merged before the new ones; tags follow the new pieces.
@@ -260,7 +261,7 @@ class LosslessTokenizer(Tokenizer):
         """
         own = ModelProto.FromString(self.model)
         # of which some are pieces of this tokenizer
-        new = ModelProto.FromString(train_tokenizer(lines, self.first_learned + 2 * n_more).model)
+        new = ModelProto.FromString(train_tokenizer(lines, self.first_learned + 2 * n_more, kind=kind).model)
         known = {piece.piece for piece in own.pieces}
         found = [piece.piece for piece in new.pieces[self.first_learned :] if piece.piece not in known]
         letters = [piece for piece in found if len(piece) == 1][:n_more]
@@ -320,10 +321,10 @@ class LosslessTokenizer(Tokenizer):
 
 
 class ImportedVocabulary(Document):
-    """The content of imported.json: the vocabulary of an imported model."""
+    """The content of imported.json: the vocabulary of an imported model, or of a `tokenizer.model`."""
 
-    direction: str = Field(pattern=DIRECTION.pattern)
-    """The only direction that the tokenizers serve."""
+    direction: str | None = Field(None, pattern=DIRECTION.pattern)
+    """The only direction that the tokenizers serve; None: they serve all directions and languages."""
     pieces: list[list[str]] = Field(min_length=1, max_length=2)
     """The pieces by their original ids: of both languages, or of the source and of the target."""
     padding: str
@@ -340,6 +341,20 @@ class ImportedVocabulary(Document):
         if not all(piece in pieces for pieces in info.data.get("pieces", [])):
             raise ValueError(f"{piece!r} is missing")
         return piece
+
+    @classmethod
+    def of_model(cls, model: bytes) -> ImportedVocabulary:
+        """Return the vocabulary of a SentencePiece model, for all languages. Raises DecodeError if it is none."""
+        proto = ModelProto.FromString(model)
+        spec, kinds = proto.trainer_spec, ModelProto.SentencePiece
+        by_kind = sorted(proto.pieces, key=lambda piece: piece.type != kinds.BYTE)
+        learned = [piece.piece for piece in by_kind if piece.type not in (kinds.CONTROL, kinds.UNKNOWN)]
+        pieces = [spec.eos_piece, spec.unk_piece, *learned, spec.pad_piece]
+        return cls(pieces=[pieces], padding=spec.pad_piece, unknown=spec.unk_piece, end=spec.eos_piece)
+
+    def serves(self, direction: str) -> bool:
+        """Return whether the tokenizers serve a direction, if they have its languages."""
+        return bool(self.languages) or self.direction in (None, direction)
 
     def original(self, side: Literal[0, 1]) -> list[str]:
         """Return the pieces of the source (side 0) or the target (side 1) by their original ids."""
@@ -375,7 +390,6 @@ class ImportedTokenizer(Tokenizer):
     The segmenter normalises text, so that a line is not always restored. A piece that the vocabulary lacks is unknown.
     """
 
-    first_learned = N_SPECIAL
     is_lossless = False
 
     def __init__(self, model: bytes, vocabulary: ImportedVocabulary, side: Literal[0, 1]) -> None:
@@ -388,10 +402,12 @@ class ImportedTokenizer(Tokenizer):
         self._pieces = [name if name not in self._id_of else f"{name} (nmt)" for name in _SPECIAL_NAMES] + learned
         try:
             self._processor = processor_of(model)
-            segments = self._processor.id_to_piece(list(range(self._processor.get_piece_size())))
+            all_ids = list(range(self._processor.get_piece_size()))
+            segments = self._processor.id_to_piece(all_ids)
         except (RuntimeError, ValueError, UnicodeDecodeError) as error:
             raise DataError("not a SentencePiece model") from error
         self._ids = [self._id_of.get(piece, UNK) for piece in segments]
+        self.first_learned = N_SPECIAL + sum(self._processor.is_byte(all_ids))
         self._ids[self._processor.unk_id()] = -1  # its text is not in the segmenter, but may be in the vocabulary
         found = [*itertools.takewhile(_CUSTOM_TAG.fullmatch, reversed(learned))] if side == 0 else []
         self.tags = {piece[2:-2]: self._id_of[piece] for piece in reversed(found)}
@@ -448,21 +464,26 @@ class ImportedTokenizer(Tokenizer):
         `ids` are those of the text, perhaps truncated, perhaps after tags, whose spans are before the text.
         """
         _, offsets = self._processor.normalize(text, with_offsets=True)
-        ends = itertools.accumulate(map(len, self._processor.encode(text, out_type=str)), initial=0)
-        bounds = itertools.pairwise(offsets[end] for end in ends)
+        lengths = map(self._n_characters, self._processor.encode(text, out_type=str))
+        bounds = itertools.pairwise(offsets[end] for end in itertools.accumulate(lengths, initial=0))
         spans = [(start, max(end, start + 1)) for start, end in bounds]  # a character may become several pieces
         tags = {*self.tags.values(), *self.target_languages.values(), *self.opening}
         n_tags = next((i for i, token in enumerate(ids) if token not in tags), len(ids))
         return [*[(-1, 0)] * n_tags, *spans][: len(ids)]
 
+    def _n_characters(self, piece: str) -> int:
+        """Return the length of the normalised text of a piece; of the bytes of a character, the first has all of it."""
+        is_byte = N_SPECIAL <= self._id_of.get(piece, UNK) < self.first_learned
+        return int(piece[3] not in "89AB") if is_byte else len(piece)
+
     @property
     def is_unigram(self) -> bool:
-        """Whether the segmenter is a unigram language model, which has several segmentations of a text."""
+        """Whether the segmenter is a unigram language model, which has several segmentations of a word."""
         try:
-            self._processor.nbest_encode("a", nbest_size=2)
+            best, *_ = self._processor.nbest_encode("a", nbest_size=2, out_type=str)
         except RuntimeError:
             return False
-        return True
+        return bool(best[0].startswith(_SPACE))  # else words do not get the space with which they begin
 
     def segmentations(self, text: str, n: int) -> list[tuple[list[int], float]]:
         """Return the `n` most probable segmentations of a text, or fewer, with their log-probabilities (nats).
@@ -474,8 +495,9 @@ class ImportedTokenizer(Tokenizer):
 
     def decode(self, ids: Sequence[int]) -> str:
         """Decode ids to a line without space at its ends. Special ids are skipped."""
-        text = "".join(self._pieces[i] for i in ids if N_SPECIAL <= i < self.n_pieces)
-        return CONTROL.sub(" ", text.replace(_SPACE, " ")).strip()
+        pieces = [self._pieces[i] for i in ids if N_SPECIAL <= i < self.n_pieces]
+        text = self._processor.decode(pieces) if self.first_learned > N_SPECIAL else "".join(pieces).replace(_SPACE, " ")
+        return CONTROL.sub(" ", text).strip()
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         return [self._pieces[i] for i in ids]
@@ -698,7 +720,7 @@ class Tokenizers:
         languages = sorted(language for language in languages if language != LABEL)
         if directory.imported.exists():
             vocabulary = read_document(directory.imported, ImportedVocabulary, DataError)
-            names = languages if vocabulary.languages else vocabulary.direction.split("-")
+            names = languages if vocabulary.direction is None or vocabulary.languages else vocabulary.direction.split("-")
             models = {name: read_model(directory.language(name)) for name in names}
             return replace(cls.of_import(vocabulary, models), labels=labels, profiles=profiles)
         if directory.joint.exists():
@@ -722,6 +744,9 @@ class Tokenizers:
                 raise DataError(f"the vocabulary has no language {min(unknown)!r}")
             base = ImportedTokenizer(next(iter(models.values())), vocabulary, 0)
             return cls({name: base.opening_with(tags[name]) for name in sorted(models)}, True, imported=vocabulary)
+        if vocabulary.direction is None:
+            shared = ImportedTokenizer(next(iter(models.values())), vocabulary, 0)
+            return cls(dict.fromkeys(sorted(models), shared), True, imported=vocabulary)
         src, tgt = vocabulary.direction.split("-")
         by_language = {
             src: ImportedTokenizer(models[src], vocabulary, 0),
@@ -758,19 +783,24 @@ class Tokenizers:
         """
         pairs = [pair.split("-") for pair in config.data.directions]
         sources = [*dict.fromkeys(src for src, tgt in pairs if to in (None, tgt))]
-        if self.imported is not None and source in (None, ANY) and len(sources) > 1:
+        if self.is_public and source in (None, ANY) and len(sources) > 1:
             raise ConfigError(f"--from: the model reads the source language; choose one of {', '.join(sources)}")
         return config.choose(to, source, self[config.data.src].target_languages)
 
+    @property
+    def is_public(self) -> bool:
+        """Whether the vocabulary is that of a public model, which serves only its languages."""
+        return self.imported is not None and self.imported.direction is not None
+
     def check_directions(self, path: Path) -> None:
         """Raise DataError unless these tokenizers, of `path`, can serve several directions."""
-        if self.imported is not None or not self.joint:
-            kind = "an imported tokenizer" if self.imported is not None else "a vocabulary for each language"
+        if self.is_public or not self.joint:
+            kind = "an imported tokenizer" if self.is_public else "a vocabulary for each language"
             raise DataError(f"{path}: has {kind}, but data.directions needs a joint one that nmt has trained")
 
     def of_languages(self, languages: Sequence[str]) -> Tokenizers:
         """Return the joint tokenizer as that of other languages; of an imported model, those of these languages."""
-        if self.imported is not None:
+        if self.is_public:
             return replace(self, by_language={name: self[name] for name in sorted(languages)})
         return replace(self, by_language=dict.fromkeys(sorted(languages), next(iter(self.by_language.values()))))
 
@@ -805,9 +835,9 @@ def read_tags(path: Path) -> list[str]:
 
 
 def train_tokenizer(
-    lines: Iterable[str], vocab_size: int, alphabet: Mapping[str, int] | None = None
+    lines: Iterable[str], vocab_size: int, alphabet: Mapping[str, int] | None = None, kind: TokenizerKind = "bpe"
 ) -> LosslessTokenizer:
-    """Learn a BPE vocabulary of at most `vocab_size` pieces; fewer if there are no more merges.
+    """Learn a vocabulary of at most `vocab_size` pieces; fewer if there are no more merges or characters.
 
     `alphabet`: character counts of the lines, if known; without it, `lines` is held in memory to count them. The
     result depends on the lines and `vocab_size` only.
@@ -816,7 +846,8 @@ def train_tokenizer(
     if alphabet is None:
         lines = list(lines)
         alphabet = Counter(character for line in lines for character in line)
-    replaced = _left_out(alphabet, (vocab_size - N_SPECIAL - 256) // 2)
+    n_learned = vocab_size - N_SPECIAL - 256
+    replaced = _left_out(alphabet, n_learned // 2 if kind == "bpe" else n_learned)
     if not any(_NO_PIECE.sub("", character).strip() for character in alphabet):
         raise DataError("no text to learn a vocabulary from")
     model = io.BytesIO()
@@ -825,7 +856,7 @@ def train_tokenizer(
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=_recording(_training_lines(lines, replaced), raised),
             model_writer=model,
-            model_type="bpe",
+            model_type=kind,
             vocab_size=vocab_size,
             hard_vocab_limit=False,
             pad_id=PAD,

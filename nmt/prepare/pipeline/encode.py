@@ -19,7 +19,7 @@ import numpy.typing as npt
 from pydantic import BaseModel
 
 from nmt.config import Config, DataConfig, TokenizerConfig
-from nmt.config.data import LABEL
+from nmt.config.data import LABEL, TokenizerKind
 from nmt.console import Progress
 from nmt.data.corpus import ShardRecord
 from nmt.data.random_numbers import mixed
@@ -112,6 +112,7 @@ TEMPERATURE = 5
 
 class _JointLearning(BaseModel):
     vocab_size: int
+    kind: TokenizerKind
     settled: list[tuple[Path, tuple[str, str]]]
     """The folder of each part, and its languages."""
     languages: list[str]
@@ -136,6 +137,7 @@ def make_joint(
         reused.save(TokenizerDir(start))
     task = _JointLearning(
         vocab_size=config.tokenizer.vocab_size if reused is None else new.n,
+        kind=config.tokenizer.kind,
         settled=[(done.folder, pair) for pair, text in texts.items() for done in text.settled],
         languages=[*(all_languages if reused is None else new.languages)],
         start=None if reused is None else start,
@@ -167,11 +169,11 @@ def learn_joint(folder: Path, task: _JointLearning) -> Json:
                            round(total_lines * weight / sum(weights.values())))
     )  # fmt: skip
     if task.start is None:
-        tokenizer = train_tokenizer(lines, task.vocab_size)
+        tokenizer = train_tokenizer(lines, task.vocab_size, kind=task.kind)
     else:
         start = Tokenizers.load(TokenizerDir(task.start), languages)[languages[0]]
         assert isinstance(start, LosslessTokenizer)
-        tokenizer = start.extended(lines, task.vocab_size)
+        tokenizer = start.extended(lines, task.vocab_size, task.kind)
     Tokenizers(dict.fromkeys(languages, tokenizer), True).save(TokenizerDir(folder))
     return {"pairs": 0}
 
@@ -194,7 +196,8 @@ def learn(folder: Path, task: _Learning) -> Json:
         alphabet = count_characters(f"{line}\n" for side in sides for line in _lines(task, side))
         n_lines = alphabet.pop("\n")
         lines = chain.from_iterable(_lines(task, side) for side in sides)
-        return train_tokenizer(islice(lines, 0, None, -(-n_lines // _MOST_LINES)), task.config.vocab_size, alphabet)
+        lines = islice(lines, 0, None, -(-n_lines // _MOST_LINES))
+        return train_tokenizer(lines, task.config.vocab_size, alphabet, task.config.kind)
 
     sides = {language: side for side, language in enumerate(task.languages) if language != LABEL}
     labels = None if task.labels is None else Labels(task.labels)

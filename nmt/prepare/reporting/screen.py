@@ -42,7 +42,7 @@ def table(report: Report, splits: Mapping[str, PreparedSplit], asked: int | None
         if asked is None:
             how = ", not learned from this text"
         elif size < asked:
-            how = f": the text allows no more merges, {asked:,} were requested"
+            how = f": the text allows no more, {asked:,} were requested"
         yield f"vocabulary: {size:,} pieces for {languages}{how}"
     for language, counts in report.tokenizer.text.items():
         yield f"{language}: {length_of_pieces(language, counts)}"

@@ -97,7 +97,7 @@ def _read_corpora(config: Config, data: DataDir, tags: Sequence[str]) -> Corpora
         raise ConfigError(*problems)
     if config.training.subword_nbest > 1 and not unigram:
         raise ConfigError("training.subword_nbest: needs an imported unigram tokenizer; see training.bpe_dropout")
-    if imported is not None and not imported.languages and imported.direction != config.data.direction:
+    if imported is not None and not imported.serves(config.data.direction):
         raise DataError(
             f"{data.path}: was prepared with an imported tokenizer, which serves {imported.direction} and not "
             f"{config.data.direction}; prepare the text again"
