@@ -223,6 +223,11 @@ class ExportDir:
     card = File("README.md")
 
 
+def not_usable(path: Path, problem: str, advice: str = "") -> str:
+    """Return the message on a directory that is missing, or else has a problem, with a hint if there is one."""
+    return f"{path}: {problem if path.exists() else 'no such directory'}{hub_note(path) or advice}"
+
+
 def hub_note(path: Path) -> str:
     """Return a hint if `path`, which is no run, is a model of transformers or looks like a name on the Hub, else empty
     text."""

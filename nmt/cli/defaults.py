@@ -11,7 +11,7 @@ from nmt.config.load import adopting, load_config, load_saved_config, overridden
 from nmt.config.messages import nearest
 from nmt.console import say
 from nmt.errors import CheckpointError, ConfigError, DataError
-from nmt.layout import ExportDir, RunDir, hub_note
+from nmt.layout import ExportDir, RunDir, not_usable
 from nmt.runs.info import check_is_run, check_resumable, launch, read_info
 from nmt.runs.listing import newest_run
 from nmt.share.hub import local_model
@@ -56,7 +56,7 @@ def resolve_models(runs: Sequence[Path] | None, model: Path | None) -> list[Path
         return list(runs or [run_or_newest(None)])
     path = local_model(model)
     if not (ExportDir(path).info.is_file() or RunDir(path).config.is_file()):
-        raise CheckpointError(f"{path}: not a directory written by nmt export{hub_note(path)}")
+        raise CheckpointError(not_usable(path, "not a directory written by nmt export"))
     return [path]
 
 

@@ -20,7 +20,7 @@ from nmt.config.source import FilesSource, PathSource, Source, is_url, score_of
 from nmt.data.corpus import ADVICE, Corpora, Corpus, Manifest, read_manifest, read_pairs_manifest
 from nmt.errors import CheckpointError, DataError
 from nmt.files.read import checksum, read_text
-from nmt.layout import DataDir, RunDir, hub_note
+from nmt.layout import DataDir, RunDir, not_usable
 from nmt.prepare.inputs import find_inputs, fingerprints
 from nmt.prepare.sources import text_folder, wanted_checksums
 from nmt.runs.info import read_info
@@ -312,7 +312,7 @@ def reused_tokenizers(path: Path | None, config: Config) -> tuple[Tokenizers | N
         path = path / next(iter(of_pairs.pairs))
     run, data = RunDir(path), DataDir(path)
     if not run.tokenizer.path.is_dir():
-        raise DataError(f"{path}: neither a run nor a data directory, since it has no tokenizer/{hub_note(path)}")
+        raise DataError(not_usable(path, "neither a run nor a data directory, since it has no tokenizer/"))
     wanted = config.data.all_languages
     languages: Sequence[str]
     if of_pairs is not None:

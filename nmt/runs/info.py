@@ -13,7 +13,7 @@ from nmt.errors import CheckpointError, UnsafeFileError
 from nmt.files.document import Document, document_text, read_document
 from nmt.files.read import DOCUMENT_BYTES, read_regular
 from nmt.files.write import append_line, replace_file
-from nmt.layout import OLD_RUN_FORMAT, RUN_FORMAT, RunDir, hub_note
+from nmt.layout import OLD_RUN_FORMAT, RUN_FORMAT, RunDir, not_usable
 
 Weights = Literal["raw", "ema", "average"]
 """The weights as trained, their exponential moving average (EMA), or the mean of the last checkpoints."""
@@ -119,8 +119,8 @@ class Selected(Document):
 def check_is_run(path: Path) -> None:
     """Raise CheckpointError unless `path` is a run directory."""
     if not RunDir(path).config.is_file():
-        note = hub_note(path) or "; make one with nmt train"
-        raise CheckpointError(f"{path}: not a run directory: it has no config.yaml{note}")
+        problem, advice = "not a run directory: it has no config.yaml", "; make one with nmt train"
+        raise CheckpointError(not_usable(path, problem, advice))
 
 
 def check_resumable(info: RunInfo, path: Path) -> None:

@@ -29,6 +29,7 @@ TYPE_CHARACTERS = 500
 """Maximum length of a `Content-Type`, whose parsing takes quadratic time."""
 CHARSETS = (b"utf-8", b"utf8", b"utf_8", b"us-ascii")
 """Encodings of bodies. Python's other codecs may be slow, accept invalid text, or stay in memory for ever."""
+NOT_UTF8 = "Invalid request: the text is not UTF-8"
 MultiPartParser.spool_max_size = 1 << 30  # uploaded files stay in memory, whose size `Gate` limits
 logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # its warnings quote requests
 
@@ -95,6 +96,8 @@ def parse_json(body: bytes, limits: Limits) -> Fields:
         json.dumps(parsed, ensure_ascii=False).encode()
     except UnicodeEncodeError:  # JSON can contain half of a surrogate pair
         raise Refusal(400, "Invalid request: the text contains a lone surrogate, which is not valid Unicode") from None
+    except UnicodeDecodeError:
+        raise Refusal(400, NOT_UTF8) from None
     except (ValueError, RecursionError):
         raise Refusal(400, "Invalid JSON format") from None
     if not isinstance(parsed, dict):
@@ -106,6 +109,8 @@ def parse_form(body: bytes) -> Fields:
     """Parse a URL-encoded form. Raises Refusal if it is invalid."""
     try:
         return _by_name(parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS))
+    except UnicodeDecodeError:
+        raise Refusal(400, NOT_UTF8) from None
     except ValueError:
         raise Refusal(400, "Invalid form") from None
 

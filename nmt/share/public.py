@@ -206,7 +206,7 @@ def _located(name: str) -> tuple[Path, str, str | None]:
             raise DataError(f"{name}: is a run already; use it with --run, or adapt it with --init-from")
         return Path(name), Path(name).resolve().name, None
     address = name if name.startswith("hf:/") else f"hf://{name}"
-    if not name.startswith("hf:/") and name.count("/") != 1:
+    if not (name.startswith("hf:/") or re.fullmatch("[A-Za-z0-9][^/]*/[^/]+", name)):
         raise DataError(f"{name}: no such directory, and not a repository on the Hub, which is called owner/name")
     repository, revision = parse_address(address)
     try:

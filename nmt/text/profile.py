@@ -24,6 +24,7 @@ from nmt.text.words import UNSPACED
 LEAST = 500
 """Number of trigrams that a check of a text needs."""
 _MOST = 250  # trigrams of a profile: more would describe the subject rather than the language
+_LONGEST_WORD = 40  # letters: longer ones are several words without spaces, or noise
 _LEAST_LETTERS = 0.9  # of the characters of a text that is judged: code and tables have fewer
 _UNLIKE, _LIKE_OTHER = 0.5, 0.05  # measured by scripts/measure/damage.py: see docs/data.md
 # Chinese and the like have words without spaces and many characters: single characters in place of trigrams
@@ -32,7 +33,7 @@ _WORDS = re.compile(rf"[{UNSPACED}]|[^\W\d_]+")
 
 def trigrams(lines: Iterable[str]) -> Counter[str]:
     """Count the letter trigrams of the words of lines, including a space before and after each word."""
-    words = Counter(word for line in lines for word in _WORDS.findall(line.lower()))
+    words = Counter(word for line in lines for word in _WORDS.findall(line.lower()) if len(word) <= _LONGEST_WORD)
     counts = Counter[str]()
     for word, n in words.items():
         for i in range(len(word)):

@@ -13,7 +13,7 @@ from nmt.config import Config
 from nmt.console import say
 from nmt.data.corpus import Corpora
 from nmt.errors import CheckpointError, ConfigError
-from nmt.layout import RunDir, hub_note
+from nmt.layout import RunDir
 from nmt.model.transformer import Model
 from nmt.runs.checkpoint import Tensors, saved_steps
 from nmt.runs.folder import fingerprint
@@ -103,7 +103,7 @@ def _read_weights(config: Config, corpora: Corpora, model: Model) -> tuple[Tenso
     """Read the weights of one run, or of one run for each stack; parameters without saved weights keep their values."""
     source = config.training.init_from
     runs: dict[str | None, str] = dict(source.items()) if isinstance(source, dict) else {None: str(source)}
-    opened = {stack: _open(Path(path)) for stack, path in runs.items()}
+    opened = {stack: open_saved(Path(path)) for stack, path in runs.items()}
     stacks = {stack: _stacks(saved, config, stack) for stack, saved in opened.items()}
     problems = [p for stack, saved in opened.items() for p in _mismatches(saved, config, corpora, stacks[stack])]
     if problems:
@@ -142,14 +142,6 @@ def _read_weights(config: Config, corpora: Corpora, model: Model) -> tuple[Tenso
 
 def _listed(runs: Mapping[str | None, object]) -> str:
     return ", ".join(f"{path}" if stack is None else f"{stack} {path}" for stack, path in runs.items())
-
-
-def _open(path: Path) -> Saved:
-    if not path.is_dir():
-        raise CheckpointError(
-            f"{path}: no such directory; training.init_from must be a run or an exported folder{hub_note(path)}"
-        )
-    return open_saved(path)
 
 
 def _stacks(saved: Saved, config: Config, stack: str | None) -> dict[str, str]:
