@@ -224,15 +224,12 @@ class ExportDir:
 
 
 def not_usable(path: Path, problem: str, advice: str = "") -> str:
-    """Return the message on a directory that is missing, or else has a problem, with a hint if there is one."""
-    return f"{path}: {problem if path.exists() else 'no such directory'}{hub_note(path) or advice}"
+    """Return the message on a directory that is missing, or else has a problem.
 
-
-def hub_note(path: Path) -> str:
-    """Return a hint if `path`, which is no run, is a model of transformers or looks like a name on the Hub, else empty
-    text."""
+    advice: what to do, unless `path` is a model of transformers or looks like a name on the Hub.
+    """
     if (path / "config.json").is_file():
-        return "; turn it into a run with nmt import"
-    if path.parent.exists() or not re.fullmatch(r"(hf:/)?[A-Za-z0-9][\w.-]*/[\w.-]+", str(path)):
-        return ""
-    return "; only Hub models written by nmt push are supported, as --model hf://OWNER/NAME"
+        advice = "; turn it into a run with nmt import"
+    elif not path.parent.exists() and re.fullmatch(r"(hf:/)?[A-Za-z0-9][\w.-]*/[\w.-]+", str(path)):
+        advice = "; only Hub models written by nmt push are supported, as --model hf://OWNER/NAME"
+    return f"{path}: {problem if path.exists() else 'no such directory'}{advice}"

@@ -53,11 +53,11 @@ def translate(
     ] = None,
     bilingual: Annotated[
         Path | None,
-        option("--bilingual", "Write the texts of a document with their translations, as .xlf or .tmx.", "F"),
+        option("--bilingual", "Write texts with their translations, as .xlf or .tmx; with --output-dir: DIR.", "F"),
     ] = None,
     reviewed: Annotated[
         Path | None,
-        option("--reviewed", "Build the document from such a file, corrected; nothing is translated.", "F"),
+        option("--reviewed", "Build documents from such a file or DIR, corrected; nothing is translated.", "F"),
     ] = None,
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
@@ -135,8 +135,9 @@ def translate(
 
     --bilingual F writes the texts of one document with their translations as XLIFF 1.2 (.xlf, .xliff) or TMX, for
     review in a CAT tool; the document is written only with --output. --reviewed F builds the document from such a file.
-    Nothing is translated, and no model is loaded unless --run or --model is given, which then aligns words to place
-    markup.
+    With --output-dir, F is a directory with an XLIFF file for each document: letter.docx.xlf for letter.docx. With
+    --reviewed, nothing is translated, and no model is loaded unless --run or --model is given, which then aligns words
+    to place markup.
 
     --scores writes four tab-separated columns: line number, score, log-probability (a sum, in nats) and translation.
     `sort -g -k2,2` then puts the least probable lines first. With --n-best N, each line has up to N translations, best
@@ -177,6 +178,8 @@ def translate(
       nmt translate --input letter.docx --output letter.en.docx
       nmt translate --input letters --input manual.odt --output-dir translated
       nmt translate --input letter.docx --bilingual letter.xlf
+      nmt translate --input letters --output-dir drafts --bilingual reviews
+      nmt translate --input letters --output-dir translated --reviewed reviews
       nmt translate --run runs/multi30k-de-en --input letter.docx --reviewed letter.xlf --output letter.en.docx
       nmt translate --scores --input news.de | sort -g -k2,2 | head
       nmt translate --confidence --input news.de --output news.tsv
@@ -193,11 +196,10 @@ def translate(
 
     sources = inputs or ["-"]
     source, for_documents = sources[0], (output_dir, bilingual, reviewed) != (None, None, None)
-    has_documents = for_documents or len(sources) > 1 or (is_document(source) and not as_text)
+    is_alone = as_text or not (is_document(source) or Path(source).is_dir())
+    has_documents = for_documents or len(sources) > 1 or not is_alone
     if has_documents and as_text:
         raise ConfigError("--as-text: needs one --input, and no --output-dir, --bilingual and --reviewed")
-    if output_dir is None and (folders := [each for each in sources if each != "-" and Path(each).is_dir()]):
-        raise ConfigError(f"--input {folders[0]}: a folder, which needs --output-dir")
     if not (as_text or has_documents):
         refuse_document(source)
     from nmt.cli.defaults import resolve_models, search_settings, with_language_model

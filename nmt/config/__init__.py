@@ -113,9 +113,8 @@ class Config(Section):
                 problems.append(f"{key}: tags need training.objective: translation, found {objective}")
         if "fuzzy" in training.modifiers and self.data.fuzzy_threshold is None:
             problems.append("training.modifiers.fuzzy: needs data.fuzzy_threshold, such as 0.7")
-        for key, is_given in (("training.bpe_dropout", training.bpe_dropout), ("tokenizer.model", self.tokenizer.model)):
-            if is_given and self.tokenizer.kind == "char":
-                problems.append(f"{key}: needs tokenizer.kind: bpe, found char")
+        if self.tokenizer.kind == "char" and (self.tokenizer.model or training.bpe_dropout):
+            problems.append("tokenizer.kind: char: not available with tokenizer.model and training.bpe_dropout")
         if self.joins_sentences and not self.data.documents:
             problems.append("training.modifiers.join: needs data.documents: true")
         if {"fuzzy", "join"} <= training.modifiers.keys():

@@ -525,8 +525,8 @@ class TokenizerConfig(Section):
 
     kind: TokenizerKind = "bpe"
     """What the pieces are: bpe, frequent sequences of characters within a word; char, single characters, that is, code
-    points: combining marks are pieces of their own. Lines then have several times as many pieces (`data.max_pieces`)."""
-    model: str | None = Field(None, min_length=1)
+    points: combining marks are pieces of their own. Lines then have many times more pieces (`data.max_pieces`)."""
+    model: str | None = None
     """File of a SentencePiece model, unigram or BPE, relative to `data.root`, which is used instead of training one,
     with its normalisation; it determines the number of pieces. `nmt prepare --tokenizer-from` takes precedence."""
     vocab_size: int = Field(10_000, ge=300, le=1_000_000)

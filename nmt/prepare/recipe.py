@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from pydantic import BaseModel, ValidationError
 
 from nmt.config import Config, DataConfig, Section, TokenizerConfig
@@ -305,8 +305,7 @@ def reused_tokenizers(path: Path | None, config: Config) -> tuple[Tokenizers | N
     Raises DataError if there are none or they do not match the config.
     """
     if path is None:
-        model = config.tokenizer.model
-        return None if model is None else _given(text_folder(config.data.root) / model, config), NewPieces()
+        return _given(config), NewPieces()
     of_pairs = read_pairs_manifest(DataDir(path)) if DataDir(path).pairs.is_file() else None
     if of_pairs is not None:
         path = path / next(iter(of_pairs.pairs))
@@ -351,10 +350,9 @@ def reused_tokenizers(path: Path | None, config: Config) -> tuple[Tokenizers | N
         )
     if languages != wanted:
         tokenizers = tokenizers.of_languages(wanted)
-    imported = tokenizers.imported
-    if imported is not None and not imported.serves(config.data.direction):
+    if tokenizers.only_direction not in (None, config.data.direction):
         raise DataError(
-            f"{path}: was imported for {imported.direction}, and its tokenizer serves no other direction; "
+            f"{path}: was imported for {tokenizers.only_direction}, and its tokenizer serves no other direction; "
             f"data.direction is {config.data.direction}"
         )
     if tokenizers.joint != config.tokenizer.joint:
@@ -366,8 +364,11 @@ def reused_tokenizers(path: Path | None, config: Config) -> tuple[Tokenizers | N
     return tokenizers, NewPieces()
 
 
-def _given(path: Path, config: Config) -> Tokenizers:
-    """Return the tokenizers of the languages of a config with the SentencePiece model of a file. Raises DataError."""
+def _given(config: Config) -> Tokenizers | None:
+    """Return the tokenizers of the languages of a config with its `tokenizer.model`, if any. Raises DataError."""
+    if config.tokenizer.model is None:
+        return None
+    path = text_folder(config.data.root) / config.tokenizer.model
     model = read_model(path)
     try:
         vocabulary = ImportedVocabulary.of_model(model)

@@ -29,7 +29,6 @@ TYPE_CHARACTERS = 500
 """Maximum length of a `Content-Type`, whose parsing takes quadratic time."""
 CHARSETS = (b"utf-8", b"utf8", b"utf_8", b"us-ascii")
 """Encodings of bodies. Python's other codecs may be slow, accept invalid text, or stay in memory for ever."""
-NOT_UTF8 = "Invalid request: the text is not UTF-8"
 MultiPartParser.spool_max_size = 1 << 30  # uploaded files stay in memory, whose size `Gate` limits
 logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # its warnings quote requests
 
@@ -97,7 +96,7 @@ def parse_json(body: bytes, limits: Limits) -> Fields:
     except UnicodeEncodeError:  # JSON can contain half of a surrogate pair
         raise Refusal(400, "Invalid request: the text contains a lone surrogate, which is not valid Unicode") from None
     except UnicodeDecodeError:
-        raise Refusal(400, NOT_UTF8) from None
+        raise Refusal(400, "Invalid JSON format: the body is not UTF-8") from None
     except (ValueError, RecursionError):
         raise Refusal(400, "Invalid JSON format") from None
     if not isinstance(parsed, dict):
@@ -110,7 +109,7 @@ def parse_form(body: bytes) -> Fields:
     try:
         return _by_name(parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS))
     except UnicodeDecodeError:
-        raise Refusal(400, NOT_UTF8) from None
+        raise Refusal(400, "Invalid form: the text is not UTF-8") from None
     except ValueError:
         raise Refusal(400, "Invalid form") from None
 

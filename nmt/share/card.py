@@ -191,7 +191,7 @@ def _facts(
         "parameters": f"{n_parameters / 1e6:.2f} million ({number_format})",
         "layers": f"{model.encoder_layers} in the encoder, {model.decoder_layers} in the decoder",
         "width": f"{model.d_model}, feed-forward {model.d_ff}, {model.n_heads} heads",
-        "vocabulary": f"SentencePiece{'' if public or config.tokenizer.model else f' {config.tokenizer.kind.upper()}'}, {joint if config.tokenizer.joint else separate}",
+        "vocabulary": f"SentencePiece, {joint if config.tokenizer.joint else separate}",
         **({"tags": f"{', '.join(data.tag_names)}; {before}"} if data.tag_names else {}),
         **({"based on": public} if public else {}),
         "weights": f"{_WEIGHTS[info.weights]} {info.step:,} ({info.reason})",

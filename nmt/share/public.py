@@ -299,7 +299,7 @@ def _config(
     is_joint = len(vocabulary.pieces) == 1
     is_tied = theirs.get("tie_word_embeddings", True)
     penalty = generation.get("length_penalty")
-    directions = {"languages": [*languages], "directions": "all"} if languages else {}
+    directions: dict[str, object] = {"languages": [*languages], "directions": "all"} if languages else {}
     kind: dict[str, object] = {"norm": "post", "output_bias": True, "start_embedding": "zero"}
     if theirs["model_type"] == "m2m_100":
         kind = {"norm": "pre", "output_bias": "fixed", "start_embedding": "end", "positions": "fairseq"}
@@ -469,7 +469,7 @@ def _cut(tokenizers: Tokenizers, texts: Sequence[Path]) -> tuple[Tokenizers, lis
     """
     full = tokenizers.imported
     assert full is not None, "these tokenizers are imported"
-    languages = [*tokenizers.by_language] if full.languages else full.direction.split("-")
+    languages = [*tokenizers.by_language]
     source = tokenizers[languages[0]]
     tags = {f">>{name}<<" for name in (*source.target_languages, *source.tags)} | {*(full.languages or {}).values()}
     used = [{*tags} for _ in full.pieces]

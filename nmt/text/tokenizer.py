@@ -352,10 +352,6 @@ class ImportedVocabulary(Document):
         pieces = [spec.eos_piece, spec.unk_piece, *learned, spec.pad_piece]
         return cls(pieces=[pieces], padding=spec.pad_piece, unknown=spec.unk_piece, end=spec.eos_piece)
 
-    def serves(self, direction: str) -> bool:
-        """Return whether the tokenizers serve a direction, if they have its languages."""
-        return bool(self.languages) or self.direction in (None, direction)
-
     def original(self, side: Literal[0, 1]) -> list[str]:
         """Return the pieces of the source (side 0) or the target (side 1) by their original ids."""
         return self.pieces[min(side, len(self.pieces) - 1)]
@@ -403,12 +399,10 @@ class ImportedTokenizer(Tokenizer):
         try:
             self._processor = processor_of(model)
             all_ids = list(range(self._processor.get_piece_size()))
-            segments = self._processor.id_to_piece(all_ids)
+            self._processor.id_to_piece(all_ids)  # raises UnicodeDecodeError for a piece that is not UTF-8
         except (RuntimeError, ValueError, UnicodeDecodeError) as error:
             raise DataError("not a SentencePiece model") from error
-        self._ids = [self._id_of.get(piece, UNK) for piece in segments]
         self.first_learned = N_SPECIAL + sum(self._processor.is_byte(all_ids))
-        self._ids[self._processor.unk_id()] = -1  # its text is not in the segmenter, but may be in the vocabulary
         found = [*itertools.takewhile(_CUSTOM_TAG.fullmatch, reversed(learned))] if side == 0 else []
         self.tags = {piece[2:-2]: self._id_of[piece] for piece in reversed(found)}
         self.n_pieces -= len(found) + len({*(vocabulary.languages or {}).values()})
@@ -421,7 +415,9 @@ class ImportedTokenizer(Tokenizer):
         self.fingerprint = fingerprint_of(b"".join(hashlib.sha256(part).digest() for part in parts))
 
     def opening_with(self, tag: str) -> ImportedTokenizer:
-        """Return the tokenizer of a language whose lines begin with a tag."""
+        """Return the tokenizer of a language whose lines begin with a tag, unless it is empty."""
+        if not tag:
+            return self
         other = copy(self)
         other.opening = [self._id_of[tag]]
         other.fingerprint = fingerprint_of(f"{self.fingerprint} {tag}".encode())
@@ -450,13 +446,9 @@ class ImportedTokenizer(Tokenizer):
         return super().tag_ids([name for name in names or () if not (self.opening and name.startswith(TO))])
 
     def encode_parts(self, texts: Sequence[str], threads: int = 1) -> list[list[int]]:
-        ids, result, texts = self._ids, [], [*map(self.as_read, texts)]
-        for text, encoded in zip(texts, self._processor.encode(texts, num_threads=threads), strict=True):
-            line = [ids[i] for i in encoded]
-            if -1 in line:
-                line = [self._id_of.get(piece, UNK) for piece in self._processor.encode(text, out_type=str)]
-            result.append(line)
-        return result
+        texts = [*map(self.as_read, texts)]
+        encoded = self._processor.encode(texts, out_type=str, num_threads=threads)
+        return [[self._id_of.get(piece, UNK) for piece in line] for line in encoded]
 
     def spans(self, text: str, ids: Sequence[int]) -> list[tuple[int, int]]:
         """Return the start and end in code points of the text of each id, of a text without a tag.
@@ -474,7 +466,7 @@ class ImportedTokenizer(Tokenizer):
     def _n_characters(self, piece: str) -> int:
         """Return the length of the normalised text of a piece; of the bytes of a character, the first has all of it."""
         is_byte = N_SPECIAL <= self._id_of.get(piece, UNK) < self.first_learned
-        return int(piece[3] not in "89AB") if is_byte else len(piece)
+        return piece[3] not in "89AB" if is_byte else len(piece)
 
     @property
     def is_unigram(self) -> bool:
@@ -491,13 +483,14 @@ class ImportedTokenizer(Tokenizer):
         The segmenter must be a unigram model, and the text must consist of its pieces.
         """
         found = self._processor.nbest_encode(text, nbest_size=n)
-        return [([self._ids[i] for i in ids], sum(map(self._processor.get_score, ids))) for ids in found]
+        scores = [sum(map(self._processor.get_score, ids)) for ids in found]
+        segmented = [[self._id_of.get(piece, UNK) for piece in self._processor.id_to_piece(ids)] for ids in found]
+        return [*zip(segmented, scores, strict=True)]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Decode ids to a line without space at its ends. Special ids are skipped."""
         pieces = [self._pieces[i] for i in ids if N_SPECIAL <= i < self.n_pieces]
-        text = self._processor.decode(pieces) if self.first_learned > N_SPECIAL else "".join(pieces).replace(_SPACE, " ")
-        return CONTROL.sub(" ", text).strip()
+        return CONTROL.sub(" ", self._processor.decode(pieces)).strip()
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         return [self._pieces[i] for i in ids]
@@ -720,7 +713,9 @@ class Tokenizers:
         languages = sorted(language for language in languages if language != LABEL)
         if directory.imported.exists():
             vocabulary = read_document(directory.imported, ImportedVocabulary, DataError)
-            names = languages if vocabulary.direction is None or vocabulary.languages else vocabulary.direction.split("-")
+            names = (
+                languages if vocabulary.direction is None or vocabulary.languages else vocabulary.direction.split("-")
+            )
             models = {name: read_model(directory.language(name)) for name in names}
             return replace(cls.of_import(vocabulary, models), labels=labels, profiles=profiles)
         if directory.joint.exists():
@@ -738,15 +733,12 @@ class Tokenizers:
     @classmethod
     def of_import(cls, vocabulary: ImportedVocabulary, models: Mapping[str, bytes]) -> Tokenizers:
         """Return the tokenizers of an imported model. models: the SentencePiece model of each language."""
-        if vocabulary.languages:
-            tags = vocabulary.languages
+        if vocabulary.languages or vocabulary.direction is None:
+            tags = vocabulary.languages or dict.fromkeys(models, "")
             if unknown := models.keys() - tags.keys():
                 raise DataError(f"the vocabulary has no language {min(unknown)!r}")
             base = ImportedTokenizer(next(iter(models.values())), vocabulary, 0)
             return cls({name: base.opening_with(tags[name]) for name in sorted(models)}, True, imported=vocabulary)
-        if vocabulary.direction is None:
-            shared = ImportedTokenizer(next(iter(models.values())), vocabulary, 0)
-            return cls(dict.fromkeys(sorted(models), shared), True, imported=vocabulary)
         src, tgt = vocabulary.direction.split("-")
         by_language = {
             src: ImportedTokenizer(models[src], vocabulary, 0),
@@ -791,6 +783,11 @@ class Tokenizers:
     def is_public(self) -> bool:
         """Whether the vocabulary is that of a public model, which serves only its languages."""
         return self.imported is not None and self.imported.direction is not None
+
+    @property
+    def only_direction(self) -> str | None:
+        """The only direction that the tokenizers serve; None: all directions of their languages."""
+        return None if self.imported is None or self.imported.languages else self.imported.direction
 
     def check_directions(self, path: Path) -> None:
         """Raise DataError unless these tokenizers, of `path`, can serve several directions."""

@@ -125,23 +125,24 @@ class Documents:
     directory: Path | None = None
     """The directory to write to."""
     bilingual: Path | None = None
-    """The bilingual file to write."""
+    """The bilingual file to write; with `directory`, the directory with one for each document, such as a.docx.xlf."""
     reviewed: Path | None = None
-    """The bilingual file to read the translations from."""
+    """The bilingual file to read the translations from, or the directory with one for each document."""
 
     def __post_init__(self) -> None:
         if "-" in self.inputs:
             raise ConfigError("--output-dir, --bilingual and --reviewed need --input F, not standard input")
-        if self.directory is not None:
-            if (self.output, self.bilingual, self.reviewed) != (None, None, None):
-                raise ConfigError("--output-dir: takes no --output, --bilingual and --reviewed")
-            return
-        if len(self.inputs) > 1:
-            raise ConfigError("--input: several files are translated as documents, which needs --output-dir")
         if self.reviewed is not None and self.bilingual is not None:
             raise ConfigError("--reviewed and --bilingual cannot be combined")
-        for path in filter(None, (self.bilingual, self.reviewed)):
-            bilingual_format(path)
+        review = self.bilingual or self.reviewed
+        if self.directory is not None:
+            if self.output is not None or (review is not None and review.suffix):
+                raise ConfigError("--output-dir: takes no --output, and --bilingual and --reviewed must be directories")
+            return
+        if len(self.inputs) > 1 or Path(self.inputs[0]).is_dir():
+            raise ConfigError("--input: folders and several files are documents, which need --output-dir")
+        if review is not None:
+            bilingual_format(review)
         if self.bilingual is not None and self.bilingual.exists():
             raise DataError(f"{self.bilingual}: exists, and may contain a review; choose another file, or remove it")
         source = Path(self.inputs[0])
@@ -169,9 +170,12 @@ class Documents:
         cannot be written, and LockedError if another process translates to the same output.
         """
         if self.directory is not None:
-            assert translator is not None, "needed to translate"
             self._write_all(translator, self.directory)
             return
+        with _work_beside(self._output or str(self.bilingual)) as work:
+            self._write_one(translator, work)
+
+    def _write_one(self, translator: DocumentTranslator | None, work: Path) -> None:
         source, outputs = Path(self.inputs[0]), dict[str, Content]()
         if self._output is not None:
             outputs[self._output] = translator.content if translator else Document.translated
@@ -181,43 +185,46 @@ class Documents:
         assert translator is not None, "needed to translate"
         if self.bilingual is not None:
             outputs[str(self.bilingual)] = partial(bilingual_content, self.bilingual, source.name, translator.languages)
-        with _work_beside(next(iter(outputs))) as work:
-            _write(source, outputs, partial(translator.translate, source, work, "-" not in outputs))
+        _write(source, outputs, partial(translator.translate, source, work, "-" not in outputs))
 
-    def _write_all(self, translator: DocumentTranslator, directory: Path) -> None:
-        jobs, n_others = self._jobs(directory)
+    def _write_all(self, translator: DocumentTranslator | None, directory: Path) -> None:
+        jobs, others = self._jobs(directory)
         n_failed = 0
         with work_directory(directory / ".work", "translates") as work:
             for target, source in jobs.items():
-                target.parent.mkdir(parents=True, exist_ok=True)
+                reviews = [
+                    path and path / f"{target.relative_to(directory)}.xlf" for path in (self.bilingual, self.reviewed)
+                ]
+                for path in filter(None, (target, reviews[0])):
+                    path.parent.mkdir(parents=True, exist_ok=True)
                 try:
-                    translate = partial(translator.translate, source, work, True)
-                    _write(source, {str(target): translator.content}, translate)
+                    Documents([str(source)], str(target), None, *reviews)._write_one(translator, work)
                 except DataError as error:
                     say(str(error))
                     n_failed += 1
                 else:
                     say(f"wrote {target}")
-            if n_others:
-                say(f"{amount(n_others, 'file')} of other formats left out")
+            if others:
+                say(f"{amount(len(others), 'file')} of other formats left out: {', '.join(others)}")
             if n_failed:
                 raise DataError(f"{n_failed} of {amount(len(jobs), 'document')} not translated")
 
-    def _jobs(self, directory: Path) -> tuple[dict[Path, Path], int]:
-        """Return the document for each file to write in a directory, and the number of files of other formats.
+    def _jobs(self, directory: Path) -> tuple[dict[Path, Path], list[str]]:
+        """Return the document for each file to write in a directory, and the files of other formats.
 
         A document of a folder has the same path within `directory`, whose own files are not translated again. Raises
         DataError if two documents would be written to one file, a file is also an input, or there are no documents.
         """
-        jobs, n_others, own = dict[Path, Path](), 0, directory.resolve()
+        jobs, others, own = dict[Path, Path](), list[str](), directory.resolve()
         for given in map(Path, self.inputs):
             found = sorted(path for path in given.rglob("*") if path.is_file()) if given.is_dir() else [given]
             if given.resolve() in own.parents:
                 found = [path for path in found if own not in path.resolve().parents]
             for path in found:
-                # ~$: a lock file of Word; ._: attributes of macOS
+                # ~$: a lock file of Word; ._: attributes of macOS; Windows adds two files to folders
                 if given.is_dir() and (path.suffix.lower() not in FORMATS or path.name.startswith(("~$", "._"))):
-                    n_others += 1
+                    if not path.name.startswith(("~$", ".", "Thumbs.db", "desktop.ini")):
+                        others.append(str(path))
                     continue
                 target = directory / (path.relative_to(given) if given.is_dir() else path.name)
                 if target in jobs:
@@ -226,7 +233,7 @@ class Documents:
         if not jobs:
             raise DataError(f"{', '.join(self.inputs)}: contains no documents ({' '.join(FORMATS)})")
         refuse_overwriting([*jobs], [*jobs.values()])
-        return jobs, n_others
+        return jobs, others
 
 
 def _write(source: Path, outputs: Mapping[str, Content], translate: Callable[[Document], Sequence[Candidate]]) -> None:

@@ -258,7 +258,7 @@ WITH_FILES = "for runs, so not available with --hyp and --ref"
         (["evaluate"], ["runs: contains no run directory; create one with nmt train, or give one with --run"]),
         (
             ["translate", "--run", "nowhere"],
-            ["nowhere: not a run directory: it has no config.yaml; make one with nmt train"],
+            ["nowhere: no such directory; make one with nmt train"],
         ),
         (["evaluate", "--hyp", "nowhere", "--ref", "a.en"], ["nowhere: no such file"]),
         (
@@ -281,7 +281,7 @@ WITH_FILES = "for runs, so not available with --hyp and --ref"
         ),
         (
             ["evaluate", "--history", "--run", "nowhere"],
-            ["nowhere: not a run directory: it has no config.yaml; make one with nmt train"],
+            ["nowhere: no such directory; make one with nmt train"],
         ),
         (
             ["evaluate", "--hyp", "a.en", "--ref", "v.en", "--tokenize", "moses"],

@@ -155,7 +155,7 @@ def test_init_from_other_direction_of_separate_vocabularies_raises(tiny_data, tm
 
 @pytest.mark.parametrize(
     ("what", "said"),
-    [("gone", "gone: no such directory; training.init_from must be a run or an exported folder"),
+    [("gone", "gone: no such directory"),
      ("text", "text: not a run directory: it has no config.yaml"),
      ("new", "new: no checkpoint yet")],
 )  # fmt: skip

@@ -207,5 +207,5 @@ def test_language_model_positions_bound_translation(data: Path, whole: Path, tmp
 def test_missing_language_model_of_validation_raises_before_training(data: Path, tmp_path: Path) -> None:
     config = settings(data)
     config = config.model_copy(update={"search": config.search.model_copy(update={"lm": str(tmp_path / "none")})})
-    with pytest.raises(CheckpointError, match="none: not a run directory"):
+    with pytest.raises(CheckpointError, match="none: no such directory"):
         start(config, data, tmp_path / "run", resume=False)

@@ -196,8 +196,8 @@ def learn(folder: Path, task: _Learning) -> Json:
         alphabet = count_characters(f"{line}\n" for side in sides for line in _lines(task, side))
         n_lines = alphabet.pop("\n")
         lines = chain.from_iterable(_lines(task, side) for side in sides)
-        lines = islice(lines, 0, None, -(-n_lines // _MOST_LINES))
-        return train_tokenizer(lines, task.config.vocab_size, alphabet, task.config.kind)
+        some = islice(lines, 0, None, -(-n_lines // _MOST_LINES))
+        return train_tokenizer(some, task.config.vocab_size, alphabet, task.config.kind)
 
     sides = {language: side for side, language in enumerate(task.languages) if language != LABEL}
     labels = None if task.labels is None else Labels(task.labels)

@@ -96,11 +96,11 @@ def _read_corpora(config: Config, data: DataDir, tags: Sequence[str]) -> Corpora
     if imported is not None and (problems := list(_unavailable(config.training))):
         raise ConfigError(*problems)
     if config.training.subword_nbest > 1 and not unigram:
-        raise ConfigError("training.subword_nbest: needs an imported unigram tokenizer; see training.bpe_dropout")
-    if imported is not None and not imported.serves(config.data.direction):
+        raise ConfigError("training.subword_nbest: needs a unigram tokenizer, imported or as tokenizer.model")
+    if corpora.tokenizers.only_direction not in (None, config.data.direction):
         raise DataError(
-            f"{data.path}: was prepared with an imported tokenizer, which serves {imported.direction} and not "
-            f"{config.data.direction}; prepare the text again"
+            f"{data.path}: was prepared with an imported tokenizer, which serves {corpora.tokenizers.only_direction} "
+            f"and not {config.data.direction}; prepare the text again"
         )
     if not corpora.tokenizers.joint and config.joint_settings:
         raise DataError(
@@ -113,12 +113,12 @@ def _read_corpora(config: Config, data: DataDir, tags: Sequence[str]) -> Corpora
 def _unavailable(training: TrainingConfig) -> Iterator[str]:
     """Yield a problem for each setting that an imported tokenizer does not support."""
     for name, is_set, reason in (
-        ("bpe_dropout", training.bpe_dropout, "see training.subword_nbest"),
+        ("bpe_dropout", training.bpe_dropout, "unigram ones have training.subword_nbest"),
         ("modifiers", training.modifiers, "which does not restore the text to modify"),
         ("masked.pair_task", training.masked.pair_task, "which segments only its own language"),
     ):
         if is_set:
-            yield f"training.{name}: not available with an imported tokenizer; {reason}"
+            yield f"training.{name}: not available with an imported tokenizer or tokenizer.model; {reason}"
 
 
 def check_sentences(config: Config, sets: dict[str, int]) -> None:

@@ -236,7 +236,7 @@ def test_compare_tests_groups_of_runs_over_seeds(nmt: Command) -> None:
     [
         ([], "a comparison needs at least two systems, found none"),
         (["runs/r-0", "./runs/r-0"], "runs/r-0 is given twice"),
-        (["runs/r-0", "runs/none"], "runs/none: not a run directory"),
+        (["runs/r-0", "runs/none"], "runs/none: no such directory"),
         (["runs/r-0", "a.en"], "a.en: is a file, not a run directory; compare files of translations with --hyp A B"),
         (["runs/r-0", "runs/r-1", "--split", "test2"], ": no split test2; there are "),
         (

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sentencepiece
 
 from folders import TEST, TRAIN, Folder, files
 from nmt.config.load import dump_config
 from nmt.data.corpus import Corpus
-from nmt.errors import DataError
+from nmt.errors import ConfigError, DataError
 from nmt.layout import DataDir, RunDir
 from nmt.prepare import prepare as module
 from nmt.prepare.recipe import check_replaceable
@@ -184,7 +185,9 @@ def test_tokenizer_is_reused_from_data_directory(place: Folder) -> None:
     assert "vocabulary: 400 pieces for de and en, not learned from this text" in said
     assert place.corpus().tokenizers.fingerprint == Corpus.open(DataDir(other)).tokenizers.fingerprint
     assert "nothing to do" in place.prepare(tokenizer_from=other)
-    said = "again: the tokenizer was taken from elsewhere (--tokenizer-from), is trained on this text\n"
+    said = (
+        "again: the tokenizer was taken from elsewhere (--tokenizer-from, tokenizer.model), is trained on this text\n"
+    )
     assert said in place.prepare()
 
 
@@ -198,9 +201,60 @@ def test_tokenizer_is_reused_from_run(place: Folder) -> None:
     assert "not learned from this text" in place.prepare(tokenizer_from=run.path)
 
 
+def sentencepiece_model(lines: list[str], path: Path, **options: Any) -> bytes:
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines),
+        model_prefix=str(path.with_suffix("")),
+        minloglevel=2,
+        hard_vocab_limit=False,
+        **options,
+    )
+    return path.read_bytes()
+
+
+def test_given_sentencepiece_model_is_used_for_all_directions_and_known_by_its_content(place: Folder) -> None:
+    text, path = [line for pair in TRAIN for line in pair], place.folder / "text" / "own.model"
+    first = sentencepiece_model(text, path, vocab_size=300)
+    second = sentencepiece_model(text, path, vocab_size=340, model_type="bpe", byte_fallback=True)
+    assert "340" not in place.prepare(tokenizer__vocab_size=400)
+    for model in (first, second):
+        path.write_bytes(model)
+        said = place.prepare(tokenizer__model="own.model")
+        assert f"preparing {place.data} again" in said and "not learned from this text" in said
+        for direction in ("de-en", "en-de"):
+            assert "nothing to do" in place.prepare(tokenizer__model="own.model", direction=direction)
+    corpus = place.corpus()
+    ids = corpus.split("train").lines("de")[0]
+    processor = sentencepiece.SentencePieceProcessor(model_proto=second)
+    pieces = processor.encode(corpus.split("train").text("de")[0], out_type=str)
+    assert corpus.tokenizers["de"].pieces(ids) == pieces
+    assert corpus.tokenizers.only_direction is None and corpus.tokenizers.joint
+    moved = path.rename(path.with_name("moved.model"))
+    assert "nothing to do" in place.prepare(tokenizer__model="moved.model")
+    with pytest.raises(DataError, match=r"own\.model"):
+        place.prepare(tokenizer__model="own.model")
+    moved.write_bytes(b"text")
+    with pytest.raises(DataError, match=r"moved\.model"):
+        place.prepare(tokenizer__model="moved.model")
+    with pytest.raises(ConfigError, match=r"tokenizer\.model"):
+        place.prepare(tokenizer__model="moved.model", tokenizer__kind="char")
+    with pytest.raises(ConfigError, match=r"tokenizer\.model"):
+        place.prepare(tokenizer__model="moved.model", tokenizer__joint=False, model__tie_embeddings="none")
+
+
+def test_characters_are_learned_as_pieces(place: Folder) -> None:
+    place.prepare(tokenizer__kind="char", tokenizer__vocab_size=300)
+    tokenizer = place.corpus().tokenizers["de"]
+    learned = tokenizer.pieces(range(tokenizer.first_learned, len(tokenizer)))
+    assert {*map(len, learned)} == {1} and len(tokenizer) == 300  # the rarest characters are spelled in bytes
+    assert all(tokenizer.decode(tokenizer.encode(src)) == src for src, _ in TRAIN)
+    with pytest.raises(ConfigError, match=r"training\.bpe_dropout"):
+        place.prepare(tokenizer__kind="char", training__bpe_dropout=0.1)
+
+
 def test_unsuitable_tokenizer_raises(place: Folder) -> None:
     other = place.data.rename(place.folder / "other")
-    with pytest.raises(DataError, match="absent: neither a run nor a data directory, since it has no tokenizer/"):
+    with pytest.raises(DataError, match="absent: no such directory"):
         place.prepare(tokenizer_from=place.folder / "absent")
     with pytest.raises(DataError, match=r"other: has one joint vocabulary, but .* false; set tokenizer\.joint=true"):
         place.prepare(tokenizer_from=other, tokenizer__joint=False, model__tie_embeddings="none")

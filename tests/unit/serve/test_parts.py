@@ -196,7 +196,7 @@ def test_form_with_utf8_bytes_is_decoded(text: str) -> None:
 
 @pytest.mark.parametrize("body", [b"q=schl\xe4ft", b"q=schl%E4ft"])
 def test_non_utf8_form_raises(body: bytes) -> None:
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(Refusal, match="UTF-8") as refused:
         parse_form(body)
     assert refused.value.status == 400
 
@@ -205,6 +205,11 @@ def test_non_utf8_form_raises(body: bytes) -> None:
 def test_json_that_is_not_an_object_raises(body: bytes) -> None:
     with pytest.raises(Refusal, match="JSON"):
         parse_json(body, Limits())
+
+
+def test_non_utf8_json_raises() -> None:
+    with pytest.raises(Refusal, match="UTF-8"):
+        parse_json(b'{"q": "schl\xe4ft"}', Limits())
 
 
 @pytest.mark.parametrize("body", [b'{"a": ["\\ud800"]}', b'{"\\udfff": 1}'])

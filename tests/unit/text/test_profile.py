@@ -44,9 +44,10 @@ def test_source_in_third_language_warns(monkeypatch: pytest.MonkeyPatch) -> None
         ENGLISH[:10],
         ["The dog sleeps."],
         [f"{n} 1.5 {n * 3:,} %" for n in range(2000)],
+        ["the" * 333] * 9,
         [f"for (x{n} = 0; x < {n}; x++) {{ y[{n}] += f(x, {n}); }}" for n in range(400)],
     ],
-    ids=["own", "empty", "blank", "short", "sentence", "numbers", "code"],
+    ids=["own", "empty", "blank", "short", "sentence", "numbers", "no spaces", "code"],
 )
 def test_source_in_correct_or_unclear_language_does_not_warn(lines: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert said_of(monkeypatch, lines) == []

@@ -7,6 +7,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,6 +30,8 @@ from nmt.text.tokenizer import (
     UNK,
     BlockEncoder,
     Encoded,
+    ImportedTokenizer,
+    ImportedVocabulary,
     LosslessTokenizer,
     Tokenizer,
     Tokenizers,
@@ -150,6 +153,44 @@ def test_tokenizers_not_trained_by_nmt_are_rejected(
     with pytest.raises(DataError, match=r"foreign\.model: a SentencePiece model that nmt did not train"):
         LosslessTokenizer.load(tmp_path / "foreign.model")
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"vocab_size": 120},
+        {"vocab_size": 400, "model_type": "bpe", "byte_fallback": True, "pad_id": 3, "bos_id": 1, "unk_id": 0,
+         "eos_id": 2, "user_defined_symbols": "{0}"},
+        {"vocab_size": 400, "byte_fallback": True, "normalization_rule_name": "identity", "add_dummy_prefix": False},
+    ],
+    ids=["unigram", "bpe", "identity"],
+)  # fmt: skip
+def test_given_model_keeps_its_pieces_in_order_of_ids(options: dict[str, Any], tmp_path: Path) -> None:
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(LINES), model_writer=model, minloglevel=2, hard_vocab_limit=False, **options
+    )
+    vocabulary = ImportedVocabulary.of_model(model.getvalue())
+    given_tokenizers = Tokenizers.of_import(vocabulary, dict.fromkeys(("en", "de"), model.getvalue()))
+    processor, tokenizer = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue()), given_tokenizers["de"]
+    assert isinstance(tokenizer, ImportedTokenizer) and tokenizer is given_tokenizers["en"]
+    for line in [*LINES[:50], "ﬁ {0} ½"]:
+        ids = tokenizer.encode(line)
+        assert min(ids) > EOS or UNK in ids
+        assert tokenizer.decode(ids).split() == processor.decode(processor.encode(line)).split() or UNK in ids
+        assert [*map(len, tokenizer.spans(line, ids))] == [2] * len(ids)
+    if options.get("byte_fallback"):
+        assert tokenizer.first_learned == N_SPECIAL + 256
+        assert tokenizer.pieces(range(N_SPECIAL, N_SPECIAL + 256)) == [f"<0x{byte:02X}>" for byte in range(256)]
+        line = "猫 Hund"
+        ids = tokenizer.encode(line)
+        assert tokenizer.decode(ids) == line and UNK not in ids
+        assert tokenizer.spans(line, ids)[-1][1] == len(line)
+    assert tokenizer.is_unigram == ("model_type" not in options and "add_dummy_prefix" not in options)
+    tagged = given_tokenizers.with_tags(["to=de", "domain=a"])
+    assert tagged["en"].tags == {"to=de": len(tokenizer), "domain=a": len(tokenizer) + 1}
+    tagged.save(TokenizerDir(tmp_path))
+    assert Tokenizers.load(TokenizerDir(tmp_path), ("de", "en")).fingerprint == tagged.fingerprint
 
 
 def test_separate_tokenizers_encode_each_language(tokenizer: Tokenizer, tmp_path: Path) -> None:

@@ -90,10 +90,12 @@ def test_folder_needs_output_directory(run: Path, letters: Path, nmt: Command) -
 
 
 def test_documents_of_folder_are_those_of_server(run: Path, letters: Path, nmt: Command) -> None:
-    for name in ("picture.png", "~$a.docx", "._a.docx"):  # of no document, and of one that is open in an editor
+    hidden = ("~$a.docx", "._a.docx", ".DS_Store", "Thumbs.db")
+    for name in ("picture.png", *hidden):  # of no document, of one that is open in an editor, and of systems
         (letters / name).write_bytes(b"\0")
     done = nmt("translate", "--run", run, "--input", letters, "--output-dir", letters.parent / "out")
-    assert done.status == 0 and "3 files of other formats" in done.err, done.err
+    assert done.status == 0 and "1 file of other formats" in done.err and "picture.png" in done.err, done.err
+    assert not any(name in done.err for name in hidden), done.err
     written = {path.suffix: path for path in (letters.parent / "out").rglob("*.*")}
     assert {*written} == {*FORMATS} and written[".odt"].parent.name == "more"
     with serving(Service(load_models([run], "native", False, ()))) as client:
@@ -292,6 +294,27 @@ def test_document_is_built_from_reviewed_texts(
     done = nmt("translate", "--input", source, "--reviewed", review, "--output", built)
     assert (done.status, done.err) == (0, ""), done.err
     assert read_document(built).texts == [f"Text {number}" for number in range(n_texts)]
+
+
+def test_folder_is_built_from_reviewed_texts(run: Path, letters: Path, nmt: Command, tmp_path: Path) -> None:
+    drafts, reviews, built = (tmp_path / name for name in ("drafts", "reviews", "built"))
+    command = ("translate", "--input", letters, "--output-dir")
+    done = nmt(*command, drafts, "--run", run, "--bilingual", reviews)
+    assert done.status == 0, done.err
+    names = {path.relative_to(drafts) for path in drafts.rglob("*.*")}
+    assert {path.relative_to(reviews) for path in reviews.rglob("*.*")} == {Path(f"{name}.xlf") for name in names}
+    kept, review = contents(reviews), reviews / "more/a.odt.xlf"
+    again = nmt(*command, tmp_path / "again", "--run", run, "--bilingual", reviews)
+    assert again.status == 2 and "8 of 8" in again.err and contents(reviews) == kept, again.err
+    root = etree.fromstring(review.read_bytes())
+    for target in root.iter("{*}target"):
+        target.text = "Corrected"
+    review.write_bytes(etree.tostring(root))
+    (reviews / "a.txt.xlf").unlink()
+    done = nmt(*command, built, "--reviewed", reviews)
+    assert done.status == 2 and "a.txt.xlf" in done.err and "1 of 8" in done.err, done.err
+    assert {*read_document(built / "more/a.odt").texts} == {"Corrected"}
+    assert read_document(built / "a.html").texts == read_document(drafts / "a.html").texts
 
 
 def test_reviewed_texts_are_aligned_by_run(run: Path, nmt: Command, tmp_path: Path) -> None:

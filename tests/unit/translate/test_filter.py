@@ -258,7 +258,7 @@ def test_runs_of_same_direction_raise(nmt: Command, runs: Path) -> None:
     for reverse, problem in (
         (run, f"--reverse {run}: translates de-en; specify a run of en-de, opposite to --run"),
         (copy, f"--reverse {copy}: translates de-en; specify a run of en-de, opposite to --run"),
-        (runs / "none", f"{runs}/none: not a run directory: it has no config.yaml; make one with nmt train"),
+        (runs / "none", f"{runs}/none: no such directory; make one with nmt train"),
     ):
         result = nmt("filter", "--run", run, "--reverse", reverse, *TEXTS, *SCORES)
         assert (result.status, result.out, result.err.count("\n")) == (2, "", 1), result.err
