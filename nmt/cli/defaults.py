@@ -56,7 +56,7 @@ def resolve_models(runs: Sequence[Path] | None, model: Path | None) -> list[Path
         return list(runs or [run_or_newest(None)])
     path = local_model(model)
     if not (ExportDir(path).info.is_file() or RunDir(path).config.is_file()):
-        raise CheckpointError(not_usable(path, "not a directory written by nmt export"))
+        raise CheckpointError(not_usable(path, "not an exported model", "; make one with nmt export"))
     return [path]
 
 

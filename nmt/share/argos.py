@@ -70,7 +70,7 @@ def _check(request: Request) -> None:
     data, model = saved.config.data, saved.config.model
     if saved.tokenizers.imported is not None:
         raise ConfigError(
-            f"{request.run}: has an imported tokenizer, which Argos Translate cannot use; use --format ctranslate2"
+            f"{request.run}: its tokenizer is not of nmt, and Argos Translate cannot use it; use --format ctranslate2"
         )
     if data.directions or saved.tokenizers[data.src].tags:
         raise ConfigError(f"{request.run}: has tags, which Argos Translate cannot use; use --format ctranslate2")
