@@ -243,7 +243,7 @@ WITH_FILES = "for runs, so not available with --hyp and --ref"
         ),
         (
             ["prepare", "--config", "c.yaml", "--tokenizer-from", "nowhere"],
-            ["nowhere: neither a run nor a data directory, since it has no tokenizer/"],
+            ["nowhere: no such directory"],
         ),
         (
             ["train", "--config", "c.yaml"],
