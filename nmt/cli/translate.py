@@ -179,7 +179,7 @@ def translate(
       nmt translate --input letters --input manual.odt --output-dir translated
       nmt translate --input letter.docx --bilingual letter.xlf
       nmt translate --input letters --output-dir drafts --bilingual reviews
-      nmt translate --input letters --output-dir translated --reviewed reviews
+      nmt translate --input letters --output-dir translated --reviewed corrected
       nmt translate --run runs/multi30k-de-en --input letter.docx --reviewed letter.xlf --output letter.en.docx
       nmt translate --scores --input news.de | sort -g -k2,2 | head
       nmt translate --confidence --input news.de --output news.tsv

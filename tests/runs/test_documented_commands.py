@@ -135,7 +135,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory, nmt: Command) -> Path:
             Path(name).parent.mkdir(exist_ok=True)
             Path(f"{name}.docx").write_bytes(document)
         unit = '<trans-unit id="1"><source>Eins. Zwei.</source><target>One. Two.</target></trans-unit>'
-        Path("letter.reviewed.xlf").write_text(f"<xliff>{unit}</xliff>", encoding="utf-8")
+        Path("corrected").mkdir()
+        for name in ("letter.reviewed.xlf", "corrected/letter.docx.xlf"):
+            Path(name).write_text(f"<xliff>{unit}</xliff>", encoding="utf-8")
         Path("manual.odt").write_bytes(bare_odt("<text:p>Drei.</text:p>"))
         Path("glossary.tsv").write_text("a\tb\n", encoding="utf-8")
         Path("memory.tsv").write_text("de\ten\na\tb\n", encoding="utf-8")
