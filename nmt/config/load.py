@@ -56,15 +56,15 @@ def changed_config(config: Config, overrides: Sequence[str]) -> Config:
 def adopting(settings: Config, start: Path, option: str) -> Config:
     """Return a configuration whose settings of model, tokenizer and search that are not given are those of a run.
 
-    `option` names the run, for messages. A run with another kind of model, or a directory that is no run, changes
-    nothing. Raises ConfigError.
+    The value of `search.split` is not adopted, as it depends on the training text. `option` names the run, for
+    messages. A run with another kind of model, or a directory that is no run, changes nothing. Raises ConfigError.
     """
     config = RunDir(start).config
     theirs = load_saved_config(config) if config.is_file() else None
     if theirs is None or settings.model.kind != theirs.model.kind:
         return settings
     changes = {
-        name: own.model_copy(update={key: value for key, value in given if key not in own.model_fields_set})
+        name: own.model_copy(update={key: value for key, value in given if key not in own.model_fields_set | {"split"}})
         for name, own, given in (
             ("model", settings.model, theirs.model),
             ("tokenizer", settings.tokenizer, theirs.tokenizer),

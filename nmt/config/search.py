@@ -90,10 +90,12 @@ class SearchConfig(Section):
     """Constant term of the maximum length, in pieces; see max_length_ratio."""
     no_repeat_ngram: int = Field(0, ge=0)
     """Length, in pieces, of n-grams that may occur only once in a translation; 0: no restriction."""
-    split: Literal["long", "always", "never"] = "long"
+    split: Literal["auto", "long", "always", "never"] = "auto"
     """When to translate the sentences of a line separately and join the translations. long: lines longer than
     data.max_pieces. always: all lines, for models trained on single sentences, which tend to omit text if a line has
-    several. never: no lines. A sentence that is still too long is split further."""
+    several. never: no lines. auto: always if less than 2% of the training pairs have several sentences, unless
+    training.modifiers.join is given, otherwise long; chosen when training starts, and recorded in the run. Imported
+    models have always. A sentence that is still too long is split further."""
     context: int = Field(0, ge=0, le=10)
     """Number of sentences before each sentence that are read with it; their translations, already found, are read
     before its own begins. For models trained with training.modifiers.join, which learn up to 3. Sentences with terms or

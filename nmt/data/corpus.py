@@ -135,6 +135,8 @@ class Manifest(Document):
     tokenizer: TokenizerRecord
     sources: _Lenient[dict[str, SourceRecord]] = None
     """By their keys in `data`: train.0, valid, test.NAME, mono.LANG.0."""
+    several: float = 1.0
+    """The estimated share of training pairs whose first side has several sentences; 1.0 if it is not known."""
     splits: dict[str, SplitRecord]
     mono: dict[str, MonoRecord] = Field(default_factory=dict)
     """By language; empty without `data.mono`."""

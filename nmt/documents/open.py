@@ -13,7 +13,7 @@ from nmt.documents.inline import Mark, Passage, Text, Token
 from nmt.documents.languages import Languages
 from nmt.documents.office import open_docx, open_odt
 from nmt.documents.subtitles import open_subtitles
-from nmt.documents.types import Document, Translated, decoded_text
+from nmt.documents.types import Document, Translated, decoded_text, encoding_of_mark
 from nmt.errors import DataError
 from nmt.files.compressed import compression_of
 from nmt.files.read import read_regular, reading
@@ -95,8 +95,11 @@ def is_marked_up(name: Path | str) -> bool:
 
 
 def is_document(source: Path | str) -> bool:
-    """Return whether a source, by its name, is a document other than plain text."""
-    return PurePath(source).suffix.lower() in FORMATS[1:]
+    """Return whether a source is a document: by its name, or a text in UTF-16, which has no lines of UTF-8."""
+    path = Path(source)
+    if path.suffix.lower() == FORMATS[0] and path.is_file():
+        return "utf-16" in str(encoding_of_mark(beginning(path)))
+    return path.suffix.lower() in FORMATS[1:]
 
 
 def refuse_document(

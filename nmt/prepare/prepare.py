@@ -30,7 +30,7 @@ from nmt.errors import ConfigError, DataError
 from nmt.files.document import document_text
 from nmt.files.write import write_file
 from nmt.layout import DataDir
-from nmt.prepare.cleaning.counts import CleanReport
+from nmt.prepare.cleaning.counts import CleanReport, total
 from nmt.prepare.held_out import held_out_elsewhere, read_held_out, with_classes, write_held_out
 from nmt.prepare.pairs import SentencePair, naming
 from nmt.prepare.pipeline.clean import NO_OTHERS, Others
@@ -323,7 +323,7 @@ class Build:
         )
 
     def _write_manifest(self, directory: DataDir, report: Report, tokenizers: Tokenizers) -> None:
-        files = file_facts(directory.path)
+        files, counts = file_facts(directory.path), total(self.text.reports.values())
         manifest = Manifest(
             format=FORMAT if self.splits["train"].shards is None else SHARDED_FORMAT,
             languages=report.languages,
@@ -333,6 +333,7 @@ class Build:
                 fingerprint=tokenizers.fingerprint, joint=tokenizers.joint, pieces=tokenizers.sizes
             ),
             sources=self.records,
+            several=counts.several / counts.kept,
             splits=dict(self.splits),
             warnings=report.warnings,
             files=files,

@@ -112,11 +112,16 @@ LOCATIONS = {"data.dir", "data.root", "training.run_dir"}
 
 
 def changed_settings(run: RunDir, config: Config) -> list[Difference]:
-    """Return the settings that differ between an existing run and `config`, except locations and licences."""
+    """Return the settings that differ between an existing run and `config`, except locations, licences, and what was
+    chosen for `search.split: auto`."""
     before, wanted = (
         each.without_licenses().model_dump(mode="json") for each in (load_saved_config(run.config), config)
     )
-    return [change for change in differences(before, wanted) if change.key not in LOCATIONS]
+    return [
+        change
+        for change in differences(before, wanted)
+        if change.key not in LOCATIONS and (change.key, change.new) != ("search.split", "auto")
+    ]
 
 
 def wait_for(command: Sequence[str]) -> int:

@@ -40,6 +40,8 @@ class Summary:
     max_steps: int | None
     checkpoint: int | None
     """The step of the last checkpoint."""
+    split: str
+    """The value of `search.split`, or - if the run does not translate."""
     best_bleu: float | None
     """The best BLEU on the development set, including the average at the end; None if the run does not translate."""
     best_perplexity: float | None
@@ -93,13 +95,15 @@ def summarise(run: RunDir) -> Summary:
     """Summarise a run directory from all files that can be read; damage is reported in the summary."""
     problems: list[str] = []
     max_steps: int | None = None
+    split = "-"
     selected = Selected()
     steps, tests = list[int](), list[ScoreRecord]()
     is_imported = False
     last, metric, best = Record(), metric_of("translation"), dict[Metric, float | None]()
     with _collecting(problems, run):
-        training = load_saved_config(run.config).training
-        max_steps, metric = training.max_steps, metric_of(training.objective)
+        config = load_saved_config(run.config)
+        max_steps, metric = config.training.max_steps, metric_of(config.training.objective)
+        split = config.search.split if metric == "bleu" else "-"
     with _collecting(problems, run):
         is_imported = not read_info(run).data_dir
     with _collecting(problems, run):
@@ -133,6 +137,7 @@ def summarise(run: RunDir) -> Summary:
         step=max(int(number(last, "step") or 0), *steps[-1:], 0),
         max_steps=None if is_imported else max_steps,
         checkpoint=steps[-1] if steps else None,
+        split=split,
         best_bleu=best.get("bleu"),
         best_perplexity=best.get("perplexity"),
         best_accuracy=best.get("accuracy"),
@@ -187,7 +192,7 @@ def _newest(*files: Path) -> float:
 
 def as_table(runs: Sequence[Summary]) -> Table:
     """Return a table with a row for each run, and a column for scores of test sets if there are any."""
-    header = ("run", "state", "step", "BLEU", "test BLEU", "trained", "age", "")
+    header = ("run", "state", "step", "BLEU", "test BLEU", "trained", "age", "split", "")
     rows = [header, *(_row(run, time.time()) for run in runs)]
     if not any(run.test for run in runs):
         rows = [(*row[:4], *row[5:]) for row in rows]
@@ -208,6 +213,7 @@ def _row(run: Summary, now: float) -> tuple[str, ...]:
         "-" if run.test is None else _test_score(run.test),
         "-" if run.minutes is None else _duration(run.minutes),
         _age(now - run.last_written),
+        run.split,
         "; ".join(notes),
     )
 

@@ -321,6 +321,7 @@ def _config(
             "activation_dropout": theirs.get("activation_dropout", 0.0),
         },
         "search": {
+            "split": "always",
             "beam": generation.get("num_beams") or 4,
             "length_penalty": 1.0 if penalty is None else penalty,
         },

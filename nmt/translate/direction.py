@@ -37,7 +37,7 @@ def for_texts(search: SearchConfig) -> list[str]:
     """Return changes, `search.key=value`, to the configured settings for texts of several sentences: each sentence is
     translated separately, and placeholders are protected, unless `split` is never or `protect` is set."""
     protect = [] if search.protect else ["search.protect=placeholders"]
-    return [*protect, *(["search.split=always"] if search.split == "long" else [])]
+    return [*protect, *([] if search.split == "never" else ["search.split=always"])]
 
 
 @dataclass(frozen=True)

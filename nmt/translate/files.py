@@ -18,7 +18,7 @@ from nmt.errors import ConfigError, DataError
 from nmt.figures.attention import check_picture, draw_attention, save_picture
 from nmt.files.write import open_output, refuse_overwriting
 from nmt.search.forced import ForcedDecoder, with_cross_attention
-from nmt.text.constraints import Applied, Glossary, constraint_spans
+from nmt.text.constraints import Applied, Glossary, constraint_spans, spans
 from nmt.text.formats import other_format
 from nmt.text.lines import beginning, read_lines, windows
 from nmt.text.profile import checked
@@ -186,8 +186,8 @@ class Warnings:
     """Counts of warnings about the translations of a text."""
 
     counts: dict[str, int] = field(default_factory=dict)
-    """Number of lines for each kind of warning: blank, whole, unfinished, split, cut, unknown, and for each kind of
-    match."""
+    """Number of lines for each kind of warning: blank, whole, unfinished, split, lost, cut, unknown, and for each kind
+    of match."""
     cut: list[int] = field(default_factory=list)
     """Numbers of the first lines that were truncated."""
 
@@ -199,6 +199,7 @@ class Warnings:
             "whole": best.whole,
             "unfinished": not best.finished,
             "split": len(best.parts) > 1,
+            "lost": any(span.kind != "number" and span.wanted not in best.text for span in spans(line.text)),
             **{kind: any(part.match == kind for part in best.parts) for kind in MATCH_KINDS},
             "cut": best.cut,
             "unknown": any(UNK in part.src_ids for part in best.parts),
@@ -219,6 +220,10 @@ class Warnings:
             "adapted": ("line", "with matches of the translation memory, whose numbers or first letter were adapted"),
             "fuzzy": ("line", "translated beside the translation of a similar text"),
             "split": ("line", "split into sentences or shorter parts (search.split)"),
+            "lost": (
+                "line",
+                "whose translation lacks a placeholder, URL or tag; search.protect=placeholders copies them",
+            ),
             "whole": ("line", "not split because of required terms; a model trained on single sentences may omit text"),
             "blank": ("blank line", "with a prefix or terms stayed blank"),
             "unknown": ("line", "with characters that the vocabulary lacks, which the model cannot tell apart"),

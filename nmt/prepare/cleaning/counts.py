@@ -127,6 +127,8 @@ class CleanReport:
 
     read: int = 0
     kept: int = 0
+    several: int = 0
+    """Kept pairs whose first side has several sentences, estimated from a sample."""
     dropped: dict[str, int] = field(default_factory=dict)
     """Pairs by reason."""
     samples: dict[str, list[tuple[int, str, str]]] = field(default_factory=dict)
@@ -185,6 +187,7 @@ class CleanReport:
     def _add_counts(self, other: CleanReport) -> None:
         self.read += other.read
         self.kept += other.kept
+        self.several += other.several
         _add_counts(self.dropped, other.dropped)
         _add_counts(self.repaired, other.repaired)
 

@@ -44,6 +44,7 @@ from nmt.prepare.suspicions import N_PAIRS, Place, Sample
 from nmt.tasks.perform import Done, Json
 from nmt.text.labels import Labels
 from nmt.text.letters import write
+from nmt.text.split import n_sentences
 from nmt.text.tokenizer import is_blank
 
 SPLIT_OFF = "split-off"
@@ -347,6 +348,10 @@ def settle_part(folder: Path, task: _Settling) -> Json:
     for side in SIDES:
         write_side(folder, side, kept[side])
     report.keep(lines[left], kept[0], kept[1])
+    step = len(left) // 4096 + 1  # counting sentences takes long
+    for line in kept[0][::step]:
+        # in title case, because the sentences of a text in lower case begin so, too
+        report.several += step * (n_sentences(line.title()) > 1)
     np.save(folder / "lines.npy", lines[left])
     np.save(folder / "documents.npy", np.load(text / "documents.npy")[left])
     np.save(folder / "hashes.npy", hashes[left])

@@ -24,7 +24,7 @@ from nmt.training.optim import make_optimizer, make_scaler
 from nmt.training.parallel import World, shard
 from nmt.training.report.trackers import check_installed
 from nmt.training.session import Session
-from nmt.training.setup.choices import Choices, choose, compiled
+from nmt.training.setup.choices import Choices, choose, compiled, with_split
 from nmt.training.setup.init_from import load_initial, read_initial
 from nmt.training.setup.inputs import Inputs, check_disk, check_sentences, read_inputs
 from nmt.training.setup.resume import check_resume, restore
@@ -92,6 +92,7 @@ def start(
     tags = world.on_rank0(lambda: _known_tags(config, run, resume))
     inputs = world.on_all_ranks(lambda: read_inputs(config, DataDir(data_dir), world, tags))
     corpora, model = inputs.corpora, inputs.model
+    config = with_split(config, corpora)
 
     def check_and_choose() -> Choices:
         nonlocal initial, origin  # on rank 0
