@@ -120,7 +120,7 @@ def changed_settings(run: RunDir, config: Config) -> list[Difference]:
     return [
         change
         for change in differences(before, wanted)
-        if change.key not in LOCATIONS and (change.key, change.new) != ("search.split", "auto")
+        if change.key not in LOCATIONS and (change.key, change.new) != ("search.split", "'auto'")
     ]
 
 

@@ -41,7 +41,7 @@ class Summary:
     checkpoint: int | None
     """The step of the last checkpoint."""
     split: str
-    """The value of `search.split`, or - if the run does not translate."""
+    """The value of `search.split`; empty if the run does not translate."""
     best_bleu: float | None
     """The best BLEU on the development set, including the average at the end; None if the run does not translate."""
     best_perplexity: float | None
@@ -95,7 +95,7 @@ def summarise(run: RunDir) -> Summary:
     """Summarise a run directory from all files that can be read; damage is reported in the summary."""
     problems: list[str] = []
     max_steps: int | None = None
-    split = "-"
+    split = ""
     selected = Selected()
     steps, tests = list[int](), list[ScoreRecord]()
     is_imported = False
@@ -103,7 +103,7 @@ def summarise(run: RunDir) -> Summary:
     with _collecting(problems, run):
         config = load_saved_config(run.config)
         max_steps, metric = config.training.max_steps, metric_of(config.training.objective)
-        split = config.search.split if metric == "bleu" else "-"
+        split = config.search.split if metric == "bleu" else ""
     with _collecting(problems, run):
         is_imported = not read_info(run).data_dir
     with _collecting(problems, run):
@@ -192,7 +192,7 @@ def _newest(*files: Path) -> float:
 
 def as_table(runs: Sequence[Summary]) -> Table:
     """Return a table with a row for each run, and a column for scores of test sets if there are any."""
-    header = ("run", "state", "step", "BLEU", "test BLEU", "trained", "age", "split", "")
+    header = ("run", "state", "step", "BLEU", "test BLEU", "trained", "age", "")
     rows = [header, *(_row(run, time.time()) for run in runs)]
     if not any(run.test for run in runs):
         rows = [(*row[:4], *row[5:]) for row in rows]
@@ -203,8 +203,7 @@ def as_table(runs: Sequence[Summary]) -> Table:
 
 def _row(run: Summary, now: float) -> tuple[str, ...]:
     holder = run.holder
-    notes = [f"{holder.get('host', '?')}:{holder.get('pid', '?')}"] if holder is not None else []
-    notes += [run.problem] if run.problem else []
+    process = "" if holder is None else f"{holder.get('host', '?')}:{holder.get('pid', '?')}"
     return (
         run.name,
         run.state,
@@ -213,8 +212,7 @@ def _row(run: Summary, now: float) -> tuple[str, ...]:
         "-" if run.test is None else _test_score(run.test),
         "-" if run.minutes is None else _duration(run.minutes),
         _age(now - run.last_written),
-        run.split,
-        "; ".join(notes),
+        "; ".join(filter(None, (process, run.problem))) or (run.split and f"split: {run.split}"),
     )
 
 

@@ -36,8 +36,8 @@ NATIVE_ONLY = "needs PyTorch's engine, which is not used for this direction"
 def for_texts(search: SearchConfig) -> list[str]:
     """Return changes, `search.key=value`, to the configured settings for texts of several sentences: each sentence is
     translated separately, and placeholders are protected, unless `split` is never or `protect` is set."""
-    protect = [] if search.protect else ["search.protect=placeholders"]
-    return [*protect, *([] if search.split == "never" else ["search.split=always"])]
+    changes = [] if search.protect else ["search.protect=placeholders"]
+    return changes if search.split == "never" else [*changes, "search.split=always"]
 
 
 @dataclass(frozen=True)

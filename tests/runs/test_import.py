@@ -323,6 +323,7 @@ def test_settings_of_model_are_taken_over(
     taken, start = (open_saved(Path(name)).config for name in ("taken", "start"))
     assert taken.model == start.model and taken.search.beam == start.search.beam
     assert taken.search.length_penalty == 0.5
+    assert start.search.split == "always"
 
 
 @pytest.mark.parametrize("kind", ["joint", "separate"])

@@ -14,6 +14,7 @@ import pytest
 
 from command import Command
 from logged_run import make_run, train, valid
+from nmt.config.load import changed_config, dump_config, load_config
 from nmt.files.write import Lock
 from nmt.runs.info import EnsembleMember, Selected, add_scores, write_selected
 from nmt.runs.listing import as_table, newest_run, summarise, summarise_all
@@ -66,6 +67,7 @@ def test_runs_table_has_row_for_each_state(nmt: Command, runs: Path) -> None:
     stopped = make_run(runs / "stopped", records[:4], steps=[100, 200])
     fresh = make_run(runs / "fresh")
     hours = make_run(runs / "hours", [train(15_000)])
+    done.config.write_text(dump_config(changed_config(load_config(done.config), ["search.split=always"])))
     written(done.path, 3 * 86_400 + 5)
     written(stopped.path, 2 * 3_600 + 5)
     written(fresh.path, 3 * 60 + 5)
@@ -74,9 +76,9 @@ def test_runs_table_has_row_for_each_state(nmt: Command, runs: Path) -> None:
     assert (result.status, result.err) == (0, "")
     rows = table(result.out)
     assert list(rows) == ["hours", "fresh", "stopped", "done"]  # what was written to last is first
-    assert rows["done"] == ["finished", "400 / 400", "33.3", "4 min", "3 d"]
-    assert rows["stopped"] == ["stopped", "200 / 400", "31.3", "2 min", "2 h"]
-    assert rows["fresh"] == ["stopped", "0 / 400", "-", "-", "3 min"]
+    assert rows["done"] == ["finished", "400 / 400", "33.3", "4 min", "3 d", "split: always"]
+    assert rows["stopped"] == ["stopped", "200 / 400", "31.3", "2 min", "2 h", "split: auto"]
+    assert rows["fresh"] == ["stopped", "0 / 400", "-", "-", "3 min", "split: auto"]
     assert rows["hours"][:4] == ["stopped", "15,000 / 400", "-", "2.5 h"]
     assert rows["hours"][4] in ("7 s", "8 s", "9 s")
 
@@ -89,7 +91,7 @@ def test_json_contains_all_fields(nmt: Command, runs: Path) -> None:
     (found,) = json.loads(nmt("runs", "runs", "--format=json").out)
     assert found == {
         "name": "a", "path": "runs/a", "state": "finished", "step": 100, "max_steps": 400, "checkpoint": 100,
-        "best_bleu": 12.5, "best_perplexity": None, "best_accuracy": None,
+        "split": "auto", "best_bleu": 12.5, "best_perplexity": None, "best_accuracy": None,
         "minutes": 1.0, "last_written": "1970-01-02T00:00:00+00:00", "holder": None, "problem": None,
         "test": None,
     }  # fmt: skip

@@ -111,6 +111,16 @@ def test_documents_of_folder_are_those_of_server(run: Path, letters: Path, nmt: 
     assert written[".htm"].read_bytes().startswith(b"<p lang='en'>")
 
 
+def test_text_in_utf16_is_translated_alike_alone_and_in_folder(run: Path, nmt: Command, tmp_path: Path) -> None:
+    source, alone = tmp_path / "a.txt", tmp_path / "alone.txt"
+    source.write_bytes("\n".join(PLAIN[:2]).encode("utf-16"))
+    for options in (("--output", alone), ("--output-dir", tmp_path / "out")):
+        done = nmt("translate", "--run", run, "--input", source, *options)
+        assert done.status == 0, done.err
+    assert alone.read_bytes() == (tmp_path / "out" / "a.txt").read_bytes()
+    assert len(alone.read_text(encoding="utf-16").splitlines()) == 2
+
+
 def test_conversions_beside_letters_are_kept_in_flagged_messages(run: Path, letters: Path, nmt: Command) -> None:
     output = letters.parent / "a.po"
     done = nmt("translate", "--run", run, "--input", letters / "a.po", "--output", output)

@@ -182,6 +182,15 @@ def test_unfinished_translations_are_counted(translator: Translator, tmp_path: P
     assert Warnings().lines() == []
 
 
+def test_lines_that_lost_placeholders_are_counted(translator: Translator, tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "in").write_text(f"{PLAIN[0]} %s\n{PLAIN[1]} 12\n{PLAIN[0]} https://example.org/a {{name}}\n")
+    translate_file(translator, tmp_path / "in", tmp_path / "out", GREEDY)
+    [note] = [line for line in capsys.readouterr().err.splitlines() if "search.protect" in line]
+    assert note.startswith("nmt: 2 lines ")
+    translate_file(translator, tmp_path / "in", tmp_path / "out", GREEDY.model_copy(update={"protect": "placeholders"}))
+    assert "search.protect" not in capsys.readouterr().err
+
+
 def test_source_ends_with_eos(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch):
     """Sources end with `</s>`, as in training."""
     translator = make(tokenizer, tiny_config())
