@@ -348,7 +348,7 @@ def settle_part(folder: Path, task: _Settling) -> Json:
     for side in SIDES:
         write_side(folder, side, kept[side])
     report.keep(lines[left], kept[0], kept[1])
-    step = len(left) // 4096 + 1  # counting sentences takes long
+    step = len(left) // 4096 + 1  # in a sample, because counting sentences takes long
     for line in kept[0][::step]:
         # in title case, because the sentences of a text in lower case begin so, too
         report.several += step * (n_sentences(line.title()) > 1)
