@@ -44,7 +44,7 @@ def test_card_contains_run_facts(whole: Path, data: Path, tmp_path: Path) -> Non
     recipe = yaml.safe_load(section(text, "Recipe").split("```yaml\n")[1].split("```")[0])
     assert (recipe["model"]["d_model"], recipe["search"]) == (
         32,
-        {"beam": 1, "max_length_ratio": 0.0, "max_length_offset": 6},
+        {"beam": 1, "max_length_ratio": 0.0, "max_length_offset": 6, "split": "always"},
     )
     assert str(data.parent) not in text, "where things lie on one machine is nobody's business"
 
