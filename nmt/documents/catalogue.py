@@ -11,7 +11,7 @@ from itertools import repeat
 
 from nmt.documents.inline import Mark, Passage, Text, Token, tagged
 from nmt.documents.languages import Languages
-from nmt.documents.types import Document, Translated
+from nmt.documents.types import Document, Results
 from nmt.text.constraints import spans
 from nmt.text.message_formats import directives, formats_of
 from nmt.text.po import CHARSET, Message, po_charset, po_escaped, po_lines, po_messages
@@ -40,10 +40,10 @@ def open_catalogue(name: str, content: bytes) -> Document:
     flags = [entry.formats[0] for entry in missing for passage in entry.passages for _ in passage.texts]
     mark = codecs.BOM_UTF8 if content.startswith(codecs.BOM_UTF8) else b""
 
-    def write(results: Sequence[Translated], _: Languages) -> bytes:
-        queue, written = iter(results), list(lines)
+    def write(results: Results, _: Languages) -> bytes:
+        written = list(lines)
         for entry in missing:
-            _fill(written, entry, queue)
+            _fill(written, entry, results)
         return mark + _encoded("".join(written), charset)
 
     return Document(texts, write, flags=flags)
@@ -72,7 +72,7 @@ def _tokens(text: str, formats: Sequence[str]) -> Iterator[Token[str]]:
             yield Mark("break", part) if i % 2 else Text(part, part)
 
 
-def _fill(lines: list[str], entry: _Missing, results: Iterator[Translated]) -> None:
+def _fill(lines: list[str], entry: _Missing, results: Results) -> None:
     """Write the translations of a message into `lines`, and mark it fuzzy if they differ in placeholders or numbers."""
     forms = [_text(passage, results) for passage in entry.passages]
     keys = [key for key in entry.message.lines if key.startswith("msgstr")]
@@ -105,7 +105,7 @@ def _checked(text: str, flag: str) -> tuple[Counter[str], Counter[str]]:
     return Counter([*exact, *_ACCELERATOR.findall(text)]), Counter(numbers)
 
 
-def _text(passage: Passage[str], results: Iterator[Translated]) -> str:
+def _text(passage: Passage[str], results: Results) -> str:
     _, tokens = passage.translated(results)
     return "".join(token.text if isinstance(token, Text) else token.markup for token in tokens)
 

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from nmt.documents.inline import Mark, Passage, Text, Token
 from nmt.documents.languages import Languages, Rules, in_target
-from nmt.documents.types import Document, Translated, decoded, encoding_of_mark, in_lines, spaced
+from nmt.documents.types import Document, Results, Translated, decoded, encoding_of_mark, spaced
 from nmt.errors import DataError
 from nmt.text.encodings import browser_encoding
 from nmt.text.message_formats import STATEMENT, TEMPLATE, masked
@@ -138,9 +138,12 @@ class HtmlFragment:
 
         languages: source and target, whose codes and directions replace each other in tags.
         """
-        queue = iter(in_lines(self.texts, results))
-        _, tokens = self._passage.translated(queue)
-        values = [_written(value, result.text) for value, result in zip(self._values, queue, strict=True)]
+        return self.written(Results(self.texts, results), languages)
+
+    def written(self, results: Results, languages: Languages) -> str:
+        """Return what `translated_text` does."""
+        _, tokens = self._passage.translated(results)
+        values = [_written(value, result.text) for value, result in zip(self._values, results, strict=True)]
         return "".join(_token_text(token, values, languages) for token in tokens)
 
 
@@ -149,8 +152,8 @@ def open_html(name: str, content: bytes) -> Document:
     encoding = encoding_of_mark(content) or _declared(name, content)
     fragment = HtmlFragment(decoded(name, content, encoding), attributes=True)
 
-    def write(results: Sequence[Translated], languages: Languages) -> bytes:
-        return fragment.translated_text(results, languages).encode(encoding, "xmlcharrefreplace")
+    def write(results: Results, languages: Languages) -> bytes:
+        return fragment.written(results, languages).encode(encoding, "xmlcharrefreplace")
 
     return Document(fragment.texts, write, n_readings=fragment.n_readings)
 

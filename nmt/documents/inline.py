@@ -6,9 +6,10 @@ the end of a paragraph, and removes the markup around each block: `<p><b>Note</b
 
 Both texts are cut into units: words, placeholders such as `{name}`, and single symbols such as a full stop, so that the
 colon of `<b>Note</b>:` stays outside. Each unit of the translation comes from a unit of the text: a placeholder from
-the same placeholder, any other unit by the alignment, or without one by its position. A span encloses the longest
-stretch of the translation that comes from inside it. Every mark occurs once, and spans stay nested, whatever the
-alignment is.
+the same placeholder; any other unit by the alignment, otherwise from an equal unit, such as a name, otherwise, which is
+a guess, from the word at the same relative position. A span encloses the longest stretch of the translation that comes
+from inside it, and a mark stays beside its neighbour. Every mark occurs once, spans stay nested, and none that has text
+becomes empty, whatever the alignment is, unless the translation has fewer units than innermost spans with text.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
-from nmt.documents.types import Alignment, Translated, spaced
+from nmt.documents.types import Alignment, Results, Translated, spaced
 from nmt.errors import DataError
 from nmt.text.constraints import protected, spans
-from nmt.text.words import is_boundary
+from nmt.text.words import LETTERWISE, is_boundary
 
 DIRECTION_MARK = "[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 TAG = r"</?[A-Za-z][^<>\n]{0,200}>|<[0-9:.]{1,20}>|\{\\[^{}\n]{0,200}\}|" + DIRECTION_MARK
@@ -95,8 +96,11 @@ class Piece(NamedTuple, Generic[M]):
     end: int
     node: Mark[M] | Span[M]
     inside: list[Piece[M]]
-    is_apart: bool
-    """Whether it is empty and has spaces on both sides, only one of which is in the text."""
+    n_leaves: int
+    """Number of spans with text, itself among them, without such a span inside."""
+    follows_space: bool
+    precedes_space: bool
+    """Whether a space is directly before it and after it, if it is empty."""
 
 
 class Block(Generic[M]):
@@ -119,22 +123,33 @@ class Block(Generic[M]):
     def _pieces(self, nodes: Sequence[Node[M]]) -> list[Piece[M]]:
         """Return the marks and spans among nodes; `_read` counts the characters of the raw text before each."""
         found: list[Piece[M]] = []
-        for node in nodes:
+        for number, node in enumerate(nodes):
             if isinstance(node, Text):
                 self._read += len(node.text)
                 continue
             self._read += node.kind == "space"
             start = self._read
             inside = self._pieces(node.inside) if isinstance(node, Span) else []
-            is_apart = start == self._read and node.kind != "space" and self._raw[max(start - 1, 0) : start + 1] == "  "
+            is_empty = start == self._read and node.kind != "space"
+            beside = (start - 1, nodes[max(number - 1, 0) : number]), (start, nodes[number + 1 : number + 2])
+            spaces = [
+                is_empty and self._raw[i : i + 1] == " " and all(isinstance(near, Text) for near in other)
+                for i, other in beside
+            ]
             first, end = bisect_left(self._kept, start), bisect_left(self._kept, self._read)
-            found.append(Piece(first, end, node, inside, is_apart))
+            text = self.text[first:end].strip() if isinstance(node, Span) else ""
+            has_text = bool(text) and (text[0] != "{" or protected(text) != [text])
+            n_leaves = max(sum(piece.n_leaves for piece in inside), has_text)
+            found.append(Piece(first, end, node, inside, n_leaves, *spaces))
         return found
 
     @property
     def has_words(self) -> bool:
         """Whether the block has anything to translate: letters outside placeholders and addresses."""
-        return any(map(str.isalpha, self.text)) and (" " in self.text or protected(self.text) != [self.text])
+        text = self.text
+        for placeholder in protected(text):
+            text = text.replace(placeholder, " ")
+        return any(map(str.isalpha, text))
 
 
 class Passage(Generic[M]):
@@ -144,10 +159,11 @@ class Passage(Generic[M]):
         self._items = list(_items(_nested(tokens)))
         self.texts = [item.text for item in self._items if isinstance(item, Block)]
 
-    def translated(self, results: Iterator[Translated]) -> tuple[bool, list[Token[M]]]:
+    def translated(self, results: Results) -> tuple[bool, list[Token[M]]]:
         """Return whether any text has changed, and all tokens of the translated passage.
 
-        results: yields the translations of `texts`. A text that is equal to its translation stays as it was written.
+        results: yields the translations of `texts`, and counts the marks whose place is a guess. A text that is equal
+        to its translation stays as it was written.
         """
         tokens: list[Token[M]] = []
         is_changed = False
@@ -158,7 +174,9 @@ class Passage(Generic[M]):
                 tokens += flat(item.nodes)
             else:
                 is_changed = True
-                tokens += [Text(item.before), *_placed_block(item, result), Text(item.after)]
+                n_guessed, placed = _placed_block(item, result)
+                results.n_guessed += n_guessed
+                tokens += [Text(item.before), *placed, Text(item.after)]
         return is_changed, tokens
 
 
@@ -251,8 +269,10 @@ def _block(nodes: list[Node[M]]) -> Iterator[Token[M] | Block[M]]:
     yield from flat(nodes[end:])
 
 
-_LOOK_BACK = 3
-"""Maximum distance, in units, between a mark and the units that determine its place."""
+_LETTERWISE = re.compile(f"[{LETTERWISE}]")
+_MAX_UNITS = 4
+"""Maximum number of units that one aligned word is told apart from. What is between two spaces in a script without
+spaces has more, and an alignment of it says little."""
 
 
 class Origins:
@@ -269,23 +289,25 @@ class Origins:
         self._word_starts = [
             unit
             for unit, (start, _) in enumerate(self.units)
-            if start == 0 or self.text[start - 1].isspace() or min(self.text[start - 1 : start + 1]) > "\u2fff"
+            if start == 0 or self.text[start - 1].isspace() or _LETTERWISE.match(self.text, start)
         ]
-        """Units that follow white space, or another word in a script without spaces."""
+        """Units that follow white space, or begin a word in a script without spaces."""
         self.of: list[int | None] = [None] * len(self.units)
-        if translated.alignment is None:
-            for unit, (start, end) in enumerate(self.units):
-                middle = (start + end) * len(source) // (2 * len(self.text))
-                self.of[unit] = max(0, bisect_right(self._starts, middle) - 1)
-        else:
-            self._align(translated.alignment)
-        self._match_placeholders()
-        self._first: dict[int, int] = {}
-        self._last: dict[int, int] = {}
-        for unit, origin in enumerate(self.of):
-            if origin is not None:
-                self._first.setdefault(origin, unit)
-                self._last[origin] = unit
+        self._align(translated.alignment or ())
+        self._match_equal()
+        self.known = {unit for unit, origin in enumerate(self.of) if origin is not None}
+        """Units whose origin is not a guess."""
+        self.n_guessed = 0
+        """Number of marks and spans whose place is a guess."""
+        taken = {*self.of} - {None}
+        for unit, (start, end) in enumerate(self.units):
+            middle = (start + end) * len(source) // (2 * len(self.text))
+            origin = max(0, bisect_right(self._starts, middle) - 1)
+            if self.of[unit] is None and self.is_word(unit) and origin not in taken:
+                self.of[unit] = origin
+        self.last = {origin: unit for unit, origin in enumerate(self.of)}
+        """The last unit that comes from each unit of the text."""
+        self._first = {origin: unit for unit, origin in reversed([*enumerate(self.of)])}
 
     def inside(self, start: int, end: int) -> range:
         """Return the units of the text that begin between the characters `start` and `end`."""
@@ -298,9 +320,7 @@ class Origins:
 
     def nearest_word(self, unit: int) -> int:
         """Return the nearest unit that begins a word; the number of units stands for the end of the text."""
-        place = bisect_left(self._word_starts, unit)
-        near = [*self._word_starts[max(place - 1, 0) : place + 1], len(self.units)]
-        return min(near, key=lambda start: (abs(start - unit), -start))
+        return min([*self._word_starts, len(self.units)], key=lambda start: (abs(start - unit), -start))
 
     def is_word(self, unit: int) -> bool:
         """Return whether a unit of the translation is a word, not a symbol."""
@@ -312,24 +332,14 @@ class Origins:
         is_attached: whether the mark belongs to the preceding unit rather than to the following one.
         """
         following = bisect_left(self._starts, position)
-        preceding = range(following - 1, max(following - 1 - _LOOK_BACK, -1), -1)
-        before = [self._last[i] + 1 for i in preceding if i in self._last]
-        after = [self._first[i] for i in range(following, following + _LOOK_BACK) if i in self._first]
-        found = before[:1] + after[:1] if is_attached else after[:1] + before[:1]
-        return found[0] if found else self.by_place(position)
-
-    def _match_placeholders(self) -> None:
-        """Align equal placeholders, numbers and addresses of both texts with each other, and with nothing else."""
-        places: dict[str, list[range]] = defaultdict(list)
-        for span in spans(self.source):
-            places[span.wanted].append(_overlapping(self.src_units, span.start, span.end))
-        copied: dict[int, int] = {}
-        for span in spans(self.text):
-            if places[span.wanted]:
-                units = _overlapping(self.units, span.start, span.end)
-                copied |= zip(units, places[span.wanted].pop(0), strict=False)
-        taken = set(copied.values())
-        self.of = [copied.get(unit, None if origin in taken else origin) for unit, origin in enumerate(self.of)]
+        back, forth = range(following - 1, -1, -1), range(following, len(self._starts))
+        near = itertools.chain(back, forth) if is_attached else itertools.chain(forth, back)
+        for origin in near:
+            if origin in self.last:
+                unit = self.last[origin] if origin < following else self._first[origin]
+                self.n_guessed += unit not in self.known
+                return unit + (origin < following)
+        return 0
 
     def _align(self, alignment: Alignment) -> None:
         """Align the units of aligned words: words in their order, and symbols with equal symbols."""
@@ -343,8 +353,44 @@ class Origins:
             signs = {self.source[slice(*self.src_units[unit])]: unit for unit in origins.difference(src_words)}
             for unit in units:
                 self.of[unit] = signs.get(self.text[slice(*self.units[unit])])
-            for i, unit in enumerate(words if src_words else ()):
-                self.of[unit] = src_words[i * len(src_words) // len(words)]
+            if max(len(words), len(src_words)) <= _MAX_UNITS * min(len(words), len(src_words)):
+                for i, unit in enumerate(words):
+                    self.of[unit] = src_words[i * len(src_words) // len(words)]
+
+    def _match_equal(self) -> None:
+        """Align equal units: in their order, or each with the nearest if one text has more of them.
+
+        Placeholders, numbers and addresses are aligned with nothing else; other units only if they are not aligned.
+        """
+        src_places = _places(self.source, self.src_units, self.of)
+        places = _places(self.text, self.units, [i for i, origin in enumerate(self.of) if origin is not None])
+        equal: dict[int, int] = {}
+        for key in places.keys() & src_places:
+            units, origins = places[key], src_places[key]
+            for i in range(min(len(units), len(origins))):
+                near = units if len(units) > len(origins) else units[i : i + 1]
+                pairs = itertools.product(near, origins if len(origins) > len(units) else origins[i : i + 1])
+                unit, origin = min(
+                    pairs, key=lambda pair: abs(pair[0] * len(self.src_units) - pair[1] * len(self.units))
+                )
+                equal[unit] = origin
+        taken = {*equal.values()}
+        self.of = [equal.get(unit, None if origin in taken else origin) for unit, origin in enumerate(self.of)]
+
+
+def _places(
+    text: str, units: Sequence[tuple[int, int]], aligned: Iterable[int | None]
+) -> dict[tuple[str, int], list[int]]:
+    """Return units by what they are compared by: those of a placeholder by it and their number in it, and others, if
+    they are not aligned, by their text."""
+    keys = {unit: (text[slice(*units[unit])], -1) for unit in sorted({*range(len(units))}.difference(aligned))}
+    for span in spans(text):
+        for number, unit in enumerate(_overlapping(units, span.start, span.end)):
+            keys[unit] = span.wanted, number
+    places = defaultdict(list)
+    for unit, key in keys.items():
+        places[key].append(unit)
+    return places
 
 
 def _units(text: str, cuts: set[int]) -> list[tuple[int, int]]:
@@ -386,14 +432,15 @@ class _Place(NamedTuple):
     stop: int
 
 
-def _placed_block(block: Block[M], translated: Translated) -> Iterator[Token[M]]:
-    """Yield the tokens of a block's translation: all of its text, and each mark of the block once."""
+def _placed_block(block: Block[M], translated: Translated) -> tuple[int, list[Token[M]]]:
+    """Return the number of marks placed by a guess, and the tokens of a block's translation: all of its text, and each
+    mark of the block once."""
     if not block.pieces:
-        yield Text(translated.text)
-        return
+        return 0, [Text(translated.text)]
     origins = Origins(block.text, translated, _edges(block.pieces))
     whole = _Place(0, len(origins.units), 0, len(translated.text))
-    yield from _placed(origins, block.pieces, (0, len(block.text)), whole)
+    tokens = [*_placed(origins, block.pieces, (0, len(block.text)), whole)]
+    return origins.n_guessed, tokens
 
 
 def _edges(pieces: Sequence[Piece[M]]) -> set[int]:
@@ -411,16 +458,17 @@ def _placed(origins: Origins, pieces: Sequence[Piece[M]], around: tuple[int, int
     for piece, inner in _in_order(origins, pieces, around, place):
         if inner.start > position:
             yield Text(origins.text[position : inner.start])
-        position = inner.stop
+        position = max(position, inner.stop)  # a mark in the middle of a span goes after it
         if inner.first < inner.end and isinstance(piece.node, Span):
             yield piece.node.opening
             yield from _placed(origins, piece.inside, (piece.start, piece.end), inner)
             yield piece.node.closing
             continue
-        if piece.is_apart and inner.start == place.stop > place.start:
+        before, after = origins.text[max(position - 1, 0) : position], origins.text[position : position + 1]
+        if piece.follows_space and position == place.stop > place.start and (piece.precedes_space or after != " "):
             yield Text(" ")
         yield from (token for token in flat([piece.node]) if isinstance(token, Mark))
-        if piece.is_apart and position < place.stop and origins.text[max(position - 1, 0) : position] in ("", " "):
+        if piece.precedes_space and position < place.stop and before in ("", " "):
             yield Text(" ")
     if position < place.stop:
         yield Text(origins.text[position : place.stop])
@@ -429,48 +477,67 @@ def _placed(origins: Origins, pieces: Sequence[Piece[M]], around: tuple[int, int
 def _in_order(
     origins: Origins, pieces: Sequence[Piece[M]], around: tuple[int, int], place: _Place
 ) -> list[tuple[Piece[M], _Place]]:
-    """Return the pieces that are directly inside a span, and their places, in the order of the translation."""
+    """Return the pieces that are directly inside a span, and their places, in the order of the translation.
+
+    Marks with nothing between them that has a counterpart in the translation stay together.
+    """
     stretches = _stretches(origins, pieces, place)
-    owner = {unit: stretch for stretch in stretches.values() for unit in range(*stretch)}
-    found = []
+    found: list[tuple[int, int, int, _Place]] = []
+    mark: Piece[M] | None = None
     for number, piece in enumerate(pieces):
-        if number in stretches:
-            first, end = stretches[number]
+        first, end = stretches.get(number, (0, 0))
+        if first < end:
+            mark, unit, rank = None, first, 2
             inner = _Place(first, end, origins.units[first][0], origins.units[end - 1][1])
-            found.append((first, 2, number, inner))
         else:
-            unit, rank, position = _gap(origins, piece, around, place, owner)
-            found.append((unit, rank, number, _Place(unit, unit, position, position)))
+            if mark is None or not origins.last.keys().isdisjoint(origins.inside(mark.end, piece.start)):
+                unit, rank, position = _gap(origins, piece, around, place)
+                inner = _Place(unit, unit, position, position)
+            mark = None if piece.node.kind == "space" else piece
+        found.append((unit, rank, number, inner))
     return [(pieces[number], inner) for *_, number, inner in sorted(found)]
 
 
 def _stretches(origins: Origins, pieces: Sequence[Piece[M]], place: _Place) -> dict[int, tuple[int, int]]:
-    """Return the longest range (first, end) of units that correspond to the inside of each piece, by the piece's index.
+    """Return the range (first, end) of units for each piece with text, by the piece's index.
 
-    Units of unknown origin belong to the stretch around them, and so does a comma between two of its words.
+    It is the longest that comes from inside the piece; without one, a unit at the same relative position, after the
+    ranges that begin before it. Units of unknown origin belong to the range around them, and so does a comma between
+    two of its words. Ranges are moved and extended so that no span with text becomes empty if the place has as many
+    units as innermost spans with text. A span around a lost placeholder in braces, such as a field, is a mark.
     """
     number_of = {unit: i for i, piece in enumerate(pieces) for unit in origins.inside(piece.start, piece.end)}
-    known = [
+    labels = [
         (number_of.get(origin), unit)
         for unit in range(place.first, place.end)
-        if (origin := origins.of[unit]) is not None and (origin in number_of or origins.is_word(unit))
+        if (origin := origins.of[unit]) is not None
+        and (origin in number_of or (unit in origins.known and origins.is_word(unit)))
     ]
-    most: dict[int, int] = {}
-    stretches: dict[int, tuple[int, int]] = {}
-    for number, group in itertools.groupby(known, lambda pair: pair[0]):
+    runs: dict[int | None, list[tuple[int, int, int, int]]] = defaultdict(list)
+    for number, group in itertools.groupby(labels, lambda label: label[0]):
         units = [unit for _, unit in group]
-        if number is not None and len(units) > most.get(number, 0):
-            most[number], stretches[number] = len(units), (units[0], units[-1] + 1)
+        runs[number].append((len(origins.known.intersection(units)), len(units), units[0], units[-1] + 1))
+    stretches: dict[int, tuple[int, int]] = {}
+    for number, piece in enumerate(pieces):
+        if piece.n_leaves or number in runs:
+            wanted = origins.by_place((piece.start + piece.end) // 2)
+            n_known, _, first, end = max(runs[number], key=lambda run: run[:2], default=(0, 0, wanted, wanted))
+            origins.n_guessed += n_known == 0
+            stretches[number] = first, end
+    start, n_left = place.first, sum(piece.n_leaves for piece in pieces)
+    for number, (first, end) in sorted(stretches.items(), key=lambda item: (item[1][0], -item[1][1])):
+        first = max(min(first, place.end - n_left), start)
+        n_left -= pieces[number].n_leaves
+        start = min(max(min(end, place.end - n_left), first + pieces[number].n_leaves), place.end)
+        stretches[number] = first, start
     return stretches
 
 
-def _gap(
-    origins: Origins, piece: Piece[M], around: tuple[int, int], place: _Place, owner: dict[int, tuple[int, int]]
-) -> tuple[int, int, int]:
+def _gap(origins: Origins, piece: Piece[M], around: tuple[int, int], place: _Place) -> tuple[int, int, int]:
     """Return the place of a piece without words: the following unit, its rank before that unit, and the offset.
 
     A mark directly after a character follows the unit that comes from this character; any other mark precedes the unit
-    that comes from the next one. owner: the stretch that each unit belongs to.
+    that comes from the next one.
     """
     first, end, start, stop = place
     if piece.start <= around[0]:
@@ -482,11 +549,9 @@ def _gap(
         unit = min(max(origins.by_place(piece.start), first + 1), max(end - 1, first))
     else:
         unit = origins.gap(piece.start, is_attached)
-    if piece.node.kind == "space" or piece.is_apart:
+    if piece.node.kind == "space" or (piece.follows_space and piece.precedes_space):
         unit = origins.nearest_word(unit)
     unit = min(max(unit, first), end)
-    if first < unit < end and (stretch := owner.get(unit)) is not None and stretch == owner.get(unit - 1):
-        unit = stretch[1 if is_attached else 0]
     if unit in (first, end):
         return unit, 0, start if unit == first else stop
     return (unit, 0, origins.units[unit - 1][1]) if is_attached else (unit, 1, origins.units[unit][0])

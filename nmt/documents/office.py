@@ -25,7 +25,7 @@ from lxml import etree
 
 from nmt.documents.inline import Mark, Passage, Text, Token
 from nmt.documents.languages import Languages, Rules, in_target
-from nmt.documents.types import Document, Translated
+from nmt.documents.types import Document, Results
 from nmt.errors import DataError, error_text
 from nmt.files.archives import open_zip
 from nmt.files.compressed import DamagedError, damage
@@ -172,14 +172,12 @@ def _open(
             texts += paragraph.passage.texts
             n_readings += paragraph.n_readings
 
-    def write(results: Sequence[Translated], languages: Languages) -> bytes:
-        queue = iter(results)
-
+    def write(results: Results, languages: Languages) -> bytes:
         def new(member: str) -> bytes | None:
             root = package.xml(member)
             is_changed = False
             for paragraph in going(list(paragraphs(root))):
-                is_other, tokens = paragraph.passage.translated(queue)
+                is_other, tokens = paragraph.passage.translated(results)
                 if is_other:
                     _rewrite(paragraph, tokens)
                 is_changed |= is_other

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path, PurePath
 
 from nmt.console import printable
@@ -13,7 +13,7 @@ from nmt.documents.inline import Mark, Passage, Text, Token
 from nmt.documents.languages import Languages
 from nmt.documents.office import open_docx, open_odt
 from nmt.documents.subtitles import open_subtitles
-from nmt.documents.types import Document, Translated, decoded_text, encoding_of_mark
+from nmt.documents.types import Document, Results, decoded_text, encoding_of_mark
 from nmt.errors import DataError
 from nmt.files.compressed import compression_of
 from nmt.files.read import read_regular, reading
@@ -33,8 +33,8 @@ def open_text(name: str, content: bytes) -> Document:
     tokens: list[Token[str]] = [Mark("break", part) if i % 2 else Text(part, part) for i, part in enumerate(parts)]
     passage = Passage(tokens)
 
-    def write(results: Sequence[Translated], _: Languages) -> bytes:
-        written = passage.translated(iter(results))[1]
+    def write(results: Results, _: Languages) -> bytes:
+        written = passage.translated(results)[1]
         parts = (token.raw or token.text if isinstance(token, Text) else token.markup for token in written)
         return (mark + "".join(parts)).encode(encoding)
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from nmt.console import printable
 from nmt.documents.inline import DIRECTION_MARK, TAG, Mark, Passage, Text, Token, tagged
 from nmt.documents.languages import Languages, Rules, in_target
-from nmt.documents.types import Document, Translated, decoded_text
+from nmt.documents.types import Document, Results, decoded_text
 from nmt.errors import DataError
 from nmt.text.words import is_boundary
 
@@ -49,9 +49,8 @@ def open_subtitles(name: str, content: bytes) -> Document:
         raise DataError(f"{name}: has no timing line such as 00:00:01,000 --> 00:00:02,000; is it a subtitle file?")
     texts = [line for part in parts if isinstance(part, _Cue) for line in part.texts]
 
-    def write(results: Sequence[Translated], languages: Languages) -> bytes:
-        queue = iter(results)
-        written = (part if isinstance(part, str) else part.translated(queue) for part in parts)
+    def write(results: Results, languages: Languages) -> bytes:
+        written = (part if isinstance(part, str) else part.translated(results) for part in parts)
         return in_target("".join(written), languages, _RULES).encode(encoding)
 
     return Document(texts, write)
@@ -66,7 +65,7 @@ class _Cue:
         self._passage = Passage(self._tokens())
         self.texts = self._passage.texts
 
-    def translated(self, results: Iterator[Translated]) -> str:
+    def translated(self, results: Results) -> str:
         is_changed, tokens = self._passage.translated(results)
         if not is_changed:
             return "".join(self._lines)

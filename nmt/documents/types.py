@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from nmt.documents.languages import Languages
@@ -70,7 +70,7 @@ class Document:
     def __init__(
         self,
         texts: list[str],
-        write: Callable[[list[Translated], Languages], bytes],
+        write: Callable[[Results, Languages], bytes],
         *,
         flags: list[str] | None = None,
         n_readings: int = 0,
@@ -82,6 +82,9 @@ class Document:
         """Which of the `GRAMMARS` of format strings, if any, each text follows."""
         self.n_readings = n_readings
         """Number of ruby readings, which neither texts nor translations contain."""
+        self.n_guessed = 0
+        """Number of formats, links, notes and other marks whose place in the last translation is a guess: they have no
+        word that is aligned, or equal in both languages."""
         self._write = write
 
     def translated(self, results: Sequence[Translated | str], languages: Languages = ("", "")) -> bytes:
@@ -89,11 +92,14 @@ class Document:
 
         languages: source and target, whose codes and directions replace each other where the document states them.
 
-        Without an alignment, which a `str` lacks, markup keeps its relative position in the text.
+        Without an alignment, which a `str` lacks, markup follows equal words, or keeps its relative position.
 
         Raises ValueError if the numbers of texts and translations differ.
         """
-        return self._write(in_lines(self.texts, results), languages)
+        queue = Results(self.texts, results)
+        content = self._write(queue, languages)
+        self.n_guessed = queue.n_guessed
+        return content
 
 
 def spaced(text: str) -> str:
@@ -101,9 +107,17 @@ def spaced(text: str) -> str:
     return _CONTROL.sub(" ", text)
 
 
-def in_lines(texts: Sequence[str], results: Sequence[Translated | str]) -> list[Translated]:
-    """Return translations without control characters and line breaks, one for each text. Raises ValueError."""
-    if len(texts) != len(results):
-        raise ValueError(f"expected {len(texts)} translations, one for each text, found {len(results)}")
-    translated = (Translated(result) if isinstance(result, str) else result for result in results)
-    return [replace(result, text=spaced(result.text)) for result in translated]
+class Results(Iterator[Translated]):
+    """An iterator over translations without control characters and line breaks."""
+
+    def __init__(self, texts: Sequence[str], results: Sequence[Translated | str]) -> None:
+        """Take one translation for each text. Raises ValueError if the numbers differ."""
+        if len(texts) != len(results):
+            raise ValueError(f"expected {len(texts)} translations, one for each text, found {len(results)}")
+        translated = [Translated(result) if isinstance(result, str) else result for result in results]
+        self._results = iter([replace(result, text=spaced(result.text)) for result in translated])
+        self.n_guessed = 0
+        """Number of marks that have been placed by a guess."""
+
+    def __next__(self) -> Translated:
+        return next(self._results)

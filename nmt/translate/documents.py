@@ -246,6 +246,8 @@ def _write(source: Path, outputs: Mapping[str, Content], translate: Callable[[Do
             file.write(content(document, translations))
     if document.n_readings:
         say(f"{source}: {amount(document.n_readings, 'ruby reading')} left out")
+    if document.n_guessed:
+        say(f"{source}: {amount(document.n_guessed, 'mark')} of formats, links or notes placed at a guess; check them")
 
 
 def _reviewed(path: Path, source: Path, translator: DocumentTranslator | None, document: Document) -> list[Candidate]:

@@ -167,10 +167,10 @@ def test_markup_without_alignment_keeps_relative_position(fragment: str, wanted:
     ("text", "alignment", "wanted"),
     [
         ("uno y dos", [((0, 3), (0, 3)), ((8, 11), (6, 9))], "<b>uno</b> y <i>dos</i>"),
-        ("nada", [], "<b></b>nada<i></i>"),
-        ("x y", [((4, 7), (0, 1)), ((4, 7), (2, 3))], "<b></b>x y<i></i>"),
+        ("nada", [], "<b>nada</b><i></i>"),
+        ("x y", [((4, 7), (0, 1)), ((4, 7), (2, 3))], "<b>x</b> <i>y</i>"),
         ("", [], "<b></b><i></i>"),
-        ("uno dos", [((-5, 99), (-9, 3)), ((8, 80), (90, 70))], "<b>uno</b> dos<i></i>"),
+        ("uno dos", [((-5, 99), (-9, 3)), ((8, 80), (90, 70))], "<b>uno</b> <i>dos</i>"),
         ("一二三", [((0, 3), (0, 1)), ((8, 11), (2, 3))], "<b>一</b>二<i>三</i>"),
     ],
 )
@@ -178,6 +178,69 @@ def test_spans_survive_any_alignment(text: str, alignment: list[tuple[tuple[int,
                                            wanted: str) -> None:  # fmt: skip
     taken = HtmlFragment("<b>one</b> and <i>two</i>")
     assert taken.translated_text([Translated(text, alignment)]) == wanted
+
+
+_CLICK = [((0, 7), (0, 5))]  # aligned words: Klicken and Click
+
+
+@pytest.mark.parametrize(
+    ("fragment", "text", "alignment", "wanted", "n_guessed"),
+    [
+        ("Klicken Sie auf <b>OK</b>.", "Click OK.", _CLICK, "Click <b>OK</b>.", 0),
+        ("Klicken Sie auf <b>OK</b>.", "Click OK.", None, "Click <b>OK</b>.", 0),
+        ("Klicken Sie auf <a>Nein</a>.", "Click No.", _CLICK, "Click <a>No</a>.", 1),
+        ("Klicken Sie auf <b>OK</b>.", "If OK, click OK.", None, "If OK, click <b>OK</b>.", 0),
+        ("<b>OK</b> oder nicht OK, OK?", "OK or not?", None, "<b>OK</b> or not?", 0),
+        ("<a><b>Der</b> <i>Hund</i></a>.", "Dogs.", [((4, 8), (0, 5))], "<a><i>Dogs</i><b>.</b></a>", 1),
+        ("<b>Hund</b> und <a>Katze</a>", "ឆ្កែនិងឆ្មា", [((0, 4), (0, 11))], "<b>ឆ្កែ</b>និង<a>ឆ្មា</a>", 2),
+        ("<b>犬</b>と<a>Cat</a>は好き", "Cats like Cat", [((0, 7), (0, 4))], None, 1),
+        ("<b>Hund</b> hier", "כלב פה", [((0, 4), (0, 3))], "<b>כלב</b> פה", 0),
+        ("Der <a><img></a> Hund <b></b>", "The dog", None, "The <a><img></a> dog <b></b>", None),
+    ],
+)
+def test_span_without_aligned_word_encloses_equal_or_nearest_word(
+    fragment: str,
+    text: str,
+    alignment: list[tuple[tuple[int, int], tuple[int, int]]] | None,
+    wanted: str | None,
+    n_guessed: int | None,
+) -> None:
+    document = open_document("a.html", fragment.encode())
+    new = document.translated([Translated(text, alignment)]).decode()
+    assert wanted in (None, new) and n_guessed in (None, document.n_guessed), new
+
+
+@pytest.mark.parametrize(
+    ("fragment", "text", "wanted"),
+    [
+        ("Press <kbd>A</kbd>+<kbd>B</kbd> to", "press to", "press <kbd>A</kbd><kbd>B</kbd> to"),
+        ("Press <kbd>A</kbd>+<kbd>B</kbd> to", "to press", "<kbd>A</kbd><kbd>B</kbd> to press"),
+        ("Press <kbd>A</kbd>+<kbd>B</kbd> to", "to + press", "to <kbd>A</kbd>+<kbd>B</kbd> press"),
+        ("Press<kbd>A</kbd> <kbd>B</kbd> to", "to press", "to press<kbd>A</kbd> <kbd>B</kbd>"),
+        ("Press <kbd>A</kbd><kbd>B</kbd> to", "to press", "<kbd>A</kbd><kbd>B</kbd> to press"),
+    ],
+)
+def test_marks_between_two_words_keep_their_order_and_spaces(fragment: str, text: str, wanted: str) -> None:
+    words = {match[0].lower(): match.span() for match in re.finditer(r"\w+", HtmlFragment(fragment).texts[0])}
+    aligned = [(words[match[0]], match.span()) for match in re.finditer(r"\w+", text)]
+    assert HtmlFragment(fragment).translated_text([Translated(text, aligned)]) == wanted
+
+
+@pytest.mark.parametrize("is_aligned", [False, True])
+@pytest.mark.parametrize(
+    "fragment",
+    [
+        "Press <kbd>Ctrl</kbd>+<kbd>C</kbd> to <b>stop</b>.",
+        "Run <code>a</code>, <code>b</code> <code>c</code>, or <a>the <i>last</i></a><sup>1</sup> (<code>d</code>).",
+        "See <a><img></a> and <b>see <img></b> it <code>a</code>/<code>b</code>: done",
+    ],
+)
+def test_prefix_of_translation_moves_no_mark(fragment: str, is_aligned: bool) -> None:
+    [text] = HtmlFragment(fragment).texts
+    words = [match.span() for match in re.finditer(r"\S+", text)]
+    aligned = [(word, (word[0] + 6, word[1] + 6)) for word in words] if is_aligned else None
+    new = HtmlFragment(fragment).translated_text([Translated(f"Hello {text}", aligned)])
+    assert new == f"Hello {fragment}"
 
 
 @pytest.mark.parametrize("alignment", [None, [], [((0, 8), (0, 10)), ((0, 8), (11, 18))], [((9, 16), (0, 10))]])
@@ -354,8 +417,27 @@ _RANGES = st.tuples(_OFFSETS, _OFFSETS)
 _ALIGNMENTS = st.none() | st.lists(st.tuples(_RANGES, _RANGES), max_size=8)
 
 
+def _n_without_text(fragment: str) -> int:
+    """Return the number of `<i>` that contain no text."""
+    n, fragment = 0, re.sub("<img>| ", "", fragment)
+    while "<i></i>" in fragment:
+        n, fragment = n + fragment.count("<i></i>"), fragment.replace("<i></i>", "")
+    return n
+
+
+_TRANSLATIONS = [
+    "",
+    "a",
+    "eins, zwei (drei) vier fünf sechs.",
+    "one two, three",
+    "一二三 x",
+    "ឆ្កែនិងឆ្មា",
+    "אחת שתיים שלוש",
+]
+
+
 @settings(max_examples=50)
-@given(_TREES, st.sampled_from(["", "a", "eins, zwei (drei) vier fünf sechs.", "一二三 x"]), _ALIGNMENTS)
+@given(_TREES, st.sampled_from(_TRANSLATIONS), _ALIGNMENTS)
 def test_translated_markup_is_complete_and_nested(
     tree: list[object], text: str, alignment: list[tuple[tuple[int, int], tuple[int, int]]] | None
 ) -> None:
@@ -370,6 +452,9 @@ def test_translated_markup_is_complete_and_nested(
     for tag in re.findall("</?i>", new):
         depth += -1 if "/" in tag else 1
         assert depth >= 0
+    n_innermost = len(re.findall(r"<i>(?:(?!</?i>).)*?\w(?:(?!<i>).)*?</i>", fragment))
+    if len(text.split()) >= n_innermost + fragment.count("</i>"):
+        assert _n_without_text(new) == _n_without_text(fragment)
 
 
 @pytest.mark.parametrize(

@@ -302,7 +302,7 @@ def test_document_is_built_from_reviewed_texts(
     monkeypatch.chdir(tmp_path)  # without runs
     built = tmp_path / f"b{source.suffix}"
     done = nmt("translate", "--input", source, "--reviewed", review, "--output", built)
-    assert (done.status, done.err) == (0, ""), done.err
+    assert done.status == 0 and ("1 mark" in done.err) == (source.suffix == ".html"), done.err
     assert read_document(built).texts == [f"Text {number}" for number in range(n_texts)]
 
 
@@ -340,7 +340,7 @@ def test_reviewed_texts_are_aligned_by_run(run: Path, nmt: Command, tmp_path: Pa
     ]
     assert [each.status for each in done] == [0, 0, 0], done
     by_run, again, by_position = (path.read_bytes() for path in outputs)
-    assert by_run == again != by_position
+    assert by_run == again and "1 mark" in done[2].err
     assert re.sub(b"</?b>", b"", by_run) == re.sub(b"</?b>", b"", by_position)
     review.write_bytes(review.read_bytes().replace(b'target-language="en"', b'target-language="fr"'))
     other = nmt(*command, "--run", run, "--reviewed", review, "--output", tmp_path / "other.html")
