@@ -96,12 +96,17 @@ class Stop:
         self.signal: str | None = None
         self.at_step = at_step
         self._minutes = after_minutes
-        self._deadline = None if after_minutes is None else time.monotonic() + 60 * after_minutes
+        self._started = time.monotonic()
+
+    @property
+    def elapsed(self) -> float:
+        """The seconds since the process, or this part of it, has begun."""
+        return time.monotonic() - self._started
 
     @property
     def reason(self) -> str | None:
         """The name of the signal, or the option that set the time limit; None if no stop has been requested."""
-        if self.signal is None and self._deadline is not None and time.monotonic() >= self._deadline:
+        if self.signal is None and self._minutes is not None and self.elapsed >= 60 * self._minutes:
             return f"--stop-after {self._minutes:g}"
         return self.signal
 
@@ -122,12 +127,9 @@ class Stop:
 
 
 @contextmanager
-def stopping(after_minutes: float | None = None, at_step: int | None = None) -> Iterator[Stop]:
-    """Turn SIGTERM, SIGINT, SIGHUP and the end of a time limit into a request to stop.
-
-    `at_step` is only recorded, for the training loop. Ignored signals, such as SIGHUP under nohup, stay ignored.
-    """
-    stop = Stop(after_minutes, at_step)
+def stopping(stop: Stop) -> Iterator[Stop]:
+    """Turn SIGTERM, SIGINT and SIGHUP into a request to stop. Ignored signals, such as SIGHUP under nohup, stay
+    ignored."""
     with handling(SIGNALS, stop.receive):
         yield stop
 

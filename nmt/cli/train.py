@@ -8,6 +8,7 @@ from typing import Annotated
 
 from nmt.cli.app import app
 from nmt.cli.options import DataOption, SetOption, configs, option
+from nmt.process import Stop
 
 
 @app.command()
@@ -74,6 +75,7 @@ def train(
     """
     from nmt.cli.defaults import resolve_training
 
+    stop = Stop(stop_after, stop_at)  # before the imports, whose seconds count
     given = (config, data, run, overrides or (), resume, init_from or ())
     # Before PyTorch is imported, which takes seconds. With several processes only rank 0 resolves the arguments.
     resolved = None if "RANK" in os.environ else resolve_training(*given)
@@ -81,4 +83,4 @@ def train(
     from nmt.training.parallel import joined
 
     with joined() as world:
-        fit(*(resolved or world.on_rank0(lambda: resolve_training(*given))), stop_after, world, profile, stop_at)
+        fit(*(resolved or world.on_rank0(lambda: resolve_training(*given))), stop, world, profile)

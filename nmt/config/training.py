@@ -273,8 +273,12 @@ class TrainingConfig(Section):
     max_epochs: int | None = Field(None, ge=1)
     """Maximum number of passes over the training data; null: no limit."""
     max_minutes: float | None = Field(None, gt=0.0)
-    """Maximum training time in minutes, summed over resumes; null: no limit. A cool-down that has begun is
-    completed."""
+    """Maximum time of nmt train in minutes, summed over resumes; null: no limit. Updates end earlier, to leave time for
+    the last validations and checkpoints: as long as those before took, but at most a twentieth of the time. A cool-down
+    that has begun is completed."""
+    planned_steps: int | None = Field(None, ge=1)
+    """Number of updates for which the other settings were chosen, as nmt config --for-pairs writes it. If the limits
+    allow far fewer, a warning says so; the number of passes that is printed rests on it."""
     report_to: list[Literal["tensorboard", "wandb", "mlflow", "trackio"]] = Field(["tensorboard"])
     """Experiment trackers that get the settings, the scores of each record, the machine and the model card, besides
     log.jsonl, which is always written. tensorboard: files in the run directory. wandb (Weights & Biases), mlflow and
@@ -283,7 +287,11 @@ class TrainingConfig(Section):
     log_every_steps: int = Field(100, ge=1)
     """Number of updates between records in log.jsonl and in the trackers."""
     validate_every_steps: int = Field(1000, ge=1)
-    """Number of updates between validations."""
+    """Number of updates between validations. With max_minutes, some are left out if validations and checkpoints take
+    more than a twentieth of the time."""
+    validate_lines: int | None = Field(None, ge=1)
+    """Maximum number of lines of the development set that each validation translates, by greedy search; the selected
+    weights translate all of them at the end. null: all, of several directions 200 each."""
     save_every_steps: int = Field(1000, ge=1)
     """Number of updates between checkpoints. Every validation saves a checkpoint, too."""
     ema: float = Field(0.0, ge=0.0, lt=1.0)

@@ -20,6 +20,8 @@ from nmt.training.speed import seconds_per_update
 PIECES = 20
 """Typical number of target pieces of a pair: 15 in Multi30k, 26 in TED talks."""
 N_VALIDATIONS = 10
+UPDATE_SHARE = 0.85
+"""The least share of the time that is left for updates, besides start, validations and checkpoints."""
 VOCABULARIES = {100_000: 8_000, 1_000_000: 16_000, 1 << 62: 32_000}
 """Vocabulary sizes, by the number of pairs up to which they are used."""
 SIMCUT_PASSES = 15
@@ -81,6 +83,7 @@ def preset(config: str | None, n_pairs: int, minutes: float, overrides: Sequence
         if (n := updates_of(larger)) >= larger.min_updates:
             size, updates = larger, n
     passes = updates * size.update_tokens / (n_pairs * PIECES)
+    updates *= UPDATE_SHARE
     chosen = _model(size, n_pairs) | _training(size, passes, updates, minutes)
     completed = _completed(tree, chosen)
     overridden(completed, where, overrides)
@@ -88,7 +91,7 @@ def preset(config: str | None, n_pairs: int, minutes: float, overrides: Sequence
     reasons = {key: comment(reason) for key, (_, reason) in chosen.items() if key not in given}
     about = (
         f"For {n_pairs:,} pairs and {minutes:g} minutes on this machine, in which plain training of this model makes "
-        f"about {round(updates, -2):,.0f} updates: {passes:.1f} passes through the text."
+        f"about {updates:,.0f} updates: {UPDATE_SHARE * passes:.1f} passes through the text."
     )
     say(about)
     if config is None:
@@ -161,9 +164,12 @@ def _training(size: Size, passes: float, updates: float, minutes: float) -> Chos
         "training.cooldown": (0.3, ""),
         "training.ema": (0.998, ""),
         "training.max_steps": (1_000_000, ""),
-        "training.max_minutes": (minutes, ""),
+        "training.max_minutes": (minutes, "with validations and everything else"),
+        "training.planned_steps": (max(1, round(updates)), ""),
         "training.max_epochs": (None, ""),
         "training.patience": (None, ""),
+        "training.log_every_steps": (min(100, interval // 2), ""),
         "training.validate_every_steps": (interval, ""),
+        "training.validate_lines": (200 if minutes < 20 else None, ""),
         "training.save_every_steps": (interval, ""),
     }

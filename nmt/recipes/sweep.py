@@ -730,7 +730,7 @@ def sweep(request: Request, how: Format = "text") -> list[Row]:
     check_places(plan)
     refuse_links(plan.folder / name for name in ("lock", "configs", "logs", "data"))
     plan.folder.mkdir(parents=True, exist_ok=True)
-    with Lock(plan.folder / "lock", "sweeps"), stopping() as stop:
+    with Lock(plan.folder / "lock", "sweeps"), stopping(Stop()) as stop:
         rows = _train(request, plan, stop)
     n_left = sum(row.state not in ("finished", "eliminated") for row in rows)
     split = request.study.compare if request.study is not None and not n_left else None

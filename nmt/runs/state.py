@@ -53,7 +53,12 @@ class TrainState:
     n_tokens: Count = 0
     """The number of target tokens so far, before training.modifiers."""
     seconds: Seconds = 0.0
-    """The training time, summed over resumes."""
+    """The time of the command, summed over resumes."""
+    update_seconds: Seconds = 0.0
+    paused_seconds: Seconds = 0.0
+    """The parts of `seconds` for updates, and for validations and checkpoints."""
+    check_seconds: Seconds = 0.0
+    """How long the last validation and its checkpoint took."""
     cpu_seconds: Seconds = 0.0
     """The CPU time of updates, without validations and checkpoints, of all threads and processes, summed over
     resumes."""

@@ -13,6 +13,8 @@ from nmt.runs.state import TrainState
 from nmt.training.session import Session
 
 LIMITS = ("max_steps", "max_epochs", "max_minutes")
+PAUSED_SHARE = 0.05
+"""The largest share of the time for validations and checkpoints until the last update, and of max_minutes after it."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +28,17 @@ class End:
 def check_is_due(session: Session) -> bool:
     """Return whether a validation is due at this step and has not been done yet."""
     state, settings = session.state, session.config.training
-    is_due = state.step % settings.validate_every_steps == 0 and state.last_check != state.step
+    is_in_time = settings.max_minutes is None or state.paused_seconds <= PAUSED_SHARE * state.seconds
+    is_due = is_in_time and state.step % settings.validate_every_steps == 0 and state.last_check != state.step
     return is_due if state.step else isinstance(settings.init_from, str)  # validates the initial weights
+
+
+def seconds_of_updates(max_minutes: float, state: TrainState) -> float:
+    """Return the second at which max_minutes ends the updates, so that the run ends in time.
+
+    The last weights, their average and, on all lines, the selected ones are still to be validated and saved.
+    """
+    return 60 * max_minutes - min(3 * state.check_seconds or math.inf, PAUSED_SHARE * 60 * max_minutes)
 
 
 def ended(session: Session) -> End | None:
@@ -59,7 +70,7 @@ def limit_reached(session: Session) -> str | None:
         return "max_steps"
     elif settings.max_epochs is not None and state.epoch >= settings.max_epochs:
         return "max_epochs"
-    elif settings.max_minutes is not None and state.seconds >= 60 * settings.max_minutes:
+    elif _used_shares(session).get("max_minutes", 0.0) >= 1.0:
         return "max_minutes"
     if settings.patience is not None and state.checks_since_best >= settings.patience:
         return "patience"
@@ -131,7 +142,7 @@ def _used_shares(session: Session) -> dict[str, float]:
     if settings.max_epochs is not None:
         shares["max_epochs"] = session.n_epochs / settings.max_epochs
     if settings.max_minutes is not None:
-        shares["max_minutes"] = state.seconds / (60 * settings.max_minutes)
+        shares["max_minutes"] = state.seconds / seconds_of_updates(settings.max_minutes, state)
     return shares
 
 
@@ -158,7 +169,7 @@ def resume_command(session: Session) -> str:
     return f"nmt train --resume --run {session.run.path} --set training.{name}={number}"
 
 
-LONG_BEFORE = 0.9  # share of a schedule's steps without which it is cut short
+LONG_BEFORE = 0.9  # share of a schedule's steps, or of the planned ones, without which it is cut short
 
 
 def cut_short(settings: TrainingConfig, last: int, cooldown_start: int | None = None) -> list[str]:
@@ -171,6 +182,10 @@ def cut_short(settings: TrainingConfig, last: int, cooldown_start: int | None = 
         missed.append(f"the end of the {settings.schedule} schedule (training.max_steps = {settings.max_steps})")
     if (n_before := sum(stage.steps or 0 for stage in settings.stages)) >= last:
         missed.append(f"the last of training.stages (from step {n_before})")
+    if last < LONG_BEFORE * (settings.planned_steps or 0):
+        missed.append(
+            f"the planned updates (training.planned_steps = {settings.planned_steps}; this machine is slower)"
+        )
     return missed
 
 
@@ -206,7 +221,7 @@ def expected_end(
     if settings.max_epochs is not None:
         ends["max_epochs"] = _last_by_epochs(state, settings.max_epochs - n_epochs, n_epoch_tokens)
     if settings.max_minutes is not None:
-        left = 60 * settings.max_minutes - state.seconds
+        left = seconds_of_updates(settings.max_minutes, state) - state.seconds
         ends["max_minutes"] = state.step + max(0.0, left) / max(seconds_per_update, 1e-9)
     limit = min(ends, key=lambda name: ends[name])
     return limit, int(ends[limit])

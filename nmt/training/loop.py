@@ -31,7 +31,7 @@ from nmt.errors import NmtError
 from nmt.layout import RunDir
 from nmt.model.device import free_memory, out_of_memory
 from nmt.model.precision import autocast, threads
-from nmt.process import Interrupted, stopping
+from nmt.process import Interrupted, Stop, stopping
 from nmt.training.limits import check_is_due, ended, fix_cooldown
 from nmt.training.optim import learning_rate
 from nmt.training.parallel import World, full_tensor
@@ -52,18 +52,17 @@ def fit(
     data_dir: Path,
     run_dir: Path,
     resume: bool = False,
-    stop_after_minutes: float | None = None,
+    stop: Stop | None = None,
     world: World | None = None,
     profile: bool = False,
-    stop_at_step: int | None = None,
 ) -> None:
     """Train a model on a data directory and write the run to `run_dir`. Every rank of `world` calls this function.
 
     Raises ConfigError, DataError or CheckpointError before anything is written, DivergedError if training diverges, and
-    StoppedError if a signal, the time limit or `stop_at_step` stops the run, which can then be resumed.
+    StoppedError if `stop` or a signal stops the run, which can then be resumed. The time counts since `stop` was made.
     """
     run, world = RunDir(run_dir), world or World()
-    with stopping(stop_after_minutes, stop_at_step) as stop, locked(run, resume, world.on_rank0):
+    with stopping(stop or Stop()) as stop, locked(run, resume, world.on_rank0):
         try:
             session = start(config, data_dir, run_dir, resume, world, stop)
             if session.is_over:
@@ -227,11 +226,13 @@ def after_step(session: Session, meter: Meter) -> None:
     if not (is_fixed or check_now or state.step % settings.save_every_steps == 0):
         return
     meter.pause()
+    paused_at = state.seconds
     if state.step != session.saver.saved_step:  # first: if the validation fails, the work until here is safe
         save(session, meter)
     if check_now:
         with suppress(Interrupted):
             check(session, meter.log)
             meter.resume()
+            state.check_seconds = state.seconds - paused_at
             save_state(session, meter)
     meter.resume()

@@ -30,11 +30,11 @@ from nmt.runs.checkpoint import (
     steps_to_average,
 )
 from nmt.runs.info import Selected, Weights, write_selected
-from nmt.runs.log import is_validation, number, read_log
-from nmt.runs.state import TrainState, load_state, update_state
+from nmt.runs.log import best_scores
+from nmt.runs.state import load_state, update_state
 from nmt.share.export import model_card
 from nmt.training.limits import End, cut_short, ended_by, resume_command
-from nmt.training.report.log import TrainingLog, clock
+from nmt.training.report.log import TrainingLog, clock, position
 from nmt.training.report.meter import Meter, collapse_alarm
 from nmt.training.session import Session
 from nmt.training.validate import Validation
@@ -197,7 +197,7 @@ def _record_watched(session: Session, log: TrainingLog, watched: Mapping[str, Va
             state.watched_start[name] = bleu
         if name in state.watched_start:  # not if it is watched only since the run was resumed
             scores["change"] = bleu - state.watched_start[name]
-        log.log({"kind": f"watch/{name}", **_where(state), "weights": kind, **scores})
+        log.log({"kind": f"watch/{name}", **position(state), "weights": kind, **scores})
 
 
 def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
@@ -237,15 +237,15 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
     update_state(run.step(state.step), state)
     write_selected(run, selected.model_copy(update={"finished_step": state.step, "finished_by": limit}))
     log.trackers.attach(partial(_describe, session))
-    log.say(f"selected: {selected.reason} ({clock(state.seconds)} in all)")
+    spent = f"{clock(state.update_seconds)} of updates, {clock(state.paused_seconds)} of validations and checkpoints"
+    log.say(f"selected: {selected.reason} ({clock(state.seconds)} in all: {spent})")
     if state.start_score is not None and final is not None and final <= state.start_score:
         log.say(
             f"warning: the selected weights are not better than those that the run started with, "
             f"{settings.selected_by} {abs(state.start_score):.4g} on the development set; {settings.init_from} remains "
             "the better model"
         )
-    bleu = [number(each, "bleu") for each in read_log(run.log) if is_validation(each)]
-    best = max((each for each in bleu if each is not None), default=math.inf)
+    best = max(best_scores(run, "bleu").values(), default=math.inf)
     if note := no_match_note(best):
         log.say(f"warning: {note}")
     if best < math.inf and settings.objective == "translation":
@@ -346,12 +346,7 @@ def _log(session: Session, log: TrainingLog, validation: Validation, kind: str) 
     """Write the record of a validation."""
     losses = {"loss": validation.loss, "nll": validation.nll}  # without label smoothing
     scores = {"perplexity": validation.perplexity, "accuracy": validation.accuracy, **validation.scores}
-    log.log({"kind": kind, **_where(session.state), **losses, **scores})
-
-
-def _where(state: TrainState) -> dict[str, float]:
-    """Return the position of a run, with which records of scores begin."""
-    return {"step": state.step, "epoch": state.epoch, "minutes": state.seconds / 60, "cpu_seconds": state.cpu_seconds}
+    log.log({"kind": kind, **position(session.state), **losses, **scores})
 
 
 def finish(session: Session, meter: Meter, end: End) -> None:

@@ -24,7 +24,9 @@ from nmt.training.report import log as log_module
 from nmt.training.setup import choices
 from tiny_corpus import tiny_settings, tiny_text
 
-TIMES = ("minutes", "seconds", "cpu_seconds", "tokens_per_second")
+TIMES = (
+    "minutes", "seconds", "cpu_seconds", "update_seconds", "paused_seconds", "check_seconds", "tokens_per_second",
+)  # fmt: skip
 
 
 class NoBoard:

@@ -19,7 +19,7 @@ from nmt.training.setup.start import Session, start
 from nmt.training.validate import TextValidator, Validation
 from tiny_corpus import tiny_settings
 
-TIMES = ("minutes", "cpu_seconds", "tokens_per_second")
+TIMES = ("minutes", "cpu_seconds", "update_seconds", "paused_seconds", "tokens_per_second")
 
 
 def records(run: Path, kind: str | None = None) -> list[dict[str, object]]:

@@ -20,6 +20,7 @@ from nmt.config import Config
 from nmt.config.load import dump_config
 from nmt.errors import StoppedError
 from nmt.layout import RunDir
+from nmt.process import Stop
 from nmt.runs.checkpoint import load_optimizer, load_weights, saved_steps
 from nmt.runs.state import load_state
 from nmt.training.loop import fit
@@ -202,7 +203,7 @@ def test_stop_after_counts_from_process_start(data, whole, tmp_path, monkeypatch
         clock.now += 1000.0
         with pytest.MonkeyPatch.context() as patch, pytest.raises(StoppedError) as caught:
             before_call(patch, "training.loop.train_step", 3, lambda: setattr(clock, "now", clock.now + 60 * minutes))
-            fit(config, data, run.path, run.info.exists(), stop_after_minutes=minutes)
+            fit(config, data, run.path, run.info.exists(), Stop(minutes))
         assert str(caught.value).startswith(f"stopped at step {step} by --stop-after {minutes:g}; ")
     fit(config, data, run.path, resume=True)
     assert at_the_end(run.path) == at_the_end(whole)
@@ -213,10 +214,10 @@ def test_stop_at_stops_after_the_validation_of_the_step(data, whole, tmp_path):
     config, run = settings(data), RunDir(tmp_path / "run")
     for resume in (False, True):
         with pytest.raises(StoppedError) as caught:
-            fit(config, data, run.path, resume, stop_at_step=3)
+            fit(config, data, run.path, resume, Stop(at_step=3))
         assert str(caught.value).startswith("stopped at step 3 by --stop-at 3; ")
         assert saved_steps(run)[-1] == 3 and load_state(run.step(3)).last_check == 3
-    fit(config, data, run.path, resume=True, stop_at_step=6)  # the end of the run
+    fit(config, data, run.path, resume=True, stop=Stop(at_step=6))  # the end of the run
     assert at_the_end(run.path) == at_the_end(whole)
 
 

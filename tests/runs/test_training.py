@@ -180,6 +180,7 @@ def test_cpu_seconds_count_updates_but_not_validations(tiny_data, text, tmp_path
     monkeypatch.setattr(TextValidator, "validate", validate)
     clocks = SimpleNamespace(monotonic=lambda: clock.now, process_time=lambda: 2 * clock.now)  # two threads
     monkeypatch.setattr("nmt.training.report.meter.time", clocks)
+    monkeypatch.setattr("nmt.process.time", clocks)
     training = {"max_steps": 4, "validate_every_steps": 2, "watch": ["test"]}
     fit(tiny_settings(text, training=training), tiny_data, tmp_path / "run")
     log = [*read_log(RunDir(tmp_path / "run").log)]

@@ -24,7 +24,7 @@ from nmt.training.report.trackers import Trackers
 Record = Mapping[str, Any]
 CURVES = ("train", "valid", "ema", "average", "final", "watch")
 """The kinds of records that are points of curves; after a slash, records have the name of a direction or test set."""
-TIMES = ("minutes", "cpu_seconds")
+TIMES = ("minutes", "cpu_seconds", "update_seconds", "paused_seconds")
 """The fields of records that are sums over the whole run."""
 
 
@@ -161,6 +161,18 @@ class TrainingLog:
 def _screen() -> contextlib.AbstractContextManager[None]:
     """Suppress errors when writing to the terminal, which may be closed or redirected to a full disk."""
     return contextlib.suppress(OSError)
+
+
+def position(state: TrainState) -> dict[str, float]:
+    """Return the position of a run and the time that it took, with which records of updates and scores begin."""
+    return {
+        "step": state.step,
+        "epoch": state.epoch,
+        "minutes": state.seconds / 60,
+        "cpu_seconds": state.cpu_seconds,
+        "update_seconds": state.update_seconds,
+        "paused_seconds": state.paused_seconds,
+    }
 
 
 def clock(seconds: float) -> str:

@@ -19,13 +19,24 @@ from nmt.evaluate.metrics import unspaced_notes
 from nmt.runs.state import TrainState
 from nmt.training.limits import expected_end, forecast
 from nmt.training.optim import learning_rate
-from nmt.training.report.log import TrainingLog
+from nmt.training.report.log import TrainingLog, position
 from nmt.training.report.profile import WARM_UP, profiler
 from nmt.training.session import Outcome, Session, UpdateStats
 
 SHOW_SECONDS = 0.5  # between updates of the progress bar
 MAX_SKIPPED_IN_A_ROW = 50
 OVERFLOWS_IN_A_ROW = 10
+STATISTICS = (
+    "loss",
+    "nll",
+    "n_correct",
+    "n_slots",
+    "n_out_of_memory",
+    "divergence",
+    "class_nll",
+    "n_class_correct",
+    "norm",
+)  # in the order of `UpdateStats.packed`
 LAG = {"cpu": 0, "cuda": 8}  # updates before statistics are read, so that nothing waits for the device
 
 
@@ -41,6 +52,7 @@ class Meter:
         self._pending: deque[tuple[Outcome, UpdateStats, torch.cuda.Event | None]] = deque()
         self._clock = self._shown = time.monotonic()
         self._cpu_clock = time.process_time()
+        session.state.seconds += session.stop.elapsed
         self._n_records = 0  # of this process
         self._stage: int | None = None  # the stage whose mixture was printed last
 
@@ -80,14 +92,7 @@ class Meter:
                 continue
             self._session.state.skipped_in_a_row = 0
             counted = {
-                "loss": float(stats.loss),
-                "nll": float(stats.nll),
-                "n_correct": float(stats.n_correct),
-                "n_slots": float(stats.padded_tokens),
-                "norm": float(stats.gradient_norm),
-                "divergence": float(stats.divergence),
-                "class_nll": float(stats.class_nll),
-                "n_class_correct": float(stats.n_class_correct),
+                **dict(zip(STATISTICS, stats.packed.tolist(), strict=True)),
                 "n_pairs": len(outcome.update.rows),
                 "n_tokens": outcome.update.n_tokens,
                 "n_real": outcome.n_tokens,
@@ -163,24 +168,20 @@ class Meter:
         if not is_last:
             self._tally.clear()
         loss, nll = (tally[name] / tally["n_tokens"] for name in ("loss", "nll"))
-        divergence, pair_scores = {}, {}
+        others = dict[str, float]()
         if settings.has_consistency:
-            divergence = {"divergence": tally["divergence"] / tally["n_tokens"]}
+            others["divergence"] = tally["divergence"] / tally["n_tokens"]
         if settings.masked.pair_task:
             names = {"pair_loss": "class_nll", "pair_accuracy": "n_class_correct"}
-            pair_scores = {name: tally[total] / tally["n_pairs"] for name, total in names.items()}
+            others |= {name: tally[total] / tally["n_pairs"] for name, total in names.items()}
         record: dict[str, Any] = {
             "kind": "train",
-            "step": state.step,
-            "epoch": state.epoch,
-            "minutes": state.seconds / 60,
-            "cpu_seconds": state.cpu_seconds,
+            **position(state),
             "loss": loss,
             "nll": nll,
             "perplexity": math.exp(min(nll, 700.0)),
             "accuracy": tally["n_correct"] / tally["n_tokens"],
-            **divergence,
-            **pair_scores,
+            **others,
             "lr": self._learning_rate(),
             "gradient_norm": tally["norm"] / tally["n_updates"],
             "tokens_per_second": speed,
@@ -224,11 +225,15 @@ class Meter:
         now, cpu_now = time.monotonic(), time.process_time()
         seconds, self._clock = now - self._clock, now
         cpu_seconds, self._cpu_clock = cpu_now - self._cpu_clock, cpu_now
-        self._session.state.seconds += seconds
+        state = self._session.state
+        state.seconds += seconds
         if training:
             self._tally["seconds"] = self._tally.get("seconds", 0.0) + seconds
+            state.update_seconds += seconds
             # the other processes do the same work
-            self._session.state.cpu_seconds += cpu_seconds * self._session.world.size
+            state.cpu_seconds += cpu_seconds * self._session.world.size
+        else:
+            state.paused_seconds += seconds
 
 
 MEMORY_STEPS = 50  # time constant of the moving average of the loss, in updates
@@ -284,7 +289,7 @@ def mixture(session: Session) -> Iterator[str]:
     if not is_mixed(config) and len(config.data.directions) < 2:
         return
     stage = mix.stages[state.stage]
-    n_updates = stage.n_updates or config.training.max_steps - state.stage_step
+    n_updates = stage.n_updates or (config.training.planned_steps or config.training.max_steps) - state.stage_step
     n_pairs = n_updates * mix.n_pairs // session.n_epoch_updates
     if config.training.max_epochs is not None:
         n_left = config.training.max_epochs * mix.n_pairs - state.stage_pairs
@@ -331,6 +336,8 @@ def announce(session: Session, log: TrainingLog) -> None:
         f"{', '.join(data.directions or [data.direction])}: {n_pairs:,} {pairs}, {n_parameters:,} parameters{learned}, "
         f"{session.precision} on {session.device.type}{' packed' if session.packing else ''}, into {session.run.path}"
     )
+    if n_lines := session.config.training.validate_lines:
+        log.say(f"validations translate the first {n_lines} lines by greedy search, only the last one translates all")
     for note in unspaced_notes(session.validator.references, data.tgt):
         log.say(f"warning: {note}")
     if session.modifiers is not None:

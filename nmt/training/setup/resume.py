@@ -34,7 +34,7 @@ Shape = tuple[str, torch.Size, torch.dtype]
 # settings for the end of a run, checkpoints, logs and memory may change when it is resumed
 MAY_CHANGE = {
     *LIMITS, "patience", "log_every_steps", "validate_every_steps", "save_every_steps", "keep_last", "average_last",
-    "max_tokens", "device", "parallel", "compile", "run_dir", "watch", "report_to",
+    "max_tokens", "planned_steps", "device", "parallel", "compile", "run_dir", "watch", "report_to",
 }  # fmt: skip
 
 

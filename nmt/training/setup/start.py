@@ -209,7 +209,7 @@ def _validator(config: Config, inputs: Inputs, choices: Choices, name: str) -> V
     by_direction = {
         direction: kind(
             config.towards(direction), corpus, inputs.device, choices.precision, choices.max_tokens, name,
-            most_lines=None if len(inputs.corpora.by_direction) == 1 else DIRECTION_LINES,
+            config.training.validate_lines or (None if len(inputs.corpora.by_direction) == 1 else DIRECTION_LINES),
         )
         for direction, corpus in inputs.corpora.by_direction.items()
         if name in corpus.splits
