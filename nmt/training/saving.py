@@ -305,11 +305,12 @@ def _best(session: Session) -> Selected:
 
 
 def _reason(session: Session) -> str:
-    state, selected_by = session.state, session.config.training.selected_by
+    state, settings = session.state, session.config.training
     if state.best_score is None:
         return "last checkpoint: none of the kept checkpoints has been validated"
     kind = ", moving average" if state.best_weights == "ema" else ""
-    score = f"{selected_by} {abs(state.best_score):.4g} on the development set"
+    part = f"{settings.validate_lines} lines of " if settings.validate_lines else ""
+    score = f"{settings.selected_by} {abs(state.best_score):.4g} on {part}the development set"
     return f"best checkpoint, step {state.best_step}{kind}, {score}"
 
 

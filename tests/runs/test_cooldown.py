@@ -247,6 +247,10 @@ STAGES = [{"steps": 10}, {"steps": 20}, {}]
         ]),
         ({"stages": STAGES, "warmup_steps": 9}, 30, ["the last of training.stages (from step 30)"]),
         ({"stages": STAGES, "warmup_steps": 9}, 31, []),
+        ({"planned_steps": 100, "warmup_steps": 9}, 90, []),
+        ({"planned_steps": 100, "warmup_steps": 9}, 89, [
+            "the planned updates (training.planned_steps = 100; this machine is slower)",
+        ]),
     ],
 )  # fmt: skip
 def test_cut_short_lists_missed_parts_of_schedule(changes: dict[str, Any], last: int, found: list[str]) -> None:

@@ -12,11 +12,13 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from kept_run import Died, die_before
 from nmt.config.load import load_config
 from nmt.errors import CheckpointError, ConfigError, DataError, DivergedError, NmtError
 from nmt.layout import RunDir
 from nmt.model.precision import float32_library, use_float32_library
 from nmt.prepare.prepare import prepare
+from nmt.process import Stop
 from nmt.runs.checkpoint import choose_weights, load_weights, saved_steps
 from nmt.runs.log import read_log
 from nmt.runs.state import load_state
@@ -189,6 +191,38 @@ def test_cpu_seconds_count_updates_but_not_validations(tiny_data, text, tmp_path
     assert found == {"train": [6.0, 12.0, 18.0, 24.0], "valid": [12.0, 24.0], "watch/test": [12.0, 24.0, 24.0]}
     minutes = [record["minutes"] for record in log if record["kind"] == "valid"]
     assert minutes == pytest.approx([6 / 60, 212 / 60]), "which do count validations"
+
+
+def test_validations_of_a_timed_run_take_a_tenth_of_its_time(tiny_data, text, tmp_path, monkeypatch):
+    clock, train_step, validate = SimpleNamespace(now=0.0), loop.train_step, TextValidator.validate
+
+    def slow_step(*arguments):
+        clock.now += 40.0
+        return train_step(*arguments)
+
+    def slow_validation(*arguments):
+        clock.now += 20.0
+        return validate(*arguments)
+
+    monkeypatch.setattr(loop, "train_step", slow_step)
+    monkeypatch.setattr(TextValidator, "validate", slow_validation)
+    clocks = SimpleNamespace(monotonic=lambda: clock.now, process_time=lambda: clock.now)
+    for module in ("process", "training.report.meter"):
+        monkeypatch.setattr(f"nmt.{module}.time", clocks)
+    run, stop = RunDir(tmp_path / "run"), Stop()
+    training = {"max_steps": 500, "max_minutes": 20, "validate_every_steps": 1, "validate_lines": 2}
+    config = tiny_settings(text, training=training)
+    clock.now += 40.0  # the start
+    with monkeypatch.context() as patch, pytest.raises(Died):
+        die_before(15, patch)
+        fit(config, tiny_data, run.path, stop=stop)
+    fit(config, tiny_data, run.path, resume=True)
+    assert [record["step"] for record in records(run.path, "valid")] == [1, 9, 18, 26]
+    state = load_state(run.step(26))
+    assert (state.update_seconds, state.paused_seconds) == (26 * 40, 6 * 20)
+    assert state.seconds == 20 * 60, "with the last weights, their average and all lines"
+    n_lines = {file.stem: len(file.read_text(encoding="utf-8").splitlines()) for file in run.dev.iterdir()}
+    assert n_lines["step-00000026"] == n_lines["average"] == 2 < n_lines["final"]
 
 
 @pytest.mark.parametrize(("select_by", "better"), [("bleu", max), ("chrf", max), ("loss", min)])

@@ -29,6 +29,8 @@ from nmt.prepare.recipe import changes_since, recipe
 from nmt.runs.state import load_state
 from nmt.training import loop
 from nmt.training.loop import Session, fit
+from nmt.training.report.meter import mixture
+from nmt.training.setup.start import start
 from tiny_corpus import tiny_settings, tiny_text
 from trained import assert_same_run, records
 
@@ -189,6 +191,14 @@ def test_printed_passes_end_with_max_epochs(folder, tmp_path, monkeypatch, capsy
     n_pairs = sum(len(rows) for _, rows in seen[3:])
     printed = re.findall(r"^more .* about (\S+) passes", capsys.readouterr().err, re.MULTILINE)
     assert [float(number) for number in printed] == [0, pytest.approx(n_pairs / n, rel=0.01)]
+
+
+def test_printed_passes_are_those_of_the_planned_updates(folder, tmp_path):
+    printed = []
+    for number, limits in enumerate(({"max_steps": 10**6, "planned_steps": 30}, {"max_steps": 30})):
+        config = config_of(folder, stages=[{"weights": {"train.aa": 1}}], **limits)
+        printed.append([*mixture(start(config, folder / "data", tmp_path / f"run{number}", resume=False))])
+    assert printed[0] == printed[1] != []
 
 
 # --- stopping and going on ----------------------------------------------------------------------

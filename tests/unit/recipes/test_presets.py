@@ -13,7 +13,7 @@ from nmt.config.load import load_config
 from nmt.config.yaml12 import dump_yaml
 from nmt.errors import ConfigError
 from nmt.recipes import presets
-from nmt.recipes.presets import DROPOUT_PASSES, LARGE, PIECES, SIMCUT_PASSES, SIZES, Size, preset
+from nmt.recipes.presets import DROPOUT_PASSES, LARGE, PIECES, SIMCUT_PASSES, SIZES, UPDATE_SHARE, Size, preset
 
 SHORT, SMALL, MEDIUM, _ = SIZES
 Machine = Callable[..., list[Config]]
@@ -74,7 +74,10 @@ def test_size_suits_pairs_and_updates(machine, tmp_path, n_pairs, rate, large, s
 def test_large_preset_learns_as_iwslt14(machine, tmp_path):
     machine(rate_of(MEDIUM), rate_of(LARGE) * 100)
     large, shipped = chosen(tmp_path, LARGE.min_pairs), load_config("iwslt14.yaml")
-    limits = {"run_dir", "max_steps", "max_minutes", "warmup_steps", "validate_every_steps", "save_every_steps"}
+    limits = {
+        "run_dir", "max_steps", "max_minutes", "planned_steps", "warmup_steps", "validate_every_steps",
+        "save_every_steps",
+    }  # fmt: skip
     assert large.model == shipped.model
     assert large.training.model_dump(exclude=limits) == shipped.training.model_dump(exclude=limits)
 
@@ -109,6 +112,15 @@ def test_training_ends_by_minutes_with_cooldown(machine, tmp_path):
     training = chosen(tmp_path, 1000).training
     assert training.max_minutes == 60 and training.cooldown and training.max_steps == 1_000_000
     assert training.warmup_steps < training.validate_every_steps * 10
+
+
+def test_planned_updates_leave_time_for_validations(machine, tmp_path, capsys):
+    machine(rate(1000, 4))
+    training = chosen(tmp_path, 1000).training
+    nominal = 1000 * PIECES * 4 / training.update_tokens
+    assert training.planned_steps == pytest.approx(UPDATE_SHARE * nominal, abs=1)
+    assert f"{training.planned_steps} updates: {UPDATE_SHARE * 4:.1f} passes" in capsys.readouterr().err
+    assert "validate_lines: 200" in preset(None, 1000, 3) and training.validate_lines is None
 
 
 def test_larger_text_has_larger_vocabulary(machine, tmp_path):
