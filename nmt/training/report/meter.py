@@ -7,7 +7,6 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any
 
 import torch
 from torch.profiler import profile
@@ -174,22 +173,23 @@ class Meter:
         if settings.masked.pair_task:
             names = {"pair_loss": "class_nll", "pair_accuracy": "n_class_correct"}
             others |= {name: tally[total] / tally["n_pairs"] for name, total in names.items()}
-        record: dict[str, Any] = {
-            "kind": "train",
-            **position(state),
-            "loss": loss,
-            "nll": nll,
-            "perplexity": math.exp(min(nll, 700.0)),
-            "accuracy": tally["n_correct"] / tally["n_tokens"],
-            **others,
-            "lr": self._learning_rate(),
-            "gradient_norm": tally["norm"] / tally["n_updates"],
-            "tokens_per_second": speed,
-            "padding_share": 1.0 - tally["n_real"] / tally["n_slots"],
-            "n_skipped": state.n_skipped,
-            "n_out_of_memory": state.n_out_of_memory,
-        }
-        self.log.log(record)
+        self.log.log(
+            {
+                "kind": "train",
+                **position(state),
+                "loss": loss,
+                "nll": nll,
+                "perplexity": math.exp(min(nll, 700.0)),
+                "accuracy": tally["n_correct"] / tally["n_tokens"],
+                **others,
+                "lr": self._learning_rate(),
+                "gradient_norm": tally["norm"] / tally["n_updates"],
+                "tokens_per_second": speed,
+                "padding_share": 1.0 - tally["n_real"] / tally["n_slots"],
+                "n_skipped": state.n_skipped,
+                "n_out_of_memory": state.n_out_of_memory,
+            }
+        )
         self._n_records += 1
         if self._n_records == 2:  # the first updates are slow: they allocate memory, or compile the model
             pace = tally["seconds"] / tally["n_updates"]
