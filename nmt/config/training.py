@@ -287,8 +287,8 @@ class TrainingConfig(Section):
     log_every_steps: int = Field(100, ge=1)
     """Number of updates between records in log.jsonl and in the trackers."""
     validate_every_steps: int = Field(1000, ge=1)
-    """Number of updates between validations. With max_minutes, some are left out if validations and checkpoints take
-    more than a twentieth of the time."""
+    """Number of updates between validations. With max_minutes, some are left out if validations and checkpoints would
+    take more than a twentieth of the time."""
     validate_lines: int | None = Field(None, ge=1)
     """Maximum number of lines of the development set that each validation translates, by greedy search; the selected
     weights translate all of them at the end. null: all, of several directions 200 each."""

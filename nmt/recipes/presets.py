@@ -165,7 +165,7 @@ def _training(size: Size, passes: float, updates: float, minutes: float) -> Chos
         "training.ema": (0.998, ""),
         "training.max_steps": (1_000_000, ""),
         "training.max_minutes": (minutes, "with validations and everything else"),
-        "training.planned_steps": (max(1, round(updates)), ""),
+        "training.planned_steps": (round(updates) or None, ""),
         "training.max_epochs": (None, ""),
         "training.patience": (None, ""),
         "training.log_every_steps": (min(100, interval // 2), ""),

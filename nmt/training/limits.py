@@ -14,7 +14,7 @@ from nmt.training.session import Session
 
 LIMITS = ("max_steps", "max_epochs", "max_minutes")
 PAUSED_SHARE = 0.05
-"""The largest share of the time for validations and checkpoints until the last update, and of max_minutes after it."""
+"""The largest share of max_minutes for validations and checkpoints until the last update, and for those after it."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,9 @@ class End:
 def check_is_due(session: Session) -> bool:
     """Return whether a validation is due at this step and has not been done yet."""
     state, settings = session.state, session.config.training
-    is_in_time = settings.max_minutes is None or state.paused_seconds <= PAUSED_SHARE * state.seconds
-    is_due = is_in_time and state.step % settings.validate_every_steps == 0 and state.last_check != state.step
+    is_due = state.step % settings.validate_every_steps == 0 and state.last_check != state.step
+    if is_due and settings.max_minutes is not None:
+        return state.paused_seconds <= PAUSED_SHARE * 60 * settings.max_minutes * max(_used_shares(session).values())
     return is_due if state.step else isinstance(settings.init_from, str)  # validates the initial weights
 
 
