@@ -392,7 +392,7 @@ class DecoderState:
 
     def select(self, sentences: Tensor, beams: Tensor) -> None:
         """Keep `sentences` (B',), in ascending order, and their hypotheses `beams` (B', M'), which may contain
-        repeats."""
+        repeats; before the first step, `sentences` may, too."""
         if self._foreign is not None:
             self._foreign = self._foreign[sentences[:, None], beams]
         if len(sentences) == len(self._src_mask):
@@ -400,6 +400,8 @@ class DecoderState:
         self._src_mask = self._src_mask[sentences]
         if self.prefix_lengths is not None:
             self.prefix_lengths = self.prefix_lengths[sentences]
+        if self.after_prefix is not None:
+            self.after_prefix = self.after_prefix[sentences]
         self.memory_bias = attention_bias(~self._src_mask[:, None], self._n_heads).to(self._dtype)
         self.memories = [kv and (kv[0][sentences], kv[1][sentences]) for kv in self.memories]
         for cache in self.caches:

@@ -1,6 +1,6 @@
 """Greedy search, and the loop that it shares with sampling, in which independent hypotheses grow token by token.
 
-Legend: B sentences, N hypotheses of each, V vocabulary.
+Legend: B sentences, each with one hypothesis, V vocabulary.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from nmt.search.step import Hypothesis, Scores, StepModel, by_sentence, length_p
 from nmt.text.tokenizer import BOS, EOS
 
 Choose = Callable[[Tensor, Tensor, int], Tensor]
-"""A function of logits (B, N, V), the indices of the sentences in the result (B,) and the number of tokens so far,
-which returns the next tokens (B, N). Tokens of hypotheses that have ended are ignored."""
+"""A function of logits (B, 1, V), the indices of the sentences in the result (B,) and the number of tokens so far,
+which returns the next tokens (B, 1). Tokens of hypotheses that have ended are ignored."""
 
 
 def greedy_search(model: StepModel, rules: Rules, config: SearchConfig) -> list[Hypothesis]:
@@ -27,7 +27,7 @@ def greedy_search(model: StepModel, rules: Rules, config: SearchConfig) -> list[
 
     Raises CheckpointError if the model's scores are NaN.
     """
-    return [hypothesis for [hypothesis] in grow(model, rules, config, lambda logits, _, __: _likeliest(logits))]
+    return grow(model, rules, config, lambda logits, _, __: _likeliest(logits))
 
 
 def _likeliest(logits: Tensor) -> Tensor:
@@ -43,14 +43,14 @@ class _GrowingRows:
 
     sentence: Tensor  # (B,) index of the sentence in the result
     limits: Tensor  # (B,)
-    ids: Tensor  # (B, N, longest), arbitrary after the first `</s>`
-    log_prob: Tensor  # (B, N) float64
-    alive: Tensor  # (B, N) bool
+    ids: Tensor  # (B, 1, longest), arbitrary after the first `</s>`
+    log_prob: Tensor  # (B, 1) float64
+    alive: Tensor  # (B, 1) bool
 
     @classmethod
-    def start(cls, limits: Tensor, n: int, longest: int) -> _GrowingRows:
-        """Return the initial state: `n` empty hypotheses for each sentence."""
-        shape = (len(limits), n)
+    def start(cls, limits: Tensor, longest: int) -> _GrowingRows:
+        """Return the initial state: an empty hypothesis for each sentence."""
+        shape = (len(limits), 1)
         return cls(
             sentence=torch.arange(len(limits), device=limits.device),
             limits=limits,
@@ -60,15 +60,15 @@ class _GrowingRows:
         )
 
 
-def grow(model: StepModel, rules: Rules, config: SearchConfig, choose: Choose, n: int = 1) -> list[list[Hypothesis]]:
-    """Return `n` hypotheses for each sentence of `model`, made of the tokens that `choose` returns, in its order.
+def grow(model: StepModel, rules: Rules, config: SearchConfig, choose: Choose) -> list[Hypothesis]:
+    """Return a hypothesis for each sentence of `model`, made of the tokens that `choose` returns.
 
     Raises CheckpointError if the model's scores are NaN.
     """
     longest = rules.longest
-    results: dict[int, list[Hypothesis]] = {}
-    rows = _GrowingRows.start(rules.limits, n, longest)
-    tokens = rules.limits.new_full((len(rules.limits), n), BOS)
+    results: dict[int, Hypothesis] = {}
+    rows = _GrowingRows.start(rules.limits, longest)
+    tokens = rules.limits.new_full((len(rules.limits), 1), BOS)
     for length in range(1, longest + 1):
         tokens, log_probs = _next(model.step(tokens), rows, rules, choose, length - 1)
         rows.log_prob = torch.where(rows.alive, rows.log_prob + log_probs, rows.log_prob)
@@ -80,14 +80,14 @@ def grow(model: StepModel, rules: Rules, config: SearchConfig, choose: Choose, n
             if not len(kept):
                 break
             rows, rules, tokens = keep_rows(rows, kept), rules.keep(kept), tokens[kept]
-            model.select(kept, torch.arange(n, device=kept.device).expand(len(kept), -1))
+            model.select(kept, torch.zeros_like(kept)[:, None])
     return [results[i] for i in range(len(results))]
 
 
 def _next(
     scores: Iterable[Scores], rows: _GrowingRows, rules: Rules, choose: Choose, length: int
 ) -> tuple[Tensor, Tensor]:
-    """Return the tokens chosen after `length` tokens and their log-probabilities, both (B, N)."""
+    """Return the tokens chosen after `length` tokens and their log-probabilities, both (B, 1)."""
     parts = []
     for part, logits, log_z in by_sentence(scores):
         rules.keep(part).apply(logits, rows.ids[part, :, :length])
@@ -97,16 +97,14 @@ def _next(
     return tokens, log_probs
 
 
-def _results(rows: _GrowingRows, config: SearchConfig) -> dict[int, list[Hypothesis]]:
-    """Return the hypotheses of each sentence, all of which have ended, by the index of the sentence."""
-    results: dict[int, list[Hypothesis]] = {}
+def _results(rows: _GrowingRows, config: SearchConfig) -> dict[int, Hypothesis]:
+    """Return the hypothesis of each sentence, all of which have ended, by the index of the sentence."""
+    results: dict[int, Hypothesis] = {}
     columns = (rows.sentence, rows.limits, rows.ids, rows.log_prob)
-    for sentence, limit, all_ids, log_probs in zip(*(x.tolist() for x in columns), strict=True):
-        if not all(map(math.isfinite, log_probs)):
+    for sentence, limit, [ids], [log_prob] in zip(*(x.tolist() for x in columns), strict=True):
+        if not math.isfinite(log_prob):
             raise no_translation()
-        results[sentence] = []
-        for ids, log_prob in zip(all_ids, log_probs, strict=True):
-            length = ids.index(EOS) + 1
-            score = log_prob / length_penalty(length, config)
-            results[sentence].append(Hypothesis(ids[: length - 1], log_prob, score, finished=length < limit))
+        length = ids.index(EOS) + 1
+        score = log_prob / length_penalty(length, config)
+        results[sentence] = Hypothesis(ids[: length - 1], log_prob, score, finished=length < limit)
     return results

@@ -9,6 +9,7 @@ Legend: B sentences, N draws of each, V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 import numpy as np
 import torch
@@ -38,12 +39,17 @@ def sample_search(
     `keys`: a number below 2^64 for each sentence. The log_prob of a hypothesis does not depend on temperature, top_k
     and top_p. Raises CheckpointError if the model's scores are NaN.
     """
-    numbers = sent(torch.from_numpy(uniform(config.seed, keys, n, rules.longest)), rules.limits.device)
+    device = rules.limits.device
+    numbers = sent(torch.from_numpy(uniform(config.seed, keys, n, rules.longest)), device).flatten(1)
+    # as rows of their own: hypotheses of one sentence would attend to the slots of all, in time quadratic in n
+    rows = torch.arange(len(keys), device=device).repeat_interleave(n)
+    model.select(rows, torch.zeros_like(rows)[:, None])
 
-    def choose(logits: Tensor, sentence: Tensor, position: int) -> Tensor:
-        return draw(logits.flatten(0, 1), numbers[position, sentence].flatten(), config).view(logits.shape[:2])
+    def choose(logits: Tensor, row: Tensor, position: int) -> Tensor:
+        return draw(logits[:, 0], numbers[position, row], config)[:, None]
 
-    return grow(model, rules, config, choose, n)
+    drawn = iter(grow(model, rules.keep(rows), config, choose))
+    return [list(islice(drawn, n)) for _ in keys]
 
 
 def uniform(seed: int, keys: Sequence[int], n: int, length: int) -> NDArray[np.float64]:

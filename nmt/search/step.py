@@ -70,7 +70,7 @@ class StepModel(Protocol):
 
     def select(self, sentences: Tensor, beams: Tensor) -> None:
         """Keep only `sentences` (B',), in ascending order, and the hypotheses `beams` (B', M') of each; repeats are
-        allowed."""
+        allowed, of sentences only before the first step, when `beams` are 0."""
 
     def attention(self) -> Tensor:
         """Return the last step's attention to the source, (B, M, S) float32; rows sum to 1, padding has 0.

@@ -42,7 +42,7 @@ class TableModel:
                 for sentence, prefixes in zip(self.sentences, self.prefixes, strict=True)
             ]
         )
-        for part in logits.split(2):  # parts need not be of all sentences
+        for part in logits.split(max(2, len(logits) // 2)):  # parts need not be of all sentences
             yield part, part.logsumexp(-1)
 
     def attention(self) -> Tensor:
@@ -56,7 +56,8 @@ class TableModel:
 
     def select(self, sentences: Tensor, beams: Tensor) -> None:
         rows = sentences.tolist()
-        assert rows == sorted(set(rows)), "ascending, each once"
+        has_started = self.prefixes[:1] != [[()]]
+        assert rows == sorted(set(rows) if has_started else rows), "ascending, after the first step each once"
         chosen = zip(rows, beams.tolist(), strict=True)
         self.prefixes = [[self.prefixes[row][beam] for beam in row_beams] for row, row_beams in chosen]
         self.sentences = [self.sentences[row] for row in rows]

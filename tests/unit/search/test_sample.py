@@ -15,11 +15,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from models import pad, sentences, tiny_model
+from models import VOCAB, model_config, pad, sentences, tiny_model
 from nmt.config import SearchConfig
 from nmt.errors import CheckpointError
+from nmt.model import inference
 from nmt.model.inference import InferenceModel
 from nmt.model.masks import Padded
+from nmt.model.stacks import DecoderModel
 from nmt.search import sample
 from nmt.search.greedy import greedy_search
 from nmt.search.rules import Rules
@@ -215,6 +217,35 @@ def test_top_p_is_independent_of_candidate_width(monkeypatch: pytest.MonkeyPatch
     assert torch.equal(draw(logits, numbers, SearchConfig(top_p=0.95)), drawn)
     for row in range(3):
         assert set(drawn[row::3].tolist()) <= set(chances(logits[row].tolist(), SearchConfig(top_p=0.95)))
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("kind", ["translation", "decoder"])
+def test_attention_of_draws_is_linear_in_their_number(kind: str, given: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(1)
+    model = tiny_model(seed=2).eval()
+    prepared = InferenceModel(
+        model if kind == "translation" else DecoderModel(model_config(), VOCAB, 0, True), "float32"
+    )
+    src, limits = pad(sentences([7, 2, 12])), torch.tensor([9, 30, 5])
+    tags = torch.tensor([[20, 21], [22, PAD], [PAD, PAD]]) if given else None
+    n_scores, attend = Counter[int](), inference.attend
+
+    def counted(query: Tensor, keys: Tensor, *rest: Any, **options: Any) -> tuple[Tensor, Tensor | None]:
+        n_scores[n] += query.size(0) * query.size(2) * keys.size(3)
+        return attend(query, keys, *rest, **options)
+
+    monkeypatch.setattr(inference, "attend", counted)
+    drawn = {}
+    for n in (2, 24):
+        step = TransformerStep(prepared, src, src != PAD, tags)
+        drawn[n] = sample_search(step, Rules(BANNED, limits), SearchConfig(), range(3), n)
+    assert [[draw.ids for draw in draws[:2]] for draws in drawn[24]] == [
+        [draw.ids for draw in draws] for draws in drawn[2]
+    ]
+    assert len({tuple(draw.ids) for draw in drawn[24][1]}) > 12
+    assert n_scores[24] < 30 * n_scores[2]  # 12 times the draws, of which some are longer; 144 would be quadratic
 
 
 @torch.inference_mode()
