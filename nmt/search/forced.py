@@ -12,26 +12,36 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
+from statistics import fmean
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from nmt.config import SearchConfig
 from nmt.console import Progress
 from nmt.data.batching import Batch, PairLengths, even_batches
 from nmt.errors import CheckpointError, ConfigError
 from nmt.model.attention import MultiHeadAttention
+from nmt.model.inference import InferenceModel
 from nmt.model.masks import Padded
 from nmt.model.precision import autocast
 from nmt.model.stacks import DecodingModel
 from nmt.model.transformer import Model, Transformer
-from nmt.search.rules import ShouldStop, stop_if
-from nmt.search.step import Pair, padded
-from nmt.text.tokenizer import BOS, EOS, PAD, SEPARATOR
+from nmt.search.greedy import greedy_search
+from nmt.search.rules import Rules, ShouldStop, stop_if
+from nmt.search.step import Pair, TransformerStep, padded
+from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD, SEPARATOR
 
 LOGITS = {"cpu": 2**22, "cuda": 2**27}
 """Maximum number of logits in memory: few enough for a CPU's cache, and enough for fast matrix products."""
+
+_A, _B = range(N_SPECIAL, N_SPECIAL + 5), range(N_SPECIAL + 3, N_SPECIAL + 8)
+MADE_UP = [(_A, _B), (_B, _A)]
+"""Pairs of pieces that every vocabulary has; by their log-probabilities, implementations of a model are compared."""
+TOLERANCE = 1e-3
+"""Maximum difference between two float32 computations of a mean log-probability of a piece (nats)."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +140,37 @@ class ForcedDecoder:
         lengths = PairLengths(src, src + tgt + 1 if True in self._layouts else tgt)
         for rows in even_batches(lengths, self.max_tokens):
             yield rows.tolist()
+
+
+@torch.inference_mode()
+def check_inference(model: DecodingModel) -> float:
+    """Return the mean log-probability of a piece of `MADE_UP` by a model in evaluation mode, in float32 (nats).
+
+    Raises CheckpointError if greedy search that is forced to find these pairs computes another one.
+    """
+    batch = _batch(MADE_UP, [0, 1], model.sees_source).to(model.output_weight.device)
+    trained = float(_log_probs(model, batch).mean())
+    tgt = batch.tgt_out[:, -len(_A) - 1 :]
+    step = TransformerStep(InferenceModel(model, "float32"), batch.src, batch.src_mask)
+    rules = Rules(tgt.new_tensor([PAD]), (tgt != PAD).sum(1), prefix=tgt)
+    found = greedy_search(step, rules, SearchConfig())
+    check_equal(trained, fmean(hypothesis.score for hypothesis in found), "search (nmt/model/inference.py)")
+    return trained
+
+
+def check_equal(trained: float, other: float, by: str, tolerance: float = TOLERANCE) -> float:
+    """Return the difference between two mean log-probabilities of a piece: by training's forward pass, and by another
+    implementation.
+
+    Raises CheckpointError with both if it is larger than `tolerance`.
+    """
+    difference = abs(trained - other)
+    if not difference <= tolerance:
+        raise CheckpointError(
+            f"{by} does not compute the model that is trained: the same pieces have a mean log-probability of "
+            f"{other:.4f} there, but {trained:.4f} in training's forward pass; see docs/architecture.md"
+        )
+    return difference
 
 
 def with_cross_attention(models: Sequence[Model]) -> list[Transformer]:

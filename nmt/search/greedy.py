@@ -18,8 +18,8 @@ from nmt.search.step import Hypothesis, Scores, StepModel, by_sentence, length_p
 from nmt.text.tokenizer import BOS, EOS
 
 Choose = Callable[[Tensor, Tensor, int], Tensor]
-"""A function of logits (B, 1, V), the indices of the sentences in the result (B,) and the number of tokens so far,
-which returns the next tokens (B, 1). Tokens of hypotheses that have ended are ignored."""
+"""A function of logits (B, V), the indices of the sentences in the result (B,) and the number of tokens so far, which
+returns the next tokens (B,). Tokens of hypotheses that have ended are ignored."""
 
 
 def greedy_search(model: StepModel, rules: Rules, config: SearchConfig) -> list[Hypothesis]:
@@ -43,21 +43,9 @@ class _GrowingRows:
 
     sentence: Tensor  # (B,) index of the sentence in the result
     limits: Tensor  # (B,)
-    ids: Tensor  # (B, 1, longest), arbitrary after the first `</s>`
-    log_prob: Tensor  # (B, 1) float64
-    alive: Tensor  # (B, 1) bool
-
-    @classmethod
-    def start(cls, limits: Tensor, longest: int) -> _GrowingRows:
-        """Return the initial state: an empty hypothesis for each sentence."""
-        shape = (len(limits), 1)
-        return cls(
-            sentence=torch.arange(len(limits), device=limits.device),
-            limits=limits,
-            ids=limits.new_full((*shape, longest), EOS),
-            log_prob=limits.new_zeros(shape, dtype=torch.float64),
-            alive=limits.new_ones(shape, dtype=torch.bool),
-        )
+    ids: Tensor  # (B, longest), arbitrary after the first `</s>`
+    log_prob: Tensor  # (B,) float64
+    alive: Tensor  # (B,) bool
 
 
 def grow(model: StepModel, rules: Rules, config: SearchConfig, choose: Choose) -> list[Hypothesis]:
@@ -65,16 +53,21 @@ def grow(model: StepModel, rules: Rules, config: SearchConfig, choose: Choose) -
 
     Raises CheckpointError if the model's scores are NaN.
     """
-    longest = rules.longest
-    results: dict[int, Hypothesis] = {}
-    rows = _GrowingRows.start(rules.limits, longest)
-    tokens = rules.limits.new_full((len(rules.limits), 1), BOS)
-    for length in range(1, longest + 1):
-        tokens, log_probs = _next(model.step(tokens), rows, rules, choose, length - 1)
+    limits, results = rules.limits, dict[int, Hypothesis]()
+    rows = _GrowingRows(
+        sentence=torch.arange(len(limits), device=limits.device),
+        limits=limits,
+        ids=limits.new_full((len(limits), rules.longest), EOS),
+        log_prob=torch.zeros_like(limits, dtype=torch.float64),
+        alive=torch.ones_like(limits, dtype=torch.bool),
+    )
+    tokens = torch.full_like(limits, BOS)
+    for length in range(1, rules.longest + 1):
+        tokens, log_probs = _next(model.step(tokens[:, None]), rows, rules, choose, length - 1)
         rows.log_prob = torch.where(rows.alive, rows.log_prob + log_probs, rows.log_prob)
-        rows.ids[..., length - 1] = tokens
-        rows.alive = rows.alive & (tokens != EOS) & (length < rows.limits)[:, None]
-        if (split := rules.leaving(~rows.alive.any(1), length)) is not None:
+        rows.ids[:, length - 1] = tokens
+        rows.alive = rows.alive & (tokens != EOS) & (length < rows.limits)
+        if (split := rules.leaving(~rows.alive, length)) is not None:
             kept, ended = split
             results |= _results(keep_rows(rows, ended), config)
             if not len(kept):
@@ -87,12 +80,12 @@ def grow(model: StepModel, rules: Rules, config: SearchConfig, choose: Choose) -
 def _next(
     scores: Iterable[Scores], rows: _GrowingRows, rules: Rules, choose: Choose, length: int
 ) -> tuple[Tensor, Tensor]:
-    """Return the tokens chosen after `length` tokens and their log-probabilities, both (B, 1)."""
+    """Return the tokens chosen after `length` tokens and their log-probabilities, both (B,)."""
     parts = []
     for part, logits, log_z in by_sentence(scores):
-        rules.keep(part).apply(logits, rows.ids[part, :, :length])
-        tokens = choose(logits, rows.sentence[part], length)
-        parts.append((tokens, (logits.gather(-1, tokens[..., None])[..., 0] - log_z).clamp(max=0.0)))
+        rules.keep(part).apply(logits, rows.ids[part, None, :length])
+        tokens = choose(logits[:, 0], rows.sentence[part], length)
+        parts.append((tokens, (logits[:, 0].gather(-1, tokens[:, None]) - log_z)[:, 0].clamp(max=0.0)))
     tokens, log_probs = map(torch.cat, zip(*parts, strict=True))
     return tokens, log_probs
 
@@ -101,7 +94,7 @@ def _results(rows: _GrowingRows, config: SearchConfig) -> dict[int, Hypothesis]:
     """Return the hypothesis of each sentence, all of which have ended, by the index of the sentence."""
     results: dict[int, Hypothesis] = {}
     columns = (rows.sentence, rows.limits, rows.ids, rows.log_prob)
-    for sentence, limit, [ids], [log_prob] in zip(*(x.tolist() for x in columns), strict=True):
+    for sentence, limit, ids, log_prob in zip(*(x.tolist() for x in columns), strict=True):
         if not math.isfinite(log_prob):
             raise no_translation()
         length = ids.index(EOS) + 1

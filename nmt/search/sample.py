@@ -46,7 +46,7 @@ def sample_search(
     model.select(rows, torch.zeros_like(rows)[:, None])
 
     def choose(logits: Tensor, row: Tensor, position: int) -> Tensor:
-        return draw(logits[:, 0], numbers[position, row], config)[:, None]
+        return draw(logits, numbers[position, row], config)
 
     drawn = iter(grow(model, rules.keep(rows), config, choose))
     return [list(islice(drawn, n)) for _ in keys]

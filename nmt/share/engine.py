@@ -20,6 +20,7 @@ from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,7 @@ from nmt.model.transformer import ACTIVATIONS, DecoderLayer, EncoderLayer, FeedF
 from nmt.runs.folder import Folder, Quantization, load_folder, verify_export
 from nmt.runs.model import Origin
 from nmt.search.beam import n_to_finish
-from nmt.search.forced import ForcedDecoder
+from nmt.search.forced import TOLERANCE, ForcedDecoder, check_equal
 from nmt.search.rules import ShouldStop, stop_if
 from nmt.search.step import Hypothesis, Pair, length_penalty
 from nmt.share import shortlist
@@ -515,9 +516,8 @@ def load_ctranslate2(path: Path | str) -> Translator:
     return engine_translator(Engine(load_folder(Path(path))))
 
 
-# With default settings a score is the mean log-probability of a piece.
-TOLERANCE = {"float32": 1e-3, "float16": 0.02, "int8": 0.2}
-"""Maximum difference between two scores of a translation, by quantization; in float32 they differ by 1e-6."""
+TOLERANCES = {"float32": TOLERANCE, "float16": 0.02, "int8": 0.2}
+"""Maximum difference between two mean log-probabilities of a piece, by quantization; in float32 they differ by 1e-6."""
 
 
 @dataclass(frozen=True)
@@ -528,7 +528,7 @@ class Comparison:
     n_identical: int
     """Number of translations that consist of the same pieces."""
     difference: float
-    """The largest difference between both engines' scores of the native translations."""
+    """The largest difference between both engines' mean log-probabilities of a piece of a native translation."""
     bleu: Score
     """BLEU of the engine's translations against the native ones."""
 
@@ -540,47 +540,30 @@ class Comparison:
 
 
 def compare(native: Translator, engine: Engine, lines: Sequence[str], search: SearchConfig) -> Comparison:
-    """Translate `lines`, at least one of which is not blank, with both engines. `native` runs in float32."""
+    """Translate `lines`, at least one of which is not blank, with both engines. `native` runs in float32.
+
+    Raises CheckpointError if the log-probabilities differ by more than rounding explains.
+    """
     with Progress("comparing the engines", 2 * len(lines)) as progress:
         expected, actual = (
             [best for best, *_ in translator.translate_lines(lines, search, progress=progress)]
             for translator in (native, engine_translator(engine).by_direction()[0])
         )
-    return compare_translations(native, engine, expected, actual, search)
-
-
-def compare_translations(
-    native: Translator,
-    engine: Engine,
-    expected: Sequence[Translation],
-    actual: Sequence[Translation],
-    search: SearchConfig,
-) -> Comparison:
-    """Compare the translations of the same lines by the native engine (`expected`) and by CTranslate2 (`actual`)."""
     pairs = [(part.src_ids, part.tgt_ids) for translation in expected for part in translation.parts]
     both = zip(native.forced_decoder(search).log_probs(pairs), engine.log_probs(pairs), strict=True)
-    differences = [abs(math.fsum(a) - math.fsum(b)) / length_penalty(len(a), search) for a, b in both]
+    tolerance = TOLERANCES[engine.quantization]
+    differences = [check_equal(fmean(a), fmean(b), f"the export ({engine.precision})", tolerance) for a, b in both]
     hyps, refs = ([translation.text for translation in translations] for translations in (actual, expected))
     return Comparison(
         n_lines=len(expected),
         n_identical=sum(_pieces_of(a) == _pieces_of(b) for a, b in zip(expected, actual, strict=True)),
-        difference=float(np.max(differences, initial=0.0)),  # NaN if any is NaN
+        difference=max(differences, default=0.0),
         bleu=corpus_score("bleu", hyps, refs, native.config.data.tgt),
     )
 
 
 def _pieces_of(translation: Translation) -> list[tuple[int, ...]]:
     return [tuple(part.tgt_ids) for part in translation.parts]
-
-
-def check_tolerance(comparison: Comparison, quantization: str) -> None:
-    """Raise CheckpointError if the engines differ by more than rounding explains."""
-    tolerance = TOLERANCE[quantization]
-    if not comparison.difference <= tolerance:
-        raise CheckpointError(
-            f"the exported model does not match the run: {comparison}; "
-            f"{quantization} should differ by less than {tolerance}"
-        )
 
 
 def finds_the_same(search: SearchConfig) -> bool:

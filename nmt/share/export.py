@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from nmt import __version__
 from nmt.config import Config, SearchConfig
@@ -37,11 +38,11 @@ from nmt.runs.folder import (
 )
 from nmt.runs.info import ScoreRecord, read_info, read_scores, read_selected
 from nmt.runs.model import Saved, open_saved
+from nmt.search.forced import check_equal, check_inference
 from nmt.share.card import card
 from nmt.share.engine import (
     Comparison,
     Engine,
-    check_tolerance,
     compare,
     engine_translator,
     finds_the_same,
@@ -53,7 +54,7 @@ from nmt.share.engine import (
     unsupported,
 )
 from nmt.share.shortlist import write_shortlist
-from nmt.share.transformers import check_held, not_carried, save_transformers
+from nmt.share.transformers import check_held, made_up_log_prob, not_carried, save_transformers
 from nmt.text.lines import read_lines
 from nmt.translate.confidence import portable_calibrations
 from nmt.translate.searcher import NativeSearcher
@@ -126,8 +127,8 @@ def export(request: Request, output: Path, kind: Kind, quantization: Quantizatio
     A CTranslate2 model is compared with the run before the directory is renamed to `output`.
 
     Raises DataError if `output` is not empty or cannot be written, ConfigError if CTranslate2 is not installed or
-    transformers has no such model, CheckpointError if there is no such run or checkpoint, or if the scores of the
-    CTranslate2 model differ by more than rounding explains.
+    transformers has no such model, CheckpointError if there is no such run or checkpoint, or if search or the exported
+    model computes other log-probabilities than training.
     """
     if kind == "ctranslate2":
         library()
@@ -149,8 +150,11 @@ def export_into(
     search = saved.config.search.model_copy(update={name: getattr(SearchConfig(), name) for name in lost})
     config = saved.config.model_copy(update={"search": search})
     saved = replace(saved, config=config)
+    if kind != "folder" and not isinstance(norm := model.encoder.last_norm, nn.LayerNorm):
+        raise ConfigError(f"{request.run}: {norm} cannot be exported for {kind}, only LayerNorm; use --format folder")
     if kind == "transformers":
         check_held(request.run, config, tokenizers.imported)
+    trained = check_inference(model)
     target, joins = tokenizers[config.data.tgt], config.joins_sentences
     searcher = NativeSearcher([model], target, torch.device("cpu"), "float32", joins)
     translator = Translator(searcher, tokenizers, config, [saved.origin])
@@ -168,6 +172,10 @@ def export_into(
             seal(directory, info)
         elif kind == "transformers":
             save_transformers(model, config, tokenizers, info.positions, directory.path)
+            if find_spec("transformers") is None:
+                say("not compared with the run: transformers is not installed")
+            else:
+                check_equal(trained, made_up_log_prob(directory.path, tokenizers.imported), "the export (transformers)")
             seal(directory, info)
         else:
             of_src, of_tgt = (native.tokenizers[name] for name in config.data.sides)
@@ -180,7 +188,6 @@ def export_into(
             seal(directory, info)
             engine = Engine(load_folder(directory.path))
             comparison = compare(native, engine, lines, search_for_check(config.search))
-            check_tolerance(comparison, quantization)
             seal(directory, info.model_copy(update={"identical": comparison.n_identical / comparison.n_lines}))
             translator = engine_translator(engine)
         scores = _evaluated(request, translator) if request.evaluate else []

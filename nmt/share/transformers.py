@@ -25,6 +25,7 @@ from nmt.model.attention import MultiHeadAttention
 from nmt.model.embedding import SinusoidalPositions, sinusoidal_table
 from nmt.model.transformer import ACTIVATIONS, DecoderLayer, EncoderLayer, Transformer
 from nmt.runs.checkpoint import save_tensors
+from nmt.search.forced import MADE_UP
 from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD, UNK, ImportedVocabulary, Tokenizer, Tokenizers
 from nmt.translate.sentences import MAX_PIECES_FACTOR, longest_translation
 
@@ -234,11 +235,6 @@ def save_transformers(
     """
     imported = tokenizers.imported
     tensors = {name: tensor.detach().float() for name, tensor in _tensors(model, n_positions, imported)}
-    n_learned, n_written = (
-        sum(weight.numel() for name, weight in weights.items() if "positions" not in name)
-        for weights in (dict(model.named_parameters()), tensors)
-    )
-    assert n_written == n_learned or imported is not None, "transformers has no place for some weights"
     save_tensors(directory / "model.safetensors", tensors, {"format": "pt"})
     max_source = min(MAX_PIECES_FACTOR * config.data.max_pieces + 1, n_positions)
     sizes = [len(tokenizers[language]) for language in config.data.sides]
@@ -295,6 +291,22 @@ def save_transformers(
         write_file(directory / "target.spm", tgt.model)
     for name, content in files.items():
         write_file(directory / name, f"{json.dumps(content, ensure_ascii=False, indent=2)}\n".encode())
+
+
+def made_up_log_prob(directory: Path, imported: ImportedVocabulary | None) -> float:
+    """Return the mean log-probability of a piece of `MADE_UP` by an exported model in transformers (nats)."""
+    import transformers  # optional
+
+    transformers.logging.disable_progress_bar()
+    exported = transformers.AutoModelForSeq2SeqLM.from_pretrained(directory)
+    no_change = range(exported.config.vocab_size)
+    rows = (no_change, no_change) if imported is None else (imported.original_rows(0), imported.original_rows(1))
+    src, tgt = (
+        torch.tensor([[*map(of_side.__getitem__, ids), exported.config.eos_token_id] for ids in lines])
+        for of_side, lines in zip(rows, zip(*MADE_UP, strict=True), strict=True)
+    )
+    with torch.no_grad():
+        return -float(exported(src, labels=tgt).loss)
 
 
 def has_vocab_json(imported: ImportedVocabulary) -> bool:

@@ -119,25 +119,25 @@ def objective(
     weight, smoothing = settings.consistency_weight, settings.label_smoothing
     if settings.objective == "classification":
         return classes_loss(model, batch, smoothing, forward)
-    if not settings.has_consistency:
-        return cross_entropy(model, batch, smoothing, forward)
     forward = model if forward is None else forward
     states = _states(batch, forward)
-    first, targets = _scored(batch, states)
-    if settings.consistency == "rdrop":
-        second, _ = _scored(batch, _states(batch, forward))
-        weights = ConsistencyWeights(p_to_q=weight / 2, q_to_p=weight / 2, second=1.0)
-    elif settings.consistency == "crossconst":
-        assert isinstance(batch, Batch), "the second sources have no packed layout"
-        second, _ = _scored(batch, _states(from_target(batch), forward))
+    hidden, targets = _scored(batch, states)
+    second: list[Tensor] = []
+    weights = None
+    if settings.has_consistency:
         weights = ConsistencyWeights(p_to_q=weight, q_to_p=0.0, second=0.0)
-    else:
-        sees_source = isinstance(model, DecoderModel) and model.sees_source
-        kept = _kept(batch, settings.cut_rate, first_tag, sees_source)
-        second, _ = _scored(batch, _states(batch, forward, *kept))
-        weights = ConsistencyWeights(p_to_q=weight, q_to_p=0.0, second=0.0)
+        if settings.consistency == "rdrop":
+            second = [_states(batch, forward)]
+            weights = ConsistencyWeights(p_to_q=weight / 2, q_to_p=weight / 2, second=1.0)
+        elif settings.consistency == "crossconst":
+            assert isinstance(batch, Batch), "the second sources have no packed layout"
+            second = [_states(from_target(batch), forward)]
+        else:
+            kept = _kept(batch, settings.cut_rate, first_tag, model.sees_source)
+            second = [_states(batch, forward, *kept)]
+    passes = (hidden, *(_scored(batch, other)[0] for other in second))
     bias, fixed = model.output_bias, model.fixed_rows
-    sums = fused_loss((first, second), model.output_weight, targets, smoothing, weights, bias, fixed)
+    sums = fused_loss(passes, model.output_weight, targets, smoothing, weights, bias, fixed)
     return _with_classes(sums, model, batch, states)
 
 

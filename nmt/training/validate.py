@@ -23,6 +23,7 @@ from nmt.evaluate.metrics import class_scores, corpus_score
 from nmt.model.precision import autocast
 from nmt.model.stacks import DecodingModel
 from nmt.model.transformer import Model
+from nmt.search.forced import check_inference
 from nmt.training.loss import LossSums, class_logits, cross_entropy
 from nmt.translate.searcher import NativeSearcher
 from nmt.translate.sentences import longest_translation
@@ -158,6 +159,8 @@ class SplitValidator(Validator):
 
     def scored(self, model: Model, poll: Callable[[], None]) -> Validation:
         sums, scores = self._loss(model, poll), {}
+        if isinstance(model, DecodingModel):
+            check_inference(model)
         if n := sums.n_classified:
             scores = {"pair_loss": float(sums.class_nll) / n, "pair_accuracy": float(sums.n_class_correct) / n}
         nll = float(sums.nll) / sums.n_tokens

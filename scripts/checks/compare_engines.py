@@ -17,7 +17,7 @@ from nmt.evaluate.metrics import corpus_score
 from nmt.layout import RunDir
 from nmt.process import set_up
 from nmt.runs.folder import load_folder
-from nmt.share.engine import Engine, compare_translations, engine_translator
+from nmt.share.engine import Engine, compare, engine_translator
 from nmt.share.export import Request, export
 from nmt.text.lines import read_aligned
 from nmt.translate.translator import Translator
@@ -47,7 +47,7 @@ def main(arguments: list[str] | None = None) -> None:
             engine = Engine(load_folder(path))
         found = [each[0] for each in engine_translator(engine).translate_lines(sources, search)]
         print(f"ctranslate2 {quantization}: {bleu(found, references, language)}")
-        print(f"ctranslate2 {quantization}: {compare_translations(native, engine, wanted, found, search)}")
+        print(f"ctranslate2 {quantization}: {compare(native, engine, sources, search)}")
         differing = [i for i, (a, b) in enumerate(zip(wanted, found, strict=True)) if a.text != b.text]
         for i in differing[: options.show]:
             print(f"  line {i + 1}")

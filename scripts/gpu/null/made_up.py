@@ -14,7 +14,7 @@ from torch import Tensor
 from nmt.config import SearchConfig
 from nmt.data.batching import Update
 from nmt.model.transformer import Model
-from nmt.search import beam, greedy, rules
+from nmt.search import beam, forced, greedy, rules
 from nmt.search.rules import Rules
 from nmt.search.step import Hypothesis
 from nmt.training import loop
@@ -33,6 +33,7 @@ def make_up() -> None:
     beam._results = beam_results
     greedy._results = greedy_results
     SplitValidator._loss = validation_loss  # type: ignore[method-assign]
+    forced.check_equal = lambda *_: 0.0  # of made-up numbers
     # where the functions above wait, their callers in nmt do
     machine.INHERENT |= {("beam.py", "beam_search"), ("greedy.py", "grow")}
     for module in (loop, machine, speed, training):
@@ -59,12 +60,12 @@ def beam_results(rows: beam._BeamRows, n_best: int) -> Results:
     return {i: [Hypothesis([300 + i % 50, 301], -1.0, -0.5, True)] * n_best for i in range(len(rows.sentence))}
 
 
-def greedy_results(rows: greedy._GrowingRows, config: SearchConfig) -> Results:
+def greedy_results(rows: greedy._GrowingRows, config: SearchConfig) -> dict[int, Hypothesis]:
     """Fetch the results of all sentences, and return others."""
     del config
     for x in (rows.sentence, rows.limits, rows.ids, rows.log_prob):
         x.tolist()
-    return {i: [Hypothesis([300], -1.0, -0.5, True)] * rows.ids.size(1) for i in range(len(rows.sentence))}
+    return {i: Hypothesis([300], -1.0, -0.5, True) for i in range(len(rows.sentence))}
 
 
 def train_step(session: Session, update: Update) -> Outcome:
