@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,13 @@ from command import Command
 from export_run import card_of, section, with_search, write_run
 from nmt.config import SearchConfig
 from nmt.config.load import changed_config, dump_config, load_config
-from nmt.errors import CheckpointError
+from nmt.errors import CheckpointError, ConfigError
 from nmt.layout import RunDir
+from nmt.model.attention import MultiHeadAttention
 from nmt.model.transformer import Transformer
 from nmt.runs.folder import Kind, verify_export
 from nmt.runs.info import add_scores, read_info, write_info
+from nmt.runs.model import Saved
 from nmt.runs.state import TrainState, update_state
 from nmt.share import export as stage
 from nmt.share.card import TrainingCost, training_cost
@@ -35,6 +38,7 @@ from nmt.share.transformers import not_carried
 from nmt.text.profile import Profiles
 from nmt.text.tokenizer import Tokenizers
 from scored_run import record
+from tiny_run import tiny_config
 
 # --- the model card -------------------------------------------------------------------------------
 
@@ -105,6 +109,55 @@ def test_export_of_different_engine_model_raises(name: str, tmp_path: Path, monk
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]
     monkeypatch.setattr(stage, "save_ctranslate2", spoil(lambda _: None))
     export(Request(run, check_lines=5), tmp_path / "out", "ctranslate2")
+
+
+def figures(error: CheckpointError) -> list[float]:
+    """Return the log-probabilities by the other implementation and by training, which a message has."""
+    return [float(number) for number in re.findall(r"-\d+\.\d+", str(error))]
+
+
+@pytest.mark.parametrize("kind", ["folder", "ctranslate2", "transformers"])
+def test_export_of_model_changed_only_in_training_raises(
+    kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attend = MultiHeadAttention._attend
+    monkeypatch.setattr(MultiHeadAttention, "_attend", lambda self, query, *rest: attend(self, 2 * query, *rest))
+    with pytest.raises(CheckpointError, match=r"nmt/model/inference\.py") as caught:
+        export(Request(write_run(tmp_path / "run"), check_lines=2), tmp_path / "out", kind)
+    searched, trained = figures(caught.value)
+    assert abs(searched - trained) > 1e-3
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("kind", ["ctranslate2", "transformers"])
+def test_export_of_model_that_the_library_computes_differently_raises(
+    kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = Saved.transformer
+
+    def scaled(saved: Saved) -> Transformer:
+        model = build(saved)
+        model.encoder.embedding.scale *= 1.5  # in training and in search
+        return model
+
+    monkeypatch.setattr(Saved, "transformer", scaled)
+    with pytest.raises(CheckpointError, match="export") as caught:
+        export(Request(write_run(tmp_path / "run"), check_lines=2), tmp_path / "out", kind)
+    exported, trained = figures(caught.value)
+    assert abs(exported - trained) > 1e-3
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("kind", ["ctranslate2", "transformers"])
+def test_export_of_other_norm_raises(kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Transformer(tiny_config().model, 400, 400)
+    for part in (*model.encoder.layers, *model.decoder.layers):
+        for name in ("attention_residual", "feed_forward_residual"):
+            getattr(part, name).norm = torch.nn.RMSNorm(model.encoder.embedding.weight.size(1))
+    model.encoder.norm = torch.nn.RMSNorm(model.encoder.embedding.weight.size(1))
+    monkeypatch.setattr(Saved, "transformer", lambda _: model)
+    with pytest.raises(ConfigError, match="RMSNorm"):
+        export(Request(write_run(tmp_path / "run")), tmp_path / "out", kind)
 
 
 def test_engines_are_compared_with_settings_that_both_support() -> None:

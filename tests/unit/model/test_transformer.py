@@ -6,12 +6,13 @@ import pytest
 import torch
 
 from models import VOCAB, model_config, packed, pad, padding_mask, sentences, tiny_model
-from nmt.errors import DataError
+from nmt.errors import CheckpointError, DataError
 from nmt.model import inference, transformer
 from nmt.model.embedding import Embedding, LearnedPositions, SinusoidalPositions, sinusoidal_table
 from nmt.model.inference import InferenceModel
 from nmt.model.masks import Padded
-from nmt.model.transformer import ACTIVATIONS, Activation, Decoder, Encoder, Transformer
+from nmt.model.transformer import ACTIVATIONS, Activation, Decoder, Encoder, FeedForward, Transformer
+from nmt.search.forced import check_inference
 from nmt.text.tokenizer import BOS, EOS, PAD
 
 VARIANTS = [
@@ -106,11 +107,16 @@ def test_search_supports_new_norm(monkeypatch):
     check_steps(tiny_model().eval())
 
 
-def test_search_rejects_unknown_layer():
-    model = tiny_model()
-    model.decoder.layers[1].feed_forward.gate = torch.nn.Linear(16, 32)
-    with pytest.raises(NotImplementedError, match=r"decoder\.layers\.1\.feed_forward\.gate\.weight"):
-        InferenceModel(model, "float32")
+def test_search_without_layer_of_training_is_rejected(monkeypatch):
+    model = tiny_model().eval()
+    check_inference(model)
+    model.decoder.layers[1].feed_forward.gate = torch.nn.Linear(16, 16)
+    forward = FeedForward.forward
+    gated = model.decoder.layers[1].feed_forward
+    gate = lambda layer, x: forward(layer, x) * (layer.gate(x).sigmoid() if layer is gated else 1)  # noqa: E731
+    monkeypatch.setattr(FeedForward, "forward", gate)
+    with pytest.raises(CheckpointError, match=r"-\d+\.\d{4} .* -\d+\.\d{4}"):
+        check_inference(model)
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
