@@ -12,14 +12,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from statistics import fmean
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from nmt.config import SearchConfig
 from nmt.console import Progress
 from nmt.data.batching import Batch, PairLengths, even_batches
 from nmt.errors import CheckpointError, ConfigError
@@ -29,19 +27,16 @@ from nmt.model.masks import Padded
 from nmt.model.precision import autocast
 from nmt.model.stacks import DecodingModel
 from nmt.model.transformer import Model, Transformer
-from nmt.search.greedy import greedy_search
-from nmt.search.rules import Rules, ShouldStop, stop_if
+from nmt.search.rules import ShouldStop, stop_if
 from nmt.search.step import Pair, TransformerStep, padded
 from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD, SEPARATOR
 
 LOGITS = {"cpu": 2**22, "cuda": 2**27}
 """Maximum number of logits in memory: few enough for a CPU's cache, and enough for fast matrix products."""
 
-_A, _B = range(N_SPECIAL, N_SPECIAL + 5), range(N_SPECIAL + 3, N_SPECIAL + 8)
-MADE_UP = [(_A, _B), (_B, _A)]
+_IDS = range(N_SPECIAL, N_SPECIAL + 12)
+MADE_UP = [(_IDS, _IDS[::-1]), (_IDS[::-1], _IDS)]
 """Pairs of pieces that every vocabulary has; by their log-probabilities, implementations of a model are compared."""
-TOLERANCE = 1e-3
-"""Maximum difference between two float32 computations of a mean log-probability of a piece (nats)."""
 
 
 @dataclass(frozen=True)
@@ -146,19 +141,23 @@ class ForcedDecoder:
 def check_inference(model: DecodingModel) -> float:
     """Return the mean log-probability of a piece of `MADE_UP` by a model in evaluation mode, in float32 (nats).
 
-    Raises CheckpointError if greedy search that is forced to find these pairs computes another one.
+    Raises CheckpointError if the steps of search compute another one for any piece.
     """
     batch = _batch(MADE_UP, [0, 1], model.sees_source).to(model.output_weight.device)
-    trained = float(_log_probs(model, batch).mean())
-    tgt = batch.tgt_out[:, -len(_A) - 1 :]
+    trained = _log_probs(model, batch)
+    tgt = batch.tgt_out[:, -len(_IDS) - 1 :]
     step = TransformerStep(InferenceModel(model, "float32"), batch.src, batch.src_mask)
-    rules = Rules(tgt.new_tensor([PAD]), (tgt != PAD).sum(1), prefix=tgt)
-    found = greedy_search(step, rules, SearchConfig())
-    check_equal(trained, fmean(hypothesis.score for hypothesis in found), "search (nmt/model/inference.py)")
-    return trained
+    tokens = torch.full_like(tgt[:, :1], BOS)
+    for expected, following in zip(trained.view(tgt.shape).split(1, 1), tgt.split(1, 1), strict=True):
+        [(logits, log_z)] = step.step(tokens)
+        searched = logits[:, 0].gather(1, following) - log_z
+        for pair in torch.cat((expected, searched), 1).tolist():
+            check_equal(*pair, "search (nmt/model/inference.py)")
+        tokens = following
+    return float(trained.mean())
 
 
-def check_equal(trained: float, other: float, by: str, tolerance: float = TOLERANCE) -> float:
+def check_equal(trained: float, other: float, by: str, tolerance: float = 1e-3) -> float:
     """Return the difference between two mean log-probabilities of a piece: by training's forward pass, and by another
     implementation.
 
@@ -167,7 +166,7 @@ def check_equal(trained: float, other: float, by: str, tolerance: float = TOLERA
     difference = abs(trained - other)
     if not difference <= tolerance:
         raise CheckpointError(
-            f"{by} does not compute the model that is trained: the same pieces have a mean log-probability of "
+            f"{by} does not compute the model that is trained: the same text has a log-probability a piece of "
             f"{other:.4f} there, but {trained:.4f} in training's forward pass; see docs/architecture.md"
         )
     return difference

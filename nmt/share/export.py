@@ -175,7 +175,7 @@ def export_into(
             if find_spec("transformers") is None:
                 say("not compared with the run: transformers is not installed")
             else:
-                check_equal(trained, made_up_log_prob(directory.path, tokenizers.imported), "the export (transformers)")
+                check_equal(trained, made_up_log_prob(directory.path, tokenizers.imported), "the export")
             seal(directory, info)
         else:
             of_src, of_tgt = (native.tokenizers[name] for name in config.data.sides)

@@ -305,8 +305,7 @@ def made_up_log_prob(directory: Path, imported: ImportedVocabulary | None) -> fl
         torch.tensor([[*map(of_side.__getitem__, ids), exported.config.eos_token_id] for ids in lines])
         for of_side, lines in zip(rows, zip(*MADE_UP, strict=True), strict=True)
     )
-    with torch.no_grad():
-        return -float(exported(src, labels=tgt).loss)
+    return -float(exported(src, labels=tgt).loss.detach())
 
 
 def has_vocab_json(imported: ImportedVocabulary) -> bool:

@@ -19,7 +19,7 @@ from nmt.evaluate.metrics import corpus_score
 from nmt.layout import ExportDir, RunDir
 from nmt.runs.folder import load_folder, seal
 from nmt.runs.model import open_saved
-from nmt.share.engine import TOLERANCES, Engine
+from nmt.share.engine import TOLERANCE, Engine
 from nmt.share.export import Request, converted, engine_folder, export
 from nmt.text.tokenizer import N_SPECIAL
 from nmt.translate.types import Sentence
@@ -68,7 +68,7 @@ def test_rounded_weights_differ_and_are_accepted(quantization: Any, whole: Path,
     assert exact is not None
     assert rounded is not None
     assert exact.n_identical == exact.n_lines
-    assert exact.difference < 1e-4 < rounded.difference < TOLERANCES[quantization]
+    assert exact.difference < 1e-4 < rounded.difference < TOLERANCE[quantization]
     sizes = [(tmp_path / name / "model.bin").stat().st_size for name in ("exact", "rounded")]
     assert sizes[1] < 0.7 * sizes[0]
     assert load_folder(tmp_path / "rounded").info.quantization == quantization
