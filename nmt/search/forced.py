@@ -148,11 +148,11 @@ def check_inference(model: DecodingModel) -> float:
     tgt = batch.tgt_out[:, -len(_IDS) - 1 :]
     step = TransformerStep(InferenceModel(model, "float32"), batch.src, batch.src_mask)
     tokens = torch.full_like(tgt[:, :1], BOS)
-    for expected, following in zip(trained.view(tgt.shape).split(1, 1), tgt.split(1, 1), strict=True):
+    for expected, following in zip(torch.split(trained.view(tgt.shape), 1, 1), torch.split(tgt, 1, 1), strict=True):
         [(logits, log_z)] = step.step(tokens)
         searched = logits[:, 0].gather(1, following) - log_z
-        for pair in torch.cat((expected, searched), 1).tolist():
-            check_equal(*pair, "search (nmt/model/inference.py)")
+        for wanted, found in torch.cat((expected, searched), 1).tolist():
+            check_equal(wanted, found, "search (nmt/model/inference.py)")
         tokens = following
     return float(trained.mean())
 
