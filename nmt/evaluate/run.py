@@ -51,14 +51,20 @@ class Evaluation:
     translations: list[str]
 
     def samples(self, n: int) -> Iterator[str]:
-        """Yield `n` evenly spread sentences with their references and translations, as lines to print."""
-        total = len(self.sources)
-        for row in sorted({i * total // n for i in range(n)}):
-            yield f"line {row + 1}"
-            yield f"  source       {printable_sentence(self.sources[row])}"
-            for text in as_tuple(self.references[row]):
-                yield f"  reference    {printable_sentence(text)}"
-            yield f"  translation  {printable_sentence(self.translations[row])}"
+        """Yield `n` sentences as lines to print; see `samples`."""
+        return samples(self.sources, self.references, self.translations, n)
+
+
+def samples(
+    sources: Sequence[str], references: Sequence[Reference], translations: Sequence[str], n: int
+) -> Iterator[str]:
+    """Yield `n` evenly spread sentences with their references and translations, as lines to print."""
+    for row in sorted({i * len(sources) // n for i in range(n)}):
+        yield f"line {row + 1}"
+        yield f"  source       {printable_sentence(sources[row])}"
+        for text in as_tuple(references[row]):
+            yield f"  reference    {printable_sentence(text)}"
+        yield f"  translation  {printable_sentence(translations[row])}"
 
 
 class OtherPairError(DataError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -12,8 +13,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal, NoReturn
 
+from nmt.config import TrainingConfig
 from nmt.errors import CheckpointError, DivergedError, StoppedError, UnsafeFileError
 from nmt.evaluate.metrics import default_tokenizer, no_match_note, use_of
+from nmt.evaluate.run import samples
 from nmt.files.write import refuse_links, remove, replace_file
 from nmt.layout import CheckpointDir, RunDir
 from nmt.model.transformer import Model
@@ -217,20 +220,24 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
         log.say(f"checkpoints are not averaged: {error}")
         steps = []
     final = state.best_score
-    if len(steps) > 1:
+    has_time = settings.max_minutes is None or state.seconds < 60 * settings.max_minutes
+    if len(steps) > 1 and has_time:
         score = _final_score(session, meter, tensors, {"steps": steps})
         selected = selected.model_copy(update={"average_steps": steps})
         if math.isfinite(score) and (state.best_score is None or score > state.best_score):
             reason = (
-                f"average of the checkpoints at steps {', '.join(map(str, steps))}, {settings.selected_by} "
-                f"{abs(score):.4g} on the development set; not averaged: {_reason(session)}"
+                f"average of the checkpoints at steps {', '.join(map(str, steps))}, {_scored(settings, score)}; "
+                f"not averaged: {_reason(session)}"
             )
             selected, final = selected.model_copy(update={"weights": "average", "reason": reason}), score
     if settings.start_share:
         selected, final = _with_start(session, meter, selected)
+    bleu, kind = max(best_scores(run, "bleu").values(), default=None), selected.weights
     if (at_end := session.validator.at_end()) is not session.validator:
         assign(model := session.to_validate("raw"), _tensors_of(session, selected), str(run.path))
-        _record(session, log, at_end.validate(model, session.stop.poll), "final")
+        validation = at_end.validate(model, session.stop.poll)
+        _record(session, log, validation, "final")
+        bleu, kind = validation.scores["bleu"], "final"
     log.sync()  # before the next lines, after which a resumed run has nothing left to do
     meter.resume()
     # saves the elapsed time; log_bytes is unchanged, so that a resumed run with a higher limit overwrites these records
@@ -242,14 +249,20 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
     if state.start_score is not None and final is not None and final <= state.start_score:
         log.say(
             f"warning: the selected weights are not better than those that the run started with, "
-            f"{settings.selected_by} {abs(state.start_score):.4g} on the development set; {settings.init_from} remains "
-            "the better model"
+            f"{_scored(settings, state.start_score)}; {settings.init_from} remains the better model"
         )
-    best = max(best_scores(run, "bleu").values(), default=math.inf)
-    if note := no_match_note(best):
+    if bleu is None:
+        return
+    if note := no_match_note(bleu):
         log.say(f"warning: {note}")
-    if best < math.inf and settings.objective == "translation":
-        log.say(use_of(best, len(session.validator.references), default_tokenizer(session.config.data.tgt)))
+    if settings.objective == "translation":
+        tgt = session.config.data.tgt
+        log.say(use_of(bleu, len(at_end.references), default_tokenizer(tgt)))
+        path = run.dev / f"{_stem(kind, selected.best_step or state.step)}.{tgt}"
+        if sys.stderr.isatty() and path.is_file():
+            translations = path.read_text(encoding="utf-8").split("\n")
+            for line in samples(at_end.src_lines, at_end.references, translations, 5):
+                log.say(line)
 
 
 def _describe(session: Session, folder: Path) -> None:
@@ -270,7 +283,7 @@ def _with_start(session: Session, meter: Meter, selected: Selected) -> tuple[Sel
     score = _final_score(session, meter, tensors, {"start_share": share})
     reason = (
         f"{share:.0%} of the weights that the run started with and {1 - share:.0%} of the {selected.reason}; together "
-        f"{settings.selected_by} {abs(score):.4g} on the development set"
+        f"{_scored(settings, score)}"
     )
     # a rejected average has steps, too
     steps = selected.average_steps if selected.weights == "average" else [state.best_step or state.step]
@@ -309,9 +322,13 @@ def _reason(session: Session) -> str:
     if state.best_score is None:
         return "last checkpoint: none of the kept checkpoints has been validated"
     kind = ", moving average" if state.best_weights == "ema" else ""
+    return f"best checkpoint, step {state.best_step}{kind}, {_scored(settings, state.best_score)}"
+
+
+def _scored(settings: TrainingConfig, score: float) -> str:
+    """Return a score by which weights were selected, with what was scored."""
     part = f"{settings.validate_lines} lines of " if settings.validate_lines else ""
-    score = f"{settings.selected_by} {abs(state.best_score):.4g} on {part}the development set"
-    return f"best checkpoint, step {state.best_step}{kind}, {score}"
+    return f"{settings.selected_by} {abs(score):.4g} on {part}the development set"
 
 
 def _record(session: Session, log: TrainingLog, validation: Validation, kind: Weights | Literal["final"]) -> None:
@@ -332,15 +349,18 @@ def _record(session: Session, log: TrainingLog, validation: Validation, kind: We
         direction, alarm = next(iter(alarms.items()))
         others = f" (and {len(alarms) - 1} more)" * (len(alarms) > 1)
         log.warn(state, f"{direction}{others}: {alarm}" if direction else alarm)
-    step = f"step-{state.step:08d}"
-    stem = {"raw": step, "ema": f"{step}-ema"}.get(kind, kind)
     for ending, own in (validation.by_direction or {data.tgt: validation}).items():
-        path = session.run.dev / f"{stem}.{ending}"
+        path = session.run.dev / f"{_stem(kind, state.step)}.{ending}"
         try:
             replace_file(path, "".join(f"{line}\n" for line in own.translations), may_follow=False)
         except (OSError, UnsafeFileError) as error:
             reason = getattr(error, "strerror", error)
             log.say(f"warning: {path}: cannot be written: {reason}; training continues")
+
+
+def _stem(kind: Weights | Literal["final"], step: int) -> str:
+    """Return the name, without the language, of the file of the translations of a validation."""
+    return {"raw": f"step-{step:08d}", "ema": f"step-{step:08d}-ema"}.get(kind, kind)
 
 
 def _log(session: Session, log: TrainingLog, validation: Validation, kind: str) -> None:
