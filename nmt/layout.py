@@ -146,7 +146,7 @@ class RunDir:
     profile/trace.json.gz    profiler trace of a few steps (nmt train --profile)
     scores.jsonl             scores measured by nmt evaluate, see `nmt.runs.info`
     calibration-….json       maps to the confidence in translations, by direction, see `nmt.translate.confidence`
-    translations/            translations of evaluated texts, see `nmt.evaluate.stored`
+    translations/            translations of evaluated texts, see `nmt.evaluate.run`
     ctranslate2-…/           see `ExportDir`, by number format (nmt translate --engine ctranslate2)
     """
 

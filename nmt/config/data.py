@@ -134,7 +134,7 @@ class DataConfig(Section):
         if not isinstance(settings, dict):
             return settings
         corpora = settings.get("train")
-        if isinstance(corpora, list) and any(isinstance(each, dict) and each.get("valid") for each in corpora):
+        if isinstance(corpora, list) and any(isinstance(source, dict | Section) and dict(source).get("valid") for source in corpora):
             settings = {"valid": None, **settings}
         if settings.get("directions") in (None, []):
             return settings

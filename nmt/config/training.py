@@ -234,7 +234,7 @@ class TrainingConfig(Section):
     initialized at random. With {encoder: RUN, decoder: RUN}, each stack is initialized from its own run: from the stack
     of the same name, or from the only one of that run. Set by `--init-from`."""
     watch: list[str] = Field([])
-    """Test sets of data.test whose first 500 lines, or validate_lines, are translated at each validation, to see what
+    """Test sets whose first 500 lines, or validate_lines, are translated at each validation, to see what
     fine-tuning on one kind of text costs on others. Nothing depends on their scores."""
     start_share: float = Field(0.0, ge=0.0, lt=1.0)
     """Share of the starting weights (init_from) in the weights that are finally selected, against forgetting (Wortsman

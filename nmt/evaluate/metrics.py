@@ -84,9 +84,9 @@ def use_of(bleu: float, n_lines: int, tokenizer: str) -> str:
 
     tokenizer: the name of the BLEU tokenizer, or a signature with it.
     """
-    use = ("unusable", "at best the gist", "good enough to edit", "good")[bisect((10, 30, 50), bleu)]
+    use = ("unusable", "at best the gist", "good enough to edit", "good")[bisect((10, 30, 50), round(bleu, 1))]
     caveat = "; with few lines or by characters, it says less" if n_lines < 100 or "13a" not in tokenizer else ""
-    return f"BLEU {bleu:.1f} is usually {use} (docs/evaluating.md; not for comparing test sets{caveat})"
+    return f"BLEU {bleu:.1f} usually means: {use} (docs/evaluating.md; not for comparing test sets{caveat})"
 
 
 def blank_references_note(refs: Sequence[Reference], systems: Sequence[Sequence[str]]) -> str | None:

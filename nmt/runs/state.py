@@ -58,7 +58,8 @@ class TrainState:
     paused_seconds: Seconds = 0.0
     """The parts of `seconds` for updates, and for validations and checkpoints."""
     check_seconds: Seconds = 0.0
-    """How long the last validation and its checkpoint took."""
+    last_check_seconds: Seconds = 0.0
+    """How long all validations, and the last one, took, each with its checkpoint."""
     cpu_seconds: Seconds = 0.0
     """The CPU time of updates, without validations and checkpoints, of all threads and processes, summed over
     resumes."""

@@ -34,9 +34,8 @@ from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD, SEPARATOR
 LOGITS = {"cpu": 2**22, "cuda": 2**27}
 """Maximum number of logits in memory: few enough for a CPU's cache, and enough for fast matrix products."""
 
-_IDS = range(N_SPECIAL, N_SPECIAL + 12)
-MADE_UP = [(_IDS, _IDS[::-1]), (_IDS[::-1], _IDS)]
-"""Pairs of pieces that every vocabulary has; by their log-probabilities, implementations of a model are compared."""
+N_MADE_UP = 12
+"""Number of pieces of a made-up sentence."""
 
 
 @dataclass(frozen=True)
@@ -137,15 +136,27 @@ class ForcedDecoder:
             yield rows.tolist()
 
 
+def made_up(n_rows: int) -> list[Pair]:
+    """Return pairs of pieces by whose log-probabilities implementations of a model are compared.
+
+    n_rows: the number of rows of the smaller vocabulary. The second source is shorter, so that it is padded.
+    """
+    ids = [N_SPECIAL + i % (n_rows - N_SPECIAL) for i in range(N_MADE_UP)]
+    return [(ids, ids[::-1]), (ids[: N_MADE_UP // 2], ids)]
+
+
 @torch.inference_mode()
 def check_inference(model: DecodingModel) -> float:
-    """Return the mean log-probability of a piece of `MADE_UP` by a model in evaluation mode, in float32 (nats).
+    """Return the mean log-probability of a piece of `made_up` by a model in evaluation mode, in float32 (nats).
 
     Raises CheckpointError if the steps of search compute another one for any piece.
     """
-    batch = _batch(MADE_UP, [0, 1], model.sees_source).to(model.output_weight.device)
+    encoder = model.encoder if isinstance(model, Transformer) else None
+    n_rows = min(len(stack.embedding.weight) for stack in (encoder, model.decoder) if stack is not None)
+    pairs, device = made_up(n_rows), model.output_weight.device
+    batch = _batch(pairs, [0, 1], model.sees_source).to(device)
     trained = _log_probs(model, batch)
-    tgt = batch.tgt_out[:, -len(_IDS) - 1 :]
+    tgt = torch.tensor([[*ids, EOS] for _, ids in pairs], device=device)
     step = TransformerStep(InferenceModel(model, "float32"), batch.src, batch.src_mask)
     tokens = torch.full_like(tgt[:, :1], BOS)
     for expected, following in zip(torch.split(trained.view(tgt.shape), 1, 1), torch.split(tgt, 1, 1), strict=True):

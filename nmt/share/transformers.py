@@ -25,7 +25,7 @@ from nmt.model.attention import MultiHeadAttention
 from nmt.model.embedding import SinusoidalPositions, sinusoidal_table
 from nmt.model.transformer import ACTIVATIONS, DecoderLayer, EncoderLayer, Transformer
 from nmt.runs.checkpoint import save_tensors
-from nmt.search.forced import MADE_UP
+from nmt.search.forced import made_up
 from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD, UNK, ImportedVocabulary, Tokenizer, Tokenizers
 from nmt.translate.sentences import MAX_PIECES_FACTOR, longest_translation
 
@@ -294,18 +294,21 @@ def save_transformers(
 
 
 def made_up_log_prob(directory: Path, imported: ImportedVocabulary | None) -> float:
-    """Return the mean log-probability of a piece of `MADE_UP` by an exported model in transformers (nats)."""
+    """Return the mean log-probability of a piece of `made_up` by an exported model in transformers (nats)."""
     import transformers  # optional
 
     transformers.logging.disable_progress_bar()
     exported = transformers.AutoModelForSeq2SeqLM.from_pretrained(directory)
     no_change = range(exported.config.vocab_size)
     rows = (no_change, no_change) if imported is None else (imported.original_rows(0), imported.original_rows(1))
-    src, tgt = (
-        torch.tensor([[*map(of_side.__getitem__, ids), exported.config.eos_token_id] for ids in lines])
-        for of_side, lines in zip(rows, zip(*MADE_UP, strict=True), strict=True)
-    )
-    return -float(exported(src, labels=tgt).loss.detach())
+    losses = []
+    for pair in made_up(min(map(len, rows))):
+        src, tgt = (
+            torch.tensor([[*map(of_side.__getitem__, ids), exported.config.eos_token_id]])
+            for of_side, ids in zip(rows, pair, strict=True)
+        )
+        losses.append(float(exported(src, labels=tgt).loss.detach()))
+    return -sum(losses) / len(losses)
 
 
 def has_vocab_json(imported: ImportedVocabulary) -> bool:

@@ -30,7 +30,11 @@ def check_is_due(session: Session) -> bool:
     state, settings = session.state, session.config.training
     is_due = state.step % settings.validate_every_steps == 0 and state.last_check != state.step
     if is_due and settings.max_minutes is not None:
-        return state.paused_seconds <= PAUSED_SHARE * 60 * settings.max_minutes * max(_used_shares(session).values())
+        is_due = state.check_seconds <= PAUSED_SHARE * 60 * settings.max_minutes * max(_used_shares(session).values())
+        if not is_due and not session.leaves_out_checks:
+            session.leaves_out_checks = True
+            say(f"validations are left out that would take more than {PAUSED_SHARE:.0%} of training.max_minutes")
+        return is_due
     return is_due if state.step else isinstance(settings.init_from, str)  # validates the initial weights
 
 
@@ -39,7 +43,7 @@ def seconds_of_updates(max_minutes: float, state: TrainState) -> float:
 
     The last weights, their average and, on all lines, the selected ones are still to be validated and saved.
     """
-    return 60 * max_minutes - min(3 * state.check_seconds or math.inf, PAUSED_SHARE * 60 * max_minutes)
+    return 60 * max_minutes - min(3 * state.last_check_seconds or math.inf, PAUSED_SHARE * 60 * max_minutes)
 
 
 def ended(session: Session) -> End | None:
@@ -184,9 +188,7 @@ def cut_short(settings: TrainingConfig, last: int, cooldown_start: int | None = 
     if (n_before := sum(stage.steps or 0 for stage in settings.stages)) >= last:
         missed.append(f"the last of training.stages (from step {n_before})")
     if last < LONG_BEFORE * (settings.planned_steps or 0):
-        missed.append(
-            f"the planned updates (training.planned_steps = {settings.planned_steps}; this machine is slower)"
-        )
+        missed.append(f"the planned updates (training.planned_steps = {settings.planned_steps}, at the speed that was measured)")
     return missed
 
 

@@ -233,6 +233,7 @@ def after_step(session: Session, meter: Meter) -> None:
         with suppress(Interrupted):
             check(session, meter.log)
             meter.resume()
-            state.check_seconds = state.seconds - paused_at
+            state.last_check_seconds = state.seconds - paused_at
+            state.check_seconds += state.last_check_seconds
             save_state(session, meter)
     meter.resume()

@@ -215,13 +215,14 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
     halfway = sum(state.cooldown or ()) / 2
     steps = [step for step in steps_to_average(run, settings, state.step) if step > halfway]
     try:
+        if len(steps) > 1 and state.seconds > 60 * (settings.max_minutes or math.inf):
+            raise CheckpointError("training.max_minutes is over")
         tensors = average(run, steps)
     except CheckpointError as error:
         log.say(f"checkpoints are not averaged: {error}")
         steps = []
     final = state.best_score
-    has_time = settings.max_minutes is None or state.seconds < 60 * settings.max_minutes
-    if len(steps) > 1 and has_time:
+    if len(steps) > 1:
         score = _final_score(session, meter, tensors, {"steps": steps})
         selected = selected.model_copy(update={"average_steps": steps})
         if math.isfinite(score) and (state.best_score is None or score > state.best_score):
@@ -244,7 +245,9 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
     update_state(run.step(state.step), state)
     write_selected(run, selected.model_copy(update={"finished_step": state.step, "finished_by": limit}))
     log.trackers.attach(partial(_describe, session))
+    others = clock(state.seconds - state.update_seconds - state.paused_seconds)
     spent = f"{clock(state.update_seconds)} of updates, {clock(state.paused_seconds)} of validations and checkpoints"
+    spent += f", {others} of starting"
     log.say(f"selected: {selected.reason} ({clock(state.seconds)} in all: {spent})")
     if state.start_score is not None and final is not None and final <= state.start_score:
         log.say(

@@ -85,6 +85,8 @@ class Session:
     """Whether the run had already finished and no limit was raised since, so that nothing is left to do."""
     halfway: tuple[int, float] | None = None
     """The step and the seconds at half of the time before the cool-down, or when the run was resumed after that."""
+    leaves_out_checks: bool = False
+    """Whether validations have been left out for lack of time."""
     save_failed: bool = False
     """Whether the last attempt to save has failed."""
     saver: Saver = field(init=False)

@@ -25,7 +25,8 @@ from nmt.training.setup import choices
 from tiny_corpus import tiny_settings, tiny_text
 
 TIMES = (
-    "minutes", "seconds", "cpu_seconds", "update_seconds", "paused_seconds", "check_seconds", "tokens_per_second",
+    "minutes", "seconds", "cpu_seconds", "update_seconds", "paused_seconds", "check_seconds", "last_check_seconds",
+    "tokens_per_second",
 )  # fmt: skip
 
 

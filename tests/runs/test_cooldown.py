@@ -249,7 +249,7 @@ STAGES = [{"steps": 10}, {"steps": 20}, {}]
         ({"stages": STAGES, "warmup_steps": 9}, 31, []),
         ({"planned_steps": 100, "warmup_steps": 9}, 90, []),
         ({"planned_steps": 100, "warmup_steps": 9}, 89, [
-            "the planned updates (training.planned_steps = 100; this machine is slower)",
+            "the planned updates (training.planned_steps = 100, at the speed that was measured)",
         ]),
     ],
 )  # fmt: skip

@@ -89,7 +89,7 @@ def as_table(comparison: Comparison, is_explained: bool = True) -> Table:
     is_tested = any(difference.p_holm is not None for difference in _differences(comparison))
     notes = [
         "bold: the best score",
-        *[f"†: differs from {baseline} with p < {SIGNIFICANT} ({_test(comparison)})"] * is_tested,
+        *[f"†: differs from {baseline} with p < {SIGNIFICANT} ({_test(comparison)}) and an interval without 0"] * is_tested,
         *["±: standard deviation over seeds"] * any(len(group.systems) > 1 for group in groups),
         *(result.metric.signature for result in comparison.results),
         *(f"{NOTE}{note}" for note in comparison.notes),

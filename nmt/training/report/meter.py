@@ -289,7 +289,8 @@ def mixture(session: Session) -> Iterator[str]:
     if not is_mixed(config) and len(config.data.directions) < 2:
         return
     stage = mix.stages[state.stage]
-    n_updates = stage.n_updates or (config.training.planned_steps or config.training.max_steps) - state.stage_step
+    n_steps = max(config.training.planned_steps or config.training.max_steps, state.stage_step)
+    n_updates = stage.n_updates or n_steps - state.stage_step
     n_pairs = n_updates * mix.n_pairs // session.n_epoch_updates
     if config.training.max_epochs is not None:
         n_left = config.training.max_epochs * mix.n_pairs - state.stage_pairs

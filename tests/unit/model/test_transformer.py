@@ -119,6 +119,17 @@ def test_search_without_layer_of_training_is_rejected(monkeypatch):
         check_inference(model)
 
 
+def test_search_that_attends_to_padding_is_rejected(monkeypatch):
+    bias = inference.attention_bias
+    monkeypatch.setattr(inference, "attention_bias", lambda masked, n_heads: bias(torch.zeros_like(masked), n_heads))
+    with pytest.raises(CheckpointError, match=r"-\d+\.\d{4} .* -\d+\.\d{4}"):
+        check_inference(tiny_model().eval())
+
+
+def test_search_is_compared_with_few_pieces():
+    assert check_inference(Transformer(model_config(), N_SPECIAL + 3, N_SPECIAL + 2).eval()) < 0
+
+
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize("tie", ["all", "target", "none"])
 @pytest.mark.parametrize("d_model", [32, 512])
