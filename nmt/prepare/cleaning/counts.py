@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -129,11 +130,11 @@ class CleanReport:
     kept: int = 0
     several: int = 0
     """Kept pairs whose first side has several sentences, estimated from a sample."""
-    dropped: dict[str, int] = field(default_factory=dict)
+    dropped: Counter[str] = field(default_factory=Counter)
     """Pairs by reason."""
     samples: dict[str, list[tuple[int, str, str]]] = field(default_factory=dict)
     """The first few dropped pairs by reason: line number and sides."""
-    repaired: dict[str, int] = field(default_factory=dict)
+    repaired: Counter[str] = field(default_factory=Counter)
     """Pairs by kind of repair, including pairs that were dropped after it."""
     repaired_samples: dict[str, list[tuple[int, str, str]]] = field(default_factory=dict)
     """A few repaired sides, from the first difference: line number, text before and after."""
@@ -148,12 +149,12 @@ class CleanReport:
 
     def drop(self, reason: str, line: int, src: str, tgt: str) -> None:
         """Count a dropped pair, and keep the first few as samples; `line` is its line number, from 1."""
-        self.dropped[reason] = self.dropped.get(reason, 0) + 1
+        self.dropped[reason] += 1
         _add_sample(self.samples, reason, (line, src, tgt))
 
     def repair(self, kind: str, line: int, before: str, after: str) -> None:
         """Count a pair with a repaired side, and keep the first few sides as samples."""
-        self.repaired[kind] = self.repaired.get(kind, 0) + 1
+        self.repaired[kind] += 1
         same = next((i for i, (old, new) in enumerate(zip(before, after, strict=False)) if old != new), 0)
         start = max(0, same - _SAMPLE_CHARS // 3)
         _add_sample(self.repaired_samples, kind, (line, before[start:], after[start:]))
@@ -179,7 +180,9 @@ class CleanReport:
                 for sample in samples:
                     _add_sample(own, kind, sample)
         for side, counts in other.mix.items():
-            _add_counts(self.mix.setdefault(side, {}), counts)
+            sums = Counter(self.mix.get(side))
+            sums.update(counts)
+            self.mix[side] = sums
         self.read_lengths.add(other.read_lengths)
         self.kept_lengths.add(other.kept_lengths)
         self.kept_samples = sorted(self.kept_samples + other.kept_samples)[:_N_KEPT_SAMPLES]
@@ -188,8 +191,8 @@ class CleanReport:
         self.read += other.read
         self.kept += other.kept
         self.several += other.several
-        _add_counts(self.dropped, other.dropped)
-        _add_counts(self.repaired, other.repaired)
+        self.dropped.update(other.dropped)
+        self.repaired.update(other.repaired)
 
     def renumber(self, number: Callable[[int], int]) -> None:
         """Replace each line number of the samples by `number(line)`."""
@@ -200,7 +203,8 @@ class CleanReport:
 
     def to_json(self) -> Json:
         """Return the report as plain values for JSON."""
-        return asdict(self)
+        values: Json = _REPORT.dump_python(self)
+        return values
 
     @classmethod
     def from_json(cls, values: Json) -> CleanReport:
@@ -218,15 +222,10 @@ _REPORT = TypeAdapter(CleanReport)
 
 def summed(counts: Iterable[Mapping[str, int]], order: Iterable[str]) -> dict[str, int]:
     """Add up counts by kind, and return them in the given order."""
-    sums: dict[str, int] = {}
+    sums = Counter[str]()
     for counts_by_kind in counts:
-        _add_counts(sums, counts_by_kind)
+        sums.update(counts_by_kind)
     return {kind: sums[kind] for kind in order if kind in sums}
-
-
-def _add_counts(counts: dict[str, int], others: Mapping[str, int]) -> None:
-    for kind, n in others.items():
-        counts[kind] = counts.get(kind, 0) + n
 
 
 def _add_sample(samples: dict[str, list[tuple[int, str, str]]], kind: str, sample: tuple[int, str, str]) -> None:
