@@ -6,7 +6,7 @@ and those with a setting in `UNREADABLE`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -96,27 +96,27 @@ def without_old(tree: Mapping[str, object]) -> tuple[dict[str, Any], list[str]]:
             lines += [f"training.masked.pair_task: now a list of kinds; write {kinds}"] if has_task else []
     _translate_search(kept)
     for key in ("data.clean.overlap_sides", "data.train.*.clean.overlap_sides"):
-        for where, section, name in _places(kept, key.split(".")):
+        for where, section, name in _places(kept, key):
             if section.pop(name) == "either":
                 section["overlap"] = "either"
                 lines.append(f"{where}: write overlap: either")
     for modifiers in _sections(kept, "training.modifiers"):
         if (glossary := modifiers.pop("glossary", None)) is not None:
-            next(iter(_sections(kept, "training")))["glossary"] = glossary
+            kept["training"]["glossary"] = glossary
             lines.append("training.modifiers.glossary: this setting is now training.glossary")
     has_lengths = any(section.get("share") or section.get("epochs") for section in _sections(kept, "training.stages.*"))
     for key, (neutral, advice) in GONE.items():
-        for where, section, name in _places(kept, key.split(".")):
+        for where, section, name in _places(kept, key):
             value = section.pop(name)
             if value != neutral:
                 lines.append(f"{where}: this setting has been removed; {advice}")
     for (key, value), (replacement, advice) in _GONE_VALUES.items():
-        for where, section, name in _places(kept, key.split(".")):
+        for where, section, name in _places(kept, key):
             if section[name] == value:
                 section[name] = replacement
                 lines.append(f"{where}: {value} has been removed; {advice}")
     if has_lengths:  # unknown in updates; the training of the run is over
-        next(iter(_sections(kept, "training"))).pop("stages")
+        del kept["training"]["stages"]
     return kept, lines
 
 
@@ -125,7 +125,7 @@ def _listed(tree: dict[str, Any]) -> Iterator[str]:
     old = {name for name, _ in _ENTRIES}
     shared = next(iter(_sections(tree, "data.clean")), {})
     original = dict(shared)
-    for where, holder, name in [*_places(tree, ["data", "clean"]), *_places(tree, ["data", "train", "*", "clean"])]:
+    for where, holder, name in [*_places(tree, "data.clean"), *_places(tree, "data.train.*.clean")]:
         clean = holder[name]
         given = {key: clean.pop(key) for key in old & clean.keys()} if isinstance(clean, dict) else {}
         given = {key: value for key, value in given.items() if value is not None}
@@ -143,21 +143,16 @@ def _listed(tree: dict[str, Any]) -> Iterator[str]:
 
 def _dotted(tree: dict[str, Any]) -> Iterator[str]:
     """Replace `column` of sources by paths in `columns` in place, and yield a message about each."""
-    data = next(iter(_sections(tree, "data")), {})
-    both = tree.get("languages") or str(data.get("direction", "")).split("-")
-    lists = [("train", both, data.get("train")), ("valid", both, [data.get("valid")])]
-    lists += [(f"test.{name}", both, [source]) for name, source in _items(data.get("test"))]
-    lists += [(f"mono.{language}", [language], sources) for language, sources in _items(data.get("mono"))]
-    for where, languages, sources in lists:
-        for source in sources if isinstance(sources, list | tuple) else ():
-            column = source.pop("column", None) if isinstance(source, dict) else None
-            if column is not None:
-                source["columns"] = {language: f"{column}.{language}" for language in languages}
-                yield f"data.{where}: column: {column} is now columns: {source['columns']}"
-
-
-def _items(value: object) -> list[tuple[str, Any]]:
-    return list(value.items()) if isinstance(value, dict) else []
+    for key in ("data.train", "data.valid", "data.test.*", "data.mono.*"):
+        for where, holder, name in _places(tree, key):
+            pair = tree.get("languages") or str(tree["data"].get("direction", "")).split("-")
+            languages = [name] if key == "data.mono.*" else pair
+            sources = holder[name] if isinstance(holder[name], list | tuple) else [holder[name]]
+            for source in sources:
+                column = source.pop("column", None) if isinstance(source, dict) else None
+                if column is not None:
+                    source["columns"] = {language: f"{column}.{language}" for language in languages}
+                    yield f"{where}: column: {column} is now columns: {source['columns']}"
 
 
 def _moved(tree: dict[str, Any]) -> Iterator[str]:
@@ -185,20 +180,20 @@ def _translate_search(tree: dict[str, Any]) -> None:
 
 def _sections(tree: dict[str, Any], key: str) -> list[dict[str, Any]]:
     """Return the mappings at a dotted key."""
-    found = [section[name] for _, section, name in _places(tree, key.removesuffix(".*").split("."))]
-    if key.endswith(".*"):
-        found = [item for items in found if isinstance(items, list | tuple) for item in items]
-    return [section for section in found if isinstance(section, dict)]
+    values = [holder[name] for _, holder, name in _places(tree, key)]
+    return [value for value in values if isinstance(value, dict)]
 
 
-def _places(node: Any, keys: list[str], where: str = "") -> Iterator[tuple[str, dict[str, Any], str]]:
-    """Yield the dotted key, the containing mapping and the last part of each occurrence of a key in a tree."""
-    key, *inner = keys
-    if key == "*" and isinstance(node, list | tuple | dict):
-        for name, item in node.items() if isinstance(node, dict) else enumerate(node):
-            yield from _places(item, inner, f"{where}{name}.")
-    elif isinstance(node, dict) and key in node:
+def _places(node: Any, key: str, where: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield the dotted key, the containing mapping or list, and the last part of each occurrence of a key in a tree."""
+    first, _, inner = key.partition(".")
+    names: Iterable[Any] = ()
+    if isinstance(node, dict):
+        names = node if first == "*" else node.keys() & {first}
+    elif first == "*" and isinstance(node, list | tuple):
+        names = range(len(node))
+    for name in [*names]:
         if inner:
-            yield from _places(node[key], inner, f"{where}{key}.")
+            yield from _places(node[name], inner, f"{where}{name}.")
         else:
-            yield f"{where}{key}", node, key
+            yield f"{where}{name}", node, name
