@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.config import Config
@@ -63,8 +62,7 @@ def append(
     root = text_folder(config.data.root)
     sources = {key: open_source(config.data.train[int(key[6:])], config.data.pair, root) for key in keys}
     with building(data_dir) as (folder, staged):
-        addition = _Addition(config, corpus, sources, staged)
-        report = addition.write(Work(folder, engine or InProcess(), sizes))
+        report = _add(Work(folder, engine or InProcess(), sizes), config, corpus, sources, staged)
     for line in additions(report):
         echo(line)
     echo_end(report.warnings, DataDir(data_dir), echo)
@@ -100,56 +98,49 @@ def _new_corpora(config: Config, corpus: Corpus) -> list[str]:
     return [f"train.{i}" for i in range(n_before, len(config.data.train))]
 
 
-@dataclass
-class _Addition:
-    config: Config
-    corpus: Corpus
-    sources: Mapping[str, OpenSource]
-    staged: DataDir
-
-    def write(self, work: Work) -> Report:
-        """Write the data directory with the new corpora. Return the report on these."""
-        data, manifest, reported = self.config.data, self.corpus.manifest, self.corpus.directory.report
-        earlier = read_document(reported, Report, DataError, "; remove it") if reported.exists() else None
-        held_out = {name: pairs_of(self.corpus, name) for name in manifest.splits if name != "train"}
-        pairs = [pair for own in held_out.values() for pair in own]
-        work.letters = self.corpus.tokenizers.letters
-        parts, skipped = training_parts(work, data, self.sources)
-        chosen = choose_text(work, data, parts, skipped, pairs, self.corpus)
-        chosen.split_off.update({name: held_out[name] for name in data.drawn})
-        text = settle_chosen(work, data, chosen)
-        make_tokenizers(work, self.config, text, self.corpus.tokenizers, {})
-        encoded = encode_text(work, data, text, is_added=True)
-        for name in manifest.files:
-            target = self.staged.path / name
-            if self.staged.path.resolve() not in target.resolve().parents:  # the manifest may be someone else's
-                raise DataError(f"{self.corpus.directory.manifest}: damaged: {name} is not in the directory")
-            target.parent.mkdir(parents=True, exist_ok=True)
-            link(self.corpus.directory.path / name, target)
-        link_files(encoded.files, self.staged.path)
-        files = file_facts(self.staged.path)
-        before = PreparedManifest.model_validate_json(read_text(self.corpus.directory.manifest), strict=False)
-        made_from = recipe(self.config) | {"tokenizer": (before.config or {})["tokenizer"]}
-        train = _with_corpora(before.splits["train"], encoded)
-        records = {key: source.record for key, source in self.sources.items()}
-        report = make_report(
-            data, text, encoded.reports, records, text.samples(), kind="prepared", sample=None, settings=made_from,
-            held_out={name: len(own) for name, own in held_out.items()}, mono=earlier.mono if earlier else [],
-            tokenizer=tokenizer_report(self.corpus.tokenizers, train.text),
-        )  # fmt: skip
-        changed = {
-            "config": made_from,
-            "fingerprint": content_fingerprint(files, self.corpus.tokenizers.letters),
-            "sources": (before.sources or {}) | records,
-            "splits": before.splits | {"train": train},
-            "warnings": before.warnings + report.warnings,
-            "files": files,
-        }
-        write_manifest(self.staged, before.model_copy(update=changed))
-        corpora = [*(earlier.corpora if earlier else []), *report.corpora]
-        whole = {"corpora": corpora, "warnings": changed["warnings"]}
-        write_report(self.staged.path, report.model_copy(update=whole))
-        return report
+def _add(work: Work, config: Config, corpus: Corpus, sources: Mapping[str, OpenSource], staged: DataDir) -> Report:
+    """Write the data directory with the new corpora into `staged`. Return the report on these."""
+    data, manifest, reported = config.data, corpus.manifest, corpus.directory.report
+    earlier = read_document(reported, Report, DataError, "; remove it") if reported.exists() else None
+    held_out = {name: pairs_of(corpus, name) for name in manifest.splits if name != "train"}
+    pairs = [pair for own in held_out.values() for pair in own]
+    work.letters = corpus.tokenizers.letters
+    parts, skipped = training_parts(work, data, sources)
+    chosen = choose_text(work, data, parts, skipped, pairs, corpus)
+    chosen.split_off.update({name: held_out[name] for name in data.drawn})
+    text = settle_chosen(work, data, chosen)
+    make_tokenizers(work, config, text, corpus.tokenizers, {})
+    encoded = encode_text(work, data, text, is_added=True)
+    for name in manifest.files:
+        target = staged.path / name
+        if staged.path.resolve() not in target.resolve().parents:  # the manifest may be someone else's
+            raise DataError(f"{corpus.directory.manifest}: damaged: {name} is not in the directory")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        link(corpus.directory.path / name, target)
+    link_files(encoded.files, staged.path)
+    files = file_facts(staged.path)
+    before = PreparedManifest.model_validate_json(read_text(corpus.directory.manifest), strict=False)
+    made_from = recipe(config) | {"tokenizer": (before.config or {})["tokenizer"]}
+    train = _with_corpora(before.splits["train"], encoded)
+    records = {key: source.record for key, source in sources.items()}
+    report = make_report(
+        data, text, encoded.reports, records, text.samples(), kind="prepared", sample=None, settings=made_from,
+        held_out={name: len(own) for name, own in held_out.items()}, mono=earlier.mono if earlier else [],
+        tokenizer=tokenizer_report(corpus.tokenizers, train.text),
+    )  # fmt: skip
+    changed = {
+        "config": made_from,
+        "fingerprint": content_fingerprint(files, corpus.tokenizers.letters),
+        "sources": (before.sources or {}) | records,
+        "splits": before.splits | {"train": train},
+        "warnings": before.warnings + report.warnings,
+        "files": files,
+    }
+    write_manifest(staged, before.model_copy(update=changed))
+    corpora = [*(earlier.corpora if earlier else []), *report.corpora]
+    whole = {"corpora": corpora, "warnings": changed["warnings"]}
+    write_report(staged.path, report.model_copy(update=whole))
+    return report
 
 
 def _with_corpora(before: PreparedSplit, encoded: EncodedText) -> PreparedSplit:

@@ -95,8 +95,8 @@ def changes(old: Recipe, new: Recipe) -> Iterator[str]:
     """Describe each difference between two recipes. Settings missing in a recipe have their defaults."""
     old, new = {**_completed(old)}, {**_completed(new)}  # copies, since keys are removed below
     if is_reused(old) != is_reused(new):
-        taken, trained = "taken from elsewhere (--tokenizer-from, tokenizer.model)", "trained on this text"
-        yield f"the tokenizer was {taken if is_reused(old) else trained}, is {taken if is_reused(new) else trained}"
+        origins = {True: "taken from elsewhere (--tokenizer-from, tokenizer.model)", False: "trained on this text"}
+        yield f"the tokenizer was {origins[is_reused(old)]}, is {origins[is_reused(new)]}"
         new["tokenizer"] = old["tokenizer"]
     was, now = old.pop("block_lists", None), new.pop("block_lists", None)
     if isinstance(was, dict) and isinstance(now, dict):
@@ -133,27 +133,29 @@ def _completed(made_from: Recipe) -> Recipe:
         direction = "-".join(sorted(tree["languages"], key=lambda language: language == LABEL))
         directions = {"directions": tree["pairs"]} if "pairs" in tree else {"direction": direction}
         settings = {"data": {**tree["data"], **directions}, "tokenizer": tokenizer}
-        for is_last in (False, True):
-            try:
-                # not as a Config, whose other sections have defaults that need not suit these two
-                completed = recipe(_Sections.model_validate(settings))
-            except ValidationError as error:
-                unknown = [problem["loc"] for problem in error.errors() if problem["type"] == "extra_forbidden"]
-                if is_last or not unknown:
-                    return made_from
-                for *path, name in unknown:
-                    section: Any = settings
-                    for key in path:
-                        section = section if str(key).startswith("<") else section[key]  # the tag of a kind of source
-                    del section[name]
-            else:
-                break
-    except (KeyError, TypeError):
+        completed = recipe(_known(settings))
+    except (KeyError, TypeError, ValidationError):
         return made_from
     kept_names = "block_lists", "tags", *(["tokenizer"] if is_reused(tree) else [])
     kept = {name: tree[name] for name in kept_names if name in tree}
     completed.pop("block_lists", None)
     return completed | {"documents": tree.get("documents", False)} | kept  # recorded only if true
+
+
+def _known(settings: dict[str, Any]) -> _Sections:
+    """Validate settings, from which unknown ones are removed. Raises ValidationError."""
+    try:
+        # not as a Config, whose other sections have defaults that need not suit these two
+        return _Sections.model_validate(settings)
+    except ValidationError as error:
+        for problem in error.errors():
+            if problem["type"] == "extra_forbidden":
+                *path, name = problem["loc"]
+                section: Any = settings
+                for key in path:
+                    section = section if str(key).startswith("<") else section[key]  # the tag of a kind of source
+                del section[name]
+    return _Sections.model_validate(settings)
 
 
 def changes_since(directory: DataDir, wanted: Recipe, config: Config) -> list[str] | None:

@@ -11,13 +11,14 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain, islice, pairwise, permutations, tee
 from statistics import median
 from typing import Any, NamedTuple, TypeVar
 from unicodedata import normalize
 
 from nmt.config.data import LABEL
-from nmt.console import printable_sentence
+from nmt.console import Item, printable_sentence
 from nmt.errors import DataError
 from nmt.languages.codes import language_name, scripts_of
 from nmt.languages.scripts import script_of_text, scripts
@@ -67,34 +68,41 @@ class Place(NamedTuple):
     """The second side of the line after it; empty if unknown."""
 
 
+@dataclass
 class Sample:
-    """A sample of pairs, spread evenly over all pairs that were added."""
+    """A sample of pairs, spread evenly over a corpus."""
 
-    def __init__(self, n: int = N_PAIRS) -> None:
-        """Create an empty sample of at most `n` pairs."""
-        self.pairs: list[tuple[str, str]] = []
-        self.places: list[Place] = []
-        """The position of each pair."""
-        self._n, self._stride, self._added = n, 1, 0
-
-    def add(self, src: str, tgt: str, place: Place) -> None:
-        """Offer a pair to the sample, which keeps pairs at regular intervals."""
-        if self._added % self._stride == 0:
-            if len(self.pairs) == self._n:
-                self.pairs, self.places = self.pairs[::2], self.places[::2]
-                self._stride *= 2
-            if self._added % self._stride == 0:
-                self.pairs.append((src[:_MOST_CHARS], tgt[:_MOST_CHARS]))
-                self.places.append(Place(place.line, place.before[:_MOST_CHARS], place.after[:_MOST_CHARS]))
-        self._added += 1
+    pairs: list[tuple[str, str]] = field(default_factory=list)
+    places: list[Place] = field(default_factory=list)
+    """The position of each pair."""
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[str, str]]) -> Sample:
         """Return a sample of the pairs of a corpus."""
+        return cls.of_placed(with_places(pairs))
+
+    @classmethod
+    def of_placed(cls, pairs: Iterable[tuple[tuple[str, str], Place]]) -> Sample:
+        """Return a sample of pairs, which are given with their positions."""
         sample = cls()
-        for (src, tgt), place in with_places(pairs):
-            sample.add(src, tgt, place)
+        for (src, tgt), (line, before, after) in at_intervals(pairs, N_PAIRS):
+            sample.pairs.append((src[:_MOST_CHARS], tgt[:_MOST_CHARS]))
+            sample.places.append(Place(line, before[:_MOST_CHARS], after[:_MOST_CHARS]))
         return sample
+
+
+def at_intervals(items: Iterable[Item], most: int) -> list[Item]:
+    """Return at most `most` items at regular intervals; of many, at least half as many."""
+    chosen: list[Item] = []
+    stride = 1
+    for number, item in enumerate(items):
+        if number % stride == 0:
+            if len(chosen) == most:
+                chosen = chosen[::2]
+                stride *= 2
+            if number % stride == 0:
+                chosen.append(item)
+    return chosen
 
 
 def samples_of(held_out: Mapping[str, Iterable[tuple[Any, ...]]]) -> dict[str, Sample]:

@@ -13,20 +13,20 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import TypeGuard, TypeVar
+from typing import TypeGuard
 
 import numpy as np
 from pydantic import BaseModel
 
 from nmt.config import DataConfig
 from nmt.config.source import AnyTrainSource, TrainFiles
-from nmt.console import COMPRESSED, Progress
+from nmt.console import COMPRESSED, Item, Progress
 from nmt.errors import DataError
 from nmt.files.read import open_regular, reading
 from nmt.prepare.pairs import OpenSource, SentencePair, Units, read_scores
 from nmt.prepare.pipeline.work import SIDES, Work
 from nmt.prepare.sources import check_count, read_part, text_folder
-from nmt.prepare.suspicions import Place, with_places
+from nmt.prepare.suspicions import Place, at_intervals, with_places
 from nmt.tasks.perform import Json
 from nmt.text.formats import text_problem
 from nmt.text.lines import LINE_BYTES, READ_TWICE, read_lines, unequal
@@ -35,8 +35,6 @@ _CUT_BYTES = 1 << 24  # searched for line feeds at a time
 _READ_BYTES = 1 << 20  # decoded at a time: their lines fit a processor's cache
 _SCORES, _DOCUMENTS = "scores.npy", "documents.npy"
 _MOST_TASKS = 64  # per source
-
-_Item = TypeVar("_Item")
 
 
 def write_side(folder: Path, side: int, lines: Sequence[str]) -> None:
@@ -263,17 +261,9 @@ def sample_parts(
     return parts, skipped, places
 
 
-def spread(items: Iterable[_Item], n: int) -> list[_Item]:
+def spread(items: Iterable[Item], n: int) -> list[Item]:
     """Return at most `n` items at nearly regular intervals, using memory for twice as many."""
-    chosen: list[_Item] = []
-    stride = 1
-    for number, item in enumerate(items):
-        if number % stride == 0:
-            if len(chosen) == 2 * n:
-                chosen = chosen[::2]
-                stride *= 2
-            if number % stride == 0:
-                chosen.append(item)
+    chosen = at_intervals(items, 2 * n)
     return [chosen[i * len(chosen) // n] for i in range(n)] if len(chosen) > n else chosen
 
 

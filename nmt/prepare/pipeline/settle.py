@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +41,7 @@ from nmt.prepare.pipeline.clean import (
 from nmt.prepare.pipeline.read import Part, read_pairs, read_side, write_side
 from nmt.prepare.pipeline.work import SIDES, Drops, Rows, Work, block_starts, follows, part_folder
 from nmt.prepare.recipe import block_lists
-from nmt.prepare.suspicions import N_PAIRS, Place, Sample
+from nmt.prepare.suspicions import N_PAIRS, Place, Sample, at_intervals
 from nmt.tasks.perform import Done, Json
 from nmt.text.labels import Labels
 from nmt.text.letters import write
@@ -68,12 +69,11 @@ class TrainingText:
 
     def samples(self) -> dict[str, Sample]:
         """Return a sample of each source, by its key."""
-        samples: dict[str, Sample] = {}
+        placed: dict[str, list[Any]] = {}
         for part, done in zip(self.parts, self.settled, strict=True):
-            sample = samples.setdefault(part.key, Sample())
-            for (src, tgt), place in zip(*json.loads((done.folder / "samples.json").read_bytes()), strict=True):
-                sample.add(src, tgt, Place(*place))
-        return samples
+            pairs_and_places = json.loads((done.folder / "samples.json").read_bytes())
+            placed.setdefault(part.key, []).extend(zip(*pairs_and_places, strict=True))
+        return {key: Sample.of_placed(pairs) for key, pairs in placed.items()}
 
 
 @dataclass(frozen=True)
@@ -337,13 +337,14 @@ def settle_part(folder: Path, task: _Settling) -> Json:
     is_left = np.ones(len(lines), np.bool_)
     is_left[list(reason_of)] = False
     left = np.flatnonzero(is_left).tolist()
-    sample = Sample()
-    for row in left[:: 1 << (-(-len(left) // N_PAIRS) - 1).bit_length()]:  # the rows that the sample would take
+    placed = []
+    for row in at_intervals(left, N_PAIRS):
         before, after = (
             sides[1][other] if 0 <= other < len(lines) and lines[other] - lines[row] == other - row else ""
             for other in (row - 1, row + 1)
         )
-        sample.add(sides[0][row], sides[1][row], Place(int(lines[row]), before, after))
+        placed.append(((sides[0][row], sides[1][row]), Place(int(lines[row]), before, after)))
+    sample = Sample.of_placed(placed)
     kept = [[texts[row] for row in left] for texts in sides] if reason_of else sides
     for side in SIDES:
         write_side(folder, side, kept[side])
