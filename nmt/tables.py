@@ -87,10 +87,10 @@ def _text(table: Table) -> str:
     return "\n".join([*above, *aligned(rows, table.right), *below])
 
 
-def wrapped(sentence: str, columns: int = 100) -> list[str]:
+def wrapped(sentence: str) -> list[str]:
     """Escape a sentence and wrap it for a terminal. Words, such as signatures, are not broken."""
     return textwrap.wrap(
-        printable(sentence), columns, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+        printable(sentence), 100, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
     )
 
 

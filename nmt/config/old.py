@@ -85,7 +85,7 @@ _MOVED = {
 """For each setting of an objective, the sections to which it may have moved."""
 
 
-def without_old(tree: Mapping[str, object]) -> tuple[dict[str, Any], list[str]]:
+def without_old(tree: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Return a copy of a tree without removed settings, and a message about each that had an effect."""
     kept = deepcopy(dict(tree))
     lines = [*_listed(kept), *_moved(kept), *_dotted(kept)]
@@ -123,18 +123,20 @@ def without_old(tree: Mapping[str, object]) -> tuple[dict[str, Any], list[str]]:
 def _listed(tree: dict[str, Any]) -> Iterator[str]:
     """Replace removed cleaning settings by list entries in place, and yield a message about each."""
     old = {name for name, _ in _ENTRIES}
-    shared = next(iter(_sections(tree, "data.clean")), {})
-    original = dict(shared)
+    shared = dict(next(iter(_sections(tree, "data.clean")), {}))
     for where, holder, name in [*_places(tree, "data.clean"), *_places(tree, "data.train.*.clean")]:
         clean = holder[name]
         given = {key: clean.pop(key) for key in old & clean.keys()} if isinstance(clean, dict) else {}
         given = {key: value for key, value in given.items() if value is not None}
         # the entries of a corpus replace those of all corpora
-        values = {key: value for key, value in {**original, **given}.items() if key in old}
+        values = {**shared, **given}
         for key in given:
             setting = next(setting for (other, _), (setting, _) in _ENTRIES.items() if other == key)
-            known = [(other, value, entry) for (other, value), (own, entry) in _ENTRIES.items() if own == setting]
-            entries = [entry for other, value, entry in known if values.get(other) == value]
+            entries = [
+                entry
+                for (other, value), (list_name, entry) in _ENTRIES.items()
+                if list_name == setting and values.get(other) == value
+            ]
             if where != "data.clean":
                 entries = [entry for entry in entries if entry != NEAR_DUPLICATES]  # is of all corpora
             clean[setting] = list(dict.fromkeys([*(clean.get(setting) or ()), *entries]))
@@ -160,7 +162,8 @@ def _moved(tree: dict[str, Any]) -> Iterator[str]:
     for training in _sections(tree, "training"):
         for name in _MOVED.keys() & training.keys():
             value, sections = training.pop(name), _MOVED[name]
-            section = next((section for section in sections if section == training.get("objective")), sections[0])
+            objective = training.get("objective")
+            section = objective if objective in sections else sections[0]
             if value is not None and isinstance(own := training.setdefault(section, {}), dict):
                 own[name] = value
             yield f"training.{name}: this setting is now training.{section}.{name}"

@@ -6,7 +6,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
@@ -181,7 +181,7 @@ def find_inputs(source: PathSource, root: Path, is_quiet: bool = False) -> list[
 def _entries(path: Path, name: str, left_out: Counter[str]) -> Iterator[tuple[str, Input]]:
     """Yield the file at a path, or the files in it if it is an archive, each with its name in the folder or archive."""
     if not is_archive(path.name):
-        yield name, Input(str(path), "", partial(_open_file, path), path)
+        yield name, Input(str(path), "", partial(_decompressed, partial(_open_file, path), path), path)
         return
     members, kinds = read_archive(path)
     left_out.update(kinds)
@@ -189,7 +189,7 @@ def _entries(path: Path, name: str, left_out: Counter[str]) -> Iterator[tuple[st
         members.sort(key=lambda member: natural(member.name))
     for member in members:
         label = f"{path}/{printable(member.name)}"
-        opened = partial(_open_member, member.open, label)
+        opened = partial(_decompressed, member.open, label)
         yield f"{name}/{member.name}" if name else member.name, Input(label, "", opened, path, is_member=True)
 
 
@@ -218,23 +218,14 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(map(printable, names[:5])) + more
 
 
-@contextmanager
-def _open_file(path: Path) -> Iterator[IO[bytes]]:
-    with ExitStack() as stack:
-        with reading(path):
-            file = stack.enter_context(open_regular(path, READ_TWICE))
-        yield stack.enter_context(_decompressed(file, path))
+def _open_file(path: Path) -> IO[bytes]:
+    with reading(path):
+        return open_regular(path, READ_TWICE)
 
 
 @contextmanager
-def _open_member(opened: Callable[[], AbstractContextManager[IO[bytes]]], name: str) -> Iterator[IO[bytes]]:
-    with opened() as file, _decompressed(file, name) as content:
-        yield content
-
-
-@contextmanager
-def _decompressed(file: IO[bytes], name: Path | str) -> Iterator[IO[bytes]]:
-    with decompressed(file, name) as content:
+def _decompressed(opened: Callable[[], AbstractContextManager[IO[bytes]]], name: Path | str) -> Iterator[IO[bytes]]:
+    with opened() as file, decompressed(file, name) as content:
         assert isinstance(content, BufferedReader)
         if problem := compression_problem(content.peek(START_BYTES)):
             raise DataError(f"{name}: {problem}")

@@ -17,7 +17,7 @@ from nmt.config.load import load_saved_config
 from nmt.config.messages import differences
 from nmt.config.old import without_old
 from nmt.config.source import FilesSource, PathSource, Source, is_url, score_of
-from nmt.data.corpus import ADVICE, Corpora, Corpus, Manifest, read_manifest, read_pairs_manifest
+from nmt.data.corpus import ADVICE, Corpora, Corpus, Manifest, PairsManifest, read_manifest, read_pairs_manifest
 from nmt.errors import CheckpointError, DataError
 from nmt.files.read import checksum, read_text
 from nmt.layout import DataDir, RunDir, not_usable
@@ -270,21 +270,19 @@ def check_unneeded(directory: DataDir, config: Config, reasons: Sequence[str]) -
     config are considered.
     """
     try:
+        manifest: Manifest | PairsManifest
         if directory.pairs.is_file():
-            several = read_pairs_manifest(directory)
-            fingerprint, languages, content = (
-                several.fingerprint,
-                several.languages,
-                f"the pairs {', '.join(several.pairs)}",
-            )
+            manifest = read_pairs_manifest(directory)
+            content = f"the pairs {', '.join(manifest.pairs)}"
         else:
             manifest = Corpus.open(directory).manifest
-            fingerprint, languages = manifest.fingerprint, [*manifest.languages]
-            content = f"{manifest.splits['train'].pairs:,} training pairs of {' and '.join(languages)}"
+            content = f"{manifest.splits['train'].pairs:,} training pairs of {' and '.join(manifest.languages)}"
     except DataError:  # damaged or of another version, so that no run can read it
         return
-    run = next((path for path in config.run_directory.parent.glob("*") if _is_trained_on(path, fingerprint)), None)
-    if languages == [*config.data.all_languages] and run is None:
+    run = next(
+        (path for path in config.run_directory.parent.glob("*") if _is_trained_on(path, manifest.fingerprint)), None
+    )
+    if [*manifest.languages] == [*config.data.all_languages] and run is None:
         return
     needed = "" if run is None else f", the text that {run} was trained on"
     raise DataError(

@@ -14,10 +14,9 @@ import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import nmt
 from nmt.errors import ConfigError, DataError, error_text
@@ -85,11 +84,10 @@ class _Actor:
         return attempt(work, task)
 
 
-@dataclass(frozen=True)
-class _Remote:
+class _Worker(NamedTuple):
     actor: Any
     """Ray's handle of an `_Actor`."""
-    node: str = ""
+    node: str
 
 
 class RayEngine:
@@ -116,9 +114,9 @@ class RayEngine:
         self._probe = Path()
         self._n_wanted = 0
         self._n_failed = 0  # workers that failed to start since the last one that started
-        self._starting: dict[object, _Remote] = {}
-        self._idle: list[_Remote] = []
-        self._busy: dict[object, tuple[int, _Remote]] = {}
+        self._starting: dict[object, Any] = {}  # actors
+        self._idle: list[_Worker] = []
+        self._busy: dict[object, tuple[int, _Worker]] = {}
 
     def _connect(self, address: str) -> None:
         if address != "auto":
@@ -165,7 +163,7 @@ class RayEngine:
         """Wait until a task has ended or been lost, or a worker has started; return the outcomes of tasks by index."""
         while len(self._starting) + len(self._idle) + len(self._busy) < self._n_wanted:
             actor = self._new_actor()
-            self._starting[actor.enter.remote(nmt.__version__, str(Path.cwd()))] = _Remote(actor)
+            self._starting[actor.enter.remote(nmt.__version__, str(Path.cwd()))] = actor
         pending = [*self._starting, *self._busy]
         if not ready_among(self._ray, pending, 1, POLL_SECONDS):
             return self._lost_unnoticed()
@@ -176,7 +174,7 @@ class RayEngine:
         return [self._ended(reference) for reference in ready if reference in self._busy]
 
     def _collect_started(self, reference: object) -> None:
-        worker = self._starting.pop(reference)
+        actor = self._starting.pop(reference)
         try:
             node, name, problem = self._ray.get(reference)
         except self._ray.exceptions.RayError as error:
@@ -185,9 +183,9 @@ class RayEngine:
                 raise DataError(f"workers cannot be started on the Ray cluster: {error_text(error)}") from error
             return
         if problem is not None:
-            self._ray.kill(worker.actor)
+            self._ray.kill(actor)
             raise DataError(f"node {name} of the Ray cluster {problem}")
-        self._idle.append(_Remote(worker.actor, node))
+        self._idle.append(_Worker(actor, node))
         self._n_failed = 0
 
     def _ended(self, reference: object) -> tuple[int, Outcome | Lost]:

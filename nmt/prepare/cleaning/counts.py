@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -105,9 +104,8 @@ class Lengths:
         """Count pairs, by the lengths of their sides in characters."""
         one, other = np.fromiter(src, np.int64), np.fromiter(tgt, np.int64)
         both = (one > 0) & (other > 0)
-        values: Sequence[npt.NDArray[Any]] = (one, other, other[both] / one[both])
-        histograms = self.src, self.tgt, self.ratio
-        for own, edges, numbers in zip(histograms, (CHARS, CHARS, RATIOS), values, strict=True):
+        histograms = (self.src, CHARS, one), (self.tgt, CHARS, other), (self.ratio, RATIOS, other[both] / one[both])
+        for own, edges, numbers in histograms:
             own[:] = (np.bincount(np.searchsorted(edges, numbers, "right"), minlength=len(own)) + own).tolist()
 
     def add(self, other: Lengths) -> None:

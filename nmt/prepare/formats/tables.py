@@ -21,11 +21,6 @@ from nmt.prepare.pairs import NO_SCORE, Layout, Row, Units, one_line, parse_scor
 from nmt.text.lines import LINE_BYTES, bounded_lines, decode_lines
 
 
-def is_label(value: object) -> bool:
-    """Return whether a value can be a label: text, a number, a Boolean, or null for a missing label."""
-    return value is None or isinstance(value, str | int | float)
-
-
 def label_text(value: object, names: Sequence[str] = ()) -> str | None:
     """Return a label as text; None if it is missing.
 
@@ -357,7 +352,7 @@ def _object(line: str, where: str) -> dict[str, object]:
 def _text(row: dict[str, object], language: str, layout: Layout, where: str) -> str:
     """Return the text of one side; "" if it is null. Raises KeyError if it is missing, DataError for another type."""
     text = _side(row, language, layout, where)
-    if language == LABEL and is_label(text):
+    if language == LABEL and isinstance(text, int | float):
         return label_text(text) or ""
     if isinstance(text, str | None):
         return text or ""

@@ -30,6 +30,7 @@ from nmt.prepare.pipeline.work import (
     block_starts,
     follows,
     part_folder,
+    rows_in_range,
     write_drops,
 )
 from nmt.prepare.sources import text_folder
@@ -191,8 +192,7 @@ def duplicates(
         bucket: number of the range; there are `n_buckets` of them.
         gone: the rows of each part that have been dropped before; they belong to no group.
     """
-    bounds = (bucket << 64) // n_buckets, ((bucket + 1) << 64) // n_buckets
-    slices = [_read_keys(folder, *bounds, gone.get(part)) for part, folder in enumerate(folders)]
+    slices = [_read_keys(folder, bucket, n_buckets, gone.get(part)) for part, folder in enumerate(folders)]
     sizes = [len(each.rows) for each in slices]
     if not sum(sizes):
         return {}, 0
@@ -218,19 +218,18 @@ class _Slice(NamedTuple):
     scores: _Scores
 
 
-def _read_keys(folder: Path, start: int, stop: int, gone: Rows | None) -> _Slice:
-    """Read the keys whose first half is at least `start` and below `stop`."""
+def _read_keys(folder: Path, bucket: int, n_buckets: int, gone: Rows | None) -> _Slice:
+    """Read the keys whose first half is in a range."""
     keys = np.load(folder / "keys.npy", mmap_mode="r")
-    first = int(np.searchsorted(keys[0], np.uint64(start)))
-    end = keys.shape[1] if stop == 1 << 64 else int(np.searchsorted(keys[0], np.uint64(stop)))
-    rows = np.load(folder / "rows.npy", mmap_mode="r")[first:end].astype(np.int64)
+    chosen = rows_in_range(keys[0], bucket, n_buckets)
+    rows = np.load(folder / "rows.npy", mmap_mode="r")[chosen].astype(np.int64)
     path = folder / "scores.npy"
-    scores = np.load(path, mmap_mode="r")[first:end] if path.exists() else np.full(len(rows), np.nan, np.float32)
+    scores = np.load(path, mmap_mode="r")[chosen] if path.exists() else np.full(len(rows), np.nan, np.float32)
     is_left = np.ones(keys.shape[1], np.bool_)
     if gone is not None:
         is_left[gone] = False
     own = is_left[rows]
-    return _Slice(keys[0, first:end][own], keys[1, first:end][own], rows[own], scores[own])
+    return _Slice(keys[0, chosen][own], keys[1, chosen][own], rows[own], scores[own])
 
 
 def _sorted(high: _Keys, low: _Keys) -> Rows:

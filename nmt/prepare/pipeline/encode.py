@@ -29,7 +29,7 @@ from nmt.prepare.cleaning.cleaner import SeenLines
 from nmt.prepare.cleaning.counts import CleanReport, Lengths, refuse_empty, total
 from nmt.prepare.pipeline.read import Part, read_side
 from nmt.prepare.pipeline.settle import TrainingText, by_source
-from nmt.prepare.pipeline.work import SIDES, Rows, Work, block_starts, follows, part_folder
+from nmt.prepare.pipeline.work import SIDES, Rows, Work, block_starts, follows, part_folder, rows_in_range
 from nmt.prepare.recipe import NewPieces
 from nmt.prepare.records import TextRecord, added
 from nmt.tasks.perform import Done, Json
@@ -474,21 +474,15 @@ def join_shard(folder: Path, task: _Joining) -> Json:
     names = DataDir(folder)
     for language in task.languages:
         text, ends = _read(
-            slices,
-            [each.part.text(PART, language) for each in slices],
-            [_text_ends(each.part, language) for each in slices],
+            slices, [(each.part.text(PART, language), _text_ends(each.part, language)) for each in slices]
         )
         with names.text(task.name, language).open("wb") as file:
             file.writelines(block.tobytes() for block in _reordered(text, ends, order))
-        ids, ends = _read(
-            slices,
-            [each.part.ids(PART, language) for each in slices],
-            [each.part.ends(PART, language) for each in slices],
-        )
+        ids, ends = _read(slices, [(each.part.ids(PART, language), each.part.ends(PART, language)) for each in slices])
         write_array(names.ids(task.name, language), ids.dtype, len(ids), _reordered(ids, ends, order))
         np.save(names.ends(task.name, language), np.cumsum(np.diff(ends, prepend=0)[order]).astype(np.uint32))
     if task.documents:
-        follow = [np.load(each.part.follows(PART))[each.start : each.end] for each in slices]
+        follow = [np.load(each.part.follows(PART))[each.rows] for each in slices]
         np.save(names.follows(task.name), np.concatenate(follow)[order])
     return {"pairs": len(order)}
 
@@ -497,27 +491,27 @@ class _Slice(NamedTuple):
     """The rows of a part that belong to a shard."""
 
     part: DataDir
-    start: int
-    end: int
+    rows: slice
     order: _Hashes
 
 
 def _slices(task: _Joining) -> Iterator[_Slice]:
-    bounds = [(shard << 64) // task.n_shards for shard in (task.shard, task.shard + 1)]
     for part in task.parts:
         order = np.load(part / "order.npy", mmap_mode="r")
-        start = int(np.searchsorted(order, np.uint64(bounds[0])))
-        end = len(order) if bounds[1] == 1 << 64 else int(np.searchsorted(order, np.uint64(bounds[1])))
-        yield _Slice(DataDir(part), start, end, np.array(order[start:end]))
+        rows = rows_in_range(order, task.shard, task.n_shards)
+        yield _Slice(DataDir(part), rows, np.array(order[rows]))
 
 
-def _read(slices: Sequence[_Slice], contents: Sequence[Path], ends: Sequence[Path]) -> tuple[_Ids, Rows]:
-    """Concatenate the content of the rows of all slices; return it with the end of each row."""
+def _read(slices: Sequence[_Slice], files: Sequence[tuple[Path, Path]]) -> tuple[_Ids, Rows]:
+    """Concatenate the content of the rows of all slices; return it with the end of each row.
+
+    files: for each slice, the content of its part, and the ends of all rows.
+    """
     pieces, lengths = [], [np.zeros(0, np.int64)]
-    for (_, start, end, _), path, ends_path in zip(slices, contents, ends, strict=True):
+    for (_, rows, _), (path, ends_path) in zip(slices, files, strict=True):
         whole = np.load(path, mmap_mode="r") if path.suffix == ".npy" else _mapped_bytes(path)
-        bounds = np.load(ends_path, mmap_mode="r")[max(0, start - 1) : end].astype(np.int64)
-        bounds = bounds if start else np.insert(bounds, 0, 0)
+        bounds = np.load(ends_path, mmap_mode="r")[max(0, rows.start - 1) : rows.stop].astype(np.int64)
+        bounds = bounds if rows.start else np.insert(bounds, 0, 0)
         pieces.append(np.array(whole[bounds[0] : bounds[-1]]))
         lengths.append(np.diff(bounds))
     return np.concatenate(pieces), np.cumsum(np.concatenate(lengths))

@@ -235,7 +235,7 @@ def training_parts(
             sizes = done.summary["counts"]
             lines = [str(done.folder / f"{number:05}") for number in range(len(sizes))]
             skipped[key].update(done.summary["skipped"])
-        version, corpus = sources[key].record.model_dump_json(), data.train[int(key.removeprefix("train."))].label
+        version, corpus = sources[key].record.model_dump_json(), sources[key].record.corpus
         for each, n in zip(lines, sizes, strict=True):
             parts.append(Part(key=key, corpus=corpus, first=counts[key], n=n, lines=each, version=version))
             counts[key] += n

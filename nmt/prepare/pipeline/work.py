@@ -70,6 +70,13 @@ class Drops(BaseModel):
         return np.flatnonzero(is_left)
 
 
+def rows_in_range(keys: npt.NDArray[np.uint64], number: int, n_ranges: int) -> slice:
+    """Return the rows of sorted keys (N,) in one of the equal ranges into which all 64-bit numbers are divided."""
+    start, stop = (number << 64) // n_ranges, ((number + 1) << 64) // n_ranges
+    end = np.searchsorted(keys, np.uint64(stop - 1), side="right")
+    return slice(int(np.searchsorted(keys, np.uint64(start))), int(end))
+
+
 def write_drops(path: Path, drops: Mapping[int, Rows]) -> None:
     """Write the dropped rows of each part."""
     table = np.empty((sum(map(len, drops.values())), 2), np.uint32)

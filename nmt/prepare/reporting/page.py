@@ -84,8 +84,11 @@ def _counts(corpora: Sequence[SourceReport]) -> Iterator[str]:
     """Yield a table of the numbers of pairs read, kept and dropped."""
     rows = [
         [
-            *(_named(corpus.corpus, corpus.key), f"{corpus.read:,}", f"{corpus.kept:,}"),
-            *(f"{corpus.read - corpus.kept:,}", _share(corpus.kept, corpus.read)),
+            _named(corpus.corpus, corpus.key),
+            f"{corpus.read:,}",
+            f"{corpus.kept:,}",
+            f"{corpus.read - corpus.kept:,}",
+            _share(corpus.kept, corpus.read),
             _bar(corpus.kept, corpus.read, "kept"),
         ]
         for corpus in corpora
@@ -114,10 +117,7 @@ def _reasons(corpora: Sequence[CorpusReport]) -> Iterator[str]:
         yield "<p>No pair was dropped.</p>"
         return
     rows = [
-        [
-            *(_named(REASONS[reason], reason), f"{n:,}", _share(n, read)),
-            _bar(n, max(dropped.values()), "dropped"),
-        ]
+        [_named(REASONS[reason], reason), f"{n:,}", _share(n, read), _bar(n, max(dropped.values()), "dropped")]
         for reason, n in dropped.items()
     ]
     yield from _table(["reason", "pairs", "of all read", ""], rows)
