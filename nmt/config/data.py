@@ -134,7 +134,10 @@ class DataConfig(Section):
         if not isinstance(settings, dict):
             return settings
         corpora = settings.get("train")
-        if isinstance(corpora, list) and any(isinstance(source, dict | Section) and dict(source).get("valid") for source in corpora):
+        sources = (
+            [source for source in corpora if isinstance(source, dict | Section)] if isinstance(corpora, list) else ()
+        )
+        if any(dict(source).get("valid") for source in sources):
             settings = {"valid": None, **settings}
         if settings.get("directions") in (None, []):
             return settings

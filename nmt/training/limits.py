@@ -188,7 +188,9 @@ def cut_short(settings: TrainingConfig, last: int, cooldown_start: int | None = 
     if (n_before := sum(stage.steps or 0 for stage in settings.stages)) >= last:
         missed.append(f"the last of training.stages (from step {n_before})")
     if last < LONG_BEFORE * (settings.planned_steps or 0):
-        missed.append(f"the planned updates (training.planned_steps = {settings.planned_steps}, at the speed that was measured)")
+        missed.append(
+            f"the planned updates (training.planned_steps = {settings.planned_steps}, at the speed that was measured)"
+        )
     return missed
 
 

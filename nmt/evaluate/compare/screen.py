@@ -87,9 +87,10 @@ def as_table(comparison: Comparison, is_explained: bool = True) -> Table:
     columns = [[title(result.metric), *_paper_cells(result)] for result in comparison.results]
     header, *rows = zip(["", *map(_counted, groups)], *columns, strict=True)
     is_tested = any(difference.p_holm is not None for difference in _differences(comparison))
+    dagger = f"†: differs from {baseline} with p < {SIGNIFICANT} ({_test(comparison)}) and an interval without 0"
     notes = [
         "bold: the best score",
-        *[f"†: differs from {baseline} with p < {SIGNIFICANT} ({_test(comparison)}) and an interval without 0"] * is_tested,
+        *[dagger] * is_tested,
         *["±: standard deviation over seeds"] * any(len(group.systems) > 1 for group in groups),
         *(result.metric.signature for result in comparison.results),
         *(f"{NOTE}{note}" for note in comparison.notes),
