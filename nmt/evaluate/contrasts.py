@@ -251,15 +251,10 @@ _DE_EITHER_GENDER = re.compile(
     r"sakko|pyjama|comic|lasso|spray|kajak|terminal|cola|mail|band|see)s?$",
     re.IGNORECASE,
 )
-_DE_VERB_PAIRS = {
-    one: [other]
-    for singular, plural in (
-        ("ist", "sind"), ("war", "waren"), ("hat", "haben"), ("hatte", "hatten"), ("wird", "werden"),
-        ("wurde", "wurden"), ("kann", "können"), ("muss", "müssen"), ("soll", "sollen"), ("will", "wollen"),
-        ("darf", "dürfen"),
-    )
-    for one, other in ((singular, plural), (plural, singular))
-}  # fmt: skip
+_DE_VERB_PAIRS = alternatives(
+    "ist sind", "war waren", "hat haben", "hatte hatten", "wird werden", "wurde wurden", "kann können", "muss müssen",
+    "soll sollen", "will wollen", "darf dürfen",
+)  # fmt: skip
 _DE_EITHER_NUMBER = re.compile(
     r"\b(?:gruppe|reihe|anzahl|menge|paar|hälfte|mehrheit|teil|prozent|dutzend|oder|million|milliarde|viertel|drittel)\b",
     re.IGNORECASE,
@@ -318,7 +313,7 @@ _EN_INSERTIONS = [
         ignore_case=False,  # a capitalised verb starts a question or is a name
     )
 ]
-_EN_VERB_PAIRS = {"is": ["are"], "are": ["is"], "was": ["were"], "were": ["was"], "has": ["have"], "have": ["has"]}
+_EN_VERB_PAIRS = alternatives("is are", "was were", "has have")
 _EN_EITHER_NUMBER = re.compile(  # lines with these words may have either verb number; "if I were" is a subjunctive
     r"%|[$€£]|\b(?:group|couple|crowd|number|pair|team|family|majority|lot|bunch|set|range|series|variety|band|staff|"
     r"police|government|council|committee|club|party|union|association|army|public|city|none|half|rest|percent|each|either|any|or|"

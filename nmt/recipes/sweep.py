@@ -41,6 +41,7 @@ from nmt.evaluate.compare import screen
 from nmt.evaluate.compare.compare import compare
 from nmt.evaluate.compare.runs import Translating, common_directions, translate_runs
 from nmt.evaluate.compare.systems import Comparison, check_alike, grouped
+from nmt.evaluate.metrics import metric_name
 from nmt.evaluate.significance import CONFIDENCE, MIN_RUNS, error_and_freedom, quantile
 from nmt.files.write import Lock, open_own, refuse_links, replace_file
 from nmt.layout import DataDir, RunDir
@@ -431,7 +432,7 @@ def stage_of(plan: Plan, errors: Mapping[str, str]) -> tuple[list[str], int | No
         ties = {means[arm] for arm in arms[n_kept - 1 : n_kept]}  # arms that are as good as the last one are kept, too
         kept = [arm for place, arm in enumerate(arms) if place < n_kept or means[arm] in ties]
         for place, arm in enumerate(arms[len(kept) :], start=len(kept) + 1):
-            value = f"mean dev {LABELS[plan.metric]} {score(means[arm], plan.metric)}"
+            value = f"mean dev {metric_name(plan.metric)} {score(means[arm], plan.metric)}"
             eliminated[arm] = f"at {updates:,} updates: {value}, rank {place} of {len(arms)}, {len(kept)} kept"
         arms = kept
     return arms, None, eliminated
@@ -451,9 +452,11 @@ DIFFERENCE_NOTE = (
     "on which checkpoints were selected"
 )
 OF_A_TEST_SET = "; nmt compare --group tests over seeds and the lines of a test set"
-LABELS: dict[Metric, str] = {"bleu": "BLEU", "perplexity": "perplexity", "accuracy": "accuracy"}
 PREDICTED = ("training.denoising.", "training.masked.", "training.causal.")
 """Sections whose settings decide which pieces are predicted, and from what."""
+
+
+State = Literal["finished", "eliminated", "failed", "stopped", "not started"]
 
 
 @dataclass(frozen=True)
@@ -461,7 +464,7 @@ class Row:
     """The result of one run, with None for unknown values."""
 
     planned: GridRun
-    state: Literal["finished", "eliminated", "failed", "stopped", "not started"]
+    state: State
     score: float | None = None
     """The best score on the development set, by `Plan.metric`."""
     weights: str | None = None
@@ -486,28 +489,26 @@ def rows_of(plan: Plan, errors: Mapping[str, str]) -> list[Row]:
 
 
 def _row(one: GridRun, error: str, eliminated: str) -> Row:
-    if not one.run.info.exists():
-        return Row(one, "failed" if error else "eliminated" if eliminated else "not started", note=error or eliminated)
+    is_started, note = one.run.info.exists(), error or eliminated
+    state: State = "stopped" if is_started else "not started"
+    if note:
+        state = "failed" if error else "eliminated"
+    if not is_started:
+        return Row(one, state, note=note)
     summary, selected = summarise(one.run), Selected()
     with suppress(CheckpointError):
         selected = read_selected(one.run)
-    is_finished = summary.state == "finished"
-    return Row(
-        one,
-        "finished" if is_finished else "failed" if error else "eliminated" if eliminated else "stopped",
-        summary.best_score,
-        selected.weights if selected.model_fields_set else None,
-        summary.step,
-        summary.minutes,
-        selected.finished_by if is_finished else None,
-        error or eliminated,
-    )
+    weights = selected.weights if selected.model_fields_set else None
+    row = Row(one, state, summary.best_score, weights, summary.step, summary.minutes, note=note)
+    if summary.state == "finished":
+        return replace(row, state="finished", ended_by=selected.finished_by)
+    return row
 
 
 def tables_of(plan: Plan, rows: Sequence[Row]) -> list[Table]:
     """Return the table of the runs and, if the grid has seeds, of the means over the finished runs of each arm."""
     n = len(plan.axes)
-    header = [*(axis.label for axis in plan.axes), f"dev {LABELS[plan.metric]}", "weights", "step", "min", "state", ""]
+    header = [*(axis.label for axis in plan.axes), f"dev {metric_name(plan.metric)}", "weights", "step", "min", "state", ""]
     lines: list[list[str | Cell]] = [
         [
             *row.planned.values,
@@ -552,7 +553,7 @@ def _development_sets(plan: Plan, rows: Sequence[Row]) -> Iterator[str]:
     texts = {sums for data in directories if (sums := _checksums(data, DataDir.text))}
     if len(texts) > 1:
         yield (
-            f"warning: the runs have {len(texts)} different development sets, whose {LABELS[plan.metric]} "
+            f"warning: the runs have {len(texts)} different development sets, whose {metric_name(plan.metric)} "
             "cannot be compared; name the same files in data.valid for all"
         )
     if len(texts) > 1 or plan.metric != "perplexity":
@@ -580,28 +581,24 @@ def _means(plan: Plan, rows: Sequence[Row]) -> Iterator[Table]:
     metric, indices = plan.metric, plan.arm_axes()
     if len(indices) == len(plan.axes):
         return
-    groups: dict[tuple[str, ...], list[Row]] = {}
+    scores: dict[tuple[str, ...], list[float]] = {}
+    notes: dict[tuple[str, ...], str] = {}
     for row in rows:
-        groups.setdefault(tuple(row.planned.values[i] for i in indices), []).append(row)
-    scores = {
-        values: [row.score for row in group if row.state == "finished" and row.score is not None]
-        for values, group in groups.items()
-    }
-    means = {values: rank(metric, statistics.fmean(found)) if found else math.inf for values, found in scores.items()}
-    best, *others = sorted(groups, key=lambda values: means[values])
-    differences = ["", *(difference(scores[best], scores[values], metric) for values in others)]
-    lines: list[list[str | Cell]] = [
-        [
-            *values,
-            Cell(mean(scores[values], metric), is_best=values == best),
-            str(len(scores[values])),
-            shown,
-            groups[values][0].note if groups[values][0].state in ("eliminated", "finished") else "",
-        ]
-        for values, shown in zip((best, *others), differences, strict=True)
-    ]
-    n, to_first = len(indices), DIFFERENCE if any(differences) else ""
-    header = [*(plan.axes[i].label for i in indices), f"dev {LABELS[metric]}", "seeds", to_first, ""]
+        values = tuple(row.planned.values[i] for i in indices)
+        of_arm = scores.setdefault(values, [])
+        if row.state == "finished" and row.score is not None:
+            of_arm.append(row.score)
+        notes.setdefault(values, row.note if row.state in ("eliminated", "finished") else "")
+    means = {values: rank(metric, statistics.fmean(of_arm)) for values, of_arm in scores.items() if of_arm}
+    best, *others = sorted(scores, key=lambda values: means.get(values, math.inf))
+    differences = {values: difference(scores[best], scores[values], metric) for values in others}
+    lines = [
+        [*values, Cell(mean(scores[values], metric), values == best), str(len(scores[values])),
+         differences.get(values, ""), notes[values]]
+        for values in (best, *others)
+    ]  # fmt: skip
+    n, to_first = len(indices), DIFFERENCE if any(differences.values()) else ""
+    header = [*(plan.axes[i].label for i in indices), f"dev {metric_name(metric)}", "seeds", to_first, ""]
     title = f"mean over finished seeds ± standard deviation ({SEED})"
     note = f"{DIFFERENCE_NOTE}{OF_A_TEST_SET if metric == 'bleu' else ''}"
     yield Table(header, lines, range(n, n + 3), title, [note] if to_first else [])
@@ -789,7 +786,7 @@ def _train(request: Request, plan: Plan, stop: Stop) -> list[Row]:
             say(f"{job.name}: failed: {ended.error} (full output: {job.log})")
         row = next(row for row in rows_of(plan, errors) if row.planned.name == job.name)
         if not ended.error:
-            found = "" if row.score is None else f", dev {LABELS[plan.metric]} {score(row.score, plan.metric)}"
+            found = "" if row.score is None else f", dev {metric_name(plan.metric)} {score(row.score, plan.metric)}"
             say(f"{job.name}: {row.state} at step {row.step or 0:,}{found}")
         with suppress(OSError):  # a full disk must not end a run
             _write_table(plan, errors)
