@@ -48,9 +48,10 @@ class Table:
 
 
 def render(how: Format, tables: Sequence[Table], document: object) -> str:
-    """Format tables. `document` is what JSON contains: values that JSON can represent, with None for unknown ones."""
+    """Format tables. `document` is what JSON contains: values that JSON can represent, with None for unknown ones,
+    and objects whose fields are such values."""
     if how == "json":
-        return json.dumps(document, ensure_ascii=False, indent=1)
+        return json.dumps(document, ensure_ascii=False, indent=1, default=vars)
     if how == "csv":
         return as_csv([record for table in tables for record in table.records])
     written = {"text": _text, "markdown": _markdown, "latex": _latex}[how]

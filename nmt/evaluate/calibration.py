@@ -24,7 +24,6 @@ from nmt.files.document import document_text
 from nmt.files.write import replace_file
 from nmt.translate.confidence import FORMAT, Calibration, Map, Measure, calibration_path
 from nmt.translate.translator import Translator
-from nmt.translate.types import Translation
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -102,7 +101,8 @@ def calibrate(
     lines, translations, refs = (list(column) for column in zip(*kept, strict=True))
     measure = Measure(translator, search, translator.forced_decoder(search), reverse and reverse[1], samples)
     features = measure.features(lines, translations)
-    counts = _chrf(translations, refs, translator.config.data.tgt)
+    texts = [translation.text for translation in translations]
+    [counts] = count_lines("chrf", [texts], refs, translator.config.data.tgt)
     by_map = {
         "PyTorch": _measured(features, counts),
         "CTranslate2": _measured({name: of for name, of in features.items() if name in SEARCHED}, counts),
@@ -125,11 +125,6 @@ def calibrate(
     path = calibration_path(origin.run, translator, search)
     replace_file(path, document_text(calibration))
     return Calibrated(calibration, path, by_map)
-
-
-def _chrf(translations: Sequence[Translation], refs: Sequence[str], tgt_lang: str) -> LineCounts:
-    [counts] = count_lines("chrf", [[translation.text for translation in translations]], refs, tgt_lang)
-    return counts
 
 
 def _measured(features: Mapping[str, Floats], counts: LineCounts) -> Measured:

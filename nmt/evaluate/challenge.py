@@ -7,7 +7,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import repeat
 from pathlib import Path
@@ -163,7 +163,7 @@ def of_published(
         problem = error.errors()[0]
         where, *key = problem["loc"] or ("",)
         place = f"entry {where + 1}" if isinstance(where, int) else "the document"
-        what = ", ".join([place, *([".".join(map(str, key))] if key else [])])
+        what = ", ".join(filter(None, [place, ".".join(map(str, key))]))
         message = problem["msg"].lower()
         raise DataError(f"{path}: {what}: {message}; it must be the JSON of LingEval97 or ContraPro") from None
     contexts = repeat(()) if documents is None else _of_documents(entries, documents, languages, n_context)
@@ -373,10 +373,10 @@ def _cells(result: KindResult) -> tuple[str, ...]:
 def as_json(report: Report) -> dict[str, object]:
     """Return the report as values that JSON can represent; missing values are None."""
     return {
-        "kinds": [asdict(result) for result in report.results()],
+        "kinds": report.results(),
         "lines": report.challenge.n_lines,
         "context": report.challenge.context,
-        **asdict(report.subject),
+        **vars(report.subject),
         "seed": report.challenge.seed,
         "notes": report.notes,
     }

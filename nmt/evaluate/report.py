@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nmt.console import amount, printable
@@ -238,8 +238,7 @@ def score_table(reports: Sequence[Report], text: str) -> Table:
 
 def as_json(report: Report) -> dict[str, object]:
     """Return the report as values that JSON can represent; missing values are None."""
-    scores = [asdict(score) for score in report.scores]
-    return {"scores": scores, "lines": report.n_lines, **asdict(report.subject), "notes": report.notes}
+    return {"scores": report.scores, "lines": report.n_lines, **vars(report.subject), "notes": report.notes}
 
 
 # --- The history of a run ---

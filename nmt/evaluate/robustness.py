@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -430,9 +430,9 @@ def _cells(row: Row) -> tuple[str, ...]:
 def as_json(report: Report) -> dict[str, object]:
     """Return the report as values that JSON can represent; missing values are None."""
     return {
-        "rows": [asdict(row) for row in report.measured.rows],
+        "rows": report.measured.rows,
         "lines": report.n_lines,
-        **asdict(report.subject),
+        **vars(report.subject),
         "seed": report.plan.seed,
         "signatures": report.measured.signatures,
         "notes": report.notes,

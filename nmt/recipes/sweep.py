@@ -19,7 +19,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -241,10 +241,6 @@ class Plan:
         """The score on the development set by which the runs are ranked; all runs have the same objective."""
         return metric_of(self.runs[0].config.training.objective)
 
-    def has_own_data(self, run: GridRun) -> bool:
-        """Return whether the data directory of `run` is inside the directory of the sweep."""
-        return run.data.parent == self.folder / "data"
-
     def config_of(self, run: GridRun) -> Path:
         """Return the path of the initial configuration of `run`."""
         return self.folder / "configs" / f"{run.name}.yaml"
@@ -272,14 +268,16 @@ def make_plan(request: Request) -> Plan:
 def _rungs(study: Study, plan: Plan) -> list[tuple[int, int]]:
     """Return the rungs of successive halving. Raises ConfigError with all problems of the study."""
     configs, n, rungs = [one.config for one in plan.runs], len(plan.arms()), list[tuple[int, int]]()
-    problems, splits = [], {"valid": None, **configs[0].data.test, **configs[0].data.drawn}
-    if study.compare is not None and (study.compare not in splits or plan.metric != "bleu"):
-        problems.append(f"compare: must be a split that the runs translate, one of {', '.join(splits)}")
-    if study.compare is not None and min(n, study.halving.keep if study.halving else n) < 2:
-        problems.append(
-            "compare: needs two arms: several values of a setting besides training.seed, and halving.keep > 1"
-        )
-    if (halving := study.halving) is not None:
+    problems, halving = list[str](), study.halving
+    if study.compare is not None:
+        splits = {"valid": None, **configs[0].data.test, **configs[0].data.drawn}
+        if study.compare not in splits or plan.metric != "bleu":
+            problems.append(f"compare: must be a split that the runs translate, one of {', '.join(splits)}")
+        if n < 2 or (halving is not None and halving.keep < 2):
+            problems.append(
+                "compare: needs two arms: several values of a setting besides training.seed, and halving.keep > 1"
+            )
+    if halving is not None:
         updates, last = halving.updates, min(each.training.max_steps for each in configs)
         if updates >= last or any(updates % each.training.validate_every_steps for each in configs):
             limits = f"below training.max_steps = {last} and a multiple of training.validate_every_steps"
@@ -422,15 +420,17 @@ def stage_of(plan: Plan, errors: Mapping[str, str]) -> tuple[list[str], int | No
     runs_of, eliminated = plan.arms(), dict[str, str]()
     arms = list(runs_of)
     for updates, n_kept in plan.rungs:
-        scores = {arm: [_score_at(one, updates, plan.metric) for one in runs_of[arm]] for arm in arms}
-        known = {arm: [value for value in found if value is not None] for arm, found in scores.items()}
-        incomplete = [arm for arm in arms if len(known[arm]) < len(scores[arm])]
-        if not all(any(one.name in errors for one in runs_of[arm]) for arm in incomplete):
-            return arms, updates, eliminated
-        means = {arm: statistics.fmean(known[arm]) for arm in arms if arm not in incomplete}
+        means: dict[str, float] = {}
+        for arm in arms:
+            scores = [_score_at(one, updates, plan.metric) for one in runs_of[arm]]
+            known = [value for value in scores if value is not None]
+            if len(known) == len(scores):
+                means[arm] = statistics.fmean(known)
+            elif not any(one.name in errors for one in runs_of[arm]):
+                return arms, updates, eliminated
         arms = sorted(means, key=lambda arm: rank(plan.metric, means[arm]))
-        ties = {means[arm] for arm in arms[n_kept - 1 : n_kept]}  # arms that are as good as the last one are kept, too
-        kept = [arm for place, arm in enumerate(arms) if place < n_kept or means[arm] in ties]
+        best = [means[arm] for arm in arms[:n_kept]]
+        kept = [arm for arm in arms if means[arm] in best]  # with arms that are as good as the last one
         for place, arm in enumerate(arms[len(kept) :], start=len(kept) + 1):
             value = f"mean dev {metric_name(plan.metric)} {score(means[arm], plan.metric)}"
             eliminated[arm] = f"at {updates:,} updates: {value}, rank {place} of {len(arms)}, {len(kept)} kept"
@@ -507,8 +507,8 @@ def _row(one: GridRun, error: str, eliminated: str) -> Row:
 
 def tables_of(plan: Plan, rows: Sequence[Row]) -> list[Table]:
     """Return the table of the runs and, if the grid has seeds, of the means over the finished runs of each arm."""
-    n = len(plan.axes)
-    header = [*(axis.label for axis in plan.axes), f"dev {metric_name(plan.metric)}", "weights", "step", "min", "state", ""]
+    n, dev = len(plan.axes), f"dev {metric_name(plan.metric)}"
+    header = [*(axis.label for axis in plan.axes), dev, "weights", "step", "min", "state", ""]
     lines: list[list[str | Cell]] = [
         [
             *row.planned.values,
@@ -549,20 +549,25 @@ def _lengths(rows: Sequence[Row]) -> Iterator[str]:
 
 def _development_sets(plan: Plan, rows: Sequence[Row]) -> Iterator[str]:
     """Yield a warning if the scores of the runs are not comparable, because their development sets differ."""
-    directories = [DataDir(path) for path in {row.planned.data for row in rows if row.score is not None}]
-    texts = {sums for data in directories if (sums := _checksums(data, DataDir.text))}
-    if len(texts) > 1:
+    directories = {row.planned.data for row in rows if row.score is not None}
+    n_texts = _n_different(directories, DataDir.text)
+    if n_texts > 1:
         yield (
-            f"warning: the runs have {len(texts)} different development sets, whose {metric_name(plan.metric)} "
+            f"warning: the runs have {n_texts} different development sets, whose {metric_name(plan.metric)} "
             "cannot be compared; name the same files in data.valid for all"
         )
-    if len(texts) > 1 or plan.metric != "perplexity":
+    if n_texts > 1 or plan.metric != "perplexity":
         return
     reasons = [axis.key for axis in plan.axes if axis.key.startswith(PREDICTED) and len(axis.values) > 1]
-    if len({sums for data in directories if (sums := _checksums(data, DataDir.ids))}) > 1:
+    if _n_different(directories, DataDir.ids) > 1:
         reasons.insert(0, "the vocabulary")
     if reasons:
         yield f"warning: perplexities of different pieces cannot be compared: {' and '.join(reasons)} differ"
+
+
+def _n_different(directories: Iterable[Path], file_of: Callable[[DataDir, str, str], Path]) -> int:
+    """Count the different development sets, apart from those without checksums."""
+    return len({_checksums(DataDir(path), file_of) for path in directories} - {()})
 
 
 def _checksums(data: DataDir, file_of: Callable[[DataDir, str, str], Path]) -> tuple[str, ...]:
@@ -792,8 +797,10 @@ def _train(request: Request, plan: Plan, stop: Stop) -> list[Row]:
             _write_table(plan, errors)
 
     before: int | None = -1
-    arms, updates, _ = stage_of(plan, errors)
-    while updates != before and stop.reason is None:  # if equal, runs were stopped from outside
+    while stop.reason is None:
+        arms, updates, _ = stage_of(plan, errors)
+        if updates == before:  # the runs have ended, or were stopped from outside
+            break
         jobs = [
             _training(plan, one, updates)
             for arm in arms
@@ -802,7 +809,6 @@ def _train(request: Request, plan: Plan, stop: Stop) -> list[Row]:
         ]
         run_jobs(jobs, _slots(request), stop, report)
         before = updates
-        arms, updates, _ = stage_of(plan, errors)
     return _write_table(plan, errors)
 
 
@@ -815,15 +821,15 @@ def _prepare(plan: Plan, to_do: Sequence[GridRun], stop: Stop) -> dict[Path, str
     differing = set[str]()
     for one in to_do:
         data = DataDir(one.data)
-        if data.is_prepared and not plan.has_own_data(one):
+        if data.is_prepared and one.data.parent != plan.folder / "data":
             with suppress(DataError):  # damage fails the runs that need it
-                differing |= {line for line in (unlike(data, one.config),) if line is not None}
+                differing.add(unlike(data, one.config) or "")
         elif one.data not in jobs:
             arguments = ("prepare", "--config", str(plan.config_of(one)), "--data", str(one.data))
             jobs[one.data] = Job(
                 f"prepare {one.data}", arguments, plan.folder / "logs" / f"prepare-{one.data.name}.log"
             )
-    for line in sorted(differing):
+    for line in sorted(differing - {""}):
         say(line)
 
     def report(job: Job, ended: Ended) -> None:

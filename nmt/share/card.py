@@ -121,18 +121,19 @@ def _front_matter(
     languages = list(dict.fromkeys(language.split("_")[0] for language in every))
     results = _results(config, scores)
     datasets = list(dict.fromkeys(source.hub for _, source in config.data.sources() if isinstance(source, HubSource)))
-    matter: dict[str, object] = {
+    matter = {
         "language": languages,
-        **({} if license is None else {"license": license}),
-        **({"base_model": info.public.name} if info.public and info.public.revision else {}),
+        "license": license,
+        "base_model": info.public.name if info.public and info.public.revision else None,
         "library_name": "transformers" if info.kind == "transformers" else "nmt",
         "pipeline_tag": "translation",
         "tags": ["translation", "transformer"],
-        **({"datasets": datasets} if datasets else {}),
+        "datasets": datasets or None,
         "metrics": ["bleu", "chrf"],
-        **({"model-index": [{"name": f"{config.data.src}-{config.data.tgt}", "results": results}]} if results else {}),
+        "model-index": [{"name": f"{config.data.src}-{config.data.tgt}", "results": results}] if results else None,
     }
-    yield from ("---", yaml.safe_dump(matter, sort_keys=False).rstrip(), "---", "")
+    known = {name: value for name, value in matter.items() if value is not None}
+    yield from ("---", yaml.safe_dump(known, sort_keys=False).rstrip(), "---", "")
 
 
 def _results(config: Config, scores: Sequence[ScoreRecord]) -> list[dict[str, object]]:
@@ -181,7 +182,7 @@ def _facts(
     yield from ("", f"A Transformer {what}, exported by nmt {__version__}.", "")
     joint = f"{n_pieces[0]:,} pieces for {'all' if data.directions else 'both'} languages"
     separate = " and ".join(f"{n:,} for {name}" for n, name in zip(n_pieces, data.sides, strict=True))
-    public = ""
+    public = None
     if info.public is not None:
         at = f" at {info.public.revision}" if info.public.revision else ""
         public = printable(f"{info.public.name}{at}, licence: {info.public.license or NOT_STATED}")
@@ -192,14 +193,14 @@ def _facts(
         "layers": f"{model.encoder_layers} in the encoder, {model.decoder_layers} in the decoder",
         "width": f"{model.d_model}, feed-forward {model.d_ff}, {model.n_heads} heads",
         "vocabulary": f"SentencePiece, {joint if config.tokenizer.joint else separate}",
-        **({"tags": f"{', '.join(data.tag_names)}; {before}"} if data.tag_names else {}),
-        **({"based on": public} if public else {}),
+        "tags": f"{', '.join(data.tag_names)}; {before}" if data.tag_names else None,
+        "based on": public,
         "weights": f"{_WEIGHTS[info.weights]} {info.step:,} ({info.reason})",
         "licence of the model": license or NOT_STATED,
+        "compared with the run it was exported from": checked,
     }.items():
-        yield f"- {name}: {value}"
-    if checked is not None:
-        yield f"- compared with the run it was exported from: {checked}"
+        if value is not None:
+            yield f"- {name}: {value}"
     yield ""
 
 
@@ -291,15 +292,15 @@ def _manifests(run: RunDir, config: Config) -> list[Manifest]:
     try:
         if directory.pairs.is_file():
             pairs = read_pairs_manifest(directory)
-            expected = {directory.path / pair: pairs.pairs.get(pair) for pair in config.data.pairs}
-            is_same = pairs.fingerprint == info.corpus
+            if pairs.fingerprint != info.corpus:
+                return []
+            expected = [pairs.pairs.get(pair) for pair in config.data.pairs]
+            manifests = [read_manifest(DataDir(directory.path / pair)) for pair in config.data.pairs]
         else:
-            expected, is_same = {directory.path: info.corpus}, True
-        manifests = {path: read_manifest(DataDir(path)) for path in expected} if is_same else {}
+            expected, manifests = [info.corpus], [read_manifest(directory)]
     except DataError:
         return []
-    is_same = expected == {path: manifest.fingerprint for path, manifest in manifests.items()}
-    return [*manifests.values()] if is_same else []
+    return manifests if expected == [manifest.fingerprint for manifest in manifests] else []
 
 
 def _training(run: RunDir) -> Iterator[str]:
