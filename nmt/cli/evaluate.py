@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -42,7 +42,8 @@ from nmt.errors import CheckpointError, ConfigError
 from nmt.tables import Format, render, wrapped
 
 if TYPE_CHECKING:
-    from nmt.evaluate.run import Evaluation
+    from nmt.evaluate.report import Report
+    from nmt.runs.info import ScoreRecord
 
 SourceOption = Annotated[Path | None, option("--src", "Or use these files: the source …", "F")]
 ReferenceOption = Annotated[Path | None, option("--ref", "… and its references.", "F")]
@@ -129,24 +130,14 @@ def evaluate(
       nmt evaluate --hyp news.en --ref news.ref.en --src news.de --comet Unbabel/wmt22-comet-da
     """
     from nmt.evaluate.comet import find_metrics
-    from nmt.evaluate.report import (
-        SYSTEM,
-        History,
-        as_json,
-        evaluate_files,
-        macro_averages,
-        render_text,
-        score_table,
-        with_neural_metrics,
-    )
+    from nmt.evaluate.report import SYSTEM, evaluate_files, with_neural_metrics
 
     if history:
         _show_history(run or (), split or (), format_)
         return
     neural = find_metrics([SYSTEM], comet or (), comet_command, segment_scores or (), lower_is_better or ())
     if hyp is not None and ref:
-        report = evaluate_files(hyp, ref, lowercase, tokenize, src, neural, to)
-        print(render(format_, [score_table([report], render_text(report))], as_json(report)))
+        print(_rendered([evaluate_files(hyp, ref, lowercase, tokenize, src, neural, to)], (), format_))
         return
 
     from nmt.cli.defaults import resolve_models, search_settings
@@ -157,6 +148,7 @@ def evaluate(
         record_scores,
         texts_of,
     )
+    from nmt.files.write import open_output
     from nmt.translate.translator import Translator
 
     paths = resolve_models(run, None)
@@ -180,43 +172,38 @@ def evaluate(
         choice = "--split, --to and --from"
         raise ConfigError(f"--segment-scores needs a single split, found {', '.join(names)}; choose it with {choice}")
 
-    def evaluation_of(label: str) -> Evaluation:
-        if src:
-            return evaluate_run_on_files(translator, src, ref or (), search, lowercase, tokenize)
-        return evaluate_run(*texts[label], search, lowercase, tokenize)
-
     if samples is None:
         samples = 5 if format_ == "text" and sys.stdout.isatty() else 0
     reports, records = [], []
-    for label, evaluation in _evaluated(_outputs(output, names), evaluation_of, samples):
+    for label, path in _outputs(output, names).items():
+        with nullcontext() if path is None else open_output(path) as file:
+            if src:
+                evaluation = evaluate_run_on_files(translator, src, ref or (), search, lowercase, tokenize)
+            else:
+                evaluation = evaluate_run(*texts[label], search, lowercase, tokenize)
+            if file is not None:
+                file.writelines(f"{line}\n".encode() for line in evaluation.translations)
         lines = evaluation.sources, evaluation.references, evaluation.translations
         reports.append(with_neural_metrics(evaluation.report, neural, *lines))
         if label in texts and translator.origin is not None:
             records.append(record_scores(reports[-1], translator.origin, texts[label].corpus))
+        if samples and len(names) > 1:
+            print(f"split {label}")
+        for line in evaluation.samples(samples):
+            print(line)
+    print(_rendered(reports, records, format_))
+
+
+def _rendered(reports: Sequence[Report], records: Sequence[ScoreRecord], how: Format) -> str:
+    """Format the report of one text, or a table of several and the means over directions of the recorded ones."""
+    from nmt.evaluate.report import History, as_json, macro_averages, render_text, score_table
+
     objects = [as_json(report) for report in reports]
     if len(reports) == 1:
-        print(render(format_, [score_table(reports, render_text(*reports))], *objects))
-        return
+        return render(how, [score_table(reports, render_text(*reports))], *objects)
     means = macro_averages(records)
     table = score_table(reports, "\n".join([render("text", [History(records).table()], None), *means]))
-    print(render(format_, [replace(table, notes=[*table.notes, *means])], objects))
-
-
-def _evaluated(
-    outputs: Mapping[str, Path | None], evaluation_of: Callable[[str], Evaluation], samples: int
-) -> Iterator[tuple[str, Evaluation]]:
-    """Evaluate each split, write its translations to a file, yield the evaluation, and print samples."""
-    from nmt.files.write import open_output
-
-    for name, path in outputs.items():
-        with nullcontext() if path is None else open_output(path) as file:
-            evaluation = evaluation_of(name)
-            if file is not None:
-                file.writelines(f"{line}\n".encode() for line in evaluation.translations)
-        yield name, evaluation
-        heading = [f"split {name}"] if samples and len(outputs) > 1 else []
-        for line in (*heading, *evaluation.samples(samples)):
-            print(line)
+    return render(how, [replace(table, notes=[*table.notes, *means])], objects)
 
 
 def _is_classifier(paths: Sequence[Path]) -> bool:

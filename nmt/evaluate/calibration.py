@@ -59,7 +59,6 @@ class Measured:
 class Calibrated:
     """The result of a calibration."""
 
-    calibration: Calibration
     path: Path
     """The file with the calibration."""
     by_map: Mapping[str, Measured]
@@ -124,7 +123,7 @@ def calibrate(
     )
     path = calibration_path(origin.run, translator, search)
     replace_file(path, document_text(calibration))
-    return Calibrated(calibration, path, by_map)
+    return Calibrated(path, by_map)
 
 
 def _measured(features: Mapping[str, Floats], counts: LineCounts) -> Measured:
@@ -157,17 +156,15 @@ def isotonic(x: Floats, y: Floats) -> tuple[Floats, Floats]:
     """
     places, index = np.unique(x, return_inverse=True)
     sizes = np.bincount(index)
-    pools: list[tuple[float, int, int]] = []  # mean, number of values, last place
+    pools: list[tuple[float, int, int, int]] = []  # mean, number of values, first and last place
     for last, (mean, n) in enumerate(zip(np.bincount(index, y) / sizes, sizes.tolist(), strict=True)):
+        first = last
         while pools and pools[-1][0] >= mean:
-            before, n_before, _ = pools.pop()
+            before, n_before, first, _ = pools.pop()
             mean, n = (before * n_before + mean * n) / (n_before + n), n_before + n
-        pools.append((float(mean), n, last))
-    lasts = [last for _, _, last in pools]
-    firsts = [0, *(last + 1 for last in lasts[:-1])]
-    ends = [(place, mean) for first, (mean, _, last) in zip(firsts, pools, strict=True) for place in {first, last}]
-    ends.sort()
-    return places[[place for place, _ in ends]], np.array([mean for _, mean in ends])
+        pools.append((float(mean), n, first, last))
+    ends = {place: mean for mean, _, *pool in pools for place in pool}
+    return places[[*ends]], np.array([*ends.values()])
 
 
 def spearman(x: Floats, y: Floats) -> float:

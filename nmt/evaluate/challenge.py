@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import repeat
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -58,13 +57,10 @@ class _Entry(BaseModel):
         origin, before, kind = self.origin or origin, (*self.context, *context), self.kind
         if self.src_pronoun is not None and self.ref_pronoun is not None:
             kind = f"{self.src_pronoun.lower()}:{self.ref_pronoun.lower()}"
-        if kind is not None:
-            changed = tuple(error.contrastive for error in self.errors)
-            return [Contrast(kind, self.source, self.reference, changed, origin, before)] if changed else []
-        return [
-            Contrast(error.type, self.source, self.reference, (error.contrastive,), origin, before)
-            for error in self.errors
-        ]
+        wrong = [(error.type, [error.contrastive]) for error in self.errors]
+        if kind is not None and wrong:
+            wrong = [(kind, [error.contrastive for error in self.errors])]
+        return [Contrast(kind, self.source, self.reference, (*changed,), origin, before) for kind, changed in wrong]
 
 
 _ENTRIES = TypeAdapter(list[_Entry])
@@ -166,9 +162,10 @@ def of_published(
         what = ", ".join(filter(None, [place, ".".join(map(str, key))]))
         message = problem["msg"].lower()
         raise DataError(f"{path}: {what}: {message}; it must be the JSON of LingEval97 or ContraPro") from None
-    contexts = repeat(()) if documents is None else _of_documents(entries, documents, languages, n_context)
-    both = enumerate(zip(entries, contexts, strict=False), start=1)
-    contrasts = [each for n, (entry, context) in both for each in entry.contrasts(f"{path.name}.{n}", context)]
+    contexts = [()] * len(entries) if documents is None else _of_documents(entries, documents, languages, n_context)
+    contrasts = list[Contrast]()
+    for number, (entry, context) in enumerate(zip(entries, contexts, strict=True), start=1):
+        contrasts += entry.contrasts(f"{path.name}.{number}", context)
     return _given(contrasts, len(entries), str(path))
 
 
@@ -258,15 +255,15 @@ def score_contrasts(
     The outcomes and the numbers of skipped contrasts by reason are returned. `score` returns the scores of pairs of a
     source and a target line in their contexts, in order.
     """
-    pairs = {
-        (contrast.source, line, contrast.context): None
-        for contrast in contrasts
-        for line in (contrast.reference, *contrast.changed)
-    }
-    scored = dict(zip(pairs, score(list(pairs)), strict=True))
+
+    def pairs_of(contrast: Contrast) -> list[_InContext]:
+        return [(contrast.source, line, contrast.context) for line in (contrast.reference, *contrast.changed)]
+
+    pairs = list(dict.fromkeys(pair for contrast in contrasts for pair in pairs_of(contrast)))
+    scored = dict(zip(pairs, score(pairs), strict=True))
     outcomes, left_out = [], Counter[str]()
     for contrast in contrasts:
-        found = [scored[contrast.source, line, contrast.context] for line in (contrast.reference, *contrast.changed)]
+        found = [scored[pair] for pair in pairs_of(contrast)]
         if any(each.cut for each in found):
             left_out["has more pieces than the model takes"] += 1
         elif not all(each.pieces for each in found):
@@ -389,11 +386,12 @@ def contrasts_json(outcomes: Sequence[Outcome]) -> str:
     its kind.
     """
 
-    def entry_of(contrast: Contrast) -> tuple[str | None, ...]:
+    def entry_of(outcome: Outcome) -> tuple[str | None, ...]:
+        contrast = outcome.contrast
         return contrast.origin, contrast.reference, contrast.kind if len(contrast.changed) > 1 else None
 
     entries = []
-    for (*_, kind), group in itertools.groupby(outcomes, lambda outcome: entry_of(outcome.contrast)):
+    for (*_, kind), group in itertools.groupby(outcomes, entry_of):
         same = list(group)
         contrast = same[0].contrast
         errors = [
@@ -401,14 +399,11 @@ def contrasts_json(outcomes: Sequence[Outcome]) -> str:
             for each in same
             for line, probability in zip(each.contrast.changed, each.changed, strict=True)
         ]
-        lines: dict[str, object] = {
+        entry = {
             "source": contrast.source, "reference": contrast.reference, "origin": contrast.origin,
+            "context": contrast.context or None, "kind": kind, **same[0].reference._asdict(), "errors": errors,
         }  # fmt: skip
-        if contrast.context:
-            lines["context"] = contrast.context
-        if kind is not None:
-            lines["kind"] = kind
-        entries.append({**lines, **same[0].reference._asdict(), "errors": errors})
+        entries.append({name: value for name, value in entry.items() if value is not None})
     return json.dumps(entries, ensure_ascii=False, indent=1) + "\n"
 
 

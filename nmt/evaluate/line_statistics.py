@@ -47,8 +47,18 @@ class LineCounts:
         return float(self.scores(self.counts.sum(0, keepdims=True))[0])
 
     def scores(self, sums: Floats) -> Floats:
-        """Return the corpus scores (S,) for sums of counts (S, C)."""
-        return corpus_scores(self.metric.formula, sums)
+        """Return the corpus scores (S,) for sums of counts (S, C), as sacrebleu computes them."""
+        match self.metric.formula:
+            case "bleu":
+                return _bleu(sums)
+            case "chrf":
+                return chrf(sums[:, 0::3], sums[:, 1::3], sums[:, 2::3])
+            case "ter":
+                edits, length = sums[:, 0], sums[:, 1]
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    return np.where(length > 0, 100 * edits / length, np.where(edits > 0, 100.0, 0.0))
+            case "mean":
+                return sums[:, 0] / sums[:, 1]
 
     def line_scores(self) -> Floats:
         """Return the score of each single line, (L,)."""
@@ -82,21 +92,6 @@ def of_line_scores(name: str, scores: Sequence[float], signature: str, higher_is
     """Return the line counts of a metric whose corpus score is the mean of its line scores."""
     values = np.asarray(scores, np.float64)
     return LineCounts(Metric(name, "mean", signature, higher_is_better), np.stack([values, np.ones_like(values)], 1))
-
-
-def corpus_scores(formula: Formula, sums: Floats) -> Floats:
-    """Return the corpus scores (S,) that follow from sums of counts (S, C), as sacrebleu computes them."""
-    match formula:
-        case "bleu":
-            return _bleu(sums)
-        case "chrf":
-            return chrf(sums[:, 0::3], sums[:, 1::3], sums[:, 2::3])
-        case "ter":
-            edits, length = sums[:, 0], sums[:, 1]
-            with np.errstate(divide="ignore", invalid="ignore"):
-                return np.where(length > 0, 100 * edits / length, np.where(edits > 0, 100.0, 0.0))
-        case "mean":
-            return sums[:, 0] / sums[:, 1]
 
 
 def _bleu(sums: Floats) -> Floats:

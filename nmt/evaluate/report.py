@@ -26,7 +26,7 @@ from nmt.evaluate.metrics import (
 )
 from nmt.languages.codes import scripts_of
 from nmt.languages.scripts import KANA, script_of_text
-from nmt.runs.info import RecordedScore, ScoreRecord
+from nmt.runs.info import EnsembleMember, RecordedScore, ScoreRecord
 from nmt.tables import NOTE, Table
 from nmt.text.letters import forms_notes
 from nmt.text.lines import bounded_list, read_lines
@@ -42,18 +42,6 @@ def metric_value(metric: str, value: float) -> str:
 
 
 @dataclass(frozen=True)
-class Member:
-    """A run of an ensemble, with the step and kind of its weights."""
-
-    run: str
-    step: int
-    weights: str
-
-    def __str__(self) -> str:
-        return f"{self.run} step {self.step} {self.weights}"
-
-
-@dataclass(frozen=True)
 class Subject:
     """The subject of a report: a split translated by a run or an ensemble, or a file and its references."""
 
@@ -65,7 +53,7 @@ class Subject:
     """The step of the checkpoint."""
     weights: str | None = None
     """The kind of weights: raw, ema or average."""
-    ensemble: tuple[Member, ...] | None = None
+    ensemble: tuple[EnsembleMember, ...] | None = None
     """The members of an ensemble, which replace run, step and weights."""
     search: str | None = None
     precision: str | None = None

@@ -70,12 +70,13 @@ def default_changes(language: str) -> tuple[str, ...]:
 
 
 def _edited(line: str, edits: Sequence[Edit]) -> str:
-    parts, end = list[str](), 0
+    applied = list[Edit]()
     for edit in edits:
-        if edit.start >= end:  # else it overlaps the previous edit, such as swapped letters
-            parts += line[end : edit.start], edit.text
-            end = edit.end
-    return "".join([*parts, line[end:]])
+        if not applied or edit.start >= applied[-1].end:  # else it overlaps the previous edit, such as swapped letters
+            applied.append(edit)
+    for edit in reversed(applied):
+        line = edit.apply(line)
+    return line
 
 
 def _typos(line: str, _: str, rng: Random) -> Iterator[Edit]:
@@ -99,8 +100,8 @@ def _words(change: Callable[[str, str], str], line: str, language: str, _: Rando
             yield Edit(word.start(), word.end(), new)
 
 
-def _cased(modifier: Callable[[str, str, Random, tuple[str, str]], tuple[str, str]], word: str, language: str) -> str:
-    return modifier(word, "", Random(), (language, ""))[0]
+def _cased(modifier: Callable[[str, str, Random, tuple[str, str]], tuple[str, str]]) -> Change:
+    return partial(_words, lambda word, language: modifier(word, "", Random(), (language, ""))[0])
 
 
 def _spelled_out(word: str, _: str) -> str:
@@ -152,9 +153,9 @@ def _protected(line: str) -> set[int]:
 
 CHANGES: Mapping[str, Change] = {
     "typos": _typos,
-    "upper_case": partial(_words, partial(_cased, upper_case)),
-    "lower_case": partial(_words, partial(_cased, lower_case)),
-    "title_case": partial(_words, partial(_cased, title_case)),
+    "upper_case": _cased(upper_case),
+    "lower_case": _cased(lower_case),
+    "title_case": _cased(title_case),
     "punctuation_removed": _punctuation_removed,
     "punctuation_changed": _punctuation_changed,
     "umlauts": partial(_words, _spelled_out),

@@ -18,7 +18,7 @@ from nmt.console import Progress, printable, printable_sentence, say
 from nmt.data.corpus import Corpus, read_manifest, read_pairs_manifest
 from nmt.errors import DataError, UnsafeFileError
 from nmt.evaluate.metrics import Reference, Score, as_tuple, check_tokenizer
-from nmt.evaluate.report import Member, Report, Subject, evaluate, read_texts
+from nmt.evaluate.report import Report, Subject, evaluate, read_texts
 from nmt.files.read import read_text
 from nmt.files.write import replace_file
 from nmt.layout import DataDir, RunDir
@@ -282,7 +282,7 @@ def subject_of(
 ) -> Subject:
     """Return the subject of a report on a text translated with one or several runs."""
     origins = [origin for origin in (translator.origin, *translator.others) if origin is not None]
-    members = tuple(Member(str(origin.run), origin.step, origin.weights) for origin in origins)
+    members = tuple(EnsembleMember(run=str(origin.run), step=origin.step, weights=origin.weights) for origin in origins)
     model = {"ensemble": members} if len(members) > 1 else vars(members[0])
     described = None if search is None else describe_search(search)
     if described is not None and translator.first is not None:
@@ -367,7 +367,7 @@ def record_scores(report: Report, origin: Origin, corpus: Corpus) -> ScoreRecord
         step=None if subject.ensemble else origin.step,
         weights=None if subject.ensemble else origin.weights,
         averaged=[] if subject.ensemble else list(origin.averaged),
-        ensemble=[EnsembleMember(**{**vars(each), "run": printable(each.run)}) for each in subject.ensemble or ()],
+        ensemble=[each.model_copy(update={"run": printable(each.run)}) for each in subject.ensemble or ()],
         search=str(subject.search),
         precision=str(subject.precision),
         scores=[

@@ -26,7 +26,7 @@ from nmt import __version__
 from nmt.config import SearchConfig
 from nmt.console import Progress, aligned, n_lines, printable, say
 from nmt.errors import ConfigError, DataError
-from nmt.evaluate.line_statistics import Floats, LineCounts, Metric, corpus_scores, count_lines
+from nmt.evaluate.line_statistics import Floats, LineCounts, Metric, count_lines
 from nmt.evaluate.metrics import MetricName, metric_name
 from nmt.evaluate.run import describe_search
 from nmt.files.document import Document, read_document
@@ -141,7 +141,7 @@ class Counts:
     def best(self) -> Ints:
         """Return the index (L,) of each line's candidate with the highest segment score."""
         n_lines, n_candidates, _ = self.counts.shape
-        scores = corpus_scores(self.metric.formula, self.counts.reshape(n_lines * n_candidates, -1))
+        scores = LineCounts(self.metric, self.counts.reshape(n_lines * n_candidates, -1)).line_scores()
         chosen: Ints = scores.reshape(n_lines, n_candidates).argmax(1)
         return chosen
 

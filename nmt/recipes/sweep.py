@@ -322,8 +322,8 @@ def _load_all(request: Request, axes: Sequence[Axis]) -> dict[tuple[str, ...], C
 
 def _as_grid_problem(problem: str, axes: Sequence[Axis]) -> str:
     """Return `problem` with --grid instead of --set if it concerns a value of the grid."""
-    is_of_grid = any(problem.startswith(tuple(f"--set {axis.key}{end}" for end in ":.=")) for axis in axes)
-    return problem.replace("--set", "--grid", 1) if is_of_grid else problem
+    keys = "|".join(re.escape(axis.key) for axis in axes)
+    return re.sub(rf"^--set (?=(?:{keys})[:.=])", "--grid ", problem)
 
 
 def _message(problem: str, names: Sequence[str], n: int) -> str:
@@ -353,11 +353,12 @@ def _data_directories(
         return {values: request.data or config.data.directory for values, config in configs.items()}
     if request.data is not None:
         raise ConfigError("--data: the grid changes the text or its tokenizer, which needs several data directories")
-    own: dict[str, Path] = {}
+    by_text: dict[str, Path] = {}
+    directories: dict[tuple[str, ...], Path] = {}
     for values, text in texts.items():
         name = name_of([axes[i] for i in indices], [values[i] for i in indices])
-        own.setdefault(text, request.folder / "data" / name)
-    return {values: own[text] for values, text in texts.items()}
+        directories[values] = by_text.setdefault(text, request.folder / "data" / name)
+    return directories
 
 
 def check_places(plan: Plan) -> None:
@@ -597,7 +598,7 @@ def _means(plan: Plan, rows: Sequence[Row]) -> Iterator[Table]:
     means = {values: rank(metric, statistics.fmean(of_arm)) for values, of_arm in scores.items() if of_arm}
     best, *others = sorted(scores, key=lambda values: means.get(values, math.inf))
     differences = {values: difference(scores[best], scores[values], metric) for values in others}
-    lines = [
+    lines: list[list[str | Cell]] = [
         [*values, Cell(mean(scores[values], metric), values == best), str(len(scores[values])),
          differences.get(values, ""), notes[values]]
         for values in (best, *others)
@@ -695,6 +696,7 @@ def run_jobs(
                 ended = _end_of(job, process.returncode)
                 if ended.error:
                     errors[job.name] = ended.error
+                    say(f"{job.name}: failed: {ended.error} (full output: {job.log})")
                 report(job, ended)
     finally:
         for process in running:  # left only after an error or a second Ctrl-C
@@ -788,7 +790,6 @@ def _train(request: Request, plan: Plan, stop: Stop) -> list[Row]:
     def report(job: Job, ended: Ended) -> None:
         if ended.error:
             errors[job.name] = ended.error
-            say(f"{job.name}: failed: {ended.error} (full output: {job.log})")
         row = next(row for row in rows_of(plan, errors) if row.planned.name == job.name)
         if not ended.error:
             found = "" if row.score is None else f", dev {metric_name(plan.metric)} {score(row.score, plan.metric)}"
@@ -833,8 +834,8 @@ def _prepare(plan: Plan, to_do: Sequence[GridRun], stop: Stop) -> dict[Path, str
         say(line)
 
     def report(job: Job, ended: Ended) -> None:
-        outcome = f"failed: {ended.error} (full output: {job.log})" if ended.error else "done"
-        say(f"{job.name}: {'stopped' if ended.is_stopped else outcome}")
+        if not ended.error:
+            say(f"{job.name}: {'stopped' if ended.is_stopped else 'done'}")
 
     errors = run_jobs([*jobs.values()], [{}], stop, report)
     return {

@@ -189,6 +189,9 @@ class EnsembleMember(Document):
     step: int
     weights: Weights
 
+    def __str__(self) -> str:
+        return f"{self.run} step {self.step} {self.weights}"
+
 
 class ScoreRecord(Document):
     """One evaluation of one test set."""

@@ -51,9 +51,9 @@ def _nmt(info: ExportInfo, direction: str, repository: str | None) -> Iterator[s
     if repository is not None:
         address = f"hf://{repository}"
         download, model = ["from nmt.api import download"], f'download("{address}")'
-    options, to = (
-        (f"{options} --to {tgt} --from {src}", f', to="{tgt}", source="{src}"') if info.has_tag else (options, "")
-    )
+    to = ""
+    if info.has_tag:
+        options, to = f"{options} --to {tgt} --from {src}", f', to="{tgt}", source="{src}"'
     yield from ("```", f"nmt translate --model {address}{options} --input text.{src} --output text.{tgt}", "```", "")
     yield from ("```python", f"from {module} import {load.split('.')[0]}", *download, "")
     yield f"translator = {load}({model})"
@@ -243,14 +243,14 @@ def _development(run: RunDir, config: Config, info: ExportInfo, is_selected: boo
         wanted = {"kind": "final" if has_several else kind}
     for record in reversed([*read_log(run.log, having=b'"bleu"')]):
         if wanted.items() <= record.items():
-            keys: dict[str, MetricName] = {"BLEU": "bleu", "chrF": "chrf"}
-            scores = ", ".join(
-                f"{name} {value:.2f} ({_signature(key, config.data.tgt)})"
-                for name, key in keys.items()
-                if (value := number(record, key)) is not None
-            )
+            metrics: tuple[MetricName, ...] = "bleu", "chrf"
+            scores = [
+                f"{metric_name(metric)} {value:.2f} ({_signature(metric, config.data.tgt)})"
+                for metric in metrics
+                if (value := number(record, metric)) is not None
+            ]
             mean = ", mean over directions" * has_several
-            yield f"- development set, on which the weights were chosen{mean}: {scores}"
+            yield f"- development set, on which the weights were chosen{mean}: {', '.join(scores)}"
             return
 
 
@@ -317,7 +317,7 @@ def _training(run: RunDir) -> Iterator[str]:
         threads = f"{info.threads} threads" if info.device == "cpu" and info.threads else None
         version = f"PyTorch {info.torch}" if info.torch else None
         parts = [device, processes, threads, info.precision, version]
-        yield f"- device: {printable(', '.join(part for part in parts if part))}"
+        yield f"- device: {printable(', '.join(filter(None, parts)))}"
     if info.initial is not None:
         first = info.initial
         # without the directories of this machine
