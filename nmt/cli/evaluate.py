@@ -183,8 +183,11 @@ def evaluate(
                 evaluation = evaluate_run(*texts[label], search, lowercase, tokenize)
             if file is not None:
                 file.writelines(f"{line}\n".encode() for line in evaluation.translations)
-        lines = evaluation.sources, evaluation.references, evaluation.translations
-        reports.append(with_neural_metrics(evaluation.report, neural, *lines))
+        reports.append(
+            with_neural_metrics(
+                evaluation.report, neural, evaluation.sources, evaluation.references, evaluation.translations
+            )
+        )
         if label in texts and translator.origin is not None:
             records.append(record_scores(reports[-1], translator.origin, texts[label].corpus))
         if samples and len(names) > 1:

@@ -97,7 +97,7 @@ def calibrate(
         kept = [(line, best, ref) for line, best, ref in pairs if best.parts]
     if len(kept) < MIN_LINES:
         raise DataError(f"{name}: has {len(kept)} lines that are not blank; calibration needs at least {MIN_LINES}")
-    lines, translations, refs = (list(column) for column in zip(*kept, strict=True))
+    lines, translations, refs = zip(*kept, strict=True)
     measure = Measure(translator, search, translator.forced_decoder(search), reverse and reverse[1], samples)
     features = measure.features(lines, translations)
     texts = [translation.text for translation in translations]

@@ -95,7 +95,7 @@ def evaluate(
         notes.append("lowercased: not comparable with cased scores")
     if tokenize is not None:
         notes.append(f"BLEU with tokenize={tokenize}: not comparable with BLEU of another tokenization")
-    notes += filter(None, [no_match_note(scores[METRICS.index("bleu")].value), blank_references_note(refs, [hyps])])
+    notes += filter(None, [no_match_note(scores[0].value), blank_references_note(refs, [hyps])])
     notes += unspaced_notes(refs, tgt_lang, tokenize)
     all_refs = [line for ref in refs for line in as_tuple(ref)]
     notes += forms_notes(tgt_lang or "", "\n".join(hyps), "\n".join(all_refs))
@@ -207,12 +207,12 @@ def score_table(reports: Sequence[Report], text: str) -> Table:
     """Return a table with a row for each report. `text` is what is shown as text."""
     metrics, subjects = metrics_of(reports), [vars(report.subject) for report in reports]
     common = {name: value for name, value in subjects[0].items() if all(each[name] == value for each in subjects)}
-    own = [{name: each[name] for name in each if name not in common} for each in subjects]
-    names = [facts(each) if each else str(subjects[0]["run"] or subjects[0]["hyp"] or "ensemble") for each in own]
-    rows = [
-        [name, f"{report.n_lines:,}", *values(report.scores, metrics)]
-        for name, report in zip(names, reports, strict=True)
-    ]
+    rows = []
+    for report in reports:
+        subject = vars(report.subject)
+        own = {name: value for name, value in subject.items() if name not in common}
+        name = facts(own) if own else str(subject["run"] or subject["hyp"] or "ensemble")
+        rows.append([name, f"{report.n_lines:,}", *values(report.scores, metrics)])
     notes = [signature(score) for report in reports for score in report.scores]
     notes += [f"{NOTE}{note}" for report in reports for note in report.notes]
     records = [
@@ -254,13 +254,12 @@ def macro_averages(records: Sequence[ScoreRecord]) -> list[str]:
     lines = []
     for split in dict.fromkeys(record.split for record in records if record.direction is not None):
         own = [record for record in records if record.split == split]
-        found = {metric: [score.value for each in own if (score := each.score(metric))] for metric in metrics_of(own)}
+        means = []
+        for metric in metrics_of(own):
+            known = [score.value for record in own if (score := record.score(metric))]
+            mean = f"{metric_name(metric)} {metric_value(metric, sum(known) / len(known))}"
+            means.append(mean + f" (of {len(known)} directions)" * (len(known) < len(own)))
         if len(own) > 1:
-            means = (
-                f"{metric_name(name)} {metric_value(name, sum(each) / len(each))}"
-                + f" (of {len(each)} directions)" * (len(each) < len(own))
-                for name, each in found.items()
-            )
             lines.append(printable(f"macro-average of {split} over {len(own)} directions: {', '.join(means)}"))
     return lines
 

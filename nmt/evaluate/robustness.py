@@ -228,7 +228,7 @@ class Text:
         """Return a text of at most `n` lines, which are spread evenly over this text."""
         total = len(self.sources)
         rows = sorted({i * total // n for i in range(n)})
-        sources, references = ([side[row] for row in rows] for side in (self.sources, self.references))
+        sources, references = [self.sources[row] for row in rows], [self.references[row] for row in rows]
         return Text(self.name, sources, references, self.languages, [self.numbers[row] for row in rows])
 
 

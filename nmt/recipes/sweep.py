@@ -98,8 +98,10 @@ def parse_grid(options: Sequence[str]) -> list[Axis]:
     if problems:
         raise ConfigError(*problems)
     ends = [key.rpartition(".")[2] for key in values_of]
-    labels = [key if ends.count(end) > 1 else end for key, end in zip(values_of, ends, strict=True)]
-    return [Axis(key, values, label) for (key, values), label in zip(values_of.items(), labels, strict=True)]
+    axes = []
+    for (key, values), end in zip(values_of.items(), ends, strict=True):
+        axes.append(Axis(key, values, key if ends.count(end) > 1 else end))
+    return axes
 
 
 def split_values(text: str) -> list[str]:

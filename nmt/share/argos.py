@@ -79,10 +79,9 @@ def _check(request: Request) -> None:
             f"{request.run}: has learned positions for {model.max_positions:,} pieces, but Argos Translate reads "
             f"{OTHERS_READ:,}; train with model.max_positions={OTHERS_READ} or sinusoidal positions"
         )
-    if language_code(data.src) == language_code(data.tgt):
-        raise ConfigError(
-            f"{request.run}: Argos Translate has one code, {language_code(data.src)}, for {data.src} and {data.tgt}"
-        )
+    code = language_code(data.src)
+    if code == language_code(data.tgt):
+        raise ConfigError(f"{request.run}: Argos Translate has one code, {code}, for {data.src} and {data.tgt}")
 
 
 def language_code(name: str) -> str:

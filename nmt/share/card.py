@@ -138,23 +138,21 @@ def _front_matter(
 
 def _results(config: Config, scores: Sequence[ScoreRecord]) -> list[dict[str, object]]:
     """Return the newest scores of each test set and signature in the Hub's format (model-index)."""
-    own = config.data.direction
-    newest = {
-        (record.split, record.direction or own, score.metric, score.signature): score
-        for record in scores
-        for score in record.scores
-    }
-    by_text: dict[tuple[str, str], list[dict[str, object]]] = {}
-    for (split, direction, metric, about), score in newest.items():
-        result = {"type": metric, "value": round(score.value, 2), "name": metric_name(metric)}
-        by_text.setdefault((split, direction), []).append(result | {"args": {"signature": about}})
+    by_text: dict[tuple[str, str], dict[tuple[str, str], object]] = {}
+    for record in scores:
+        newest = by_text.setdefault((record.split, record.direction or config.data.direction), {})
+        for score in record.scores:
+            newest[score.metric, score.signature] = {
+                "type": score.metric, "value": round(score.value, 2), "name": metric_name(score.metric),
+                "args": {"signature": score.signature},
+            }  # fmt: skip
     return [
         {
             "task": {"type": "translation", "name": f"Translation {direction}"},
             "dataset": {"type": _dataset(config, split), "name": split},
-            "metrics": metrics,
+            "metrics": [*newest.values()],
         }
-        for (split, direction), metrics in by_text.items()
+        for (split, direction), newest in by_text.items()
     ]
 
 
@@ -213,8 +211,9 @@ def _quality(
         signatures = tuple(map(signature, record.scores))
         newest.setdefault(signatures, {})[record.name, record.search, record.precision] = record
     for signatures, records in newest.items():
-        shown = [f"- {printable(line)}" for line in signatures]
-        lines += [*([""] if lines else []), *_test_scores([*records.values()]), "", *shown]
+        if lines:
+            lines.append("")
+        lines += [*_test_scores([*records.values()]), "", *(f"- {printable(line)}" for line in signatures)]
     if lines:
         case = "Scores are of detokenised text, with case unless a signature says otherwise."
         yield from ("## Quality", "", case, "", *lines, "")

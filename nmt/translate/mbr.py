@@ -42,18 +42,18 @@ def choose(candidates: Sequence[str]) -> int:
 def pairwise(candidates: Sequence[str]) -> Floats:
     """Return the chrF scores (N, N), 0-100, of each candidate (row) with each candidate as the reference (column)."""
     texts = ["".join(text.split()) for text in candidates]
-    totals, in_common = (np.stack(counts, -1) for counts in zip(*_ngrams(texts, CHRF.CHAR_ORDER), strict=True))
+    totals, in_common = (np.stack(counts, -1) for counts in zip(*_ngrams(texts), strict=True))
     return chrf(totals[:, None], totals, in_common)
 
 
-def _ngrams(texts: Sequence[str], max_order: int) -> Iterator[tuple[Ints, Floats]]:
+def _ngrams(texts: Sequence[str]) -> Iterator[tuple[Ints, Floats]]:
     """Yield for each n-gram order the number of n-grams of each text (N,), and of each pair in common (N, N)."""
     lengths = np.array([len(text) for text in texts])
     symbols = _numbered(np.array([ord(letter) for letter in "".join(texts)], np.int64))
     owner = np.repeat(np.arange(len(texts)), lengths)  # (C,) index of the text of each symbol
     left = np.repeat(lengths.cumsum(), lengths) - np.arange(len(symbols))  # (C,) symbols to the end of the text
     starts, ngrams = np.arange(len(symbols)), np.zeros_like(symbols)
-    for order in range(1, max_order + 1):
+    for order in range(1, CHRF.CHAR_ORDER + 1):
         longer = left[starts] >= order
         starts = starts[longer]
         ngrams = _numbered(ngrams[longer] * len(symbols) + symbols[starts + order - 1])
