@@ -134,10 +134,8 @@ class DataConfig(Section):
         if not isinstance(settings, dict):
             return settings
         corpora = settings.get("train")
-        sources = (
-            [source for source in corpora if isinstance(source, dict | Section)] if isinstance(corpora, list) else ()
-        )
-        if any(dict(source).get("valid") for source in sources):
+        sources = corpora if isinstance(corpora, list) else ()
+        if any(dict(source).get("valid") for source in sources if isinstance(source, dict | Section)):
             settings = {"valid": None, **settings}
         if settings.get("directions") in (None, []):
             return settings
