@@ -18,14 +18,15 @@ import itertools
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from nmt.documents.types import Alignment, Results, Translated, spaced
 from nmt.errors import DataError
 from nmt.text.constraints import protected, spans
-from nmt.text.words import LETTERWISE, is_boundary
+from nmt.text.words import LETTERWISE
+from nmt.text.words import units as boundaries
 
 DIRECTION_MARK = "[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 TAG = r"</?[A-Za-z][^<>\n]{0,200}>|<[0-9:.]{1,20}>|\{\\[^{}\n]{0,200}\}|" + DIRECTION_MARK
@@ -117,13 +118,16 @@ class Block(Generic[M]):
         self._kept = [i for i in range(start, end) if raw[i] != " " or raw[i - 1] != " "]
         self.text = "".join(raw[i] for i in self._kept)
         """The text without markup, in which any white space is replaced by one space."""
+        self.edges: set[int] = set()
+        """Offsets in the text at which marks and spans begin and end."""
         self._read = 0
         self.pieces = self._pieces(nodes)
 
     def _pieces(self, nodes: Sequence[Node[M]]) -> list[Piece[M]]:
         """Return the marks and spans among nodes; `_read` counts the characters of the raw text before each."""
-        found: list[Piece[M]] = []
-        for number, node in enumerate(nodes):
+        pieces: list[Piece[M]] = []
+        edge = Text("")
+        for previous, node, following in zip([edge, *nodes], nodes, [*nodes[1:], edge], strict=False):
             if isinstance(node, Text):
                 self._read += len(node.text)
                 continue
@@ -131,17 +135,15 @@ class Block(Generic[M]):
             start = self._read
             inside = self._pieces(node.inside) if isinstance(node, Span) else []
             is_empty = start == self._read and node.kind != "space"
-            beside = (start - 1, nodes[max(number - 1, 0) : number]), (start, nodes[number + 1 : number + 2])
-            spaces = [
-                is_empty and self._raw[i : i + 1] == " " and all(isinstance(near, Text) for near in other)
-                for i, other in beside
-            ]
+            follows_space = is_empty and isinstance(previous, Text) and self._raw[start - 1 : start] == " "
+            precedes_space = is_empty and isinstance(following, Text) and self._raw[start : start + 1] == " "
             first, end = bisect_left(self._kept, start), bisect_left(self._kept, self._read)
+            self.edges |= {first, end}
             text = self.text[first:end].strip() if isinstance(node, Span) else ""
             has_text = bool(text) and (text[0] != "{" or protected(text) != [text])
             n_leaves = max(sum(piece.n_leaves for piece in inside), has_text)
-            found.append(Piece(first, end, node, inside, n_leaves, *spaces))
-        return found
+            pieces.append(Piece(first, end, node, inside, n_leaves, follows_space, precedes_space))
+        return pieces
 
     @property
     def has_words(self) -> bool:
@@ -275,23 +277,37 @@ _MAX_UNITS = 4
 spaces has more, and an alignment of it says little."""
 
 
-class Origins:
-    """Units (start, end) of a text and of its translation, and the origin of each unit of the translation in the text.
+class Unit(NamedTuple):
+    """A word or a symbol: the characters `start` to `end` of a text."""
 
-    A unit is a word or a symbol; words of the text are cut where markup begins or ends within them.
+    start: int
+    end: int
+    text: str
+
+    @property
+    def is_word(self) -> bool:
+        """Whether it is a word, not a symbol."""
+        return any(map(str.isalnum, self.text))
+
+
+class Origins:
+    """The units of a text and of its translation, and the origin of each unit of the translation in the text.
+
+    Words of the text are cut where markup begins or ends within them. Without words, the translation has an empty unit.
     """
 
     def __init__(self, source: str, translated: Translated, edges: set[int]) -> None:
         self.source, self.text = source, translated.text
         self.src_units = _units(source, edges)
-        self._starts = [start for start, _ in self.src_units]
-        self.units = _units(self.text, _same_cuts(source, self.text, edges))
+        self._starts = [unit.start for unit in self.src_units]
+        self.units = _units(self.text, _same_cuts(source, self.text, edges)) or [Unit(0, 0, "")]
         self._word_starts = [
-            unit
-            for unit, (start, _) in enumerate(self.units)
-            if start == 0 or self.text[start - 1].isspace() or _LETTERWISE.match(self.text, start)
+            number
+            for number, unit in enumerate(self.units)
+            if unit.start == 0 or self.text[unit.start - 1].isspace() or _LETTERWISE.match(unit.text)
         ]
-        """Units that follow white space, or begin a word in a script without spaces."""
+        """Units that follow white space, or begin a word in a script without spaces, and the end of the text."""
+        self._word_starts.append(len(self.units))
         self.of: list[int | None] = [None] * len(self.units)
         self._align(translated.alignment or ())
         self._match_equal()
@@ -299,12 +315,12 @@ class Origins:
         """Units whose origin is not a guess."""
         self.n_guessed = 0
         """Number of marks and spans whose place is a guess."""
-        taken = {*self.of} - {None}
-        for unit, (start, end) in enumerate(self.units):
-            middle = (start + end) * len(source) // (2 * len(self.text))
-            origin = max(0, bisect_right(self._starts, middle) - 1)
-            if self.of[unit] is None and self.is_word(unit) and origin not in taken:
-                self.of[unit] = origin
+        taken = {*self.of}
+        for number, unit in enumerate(self.units):
+            if self.of[number] is None and unit.is_word:
+                middle = (unit.start + unit.end) * len(source) // (2 * len(self.text))
+                origin = max(0, bisect_right(self._starts, middle) - 1)
+                self.of[number] = None if origin in taken else origin
         self.last = {origin: unit for unit, origin in enumerate(self.of)}
         """The last unit that comes from each unit of the text."""
         self._first = {origin: unit for unit, origin in reversed([*enumerate(self.of)])}
@@ -316,15 +332,11 @@ class Origins:
     def by_place(self, position: int) -> int:
         """Return the unit of the translation at the same relative position as a character of the text."""
         place = position * len(self.text) // max(len(self.source), 1)
-        return bisect_left(self.units, place, key=lambda unit: unit[1])
+        return bisect_left(self.units, place, key=lambda unit: unit.end)
 
     def nearest_word(self, unit: int) -> int:
         """Return the nearest unit that begins a word; the number of units stands for the end of the text."""
-        return min([*self._word_starts, len(self.units)], key=lambda start: (abs(start - unit), -start))
-
-    def is_word(self, unit: int) -> bool:
-        """Return whether a unit of the translation is a word, not a symbol."""
-        return _is_word(self.text, self.units[unit])
+        return _nearest(self._word_starts, unit)
 
     def gap(self, position: int, is_attached: bool) -> int:
         """Return the unit of the translation that follows a mark at this character of the text.
@@ -348,11 +360,11 @@ class Origins:
             sources[start, end].update(_overlapping(self.src_units, *source))
         for target, origins in sources.items():
             units = _overlapping(self.units, *target)
-            words = [unit for unit in units if self.is_word(unit)]
-            src_words = [unit for unit in sorted(origins) if _is_word(self.source, self.src_units[unit])]
-            signs = {self.source[slice(*self.src_units[unit])]: unit for unit in origins.difference(src_words)}
+            words = [unit for unit in units if self.units[unit].is_word]
+            src_words = [unit for unit in sorted(origins) if self.src_units[unit].is_word]
+            signs = {self.src_units[unit].text: unit for unit in origins.difference(src_words)}
             for unit in units:
-                self.of[unit] = signs.get(self.text[slice(*self.units[unit])])
+                self.of[unit] = signs.get(self.units[unit].text)
             if max(len(words), len(src_words)) <= _MAX_UNITS * min(len(words), len(src_words)):
                 for i, unit in enumerate(words):
                     self.of[unit] = src_words[i * len(src_words) // len(words)]
@@ -362,143 +374,131 @@ class Origins:
 
         Placeholders, numbers and addresses are aligned with nothing else; other units only if they are not aligned.
         """
-        src_places = _places(self.source, self.src_units, self.of)
-        places = _places(self.text, self.units, [i for i, origin in enumerate(self.of) if origin is not None])
+        copied = {*protected(self.source)}
+        src_places = _places(self.src_units, {*self.of}, copied)
+        places = _places(self.units, {unit for unit, origin in enumerate(self.of) if origin is not None}, copied)
+        ratio = len(self.src_units) / len(self.units)
         equal: dict[int, int] = {}
-        for key in places.keys() & src_places:
-            units, origins = places[key], src_places[key]
-            for i in range(min(len(units), len(origins))):
-                near = units if len(units) > len(origins) else units[i : i + 1]
-                pairs = itertools.product(near, origins if len(origins) > len(units) else origins[i : i + 1])
-                unit, origin = min(
-                    pairs, key=lambda pair: abs(pair[0] * len(self.src_units) - pair[1] * len(self.units))
-                )
-                equal[unit] = origin
+        for text in places.keys() & src_places:
+            units, origins = places[text], src_places[text]
+            if len(units) == len(origins):
+                equal |= zip(units, origins, strict=True)
+            elif len(units) < len(origins):
+                equal |= {unit: _nearest(origins, unit * ratio) for unit in units}
+            else:
+                equal |= {_nearest(units, origin / ratio): origin for origin in origins}
         taken = {*equal.values()}
         self.of = [equal.get(unit, None if origin in taken else origin) for unit, origin in enumerate(self.of)]
 
 
-def _places(
-    text: str, units: Sequence[tuple[int, int]], aligned: Iterable[int | None]
-) -> dict[tuple[str, int], list[int]]:
-    """Return units by what they are compared by: those of a placeholder by it and their number in it, and others, if
-    they are not aligned, by their text."""
-    keys = {unit: (text[slice(*units[unit])], -1) for unit in sorted({*range(len(units))}.difference(aligned))}
-    for span in spans(text):
-        for number, unit in enumerate(_overlapping(units, span.start, span.end)):
-            keys[unit] = span.wanted, number
+def _places(units: Sequence[Unit], aligned: Set[int | None], copied: Set[str]) -> dict[str, list[int]]:
+    """Return the numbers of units that are not aligned, or are `copied`, by their text."""
     places = defaultdict(list)
-    for unit, key in keys.items():
-        places[key].append(unit)
+    for number, unit in enumerate(units):
+        if number not in aligned or unit.text in copied:
+            places[unit.text].append(number)
     return places
 
 
-def _units(text: str, cuts: set[int]) -> list[tuple[int, int]]:
+def _nearest(places: Sequence[int], place: float) -> int:
+    """Return the one of ascending places that is nearest to a place, the later of two."""
+    i = bisect_left(places, place)
+    return min(places[max(i - 1, 0) : i + 1], key=lambda near: (abs(near - place), -near))
+
+
+def _units(text: str, cuts: Set[int]) -> list[Unit]:
     """Return the words and placeholders of a text, and the symbols around them; all are also cut at `cuts`."""
-    whole = {i for span in spans(text) for i in range(span.start + 1, span.end)}
-    found: list[tuple[int, int]] = []
-    for word in re.finditer(r"\S+", text):
-        start, end = word.span()
-        inner = (i for i in range(start + 1, end) if i in cuts or (i not in whole and is_boundary(text, i)))
-        found += itertools.pairwise([start, *inner, end])
-    return found
+    inner = {i for span in spans(text) for i in range(span.start + 1, span.end)}
+    edges = {start for start, _ in boundaries(text)}.difference(inner).union(cuts, [len(text)])
+    pairs = itertools.pairwise(sorted(edges))
+    return [Unit(start, end, text[start:end]) for start, end in pairs if not text[start:end].isspace()]
 
 
-def _same_cuts(source: str, text: str, cuts: set[int]) -> set[int]:
+def _same_cuts(source: str, text: str, cuts: Set[int]) -> set[int]:
     """Return the offsets at which to cut a translation: inside words that its source, cut at `cuts`, contains, too."""
     same: dict[str, set[int]] = defaultdict(set)
-    for start, end in _units(source, set()):
-        if inner := {i - start for i in range(start + 1, end) if i in cuts}:
-            same[source[start:end]] |= inner
-    return {start + i for start, end in _units(text, set()) for i in same.get(text[start:end], ())} if same else set()
+    for unit in _units(source, set()):
+        for i in cuts & {*range(unit.start + 1, unit.end)}:
+            same[unit.text].add(i - unit.start)
+    return {unit.start + i for unit in _units(text, set()) for i in same.get(unit.text, ())}
 
 
-def _is_word(text: str, unit: tuple[int, int]) -> bool:
-    return any(map(str.isalnum, text[slice(*unit)]))
-
-
-def _overlapping(units: Sequence[tuple[int, int]], start: int, end: int) -> range:
+def _overlapping(units: Sequence[Unit], start: int, end: int) -> range:
     """Return the units that overlap with the characters `start` to `end`."""
-    first = bisect_right(units, start, key=lambda unit: unit[1])
-    return range(first, max(first, bisect_left(units, end, key=lambda unit: unit[0])))
-
-
-class _Place(NamedTuple):
-    """The units `first` to `end` of a translation, and the characters `start` to `stop` that they occupy."""
-
-    first: int
-    end: int
-    start: int
-    stop: int
+    first = bisect_right(units, start, key=lambda unit: unit.end)
+    return range(first, max(first, bisect_left(units, end, key=lambda unit: unit.start)))
 
 
 def _placed_block(block: Block[M], translated: Translated) -> tuple[int, list[Token[M]]]:
     """Return the number of marks placed by a guess, and the tokens of a block's translation: all of its text, and each
     mark of the block once."""
+    text = translated.text
     if not block.pieces:
-        return 0, [Text(translated.text)]
-    origins = Origins(block.text, translated, _edges(block.pieces))
-    whole = _Place(0, len(origins.units), 0, len(translated.text))
-    tokens = [*_placed(origins, block.pieces, (0, len(block.text)), whole)]
+        return 0, [Text(text)]
+    origins = Origins(block.text, translated, block.edges)
+    tokens = _placed(origins, block.pieces, (0, len(block.text)), range(len(origins.units)))
+    before, after = text[: origins.units[0].start], text[origins.units[-1].end :]
+    tokens = [Text(before), *tokens, Text(after)]
     return origins.n_guessed, tokens
 
 
-def _edges(pieces: Sequence[Piece[M]]) -> set[int]:
-    """Return the offsets at which marks and spans of a text begin and end."""
-    edges = {edge for piece in pieces for edge in (piece.start, piece.end)}
-    return edges.union(*(_edges(piece.inside) for piece in pieces))
-
-
-def _placed(origins: Origins, pieces: Sequence[Piece[M]], around: tuple[int, int], place: _Place) -> Iterator[Token[M]]:
-    """Yield a part of the translation with the pieces of the span that it comes from.
+def _placed(origins: Origins, pieces: Sequence[Piece[M]], around: tuple[int, int], place: range) -> Iterator[Token[M]]:
+    """Yield some units of the translation with the pieces of the span that they come from.
 
     around: the characters of the text that the span encloses.
     """
-    position = place.start
-    for piece, inner in _in_order(origins, pieces, around, place):
-        if inner.start > position:
-            yield Text(origins.text[position : inner.start])
-        position = max(position, inner.stop)  # a mark in the middle of a span goes after it
-        if inner.first < inner.end and isinstance(piece.node, Span):
+    text, units = origins.text, origins.units
+    position, stop = units[place[0]].start, units[place[-1]].end
+    for unit, rank, number, end in _in_order(origins, pieces, around, place):
+        piece = pieces[number]
+        start = units[unit - 1].end if rank == _ATTACHED else units[unit].start
+        if start > position:
+            yield Text(text[position:start])
+            position = start  # a mark in the middle of a span goes after it
+        if rank == _SPAN and isinstance(piece.node, Span):
             yield piece.node.opening
-            yield from _placed(origins, piece.inside, (piece.start, piece.end), inner)
+            yield from _placed(origins, piece.inside, (piece.start, piece.end), range(unit, end))
             yield piece.node.closing
+            position = units[end - 1].end
             continue
-        before, after = origins.text[max(position - 1, 0) : position], origins.text[position : position + 1]
-        if piece.follows_space and position == place.stop > place.start and (piece.precedes_space or after != " "):
+        before, after = text[max(position - 1, 0) : position], text[position : position + 1]
+        if piece.follows_space and before and position == stop and (piece.precedes_space or after != " "):
             yield Text(" ")
         yield from (token for token in flat([piece.node]) if isinstance(token, Mark))
-        if piece.precedes_space and position < place.stop and before in ("", " "):
+        if piece.precedes_space and position < stop and before in ("", " "):
             yield Text(" ")
-    if position < place.stop:
-        yield Text(origins.text[position : place.stop])
+    if position < stop:
+        yield Text(text[position:stop])
+
+
+_ATTACHED, _BEFORE, _SPAN = range(3)
+"""Ranks, in the order of the text: a mark after the previous unit, a mark before a unit, a span that begins with it."""
 
 
 def _in_order(
-    origins: Origins, pieces: Sequence[Piece[M]], around: tuple[int, int], place: _Place
-) -> list[tuple[Piece[M], _Place]]:
-    """Return the pieces that are directly inside a span, and their places, in the order of the translation.
+    origins: Origins, pieces: Sequence[Piece[M]], around: tuple[int, int], place: range
+) -> list[tuple[int, int, int, int]]:
+    """Return the unit, the rank, the index and the end of each piece directly inside a span, in order.
 
     Marks with nothing between them that has a counterpart in the translation stay together.
     """
     stretches = _stretches(origins, pieces, place)
-    found: list[tuple[int, int, int, _Place]] = []
+    placed = []
     mark: Piece[M] | None = None
     for number, piece in enumerate(pieces):
-        first, end = stretches.get(number, (0, 0))
-        if first < end:
-            mark, unit, rank = None, first, 2
-            inner = _Place(first, end, origins.units[first][0], origins.units[end - 1][1])
+        if number in stretches:
+            mark, rank = None, _SPAN
+            unit, end = stretches[number]
         else:
             if mark is None or not origins.last.keys().isdisjoint(origins.inside(mark.end, piece.start)):
-                unit, rank, position = _gap(origins, piece, around, place)
-                inner = _Place(unit, unit, position, position)
+                unit, rank = _gap(origins, piece, around, place)
             mark = None if piece.node.kind == "space" else piece
-        found.append((unit, rank, number, inner))
-    return [(pieces[number], inner) for *_, number, inner in sorted(found)]
+            end = unit
+        placed.append((unit, rank, number, end))
+    return sorted(placed)
 
 
-def _stretches(origins: Origins, pieces: Sequence[Piece[M]], place: _Place) -> dict[int, tuple[int, int]]:
+def _stretches(origins: Origins, pieces: Sequence[Piece[M]], place: range) -> dict[int, tuple[int, int]]:
     """Return the range (first, end) of units for each piece with text, by the piece's index.
 
     It is the longest that comes from inside the piece; without one, a unit at the same relative position, after the
@@ -509,49 +509,52 @@ def _stretches(origins: Origins, pieces: Sequence[Piece[M]], place: _Place) -> d
     number_of = {unit: i for i, piece in enumerate(pieces) for unit in origins.inside(piece.start, piece.end)}
     labels = [
         (number_of.get(origin), unit)
-        for unit in range(place.first, place.end)
+        for unit in place
         if (origin := origins.of[unit]) is not None
-        and (origin in number_of or (unit in origins.known and origins.is_word(unit)))
+        and (origin in number_of or (unit in origins.known and origins.units[unit].is_word))
     ]
-    runs: dict[int | None, list[tuple[int, int, int, int]]] = defaultdict(list)
+    runs: dict[int | None, list[list[int]]] = defaultdict(list)
     for number, group in itertools.groupby(labels, lambda label: label[0]):
-        units = [unit for _, unit in group]
-        runs[number].append((len(origins.known.intersection(units)), len(units), units[0], units[-1] + 1))
-    stretches: dict[int, tuple[int, int]] = {}
+        runs[number].append([unit for _, unit in group])
+    wanted: list[tuple[int, int, int]] = []
     for number, piece in enumerate(pieces):
-        if piece.n_leaves or number in runs:
-            wanted = origins.by_place((piece.start + piece.end) // 2)
-            n_known, _, first, end = max(runs[number], key=lambda run: run[:2], default=(0, 0, wanted, wanted))
-            origins.n_guessed += n_known == 0
-            stretches[number] = first, end
-    start, n_left = place.first, sum(piece.n_leaves for piece in pieces)
-    for number, (first, end) in sorted(stretches.items(), key=lambda item: (item[1][0], -item[1][1])):
-        first = max(min(first, place.end - n_left), start)
-        n_left -= pieces[number].n_leaves
-        start = min(max(min(end, place.end - n_left), first + pieces[number].n_leaves), place.end)
-        stretches[number] = first, start
+        if not piece.n_leaves and number not in runs:
+            continue
+        units = max(runs[number], key=lambda run: (len(origins.known.intersection(run)), len(run)), default=[])
+        origins.n_guessed += origins.known.isdisjoint(units)
+        first = units[0] if units else origins.by_place((piece.start + piece.end) // 2)
+        end = units[-1] + 1 if units else first
+        wanted.append((first, -end, number))
+    stretches: dict[int, tuple[int, int]] = {}
+    start, n_left = place.start, sum(piece.n_leaves for piece in pieces)
+    for first, end, number in sorted(wanted):
+        n_leaves = pieces[number].n_leaves
+        first = max(min(first, place.stop - n_left), start)
+        n_left -= n_leaves
+        start = min(max(min(-end, place.stop - n_left), first + n_leaves), place.stop)
+        if first < start:
+            stretches[number] = first, start
     return stretches
 
 
-def _gap(origins: Origins, piece: Piece[M], around: tuple[int, int], place: _Place) -> tuple[int, int, int]:
-    """Return the place of a piece without words: the following unit, its rank before that unit, and the offset.
+def _gap(origins: Origins, piece: Piece[M], around: tuple[int, int], place: range) -> tuple[int, int]:
+    """Return the place of a piece without words: the following unit, and its rank.
 
     A mark directly after a character follows the unit that comes from this character; any other mark precedes the unit
     that comes from the next one.
     """
-    first, end, start, stop = place
+    is_attached = origins.source[piece.start - 1 : piece.start] != " "
     if piece.start <= around[0]:
-        return first, 0, start
-    if piece.end >= around[1]:
-        return end, 0, stop
-    is_attached = origins.source[piece.start - 1] != " "
-    if piece.node.kind == "space":  # at the same relative position, between two words
-        unit = min(max(origins.by_place(piece.start), first + 1), max(end - 1, first))
+        unit = place.start
+    elif piece.end >= around[1]:
+        unit = place.stop
+    elif piece.node.kind == "space":  # at the same relative position, between two words
+        near = min(max(origins.by_place(piece.start), place.start + 1), max(place.stop - 1, place.start))
+        unit = origins.nearest_word(near)
     else:
         unit = origins.gap(piece.start, is_attached)
-    if piece.node.kind == "space" or (piece.follows_space and piece.precedes_space):
-        unit = origins.nearest_word(unit)
-    unit = min(max(unit, first), end)
-    if unit in (first, end):
-        return unit, 0, start if unit == first else stop
-    return (unit, 0, origins.units[unit - 1][1]) if is_attached else (unit, 1, origins.units[unit][0])
+        if piece.follows_space and piece.precedes_space:
+            unit = origins.nearest_word(unit)
+    unit = min(max(unit, place.start), place.stop)
+    is_before = unit == place.start or (unit < place.stop and not is_attached)
+    return unit, _BEFORE if is_before else _ATTACHED
