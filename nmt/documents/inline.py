@@ -283,6 +283,7 @@ class Unit(NamedTuple):
     start: int
     end: int
     text: str
+    """The characters, or the number or placeholder that they begin with."""
 
     @property
     def is_word(self) -> bool:
@@ -301,13 +302,13 @@ class Origins:
         self.src_units = _units(source, edges)
         self._starts = [unit.start for unit in self.src_units]
         self.units = _units(self.text, _same_cuts(source, self.text, edges)) or [Unit(0, 0, "")]
-        self._word_starts = [
+        word_starts = (
             number
             for number, unit in enumerate(self.units)
             if unit.start == 0 or self.text[unit.start - 1].isspace() or _LETTERWISE.match(unit.text)
-        ]
+        )
+        self._word_starts = [*word_starts, len(self.units)]
         """Units that follow white space, or begin a word in a script without spaces, and the end of the text."""
-        self._word_starts.append(len(self.units))
         self.of: list[int | None] = [None] * len(self.units)
         self._align(translated.alignment or ())
         self._match_equal()
@@ -336,7 +337,7 @@ class Origins:
 
     def nearest_word(self, unit: int) -> int:
         """Return the nearest unit that begins a word; the number of units stands for the end of the text."""
-        return _nearest(self._word_starts, unit)
+        return _nearest(self._word_starts, unit + 0.25)  # of two, the later
 
     def gap(self, position: int, is_attached: bool) -> int:
         """Return the unit of the translation that follows a mark at this character of the text.
@@ -401,26 +402,28 @@ def _places(units: Sequence[Unit], aligned: Set[int | None], copied: Set[str]) -
 
 
 def _nearest(places: Sequence[int], place: float) -> int:
-    """Return the one of ascending places that is nearest to a place, the later of two."""
+    """Return the one of ascending places that is nearest to a place, the earlier of two."""
     i = bisect_left(places, place)
-    return min(places[max(i - 1, 0) : i + 1], key=lambda near: (abs(near - place), -near))
+    return min(places[max(i - 1, 0) : i + 1], key=lambda near: abs(near - place))
 
 
 def _units(text: str, cuts: Set[int]) -> list[Unit]:
     """Return the words and placeholders of a text, and the symbols around them; all are also cut at `cuts`."""
-    inner = {i for span in spans(text) for i in range(span.start + 1, span.end)}
-    edges = {start for start, _ in boundaries(text)}.difference(inner).union(cuts, [len(text)])
+    copied = {span.start: span.wanted for span in spans(text)}
+    inner = {i for start, wanted in copied.items() for i in range(start + 1, start + len(wanted))}
+    words = [word.span() for word in re.finditer(r"\S+", text)]
+    edges = {start for start, _ in boundaries(text)}.union(*words).difference(inner).union(cuts)
     pairs = itertools.pairwise(sorted(edges))
-    return [Unit(start, end, text[start:end]) for start, end in pairs if not text[start:end].isspace()]
+    return [Unit(*pair, copied.get(pair[0], text[slice(*pair)])) for pair in pairs if not text[slice(*pair)].isspace()]
 
 
 def _same_cuts(source: str, text: str, cuts: Set[int]) -> set[int]:
     """Return the offsets at which to cut a translation: inside words that its source, cut at `cuts`, contains, too."""
     same: dict[str, set[int]] = defaultdict(set)
-    for unit in _units(source, set()):
-        for i in cuts & {*range(unit.start + 1, unit.end)}:
-            same[unit.text].add(i - unit.start)
-    return {unit.start + i for unit in _units(text, set()) for i in same.get(unit.text, ())}
+    for start, end, _ in _units(source, set()):
+        for i in cuts & {*range(start + 1, end)}:
+            same[source[start:end]].add(i - start)
+    return {start + i for start, end, _ in _units(text, set()) for i in same.get(text[start:end], ())}
 
 
 def _overlapping(units: Sequence[Unit], start: int, end: int) -> range:
