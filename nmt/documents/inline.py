@@ -435,14 +435,13 @@ def _overlapping(units: Sequence[Unit], start: int, end: int) -> range:
 def _placed_block(block: Block[M], translated: Translated) -> tuple[int, list[Token[M]]]:
     """Return the number of marks placed by a guess, and the tokens of a block's translation: all of its text, and each
     mark of the block once."""
-    text = translated.text
     if not block.pieces:
-        return 0, [Text(text)]
+        return 0, [Text(translated.text)]
     origins = Origins(block.text, translated, block.edges)
-    tokens = _placed(origins, block.pieces, (0, len(block.text)), range(len(origins.units)))
-    before, after = text[: origins.units[0].start], text[origins.units[-1].end :]
-    tokens = [Text(before), *tokens, Text(after)]
-    return origins.n_guessed, tokens
+    units = origins.units
+    placed = [*_placed(origins, block.pieces, (0, len(block.text)), range(len(units)))]
+    before, after = translated.text[: units[0].start], translated.text[units[-1].end :]
+    return origins.n_guessed, [Text(before), *placed, Text(after)]
 
 
 def _placed(origins: Origins, pieces: Sequence[Piece[M]], around: tuple[int, int], place: range) -> Iterator[Token[M]]:

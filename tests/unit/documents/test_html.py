@@ -394,6 +394,7 @@ _REPEATED |= {'{{ "<b>': 10_000, "{% <": 40_000, "<%": 40_000, '<a b="{{': 10_00
 _REPEATED |= {"<a b='": 40_000, "<a b='>": 40_000, "<a =": 40_000, '<a "': 40_000}
 _REPEATED |= {"<rt>": 10_000, "<rt>x</p": 10_000, "<rt><p>": 10_000}
 _REPEATED |= {"<code>x": 4_000, "<p translate=no>": 4_000, "<sup>1": 4_000, "<b>a</b> ": 2_000, "<b>a</b>": 4_000}
+_REPEATED |= {"<b>a</b> OK ok ": 8_000, "<img> x ": 8_000}
 
 
 @pytest.mark.parametrize("part", _REPEATED)
