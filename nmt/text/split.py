@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from math import ceil
 
-from nmt.languages.scripts import character_class, scripts
+from nmt.languages.scripts import HIRAGANA, character_class, scripts
 from nmt.text.message_formats import masked
 from nmt.text.words import UNSPACED
 
@@ -48,7 +48,8 @@ def _after(mark: str) -> re.Pattern[str]:
     """
     return re.compile(
         rf"([^\w\s](?<={mark})(?<!{mark}{mark})(?!(?<=\d．)\d)"  # U+FF0E may be a decimal point
-        rf"(?:{mark}*?(?<=[{UNSPACED}\u1361-\u1368]){mark}*+{_CLOSE}|{mark}*+{_CLOSE}(?={_SPACE}|{_NEXT}))"
+        rf"(?:{mark}*?(?<=[{UNSPACED}\u1361-\u1368]){mark}*+{_CLOSE}(?:{mark}++{_CLOSE})*+"
+        rf"|{mark}*+{_CLOSE}(?={_SPACE}|{_NEXT}))"
         rf")({_SPACE}*+)"
     )
 
@@ -57,6 +58,8 @@ def _after(mark: str) -> re.Pattern[str]:
 _SENTENCE = _after(rf"(?:[{SENTENCE_MARKS}]|(?<=[{character_class(['Grek'])}][^\s)]);|(?<=[።፡])፡)")
 _CLAUSE = _after(f"[.!?…{CLAUSE_MARKS}]")
 _COMMA = _after(f"[{COMMAS}–—]")
+# after a closing quote or bracket, the sentence around it continues: 「はい。」と言った
+_CONTINUES = re.compile(rf"(?<![{SENTENCE_MARKS}\s\u200b-\u200f\u2060\ufeff])[{HIRAGANA}{COMMAS}]")
 _WORD = re.compile(rf"()({_SPACE}++)")
 _WEAKER = (_CLAUSE, _COMMA, _WORD)
 
@@ -146,7 +149,7 @@ def _between(text: str, span: Span, breaks: re.Pattern[str]) -> Iterator[Span]:
         left, right = match.span(2)
         if right < stop and not (
             _is_abbreviated(text, match)
-            or (breaks is _SENTENCE and _continues_in_lowercase(text, match))
+            or (breaks is _SENTENCE and (_continues_in_lowercase(text, match) or _CONTINUES.match(text, right)))
             or (left == right and _extends_grapheme(text, right))
         ):
             yield start, left
@@ -155,7 +158,7 @@ def _between(text: str, span: Span, breaks: re.Pattern[str]) -> Iterator[Span]:
 
 
 def _is_abbreviated(text: str, mark: re.Match[str]) -> bool:
-    if mark[1] != ".":
+    if mark[1] not in (".", "．"):
         return False
     before = unicodedata.normalize("NFC", text[max(0, mark.start() - 12) : mark.start()])
     if not _ABBREVIATION.search(before):

@@ -179,6 +179,10 @@ def test_every_mark_of_the_table_ends_a_sentence() -> None:
         "د. محمد",
         "ა. შ. და",
         "「Hello.」と言った",
+        "１．この本は赤い",
+        "12．この本は赤い",
+        "先生は「赤いです。」と言った",
+        "“赤い？”と『赤いです！』、（赤い。）の三つ",
     ],
 )
 def test_other_marks_end_no_sentence(text: str) -> None:
@@ -189,6 +193,8 @@ def test_sentence_ends_of_khmer_and_full_width_forms_need_no_space() -> None:
     assert sentences("នេះជាផ្ទះ។គាត់មក៕បាទ") == ["នេះជាផ្ទះ។", "គាត់មក៕", "បាទ"]
     assert sentences("តើនៅផ្ទះទេ?គាត់មក!បាទ") == ["តើនៅផ្ទះទេ?", "គាត់មក!", "បាទ"]
     assert sentences("ይወዳል!ሳራ ይወዳል?ሳራ።") == ["ይወዳል!", "ሳራ ይወዳል?", "ሳራ።"]
+    assert sentences("赤い。「赤い。」彼は「赤い。」") == ["赤い。", "「赤い。」", "彼は「赤い。」"]
+    assert sentences("赤い（古い。）。「赤い。」！？次") == ["赤い（古い。）。", "「赤い。」！？", "次"]
     assert sentences("家である．彼が来た．本当!？はい") == ["家である．", "彼が来た．", "本当!？", "はい"]
 
 
