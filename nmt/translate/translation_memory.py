@@ -30,11 +30,13 @@ from nmt.config.yaml12 import parse_yaml
 from nmt.console import amount, say
 from nmt.errors import ConfigError, DataError
 from nmt.files.write import writing
+from nmt.languages.codes import is_spaced
 from nmt.prepare.pairs import one_line
 from nmt.text.constraints import Span, spans
 from nmt.text.letters import comparable
 from nmt.text.modifiers import replaced, upper
 from nmt.text.similarity import SimilarTexts
+from nmt.text.words import is_boundary
 
 MatchKind = Literal["fuzzy", "adapted", "exact"]
 """How a segment matches a text: `exact`, `adapted` if numbers or the first letter were changed, or `fuzzy` if it is
@@ -65,7 +67,7 @@ class TranslationMemory:
 
         Segments with a blank side are left out. Raises DataError if the temporary file cannot be written.
         """
-        self._upper = upper(target)
+        self._upper, self._is_inflected = upper(target), is_spaced(target)
         exact, general = _Index(), _Index()
         with writing(Path(tempfile.gettempdir())), tempfile.TemporaryFile() as file:
             for source, translation in segments:
@@ -74,7 +76,7 @@ class TranslationMemory:
                     self._add(file, source, translation, exact, general)
             file.flush()
             self._texts = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if file.tell() else b""
-        self._indexes = (exact.sorted(), folded), (general.sorted(), _general)
+        self._indexes = (exact.sorted(), folded), (general.sorted(), self._general)
         self._places = np.sort(self._indexes[0][0][1])  # not in the order of hashes, which differs between processes
         self._similar: SimilarTexts | None = None
 
@@ -84,7 +86,7 @@ class TranslationMemory:
         exact.add(source, translation, place)
         numbers = _wanted(source)
         if numbers and len(set(numbers)) == len(numbers) and sorted(numbers) == sorted(_wanted(translation)):
-            general.add(_general(source), _general(translation), place)
+            general.add(self._general(source), self._general(translation), place)
 
     @classmethod
     def of(cls, memory: AnyMemory, src: str, tgt: str) -> TranslationMemory:
@@ -147,7 +149,7 @@ class TranslationMemory:
                 if at == len(keys) or keys[at] != key:
                     continue
                 source, translation = self._segment(int(places[at]))
-                if _general(source) != _general(form):  # two texts with one hash
+                if self._general(source) != self._general(form):  # two texts with one hash
                     continue
                 new = dict(zip(_wanted(source), _wanted(form), strict=True))
                 found = _with_numbers(translation, lambda number, new=new: new.get(number, number))  # type: ignore[misc]
@@ -155,6 +157,11 @@ class TranslationMemory:
                     found = self._upper(found[:1]) + found[1:]
                 return Match(found, "exact" if found == translation else "adapted")
         return None
+
+    def _general(self, text: str) -> str:
+        """Return a text with each whole number replaced by its plural class."""
+        # languages without spaces between words have no plural forms: all numbers are of one class
+        return _with_numbers(text, lambda number: f"\0{_plural(number) if self._is_inflected else 0}")
 
     def _segment(self, place: int) -> tuple[str, str]:
         middle = self._texts.find(b"\n", place)
@@ -237,16 +244,11 @@ def _numbers(text: str) -> list[Span]:
     if _DIGIT.search(text) is None:  # saves time
         return []
     found = (span for span in spans(text) if span.kind == "number" and span.wanted.isdecimal())
-    return [span for span in found if not text[span.end : span.end + 1].isalpha()]
+    return [span for span in found if is_boundary(text, span.end)]
 
 
 def _wanted(text: str) -> list[str]:
     return [number.wanted for number in _numbers(text)]
-
-
-def _general(text: str) -> str:
-    """Return a text with each whole number replaced by its plural class."""
-    return _with_numbers(text, lambda number: f"\0{_plural(number)}")
 
 
 def _with_numbers(text: str, new: Callable[[str], str]) -> str:

@@ -84,6 +84,15 @@ def test_numbers_are_replaced_where_it_is_safe(text: str, expected: str | None) 
     assert memory.find(text) == (None if expected is None else Match(expected, "adapted"))
 
 
+def test_numbers_before_letters_of_scripts_without_spaces_are_replaced() -> None:
+    counted = ("カタログが7個あります。", "There are 7 catalogs.")
+    memory = memory_of(counted, ("7本", "7th"))
+    assert memory.find("カタログが8個あります。") == Match("There are 8 catalogs.", "adapted")
+    assert memory.find("カタログが1個あります。") is None and memory.find("8本") is None
+    memory = memory_of(counted[::-1], target="ja")  # without plural forms
+    assert memory.find("There are 17 catalogs.") == Match("カタログが17個あります。", "adapted")
+
+
 def test_most_frequent_translation_is_taken_and_latest_of_equals() -> None:
     assert memory_of(("a", "x"), ("a", "y"), ("b", "z"), ("a", "x")).find("a") == Match("x", "exact")
     assert memory_of(("a", "x"), ("a", "y"), ("a", "x"), ("a", "y")).find("a") == Match("y", "exact")
