@@ -289,10 +289,11 @@ class Build:
         for key, pairs in self.held_out.items():
             name = key.removeprefix("test.")
             self.splits[name] = write_held_out(directory, name, pairs, tokenizers, data.documents)
-        if amounts := data.drawn.get("valid"):
-            left_out = sum(report.dropped.get("shared", 0) for report in encoded.reports.values())
-            record = SplitOffRecord(asked=sum(amounts.values()), of=self.chosen.n_offered["valid"], left_out=left_out)
-            self.splits["valid"] = self.splits["valid"].model_copy(update={"split_off": record})
+        left_out = sum(report.dropped.get("shared", 0) for report in encoded.reports.values())
+        for name, amounts in data.drawn.items():
+            record = SplitOffRecord(asked=sum(amounts.values()), of=self.chosen.n_offered[name], left_out=left_out)
+            self.splits[name] = self.splits[name].model_copy(update={"split_off": record})
+            left_out = 0  # counted once for all sets
         n_pairs = sum(own.pairs for own in self.splits.values())
         link_files(match_lines(self.work, directory, data, [*self.splits], n_pairs), directory.path)
         self.warnings += lacking(self.samples, tokenizers)

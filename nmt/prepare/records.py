@@ -80,14 +80,15 @@ class RoundTripRecord(Document):
 
 
 class SplitOffRecord(Document):
-    """A record of the development set that was split off from the training text."""
+    """A record of a development or test set that was split off from the training text."""
 
     asked: int | float
     """The number of pairs (int) or share (float) that the config asks for."""
     of: int
     """Number of training pairs from which it was chosen."""
     left_out: int
-    """Number of training pairs that were dropped because they share a side with a set that was split off."""
+    """Number of training pairs that were dropped because they share a side with a set that was split off; counted once,
+    for the first set."""
 
 
 class PreparedSplit(SplitRecord):

@@ -30,8 +30,9 @@ def table(report: Report, splits: Mapping[str, PreparedSplit], asked: int | None
     `asked`: the vocabulary size in the config, or None if the vocabulary was taken from another directory.
     """
     yield from _counts(report)
-    if split_off := splits["valid"].split_off:
-        yield _split_off_line(split_off, splits["valid"].pairs)
+    for name, split in splits.items():
+        if split.split_off:
+            yield f"{name}: {_split_off(split.split_off, split.pairs)}"
     for name, classes in report.classes.items():
         yield f"{name}: {_shares(classes)}"
     assert report.tokenizer is not None
@@ -123,13 +124,15 @@ def _shares(classes: Mapping[str, int]) -> str:
     return f"{len(most):,} labels, {shown}{more}"
 
 
-def _split_off_line(split_off: SplitOffRecord, n_pairs: int) -> str:
+def _split_off(split_off: SplitOffRecord, n_pairs: int) -> str:
     asked = split_off.asked
-    how = f"a share of {asked:g}" if isinstance(asked, float) else f"{asked:,} lines, but at most a tenth"
-    if isinstance(asked, int) and n_pairs > min(asked, max(1, split_off.of // 10)):
-        how += f"; more, so that documents, or blocks of {BLOCK} pairs, stay whole"
+    how = f"a share of {asked:g}"
+    if isinstance(asked, int):
+        how = f"{asked:,} lines, but at most a tenth"
+        if n_pairs > min(asked, max(1, split_off.of // 10)):
+            how += f"; more, so that documents, or blocks of {BLOCK} pairs, stay whole"
     left_out = f"; {split_off.left_out:,} that share a side with them were left out" if split_off.left_out else ""
-    return f"valid: {n_pairs:,} of {split_off.of:,} training pairs, split off by a hash of their text ({how}){left_out}"
+    return f"{n_pairs:,} of {split_off.of:,} training pairs, split off by a hash of their text ({how}){left_out}"
 
 
 _N_SAMPLES = 3

@@ -156,7 +156,9 @@ def test_corpora_hold_out_a_development_set_and_test_sets(place: Folder) -> None
         assert not in_train & (in_valid | in_mine) and not in_valid & in_mine
     dropped = place.manifest()["splits"]["train"]["clean"]["dropped"]
     assert (dropped["valid"], dropped["test"]) == (len(valid), len(mine)) and dropped["shared"] > 0
-    assert "mine" in said and "nothing to do" in place.prepare(data__train=corpora, data__valid=None)
+    assert f"\nmine: {len(mine)} of 2" in said and "(12 lines, but at most a tenth)" in said
+    assert said.count("that share a side with them were left out") == 1
+    assert "nothing to do" in place.prepare(data__train=corpora, data__valid=None)
     assert "again: data.train.0.test" in place.prepare(
         data__train=[corpora[0] | {"test": 5}, corpora[1]], data__valid=None
     )
