@@ -201,11 +201,14 @@ def _write(run: RunDir, config: Config, tokenizers: Tokenizers, model: Transform
 
 def _located(name: str) -> tuple[Path, str, str | None]:
     """Return the directory of a model, its name, and its commit if it was downloaded."""
-    if Path(name).is_dir():
-        if RunDir(Path(name)).config.exists():
+    path = Path(name)
+    if path.is_dir():
+        if RunDir(path).config.exists():
             raise DataError(f"{name}: is a run already; use it with --run, or adapt it with --init-from")
-        return Path(name), Path(name).resolve().name, None
+        return path, path.resolve().name, None
     address = name if name.startswith("hf:/") else f"hf://{name}"
+    if path.is_file():
+        raise DataError(f"{name}: is a file, not the directory of a model")
     if not (name.startswith("hf:/") or re.fullmatch("[A-Za-z0-9][^/]*/[^/]+", name)):
         raise DataError(f"{name}: no such directory, and not a repository on the Hub, which is called owner/name")
     repository, revision = parse_address(address)

@@ -13,7 +13,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal, NoReturn
 
-from nmt.config import TrainingConfig
 from nmt.errors import CheckpointError, DivergedError, StoppedError, UnsafeFileError
 from nmt.evaluate.metrics import default_tokenizer, no_match_note, use_of
 from nmt.evaluate.run import samples
@@ -227,7 +226,7 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
         selected = selected.model_copy(update={"average_steps": steps})
         if math.isfinite(score) and (state.best_score is None or score > state.best_score):
             reason = (
-                f"average of the checkpoints at steps {', '.join(map(str, steps))}, {_scored(settings, score)}; "
+                f"average of the checkpoints at steps {', '.join(map(str, steps))}, {_scored(session, score)}; "
                 f"not averaged: {_reason(session)}"
             )
             selected, final = selected.model_copy(update={"weights": "average", "reason": reason}), score
@@ -252,7 +251,7 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
     if state.start_score is not None and final is not None and final <= state.start_score:
         log.say(
             f"warning: the selected weights are not better than those that the run started with, "
-            f"{_scored(settings, state.start_score)}; {settings.init_from} remains the better model"
+            f"{_scored(session, state.start_score)}; {settings.init_from} remains the better model"
         )
     if bleu is None:
         return
@@ -286,7 +285,7 @@ def _with_start(session: Session, meter: Meter, selected: Selected) -> tuple[Sel
     score = _final_score(session, meter, tensors, {"start_share": share})
     reason = (
         f"{share:.0%} of the weights that the run started with and {1 - share:.0%} of the {selected.reason}; together "
-        f"{_scored(settings, score)}"
+        f"{_scored(session, score)}"
     )
     # a rejected average has steps, too
     steps = selected.average_steps if selected.weights == "average" else [state.best_step or state.step]
@@ -321,16 +320,18 @@ def _best(session: Session) -> Selected:
 
 
 def _reason(session: Session) -> str:
-    state, settings = session.state, session.config.training
+    state = session.state
     if state.best_score is None:
         return "last checkpoint: none of the kept checkpoints has been validated"
     kind = ", moving average" if state.best_weights == "ema" else ""
-    return f"best checkpoint, step {state.best_step}{kind}, {_scored(settings, state.best_score)}"
+    return f"best checkpoint, step {state.best_step}{kind}, {_scored(session, state.best_score)}"
 
 
-def _scored(settings: TrainingConfig, score: float) -> str:
+def _scored(session: Session, score: float) -> str:
     """Return a score by which weights were selected, with what was scored."""
-    part = f"{settings.validate_lines} lines of " if settings.validate_lines else ""
+    settings, part = session.config.training, ""
+    if settings.validate_lines:
+        part = f"{min(settings.validate_lines, len(session.validator.references))} lines of "
     return f"{settings.selected_by} {abs(score):.4g} on {part}the development set"
 
 

@@ -823,6 +823,12 @@ def test_interrupted_import_leaves_nothing(joint: Path, tmp_path: Path, monkeypa
     assert open_saved(tmp_path / "runs" / "run").tokenizers.imported
 
 
+def test_file_in_a_folder_is_no_repository(joint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(joint.parent)
+    with pytest.raises(DataError, match=r"config\.json: is a file"):
+        import_model(Request(f"{joint.name}/config.json", tmp_path / "run"))
+
+
 def test_languages_of_marian_model_are_refused(joint: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="--direction"):
         import_model(Request(str(joint), tmp_path / "run", languages=("de", "en")))

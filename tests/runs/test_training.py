@@ -21,6 +21,7 @@ from nmt.model.precision import float32_library, use_float32_library
 from nmt.prepare.prepare import prepare
 from nmt.process import Stop
 from nmt.runs.checkpoint import choose_weights, load_weights, saved_steps
+from nmt.runs.info import read_selected
 from nmt.runs.log import read_log
 from nmt.runs.state import load_state
 from nmt.training import loop
@@ -248,8 +249,10 @@ def test_checkpoint_is_selected_by_bleu_chrf_or_loss(tiny_data, text, tmp_path, 
 
 def test_average_of_last_checkpoints_equals_mean(tiny_data, text, tmp_path):
     run = RunDir(tmp_path / "run")
-    config = tiny_settings(text, training={"select_by": "loss"})
+    config = tiny_settings(text, training={"select_by": "loss", "validate_lines": 1000})
     fit(config, tiny_data, run.path)
+    n_lines = len(next(run.dev.glob("final*")).read_text(encoding="utf-8").splitlines())
+    assert f" on {n_lines} lines of the development set" in read_selected(run).reason and n_lines < 1000
     (average,) = records(run.path, "average")
     best = min(record["loss"] for record in records(run.path, "valid"))
     tensors = [load_weights(run.step(step)) for step in (9, 12)]

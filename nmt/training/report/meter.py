@@ -338,7 +338,7 @@ def announce(session: Session, log: TrainingLog) -> None:
         f"{session.precision} on {session.device.type}{' packed' if session.packing else ''}, into {session.run.path}"
     )
     if n_lines := session.config.training.validate_lines:
-        log.say(f"validations translate the first {n_lines} lines by greedy search, only the last one translates all")
+        log.say(f"validations translate at most {n_lines} lines by greedy search, only the last one translates all")
     for note in unspaced_notes(session.validator.references, data.tgt):
         log.say(f"warning: {note}")
     if session.modifiers is not None:
