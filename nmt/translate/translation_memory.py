@@ -76,8 +76,8 @@ class TranslationMemory:
                     self._add(file, source, translation, exact, general)
             file.flush()
             self._texts = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if file.tell() else b""
-        self._indexes = (exact.sorted(), folded), (general.sorted(), self._general)
-        self._places = np.sort(self._indexes[0][0][1])  # not in the order of hashes, which differs between processes
+        self._indexes = exact.sorted(), general.sorted()
+        self._places = np.sort(self._indexes[0][1])  # not in the order of hashes, which differs between processes
         self._similar: SimilarTexts | None = None
 
     def _add(self, file: IO[bytes], source: str, translation: str, exact: _Index, general: _Index) -> None:
@@ -143,8 +143,8 @@ class TranslationMemory:
         """
         text = folded(text)
         for form in dict.fromkeys((text, text[:1].lower() + text[1:])):
-            for (keys, places), key_of in self._indexes:
-                key = hash(key_of(form))
+            for (keys, places), key_text in zip(self._indexes, (folded(form), self._general(form)), strict=True):
+                key = hash(key_text)
                 at = int(np.searchsorted(keys, key))
                 if at == len(keys) or keys[at] != key:
                     continue
