@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import subprocess
+from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
@@ -27,14 +28,17 @@ def commit() -> str | None:
     return done.stdout.strip() or None
 
 
+@cache
+def digest() -> str:
+    """Return a checksum of the files of nmt."""
+    return hashlib.sha256(b"".join(map(Path.read_bytes, sorted(PACKAGE.rglob("*.py"))))).hexdigest()
+
+
 def version() -> str:
     """Return the version and the commit, and eight digits of a checksum if files have changed since the commit."""
     from nmt import __version__
 
     revision = commit()
     if revision is not None and revision.endswith("+"):
-        digest = hashlib.sha256()
-        for path in sorted(PACKAGE.rglob("*.py")):
-            digest.update(path.read_bytes())
-        revision += f" {digest.hexdigest()[:8]}"
+        revision += f" {digest()[:8]}"
     return f"{__version__} ({revision})" if revision else __version__

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nmt.config import Config, SearchConfig
-from nmt.config.load import adopting, load_config, load_saved_config, overridden
+from nmt.config.load import adopting, keeping_split, load_config, load_saved_config, overridden
 from nmt.config.messages import nearest
 from nmt.console import say
 from nmt.errors import CheckpointError, ConfigError, DataError
@@ -129,7 +129,7 @@ def _searching(config: Config, overrides: Sequence[str], options: Mapping[str, o
     given, tree = {name: value for name, value in options.items() if value is not None}, config.model_dump()
     tree["search"] |= given
     others = [each for each in overrides if each.partition("=")[0].removeprefix("search.") not in given]
-    return overridden(tree, "command line", others).search
+    return keeping_split(config, overridden(tree, "command line", others)).search
 
 
 def with_language_model(overrides: Sequence[str], lm: Path | None, weight: float | None) -> list[str]:

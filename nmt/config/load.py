@@ -53,24 +53,29 @@ def changed_config(config: Config, overrides: Sequence[str]) -> Config:
     return overridden(config.model_dump(), "config", overrides)
 
 
+def keeping_split(config: Config, changed: Config) -> Config:
+    """Return the `changed` configuration of a run, in which `search.split: auto` stands for the value of the run."""
+    if changed.search.split != "auto":
+        return changed
+    return changed_config(changed, [f"search.split={config.search.split}"])
+
+
 def adopting(settings: Config, start: Path, option: str) -> Config:
     """Return a configuration whose settings of model, tokenizer and search that are not given are those of a run.
 
-    The value of `search.split` is not adopted, as it depends on the training text. `option` names the run, for
+    Of `search.split`, only `never` is adopted, as the others depend on the training text. `option` names the run, for
     messages. A run with another kind of model, or a directory that is no run, changes nothing. Raises ConfigError.
     """
     config = RunDir(start).config
     theirs = load_saved_config(config) if config.is_file() else None
     if theirs is None or settings.model.kind != theirs.model.kind:
         return settings
-    changes = {
-        name: own.model_copy(update={key: value for key, value in given if key not in own.model_fields_set | {"split"}})
-        for name, own, given in (
-            ("model", settings.model, theirs.model),
-            ("tokenizer", settings.tokenizer, theirs.tokenizer),
-            ("search", settings.search, theirs.search),
-        )
-    }
+    computed = {"split"} if theirs.search.split != "never" else set()
+    changes = {}
+    for name in ("model", "tokenizer", "search"):
+        ours, given = getattr(settings, name), getattr(theirs, name)
+        kept = ours.model_fields_set | computed
+        changes[name] = ours.model_copy(update={key: value for key, value in given if key not in kept})
     return check_config(settings.model_copy(update=changes).model_dump(), option)
 
 

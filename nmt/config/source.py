@@ -93,8 +93,8 @@ class Columns(Section):
     columns: dict[str, Column | Annotated[list[Column], Field(min_length=1)]] | None = None
     """Language code -> column with its text, if columns are not named after language codes. `translation.de` names the
     field `de` of the column `translation`. In TSV and CSV files without a header, columns are given by number, starting
-    from 1. A list such as `[en-GB, en]` has names in order of preference: each unit of TMX, object of JSON Lines, or
-    header of another table is read with the first name that it has."""
+    from 1. A list such as `[en-GB, en]` has names in order of preference: each unit of TMX, or object of JSON Lines,
+    is read with the first name that has text, another table with the first in its header."""
     document: Column | None = None
     """The column that names the document of each pair, for data.documents; in TMX, the type of such properties."""
 

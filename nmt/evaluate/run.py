@@ -32,7 +32,7 @@ from nmt.translate.files import Warnings
 from nmt.translate.source_lines import source_lines
 from nmt.translate.translator import Translator
 from nmt.translate.types import Line
-from nmt.version import version as nmt_version
+from nmt.version import digest
 
 STORED = 100
 """Number of files of translations of a text that a run keeps."""
@@ -50,12 +50,8 @@ class Evaluation:
     references: Sequence[Reference]
     translations: list[str]
 
-    def samples(self, n: int) -> Iterator[str]:
-        """Yield `n` sentences as lines to print; see `samples`."""
-        return samples(self.sources, self.references, self.translations, n)
 
-
-def samples(
+def sample_lines(
     sources: Sequence[str], references: Sequence[Reference], translations: Sequence[str], n: int
 ) -> Iterator[str]:
     """Yield `n` evenly spread sentences with their references and translations, as lines to print."""
@@ -308,7 +304,7 @@ def translate_text(
     name += f" {data.direction}" * bool(data.directions)
     models = translator.searcher.fingerprint, translator.config, translator.first and translator.first.config
     language_model = search.lm and fingerprint(open_saved(Path(search.lm)).weights.tensors)
-    key = repr((nmt_version(), models, language_model, search, lines, [*numbers]))
+    key = repr((digest(), models, language_model, search, lines, [*numbers]))
     assert translator.origin is not None, "the translator was loaded from a run"
     run = RunDir(translator.origin.run)
     path = run.translations / f"{fingerprint_of(key.encode())}.json"

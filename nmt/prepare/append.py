@@ -13,7 +13,7 @@ from nmt.files.document import read_document
 from nmt.files.read import read_text
 from nmt.files.write import link
 from nmt.layout import DataDir
-from nmt.prepare.cleaning.counts import REASONS, summed
+from nmt.prepare.cleaning.counts import REASONS, summed, total
 from nmt.prepare.pairs import OpenSource
 from nmt.prepare.pipeline.encode import EncodedText, encode_text, link_files, make_tokenizers
 from nmt.prepare.pipeline.read import training_parts
@@ -136,6 +136,9 @@ def _add(work: Work, config: Config, corpus: Corpus, sources: Mapping[str, OpenS
         "warnings": before.warnings + report.warnings,
         "files": files,
     }
+    if "several" in before.model_fields_set:  # not one of earlier versions
+        n_several = before.several * before.splits["train"].clean.kept + total(encoded.reports.values()).several
+        changed["several"] = n_several / train.clean.kept
     write_manifest(staged, before.model_copy(update=changed))
     corpora = [*(earlier.corpora if earlier else []), *report.corpora]
     whole = {"corpora": corpora, "warnings": changed["warnings"]}

@@ -71,14 +71,18 @@ def rank(metric: Metric, score: float) -> float:
 
 
 def best_scores(run: RunDir, metric: Metric, at_step: int | None = None) -> dict[Weights, float]:
-    """Return the best development score of each kind of weights, of all validations or of those at one step."""
+    """Return the best development score of each kind of weights, or the last one at a step.
+
+    With training.start_share, the last average at a step is the selected mixture.
+    """
     best: dict[Weights, float] = {}
     for record in read_log(run.log, having=f'"{metric}"'.encode()):
         score, step = number(record, metric), number(record, "step")
         # at step 0, the initial weights of another run were validated
         if is_validation(record) and score is not None and (step != 0 if at_step is None else step == at_step):
             kind = KINDS[record["kind"]]
-            best[kind] = min(best.get(kind, score), score, key=partial(rank, metric))
+            before = score if at_step is not None else best.get(kind, score)
+            best[kind] = min(before, score, key=partial(rank, metric))
     return best
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
-from nmt.config.load import changed_config
+from nmt.config.load import changed_config, keeping_split
 from nmt.console import say
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.languages.codes import parts_of
@@ -174,7 +174,7 @@ def _searching(translator: Translator, overrides: Sequence[str]) -> Translator:
     defaults = for_texts(search)
     if search.batch_tokens == "auto" and not torch.cuda.is_available():
         defaults.append(f"search.batch_tokens={BATCH_TOKENS}")
-    translator.config = changed_config(translator.config, [*defaults, *overrides])
+    translator.config = keeping_split(translator.config, changed_config(translator.config, [*defaults, *overrides]))
     return translator
 
 

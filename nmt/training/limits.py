@@ -34,7 +34,6 @@ def check_is_due(session: Session) -> bool:
         if not is_due and not session.leaves_out_checks:
             session.leaves_out_checks = True
             say(f"validations are left out that would take more than {PAUSED_SHARE:.0%} of training.max_minutes")
-        return is_due
     return is_due if state.step else isinstance(settings.init_from, str)  # validates the initial weights
 
 

@@ -15,7 +15,7 @@ from typing import Literal, NoReturn
 
 from nmt.errors import CheckpointError, DivergedError, StoppedError, UnsafeFileError
 from nmt.evaluate.metrics import default_tokenizer, no_match_note, use_of
-from nmt.evaluate.run import samples
+from nmt.evaluate.run import sample_lines
 from nmt.files.write import refuse_links, remove, replace_file
 from nmt.layout import CheckpointDir, RunDir
 from nmt.model.transformer import Model
@@ -232,7 +232,9 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
             selected, final = selected.model_copy(update={"weights": "average", "reason": reason}), score
     if settings.start_share:
         selected, final = _with_start(session, meter, selected)
-    bleu, kind = max(best_scores(run, "bleu").values(), default=None), selected.weights
+    kind = selected.weights
+    step = state.step if kind == "average" else state.best_step or state.step
+    bleu = best_scores(run, "bleu", step).get(kind)
     if (at_end := session.validator.at_end()) is not session.validator:
         assign(model := session.to_validate("raw"), _tensors_of(session, selected), str(run.path))
         validation = at_end.validate(model, session.stop.poll)
@@ -258,12 +260,12 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
     if note := no_match_note(bleu):
         log.say(f"warning: {note}")
     if settings.objective == "translation":
-        tgt = session.config.data.tgt
-        log.say(use_of(bleu, len(at_end.references), default_tokenizer(tgt)))
-        path = run.dev / f"{_stem(kind, selected.best_step or state.step)}.{tgt}"
+        tokenizer = max(map(default_tokenizer, session.config.data.targets))  # 13a only if all languages have it
+        log.say(use_of(bleu, len(at_end.references), tokenizer))
+        path = run.dev / f"{_stem(kind, step)}.{session.config.data.tgt}"
         if sys.stderr.isatty() and path.is_file():
             translations = path.read_text(encoding="utf-8").split("\n")
-            for line in samples(at_end.src_lines, at_end.references, translations, 5):
+            for line in sample_lines(at_end.src_lines, at_end.references, translations, 5):
                 log.say(line)
 
 

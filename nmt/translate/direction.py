@@ -11,7 +11,6 @@ from itertools import islice
 from pathlib import Path
 
 from nmt.config import SearchConfig
-from nmt.config.load import check_config
 from nmt.documents import Translated
 from nmt.errors import CheckpointError, ConfigError
 from nmt.search.forced import ForcedDecoder, with_cross_attention
@@ -128,8 +127,7 @@ class Direction:
 
     def search_settings(self, changes: Mapping[str, object]) -> SearchConfig:
         """Return the search settings with `changes` applied. Raises ConfigError if the result is invalid."""
-        tree = self.config.model_dump()
-        return check_config(tree | {"search": self.search.model_dump() | dict(changes)}, "request").search
+        return self._main.search_settings(self.search.model_dump() | dict(changes), "request")
 
     @property
     def native(self) -> Translator:

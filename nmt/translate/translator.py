@@ -18,7 +18,7 @@ from torch import Tensor
 
 from nmt.config import Config, SearchConfig
 from nmt.config.data import ANY, check_language
-from nmt.config.load import check_config
+from nmt.config.load import check_config, keeping_split
 from nmt.console import Progress, say
 from nmt.errors import ConfigError
 from nmt.model.device import pick_device
@@ -262,10 +262,11 @@ class Translator:
         memory.use_for(self.config, search)
         return memory
 
-    def search_settings(self, settings: Mapping[str, object]) -> SearchConfig:
-        """Return the configured search settings with some changed. Raises ConfigError if they are invalid."""
+    def search_settings(self, settings: Mapping[str, object], where: str = "translate") -> SearchConfig:
+        """Return the configured search settings with some changed. Raises ConfigError, which begins with `where`."""
         dumped = self.config.model_dump()
-        return check_config(dumped | {"search": dumped["search"] | dict(settings)}, "translate").search
+        changed = check_config(dumped | {"search": dumped["search"] | dict(settings)}, where)
+        return keeping_split(self.config, changed).search
 
     def check(self, search: SearchConfig, n_best: int, has_terms: bool = False) -> None:
         """Raise ConfigError if the settings are incompatible, or not supported by the searcher, and DataError if the

@@ -19,6 +19,7 @@ from nmt.prepare.formats.language import parts_of
 from nmt.prepare.inputs import Input
 from nmt.prepare.pairs import NO_SCORE, Layout, Row, Units, one_line, parse_score
 from nmt.text.lines import LINE_BYTES, bounded_lines, decode_lines
+from nmt.text.tokenizer import is_blank
 
 
 def label_text(value: object, names: Sequence[str] = ()) -> str | None:
@@ -177,7 +178,9 @@ def _pairs(rows: Iterable[list[str]], layout: Layout, units: Units, where: str) 
         if row in ([], [""]):
             units.skip("empty line")
         elif columns is None:
-            columns, least, most = _named(layout, row, where), len(row), len(row)
+            names, numbers = written(layout, "NAME", "NAME"), written(layout, "1", "2")
+            remedy = f"write {names}, or numbers if there is no header: {numbers}"
+            columns, least, most = find_columns(layout, row, where, remedy), len(row), len(row)
         elif len(row) < least:
             units.skip(f"fewer columns than {least}")
         elif most is not None and len(row) > most:
@@ -190,12 +193,6 @@ def _pairs(rows: Iterable[list[str]], layout: Layout, units: Units, where: str) 
             yield one_line(row[columns[0]]), one_line(row[columns[1]]), score
     if columns is None:
         raise DataError(f"{where}: empty, where a header with the names of the columns is needed")
-
-
-def _named(layout: Layout, header: list[str], where: str) -> tuple[int, ...]:
-    """Return the positions of the columns, found by their names in the header; see `find_columns`."""
-    names, numbers = written(layout, "NAME", "NAME"), written(layout, "1", "2")
-    return find_columns(layout, header, where, f"write {names}, or numbers if there is no header: {numbers}")
 
 
 def _numbers(layout: Layout, where: str) -> tuple[int, ...] | None:
@@ -362,10 +359,13 @@ def _text(row: dict[str, object], language: str, layout: Layout, where: str) -> 
 
 def _side(values: dict[str, object], language: str, layout: Layout, where: str) -> object:
     if layout.columns:
-        for path in layout.names(language):
+        *preferred, last = layout.names(language)
+        for path in preferred:
             with suppress(KeyError):
-                return follow(values, path)
-        raise KeyError(language)
+                text = follow(values, path)
+                if text is not None and not is_blank(str(text)):
+                    return text
+        return follow(values, last)
     if language in values:
         return values[language]
     names = matching(language, values)

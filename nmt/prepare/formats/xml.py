@@ -142,7 +142,7 @@ def read_tmx(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
         by_name = by_language(texts, names)
         sides = [next(filter(None, named), []) for named in (by_name[:n_first], by_name[n_first:])]
         others = dict.fromkeys(tag for tag, _ in texts if tag and side_of(tag, names) is None)
-        note = limited(f" (found {shown([*others])}; set columns to choose)", "", units) if others else ""
+        note = limited(f" (found {shown([*others])}; see columns)", "", units) if others else ""
         if units.skip_blank(["".join(side) for side in sides], layout.languages, note):
             continue
         documents = (prop.text for prop in unit.iterchildren("{*}prop") if prop.get("type") in types)
