@@ -73,9 +73,10 @@ def adopting(settings: Config, start: Path, option: str) -> Config:
     computed = {"split"} if theirs.search.split != "never" else set()
     changes = {}
     for name in ("model", "tokenizer", "search"):
-        ours, given = getattr(settings, name), getattr(theirs, name)
-        kept = ours.model_fields_set | computed
-        changes[name] = ours.model_copy(update={key: value for key, value in given if key not in kept})
+        ours = getattr(settings, name)
+        given = getattr(theirs, name)
+        adopted = {key: value for key, value in given if key not in ours.model_fields_set | computed}
+        changes[name] = ours.model_copy(update=adopted)
     return check_config(settings.model_copy(update=changes).model_dump(), option)
 
 

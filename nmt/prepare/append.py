@@ -128,17 +128,16 @@ def _add(work: Work, config: Config, corpus: Corpus, sources: Mapping[str, OpenS
         held_out={name: len(own) for name, own in held_out.items()}, mono=earlier.mono if earlier else [],
         tokenizer=tokenizer_report(corpus.tokenizers, train.text),
     )  # fmt: skip
+    n_several = before.several * before.splits["train"].clean.kept + total(encoded.reports.values()).several
     changed = {
         "config": made_from,
         "fingerprint": content_fingerprint(files, corpus.tokenizers.letters),
         "sources": (before.sources or {}) | records,
+        "several": n_several / train.clean.kept if before.several < 1 else 1.0,  # it stays unknown
         "splits": before.splits | {"train": train},
         "warnings": before.warnings + report.warnings,
         "files": files,
     }
-    if "several" in before.model_fields_set:  # not one of earlier versions
-        n_several = before.several * before.splits["train"].clean.kept + total(encoded.reports.values()).several
-        changed["several"] = n_several / train.clean.kept
     write_manifest(staged, before.model_copy(update=changed))
     corpora = [*(earlier.corpora if earlier else []), *report.corpora]
     whole = {"corpora": corpora, "warnings": changed["warnings"]}

@@ -87,7 +87,7 @@ def ended_by(session: Session) -> str | None:
     limit, used = limit_reached(session), _used_shares(session)
     if limit != "cooldown":
         return limit
-    return session.state.cooldown_by or max(used, key=lambda name: used[name])
+    return session.state.cooldown_by or max(used, key=used.__getitem__)
 
 
 def _limit_message(session: Session) -> str:

@@ -232,14 +232,13 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
             selected, final = selected.model_copy(update={"weights": "average", "reason": reason}), score
     if settings.start_share:
         selected, final = _with_start(session, meter, selected)
-    kind = selected.weights
-    step = state.step if kind == "average" else state.best_step or state.step
-    bleu = best_scores(run, "bleu", step).get(kind)
+    step = state.step if selected.weights == "average" else state.best_step or state.step
+    bleu, stem = best_scores(run, "bleu", step).get(selected.weights), _stem(selected.weights, step)
     if (at_end := session.validator.at_end()) is not session.validator:
         assign(model := session.to_validate("raw"), _tensors_of(session, selected), str(run.path))
         validation = at_end.validate(model, session.stop.poll)
         _record(session, log, validation, "final")
-        bleu, kind = validation.scores["bleu"], "final"
+        bleu, stem = validation.scores["bleu"], "final"
     log.sync()  # before the next lines, after which a resumed run has nothing left to do
     meter.resume()
     # saves the elapsed time; log_bytes is unchanged, so that a resumed run with a higher limit overwrites these records
@@ -262,7 +261,7 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
     if settings.objective == "translation":
         tokenizer = max(map(default_tokenizer, session.config.data.targets))  # 13a only if all languages have it
         log.say(use_of(bleu, len(at_end.references), tokenizer))
-        path = run.dev / f"{_stem(kind, step)}.{session.config.data.tgt}"
+        path = run.dev / f"{stem}.{session.config.data.tgt}"
         if sys.stderr.isatty() and path.is_file():
             translations = path.read_text(encoding="utf-8").split("\n")
             for line in sample_lines(at_end.src_lines, at_end.references, translations, 5):

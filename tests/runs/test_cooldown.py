@@ -19,7 +19,7 @@ from nmt.runs.checkpoint import saved_steps
 from nmt.runs.info import read_selected
 from nmt.runs.state import TrainState, load_state, read_seal, state_text
 from nmt.training import loop
-from nmt.training.limits import cut_short, expected_end, forecast
+from nmt.training.limits import check_is_due, cut_short, expected_end, forecast
 from nmt.training.loop import fit
 from nmt.training.report.log import TrainingLog
 from tiny_corpus import tiny_settings
@@ -163,11 +163,13 @@ def test_cooldown_of_run_extended_by_epochs_ends_with_the_last_one(data, tmp_pat
 
 
 @pytest.mark.parametrize("lower", [{"max_epochs": 1}, {"max_minutes": 0.25}])
-def test_run_resumed_with_a_limit_already_passed_ends_at_once(data, tmp_path, lower):
-    run, changes = RunDir(tmp_path / "run"), {"save_every_steps": 6, "update_tokens": 1000}
+def test_run_resumed_with_a_limit_already_passed_ends_at_once(data, tmp_path, capsys, lower):
+    run, changes = RunDir(tmp_path / "run"), {"save_every_steps": 3, "update_tokens": 1000}
     train(cooled(data, **changes), data, run.path, 3.0, dies_before=7)
     train(cooled(data, **changes, **lower), data, run.path, 3.0)
-    assert saved_steps(run) == [6]
+    assert saved_steps(run) == [3, 6]
+    assert run.average.path.is_dir() is ("max_epochs" in lower), "which would take more time"
+    assert ("checkpoints are not averaged" in capsys.readouterr().err) is ("max_minutes" in lower)
     state = load_state(run.step(6))
     assert state.epoch >= 1 and state.seconds > 15 and state.cooldown is None
 
@@ -291,3 +293,12 @@ def test_forecast_by_epochs_after_a_stage_of_longer_pairs() -> None:
     state = TrainState(step=50, n_tokens=50_000, seconds=50.0)  # half an epoch; one of the shorter pairs has 20 updates
     limit, last = expected_end(TrainingConfig(max_epochs=3), state, 0.5, 20_000, 1.0)
     assert (limit, last) == ("max_epochs", 100)
+
+
+@pytest.mark.parametrize(("seconds", "is_due"), [(16.0, True), (16.5, False)])
+def test_checkpoints_leave_validations_their_share_of_time(seconds: float, is_due: bool, capsys) -> None:
+    state = TrainState(step=50, seconds=310.0, paused_seconds=200.0, check_seconds=seconds)
+    settings = TrainingConfig(max_minutes=10.0, max_steps=640, validate_every_steps=25)
+    session: Any = SimpleNamespace(state=state, config=SimpleNamespace(training=settings), leaves_out_checks=False)
+    assert [check_is_due(session), check_is_due(session)] == [is_due, is_due]
+    assert len(capsys.readouterr().err.splitlines()) == (not is_due), "said once"

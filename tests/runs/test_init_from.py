@@ -238,10 +238,13 @@ def test_resume_with_other_init_from_or_freeze_raises(tiny_data, base, tuned, tm
 
 
 @pytest.mark.parametrize(("average_bleu", "steps"), [(40.0, [3, 6]), (20.0, [6])])
-def test_share_of_start_is_mixed_into_recorded_steps(tiny_data, base, tmp_path, monkeypatch, average_bleu, steps):
+def test_share_of_start_is_mixed_into_recorded_steps(
+    tiny_data, base, tmp_path, monkeypatch, capsys, average_bleu, steps
+):
     score(monkeypatch, 10.0, 30.0, average_bleu, 25.0)  # of the start, step 6, the average and the mixture
     config = settings(tiny_data, base, training={"start_share": 0.25, "average_last": 2})
     fit(config, tiny_data, tmp_path / "run")
+    assert "\nBLEU 25.0 " in capsys.readouterr().err, "that of the mixture, whatever the others have"
     chosen = choose_weights(RunDir(tmp_path / "run"), config.training)
     assert [*chosen.averaged] == [0, *steps] and chosen.step == 6
     assert choose_weights(RunDir(tmp_path / "run"), config.training, "last", "average").averaged == (3, 6)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -205,7 +206,7 @@ def test_cpu_seconds_count_updates_but_not_validations(tiny_data, text, tmp_path
     assert minutes == pytest.approx([6 / 60, 212 / 60]), "which do count validations"
 
 
-def test_validations_of_a_timed_run_take_a_tenth_of_its_time(tiny_data, text, tmp_path, monkeypatch):
+def test_validations_of_a_timed_run_take_a_tenth_of_its_time(tiny_data, text, tmp_path, monkeypatch, capsys):
     clock, train_step, validate = SimpleNamespace(now=0.0), loop.train_step, TextValidator.validate
 
     def slow_step(*arguments):
@@ -214,7 +215,8 @@ def test_validations_of_a_timed_run_take_a_tenth_of_its_time(tiny_data, text, tm
 
     def slow_validation(*arguments):
         clock.now += 18.0
-        return validate(*arguments)
+        validation = validate(*arguments)
+        return replace(validation, scores={"bleu": float(len(validation.translations)), "chrf": 0.0})
 
     monkeypatch.setattr(loop, "train_step", slow_step)
     monkeypatch.setattr(TextValidator, "validate", slow_validation)
@@ -224,6 +226,7 @@ def test_validations_of_a_timed_run_take_a_tenth_of_its_time(tiny_data, text, tm
     run, stop = RunDir(tmp_path / "run"), Stop()
     training = {"max_steps": 500, "max_minutes": 20, "validate_every_steps": 1, "validate_lines": 2}
     config = tiny_settings(text, training=training)
+    monkeypatch.setattr("nmt.training.saving.sys", SimpleNamespace(stderr=SimpleNamespace(isatty=lambda: True)))
     clock.now += 40.0  # the start
     with monkeypatch.context() as patch, pytest.raises(Died):
         die_before(15, patch)
@@ -235,6 +238,10 @@ def test_validations_of_a_timed_run_take_a_tenth_of_its_time(tiny_data, text, tm
     assert 20 * 60 <= state.seconds < 20 * 60 + 40, "with the last weights, their average and all lines"
     n_lines = {file.stem: len(file.read_text(encoding="utf-8").splitlines()) for file in run.dev.iterdir()}
     assert n_lines["step-00000026"] == n_lines["average"] == 2 < n_lines["final"]
+    said = capsys.readouterr().err
+    assert said.count("validations are left out") == 2, "once by each process"
+    assert f"\nBLEU {n_lines['final']:.1f} " in said, "of all lines"
+    assert said.count("\n  reference ") == 5
 
 
 @pytest.mark.parametrize(("select_by", "better"), [("bleu", max), ("chrf", max), ("loss", min)])

@@ -197,8 +197,11 @@ def test_printed_passes_are_those_of_the_planned_updates(folder, tmp_path):
     printed = []
     for number, limits in enumerate(({"max_steps": 10**6, "planned_steps": 30}, {"max_steps": 30})):
         config = config_of(folder, stages=[{"weights": {"train.aa": 1}}], **limits)
-        printed.append([*mixture(start(config, folder / "data", tmp_path / f"run{number}", resume=False))])
+        session = start(config, folder / "data", tmp_path / f"run{number}", resume=False)
+        printed.append([*mixture(session)])
     assert printed[0] == printed[1] != []
+    session.state.stage_step = 31
+    assert re.findall(r"about (\S+) passes", "\n".join(mixture(session))) == ["0", "0"], "never a negative number"
 
 
 # --- stopping and going on ----------------------------------------------------------------------

@@ -22,6 +22,7 @@ from nmt.runs.info import RunInfo, write_info
 from nmt.tables import render
 from nmt.translate.translator import Translator
 from nmt.translate.types import Translation
+from nmt.version import digest
 from tiny_run import tiny_model, write_run
 
 WITH_REF = "for runs, so not available with --ref"
@@ -191,9 +192,13 @@ def test_translations_of_same_weights_text_and_search_are_searched_once(
     assert api.evaluate(run).translations and len(searched) == 2
     done(nmt("evaluate", "--run", run, "--beam", "2"))
     assert len(searched) == 3
+    (tmp_path / "nmt").mkdir()
+    (tmp_path / "nmt" / "changed.py").write_text("")
+    digest.cache_clear()
     with monkeypatch.context() as patch:
-        patch.setattr("nmt.evaluate.run.nmt_version", lambda: "another")
+        patch.setattr("nmt.version.PACKAGE", tmp_path / "nmt")
         done(nmt("evaluate", "--run", run))
+    digest.cache_clear()
     shutil.rmtree(RunDir(run).checkpoints)
     shutil.copytree(RunDir(Path("runs/r-2")).checkpoints, RunDir(run).checkpoints)
     assert done(nmt("evaluate", "--run", run, "--samples", "9")).out != first.out and len(searched) == 5

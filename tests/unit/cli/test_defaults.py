@@ -8,8 +8,17 @@ import pytest
 
 from logged_run import make_run
 from nmt.cli.defaults import check_runs, search_settings
-from nmt.config.load import load_saved_config
+from nmt.config.load import changed_config, load_saved_config
 from nmt.errors import ConfigError
+
+
+@pytest.mark.parametrize("split", ["always", "long", "never"])
+def test_auto_keeps_split_of_a_run(split: str, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", [])
+    config = changed_config(load_saved_config(run.config), [f"search.split={split}"])
+    for overrides in (["search.split=auto"], ["search.split=never", "search.split=auto"]):
+        assert search_settings(config, None, None, overrides).split == split
+    assert search_settings(config, None, None, ["search.split=long"]).split == "long"
 
 
 def test_beam_and_overrides_are_checked_together(tmp_path: Path) -> None:

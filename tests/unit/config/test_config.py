@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.config import Config, Section
+from nmt.config.data import DataConfig
 from nmt.config.load import dump_config, load_config
 from nmt.config.source import KINDS, TrainFiles, TrainPath
 from nmt.config.yaml12 import parse_yaml
@@ -37,6 +38,12 @@ def problems(text: str | bytes, *overrides: str) -> list[str]:
         load(text, *overrides)
     assert str(caught.value) == "\n".join(caught.value.problems)
     return caught.value.problems
+
+
+def test_corpora_given_as_objects_may_hold_out_the_development_set() -> None:
+    corpora = [TrainFiles(files={"de": "a", "en": "b"}, valid=300)]
+    data = DataConfig(direction="de-en", train=corpora)
+    assert (data.valid, data.train) == (None, corpora)
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,16 @@ def test_append_leaves_earlier_shards_unchanged(place: Folder) -> None:
     assert train["text"]["de"]["words"] > manifest["splits"]["train"]["text"]["de"]["words"]
     assert "is up to date with 220 training pairs: nothing to do" in place.prepare(sizes=SIZES, **BOTH)
     assert place.left() == {"data"}
+    place.prepare(sizes=SIZES, force=True, **BOTH | {"data__max_chars": 900})
+    assert manifest["several"] < new["several"] == pytest.approx(place.manifest()["several"], abs=0.05)
+
+
+def test_append_to_text_without_count_of_sentences_leaves_it_unknown(place: Folder) -> None:
+    manifest = place.manifest()
+    del manifest["several"]  # as in earlier versions
+    (place.data / "manifest.json").write_text(json.dumps(manifest))
+    add(place)
+    assert place.corpus().manifest.several == 1.0
 
 
 def test_append_prints_why_rows_and_pairs_were_left_out_as_prepare_does(place: Folder) -> None:

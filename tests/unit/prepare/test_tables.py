@@ -252,6 +252,11 @@ def test_written_tables_are_read_back(rows: list[tuple[str, str]], delimiter: st
             columns("t", ["gb", "en"]),
             [("x", "b"), ("y", "a")],
         ),
+        (
+            b'{"t": "x", "gb": null, "en": "b"}\n{"t": "y", "gb": " ", "en": "c"}\n{"t": "z", "gb": "a", "en": null}',
+            columns("t", ["gb", "en"]),
+            [("x", "b"), ("y", "c"), ("z", "a")],
+        ),
         (b'{"de": "x", "en": "\\ud83d\\ude00", "n": NaN}', NAMED, [("x", "\U0001f600")]),
         (b"", NAMED, []),
     ],

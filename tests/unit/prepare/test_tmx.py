@@ -113,6 +113,7 @@ def test_tmx_unit_has_first_of_preferred_variants() -> None:
     assert sum(skipped.values()) == 2 and any("fr" in reason for reason in skipped)
     pairs, skipped = read_bytes(read_tmx, data, columns={"de": "de", "en": "en-GB"})
     assert pairs == [("Farbe", "colour")] and any("en-US" in reason for reason in skipped)
+    assert not any("set columns" in reason for reason in skipped), "they are set"
 
 
 def test_units_without_text_in_a_language_are_counted() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from export_run import LINES, write_run
 from nmt.config import SearchConfig
+from nmt.config.load import changed_config
 from nmt.errors import CheckpointError, ConfigError, DataError, NmtError
 from nmt.serve.limits import Refusal
 from nmt.serve.models import Models, load_direction, load_models
@@ -92,6 +93,16 @@ def test_service_translates_like_nmt_translate(run: Path, ask: Ask) -> None:
     assert [[each.text for each in found] for found in ask(LINES, n_best=2)] == expected
     [[joined]] = ask(["\n".join(LINES)])
     assert joined.text.split("\n") == [best for best, *_ in expected]
+
+
+@pytest.mark.parametrize("split", ["long", "never"])
+def test_auto_keeps_split_of_a_run(run: Path, split: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    native = Translator.load(run)
+    native.config = changed_config(native.config, [f"search.split={split}"])
+    assert native.search_settings({"split": "auto"}).split == split
+    monkeypatch.setattr(Translator, "load", lambda _: native)
+    served = load_direction(run, "native", False, ["search.split=auto"])
+    assert served.search.split == served.search_settings({"split": "auto"}).split == split
 
 
 def test_minimum_bayes_risk_has_no_alternatives(run: Path) -> None:

@@ -40,6 +40,8 @@ def test_auto_splits_always_if_few_training_pairs_have_several_sentences(n: int,
     assert changed_settings(run, config) == []
     assert [change.key for change in changed_settings(run, never)] == ["search.split"]
     assert adopting(config, run.path, "--init-from").search.split == "auto", "the new text decides"
+    run.config.write_text(dump_config(never))
+    assert adopting(config, run.path, "--init-from").search.split == "never", "which no text has decided"
 
     manifest = place.manifest()
     del manifest["several"]  # as in earlier versions
