@@ -39,6 +39,7 @@ from nmt.share.argos import export_argos
 from nmt.share.export import Request, engine_for, export
 from nmt.text.identify import share_of_others
 from nmt.text.tokenizer import read_tags
+from nmt.training import saving
 from nmt.training.loop import fit
 from nmt.training.setup.start import start
 from nmt.translate.direction import How
@@ -422,7 +423,11 @@ def test_validation_is_greedy_with_any_search(text: Path, data: Path, tmp_path: 
 def test_tags_keep_the_ids_of_the_runs_that_initialize_the_stacks(text, data, tmp_path, monkeypatch):
     quicken(monkeypatch)
     some, every = tmp_path / "some", tmp_path / "every"
+    tokenizers = []
+    monkeypatch.setattr(saving, "default_tokenizer", {"bb": "13a", "cc": "zh"}.__getitem__)
+    monkeypatch.setattr(saving, "use_of", lambda *given: tokenizers.append(given[2]) or "")
     fit(settings(text, ["aa-bb", "aa-cc"], training={"max_steps": 1}), data, some)
+    assert tokenizers == ["zh"], "if one of the languages is scored by characters"
     init_from = {"encoder": str(some), "decoder": str(some)}
     start(settings(text, training={"init_from": init_from}), data, every, resume=False)
     tags = [read_tags(RunDir(path).tokenizer.tags) for path in (some, every)]

@@ -235,6 +235,7 @@ def test_validations_of_a_timed_run_take_a_tenth_of_its_time(tiny_data, text, tm
     assert [record["step"] for record in records(run.path, "valid")] == [1, 8, 16, 24, 26]
     state = load_state(run.step(26))
     assert (state.update_seconds, state.paused_seconds) == (26 * 40, 7 * 18)
+    assert state.check_seconds == 4 * 18, "without those of the end, for which time is kept"
     assert 20 * 60 <= state.seconds < 20 * 60 + 40, "with the last weights, their average and all lines"
     n_lines = {file.stem: len(file.read_text(encoding="utf-8").splitlines()) for file in run.dev.iterdir()}
     assert n_lines["step-00000026"] == n_lines["average"] == 2 < n_lines["final"]
