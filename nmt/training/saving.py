@@ -233,7 +233,8 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
     if settings.start_share:
         selected, final = _with_start(session, meter, selected)
     step = state.step if selected.weights == "average" else state.best_step or state.step
-    bleu, stem = best_scores(run, "bleu", step).get(selected.weights), _stem(selected.weights, step)
+    bleu = best_scores(run, "bleu", step).get(selected.weights)
+    stem = _stem(selected.weights, step)
     if (at_end := session.validator.at_end()) is not session.validator:
         assign(model := session.to_validate("raw"), _tensors_of(session, selected), str(run.path))
         validation = at_end.validate(model, session.stop.poll)

@@ -178,7 +178,8 @@ def _pairs(rows: Iterable[list[str]], layout: Layout, units: Units, where: str) 
         if row in ([], [""]):
             units.skip("empty line")
         elif columns is None:
-            names, numbers = written(layout, "NAME", "NAME"), written(layout, "1", "2")
+            names = written(layout, "NAME", "NAME")
+            numbers = written(layout, "1", "2")
             remedy = f"write {names}, or numbers if there is no header: {numbers}"
             columns, least, most = find_columns(layout, row, where, remedy), len(row), len(row)
         elif len(row) < least:
@@ -359,13 +360,13 @@ def _text(row: dict[str, object], language: str, layout: Layout, where: str) -> 
 
 def _side(values: dict[str, object], language: str, layout: Layout, where: str) -> object:
     if layout.columns:
-        *preferred, last = layout.names(language)
-        for path in preferred:
+        texts = []
+        for path in layout.names(language):
             with suppress(KeyError):
-                text = follow(values, path)
-                if text is not None and not is_blank(str(text)):
-                    return text
-        return follow(values, last)
+                texts.append(follow(values, path))
+        if not texts:
+            raise KeyError(language)
+        return max(texts, key=lambda text: text is not None and not is_blank(str(text)))  # the first, if there is any
     if language in values:
         return values[language]
     names = matching(language, values)

@@ -273,6 +273,7 @@ def test_objects_without_text_are_skipped() -> None:
     assert pairs(read_jsonl, data) == ([("x", "X")], skipped)
     data = b'{"translation": null}\n{"translation": {"de": "x", "en": "X"}}\n{}\n'
     assert pairs(read_jsonl, data, MAPPING) == ([("x", "X")], {"no text in de or en": 2})
+    assert pairs(read_jsonl, b'{"t": "x", "gb": null}', columns("t", ["gb", "en"])) == ([], {"no text in en": 1})
     assert pairs(read_jsonl, b'{"de": "", "en": " "}') == ([], {"no text in de or en": 1})
 
 
