@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -22,6 +23,7 @@ from nmt.serve.server import listen, make_server
 from nmt.serve.service import Service
 from nmt.translate.align import word_spans
 from nmt.translate.direction import Candidate, Direction, How
+from nmt.translate.translator import Translator
 from nmt.translate.types import Confidence, Line
 from waiting import until
 
@@ -48,7 +50,9 @@ class MadeUp(Direction):
         self.config = load_config("sample.yaml")
         self.search = SearchConfig()
         self._native = object() if has_native else None  # type: ignore[assignment]
-        self._main = SimpleNamespace(first=None)  # type: ignore[assignment]
+        main: Any = SimpleNamespace(first=None, config=self.config)
+        main.search_settings = partial(Translator.search_settings, main)
+        self._main = main
         self.gate = threading.Event()
         self.gate.set()
         self.batches: list[list[str]] = []
