@@ -149,7 +149,7 @@ class Block(Generic[M]):
     def has_words(self) -> bool:
         """Whether the block has anything to translate: letters outside placeholders and addresses."""
         text = self.text
-        for placeholder in protected(text):
+        for placeholder in {*protected(text)}:
             text = text.replace(placeholder, " ")
         return any(map(str.isalpha, text))
 
@@ -321,7 +321,8 @@ class Origins:
             if self.of[number] is None and unit.is_word:
                 middle = (unit.start + unit.end) * len(source) // (2 * len(self.text))
                 origin = max(0, bisect_right(self._starts, middle) - 1)
-                self.of[number] = None if origin in taken else origin
+                if self.src_units[origin].is_word and origin not in taken:
+                    self.of[number] = origin
         self.last = {origin: unit for unit, origin in enumerate(self.of)}
         """The last unit that comes from each unit of the text."""
         self._first = {origin: unit for unit, origin in reversed([*enumerate(self.of)])}
@@ -518,11 +519,18 @@ def _stretches(origins: Origins, pieces: Sequence[Piece[M]], place: range) -> di
     runs: dict[int | None, list[list[int]]] = defaultdict(list)
     for number, group in itertools.groupby(labels, lambda label: label[0]):
         runs[number].append([unit for _, unit in group])
+    # a span around a placeholder in braces, which is a mark, must not stay behind in the span around it
+    kept = {unit for unit in place if origins.units[unit].text[:1] == "{"}
     wanted: list[tuple[int, int, int]] = []
     for number, piece in enumerate(pieces):
         if not piece.n_leaves and number not in runs:
             continue
-        units = max(runs[number], key=lambda run: (len(origins.known.intersection(run)), len(run)), default=[])
+        needed = kept if piece.inside else origins.known
+        units = max(
+            runs[number],
+            key=lambda run: (len(needed.intersection(run)), len(origins.known.intersection(run)), len(run)),
+            default=[],
+        )
         origins.n_guessed += origins.known.isdisjoint(units)
         first = units[0] if units else origins.by_place((piece.start + piece.end) // 2)
         end = units[-1] + 1 if units else first

@@ -10,16 +10,21 @@ from collections.abc import Set
 from functools import cache
 
 # Time must be linear in the text: nothing extends beyond the beginning of another expression or statement of its kind.
-# In <code>{{</code>, braces are only shown.
+# None contains a tag outside quotes and comments: in <code>{{</code>, braces are only shown. Groups that may be taken
+# back have alternatives that begin differently.
+_LESS = r"<(?![%/]|[A-Za-z][^<>{}%]*+>)"
+_QUOTED = r"""(?:"(?:[^"%]*+"|(?![^"%]*+"))|'(?:[^'%]*+'|(?![^'%]*+')))"""
 STATEMENT = (
-    r"\{%(?!\s*+</)(?:[^%{]++|%(?!\})|\{(?!%))*%\}|\{\#(?!\s*+</)(?:[^\#{]++|\#(?!\})|\{(?!\#))*\#\}"
-    r"|(?:<|&lt;)%(?!\s*+</)(?:[^%<]++|%(?!>|&gt;)|<(?!%))*%(?:>|&gt;)"
+    rf"""\{{%(?:[^%{{<"']++|%(?!\}})|\{{(?!%)|{_LESS}|{_QUOTED})*%\}}"""
+    r"|\{\#(?!\s*+</)(?:[^\#{]++|\#(?!\})|\{(?!\#))*\#\}"
+    rf"""|(?:<|&lt;)%(?:[^%<&"']++|%(?!>|&gt;)|&(?!lt;%)|{_LESS}|{_QUOTED})*%(?:>|&gt;)"""
 )
 """A pattern of statements and comments of templates: `{% if x %}`, `{# a comment #}`, `<%= name %>`."""
+_PLAIN = rf"(?:[^{{}}<]++|{_LESS})*"
 # Quoted text and pairs of braces inside may contain the end.
 TEMPLATE = (
-    r"""\{\{(?!\s*+</)(?:(?:[^{}"']++|"[^"{]*+(?:\{(?!\{)[^"{]*+)*"|'[^'{]*+(?:\{(?!\{)[^'{]*+)*'"""
-    rf"|\{{(?!\{{)[^{{}}]*+(?:\{{(?!\{{)[^{{}}]*+\}}[^{{}}]*+)*\}})*|[^{{}}]*+)\}}\}}|{STATEMENT}"
+    r"""\{\{(?:(?:[^{}<"']++|"[^"{]*+(?:\{(?!\{)[^"{]*+)*"|'[^'{]*+(?:\{(?!\{)[^'{]*+)*'|"""
+    rf"{_LESS}|\{{(?!\{{){_PLAIN}(?:\{{(?!\{{){_PLAIN}\}}{_PLAIN})*\}})*|{_PLAIN})\}}\}}|{STATEMENT}"
 )
 """A pattern of a `STATEMENT`, or an expression such as `{{ name }}`."""
 

@@ -199,7 +199,7 @@ class Warnings:
             "whole": best.whole,
             "unfinished": not best.finished,
             "split": len(best.parts) > 1,
-            "lost": any(span.kind != "number" and span.wanted not in best.text for span in spans(line.text)),
+            "lost": bool(_copied(line.text) - _copied(best.text)),
             **{kind: any(part.match == kind for part in best.parts) for kind in MATCH_KINDS},
             "cut": best.cut,
             "unknown": any(UNK in part.src_ids for part in best.parts),
@@ -238,6 +238,11 @@ class Warnings:
             for kind, (noun, message) in messages.items()
             if self.counts.get(kind)
         ]
+
+
+def _copied(text: str) -> Counter[str]:
+    """Return the placeholders, addresses and tags of a text, with their numbers of occurrences."""
+    return Counter(span.wanted for span in spans(text) if span.kind != "number")
 
 
 def progress_between(title: str, source: Path | str, target: Path | str) -> Progress:

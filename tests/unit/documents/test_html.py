@@ -259,6 +259,21 @@ def test_placeholder_keeps_its_tag_with_any_alignment(
     assert HtmlFragment(fragment).translated_text([Translated(text, alignment)]) == wanted
 
 
+@pytest.mark.parametrize("placeholder", ["{name}", "{{ user name }}"])
+def test_placeholder_keeps_its_tag_within_another_tag_whose_words_move(placeholder: str) -> None:
+    fragment = HtmlFragment(f"<b>Der Hund <i>{placeholder}</i></b> läuft")
+    end = len(f"Der Hund {placeholder} ")
+    alignment = [((0, 3), (0, 3)), ((4, 8), (4, 7)), ((end, end + 5), (8, 12))]
+    new = fragment.translated_text([Translated(f"The dog runs {placeholder}", alignment)])
+    assert f"<i>{placeholder}</i></b>" in new
+
+
+def test_word_is_not_glued_to_a_sign_that_it_does_not_come_from() -> None:
+    fragment = HtmlFragment("Press <kbd>Ctrl</kbd>+<kbd>C</kbd> to stop.")
+    new = fragment.translated_text([Translated("Drücken Sie zum Anhalten.")])
+    assert re.sub("<kbd>.*</kbd> ?", "", new) == "Drücken Sie zum Anhalten."
+
+
 @pytest.mark.parametrize(
     ("fragment", "text", "alignment", "wanted"),
     [
@@ -289,6 +304,27 @@ def test_statements_of_templates_are_unchanged_and_hide_tags() -> None:
     changed = re.compile("Hello|From|My")
     new = document.translated([changed.sub("xyz", text) for text in document.texts]).decode()
     assert new == changed.sub("xyz", TEMPLATE)
+
+
+@pytest.mark.parametrize(
+    ("page", "texts"),
+    [
+        (
+            "<p>A block begins with {{ and.</p><p>It ends with }} here.</p>",
+            ["A block begins with {{ and.", "It ends with }} here."],
+        ),
+        ("<p><code>{{ x</code> first.</p><p>Middle.</p><p><code>}}</code> last.</p>", ["first.", "Middle.", "last."]),
+        ("<p>{{ a {b.</p><p>c} }} d</p>", ["{{ a {b.", "c} }} d"]),
+        ("<p>5 <% of it</p><p>7%> more</p>", ["5 <% of it", "7%> more"]),
+        ("<p>5 {% of it<br>7%} more</p>", ["5 {% of it", "7%} more"]),
+        ("<p>a {{ '<b>a</b>' }} b {{ c <d }}</p>", ["a {{ '<b>a</b>' }} b {{ c <d }}"]),
+        ("<p>a{% if a<b %} b{% t '<b>' %} c{% it's %} d<%= a <b %> e</p>", ["a b c d e"]),
+    ],
+)
+def test_statement_or_expression_of_template_contains_no_tag(page: str, texts: list[str]) -> None:
+    document = HtmlFragment(page)
+    assert document.texts == texts
+    assert document.translated_text([text.upper() for text in texts]).count("<p>") == page.count("<p>")
 
 
 def test_html_translation_is_escaped() -> None:
@@ -390,7 +426,7 @@ def test_malformed_html_is_unchanged(parts: list[str]) -> None:
 
 
 _REPEATED = {"<a '": 40_000, "<a b=c": 40_000, "<!": 40_000, "</": 40_000, "<b>": 4_000, "</b>": 4_000}
-_REPEATED |= {'{{ "<b>': 10_000, "{% <": 40_000, "<%": 40_000, '<a b="{{': 10_000}
+_REPEATED |= {"&lt;%": 40_000, "<% '": 40_000, '{{ "<b>': 10_000, "{% <": 40_000, "<%": 40_000, '<a b="{{': 10_000}
 _REPEATED |= {"<a b='": 40_000, "<a b='>": 40_000, "<a =": 40_000, '<a "': 40_000}
 _REPEATED |= {"<rt>": 10_000, "<rt>x</p": 10_000, "<rt><p>": 10_000}
 _REPEATED |= {"<code>x": 4_000, "<p translate=no>": 4_000, "<sup>1": 4_000, "<b>a</b> ": 2_000, "<b>a</b>": 4_000}

@@ -21,7 +21,7 @@ from nmt.translate.language_model import LanguageModel
 from nmt.translate.searcher import THREAD_NAME
 from nmt.translate.sentences import longest_translation
 from nmt.translate.translator import Translator
-from nmt.translate.types import BLANK
+from nmt.translate.types import BLANK, Line, Translation
 from tiny_run import BEAM, GREEDY, PLAIN, STRANGE, make, texts, tiny_config, words
 
 
@@ -189,6 +189,22 @@ def test_lines_that_lost_placeholders_are_counted(translator: Translator, tmp_pa
     assert note.startswith("nmt: 2 lines ")
     translate_file(translator, tmp_path / "in", tmp_path / "out", GREEDY.model_copy(update={"protect": "placeholders"}))
     assert "search.protect" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "is_lost"),
+    [
+        ("%s und %s", "%s and", True),
+        ("{a} <b>x</b> 7", "{a} <b>x</b> seven", False),
+        ("$a und $ab", "$ab", True),
+        ("http://a.org, http://a.org/b", "http://a.org/b", True),
+        ("%s, %d!", "%d: %s.", False),
+    ],
+)
+def test_each_occurrence_of_placeholder_must_be_in_translation(source: str, text: str, is_lost: bool) -> None:
+    warnings = Warnings()
+    warnings.add(1, Line(source), [Translation(text, 0.0, 0.0)])
+    assert warnings.counts.get("lost", 0) == is_lost
 
 
 def test_source_ends_with_eos(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch):
