@@ -12,6 +12,7 @@ import csv
 import json
 import re
 from collections.abc import Sequence
+from itertools import islice
 from typing import AnyStr
 
 from nmt.files.compressed import recognised
@@ -113,19 +114,21 @@ def _text_document(text: str, lines: Sequence[str], suffix: str = "") -> str | N
     if not lines:
         return None
     by_beginning = _first(_TEXTS, f"{suffix}\n{text}")
-    return _markup(text.lstrip()) or _po(lines) or by_beginning or _json(text, lines) or _csv(lines)
+    return _markup(text.lstrip()) or _po(lines) or by_beginning or _json(text, lines) or _csv(lines, suffix)
 
 
 _TEXTS = {  # the suffix of the name and the text, in which an arrow or equals sign alone is no evidence
     r".*\n(?:\s*\d+[ \t]*\r?\n|WEBVTT(?:[ \t][^\n]*|\r)?\n(?:[^\n]*\n)*?)"
     r"(?:\d+:)?\d\d?:\d\d[,.]\d+[ \t]+-->[ \t]+(?:\d+:)?\d\d?:\d\d[,.]\d": "subtitles",
-    r"\.(?:properties|strings)\n|.*\n\s*(?:(?:[#!]|//)[^\n]*\n\s*|/\*[^*]*\*/\s*)*"
-    r"(?:[\w.-]+[ \t]*=[^\n]+\n\s*|\"[^\"\n]+\"[ \t]*=[ \t]*\"[^\n]*\";[ \t\r]*\n\s*){5}": "a list of keys and texts",
+    # lines such as `Mehl: 500 g` and `Wissen = Macht` may be prose
+    r"\.(?:properties|strings)\n|.*\n\s*(?://[^\n]*\n\s*|/\*[^*]*\*/\s*)*"
+    r"(?:\"[^\"\n]+\"[ \t]*=[ \t]*\"[^\n]*\";[ \t\r]*\n\s*){5}": "a list of keys and texts",
     r"\.jsonl?\n": "JSON",
     r"\.md\n": "Markdown",
-    # the suffixes yml and csv are languages, too, Iamalele and Sumtu Chin: none of five lines may be a sentence
-    r"\.yaml\n|\.yml\n(?!(?:.*\n){0,4}(?!\s*[#-]|.*:(?:\s|\Z)).*\w)"
-    r"|.*\n\s*(?:#[^\n]*\n\s*|---[ \t\r]*\n\s*)*[\"'\w.-]+:[ \t\r]*\n(?:[ \t\r]*\n)*[ ]+[\"'\w.-]+:\s": "YAML",
+    # the suffixes yml and csv are languages, too, Iamalele and Sumtu Chin: none of five lines may be a sentence, unless
+    # the first key has an indented line, or any key a text of several lines
+    r"\.yaml\n|\.yml\n(?:(?!(?:.*\n){0,4}(?!\s*[#-]|.*:(?:\s|\Z)).*\w)|(?s:.*?)[\w\"']:[ \t]+[|>][-+\d]*[ \t\r]*\n"
+    r"|\s*(?:#[^\n]*\n\s*|---[ \t\r]*\n\s*)*[\"'\w.-]+:(?:[ \t][^\n]*|\r)?\n(?:[ \t\r]*\n)*[ ]+\S)": "YAML",
     r"\.csv\n(?!(?:.*\n){0,4}[^,;\t\n]*\w[^,;\t\n]*(?:\n|\Z))": "CSV",
 }
 
@@ -188,20 +191,24 @@ def _tab_separated(lines: Sequence[str]) -> str | None:
     return f"tab-separated text with {len(rows[0])} columns"
 
 
-def _csv(lines: Sequence[str]) -> str | None:
-    """Return CSV with its separator, or None: all rows have as many columns and look written by a program."""
+def _csv(lines: Sequence[str], suffix: str) -> str | None:
+    """Return CSV with its separator, or None: all rows have as many columns and look written by a program.
+
+    The first rows of a file named .csv need only have as many columns.
+    """
+    is_named = suffix == ".csv"
     for separator in (",", ";"):
         try:
-            rows = list(csv.reader(lines, delimiter=separator, strict=True))
+            rows = list(islice(csv.reader(lines, delimiter=separator, strict=True), 5 if is_named else None))
         except csv.Error:
             continue
-        rows = rows[:-1] or rows  # the last may continue
-        if len(rows) < 10 or len({len(row) for row in rows}) != 1 or len(rows[0]) < 2:
+        rows = rows if is_named else rows[:-1] or rows  # the last may continue
+        if (len(rows) < 10 and not is_named) or len({*map(len, rows)}) != 1 or len(rows[0]) < 2:
             continue
         is_prose = any(cell.startswith(" ") for row in rows for cell in row)
         n_quoted = sum(f'"{separator}' in line or f'{separator}"' in line for line in lines)
         has_words = all(sum(any(map(str.isalpha, cell)) for cell in row) > 1 for row in rows[1:])
         is_table = len(rows) >= 20 and len(rows[0]) > 2 and has_words
-        if not is_prose and (n_quoted >= 0.5 * len(lines) or is_table):
+        if is_named or (not is_prose and (n_quoted >= 0.5 * len(lines) or is_table)):
             return f"CSV with the separator {separator!r}"
     return None
