@@ -306,7 +306,7 @@ def _is_number(pieces: Sequence[_Piece]) -> bool:
     """Return whether pieces are a superscript number, such as a footnote mark, which is not a part of a word."""
     if pieces[0].name != "sup" or len(pieces) > _MAX_PIECES_OF_NUMBER:
         return False
-    return not any(character.isalpha() for piece in pieces if piece.is_text for character in piece.raw)
+    return not any(any(map(str.isalpha, piece.raw)) for piece in pieces if piece.is_text)
 
 
 def _is_opaque(piece: _Piece) -> bool:

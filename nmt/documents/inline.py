@@ -525,10 +525,13 @@ def _stretches(origins: Origins, pieces: Sequence[Piece[M]], place: range) -> di
     for number, piece in enumerate(pieces):
         if not piece.n_leaves and number not in runs:
             continue
-        needed = kept if piece.inside else origins.known
         units = max(
             runs[number],
-            key=lambda run: (len(needed.intersection(run)), len(origins.known.intersection(run)), len(run)),
+            key=lambda run: (
+                len(piece.inside) * len(kept.intersection(run)),
+                len(origins.known.intersection(run)),
+                len(run),
+            ),
             default=[],
         )
         origins.n_guessed += origins.known.isdisjoint(units)

@@ -147,15 +147,15 @@ def _markup(text: str) -> str | None:
     )
     if root is None:
         return "XML" if re.match(r"<\?xml\s|<!doctype\s", text, re.IGNORECASE) else None
-    name, is_declared = root["name"].lower(), bool(root["declared"].strip())
+    name, declared = root["name"].lower(), root["declared"].strip()
     if not (
-        is_declared
+        declared
         or root["rest"].strip()
         or re.match(r"<(?:html>\s*<(?:head|body)|resources>\s*<(?:!--|[a-z-]+\sname=))", text, re.IGNORECASE)
     ):
         return None
-    declared_as = "HTML" if "doctype html" in root["declared"].lower() else "XML"
-    return _ROOTS.get(name) or (declared_as if is_declared and not root["declared"].startswith("<!--") else None)
+    declared_as = "HTML" if "doctype html" in declared.lower() else "XML"
+    return _ROOTS.get(name) or (declared_as if declared and not declared.startswith("<!--") else None)
 
 
 def _po(lines: Sequence[str]) -> str | None:
@@ -183,7 +183,7 @@ def _tab_separated(lines: Sequence[str]) -> str | None:
     If there are two columns, both must be text: lines may be numbered.
     """
     rows = [line.split("\t") for line in lines]
-    if len(rows) < 5 or len({len(row) for row in rows}) != 1 or len(rows[0]) < 2:
+    if len(rows) < 5 or len({*map(len, rows)}) != 1 or len(rows[0]) < 2:
         return None
     n_words = [sum(any(map(str.isalpha, cell)) for cell in column) for column in zip(*rows, strict=True)]
     if len(rows[0]) == 2 and min(n_words) < 0.5 * len(rows):

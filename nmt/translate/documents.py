@@ -132,18 +132,20 @@ class Documents:
     def __post_init__(self) -> None:
         if "-" in self.inputs:
             raise ConfigError("--output-dir, --bilingual and --reviewed need --input F, not standard input")
-        if self.reviewed is not None and self.bilingual is not None:
+        if self.reviewed and self.bilingual:
             raise ConfigError("--reviewed and --bilingual cannot be combined")
         review = self.bilingual or self.reviewed
         if self.directory is not None:
-            if self.output is not None or (review is not None and review.suffix):
+            if self.output is not None or (review and review.suffix in (".xlf", ".xliff", ".tmx")):
                 raise ConfigError("--output-dir: takes no --output, and --bilingual and --reviewed must be directories")
+            if self.reviewed and not self.reviewed.is_dir():
+                raise DataError(f"{self.reviewed}: no such directory")
             return
         if len(self.inputs) > 1 or Path(self.inputs[0]).is_dir():
             raise ConfigError("--input: folders and several files are documents, which need --output-dir")
-        if review is not None:
+        if review:
             bilingual_format(review)
-        if self.bilingual is not None and self.bilingual.exists():
+        if self.bilingual and self.bilingual.exists():
             raise DataError(f"{self.bilingual}: exists, and may contain a review; choose another file, or remove it")
         source = Path(self.inputs[0])
         refuse_overwriting([self._output, self.bilingual], [source, self.reviewed])
@@ -195,7 +197,11 @@ class Documents:
                 reviews = [
                     path and path / f"{target.relative_to(directory)}.xlf" for path in (self.bilingual, self.reviewed)
                 ]
-                for path in filter(None, (target, reviews[0])):
+                outputs = [*filter(None, (target, reviews[0]))]
+                if self.bilingual and all(map(Path.exists, outputs)):
+                    say(f"{target}: exists with its bilingual file; not translated again")
+                    continue
+                for path in outputs:
                     path.parent.mkdir(parents=True, exist_ok=True)
                 try:
                     Documents([str(source)], str(target), None, *reviews)._write_one(translator, work)

@@ -132,10 +132,9 @@ def translate_file(
 
 def output_row(number: int, translation: Translation, scores: bool, confidence: bool = False) -> bytes:
     """Return the output line of a translation of line `number` (from 1), with or without scores and confidence."""
-    best = translation
-    expected = "" if best.confidence is None else f"{best.confidence.chrf:.1f}"
-    columns = [*([expected] if confidence else ()), best.text]
-    line = scored_line(number, best.score, best.log_prob, *columns) if scores else best.text
+    expected = "" if translation.confidence is None else f"{translation.confidence.chrf:.1f}"
+    columns = [*([expected] if confidence else ()), translation.text]
+    line = scored_line(number, translation.score, translation.log_prob, *columns) if scores else translation.text
     return f"{line}\n".encode()
 
 
@@ -267,9 +266,5 @@ def input_windows(source: Path | str, check: Callable[[str, bytes], None] | None
     path = Path(source)
     if path.is_file() and (kind := other_format(beginning(path))):
         say(f"warning: {path}: {kind}; its lines are translated as they are")
-    return _windows_of(read_lines(path))
-
-
-def _windows_of(lines: Iterator[str]) -> Iterator[list[str]]:
-    while window := list(islice(lines, WINDOW)):
-        yield window
+    lines = read_lines(path)
+    return iter(lambda: list(islice(lines, WINDOW)), [])

@@ -276,6 +276,21 @@ def test_finished_texts_are_reused_only_with_same_model_and_settings(
     assert done.status == 0 and engine.texts == [TWO] and not output.with_name("b.srt.work").exists()
 
 
+def test_interrupted_folder_with_bilingual_files_is_continued(
+    run: Path, letters: Path, nmt: Command, tmp_path: Path, engine: Engine
+) -> None:
+    command = ("translate", "--run", run, "--input", letters, "--output-dir", tmp_path / "out", "--bilingual")
+    engine.stops_after = 5
+    assert nmt(*command, tmp_path / "reviews").status == 130
+    finished = contents(tmp_path / "reviews")
+    assert finished
+    engine.stops_after = None
+    done = nmt(*command, tmp_path / "reviews")
+    assert done.status == 0 and done.err.count("not translated again") == len(finished), done.err
+    reviews = contents(tmp_path / "reviews")
+    assert len(reviews) == len(CONTENTS) and finished.items() <= reviews.items()
+
+
 def test_documents_in_output_directory_are_not_translated(run: Path, letters: Path, nmt: Command) -> None:
     command = ("translate", "--run", run, "--input", letters, "--output-dir", letters / "en")
     assert [nmt(*command).status for _ in range(2)] == [0, 0]
@@ -307,7 +322,7 @@ def test_document_is_built_from_reviewed_texts(
 
 
 def test_folder_is_built_from_reviewed_texts(run: Path, letters: Path, nmt: Command, tmp_path: Path) -> None:
-    drafts, reviews, built = (tmp_path / name for name in ("drafts", "reviews", "built"))
+    drafts, reviews, built = (tmp_path / name for name in ("drafts", "reviews.v2", "built"))
     command = ("translate", "--input", letters, "--output-dir")
     done = nmt(*command, drafts, "--run", run, "--bilingual", reviews)
     assert done.status == 0, done.err
@@ -316,6 +331,8 @@ def test_folder_is_built_from_reviewed_texts(run: Path, letters: Path, nmt: Comm
     kept, review = contents(reviews), reviews / "more/a.odt.xlf"
     again = nmt(*command, tmp_path / "again", "--run", run, "--bilingual", reviews)
     assert again.status == 2 and "8 of 8" in again.err and contents(reviews) == kept, again.err
+    done = nmt(*command, tmp_path / "missing", "--reviewed", tmp_path / "none")
+    assert (done.status, done.err) == (2, f"nmt: {tmp_path / 'none'}: no such directory\n")
     root = etree.fromstring(review.read_bytes())
     for target in root.iter("{*}target"):
         target.text = "Corrected"
@@ -328,20 +345,20 @@ def test_folder_is_built_from_reviewed_texts(run: Path, letters: Path, nmt: Comm
 
 
 def test_reviewed_texts_are_aligned_by_run(run: Path, nmt: Command, tmp_path: Path) -> None:
-    words = PLAIN[3].split()
     source, review = tmp_path / "a.html", tmp_path / "a.xlf"
-    source.write_text(f"<p>{' '.join(words[:7])} <b>{words[7]}</b> {' '.join(words[8:])}</p>", encoding="utf-8")
-    outputs = [tmp_path / f"{name}.html" for name in ("translated", "aligned", "plain")]
+    source.write_text("<p>{} {} <b>{}</b></p>".format(*PLAIN[0].split()), encoding="utf-8")
+    aligned, plain = tmp_path / "aligned.html", tmp_path / "plain.html"
     command = ("translate", "--input", source)
-    done = [
-        nmt(*command, "--run", run, "--bilingual", review, "--output", outputs[0]),
-        nmt(*command, "--run", run, "--reviewed", review, "--output", outputs[1]),
-        nmt(*command, "--reviewed", review, "--output", outputs[2]),
-    ]
-    assert [each.status for each in done] == [0, 0, 0], done
-    by_run, again, by_position = (path.read_bytes() for path in outputs)
-    assert by_run == again and "1 mark" in done[2].err
-    assert re.sub(b"</?b>", b"", by_run) == re.sub(b"</?b>", b"", by_position)
+    assert nmt(*command, "--run", run, "--bilingual", review).status == 0
+    reviewed = re.sub(b"(<target[^>]*>)[^<]*", rb"\1alpha beta gamma delta epsilon zeta", review.read_bytes())
+    review.write_bytes(reviewed)
+    by_run = nmt(*command, "--run", run, "--reviewed", review, "--output", aligned)
+    by_place = nmt(*command, "--reviewed", review, "--output", plain)
+    assert (by_run.status, by_place.status) == (0, 0), (by_run.err, by_place.err)
+    assert "1 mark" in by_place.err and "mark" not in by_run.err
+    tag = re.compile("</?b>")
+    texts = [path.read_text(encoding="utf-8") for path in (aligned, plain)]
+    assert texts[0] != texts[1] and tag.sub("", texts[0]) == tag.sub("", texts[1])
     review.write_bytes(review.read_bytes().replace(b'target-language="en"', b'target-language="fr"'))
     other = nmt(*command, "--run", run, "--reviewed", review, "--output", tmp_path / "other.html")
     assert other.status == 2 and "into fr" in other.err and not (tmp_path / "other.html").exists(), other.err
