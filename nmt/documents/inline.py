@@ -7,9 +7,11 @@ the end of a paragraph, and removes the markup around each block: `<p><b>Note</b
 Both texts are cut into units: words, placeholders such as `{name}`, and single symbols such as a full stop, so that the
 colon of `<b>Note</b>:` stays outside. Each unit of the translation comes from a unit of the text: a placeholder from
 the same placeholder; any other unit by the alignment, otherwise from an equal unit, such as a name, otherwise, which is
-a guess, from the word at the same relative position. A span encloses the longest stretch of the translation that comes
-from inside it, and a mark stays beside its neighbour. Every mark occurs once, spans stay nested, and none that has text
-becomes empty, whatever the alignment is, unless the translation has fewer units than innermost spans with text.
+a guess, from the word at the same relative position. If both texts have as many sentences, equal units and guesses stay
+in the sentence with the same number, and marks and spans between two sentences stay there. A span encloses the longest
+stretch of the translation that comes from inside it, and a mark stays beside its neighbour. Every mark occurs once,
+spans stay nested, and none that has text becomes empty, whatever the alignment is, unless the translation has fewer
+units than innermost spans with text.
 """
 
 from __future__ import annotations
@@ -22,9 +24,12 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
-from nmt.documents.types import Alignment, Results, Translated, spaced
+import numpy as np
+
+from nmt.documents.types import BLANK, Alignment, Results, Translated, spaced
 from nmt.errors import DataError
 from nmt.text.constraints import protected, spans
+from nmt.text.split import sentence_edges
 from nmt.text.words import LETTERWISE
 from nmt.text.words import units as boundaries
 
@@ -47,6 +52,15 @@ def tagged(text: str, untagged: str = "") -> Iterator[Token[str]]:
 
 M = TypeVar("M")
 
+_INNER = re.compile(f"(?s)[^{BLANK}](?:.*[^{BLANK}])?")
+"""Matches a text without the white space around it."""
+_KEPT = re.compile(
+    rf"[^{BLANK}]|(?<=[^{BLANK}])"
+    rf"(?!(?<=[{LETTERWISE}])(?:(?![\r\n])[{BLANK}])*+[\r\n][{BLANK}]*+[{LETTERWISE}])"
+    rf"[{BLANK}](?=[{BLANK}]*+[^{BLANK}])"
+)
+"""Matches each character but white space, and the first of white space that divides words: not at the ends of a text,
+nor a line break between letters of a script without spaces."""
 _MAX_DEPTH = 32
 """Maximum depth of nested spans: each level takes time proportional to the text inside it."""
 
@@ -110,14 +124,15 @@ class Block(Generic[M]):
     def __init__(self, nodes: Sequence[Node[M]]) -> None:
         self.nodes = nodes
         whole = "".join(token.text for token in flat(nodes) if isinstance(token, Text))
-        self.before = whole[: len(whole) - len(spaced(whole).lstrip(" "))]
-        self.after = whole[len(spaced(whole).rstrip(" ")) :]
-        written = (token.text if isinstance(token, Text) else " " * (token.kind == "space") for token in flat(nodes))
-        self._raw = raw = spaced("".join(written))
-        start, end = len(raw) - len(raw.lstrip(" ")), len(raw.rstrip(" "))
-        self._kept = [i for i in range(start, end) if raw[i] != " " or raw[i - 1] != " "]
+        self.before, self.after = _INNER.split(whole, maxsplit=1)
+        written = "".join(
+            token.text if isinstance(token, Text) else " " * (token.kind == "space") for token in flat(nodes)
+        )
+        self._raw = raw = spaced(written)
+        self._kept = [character.start() for character in _KEPT.finditer(written)]
         self.text = "".join(raw[i] for i in self._kept)
-        """The text without markup, in which any white space is replaced by one space."""
+        """The text without markup, in which any white space is replaced by one space, and a line break between two
+        letters of a script without spaces by none."""
         self.edges: set[int] = set()
         """Offsets in the text at which marks and spans begin and end."""
         self._read = 0
@@ -236,7 +251,9 @@ def _has_break(node: Node[M]) -> bool:
 
 
 def _has_text(node: Node[M]) -> bool:
-    return node.has_text if isinstance(node, Span) else isinstance(node, Text) and bool(spaced(node.text).strip(" "))
+    return (
+        node.has_text if isinstance(node, Span) else isinstance(node, Text) and bool(spaced(node.text).strip(" \u3000"))
+    )
 
 
 def _items(nodes: Iterable[Node[M]]) -> Iterator[Token[M] | Block[M]]:
@@ -271,7 +288,7 @@ def _block(nodes: list[Node[M]]) -> Iterator[Token[M] | Block[M]]:
     yield from flat(nodes[end:])
 
 
-_LETTERWISE = re.compile(f"[{LETTERWISE}]")
+_WORD_START = re.compile(rf"(?<!\S)|(?=[{LETTERWISE}])")
 _MAX_UNITS = 4
 """Maximum number of units that one aligned word is told apart from. What is between two spaces in a script without
 spaces has more, and an alignment of it says little."""
@@ -302,13 +319,15 @@ class Origins:
         self.src_units = _units(source, edges)
         self._starts = [unit.start for unit in self.src_units]
         self.units = _units(self.text, _same_cuts(source, self.text, edges)) or [Unit(0, 0, "")]
-        word_starts = (
-            number
-            for number, unit in enumerate(self.units)
-            if unit.start == 0 or self.text[unit.start - 1].isspace() or _LETTERWISE.match(unit.text)
-        )
+        word_starts = (i for i, unit in enumerate(self.units) if _WORD_START.match(self.text, unit.start))
         self._word_starts = [*word_starts, len(self.units)]
         """Units that follow white space, or begin a word in a script without spaces, and the end of the text."""
+        self._src_edges, self._edges = sentence_edges(source), sentence_edges(self.text)
+        if len(self._src_edges) != len(self._edges):
+            del self._src_edges[1:-1], self._edges[1:-1]
+        src_units = (bisect_left(self._starts, edge) for edge in self._src_edges)
+        self.fixed = {next(src_units): bisect_left(self.units, (edge,)) for edge in self._edges}
+        """The unit of the translation that follows an edge of a sentence, by the unit of the text that follows it."""
         self.of: list[int | None] = [None] * len(self.units)
         self._align(translated.alignment or ())
         self._match_equal()
@@ -319,13 +338,14 @@ class Origins:
         taken = {*self.of}
         for number, unit in enumerate(self.units):
             if self.of[number] is None and unit.is_word:
-                middle = (unit.start + unit.end) * len(source) // (2 * len(self.text))
+                # 1e-6: rounding must not yield a little less than a whole number
+                middle = np.interp((unit.start + unit.end) / 2, self._edges, self._src_edges) + 1e-6
                 origin = max(0, bisect_right(self._starts, middle) - 1)
                 if self.src_units[origin].is_word and origin not in taken:
                     self.of[number] = origin
-        self.last = {origin: unit for unit, origin in enumerate(self.of)}
+        self.last = dict(zip(self.of, range(len(self.of)), strict=True))
         """The last unit that comes from each unit of the text."""
-        self._first = {origin: unit for unit, origin in reversed([*enumerate(self.of)])}
+        self._first = dict(zip(reversed(self.of), reversed(range(len(self.of))), strict=True))
 
     def inside(self, start: int, end: int) -> range:
         """Return the units of the text that begin between the characters `start` and `end`."""
@@ -333,7 +353,7 @@ class Origins:
 
     def by_place(self, position: int) -> int:
         """Return the unit of the translation at the same relative position as a character of the text."""
-        place = position * len(self.text) // max(len(self.source), 1)
+        place = int(np.interp(position, self._src_edges, self._edges) + 1e-6)
         return bisect_left(self.units, place, key=lambda unit: unit.end)
 
     def nearest_word(self, unit: int) -> int:
@@ -346,6 +366,8 @@ class Origins:
         is_attached: whether the mark belongs to the preceding unit rather than to the following one.
         """
         following = bisect_left(self._starts, position)
+        if following in self.fixed:
+            return self.fixed[following]
         back, forth = range(following - 1, -1, -1), range(following, len(self._starts))
         near = itertools.chain(back, forth) if is_attached else itertools.chain(forth, back)
         for origin in near:
@@ -372,13 +394,15 @@ class Origins:
                     self.of[unit] = src_words[i * len(src_words) // len(words)]
 
     def _match_equal(self) -> None:
-        """Align equal units: in their order, or each with the nearest if one text has more of them.
+        """Align equal units of a sentence: in their order, or each with the nearest if one text has more of them.
 
         Placeholders, numbers and addresses are aligned with nothing else; other units only if they are not aligned.
         """
         copied = {*protected(self.source)}
-        src_places = _places(self.src_units, {*self.of}, copied)
-        places = _places(self.units, {unit for unit, origin in enumerate(self.of) if origin is not None}, copied)
+        src_places = _places(self.src_units, {*self.of}, copied, self._src_edges)
+        places = _places(
+            self.units, {unit for unit, origin in enumerate(self.of) if origin is not None}, copied, self._edges
+        )
         ratio = len(self.src_units) / len(self.units)
         equal: dict[int, int] = {}
         for text in places.keys() & src_places:
@@ -393,12 +417,17 @@ class Origins:
         self.of = [equal.get(unit, None if origin in taken else origin) for unit, origin in enumerate(self.of)]
 
 
-def _places(units: Sequence[Unit], aligned: Set[int | None], copied: Set[str]) -> dict[str, list[int]]:
-    """Return the numbers of units that are not aligned, or are `copied`, by their text."""
+def _places(
+    units: Sequence[Unit], aligned: Set[int | None], copied: Set[str], edges: Sequence[int]
+) -> dict[tuple[str, int], list[int]]:
+    """Return the numbers of units that are not aligned, or are `copied`, by their text and the number of the sentence.
+
+    edges: the ends of the sentences.
+    """
     places = defaultdict(list)
     for number, unit in enumerate(units):
         if number not in aligned or unit.text in copied:
-            places[unit.text].append(number)
+            places[unit.text, bisect_right(edges, unit.start)].append(number)
     return places
 
 
@@ -430,7 +459,7 @@ def _same_cuts(source: str, text: str, cuts: Set[int]) -> set[int]:
 def _overlapping(units: Sequence[Unit], start: int, end: int) -> range:
     """Return the units that overlap with the characters `start` to `end`."""
     first = bisect_right(units, start, key=lambda unit: unit.end)
-    return range(first, max(first, bisect_left(units, end, key=lambda unit: unit.start)))
+    return range(first, max(first, bisect_left(units, (end,))))
 
 
 def _placed_block(block: Block[M], translated: Translated) -> tuple[int, list[Token[M]]]:
@@ -525,16 +554,20 @@ def _stretches(origins: Origins, pieces: Sequence[Piece[M]], place: range) -> di
     for number, piece in enumerate(pieces):
         if not piece.n_leaves and number not in runs:
             continue
-        units = max(
-            runs[number],
-            key=lambda run: (
-                len(piece.inside) * len(kept.intersection(run)),
-                len(origins.known.intersection(run)),
-                len(run),
-            ),
-            default=[],
-        )
-        origins.n_guessed += origins.known.isdisjoint(units)
+        inside = origins.inside(piece.start, piece.end)
+        if origins.fixed.keys() >= {inside.start, inside.stop}:
+            units = [*range(origins.fixed[inside.start], origins.fixed[inside.stop])]
+        else:
+            units = max(
+                runs[number],
+                key=lambda run: (
+                    len(piece.inside) * len(kept.intersection(run)),
+                    len(origins.known.intersection(run)),
+                    len(run),
+                ),
+                default=[],
+            )
+            origins.n_guessed += origins.known.isdisjoint(units)
         first = units[0] if units else origins.by_place((piece.start + piece.end) // 2)
         end = units[-1] + 1 if units else first
         wanted.append((first, -end, number))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,11 +22,10 @@ from nmt.text.lines import read_lines
 from nmt.text.sentence_alignment import align
 from nmt.text.split import sentences
 from nmt.text.tokenizer import is_blank
-from nmt.text.words import LETTERWISE
+from nmt.text.words import IS_LETTERWISE
 
 OUTPUTS = (".tsv", ".tmx")
 """Suffixes of the files that can be written."""
-_LETTERWISE = re.compile(f"[{LETTERWISE}]")
 
 
 class ScoredPair(NamedTuple):
@@ -128,7 +126,7 @@ def _joined(parts: Sequence[str]) -> str:
     """Join sentences, with a space unless their script has none."""
     text = parts[0]
     for part in parts[1:]:
-        text += part if _LETTERWISE.match(text[-1:]) else f" {part}"
+        text += part if IS_LETTERWISE.match(text[-1:]) else f" {part}"
     return text
 
 

@@ -17,7 +17,8 @@ from nmt.documents.inline import DIRECTION_MARK, TAG, Mark, Passage, Text, Token
 from nmt.documents.languages import Languages, Rules, in_target
 from nmt.documents.types import Document, Results, decoded_text
 from nmt.errors import DataError
-from nmt.text.words import is_boundary
+from nmt.text.split import CLAUSE_MARKS, COMMAS
+from nmt.text.words import LETTERWISE, is_boundary
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r|\Z)")
 _TIME = re.compile(r"[\s\ufeff]*(?:\d{1,3}:)?\d{1,2}:\d{1,2}(?:[.,]\d{1,3})?\s*-->\s*(?:\d{1,3}:)?\d{1,2}:\d{1,2}")
@@ -25,9 +26,12 @@ _CLOCK = r"(?:\d+:)?\d+:\d+[.,]\d+"
 _BROKEN_TIME = re.compile(rf"[\s\ufeff]*(?:{_CLOCK}\D{{1,9}}{_CLOCK}|\d+:\d[\d:., ]*-->)")
 _OTHER_BLOCK = re.compile(r"(?:NOTE|STYLE|REGION)\b")
 _RULES = Rules({}, {DIRECTION_MARK: ""}, {})
-_SPEAKER = re.compile(rf"(?:{TAG}|\s)*[-‐–—]+(?!\d)[^\S\r\n]*")
+_DASHES = "‐–—―－-"
+_SPEAKER = re.compile(rf"(?:{TAG}|\s)*[{_DASHES}]+(?!\d)[^\S\r\n]*")
+_LINE_END = re.compile(rf" |(?<=[{LETTERWISE}])[{LETTERWISE}]")
+"""Matches a character before which a line may end: a space, or one of a script without spaces that begins a word."""
 _VOICE = re.compile(r"\s*<v[.\s][^>]*>")
-_SENTENCE_END = re.compile(rf"[^\w\s,;:–—-](?:{TAG}|\s)*\Z")
+_SENTENCE_END = re.compile(rf"[^\w\s{COMMAS}{CLAUSE_MARKS}{_DASHES}](?:{TAG}|\s)*\Z")
 
 
 def open_subtitles(name: str, content: bytes) -> Document:
@@ -73,39 +77,38 @@ class _Cue:
         return self._wrapped(written) if len(self._lines) > 1 else written
 
     def _tokens(self) -> Iterator[Token[str]]:
-        yield Mark("break", self._lines[0][: self._start])
-        for i, line in enumerate(self._lines):
-            text = line.rstrip("\r\n")
-            for token in tagged(text[0 if i else self._start :]):
-                if self._is_vtt and isinstance(token, Text):
-                    token = Text(html.unescape(token.text), token.raw)
-                yield token
-            yield Mark("break" if i == len(self._lines) - 1 else "space", line[len(text) :])
+        written = "".join(self._lines)
+        text = written.rstrip("\r\n")
+        yield Mark("break", text[: self._start])
+        for token in tagged(text[self._start :]):
+            if self._is_vtt and isinstance(token, Text):
+                token = Text(html.unescape(token.text), token.raw)
+            yield token
+        yield Mark("break", written[len(text) :])
 
     def _written(self, token: Token[str]) -> str:
         if isinstance(token, Mark):
-            return "" if token.kind == "space" else token.markup
+            return token.markup
         return token.raw or (html.escape(token.text, quote=False) if self._is_vtt else token.text)
 
     def _wrapped(self, written: str) -> str:
         """Divide a text with tags into lines of about the same length, at most as many as the cue had."""
         text = written.rstrip("\r\n")
         line_end = self._lines[0][len(self._lines[0].rstrip("\r\n")) :]
-        hidden = {i for tag in re.finditer(TAG, text) for i in range(*tag.span())}
-        visible = [i for i in range(len(text)) if i not in hidden]
+        visible = [match.start() for match in re.finditer(f"(?s:{TAG}|(.))", text) if match[1]]
         nearest: dict[int, tuple[float, int]] = {}  # by line, the distance of its end from the even division
         for n, i in enumerate(visible):
             wanted = n * len(self._lines) / len(visible)
-            if i > self._start and 0 < (line := round(wanted)) < len(self._lines) and _may_end(text, i):
+            if not (_LINE_END.match(text, i) and is_boundary(text, i)):
+                continue
+            if i > self._start and 0 < (line := round(wanted)) < len(self._lines):
                 nearest[line] = min(nearest.get(line, (1.0, i)), (abs(wanted - line), i))
         cuts = sorted(i for _, i in nearest.values())
-        lines = [text[start:end].strip(" ") for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+        lines = [
+            text[start:end].replace(line_end, "").strip(" ")
+            for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)
+        ]
         return line_end.join(line for line in lines if line) + written[len(text) :]
-
-
-def _may_end(text: str, place: int) -> bool:
-    """Return whether a line may end before this character: a space, or a word in a script without spaces."""
-    return text[place] == " " or (min(text[place - 1 : place + 1]) > "\u2fff" and is_boundary(text, place))
 
 
 def _parts(lines: Sequence[str], is_vtt: bool) -> Iterator[str | _Cue]:

@@ -53,7 +53,9 @@ Alignment = Sequence[tuple[tuple[int, int], tuple[int, int]]]
 """Pairs of a word in a text and a word in its translation, each given by its start and end."""
 
 # Characters that no line of a text file, or no XML, may contain. A space replaces each, so that offsets stay the same.
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
+_CONTROL = "\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff"
+BLANK = f" \u3000{_CONTROL}"
+"""White space around texts, as the content of a character class."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ class Document:
 
 def spaced(text: str) -> str:
     """Replace each control character and line break of a text by a space."""
-    return _CONTROL.sub(" ", text)
+    return re.sub(f"[{_CONTROL}]", " ", text)
 
 
 class Results(Iterator[Translated]):

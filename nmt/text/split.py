@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from math import ceil
 
 from nmt.languages.scripts import HIRAGANA, character_class, scripts
@@ -99,13 +100,18 @@ def split(text: str, n_pieces: CountPieces, longest: int, whole: int | None = No
 
 def sentences(text: str) -> list[str]:
     """Return the sentences of a line, without white space around them; none if the line is blank."""
-    spans = _between(masked(text), (0, len(text)), _SENTENCE)
+    spans = pairwise(sentence_edges(text))
     return [sentence for start, stop in spans if (sentence := text[start:stop].strip())]
+
+
+def sentence_edges(text: str) -> list[int]:
+    """Return the offsets at which the sentences of a line end, after 0, at which the first begins."""
+    return [0, *(stop for _, stop in _between(masked(text), (0, len(text)), _SENTENCE))]
 
 
 def n_sentences(text: str) -> int:
     """Count the sentences of a line, at least one."""
-    return sum(1 for _ in _between(masked(text), (0, len(text)), _SENTENCE))
+    return len(sentence_edges(text)) - 1
 
 
 Fragment = tuple[Span, int, int]

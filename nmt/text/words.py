@@ -31,13 +31,13 @@ LETTERWISE = r"\ufe10-\ufe19\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6" + character
 )
 """Characters of scripts whose words nothing separates, and full-width forms, as the content of a character class. A
 mark separates the syllables of Tibetan."""
+IS_LETTERWISE = re.compile(f"[{LETTERWISE}]")
 UNSPACED = LETTERWISE + character_class(["Tibt"])
 """Characters of scripts without spaces between words, and full-width forms."""
 
 WORD = re.compile(rf"[{LETTERWISE}]|(?:(?![{LETTERWISE}])\w)+|[^\w\s]")
 """A pattern of words, letters of scripts whose words nothing separates, and other marks."""
 
-_LETTERWISE = re.compile(f"[{LETTERWISE}]")
 _JOINERS = "_\u200c\u200d"
 
 
@@ -48,7 +48,7 @@ class _Classes(dict[int, str]):
     def __missing__(self, code: int) -> str:
         character = chr(code)
         category = unicodedata.category(character)[0]
-        is_of_word = not _LETTERWISE.match(character) and (category in "LMN" or character in _JOINERS)
+        is_of_word = not IS_LETTERWISE.match(character) and (category in "LMN" or character in _JOINERS)
         name = "j" if character == "\u200d" else ("mM" if category == "M" else "ow")[is_of_word]
         if code < 0x10000:  # bounds the memory
             self[code] = name

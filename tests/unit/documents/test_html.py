@@ -211,6 +211,39 @@ def test_span_without_aligned_word_encloses_equal_or_nearest_word(
 
 
 @pytest.mark.parametrize(
+    ("fragment", "text", "wanted", "n_guessed"),
+    [
+        ("{% if a %}赤いです。{% else %}高いです。", "It is red. It is old.", "It is red.{% else %} It is old.", 0),
+        ("赤い本です。<b>高いです。</b>", "It is red. It is expensive.", "It is red. <b>It is expensive.</b>", 0),
+        ("Rot. <b>Es ist teuer.</b>", "赤いです。高い。", "赤いです。<b>高い。</b>", 0),
+        ("Rot. {% else %}Es ist teuer.", "赤いです。高い。", "赤いです。{% else %}高い。", 0),
+        ("<i>赤い。{% else %}高い。</i>青い。", "Red. Old. Blue.", "<i>Red.{% else %} Old.</i> Blue.", 0),
+        ("<b>OK</b>を押す。いいです。", "Press it. It is OK.", "<b>Press</b> it. It is OK.", 1),
+        ("Rot. <b>Teuer</b> und gut.", "Red, good. And expensive", "Red, good. <b>And</b> expensive", 1),
+        ("Es ist rot. <b>Teuer.</b>", "It is expensive and red", "It is expensive <b>and red</b>", 1),
+    ],
+)
+def test_markup_stays_in_its_sentence(fragment: str, text: str, wanted: str, n_guessed: int) -> None:
+    document = open_document("a.html", f"<p>{fragment}</p>".encode())
+    new = document.translated([text]).decode()
+    assert new.removeprefix("<p>{% if a %}").removeprefix("<p>") == f"{wanted}</p>"
+    assert document.n_guessed == n_guessed
+
+
+@pytest.mark.parametrize(
+    ("fragment", "text"),
+    [
+        ("この本は\n  <b>\u3000赤い</b>です。\r\n", "この本は赤いです。"),
+        ("หนังสือ\nสีแดง", "หนังสือสีแดง"),
+        ("第一章\u3000本 赤い\nA\n赤い", "第一章\u3000本 赤い A 赤い"),
+        ("이 책은\n빨간색", "이 책은 빨간색"),
+    ],
+)
+def test_line_break_between_letters_without_spaces_is_no_space(fragment: str, text: str) -> None:
+    assert open_document("a.html", fragment.encode()).texts == [text]
+
+
+@pytest.mark.parametrize(
     ("fragment", "text", "wanted"),
     [
         ("Press <kbd>A</kbd>+<kbd>B</kbd> to", "press to", "press <kbd>A</kbd><kbd>B</kbd> to"),

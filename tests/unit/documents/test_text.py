@@ -111,6 +111,19 @@ def test_plain_text_keeps_lines() -> None:
     assert new == codecs.BOM_UTF8 + b"  one two\r\n\r\n2\t \n--- 12 ---\r3"
 
 
+def test_ideographic_space_is_indentation() -> None:
+    assert (
+        translated_text("a.txt", "\u3000本\u3000です。\u3000\n\x01赤い\n")
+        == "\u3000X 本\u3000です。\u3000\n\x01X 赤い\n"
+    )
+    assert translated_text("a.html", "<p>\u3000本<b> \u3000</b></p>") == "<p>\u3000X 本<b> \u3000</b></p>"
+
+
+def translated_text(name: str, content: str) -> str:
+    document = open_document(name, content.encode())
+    return document.translated([f"X {text}" for text in document.texts]).decode()
+
+
 def test_plain_text_between_tabs_is_translated_separately() -> None:
     document = open_document("a.txt", b"\tone man\ta woman \t\t42\ta child\t\r\n")
     assert document.texts == ["one man", "a woman", "a child"]
@@ -136,6 +149,9 @@ def test_srt_keeps_times_tags_and_lines() -> None:
         ("Hello.\n– Good <i>day</i>", ["Hello.", "Good day"], "HELLO.\n– GOOD <i>DAY</i>"),
         ("It was\n– long ago –\nin Rome.", ["It was – long ago – in Rome."], "IT WAS –\nLONG AGO –\nIN ROME."),
         ("- A\nb", ["A b"], "- A\nB"),
+        ("－赤い。\n－高い\n本。", ["赤い。", "高い本。"], "－赤い。\n－高い\n本。"),
+        ("Well、\n―A。\n―B.", ["Well、 ―A。", "B."], "WELL、\n―A。\n―B."),
+        ("<i>\nx本は\n\u3000赤いですよ。</i>", ["x本は赤いですよ。"], "<i>X本\nは赤いで\nすよ。</i>"),
         ("-5 degrees\n-7 degrees", ["-5 degrees -7 degrees"], "-5 DEGREES\n-7 DEGREES"),
     ],
 )  # fmt: skip
@@ -156,6 +172,7 @@ def test_subtitle_speakers_are_translated_separately(cue: str, texts: list[str],
         ),
         ("Wort", ["Wort"]),
         ("字幕是两行的这里也是", ["字幕是两行", "的这里也是"]),
+        ("หนังสือเล่มนี้สีแดง", ["หนังสือเล่", "มนี้สีแดง"]),
         ("", []),
     ],
 )
