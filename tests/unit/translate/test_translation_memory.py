@@ -165,7 +165,7 @@ def test_command_writes_matches_with_score_0_and_counts_them(run: Path, nmt: Com
     assert [rows[0][1:], rows[2][1:]] == [[*zeros, NEW], [*zeros, "Y 7"]]
     assert float(rows[1][2]) < 0
     for message in (
-        "a.tmx: 1 segment from de into en; no text in en: 1",
+        "a.tmx: 1 segment from de into en; no text in en (found fr; see columns): 1",
         "1 line with exact",
         "1 line with matches",
     ):
