@@ -78,8 +78,8 @@ def test_unequal_numbers_of_lines_raise(tmp_path: Path, n_de: int, n_en: int) ->
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"gut\nschlecht\xe4\n", "not UTF-8 at line 2, byte 9 of the line (0xE4); if its encoding is"),
-        (b"\xef\xbb\xbf\xffab\n", "not UTF-8 at line 1, byte 1 of the line (0xFF); if its encoding is"),
+        (b"gut\nschlecht\xe4\n", "not UTF-8 at line 2, byte 9 of the line (0xE4); convert it from its"),
+        (b"\xef\xbb\xbf\xffab\n", "not UTF-8 at line 1, byte 1 of the line (0xFF); convert it from its"),
         (b"\x89PNG\r\n\x1a\n", "not UTF-8 at line 1, byte 1 of the line (0x89); "),
         (b"\x00\x01\xf0\x02\n", "not UTF-8 at line 1, byte 3 of the line (0xF0); is it a text file?"),
     ],
