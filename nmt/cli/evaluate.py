@@ -146,7 +146,6 @@ def evaluate(
         evaluate_run,
         evaluate_run_on_files,
         record_scores,
-        sample_lines,
         texts_of,
     )
     from nmt.files.write import open_output
@@ -193,7 +192,7 @@ def evaluate(
             records.append(record_scores(reports[-1], translator.origin, texts[label].corpus))
         if samples and len(names) > 1:
             print(f"split {label}")
-        for line in sample_lines(evaluation.sources, evaluation.references, evaluation.translations, samples):
+        for line in evaluation.samples(samples):
             print(line)
     print(_rendered(reports, records, format_))
 

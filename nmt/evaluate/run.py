@@ -50,6 +50,10 @@ class Evaluation:
     references: Sequence[Reference]
     translations: list[str]
 
+    def samples(self, n: int) -> Iterator[str]:
+        """Yield `n` sentences as lines to print; see `sample_lines`."""
+        return sample_lines(self.sources, self.references, self.translations, n)
+
 
 def sample_lines(
     sources: Sequence[str], references: Sequence[Reference], translations: Sequence[str], n: int

@@ -14,9 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-HIRAGANA = "\u3041-\u3096"
-"""The range of the letters in which Japanese particles and endings are written."""
-KANA = f"{HIRAGANA}\u3099-\u309f\u30a1-\u30fa\u30fc-\u30ff"
+KANA = "\u3041-\u3096\u3099-\u309f\u30a1-\u30fa\u30fc-\u30ff"
 """Ranges of the letters and their marks by which Japanese text differs from Chinese text."""
 
 

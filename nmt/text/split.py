@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from math import ceil
 
-from nmt.languages.scripts import HIRAGANA, character_class, scripts
+from nmt.languages.scripts import character_class, scripts
 from nmt.text.message_formats import masked
 from nmt.text.words import UNSPACED
 
@@ -59,8 +59,8 @@ def _after(mark: str) -> re.Pattern[str]:
 _SENTENCE = _after(rf"(?:[{SENTENCE_MARKS}]|(?<=[{character_class(['Grek'])}][^\s)]);|(?<=[።፡])፡)")
 _CLAUSE = _after(f"[.!?…{CLAUSE_MARKS}]")
 _COMMA = _after(f"[{COMMAS}–—]")
-# after a closing quote or bracket, the sentence around it continues: 「はい。」と言った
-_CONTINUES = re.compile(rf"(?<![{SENTENCE_MARKS}\s\u200b-\u200f\u2060\ufeff])[{HIRAGANA}{COMMAS}]")
+# after a closing quote or bracket, the sentence around it continues with a particle: 「はい。」と言った
+_CONTINUES = re.compile(rf"(?<![{SENTENCE_MARKS}\s\u200b-\u200f\u2060\ufeff])[とっのをがにへや{COMMAS}]")
 _WORD = re.compile(rf"()({_SPACE}++)")
 _WEAKER = (_CLAUSE, _COMMA, _WORD)
 
