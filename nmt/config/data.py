@@ -205,7 +205,7 @@ class DataConfig(Section):
 
     @property
     def drawn(self) -> Drawn:
-        """What is held out of the training text."""
+        """The pairs that are held out of the training text, by the set that gets them."""
         drawn: Drawn = {}
         for i, source in enumerate(self.train):
             for name, n_pairs in (("valid", source.valid), (source.label, source.test)):

@@ -384,6 +384,7 @@ def test_translate_rejects_document_without_as_text(name: str, content: bytes, t
         ("a.csv", "key;text\n1;One two\n", True),
         ("a.csv", 'id,text\n1,"One, two.\nThree."\n2,"Four, five"\n', True),
         ("a.csv", "id;text\n" + '1;"One.\nTwo."\n' * 120, True),
+        ("a.csv", "key,text\n1,One two,\n2,Three,four,five\n", True),
         ("a.csv", "One, two.\nThree.\n", False),
         ("news.ts", "Ndzi lava: swona.\n", False),
         ("news.ts", "<!DOCTYPE TS>\n<TS version='2.1'>\n", True),
