@@ -18,7 +18,7 @@ test test-all test-fast test-processors: export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-fast test-processors check pytest bench-train bench-translate bench-serve bench-prepare damage \
-	compare-engines bad-inputs torture task-torture gpu-check memory clean
+	compare-engines torture task-torture gpu-check memory clean
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 26
@@ -97,9 +97,6 @@ damage: $(READY)  ## Measure how much damage cleaning finds in parallel text (FO
 compare-engines: $(READY)  ## Compare PyTorch's translations of Multi30k with CTranslate2's (RUN=run de-en, MULTI30K=folder)
 	$(BIN)/python -m scripts.checks.compare_engines --run $(RUN) \
 		--src $(MULTI30K)/test_2016_flickr.de --ref $(MULTI30K)/test_2016_flickr.en
-
-bad-inputs: $(READY)  ## Give the command line bad input of every kind and print its messages (minutes)
-	$(BIN)/python -m scripts.checks.bad_inputs
 
 torture: test-all  ## Run all tests, then kill training runs 100 times and resume them (five settings)
 	for setting in plain all rdrop denoising pretrain; do \

@@ -31,12 +31,6 @@ Preparation, `prepare.py`, which compares with another version of nmt or OpusFil
 
     prepare_arms.py     the text in several sizes, and the ways to prepare it
 
-Classification, `classifiers.py`, which compares with a classifier in Keras:
-
-    classifier_text.py   sentences, labelled with their corpora
-    classifier_speed.py  runs our training and measures it
-    keras_classifier/    runs in an environment with Keras
-
 To add a toolkit: a module in `peers/` with a `Peer`, and its name in `peers/__init__.py`. `peer.py` says what it
 needs; `peers/eole.py` is a pattern.
 """

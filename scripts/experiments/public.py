@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from scripts.measure.marian import Marian
+from tests.helpers.marian import Marian
 
 GENERAL = ["tatoeba", "multi30k", "wesnoth", "ding", "europarl", "opennmt10k", "news_commentary", "ted"]
 HELD_OUT = {

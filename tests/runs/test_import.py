@@ -21,6 +21,7 @@ from command import Command
 from forced import forced
 from hub_client import use_hub
 from hub_server import Hub, serve
+from marian import Marian
 from nmt.config.load import dump_config, load_config
 from nmt.config.training import MaskedConfig
 from nmt.data.bpe_dropout import sampled
@@ -44,7 +45,6 @@ from nmt.translate.align import src_word_shares
 from nmt.translate.translator import Translator
 from nmt.translate.types import Line
 from peer import of_transformers
-from scripts.measure.marian import Marian
 from sentences import sentence_pairs
 from served import serving
 from tiny_corpus import tiny_settings

@@ -16,6 +16,7 @@ import torch
 
 from command import Command
 from forced import forced
+from m2m import M2M
 from nmt.config import Config
 from nmt.config.load import dump_config
 from nmt.data.corpus import read_manifest
@@ -36,7 +37,6 @@ from nmt.training.loop import fit
 from nmt.translate.files import translate_file
 from nmt.translate.translator import Translator
 from peer import of_transformers
-from scripts.measure.m2m import M2M
 from sentences import sentence_pairs
 from tiny_corpus import tiny_settings
 

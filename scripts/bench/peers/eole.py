@@ -9,16 +9,34 @@ from pathlib import Path
 from typing import Any
 
 from scripts.bench import task
-from scripts.bench.peer import Counts, Decoding, Loaded, Output, Peer, Search, Training, spelled
-from scripts.bench.peers.opennmt import corpora, count_batches
+from scripts.bench.peer import NOTHING, Counts, Decoding, Loaded, Output, Peer, Search, Training, spelled
 
 TITLE = "Eole 0.6.4"
 REQUIREMENTS = ("eole==0.6.4", "aiohttp")  # its command line imports aiohttp and does not ask for it
 
 
 def count(trainer: Any, batches: Any, *_: Any, **__: Any) -> Counts:
-    """All batches of a step."""
-    return count_batches(batches, trainer.batch_processor.train_loss.padding_idx)
+    """All batches of a step. Their targets begin with a start of sentence, which is no label."""
+    padding = trainer.batch_processor.train_loss.padding_idx
+    total = NOTHING
+    for batch in batches:
+        tgt, src = batch["tgt"], batch["src"]
+        n = tgt.size(0)
+        real = int((tgt != padding).sum()) - n
+        total = total.plus(Counts(n, real, tgt.numel() - n, int(batch["srclen"].sum()), src.numel()))
+    return total
+
+
+def corpora(text: Path) -> dict[str, object]:
+    """Training and development set, in pieces already."""
+    return {
+        name: {
+            "path_src": str(text / f"pieces.{split}.{task.SRC}"),
+            "path_tgt": str(text / f"pieces.{split}.{task.TGT}"),
+            "transforms": [],
+        }
+        for name, split in (("corpus_1", "train"), ("valid", "val"))
+    }
 
 
 def arguments(text: Path, run: Path, plan: task.Plan) -> list[str]:
