@@ -215,7 +215,7 @@ def _is_classifier(paths: Sequence[Path]) -> bool:
     from nmt.layout import RunDir
 
     config = RunDir(paths[0]).config
-    return len(paths) == 1 and config.is_file() and load_saved_config(config).training.objective == "classification"
+    return len(paths) == 1 and config.is_file() and load_saved_config(config).training.facts.classifies
 
 
 def _evaluate_classifier(

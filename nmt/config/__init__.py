@@ -12,6 +12,7 @@ from pydantic import model_validator
 
 from nmt.config.data import ANY, LABEL, DataConfig, TokenizerConfig
 from nmt.config.model import ModelConfig
+from nmt.config.objectives import OBJECTIVES
 from nmt.config.search import BatchSize, SearchConfig
 from nmt.config.section import Section, raise_together
 from nmt.config.source import Source
@@ -32,14 +33,6 @@ __all__ = [
 ]
 
 
-OBJECTIVES = {
-    "translation": ("translation", "denoising"),
-    "encoder": ("masked", "classification"),
-    "decoder": ("causal", "translation", "classification"),
-}
-"""The objectives that each `model.kind` supports."""
-
-
 class Config(Section):
     """A complete configuration."""
 
@@ -55,7 +48,7 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _check(self) -> Config:
-        objective, kind, training = self.training.objective, self.model.kind, self.training
+        kind, training, facts = self.model.kind, self.training, self.training.facts
         problems = [
             f"{setting} needs tokenizer.joint: true" for setting in self.joint_settings if not self.tokenizer.joint
         ]
@@ -80,20 +73,20 @@ class Config(Section):
                 for key, is_given in not_of_decoders.items()
                 if is_given
             ]
-        if objective not in OBJECTIVES[kind]:
-            kinds = " or ".join(kind for kind, possible in OBJECTIVES.items() if objective in possible)
+        if kind not in facts.model_kinds:
+            supported = " or ".join(name for name, of_name in OBJECTIVES.items() if kind in of_name.model_kinds)
             problems.append(
-                f"training.objective: {objective} needs model.kind: {kinds}; model.kind: {kind} supports "
-                f"{' or '.join(OBJECTIVES[kind])}"
+                f"training.objective: {facts.name} needs model.kind: {' or '.join(facts.model_kinds)}; model.kind: "
+                f"{kind} supports {supported}"
             )
-        if objective == "classification" and LABEL not in self.data.pair:
+        if facts.classifies and LABEL not in self.data.pair:
             problems.append(
                 f"training.objective: classification needs data.direction: {self.data.src}-{LABEL}, found "
                 f"{self.data.direction}"
             )
         if others := set(training.languages) - set(self.data.text_languages):
             problems.append(
-                f"training.{objective}.languages: must name {' or '.join(self.data.text_languages)}, found "
+                f"training.{facts.name}.languages: must name {' or '.join(self.data.text_languages)}, found "
                 f"{', '.join(sorted(others))}"
             )
         if training.consistency == "crossconst" and not self.data.directions:
@@ -109,8 +102,8 @@ class Config(Section):
             needs = "dropout" if training.consistency == "rdrop" else "cut_rate above 0"
             problems.append(f"training.consistency: {training.consistency} needs {needs}; all model.*_dropout are 0")
         for key, is_given in (("data.directions", self.data.directions), ("data.train", self.data.tag_names)):
-            if is_given and objective != "translation":
-                problems.append(f"{key}: tags need training.objective: translation, found {objective}")
+            if is_given and not facts.translates:
+                problems.append(f"{key}: tags need training.objective: translation, found {facts.name}")
         if "fuzzy" in training.modifiers and self.data.fuzzy_threshold is None:
             problems.append("training.modifiers.fuzzy: needs data.fuzzy_threshold, such as 0.7")
         if self.tokenizer.kind == "char" and (self.tokenizer.model or training.bpe_dropout):
@@ -129,7 +122,7 @@ class Config(Section):
         """The settings that need one vocabulary for both languages."""
         needs = {
             "data.directions": bool(self.data.directions),
-            f"training.objective: {self.training.objective} in both languages": self.learns_several_languages,
+            f"training.objective: {self.training.facts.name} in both languages": self.learns_several_languages,
             "training.objective: translation with model.kind: decoder": self.joins_sides,
             "training.modifiers.fuzzy": "fuzzy" in self.training.modifiers,
             "tokenizer.model": self.tokenizer.model is not None,
@@ -145,12 +138,12 @@ class Config(Section):
     @property
     def learns_lines(self) -> bool:
         """Whether training examples are single lines instead of pairs."""
-        return self.training.objective in ("denoising", "masked", "causal") and not self.training.masked.pair_task
+        return self.training.facts.learns_lines and not self.training.masked.pair_task
 
     @property
     def joins_sides(self) -> bool:
         """Whether source and target of a pair form one sequence (decoder-only translation)."""
-        return self.model.kind == "decoder" and self.training.objective == "translation"
+        return self.model.kind == "decoder" and self.training.facts.translates
 
     @property
     def learned_languages(self) -> tuple[str, ...]:

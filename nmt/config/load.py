@@ -17,9 +17,9 @@ from nmt.config import Config, Stage
 from nmt.config.clean import CleanConfig
 from nmt.config.foreign import did_you_mean, misspelt
 from nmt.config.messages import problems_in, shown
+from nmt.config.objectives import OBJECTIVE_SECTIONS
 from nmt.config.old import UNREADABLE, without_old
 from nmt.config.source import KINDS
-from nmt.config.training import OBJECTIVE_SECTIONS
 from nmt.config.yaml12 import dump_yaml, parse_yaml
 from nmt.console import printable
 from nmt.errors import ConfigError
@@ -68,7 +68,7 @@ def adopting(settings: Config, start: Path, option: str) -> Config:
     """
     config = RunDir(start).config
     theirs = load_saved_config(config) if config.is_file() else None
-    if theirs is None or settings.model.kind != theirs.model.kind:
+    if theirs is None or settings.model.stacks != theirs.model.stacks:
         return settings
     computed = {"split"} if theirs.search.split != "never" else set()
     changes = {}

@@ -58,6 +58,16 @@ class ModelConfig(Section):
     activation_dropout: float = Field(0.0, ge=0.0, lt=1.0)
     """Dropout after the activation of the feed-forward layers."""
 
+    @property
+    def stacks(self) -> tuple[str, ...]:
+        """The stacks of layers: encoder, decoder, or both."""
+        return ("encoder", "decoder") if self.is_encoder_decoder else (self.kind,)
+
+    @property
+    def is_encoder_decoder(self) -> bool:
+        """Whether the model has an encoder and a decoder."""
+        return self.kind == "translation"
+
     @model_validator(mode="after")
     def _check(self) -> ModelConfig:
         problems = []

@@ -9,67 +9,25 @@ from typing import Annotated, Literal, get_args
 from pydantic import AfterValidator, Field, model_validator
 
 from nmt.config.data import LABEL, DataConfig
+from nmt.config.objectives import (
+    OBJECTIVE_SECTIONS,
+    OBJECTIVES,
+    CausalConfig,
+    DenoisingConfig,
+    MaskedConfig,
+    ObjectiveFacts,
+    ObjectiveName,
+)
 from nmt.config.section import Section, raise_together
 from nmt.config.source import OpusSource, PathSource
 
 DEFAULT_MAX_TOKENS = 8192
 """The default of `max_tokens` but for one process on a GPU; larger micro-batches are not faster on a CPU."""
-PairNegative = Literal["shuffled", "cut", "replaced", "number", "copied"]
 Modifier = Literal[
     "upper_case", "title_case", "lower_case", "typos", "drop_end_punctuation", "noise", "placeholders", "tags", "terms",
     "fuzzy", "join",
 ]  # fmt: skip
 """The names of the modifiers of training pairs."""
-
-
-class DenoisingConfig(Section):
-    """Settings of the training objective `denoising`."""
-
-    languages: list[str] = Field([])
-    """Languages to learn from; []: both languages."""
-    mask_share: float = Field(0.35, gt=0.0, lt=1.0)
-    """Mean share of the pieces of a line that are masked."""
-    mask_span: float = Field(3.5, ge=1.0)
-    """Mean length of a masked span in pieces (Poisson distribution). Each span is replaced by one mask; for a span of
-    length 0, a mask is inserted. BLEU and chrF compare the restored lines of the development set with the original
-    ones."""
-
-
-class MaskedConfig(Section):
-    """Settings of the training objective `masked`."""
-
-    languages: list[str] = Field([])
-    """Languages to learn from; []: both languages."""
-    mask_share: float = Field(0.15, gt=0.0, lt=1.0)
-    """Mean share of the pieces of a line that are masked."""
-    pair_task: list[PairNegative] = Field([])
-    """Also learn to recognise translations; []: do not. Each pair is one sequence, masked on both sides, and half of
-    the pairs have a wrong source or target, of one of these kinds, drawn with equal probability. shuffled: taken from
-    another pair of similar length. cut: its second half is removed. replaced: a word is replaced by one of another
-    pair. number: a digit is changed. copied: a copy of the other side. If a kind is impossible for a pair, such as
-    number without digits, another kind is used. The cross-entropy of this decision (the mean over the pairs) is added
-    to the loss."""
-
-    @model_validator(mode="after")
-    def _check(self) -> MaskedConfig:
-        if self.pair_task and self.languages:
-            raise ValueError("languages: not available with pair_task, which uses both languages")
-        return self
-
-
-class CausalConfig(Section):
-    """Settings of the training objective `causal`."""
-
-    languages: list[str] = Field([])
-    """Languages to learn from; []: the target language."""
-
-
-OBJECTIVE_SECTIONS: dict[str, type[Section]] = {
-    "denoising": DenoisingConfig,
-    "masked": MaskedConfig,
-    "causal": CausalConfig,
-}
-"""The sections of `training` with settings of one objective, by its name."""
 
 
 Rate = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -134,9 +92,6 @@ def mixing_problems(data: DataConfig, stages: Sequence[Stage]) -> Iterator[str]:
         yield "training.stages: every stage has its own mixture, so the weights or temperature in data have no effect"
 
 
-Objective = Literal["translation", "denoising", "masked", "causal", "classification"]
-
-
 class TrainingConfig(Section):
     """Objective, optimization, duration, validation and checkpoints."""
 
@@ -167,7 +122,7 @@ class TrainingConfig(Section):
     """Maximum size of a micro-batch in tokens including padding (rows x longest side). This affects memory, not what
     the model learns. auto: the largest size that fits into memory, measured once at the start of the run. By default
     auto for one process on a GPU, otherwise 8,192."""
-    objective: Objective = "translation"
+    objective: ObjectiveName = "translation"
     """What the model learns. translation: to translate the training pairs. denoising: to restore lines in which spans
     of pieces are masked (Lewis et al., 2019). masked: to predict masked pieces of a line (Devlin et al., 2019). causal:
     to predict each piece from those before it, as a language model does. classification: to predict the label of a
@@ -327,18 +282,16 @@ class TrainingConfig(Section):
         return self.consistency != "none" and self.consistency_weight > 0
 
     @property
-    def writes_text(self) -> bool:
-        """Whether validation translates or restores the development set and scores the text."""
-        return self.objective in ("translation", "denoising")
+    def facts(self) -> ObjectiveFacts:
+        """What there is to know about the objective."""
+        return OBJECTIVES[self.objective]
 
     @property
     def selected_by(self) -> str:
         """The score by which checkpoints are selected."""
         if self.select_by != "auto":
             return self.select_by
-        if self.objective == "classification":
-            return "accuracy"
-        return "bleu" if self.writes_text else "loss"
+        return self.facts.scores[0] if self.facts.scores else "loss"
 
     @property
     def languages(self) -> list[str]:
@@ -366,9 +319,9 @@ class TrainingConfig(Section):
             "subword_nbest": self.subword_nbest > 1,
             "watch": bool(self.watch),
             "validate_lines": bool(self.validate_lines),
-            "consistency": self.has_consistency and self.objective == "classification",
+            "consistency": self.has_consistency and self.facts.classifies,
         }
-        if self.objective != "translation":
+        if not self.facts.translates:
             problems += [
                 f"{name}: not available with objective: {self.objective}"
                 for name, is_given in not_of_others.items()
@@ -377,9 +330,8 @@ class TrainingConfig(Section):
         for name, section in OBJECTIVE_SECTIONS.items():
             if name != self.objective and getattr(self, name) != section():
                 problems.append(f"{name}: only available with objective: {name}, found {self.objective}")
-        of_objective = ("accuracy",) if self.objective == "classification" else ("bleu", "chrf") * self.writes_text
-        if self.select_by not in ("auto", "loss", *of_objective):
-            possible = " or ".join((*of_objective, "loss", "auto"))
+        if self.select_by not in ("auto", "loss", *self.facts.scores):
+            possible = " or ".join((*self.facts.scores, "loss", "auto"))
             problems.append(
                 f"select_by: {self.select_by} is not available with objective: {self.objective}; use {possible}"
             )

@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from nmt.config.training import DenoisingConfig, MaskedConfig
+from nmt.config.objectives import DenoisingConfig, MaskedConfig
 from nmt.data.batching import Indices, Pairs, unpadded
 from nmt.data.pair_sequences import PairExamples
 from nmt.data.random_numbers import Hashes, fractions, hashed, key_of

@@ -13,7 +13,7 @@ from random import Random
 import numpy as np
 import numpy.typing as npt
 
-from nmt.config.training import PairNegative
+from nmt.config.objectives import PairNegative
 from nmt.data.corpus import Rows, Side
 from nmt.data.random_numbers import Hashes
 from nmt.text.tokenizer import PAD, SEPARATOR, Tokenizer

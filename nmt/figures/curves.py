@@ -110,8 +110,7 @@ def mean_of(name: str, members: Sequence[Curves]) -> Curves:
 def unit_of(run: RunDir) -> str:
     """Return the unit that the losses of a run are averaged over: token, masked piece or text."""
     with suppress(NmtError, OSError):  # a run with a damaged configuration is plotted like a translation model
-        objective = load_saved_config(run.config).training.objective
-        return {"classification": "text", "masked": "masked piece"}.get(objective, "token")
+        return load_saved_config(run.config).training.facts.counted
     return "token"
 
 

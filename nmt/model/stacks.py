@@ -105,7 +105,7 @@ DecodingModel = Transformer | DecoderModel
 def make_model(config: Config, vocab_sizes: Mapping[str, int]) -> Model:
     """Return a model with random weights. `vocab_sizes` has the number of pieces of each language, and of labels."""
     vocab_size = vocab_sizes[config.learned_languages[-1]]
-    classifies = config.training.objective == "classification"
+    classifies = config.training.facts.classifies
     n_classes = vocab_sizes[config.data.tgt] if classifies else config.n_classes
     model: EncoderModel | DecoderModel
     match config.model.kind:

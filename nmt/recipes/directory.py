@@ -149,10 +149,8 @@ def run_config(run: Path, to: str | None = None, source: str | None = None) -> C
     """
     check_is_run(run)
     config = load_saved_config(RunDir(run).config)
-    if config.training.objective != "translation":
-        raise ConfigError(
-            f"{run}: trained with training.objective: {config.training.objective}, so it cannot translate"
-        )
+    if not config.training.facts.translates:
+        raise ConfigError(f"{run}: trained for {config.training.facts.name}, so it cannot translate")
     if config.data.directions or to is not None or source is not None:
         config = config.choose(to, source)
     changes: dict[str, object] = {"init_from": None, "freeze": []}

@@ -69,8 +69,8 @@ def preset(config: str | None, n_pairs: int, minutes: float, overrides: Sequence
     def updates_of(size: Size) -> float:
         plain: Chosen = _model(size, n_pairs) | {"training.consistency": ("none", "")}
         checked = overridden(_completed(tree, plain), where, overrides)
-        if (checked.training.objective, checked.model.kind) != ("translation", "translation"):
-            raise ConfigError(f"{where}: there are only presets for translation, with model.kind: translation")
+        if not (checked.training.facts.translates and checked.model.is_encoder_decoder):
+            raise ConfigError(f"{where}: there are only presets for translation with an encoder and a decoder")
         return 60 * minutes / seconds_per_update(checked, PIECES)
 
     say("measuring the speed of this machine")

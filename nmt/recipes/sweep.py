@@ -32,6 +32,7 @@ from pydantic import Field, ValidationError
 from nmt.config import Config
 from nmt.config.load import dump_config, load_config, read_tree
 from nmt.config.messages import problems_in
+from nmt.config.objectives import Metric
 from nmt.config.section import Section
 from nmt.config.yaml12 import parse_yaml
 from nmt.console import say
@@ -50,7 +51,7 @@ from nmt.process import Stop, stopping
 from nmt.recipes.directory import changed_settings
 from nmt.runs.info import Selected, read_info, read_selected
 from nmt.runs.listing import is_run, summarise
-from nmt.runs.log import Metric, best_scores, metric_of, rank
+from nmt.runs.log import best_scores, rank
 from nmt.tables import Cell, Format, Table, as_csv, render
 
 LONGEST_VALUE, LONGEST_NAME = 40, 160  # characters; file systems allow names of 255 bytes
@@ -241,7 +242,7 @@ class Plan:
     @property
     def metric(self) -> Metric:
         """The score on the development set by which the runs are ranked; all runs have the same objective."""
-        return metric_of(self.runs[0].config.training.objective)
+        return self.runs[0].config.training.facts.metric
 
     def config_of(self, run: GridRun) -> Path:
         """Return the path of the initial configuration of `run`."""
@@ -313,10 +314,10 @@ def _load_all(request: Request, axes: Sequence[Axis]) -> dict[tuple[str, ...], C
         other = names.setdefault(configs[values].model_dump_json(), name)
         if other != name:
             problems[f"--grid: {other} and {name} are the same settings"] = []
-    objectives = {config.training.objective for config in configs.values()}
+    objectives = {config.training.facts.name for config in configs.values()}
     if len(objectives) > 1:
         found = " and ".join(sorted(objectives))
-        problems[f"--grid training.objective: runs of {found} have no common score; sweep each by itself"] = []
+        problems[f"--grid: runs of the objectives {found} have no common score; sweep each by itself"] = []
     if problems:
         raise ConfigError(*[_message(problem, names, len(combinations)) for problem, names in problems.items()])
     return configs

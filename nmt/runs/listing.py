@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Literal
 
 from nmt.config.load import load_saved_config
+from nmt.config.objectives import OBJECTIVES, Metric
 from nmt.console import printable, width
 from nmt.errors import CheckpointError, NmtError
 from nmt.files.write import lock_holder
 from nmt.layout import CheckpointDir, RunDir
 from nmt.runs.info import ScoreRecord, Selected, check_selected, read_info, read_scores, read_selected
-from nmt.runs.log import Metric, Record, best_scores, last_record, metric_of, number, rank
+from nmt.runs.log import Record, best_scores, last_record, number, rank
 from nmt.runs.state import load_state
 from nmt.tables import Table
 
@@ -99,10 +100,10 @@ def summarise(run: RunDir) -> Summary:
     selected = Selected()
     steps, tests = list[int](), list[ScoreRecord]()
     is_imported = False
-    last, metric, best = Record(), metric_of("translation"), dict[Metric, float | None]()
+    last, metric, best = Record(), OBJECTIVES["translation"].metric, dict[Metric, float | None]()
     with _collecting(problems, run):
         config = load_saved_config(run.config)
-        max_steps, metric = config.training.max_steps, metric_of(config.training.objective)
+        max_steps, metric = config.training.max_steps, config.training.facts.metric
         split = config.search.split if metric == "bleu" else ""
     with _collecting(problems, run):
         is_imported = not read_info(run).data_dir

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from nmt.config.objectives import Metric
 from nmt.errors import CheckpointError
 from nmt.files.read import LOG_BYTES, read_regular
 from nmt.layout import RunDir
@@ -17,8 +18,6 @@ from nmt.runs.info import Weights
 from nmt.tables import Table
 
 Record = dict[str, Any]
-Metric = Literal["bleu", "perplexity", "accuracy"]
-"""A score of the development set, by its name in log records."""
 
 
 def read_log(log: Path, having: bytes = b"") -> Iterator[Record]:
@@ -56,12 +55,6 @@ KINDS: dict[str, Weights] = {"valid": "raw", "ema": "ema", "average": "average"}
 def is_validation(record: Record) -> bool:
     """Return whether a record is a validation on the development set."""
     return record.get("kind") in KINDS
-
-
-def metric_of(objective: str) -> Metric:
-    """Return the name of the development score by which runs with this training objective are listed and ranked."""
-    by_objective: dict[str, Metric] = {"translation": "bleu", "classification": "accuracy"}
-    return by_objective.get(objective, "perplexity")
 
 
 def rank(metric: Metric, score: float) -> float:

@@ -20,12 +20,6 @@ from nmt.runs.folder import is_folder, load_folder
 from nmt.runs.info import PublicModel, Weights, check_is_run, read_info, read_selected
 from nmt.text.tokenizer import Tokenizers
 
-_USES = {
-    "translation": "use it with nmt translate",
-    "classification": "use it with nmt classify or nmt evaluate",
-    "causal": "use it with nmt generate, with nmt score without --src, or with --lm",
-}
-
 
 @dataclass(frozen=True)
 class Origin:
@@ -101,15 +95,14 @@ class Saved:
         self._check_objective("translation")
 
     def _check_objective(self, wanted: str) -> None:
-        objective = self.config.training.objective
-        if objective != wanted:
-            use = _USES.get(objective, "use it with nmt train --init-from")
-            raise ConfigError(f"{self.path}: trained with training.objective: {objective}, not {wanted}; {use}")
+        facts = self.config.training.facts
+        if facts.name != wanted:
+            raise ConfigError(f"{self.path}: trained with training.objective: {facts.name}, not {wanted}; {facts.use}")
 
     def check_exports(self) -> None:
         """Raise ConfigError unless the model is a translation model with encoder and decoder."""
         self.check_translates()
-        if self.config.model.kind != "translation":
+        if not self.config.model.is_encoder_decoder:
             raise ConfigError(
                 f"{self.path}: a decoder-only model (model.kind: decoder) cannot be exported or run by CTranslate2"
             )

@@ -259,7 +259,7 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
         return
     if note := no_match_note(bleu):
         log.say(f"warning: {note}")
-    if settings.objective == "translation":
+    if settings.facts.translates:
         tokenizer = max(map(default_tokenizer, session.config.data.targets))  # 13a only if all languages have it
         log.say(use_of(bleu, len(at_end.references), tokenizer))
         path = run.dev / f"{stem}.{session.config.data.tgt}"
@@ -274,7 +274,7 @@ def _describe(session: Session, folder: Path) -> None:
     run, config = session.run, session.config
     for path in (run.config, run.info, run.selected):
         shutil.copy(path, folder)
-    if config.training.objective == config.model.kind == "translation":
+    if config.training.facts.translates and config.model.is_encoder_decoder:
         (folder / "README.md").write_text(model_card(run.path), encoding="utf-8")
 
 

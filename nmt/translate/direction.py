@@ -115,7 +115,7 @@ class Direction:
     @property
     def aligns(self) -> bool:
         """Whether words can be aligned, which requires PyTorch, cross-attention, and no translation via a pivot."""
-        return self.has_native and self.config.model.kind == "translation" and self._main.first is None
+        return self.has_native and self.config.model.is_encoder_decoder and self._main.first is None
 
     @cached_property
     def has_confidence(self) -> bool:

@@ -61,10 +61,10 @@ class LanguageModel:
         Raises ConfigError if it is not a language model, CheckpointError if its weights do not match.
         """
         config = saved.config
-        if config.training.objective != "causal":
+        if config.training.facts.name != "causal":
             raise ConfigError(
-                f"{saved.path}: is not a language model (training.objective: causal), but was trained with "
-                f"{config.training.objective}"
+                f"{saved.path}: is not a language model (objective causal), but was trained with "
+                f"{config.training.facts.name}"
             )
         model = saved.model()
         assert isinstance(model, DecoderModel), "a causal objective trains a decoder"

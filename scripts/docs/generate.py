@@ -24,9 +24,9 @@ from typer.main import get_command
 from nmt.cli import app
 from nmt.config import Config, Stage
 from nmt.config.clean import CleanConfig, CorpusClean
+from nmt.config.objectives import OBJECTIVE_SECTIONS
 from nmt.config.section import Section
 from nmt.config.source import Columns, Files, Hub, Languages, Opus, Paths, Source, TrainSource
-from nmt.config.training import OBJECTIVE_SECTIONS
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
 SOURCE = (

@@ -180,7 +180,7 @@ class Check:
         torch.manual_seed(1)
         sizes = {**dict.fromkeys(config.data.pair, self.sizes.vocabulary), LABEL: N_LABELS}
         model = make_model(config, sizes).to(self.device)
-        freeze(model, mode.freeze, config.model.kind)
+        freeze(model, mode.freeze)
         pairs, pieces = self.learned(config), SyntheticPieces(self.sizes.vocabulary)
         tokenizers = cast(Tokenizers, dict.fromkeys(config.data.pair, pieces))
         packing = Packing(pairs, 8 * STEP if mode.graphs else STEP)  # graphs are recorded for every size

@@ -10,7 +10,7 @@ import torch
 
 from nmt.config import Config, SearchConfig
 from nmt.config.load import dump_config, load_config
-from nmt.config.training import MaskedConfig
+from nmt.config.objectives import MaskedConfig
 from nmt.layout import RUN_FORMAT, RunDir
 from nmt.model.stacks import EncoderModel
 from nmt.model.transformer import Model, Transformer

@@ -23,7 +23,7 @@ from hub_client import use_hub
 from hub_server import Hub, serve
 from marian import Marian
 from nmt.config.load import dump_config, load_config
-from nmt.config.training import MaskedConfig
+from nmt.config.objectives import MaskedConfig
 from nmt.data.bpe_dropout import sampled
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.layout import RunDir

@@ -62,7 +62,7 @@ class Meter:
     @property
     def _learned_tokens(self) -> float:
         """The number of target tokens in the sums; for a classifier, the number of tokens of the texts."""
-        is_classifier = self._session.config.training.objective == "classification"
+        is_classifier = self._session.config.training.facts.classifies
         return self._tally["n_real"] / 2 if is_classifier else self._tally["n_tokens"]
 
     def add(self, outcome: Outcome) -> None:

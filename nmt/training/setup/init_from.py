@@ -32,8 +32,6 @@ PARTS = {
 """The parts of a model, as patterns of parameter names. Cross-attention is also a part of the decoder."""
 _OF_VOCABULARY = r"(encoder|decoder)\.embedding\.weight$|output(_bias)?$"
 """A pattern of the parameters that have a row for each piece."""
-STACKS = {"translation": ("encoder", "decoder"), "encoder": ("encoder",), "decoder": ("decoder",)}
-"""The stacks of each kind of model."""
 
 _MAY_DIFFER = {
     "kind",
@@ -47,8 +45,8 @@ _MAY_DIFFER = {
 """Settings of the model that may differ if a stack is taken from a model of another kind."""
 
 
-def freeze(model: nn.Module, parts: Sequence[str], kind: str) -> None:
-    """Freeze parts of a model of this kind (`model.kind`) by the names in `PARTS`.
+def freeze(model: nn.Module, parts: Sequence[str]) -> None:
+    """Freeze parts of a model by the names in `PARTS`.
 
     Raises ConfigError if the model lacks one of them, or if no weights are left to train.
     """
@@ -57,7 +55,7 @@ def freeze(model: nn.Module, parts: Sequence[str], kind: str) -> None:
     for part in parts:
         names = [name for name in parameters if re.match(PARTS[part], name)]
         if not names:
-            problems.append(f"training.freeze: {part}: a model with model.kind: {kind} has no such part")
+            problems.append(f"training.freeze: {part}: the model has no such part")
         for name in names:
             parameters[name].requires_grad_(False)
     if problems:
@@ -111,13 +109,14 @@ def _read_weights(config: Config, corpora: Corpora, model: Model) -> tuple[Tenso
     found: Tensors = {}
     spelled = {stack: _spelled(saved, corpora) for stack, saved in opened.items()}
     for stack, saved in opened.items():
-        is_same = stack is None and saved.config.model.kind == config.model.kind and _has_labels_of(saved, corpora)
+        is_same = stack is None and saved.config.model.stacks == config.model.stacks and _has_labels_of(saved, corpora)
         taken = _taken(saved, model, stacks[stack], spelled[stack], takes_all=is_same)
         found = taken | found  # of tied embeddings, the first wins
     paths = _listed(runs)
     if not found:
-        hint = f"; {config.model.kind}={source} takes its only stack" if isinstance(source, str) else ""
-        raise ConfigError(f"training.init_from: {paths}: has no weights for model.kind: {config.model.kind}{hint}")
+        stack = config.model.stacks[-1]
+        hint = f"; {stack}={source} takes its only stack" if isinstance(source, str) else ""
+        raise ConfigError(f"training.init_from: {paths}: has no weights for the {stack}{hint}")
     reasons = "; ".join(saved.weights.reason for saved in opened.values())
     parameters = dict(model.named_parameters())
     parts = "" if found.keys() == parameters.keys() else f"; loaded: {_described(found, model)}"
@@ -150,9 +149,9 @@ def _stacks(saved: Saved, config: Config, stack: str | None) -> dict[str, str]:
 
     A model with only another stack fills `stack` with that one: an encoder of masked lines can initialise a decoder.
     """
-    theirs = STACKS[saved.config.model.kind]
+    theirs = saved.config.model.stacks
     if stack is None:
-        return {name: name for name in STACKS[config.model.kind] if name in theirs}
+        return {name: name for name in config.model.stacks if name in theirs}
     return {stack: stack if stack in theirs else theirs[0]}
 
 
@@ -175,12 +174,12 @@ def _taken(
     New pieces, before the tags, start with the mean of the pieces that spell them.
     """
     theirs = saved.weights.tensors
-    if saved.config.model.kind == "translation" and saved.config.model.tie_embeddings == "all":
+    if saved.config.model.is_encoder_decoder and saved.config.model.tie_embeddings == "all":
         shared = {name: tensor for name, tensor in theirs.items() if name.startswith("encoder.embedding.")}
         theirs = theirs | {name.replace("encoder", "decoder", 1): tensor for name, tensor in shared.items()}
     own = {id(parameter): name for name, parameter in model.named_parameters()}
     last = "decoder" if hasattr(model, "decoder") else "encoder"
-    takes_output = stacks.get(last) == STACKS[saved.config.model.kind][-1]
+    takes_output = stacks.get(last) == saved.config.model.stacks[-1]
     found: Tensors = {}
     for alias, parameter in model.named_parameters(remove_duplicate=False):
         first, _, rest = alias.partition(".")
@@ -241,7 +240,7 @@ def _mismatches(saved: Saved, config: Config, corpora: Corpora, stacks: Mapping[
                 )
                 break
     keys = {key: key for key in type(config.model).model_fields}
-    if saved.config.model.kind != config.model.kind or any(own != other for own, other in stacks.items()):
+    if saved.config.model.stacks != config.model.stacks or any(own != other for own, other in stacks.items()):
         keys = {key: key for key in keys if key not in _MAY_DIFFER}
         keys |= {f"{other}_layers": f"{own}_layers" for own, other in stacks.items()}
     for key, own_key in keys.items():
@@ -260,7 +259,7 @@ def _continues(ours: Tokenizer, theirs: Tokenizer) -> bool:
 
 def _language(config: Config, stack: str) -> str:
     """Return the language that a stack reads."""
-    if config.model.kind == "translation":
+    if config.model.is_encoder_decoder:
         return config.data.src if stack == "encoder" else config.data.tgt
     return config.learned_languages[-1]
 

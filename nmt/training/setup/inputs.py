@@ -49,10 +49,10 @@ def read_inputs(config: Config, data: DataDir, world: World, tags: Sequence[str]
 
     tags: the tags that a run with several directions, or the one that it starts from, has already.
     """
-    if config.data.has_labels and config.training.writes_text:
+    if config.data.has_labels and config.training.facts.writes_text:
         raise ConfigError(
             f"data.direction: {config.data.direction} has labels instead of translations; use "
-            f"training.objective: classification, not {config.training.objective}"
+            f"training.objective: classification, not {config.training.facts.name}"
         )
     if config.training.start_share and not isinstance(config.training.init_from, str):
         raise ConfigError("training.start_share: needs one run that the whole model starts from; see --init-from")
@@ -63,7 +63,7 @@ def read_inputs(config: Config, data: DataDir, world: World, tags: Sequence[str]
     torch.manual_seed(settings.seed)
     sizes = corpora.tokenizers.sizes
     model, copy = make_model(config, sizes), None
-    freeze(model, settings.freeze, config.model.kind)
+    freeze(model, settings.freeze)
     if settings.freeze and settings.init_from is None and world.is_rank0:
         say(f"training.freeze: {', '.join(settings.freeze)} keep random weights because training.init_from is not set")
     to_shard = settings.parallel == "fsdp" and world.size > 1

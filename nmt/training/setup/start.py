@@ -203,7 +203,7 @@ def _make_validator(config: Config, inputs: Inputs, choices: Choices, fingerprin
 
 def _validator(config: Config, inputs: Inputs, choices: Choices, name: str) -> Validator:
     """Return the validator of a split: of its one direction, or of all that have it."""
-    kind: type[SplitValidator] = TextValidator if config.training.writes_text else SplitValidator
+    kind: type[SplitValidator] = TextValidator if config.training.facts.writes_text else SplitValidator
     if config.training.objective == "classification":
         kind = ClassValidator
     by_direction = {

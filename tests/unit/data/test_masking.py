@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from nmt.config.training import MaskedConfig, PairNegative
+from nmt.config.objectives import MaskedConfig, PairNegative
 from nmt.data.batching import Pairs, unpadded
 from nmt.data.corpus import Lines
 from nmt.data.masking import Masking

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.config.training import DenoisingConfig
+from nmt.config.objectives import DenoisingConfig
 from nmt.data.batching import Pairs, unpadded
 from nmt.data.corpus import Lines
 from nmt.data.masking import infill, infilled
