@@ -35,7 +35,7 @@ from nmt.cli.options import (
     option,
 )
 from nmt.cli.options import runs as run_names
-from nmt.cli.refusals import HISTORY_ALONE
+from nmt.cli.refusals import HISTORY_ALONE, refuse
 from nmt.config.foreign import did_you_mean, misspelt
 from nmt.console import show
 from nmt.errors import CheckpointError, ConfigError
@@ -47,14 +47,11 @@ if TYPE_CHECKING:
 
 SourceOption = Annotated[Path | None, option("--src", "Or use these files: the source …", "F")]
 ReferenceOption = Annotated[Path | None, option("--ref", "… and its references.", "F")]
-CLASSIFIER_ALONE = (
-    "is a classifier, for which only --split, --data, --checkpoint, --weights, --precision, --format and --history are "
-    "available; for labels, use nmt classify"
-)
 
 
 @app.command()
 def evaluate(
+    context: typer.Context,
     run: RunsOption = None,
     split: Annotated[
         list[str] | None,
@@ -153,9 +150,7 @@ def evaluate(
 
     paths = resolve_models(run, None)
     if _is_classifier(paths):
-        of_neural = (comet, comet_command, segment_scores, lower_is_better)
-        if any((beam, length_penalty, overrides, tokenize, lowercase, samples, output, src, ref, *of_neural)):
-            raise ConfigError(f"{paths[0]}: {CLASSIFIER_ALONE}")
+        refuse(context, "classifier", path=paths[0])
         _evaluate_classifier(paths[0], data, split or (), checkpoint, weights, precision, format_)
         return
     translator = Translator.load(paths, checkpoint, weights, precision=precision)
@@ -168,9 +163,8 @@ def evaluate(
     texts = {} if src else texts_of(translators, lambda one: corpus_of(one, data), split or ())
     names = {label: f"{each.split}.{each.translator.config.data.translation_suffix}" for label, each in texts.items()}
     names = names or {str(src): str(src)}
-    if segment_scores and len(names) > 1:
-        choice = "--split, --to and --from"
-        raise ConfigError(f"--segment-scores needs a single split, found {', '.join(names)}; choose it with {choice}")
+    if len(names) > 1:
+        refuse(context, "several-texts", names=", ".join(names))
 
     if samples is None:
         samples = 5 if format_ == "text" and sys.stdout.isatty() else 0
@@ -273,6 +267,7 @@ def _show_history(runs: Sequence[Path], splits: Sequence[str], how: Format) -> N
 
 @app.command()
 def compare(
+    context: typer.Context,
     runs: Annotated[
         list[Path] | None,
         typer.Argument(metavar="RUN", help="Two or more run directories.", autocompletion=run_names),
@@ -375,9 +370,8 @@ def compare(
             split, data, checkpoint, weights, precision, output, to, from_,
         )  # fmt: skip
         directions = common_directions(members, how)
-    if len(directions) > 1 and (html is not None or segment_scores):
-        given = "--html" if html is not None else "--segment-scores"
-        raise ConfigError(f"{given}: needs one direction; choose it with --to and --from")
+    if len(directions) > 1:
+        refuse(context, "several-directions")
     comparisons = []
     with nullcontext() if html is None else open_output(html) as page_file:
         for tgt, source in directions:

@@ -10,6 +10,7 @@ import typer
 
 from nmt.cli.app import app
 from nmt.cli.options import CheckpointOption, LicenseOption, RunDataOption, RunOption, WeightsOption, option, runs
+from nmt.cli.refusals import refuse
 from nmt.console import say, show
 from nmt.errors import ConfigError
 
@@ -167,6 +168,7 @@ def export(
 
 @app.command()
 def push(
+    context: typer.Context,
     run: Annotated[
         Path,
         typer.Argument(
@@ -224,12 +226,8 @@ def push(
         raise ConfigError(
             f"{run}: has no translator.json; it was exported by an earlier version of nmt; export the run again"
         )
-    if exported and (kind, quantization, checkpoint, weights, evaluate, data, model_license) != (
-        "folder", None, "best", "auto", False, None, None
-    ):  # fmt: skip
-        raise ConfigError(f"{run}: is already exported; give its run instead, or leave out {OF_EXPORT}")
-    if kind != "ctranslate2" and quantization is not None:
-        raise ConfigError("--quantization needs --format ctranslate2")
+    if exported:
+        refuse(context, "exported")
     request = Request(run, checkpoint, weights, data, evaluate=evaluate, license=model_license)
     found = find_repository(repository, public, force)
     if public and found.private:
@@ -249,6 +247,3 @@ def push(
     else:
         options = " --engine ctranslate2" if pushed.kind == "ctranslate2" else ""
         show(f"translate with nmt translate --model hf://{repository}{options}")
-
-
-OF_EXPORT = "--format, --quantization, --checkpoint, --weights, --evaluate, --data and --license"

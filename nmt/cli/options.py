@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,11 +16,6 @@ from nmt.tables import Format
 def option(name: str, text: str, metavar: str | None = None, **settings: Any) -> Any:
     """Return the declaration of an option with a help text. settings: further arguments of `typer.Option`."""
     return typer.Option(name, help=text, metavar=metavar, **settings)
-
-
-def names_given(options: Mapping[str, object]) -> str:
-    """Return the names of the options whose values differ from their defaults, separated by commas."""
-    return ", ".join(name for name, value in options.items() if value not in (None, 0, [], "best", "auto"))
 
 
 def settings(typed: str) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -19,6 +18,7 @@ from nmt.cli.options import (
     option,
     runs,
 )
+from nmt.cli.refusals import refuse
 from nmt.config.load import adopting, load_config
 from nmt.console import show
 from nmt.errors import ConfigError, DataError
@@ -27,6 +27,7 @@ from nmt.tables import Format, render
 
 @app.command()
 def prepare(
+    context: typer.Context,
     config: ConfigOption = "base.yaml",
     data: DataOption = None,
     tokenizer_from: Annotated[
@@ -77,9 +78,6 @@ def prepare(
       nmt prepare --config mine.yaml --data data/prepared/mine --tokenizer-from runs/base-de-en
     """
     is_dry = dry_run or sample is not None
-    directories = {"--data": data, "--append": append, "--force": force}
-    if is_dry and (others := [name for name, value in directories.items() if value]):
-        raise ConfigError(*[f"{name}: not available in a dry run" for name in others])
     from nmt.prepare.append import append as run_append
     from nmt.prepare.dry_run import dry_run as run_dry
     from nmt.prepare.prepare import prepare as run_stage
@@ -88,9 +86,8 @@ def prepare(
     settings = load_config(config, overrides or ())
     if tokenizer_from is not None:
         settings = adopting(settings, tokenizer_from, "--tokenizer-from")
-    pairs = settings.data.pairs
-    if len(pairs) > 1 and (append or report is not None):
-        raise ConfigError(f"--{'append' if append else 'report'}: not available with several pairs in data.directions")
+    if len(settings.data.pairs) > 1:
+        refuse(context, "several-pairs")
     with open_engine(engine, workers, address) as tasks:
         if is_dry:
             run_dry(settings, sample, report, engine=tasks, tokenizer_from=tokenizer_from)
@@ -138,7 +135,6 @@ def data(
     """
     from nmt.prepare.opus import describe, get, language_pair, list_corpora
 
-    _refuse_others(action, {"--version": version, "--output": output, "--format": format_})
     match action, words:
         case "list", [pair]:
             table = list_corpora(language_pair(pair))
@@ -232,15 +228,3 @@ def align(
     say(found.summary())
     if 2 * (found.shapes[1, 0] + found.shapes[0, 1]) > sum(map(len, texts)):
         say("warning: most sentences have no counterpart; is one document a translation of the other?")
-
-
-def _refuse_others(action: str, given: dict[str, object]) -> None:
-    """Raise ConfigError for options that do not apply to `action`."""
-    options: Sequence[str] = {"list": ["--format"], "get": ["--version", "--output"]}.get(action, [])
-    problems = [
-        f"{option}: not an option of nmt data {action}"
-        for option, value in given.items()
-        if value is not None and option not in options
-    ]
-    if problems:
-        raise ConfigError(*problems)

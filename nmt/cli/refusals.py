@@ -10,6 +10,7 @@ from nmt.errors import ConfigError
 _OF_RUNS = "--data|--output|--samples|--from|--via|--beam|--length-penalty|--set|--checkpoint|--weights|--precision"
 """Options with which runs translate, so that they have no effect on translations in a file."""
 HISTORY_ALONE = "--history can be combined only with one --run, --split and --format"
+_OF_LINES = "--prefix|--constraints|--alignments|--attention"
 _NOT_OF_A_REVIEW = "--set|--lm|--lm-weight|--tag|--glossary|--tm|--beam|--length-penalty|--via"
 
 REFUSALS: dict[str, dict[str, tuple[str, ...]]] = {
@@ -20,11 +21,38 @@ REFUSALS: dict[str, dict[str, tuple[str, ...]]] = {
         "--report: needs --dry-run or --sample; nmt prepare always writes a report": (
             "--report without --dry-run|--sample",
         ),
+        "{options}: not available in a dry run": ("--dry-run|--sample with --data|--append|--force",),
+        "{options}: not available with several pairs in data.directions": ("several-pairs with --append|--report",),
+    },
+    "data": {
+        "{options}: not an option of nmt data {action}": (
+            "ACTION=list with --version|--output",
+            "ACTION=show with --version|--output|--format",
+            "ACTION=get with --format",
+        ),
     },
     "translate": {
         "--precision needs --engine native; with ctranslate2, use --int8": ("--precision with --engine=ctranslate2",),
         "--int8 needs --engine ctranslate2": ("--int8 without --engine=ctranslate2",),
         "--address {address} needs --engine ray": ("--address without --engine=ray",),
+        "--workers needs --engine native or ray; CTranslate2 uses all cores in one process": (
+            "--workers with --engine=ctranslate2",
+        ),
+        "--workers and --engine ray need files: give --input and --output": (
+            "--workers|--engine=ray without --input",
+            "--workers|--engine=ray without --output",
+            "--workers|--engine=ray with --input=-|--output=-",
+        ),
+        "{options}: not available with --workers and --engine ray": (
+            f"--workers|--engine=ray with {_OF_LINES}|--glossary|--tm|--confidence|--via",
+        ),
+        "--as-text: needs one --input, and no --output-dir, --bilingual and --reviewed": ("documents with --as-text",),
+        "{options}: not available for documents": (
+            f"documents with --scores|--n-best|--workers|--engine=ray|{_OF_LINES}",
+        ),
+        "--confidence: for documents, give --bilingual F, which contains it": (
+            "documents with --confidence without --bilingual",
+        ),
         "--reviewed translates nothing, so only --run, --model, --to and --from can be given with it": (
             f"--reviewed with {_NOT_OF_A_REVIEW}",
         ),
@@ -64,6 +92,14 @@ REFUSALS: dict[str, dict[str, tuple[str, ...]]] = {
         "--samples cannot be combined with --format {format_}; --output F writes all translations": (
             "--samples with --format",
         ),
+        "{path}: is a classifier, for which only --split, --data, --checkpoint, --weights, --precision, --format and "
+        "--history are available; for labels, use nmt classify": (
+            "classifier with --beam|--length-penalty|--set|--tokenize|--lowercase|--samples|--output|--src|--ref|"
+            "--comet|--comet-command|--segment-scores|--lower-is-better",
+        ),
+        "--segment-scores needs a single split, found {names}; choose it with --split, --to and --from": (
+            "several-texts with --segment-scores",
+        ),
     },
     "compare": {
         "RUN, --hyp and --group cannot be combined": ("RUN with --hyp|--group", "--hyp with --group"),
@@ -71,6 +107,9 @@ REFUSALS: dict[str, dict[str, tuple[str, ...]]] = {
         "--comet needs the source text of these files; give it with --src F": ("--comet with --ref without --src",),
         "{options}: for runs, so not available with --ref, which needs --hyp A B or --group NAME=A,B,C": (
             f"--ref with RUN|--split|{_OF_RUNS}",
+        ),
+        "{options}: needs one direction; choose it with --to and --from": (
+            "several-directions with --html|--segment-scores",
         ),
     },
     "calibrate": {
@@ -136,26 +175,35 @@ REFUSALS: dict[str, dict[str, tuple[str, ...]]] = {
         ),
         "--shortlist needs --format ctranslate2": ("--shortlist without --format=ctranslate2",),
     },
+    "push": {
+        "{run}: is already exported; give its run instead, or leave out {options}": (
+            "exported with --format|--quantization|--checkpoint|--weights|--evaluate|--data|--license",
+        ),
+        "--quantization needs --format ctranslate2": ("--quantization without --format=ctranslate2",),
+    },
     "serve": {"--new-key needs --keys F, the file of keys": ("--new-key without --keys",)},
 }
 """For each command, the messages and the conditions under which they are shown.
 
 A condition lists options that are given, joined by `with`, and after `without` options that are not; `A|B` stands for
-any of several. `--format=json` is an option with a value, RUN an argument. A message can contain the values of
-parameters, and as `options` the given ones of the last `A|B`.
+any of several. `--format=json` is an option with a value, RUN an argument. A word in lower case, such as `documents`,
+is a mode that the command finds out and passes to `refuse`. A message can contain the values of parameters, and as
+`options` the given ones of the last `A|B`.
 """
 
 
-def refuse(context: Any) -> None:
+def refuse(context: Any, mode: str = "", **facts: object) -> None:
     """Raise ConfigError for the first refused combination of options in the context of a command.
 
-    An option with its default value counts as not given.
+    mode: a word for what the command has found out, which conditions name. facts: values for the messages besides those
+    of parameters. An option with its default value counts as not given.
     """
-    given = {*_given(context)}
+    given = {*_given(context), mode}
     for message, conditions in REFUSALS.get(context.command.name, {}).items():
         for condition in conditions:
             if (options := _met(condition, given)) is not None:
-                raise ConfigError(message.format(**context.params, options=", ".join(options)))
+                shown = ", ".join(option.replace("=", " ") for option in options)
+                raise ConfigError(message.format(**context.params, **facts, options=shown))
 
 
 def _met(condition: str, given: Collection[str]) -> list[str] | None:
@@ -178,4 +226,6 @@ def _given(context: Any) -> Iterator[str]:
         value = context.params.get(param.name)
         if value not in (None, (), [], param.default):
             name = param.metavar if param.param_type_name == "argument" else param.opts[0]
-            yield from (name, f"{name}={value}")
+            yield name
+            for part in value if isinstance(value, (list, tuple)) else [value]:
+                yield f"{name}={part}"

@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
+import typer
+
 from nmt.cli.app import app
 from nmt.cli.options import (
     AddressOption,
@@ -26,10 +28,10 @@ from nmt.cli.options import (
     ToOption,
     ViaOption,
     WeightsOption,
-    names_given,
     option,
     runs,
 )
+from nmt.cli.refusals import refuse
 from nmt.console import say
 from nmt.errors import ConfigError
 
@@ -38,6 +40,7 @@ OutputOption = Annotated[str, option("--output", "File to write, - for standard 
 
 @app.command()
 def translate(
+    context: typer.Context,
     run: RunsOption = None,
     model: ModelOption = None,
     inputs: Annotated[
@@ -198,9 +201,9 @@ def translate(
     source, for_documents = sources[0], (output_dir, bilingual, reviewed) != (None, None, None)
     is_alone = as_text or not (is_document(source) or Path(source).is_dir())
     has_documents = for_documents or len(sources) > 1 or not is_alone
-    if has_documents and as_text:
-        raise ConfigError("--as-text: needs one --input, and no --output-dir, --bilingual and --reviewed")
-    if not (as_text or has_documents):
+    if has_documents:
+        refuse(context, "documents")
+    elif not as_text:
         refuse_document(source)
     from nmt.cli.defaults import resolve_models, search_settings, with_language_model
     from nmt.config.data import ANY
@@ -217,25 +220,12 @@ def translate(
     overrides = with_language_model(overrides or (), lm, lm_weight)
     overrides = [*overrides, f"search.tags={json.dumps(tags)}"] if tags else overrides
     files = Files(prefix, constraints, glossary, tuple(tm or ()), alignments, attention)
-    of_lines = {"--prefix": prefix, "--constraints": constraints, "--alignments": alignments, "--attention": attention}
-    of_text = {"--scores": scores, "--n-best": n_best > 1, "--workers": workers, "--engine ray": engine == "ray"}
-    if has_documents and (others := names_given({**of_text, **of_lines})):
-        raise ConfigError(f"{others}: not available for documents")
-    if has_documents and confidence and bilingual is None:
-        raise ConfigError("--confidence: for documents, give --bilingual F, which contains it")
     documents = Documents(sources, output, output_dir, bilingual, reviewed) if has_documents else None
     if documents is not None and reviewed is not None and not (run or model):
         documents.write(None)
         return
     target, paths, source_language = output or "-", resolve_models(run, model), from_ or ANY
     if workers is not None or engine == "ray":
-        if engine == "ctranslate2":
-            raise ConfigError("--workers needs --engine native or ray; CTranslate2 uses all cores in one process")
-        if "-" in (source, target):
-            raise ConfigError("--workers and --engine ray need files: give --input and --output")
-        of_one = {"--glossary": glossary, "--tm": tm, "--confidence": confidence, "--via": via}
-        if others := names_given({**of_lines, **of_one}):
-            raise ConfigError(f"{others}: not available with --workers and --engine ray")
         saved = open_ensemble(paths, checkpoint, weights, to, source_language)
         search = search_settings(saved[0].config, beam, length_penalty, overrides)
         for note in filter(None, (each.note for each in saved)):
