@@ -1,40 +1,42 @@
-"""Print measures of the structure of `nmt/`: sizes, imports, types, settings, and the files from text to the loss.
+"""Print measures of the structure of `nmt/`: sizes, density, names, imports, types, settings, and walks.
 
     python -m scripts.measure.house            # of this checkout
     python -m scripts.measure.house ../other   # of another one, for instance of the commit before
 
 Statements are those of Python (`ast.stmt`) without docstrings; nodes are all of the syntax tree, so that denser lines
-gain nothing.
+gain nothing. An import breaks the layers if its target is not below its own room in the table of docs/architecture.md.
 
-An import breaks the layers if its target is not below its own room in the table of docs/architecture.md. The path from
-raw text to the loss is observed: a small corpus is prepared and one update made, and a file counts if one of its
-functions returns or yields the text of the training pairs or, from the prepared corpus on, their arrays, batches or
-loss. The network itself (`nmt/model/`) and the ground floor (the terminal, files) are not counted, nor is what only
-looks at the text on its way: reports, warnings, and the profile of a language.
+A walk is the list of functions that a thing passes, in the order in which it first enters them. A move is a step into
+another file, and goes back up if that file was left before. A walk is checked: every function exists, and is named by
+one that comes before it.
 """
 
 from __future__ import annotations
 
 import ast
 import os
-import random
+import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
-from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import FrameType
-from typing import cast, get_args
+from typing import TypeAlias, get_args
+
+Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
 MAX_FUNCTION_LINES = 60
-ELSEWHERE = (
-    "model/", "files", "console", "regular", "progress",  # the last two are names of earlier layouts
-    "html/", "figures/", "prepare/reporting/", "prepare/suspicions", "text/profile", "text/formats",
-)  # fmt: skip
-MARK = "zyxwv"  # a word that stands in every training pair and nowhere else
+MAX_PARAMETERS = 6
+PRONOUNS = {"each", "found", "own", "how", "both", "rest", "one", "here", "wanted", "others"}
+"""Names that say nothing of what they hold."""
+QUESTIONS = {
+    "files that read `.objective` or `model.kind`": r"\.objective\b|model\.kind\b",
+    "files that ask for the manifest of several pairs": r"PairsManifest|pairs_manifest|pairs\.is_file",
+}
+WALKS: dict[str, str] = {}
+"""The functions of each walk, as `module:function`, separated by white space."""
 
 
 def modules(root: Path) -> dict[str, Path]:
@@ -96,48 +98,16 @@ def circles(imports: dict[str, set[str]]) -> int:
             return n
 
 
-def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+def functions(tree: ast.AST) -> Iterator[Function]:
     return (node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
 
 
-def n_any(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+def n_any(function: Function) -> int:
     """How often `Any` stands in the types of a function's parameters and of its result."""
     given = function.args
     parameters = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
     types = [function.returns, *(parameter.annotation for parameter in parameters if parameter is not None)]
     return sum(isinstance(node, ast.Name) and node.id == "Any" for type_ in types if type_ for node in ast.walk(type_))
-
-
-class Route:
-    """The files whose functions return or yield what `matches`, in the order in which they first do."""
-
-    def __init__(self, package: Path, matches: type[object] | tuple[type[object], ...] | str) -> None:
-        self.files: dict[str, None] = {}
-        self._package, self._matches = f"{package}{os.sep}", matches
-
-    def __enter__(self) -> Route:
-        sys.setprofile(self._returned)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        sys.setprofile(None)
-
-    def _returned(self, frame: FrameType, event: str, result: object) -> None:
-        name = frame.f_code.co_filename
-        inner = name.removeprefix(self._package)
-        if event == "return" and inner != name and not inner.startswith(ELSEWHERE) and self._is_data(result, 3):
-            self.files[inner] = None
-
-    def _is_data(self, value: object, depth: int) -> bool:
-        if not isinstance(self._matches, str):
-            return isinstance(value, self._matches)
-        if isinstance(value, str):
-            return self._matches in value
-        if isinstance(value, bytes):
-            return self._matches.encode() in value
-        if isinstance(value, (list, tuple)) and depth:
-            return any(self._is_data(item, depth - 1) for item in value[:5])
-        return False
 
 
 def size(tree: ast.AST) -> tuple[int, int]:
@@ -189,85 +159,92 @@ def _classes(annotation: object) -> Iterator[type]:
         yield from _classes(inner)
 
 
-def corpus(folder: Path) -> None:
-    """Text of a made-up language pair: 300 pairs for training, each with `MARK`, and 5 for development."""
-    words = ["".join(random.Random(n).choices("abcdefghij", k=4)) for n in range(60)]
-    for name, n, mark in (("train", 300, f" {MARK}"), ("dev", 5, "")):
-        for language, shift in (("aa", 0), ("bb", 7)):
-            rng = random.Random(len(name))
-            lines = [" ".join(rng.choices(words[shift:], k=3 + i % 9)) + mark for i in range(n)]
-            (folder / f"{name}.{language}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+def body_lines(function: Function) -> int:
+    """The lines of a function without its signature and docstring."""
+    body = function.body[1:] if _is_docstring(function.body[0]) else function.body
+    return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
 
 
-CONFIG = """
-data:
-  direction: aa-bb
-  root: {folder}
-  dir: {folder}/data
-  train: [{{files: {{aa: train.aa, bb: train.bb}}}}]
-  valid: {{files: {{aa: dev.aa, bb: dev.bb}}}}
-tokenizer: {{vocab_size: 340}}
-model: {{d_model: 16, n_heads: 2, d_ff: 16, encoder_layers: 1, decoder_layers: 1}}
-training:
-  run_dir: {folder}/run
-  device: cpu
-  precision: float32
-  max_steps: 10
-  warmup_steps: 5
-  update_tokens: 500
-  max_tokens: 500
-"""
+def n_parameters(function: Function) -> int:
+    given = function.args
+    return len(given.posonlyargs) + len(given.args) + len(given.kwonlyargs)
 
 
-def print_route(root: Path, folder: Path) -> None:
-    """In a process of its own, in which `nmt` is that of `root`: print the files from raw text to the loss."""
-    corpus(folder)
-    (folder / "config.yaml").write_text(CONFIG.format(folder=folder), encoding="utf-8")
-    settings = _first("nmt.config.load:load_config", "nmt.config_file:load_config")(folder / "config.yaml")
-    with Route(root / "nmt", MARK) as text:
-        _first("nmt.prepare.prepare:prepare", "nmt.prepare:prepare")(settings, folder / "data", echo=lambda _: None)
-    loop, module = import_module("nmt.training.loop"), import_module("nmt.training.loss")
-    import numpy as np
-
-    class LossIsThere(BaseException):
-        pass
-
-    objective = module.objective
-
-    def until_the_loss(*args: object, **options: object) -> object:
-        objective(*args, **options)  # which it returns to the loop
-        raise LossIsThere
-
-    vars(module)["objective"] = until_the_loss
-    batching, losses = import_module("nmt.data.batching"), import_module("nmt.training.loss")
-    arrays = (np.ndarray, batching.PairLengths, batching.Batch, losses.LossSums)
-    with Route(root / "nmt", arrays) as ids, suppress(LossIsThere):
-        loop.fit(settings, folder / "data", folder / "run")
-    print(*dict.fromkeys([*text.files, *ids.files]))
+def n_pronouns(tree: ast.AST) -> int:
+    """How many assignments and parameters have a name of `PRONOUNS`."""
+    n = 0
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            n += isinstance(node.ctx, ast.Store) and node.id in PRONOUNS
+        elif isinstance(node, ast.arg):
+            n += node.arg in PRONOUNS
+    return n
 
 
-def _first(*names: str) -> Callable[..., object]:
-    """The first of these functions (`module:function`) that there is: modules have moved."""
-    for name in names:
-        module, _, attribute = name.partition(":")
-        with suppress(ImportError, AttributeError):
-            return cast("Callable[..., object]", getattr(import_module(module), attribute))
-    raise ImportError(", ".join(names))
+def n_conditions(tree: ast.AST) -> int:
+    """How many conditions read an attribute called `directions`."""
+    conditions: list[ast.expr] = []
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.If, ast.While, ast.IfExp, ast.Assert)):
+            conditions.append(node.test)
+        elif isinstance(node, ast.BoolOp):
+            conditions += node.values
+        elif isinstance(node, ast.comprehension):
+            conditions += node.ifs
+    reading = {node for test in conditions for node in ast.walk(test) if isinstance(node, ast.Attribute)}
+    return sum(node.attr == "directions" for node in reading)
+
+
+def print_density(trees: dict[str, ast.Module]) -> None:
+    """Nodes a statement, and how often there are comprehensions and conditional expressions."""
+    statements, nodes = (sum(numbers) for numbers in zip(*map(size, trees.values()), strict=True))
+    every = [node for tree in trees.values() for node in ast.walk(tree)]
+    kinds = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+    comprehensions, conditionals = (sum(isinstance(node, kind) for node in every) for kind in (kinds, ast.IfExp))
+    print(f"{nodes / statements:>8.1f}  nodes a statement")
+    print(f"{100 * comprehensions / statements:>8.1f}  comprehensions per 100 statements")
+    print(f"{100 * conditionals / statements:>8.1f}  conditional expressions per 100 statements")
+
+
+def print_walks(trees: dict[str, ast.Module]) -> None:
+    """The moves of each walk. Raises SystemExit if a function is missing, or no earlier one names it."""
+    for title, walk in WALKS.items():
+        steps = [step.split(":") for step in walk.split()]
+        named: set[str] = set()
+        for number, (module, qualified_name) in enumerate(steps):
+            name = qualified_name.rpartition(".")[2]
+            definitions = [node for node in ast.walk(trees[module]) if getattr(node, "name", None) == name]
+            owner = qualified_name.partition(".")[0]
+            if not definitions:
+                raise SystemExit(f"{title}: {module} has no {qualified_name}")
+            if number and not {name, owner} & named:
+                raise SystemExit(f"{title}: no function before names {module}:{qualified_name}")
+            for node in (inner for definition in definitions for inner in ast.walk(definition)):
+                if isinstance(node, ast.Attribute):
+                    named.add(node.attr)
+                elif isinstance(node, ast.Name):
+                    named.add(node.id)
+        files = [module for module, _ in steps]
+        moves = [(before, after) for before, after in pairwise(files) if before != after]
+        left: set[str] = set()
+        n_back = 0
+        for before, after in moves:
+            left.add(before)
+            n_back += after in left
+        print(f"{len(moves):>8}  moves of {title}, {n_back} of them back up")
 
 
 def in_a_process(root: Path, what: str) -> str:
     """Return the output of one of the functions above, run in a process that imports `nmt` from `root`."""
     with TemporaryDirectory() as folder:
-        command = [sys.executable, __file__, what, str(root), folder]
-        environment = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
+        command = [sys.executable, __file__, what]
+        environment = {**os.environ, "PYTHONPATH": str(root)}
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True, text=True, cwd=folder)
     return done.stdout
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["--route"]:
-        print_route(Path(sys.argv[2]), Path(sys.argv[3]))
-    elif sys.argv[1:2] == ["--settings"]:
+    if sys.argv[1:2] == ["--settings"]:
         print_settings()
     else:
         print_all()
@@ -283,19 +260,27 @@ def print_all() -> None:
     imports = {name: imported(tree, files) for name, tree in trees.items()}
     loose = [path.stem for path in files.values() if path.parent == root / "nmt"]
     every = [function for tree in trees.values() for function in functions(tree)]
-    long = sum((function.end_lineno or 0) - function.lineno + 1 > MAX_FUNCTION_LINES for function in every)
-    passed = in_a_process(root, "--route").split()
+    library = {name: tree for name, tree in trees.items() if not name.startswith("cli")}
+    wide = sum(n_parameters(function) > MAX_PARAMETERS for tree in library.values() for function in functions(tree))
+    conditions = sum(n_conditions(tree) for name, tree in trees.items() if not name.startswith("config"))
     print_sizes(root)
+    print_density(trees)
     for what, n in (
+        ("assignments and parameters with a name that says nothing", sum(map(n_pronouns, trees.values()))),
         ("loose modules in nmt/", len(set(loose) - {"__init__", "__main__"})),
-        (f"functions of more than {MAX_FUNCTION_LINES} lines", long),
+        (
+            f"functions of more than {MAX_FUNCTION_LINES} body lines",
+            sum(body_lines(function) > MAX_FUNCTION_LINES for function in every),
+        ),
+        (f"functions of more than {MAX_PARAMETERS} parameters outside cli/", wide),
         ("Any in signatures", sum(map(n_any, every))),
         ("imports that the layer table forbids", broken_layers(root, imports)),
         ("circles of imports", circles(imports)),
-        ("files from raw text to the loss", len(passed)),
+        ("conditions on `directions` outside config/", conditions),
+        *((what, sum(bool(re.search(asked, text)) for text in texts.values())) for what, asked in QUESTIONS.items()),
     ):
         print(f"{n:>8}  {what}")
-    print(f"          {' '.join(passed)}")
+    print_walks(trees)
     print(in_a_process(root, "--settings"), end="")
 
 
