@@ -29,6 +29,7 @@ from nmt.evaluate.compare.systems import Comparison, check_alike, check_groups, 
 from nmt.evaluate.run import Evaluation, choose_split, corpus_of, evaluate_run, record_scores, texts_of
 from nmt.prepare.prepare import prepare as run_prepare
 from nmt.process import keep_freed_memory
+from nmt.runs.model import ModelRef
 from nmt.share.hub import download
 from nmt.training.loop import fit
 from nmt.training.parallel import joined
@@ -97,11 +98,11 @@ def evaluate(
     """Translate a split with a run and score it, as `nmt evaluate` does.
 
     split: a test set, valid or train; by default the only test set (see `evaluate_all` for several). data: data
-    directory, by default that of the run. checkpoint, weights: as for `Translator.load`. search: search settings to
+    directory, by default that of the run. checkpoint, weights: see `ModelRef`. search: search settings to
     change, such as {"beam": 1}. to, source: the languages, of a run with several directions. The scores are recorded in
     the run. Raises ConfigError, CheckpointError or DataError.
     """
-    translator = Translator.load(run, checkpoint, weights, to=to, source=source)
+    translator = Translator.load(ModelRef((Path(run),), checkpoint, weights, to, source))
     corpus = corpus_of(translator, Path(data) if data is not None else None)
     return _evaluated(translator, corpus, choose_split(corpus, split), search)
 
@@ -119,7 +120,7 @@ def evaluate_all(
     Return the evaluations by the names of the splits; of a run with several directions, by names such as `test de-en`.
     """
     directory = Path(data) if data is not None else None
-    translators = Translator.load(run, checkpoint, weights).by_direction()
+    translators = Translator.load(ModelRef((Path(run),), checkpoint, weights)).by_direction()
     texts = texts_of(translators, lambda one: corpus_of(one, directory), splits)
     return {label: _evaluated(text.translator, text.corpus, text.split, search) for label, text in texts.items()}
 
@@ -159,8 +160,7 @@ def compare(
         lambda config: _config(config, settings).search,
         split,
         Path(data) if data is not None else None,
-        to=to,
-        source=source,
+        ModelRef(to=to, source=source),
     )
     text, systems = translate_runs(members, how)
     text = check_alike(text, systems)

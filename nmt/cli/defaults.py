@@ -40,7 +40,7 @@ def check_runs(runs: Path | Sequence[Path] | None, overrides: Sequence[str] | No
         _searching(load_saved_config(RunDir(run).config), searching, {"beam": beam})
 
 
-def resolve_models(runs: Sequence[Path] | None, model: Path | None) -> list[Path]:
+def resolve_models(runs: Sequence[Path] | None, model: Path | None) -> tuple[Path, ...]:
     """Return the runs (--run) or the exported folder (--model) to translate with, by default the newest run.
 
     A model of the Hub, hf://OWNER/NAME, is downloaded. Raises ConfigError if both options are given, or a run twice,
@@ -53,11 +53,11 @@ def resolve_models(runs: Sequence[Path] | None, model: Path | None) -> list[Path
         if (first := resolved.setdefault(run.resolve(), run)) is not run:
             raise ConfigError(f"--run {first} and --run {run} are the same run; an ensemble needs different runs")
     if model is None:
-        return list(runs or [run_or_newest(None)])
+        return tuple(runs or [run_or_newest(None)])
     path = local_model(model)
     if not (ExportDir(path).info.is_file() or RunDir(path).config.is_file()):
         raise CheckpointError(not_usable(path, "not an exported model", "; make one with nmt export"))
-    return [path]
+    return (path,)
 
 
 def resolve_training(

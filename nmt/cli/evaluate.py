@@ -44,6 +44,7 @@ from nmt.tables import Format, render, wrapped
 if TYPE_CHECKING:
     from nmt.evaluate.report import Report
     from nmt.runs.info import ScoreRecord
+    from nmt.runs.model import ModelRef
 
 SourceOption = Annotated[Path | None, option("--src", "Or use these files: the source …", "F")]
 ReferenceOption = Annotated[Path | None, option("--ref", "… and its references.", "F")]
@@ -146,14 +147,16 @@ def evaluate(
         texts_of,
     )
     from nmt.files.write import open_output
+    from nmt.runs.model import ModelRef
     from nmt.translate.translator import Translator
 
     paths = resolve_models(run, None)
+    model = ModelRef(paths, checkpoint, weights)
     if _is_classifier(paths):
         refuse(context, "classifier", path=paths[0])
-        _evaluate_classifier(paths[0], data, split or (), checkpoint, weights, precision, format_)
+        _evaluate_classifier(model, data, split or (), precision, format_)
         return
-    translator = Translator.load(paths, checkpoint, weights, precision=precision)
+    translator = Translator.load(model, precision=precision)
     if src or via:
         translator = translator.towards(to, from_, via)
         translators = [translator]
@@ -213,7 +216,7 @@ def _is_classifier(paths: Sequence[Path]) -> bool:
 
 
 def _evaluate_classifier(
-    path: Path, data: Path | None, splits: Sequence[str], checkpoint: str, weights: str, precision: str, how: Format
+    model: ModelRef, data: Path | None, splits: Sequence[str], precision: str, how: Format
 ) -> None:
     from nmt.evaluate.classification import evaluate_classifier
     from nmt.evaluate.report import score_table
@@ -221,8 +224,8 @@ def _evaluate_classifier(
     from nmt.layout import RunDir
     from nmt.translate.classification import Classifier
 
-    classifier = Classifier.load(path, checkpoint, weights, precision=precision)
-    corpus = open_corpus(RunDir(path), classifier.config.data.sides, data)
+    classifier = Classifier.load(model, precision=precision)
+    corpus = open_corpus(RunDir(model.path), classifier.config.data.sides, data)
     reports = [evaluate_classifier(classifier, corpus, name) for name in choose_splits(corpus, splits)]
     text = "\n".join(line for report in reports for line in report.lines())
     objects = [report.json() for report in reports]
@@ -364,10 +367,11 @@ def compare(
     if not ref:
         from nmt.cli.defaults import search_settings
         from nmt.evaluate.compare.runs import Translating, common_directions, translate_runs
+        from nmt.runs.model import ModelRef
 
         how = Translating(
             lambda config: search_settings(config, beam, length_penalty, overrides),
-            split, data, checkpoint, weights, precision, output, to, from_,
+            split, data, ModelRef(checkpoint=checkpoint, weights=weights, to=to, source=from_), precision, output,
         )  # fmt: skip
         directions = common_directions(members, how)
     if len(directions) > 1:
@@ -378,7 +382,7 @@ def compare(
             if ref:
                 text, systems = read_systems(members, ref, src, to)
             else:
-                text, systems = translate_runs(members, replace(how, to=tgt, source=source))
+                text, systems = translate_runs(members, replace(how, model=replace(how.model, to=tgt, source=source)))
             text = check_alike(text, systems, lowercase)
             systems = with_segment_scores(text, systems, neural)
             comparison = run_stage(text, grouped(systems, members), position, lowercase=lowercase, tokenize=tokenize)
@@ -446,12 +450,13 @@ def calibrate(
     from nmt.evaluate.calibration import draw_reliability
     from nmt.evaluate.run import read_split
     from nmt.figures.attention import check_picture, save_picture
+    from nmt.runs.model import ModelRef
     from nmt.translate.translator import Translator
 
     if plot is not None:
         check_picture(plot)
     path = run_or_newest(run)
-    translator = Translator.load(path, checkpoint, weights, precision=precision).towards(to, from_)
+    translator = Translator.load(ModelRef((path,), checkpoint, weights), precision=precision).towards(to, from_)
     search = search_settings(translator.config, beam, length_penalty, overrides)
     opposite = None
     if reverse is not None:
@@ -522,12 +527,13 @@ def challenge(
         of_split,
     )
     from nmt.files.write import open_output, refuse_overwriting
+    from nmt.runs.model import ModelRef
     from nmt.translate.translator import Translator
 
     refuse_overwriting([output], [source, reference, contrastive, pairs])
     with nullcontext() if output is None else open_output(output) as file:
         translator = Translator.load(
-            resolve_models(run, None), checkpoint, weights, precision=precision, to=to, source=from_
+            ModelRef(resolve_models(run, None), checkpoint, weights, to, from_), precision=precision
         )
         src, tgt = translator.config.data.sides
         if pairs is not None:
@@ -608,15 +614,15 @@ def robustness(
     )
     from nmt.evaluate.run import subject_of
     from nmt.files.write import refuse_overwriting, writing
+    from nmt.runs.model import ModelRef
     from nmt.translate.translator import Translator
 
     chosen, percentages = _changes(changes), _rates(rates)
     if output is not None:
         with writing(output, "; a directory is needed for several files"):
             output.mkdir(parents=True, exist_ok=True)
-    translator = Translator.load(
-        resolve_models(run, None), checkpoint, weights, precision=precision, to=to, source=from_
-    )
+    model = ModelRef(resolve_models(run, None), checkpoint, weights, to, from_)
+    translator = Translator.load(model, precision=precision)
     search = search_settings(translator.config, beam, length_penalty, overrides)
     translator.check(search, 1)
     whole = read_text(translator, data, split, source, reference)

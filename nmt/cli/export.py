@@ -146,10 +146,12 @@ def export(
       nmt export --format argos --output german-english.argosmodel
     """
     from nmt.cli.defaults import run_or_newest
+    from nmt.runs.model import ModelRef
     from nmt.share.export import Request, export
 
     lines = 100 if check_lines is None else check_lines
-    request = Request(run_or_newest(run), checkpoint, weights, data, check, lines, evaluate, shortlist, model_license)
+    model = ModelRef((run_or_newest(run),), checkpoint, weights)
+    request = Request(model, data, check, lines, evaluate, shortlist, model_license)
     if kind == "argos":
         from nmt.share.argos import export_argos
 
@@ -218,6 +220,7 @@ def push(
       nmt push --format transformers runs/multi30k-de-en me/multi30k-de-en-transformers
     """
     from nmt.runs.folder import is_folder
+    from nmt.runs.model import ModelRef
     from nmt.share.export import Request, export
     from nmt.share.push import find_repository, push
 
@@ -228,7 +231,7 @@ def push(
         )
     if exported:
         refuse(context, "exported")
-    request = Request(run, checkpoint, weights, data, evaluate=evaluate, license=model_license)
+    request = Request(ModelRef((run,), checkpoint, weights), data, evaluate=evaluate, license=model_license)
     found = find_repository(repository, public, force)
     if public and found.private:
         say(f"{repository}: already exists and remains private; change its visibility in its settings on the Hub")

@@ -190,10 +190,12 @@ def rerank(
     from nmt.console import say, show
     from nmt.files.write import open_output, refuse_overwriting
     from nmt.recipes.rerank import Request, Runs, read_weights, rerank_file, tune_weights
+    from nmt.runs.model import ModelRef
 
     inputs = [source, reference, n_best_file]
     refuse_overwriting(*(([weights_file], inputs) if tune else ([output], [*inputs, weights_file])))
-    loaded = Runs.load(resolve_models(run, None), reverse, rescore or (), lm or (), precision, to, from_)
+    model = ModelRef(resolve_models(run, None), to=to, source=from_)
+    loaded = Runs.load(model, reverse, rescore or (), lm or (), precision)
     config = loaded.direct.config
     search = search_settings(config, beam, length_penalty, overrides)
     n_candidates = None if n_best_file is not None else n_best or N_BEST
@@ -317,10 +319,12 @@ def distil(
     status = run_recipe(request)
     if train and not status:
         from nmt.recipes.students import compared
+        from nmt.runs.model import ModelRef
 
         following = load_config(output / "config.yaml")
         prepared = DataDir(following.data.directory)
-        for line in compared(teacher, following.run_directory, prepared, request.search, to, from_):
+        model = ModelRef(tuple(teacher), to=to, source=from_)
+        for line in compared(model, following.run_directory, prepared, request.search):
             show(line)
     raise typer.Exit(status)
 

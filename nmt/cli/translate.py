@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
@@ -208,6 +209,7 @@ def translate(
     from nmt.cli.defaults import resolve_models, search_settings, with_language_model
     from nmt.config.data import ANY
     from nmt.model.device import visible_gpus
+    from nmt.runs.model import ModelRef, open_ensemble
     from nmt.share.export import converted, engine_for
     from nmt.tasks.engines import open_engine
     from nmt.translate.confidence import Estimator
@@ -215,7 +217,7 @@ def translate(
     from nmt.translate.documents import Documents, DocumentTranslator
     from nmt.translate.files import Files, translate_file
     from nmt.translate.parts import Models, translate_in_parts
-    from nmt.translate.translator import Translator, open_ensemble
+    from nmt.translate.translator import Translator
 
     overrides = with_language_model(overrides or (), lm, lm_weight)
     overrides = [*overrides, f"search.tags={json.dumps(tags)}"] if tags else overrides
@@ -224,38 +226,40 @@ def translate(
     if documents is not None and reviewed is not None and not (run or model):
         documents.write(None)
         return
-    target, paths, source_language = output or "-", resolve_models(run, model), from_ or ANY
+    target, source_language = output or "-", from_ or ANY
+    ref = ModelRef(resolve_models(run, model), checkpoint, weights)
     if workers is not None or engine == "ray":
-        saved = open_ensemble(paths, checkpoint, weights, to, source_language)
+        directed = replace(ref, to=to, source=source_language)
+        saved = open_ensemble(directed)
         search = search_settings(saved[0].config, beam, length_penalty, overrides)
         for note in filter(None, (each.note for each in saved)):
             say(note)
-        models = Models.of(saved, checkpoint, weights, precision, to, source_language)
+        models = Models.of(directed, saved, precision)
         del saved  # to free memory; workers load the models again
         with open_engine("ray" if engine == "ray" else "local", workers, address, visible_gpus()) as processes:
             translate_in_parts(processes, models, Path(source), Path(target), search, n_best, scores)
         return
     found: Translator | None = None
     if engine == "ctranslate2":
-        found = engine_for(paths, checkpoint, weights, int8)
+        found = engine_for(ref, int8)
     elif engine == "auto" and precision == "auto" and files == Files(tm=files.tm) and not confidence:
         settings = partial(search_settings, beam=beam, length_penalty=length_penalty, overrides=overrides)
-        found = converted(paths, checkpoint, weights, settings)
-    translator = found or Translator.load(paths, checkpoint, weights, precision=precision)
+        found = converted(ref, settings)
+    translator = found or Translator.load(ref, precision=precision)
     translator = translator.towards(to, source_language, via)
     if documents is not None:
         native = translator if found is None else None
         if found is not None and model is None:  # it aligns words, and has what CTranslate2 lacks
-            native = Translator.load(paths, checkpoint, weights).towards(to, source_language, via)
+            native = Translator.load(ref).towards(to, source_language, via)
         configured = [*for_texts(translator.config.search), *overrides]
         search = search_settings(translator.config, beam, length_penalty, configured)
-        direction = Direction(str(paths[0]), translator, native)
+        direction = Direction(str(ref.path), translator, native)
         memory = translator.memory(files.tm, search) if files.tm else None
         documents.write(DocumentTranslator.of(direction, search, glossary, memory, confidence))
         return
     search = search_settings(translator.config, beam, length_penalty, overrides)
     native = translator if found is None else None
-    estimator = Estimator.load(paths[0], translator, native, search) if confidence else None
+    estimator = Estimator.load(ref.path, translator, native, search) if confidence else None
     translate_file(translator, source, target, search, n_best, files, scores, as_text, estimator)
 
 
@@ -283,9 +287,10 @@ def classify(
       nmt classify --run runs/imdb --input reviews.txt --probabilities
     """
     from nmt.cli.defaults import run_or_newest
+    from nmt.runs.model import ModelRef
     from nmt.translate.classification import Classifier, classify_file
 
-    classifier = Classifier.load(run_or_newest(run), checkpoint, weights, precision=precision)
+    classifier = Classifier.load(ModelRef((run_or_newest(run),), checkpoint, weights), precision=precision)
     classify_file(classifier, source, target, probabilities)
 
 
@@ -331,6 +336,7 @@ def score(
     """
     from nmt.cli.defaults import resolve_models, search_settings
     from nmt.console import Progress, n_lines
+    from nmt.runs.model import ModelRef
     from nmt.text.lines import read_aligned, read_lines
     from nmt.translate.language_model import LanguageModel
     from nmt.translate.score import write_scores
@@ -342,7 +348,7 @@ def score(
         if len(paths) > 1:
             raise ConfigError("--src F must be given to score translations with several runs")
         try:
-            language_model = LanguageModel.load(paths[0], checkpoint, weights, precision=precision)
+            language_model = LanguageModel.load(ModelRef(paths, checkpoint, weights), precision=precision)
         except ConfigError as error:
             raise ConfigError(
                 *[f"{problem}; to score translations, add --src F" for problem in error.problems]
@@ -350,7 +356,7 @@ def score(
         config, score_all, noun = language_model.config, partial(language_model.score, text), "line"
     else:
         pairs = read_aligned(source, reference)
-        translator = Translator.load(paths, checkpoint, weights, precision=precision, to=to, source=from_)
+        translator = Translator.load(ModelRef(paths, checkpoint, weights, to, from_), precision=precision)
         config, score_all, noun = translator.config, partial(translator.score, pairs), "pair"
     search = search_settings(config, None, length_penalty, overrides)
     with Progress("scoring", n_lines(reference), f"{noun}s", shown=output != "-") as progress:
@@ -406,10 +412,12 @@ def generate(
     given = {name: value for name, value in sampling.items() if value is not None}
 
     from nmt.cli.defaults import run_or_newest, search_settings
+    from nmt.runs.model import ModelRef
     from nmt.translate.generate import Generator, generate_file
     from nmt.translate.language_model import LanguageModel
 
-    language_model = LanguageModel.load(run_or_newest(run), checkpoint, weights, precision=precision)
+    model = ModelRef((run_or_newest(run),), checkpoint, weights)
+    language_model = LanguageModel.load(model, precision=precision)
     config = language_model.config
     settings = [f"search.{name}={value}" for name, value in ({"sample": beam is None} | given).items()]
     search = search_settings(config, beam, None, [*settings, *(overrides or ())])
@@ -477,6 +485,7 @@ def filter_pairs(
     from nmt.cli.defaults import run_or_newest
     from nmt.console import Progress
     from nmt.files.write import open_output, refuse_overwriting
+    from nmt.runs.model import ModelRef
     from nmt.text.lines import read_aligned
     from nmt.translate.filter import (
         agreed,
@@ -496,7 +505,8 @@ def filter_pairs(
     with ExitStack() as opened:
         scores_file = opened.enter_context(open_output(output)) if output is not None else None
         kept_files = [opened.enter_context(open_output(path)) for path in kept or ()]
-        scorers = load_scorers(run, reverse, classifier, checkpoint, weights, precision, to, from_)
+        model = ModelRef(() if run is None else (run,), checkpoint, weights, to, from_)
+        scorers = load_scorers(model, reverse, classifier, precision)
         n_models = 2 * (reverse is not None) + (classifier is not None)
         with Progress("scoring", n_models * n_pairs, "scores", shown=output != "-") as progress:
             found = [score(read_aligned(source, target), progress) for score in scorers]

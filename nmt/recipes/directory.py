@@ -426,7 +426,8 @@ def _identity(run: Path) -> list[object]:
 
 
 def load_translator(runs: Sequence[Path], to: str | None = None, source: str | None = None) -> Translator:
-    """Load the translator of a run, or of an ensemble of runs; to, source: see `Translator.towards`."""
+    """Load the translator of a run, or of an ensemble of runs; to, source: see `ModelRef`."""
+    from nmt.runs.model import ModelRef
     from nmt.translate.translator import Translator
 
-    return Translator.load(runs, to=to, source=source)
+    return Translator.load(ModelRef(tuple(runs), to=to, source=source))

@@ -31,7 +31,7 @@ from nmt.evaluate.metrics import MetricName, metric_name
 from nmt.evaluate.run import describe_search
 from nmt.files.document import Document, read_document
 from nmt.files.write import open_output
-from nmt.runs.model import Origin
+from nmt.runs.model import ModelRef, Origin
 from nmt.search.step import length_penalty
 from nmt.text.lines import bounded_list, read_aligned, read_lines
 from nmt.text.tokenizer import is_blank
@@ -391,15 +391,13 @@ class Runs:
     @classmethod
     def load(
         cls,
-        run: Sequence[Path],
+        model: ModelRef,
         reverse: Sequence[Path],
         others: Sequence[Path],
         language_models: Sequence[Path],
         precision: str,
-        to: str | None = None,
-        source: str | None = None,
     ) -> Runs:
-        """Load the runs; several for `run` or `reverse` form an ensemble. to, source: see `Translator.towards`.
+        """Load the runs; several for `reverse` form an ensemble.
 
         Raises ConfigError for a run of the wrong direction or language or for equal names, and what `Translator.load`
         raises.
@@ -410,7 +408,7 @@ class Runs:
             if name in OWN_NAMES or names.count(name) > 1:
                 of = "a feature" if name in OWN_NAMES else "another --rescore or --lm"
                 raise ConfigError(f"{option} {path}: {of} has the same name, {name}; rename the run")
-        translator = Translator.load(run, precision=precision, to=to, source=source)
+        translator = Translator.load(model, precision=precision)
         data = translator.config.data
         opposite = Translator.load_for(f"{data.tgt}-{data.src}", "--reverse", reverse, precision)
         scorers = [Translator.load_for(data.direction, "--rescore", [path], precision) for path in others]

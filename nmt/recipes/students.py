@@ -13,7 +13,7 @@ from nmt.data.corpus import Corpus
 from nmt.errors import CheckpointError, ConfigError
 from nmt.evaluate.metrics import corpus_score
 from nmt.layout import DataDir
-from nmt.runs.model import open_saved
+from nmt.runs.model import ModelRef, open_saved
 from nmt.share.export import engine_for
 from nmt.translate.translator import Translator
 
@@ -21,30 +21,22 @@ TIMED = 300
 """Number of lines whose translation is timed, three times after a first time."""
 
 
-def compared(
-    teachers: Sequence[Path],
-    student: Path,
-    data: DataDir,
-    search: SearchConfig,
-    to: str | None = None,
-    source: str | None = None,
-) -> Iterator[str]:
+def compared(teacher: ModelRef, student: Path, data: DataDir, search: SearchConfig) -> Iterator[str]:
     """Yield the lines of a table that compares a student with its teacher on a test set of the student's data.
 
     Without a test set, it is the development set, whose references are translations by the teacher. Both are also
-    measured as CTranslate2 models in int8, if that package is installed. search: the settings of the teacher; to,
-    source: its languages, if it has several directions.
+    measured as CTranslate2 models in int8, if that package is installed. search: the settings of the teacher.
     """
     corpus = Corpus.open(data)
     tests = corpus.tests
     split, signatures = corpus.split(tests[0] if tests else "valid"), set[str]()
     rows = [["", "BLEU", "chrF", "million parameters", "MB", "sentences/s"]]
-    for name, paths in (("teacher", teachers), ("student", [student])):
+    for name, model in (("teacher", teacher), ("student", ModelRef((student,)))):
+        paths, languages = model.paths, (model.to, model.source)
         n_parameters = sum(tensor.numel() for path in paths for tensor in open_saved(path).weights.tensors.values())
-        asked = (to, source) if name == "teacher" else (None, None)
-        systems = {name: (Translator.load(paths).towards(*asked), 4 * n_parameters)}
+        systems = {name: (Translator.load(paths).towards(*languages), 4 * n_parameters)}
         try:
-            engine = engine_for(paths, int8=True).towards(*asked)
+            engine = engine_for(paths, int8=True).towards(*languages)
             engine.check(search if name == "teacher" else engine.config.search, 1)
             assert engine.origin is not None, "loaded from a directory"
             systems[f"{name}, int8"] = engine, (engine.origin.run / "model.bin").stat().st_size

@@ -52,6 +52,7 @@ from nmt.recipes.directory import changed_settings
 from nmt.runs.info import Selected, read_info, read_selected
 from nmt.runs.listing import is_run, summarise
 from nmt.runs.log import best_scores, rank
+from nmt.runs.model import ModelRef
 from nmt.tables import Cell, Format, Table, as_csv, render
 
 LONGEST_VALUE, LONGEST_NAME = 40, 160  # characters; file systems allow names of 255 bytes
@@ -758,7 +759,7 @@ def _compared(split: str, plan: Plan) -> Iterator[Comparison]:
     members = {arm: [one.run.path for one in runs] for arm, runs in plan.arms().items() if arm in left}
     how = Translating(lambda config: config.search, split)
     for to, source in common_directions(members, how):
-        text, systems = translate_runs(members, replace(how, to=to, source=source))
+        text, systems = translate_runs(members, replace(how, model=ModelRef(to=to, source=source)))
         yield compare(check_alike(text, systems), grouped(systems, members))
 
 

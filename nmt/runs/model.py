@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
 import torch
 
@@ -19,6 +21,50 @@ from nmt.runs.checkpoint import ChosenWeights, check_fit, choose_weights
 from nmt.runs.folder import is_folder, load_folder
 from nmt.runs.info import PublicModel, Weights, check_is_run, read_info, read_selected
 from nmt.text.tokenizer import Tokenizers
+
+
+@dataclass(frozen=True)
+class ModelRef:
+    """A reference to a trained model: runs or exported folders, of which several form an ensemble, and what to use."""
+
+    paths: tuple[Path, ...] = ()
+    """The first one provides the settings. Empty for a choice that applies to several models, see `at`."""
+    checkpoint: str = "best"
+    """best, last, or a step."""
+    weights: str = "auto"
+    """auto, raw, ema, or average, see `choose_weights`."""
+    to: str | None = None
+    source: str | None = None
+    """The languages, of a model with several directions; see `Config.choose`."""
+
+    @classmethod
+    def of(cls, model: AnyModel) -> ModelRef:
+        """Return `model`, or a reference to the selected weights of the runs or folders at one or several paths."""
+        if isinstance(model, ModelRef):
+            return model
+        return cls((Path(model),) if isinstance(model, (Path, str)) else tuple(map(Path, model)))
+
+    @property
+    def path(self) -> Path:
+        """The path of the first run or folder."""
+        return self.paths[0]
+
+    @property
+    def chooses_weights(self) -> bool:
+        """Whether other weights than the selected ones are asked for, which only runs have."""
+        return (self.checkpoint, self.weights) != ("best", "auto")
+
+    def at(self, path: Path) -> ModelRef:
+        """Return the same choice for another run or folder."""
+        return replace(self, paths=(path,))
+
+    @property
+    def undirected(self) -> ModelRef:
+        """The same model with all its directions."""
+        return replace(self, to=None, source=None)
+
+
+AnyModel: TypeAlias = ModelRef | Path | str | Sequence[Path | str]
 
 
 @dataclass(frozen=True)
@@ -120,18 +166,34 @@ class Saved:
                 )
 
 
-def open_saved(path: Path, checkpoint: str = "best", weights: str = "auto") -> Saved:
-    """Open the run or exported folder at `path`.
+def open_ensemble(model: AnyModel) -> list[Saved]:
+    """Read the models of an ensemble, or a single model, for translation.
 
-    Args:
-        checkpoint: best, last, or a step.
-        weights: auto, raw, ema, or average, see `choose_weights`.
-
-    Raises CheckpointError if the directory is missing or damaged, DataError if its tokenizer is, and ConfigError if a
-    choice of weights is given for an exported folder, which has only one set.
+    Raises ConfigError if they cannot translate or form an ensemble, and what `open_saved` raises.
     """
+    model = ModelRef.of(model)
+    first, *others = saved = [open_saved(model.at(path)) for path in model.paths]
+    first.check_translates()
+    for other in others:
+        other.check_translates()
+        other.check_goes_with(first)
+    return saved
+
+
+def open_saved(model: AnyModel) -> Saved:
+    """Read a single model, the first of an ensemble.
+
+    Raises CheckpointError if the directory is missing or damaged, DataError if its tokenizer is, and ConfigError if the
+    model has no such direction, or a choice of weights is given for an exported folder, which has only one set.
+    """
+    model = ModelRef.of(model)
+    return _read_saved(model).choose(model.to, model.source)
+
+
+def _read_saved(model: ModelRef) -> Saved:
+    path = model.path
     if is_folder(path):
-        if (checkpoint, weights) != ("best", "auto"):
+        if model.chooses_weights:
             raise ConfigError(f"{path}: an exported folder has one set of weights; omit --checkpoint and --weights")
         folder = load_folder(path)
         exported = folder.info
@@ -142,9 +204,9 @@ def open_saved(path: Path, checkpoint: str = "best", weights: str = "auto") -> S
     run = RunDir(path)
     check_is_run(path)
     config, info = load_saved_config(run.config), read_info(run)
-    chosen = choose_weights(run, config.training, checkpoint, weights)
+    chosen = choose_weights(run, config.training, model.checkpoint, model.weights)
     note = None
-    if checkpoint == "best" and read_selected(run).best_step is None:
+    if model.checkpoint == "best" and read_selected(run).best_step is None:
         last = f"using the last one, step {chosen.step} of {config.training.max_steps}"
         note = f"{path}: no validation has selected a checkpoint yet; {last}"
     tokenizers = Tokenizers.load(run.tokenizer, config.data.all_languages)

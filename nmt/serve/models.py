@@ -147,7 +147,7 @@ def load_direction(path: Path, engine: EngineName, int8: bool, overrides: Sequen
         from nmt.share.export import engine_for
 
         try:
-            found = _checked(engine_for([path], int8=int8), overrides)
+            found = _checked(engine_for(path, int8=int8), overrides)
         except (ConfigError, CheckpointError, DataError) as error:
             # the package is missing, the run is not writable, or its model or settings are not supported
             if is_alone:

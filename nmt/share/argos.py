@@ -65,7 +65,7 @@ def export_argos(request: Request, output: Path, quantization: Quantization = "i
 
 def _check(request: Request) -> None:
     """Raise ConfigError for a run that Argos Translate does not support."""
-    saved = open_saved(request.run, request.checkpoint, request.weights)
+    saved = open_saved(request.model)
     saved.check_exports()
     data, model = saved.config.data, saved.config.model
     if saved.tokenizers.imported is not None:

@@ -37,7 +37,7 @@ from nmt.runs.folder import (
     seal,
 )
 from nmt.runs.info import ScoreRecord, read_info, read_scores, read_selected
-from nmt.runs.model import Saved, open_saved
+from nmt.runs.model import AnyModel, ModelRef, Saved, open_saved
 from nmt.search.forced import check_equal, check_inference
 from nmt.share.card import card
 from nmt.share.engine import (
@@ -97,9 +97,8 @@ class Exported:
 class Request:
     """The options of `nmt export`."""
 
-    run: Path
-    checkpoint: str = "best"
-    weights: str = "auto"
+    model: ModelRef | Path
+    """A single run."""
     data: Path | None = None
     """The data directory; by default the one used in training."""
     check: Path | None = None
@@ -112,6 +111,11 @@ class Request:
     """Whether a CTranslate2 model gets a shortlist, see `nmt.share.shortlist`."""
     license: str | None = None
     """The licence of the model for the card, as a Hub identifier. Raises ConfigError if it is malformed."""
+
+    @property
+    def run(self) -> Path:
+        """The run to export."""
+        return ModelRef.of(self.model).path
 
     def __post_init__(self) -> None:
         if self.license is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", self.license):
@@ -144,7 +148,7 @@ def export_into(
 
     is_of_run: whether the directory belongs to the run, so that it has all of its search settings.
     """
-    saved = open_saved(request.run, request.checkpoint, request.weights)
+    saved = open_saved(request.model)
     model, tokenizers = saved.transformer(), saved.tokenizers
     lost = [] if is_of_run else _lost(kind, saved.config.search)
     search = saved.config.search.model_copy(update={name: getattr(SearchConfig(), name) for name in lost})
@@ -347,9 +351,7 @@ MIN_IDENTICAL = 0.995
 """Minimum share of identical translations with which CTranslate2 is used without being asked for."""
 
 
-def converted(
-    paths: Sequence[Path], checkpoint: str, weights: str, settings: Callable[[Config], SearchConfig]
-) -> Translator | None:
+def converted(model: ModelRef, settings: Callable[[Config], SearchConfig]) -> Translator | None:
     """Return the CTranslate2 translator that stands in for PyTorch, since it is faster for single lines; None if none
     does.
 
@@ -357,14 +359,14 @@ def converted(
     found `MIN_IDENTICAL` of the translations then and supports the search settings, which `settings` returns.
     Raises ConfigError and CheckpointError as `open_saved`, `settings` and, for an export, `engine_for` do.
     """
-    [path, *others] = paths
+    [path, *others] = model.paths
     if is_folder(path):
         is_engine = load_folder(path).info.kind == "ctranslate2"
-        return engine_for(paths, checkpoint, weights) if is_engine else None
+        return engine_for(model) if is_engine else None
     made = RunDir(path).ctranslate2("float32").path
     if others or not made.is_dir() or torch.cuda.is_available() or find_spec("ctranslate2") is None:
         return None
-    saved = open_saved(path, checkpoint, weights)
+    saved = open_saved(model)
     is_equal = _is_of(made, saved) and (load_folder(made).info.identical or 0.0) >= MIN_IDENTICAL
     if not is_equal or saved.config.joins_sentences or not finds_the_same(settings(saved.config)):
         return None
@@ -377,20 +379,19 @@ def converted(
     return found
 
 
-def engine_for(
-    paths: Sequence[Path], checkpoint: str = "best", weights: str = "auto", int8: bool = False
-) -> Translator:
+def engine_for(model: AnyModel, int8: bool = False) -> Translator:
     """Load the CTranslate2 translator of a run, or of a directory that `nmt export` wrote.
 
     Raises ConfigError for several runs and for options that do not apply to an exported directory, and what `export`
     and `load_ctranslate2` raise.
     """
-    if len(paths) > 1:
+    model = ModelRef.of(model)
+    if len(model.paths) > 1:
         raise ConfigError("several runs: CTranslate2 supports only one; for an ensemble, use --engine native")
-    [path] = paths
+    path = model.path
     if not is_folder(path):
-        return load_ctranslate2(engine_folder(path, "int8" if int8 else "float32", checkpoint, weights))
-    if (checkpoint, weights) != ("best", "auto"):
+        return load_ctranslate2(engine_folder(model, "int8" if int8 else "float32"))
+    if model.chooses_weights:
         raise ConfigError(f"{path}: already exported; leave out --checkpoint and --weights")
     engine = Engine(load_folder(path))
     if int8 and engine.quantization != "int8":
@@ -400,13 +401,13 @@ def engine_for(
     return engine_translator(engine)
 
 
-def engine_folder(run: Path, quantization: Quantization, checkpoint: str = "best", weights: str = "auto") -> Path:
+def engine_folder(model: AnyModel, quantization: Quantization) -> Path:
     """Return the path of a CTranslate2 model with these weights in a run directory; create it if it does not exist.
 
     Raises what `export` raises.
     """
     library()
-    saved = open_saved(run, checkpoint, weights)
+    run, saved = ModelRef.of(model).path, open_saved(model)
     saved.check_exports()
     path = RunDir(run).ctranslate2(quantization).path
     refuse_links([path])
@@ -415,7 +416,7 @@ def engine_folder(run: Path, quantization: Quantization, checkpoint: str = "best
             return path
         say(f"{path}: exporting {run} for CTranslate2 (only once)")
         remove(path)
-        request = Request(run, checkpoint, weights, check_lines=CHECK_LINES)
+        request = Request(ModelRef.of(model), check_lines=CHECK_LINES)
         say(f"{export_into(request, path, 'ctranslate2', quantization, is_of_run=True).comparison}")
     return path
 

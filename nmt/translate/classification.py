@@ -20,7 +20,7 @@ from nmt.files.write import open_output, refuse_overwriting
 from nmt.model.device import pick_device
 from nmt.model.precision import autocast
 from nmt.model.transformer import Model
-from nmt.runs.model import Saved, choose_precision, open_saved
+from nmt.runs.model import AnyModel, Saved, choose_precision, open_saved
 from nmt.text.tokenizer import is_blank
 from nmt.training.loss import class_logits
 from nmt.translate.files import input_windows, progress_between
@@ -48,11 +48,9 @@ class Classifier:
         """Maximum number of pieces of a text; longer texts are truncated."""
 
     @classmethod
-    def load(
-        cls, path: Path, checkpoint: str = "best", weights: str = "auto", device: str = "auto", precision: str = "auto"
-    ) -> Classifier:
+    def load(cls, model: AnyModel, device: str = "auto", precision: str = "auto") -> Classifier:
         """Load the classifier of a run; for arguments and errors see `open_saved`."""
-        saved, chosen = open_saved(path, checkpoint, weights), pick_device(device)
+        saved, chosen = open_saved(model), pick_device(device)
         saved.check_classifies()
         return cls(saved, chosen, choose_precision(saved, precision, chosen))
 

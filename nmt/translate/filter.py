@@ -25,7 +25,7 @@ from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.files.read import open_regular, reading
 from nmt.model.device import pick_device
 from nmt.model.stacks import EncoderModel
-from nmt.runs.model import choose_precision, open_saved
+from nmt.runs.model import AnyModel, ModelRef, choose_precision, open_saved
 from nmt.text.lines import READ_TWICE, read_aligned
 from nmt.text.tokenizer import Tokenizer, is_blank
 from nmt.translate.classification import batched_logits
@@ -111,25 +111,19 @@ Scorer = Callable[[Iterable[tuple[str, str]], Progress], Iterator[PairScore]]
 
 
 def load_scorers(
-    run: Path | None,
-    reverse: Path | None,
-    classifier: Path | None,
-    checkpoint: str,
-    weights: str,
-    precision: str,
-    to: str | None = None,
-    source: str | None = None,
+    model: ModelRef, reverse: Path | None, classifier: Path | None, precision: str = "auto"
 ) -> list[Scorer]:
     """Load two runs of opposite directions, a classifier of pairs, or both, and return functions that score pairs.
 
-    to, source: the languages of the pairs, if runs have several directions; both may then be the same run.
+    model: the run from source to target, or no paths, with the choice of weights of all; if runs have several
+    directions, it has the languages of the pairs, and both runs may be the same.
     Raises ConfigError if their directions do not match, and what `Translator.load` and `PairClassifier.load` raise.
     """
     scorers: list[Scorer] = []
-    if run is not None and reverse is not None:
-        first = Translator.load(run, checkpoint, weights, precision=precision)
-        second = first if reverse == run else Translator.load(reverse, checkpoint, weights, precision=precision)
-        forward = first.towards(to, source)
+    if model.paths and reverse is not None:
+        first = Translator.load(model.undirected, precision=precision)
+        second = first if reverse == model.path else Translator.load(model.undirected.at(reverse), precision=precision)
+        forward = first.towards(model.to, model.source)
         one = forward.config.data
         backward = second.opposite_of(one.direction)
         other = backward.config.data
@@ -138,7 +132,7 @@ def load_scorers(
             raise ConfigError(f"--reverse {reverse}: translates {other.direction}; {opposite}")
         scorers.append(partial(dual_cross_entropy, forward, backward))
     if classifier is not None:
-        judge = PairClassifier.load(classifier, checkpoint, weights, precision)
+        judge = PairClassifier.load(model.undirected.at(classifier), precision)
         learned = judge.config.data.direction
         if scorers and learned != one.direction:
             was = f"was trained on pairs of {learned}, --run on {one.direction}"
@@ -166,23 +160,21 @@ class PairClassifier:
     precision: str
 
     @classmethod
-    def load(
-        cls, path: Path, checkpoint: str = "best", weights: str = "auto", precision: str = "auto"
-    ) -> PairClassifier:
+    def load(cls, model: AnyModel, precision: str = "auto") -> PairClassifier:
         """Load the classifier of a run; for the arguments see `Translator.load`.
 
         Raises CheckpointError if the run or checkpoint is missing or damaged, DataError if its tokenizer is, and
         ConfigError if the run was trained without the pair task.
         """
-        saved = open_saved(path, checkpoint, weights)
+        saved = open_saved(model)
         if not saved.config.training.masked.pair_task:
-            raise ConfigError(f"{path}: not a classifier of pairs; specify a run with training.masked.pair_task")
+            raise ConfigError(f"{saved.path}: not a classifier of pairs; specify a run with training.masked.pair_task")
         if saved.note is not None:
             say(saved.note)
-        model, device = saved.model(), pick_device("auto")
-        assert isinstance(model, EncoderModel), "only encoders learn the pair task"
+        encoder, device = saved.model(), pick_device("auto")
+        assert isinstance(encoder, EncoderModel), "only encoders learn the pair task"
         tokenizer = saved.tokenizers[saved.config.data.src]
-        return cls(model.to(device), saved.config, tokenizer, device, choose_precision(saved, precision, device))
+        return cls(encoder.to(device), saved.config, tokenizer, device, choose_precision(saved, precision, device))
 
     @property
     def max_length(self) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
@@ -14,7 +13,7 @@ from nmt.errors import ConfigError
 from nmt.model.device import pick_device
 from nmt.model.precision import for_inference
 from nmt.model.stacks import DecoderModel
-from nmt.runs.model import Origin, Saved, choose_precision, open_saved
+from nmt.runs.model import AnyModel, Origin, Saved, choose_precision, open_saved
 from nmt.search.forced import ForcedDecoder
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate.score import PairScorer, Scored
@@ -34,20 +33,13 @@ class LanguageModel:
     origin: Origin
 
     @classmethod
-    def load(
-        cls,
-        path: Path | str,
-        checkpoint: str = "best",
-        weights: str = "auto",
-        device: str = "auto",
-        precision: str = "auto",
-    ) -> LanguageModel:
+    def load(cls, model: AnyModel, device: str = "auto", precision: str = "auto") -> LanguageModel:
         """Load the language model of a run; arguments as for `Translator.load`.
 
         Raises CheckpointError if the run or checkpoint is missing or damaged, DataError if its tokenizer is, and
         ConfigError if the run is not a language model.
         """
-        saved = open_saved(Path(path), checkpoint, weights)
+        saved = open_saved(model)
         torch_device = pick_device(device)
         loaded = cls.of(saved, torch_device, choose_precision(saved, precision, torch_device))
         if saved.note:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
@@ -24,11 +24,11 @@ from nmt.layout import RunDir
 from nmt.model.device import pick_device
 from nmt.model.precision import float32_library, use_float32_library
 from nmt.runs.folder import fingerprint
-from nmt.runs.model import Saved, choose_precision
+from nmt.runs.model import ModelRef, Saved, choose_precision, open_ensemble
 from nmt.tasks.perform import TEXT, Engine, Json, Task, join, run_all
 from nmt.text.profile import Profiles, checked
 from nmt.translate.files import Warnings, input_windows, output_row
-from nmt.translate.translator import Translator, open_ensemble
+from nmt.translate.translator import Translator
 from nmt.translate.types import Line, check_search
 
 
@@ -43,45 +43,29 @@ class Arithmetic(BaseModel):
 class Models(BaseModel, frozen=True):
     """The models of a translation, described so that every worker opens the same models."""
 
-    paths: tuple[str, ...]
-    checkpoint: str
-    weights: str
+    model: ModelRef
     precision: str
     """The requested precision: `auto`, float32, bf16 or fp16."""
     fingerprints: tuple[str, ...]
     language: str
     """Language of the text to translate."""
-    to: str | None = None
-    source: str | None = None
-    """The languages that were asked for, of a model with several."""
 
     @classmethod
-    def of(
-        cls,
-        saved: Sequence[Saved],
-        checkpoint: str,
-        weights: str,
-        precision: str,
-        to: str | None = None,
-        source: str | None = None,
-    ) -> Models:
-        """Return the description of models that `open_ensemble` has read."""
+    def of(cls, model: ModelRef, saved: Sequence[Saved], precision: str = "auto") -> Models:
+        """Return the description of a model that `open_ensemble` has read."""
         return cls(
-            paths=tuple(str(each.path.resolve()) for each in saved),
-            checkpoint=checkpoint,
-            weights=weights,
+            model=replace(model, paths=tuple(path.resolve() for path in model.paths)),
             precision=precision,
-            fingerprints=tuple(fingerprint(each.weights.tensors) for each in saved),
+            fingerprints=tuple(fingerprint(member.weights.tensors) for member in saved),
             language=saved[0].config.data.src,
-            to=to,
-            source=source,
         )
 
     def open(self) -> list[Saved]:
         """Read the models. Raises DataError if their weights have changed, and what `open_ensemble` raises."""
-        saved = open_ensemble(self.paths, self.checkpoint, self.weights, self.to, self.source)
+        saved = open_ensemble(self.model)
         if tuple(fingerprint(each.weights.tensors) for each in saved) != self.fingerprints:
-            raise DataError(f"{', '.join(self.paths)}: the weights have changed since the start; run the command again")
+            paths = ", ".join(map(str, self.model.paths))
+            raise DataError(f"{paths}: the weights have changed since the start; run the command again")
         return saved
 
 
@@ -139,7 +123,7 @@ def _write_parts(work: Path, source: Path, models: Models, request: Json) -> lis
     """
     folder, tasks, first = work / "source", list[Task](), 0
     # runs and exported folders have their tokenizer in the same place
-    profiles = Profiles.load(RunDir(Path(models.paths[0])).tokenizer.profiles)
+    profiles = Profiles.load(RunDir(models.model.path).tokenizer.profiles)
     with writing(folder):
         folder.mkdir(exist_ok=True)
         for window in checked(input_windows(source), profiles, models.language):

@@ -22,7 +22,7 @@ from nmt.config.load import check_config, keeping_split
 from nmt.console import Progress, say
 from nmt.errors import ConfigError
 from nmt.model.device import pick_device
-from nmt.runs.model import Origin, Saved, choose_precision, open_saved
+from nmt.runs.model import AnyModel, Origin, Saved, choose_precision, open_ensemble
 from nmt.search.forced import ForcedDecoder
 from nmt.search.rules import ShouldStop
 from nmt.text.constraints import AnyGlossary, Glossary
@@ -34,23 +34,6 @@ from nmt.translate.searcher import NativeSearcher, Searcher, in_order, search_co
 from nmt.translate.sentences import Segmenter, n_candidates
 from nmt.translate.translation_memory import AnyMemory, TranslationMemory
 from nmt.translate.types import NOT_INLINE, WINDOW, Line, Part, Translation, check_search
-
-
-def open_ensemble(
-    path: Path | str | Sequence[Path | str],
-    checkpoint: str = "best",
-    weights: str = "auto",
-    to: str | None = None,
-    source: str | None = None,
-) -> list[Saved]:
-    """Read the models of one or several runs or exported folders. Arguments and errors as for `Translator.load`."""
-    paths = [path] if isinstance(path, (Path, str)) else path
-    first, *others = saved = [open_saved(Path(run), checkpoint, weights).choose(to, source) for run in paths]
-    first.check_translates()
-    for other in others:
-        other.check_translates()
-        other.check_goes_with(first)
-    return saved
 
 
 class Translator:
@@ -74,25 +57,14 @@ class Translator:
             self._joint = JointSearch(searcher, src, tgt, min(config.data.max_pieces, self._segmenter.max_length))
 
     @classmethod
-    def load(
-        cls,
-        path: Path | str | Sequence[Path | str],
-        checkpoint: str = "best",
-        weights: str = "auto",
-        device: str = "auto",
-        precision: str = "auto",
-        to: str | None = None,
-        source: str | None = None,
-    ) -> Translator:
+    def load(cls, model: AnyModel, device: str = "auto", precision: str = "auto") -> Translator:
         """Load a translator from a run or an exported folder, or an ensemble from several.
 
-        The first run or folder of an ensemble provides the settings. to, source: see `towards`.
-
-        checkpoint: best, last or a step; weights: auto, raw, ema or average; device: auto, cpu or cuda; precision:
-        auto, float32, bf16 or fp16. Raises CheckpointError if the run or checkpoint is missing or damaged, DataError
-        if its tokenizer is, ConfigError if the runs cannot form an ensemble.
+        model: a path, several, or a `ModelRef`, which chooses weights and languages; device: auto, cpu or cuda;
+        precision: auto, float32, bf16 or fp16. Raises CheckpointError if the run or checkpoint is missing or damaged,
+        DataError if its tokenizer is, ConfigError if the runs cannot form an ensemble.
         """
-        saved = open_ensemble(path, checkpoint, weights, to, source)
+        saved = open_ensemble(model)
         torch_device = pick_device(device)
         translator = cls.of(saved, torch_device, choose_precision(saved[0], precision, torch_device))
         for note in filter(None, (each.note for each in saved)):

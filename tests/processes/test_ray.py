@@ -18,6 +18,7 @@ import pytest
 import nmt
 import tasks
 from nmt.errors import ConfigError, DataError
+from nmt.runs.model import ModelRef, open_ensemble
 from nmt.tasks import ray as ray_engine
 from nmt.tasks.engines import open_engine
 from nmt.tasks.perform import Task, run_all
@@ -27,7 +28,7 @@ from nmt.text.tokenizer import Tokenizer
 from nmt.translate import files
 from nmt.translate.files import translate_file
 from nmt.translate.parts import Models, translate_in_parts
-from nmt.translate.translator import Translator, open_ensemble
+from nmt.translate.translator import Translator
 from places import ROOT
 from tasks import left, numbered
 from tiny_run import GREEDY, PLAIN, write_run
@@ -116,7 +117,7 @@ def test_translation_on_two_nodes_matches_one_process(
     source.write_text("".join(f"{line}\n" for line in PLAIN))
     translate_file(Translator.load(run), source, tmp_path / "whole", GREEDY)
     monkeypatch.setattr(files, "WINDOW", 2)
-    translate_in_parts(engine, Models.of(open_ensemble(run), "best", "auto", "auto"), source, target, GREEDY)
+    translate_in_parts(engine, Models.of(ModelRef.of(run), open_ensemble(run)), source, target, GREEDY)
     assert target.read_bytes() == (tmp_path / "whole").read_bytes()
     assert not target.with_name("out.work").exists()
 

@@ -14,13 +14,14 @@ import pytest
 from command import Command
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.layout import RunDir
+from nmt.runs.model import ModelRef, open_ensemble
 from nmt.tasks.perform import Task
 from nmt.tasks.processes import Processes
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate import files
 from nmt.translate.files import translate_file
 from nmt.translate.parts import Models, translate_in_parts
-from nmt.translate.translator import Translator, open_ensemble
+from nmt.translate.translator import Translator
 from tasks import children
 from tiny_run import BEAM, GREEDY, PLAIN, STRANGE, texts, tiny_config, write_run
 
@@ -44,7 +45,7 @@ def test_killed_translation_worker_is_replaced(
     told = capsys.readouterr().err
     monkeypatch.setattr(files, "WINDOW", 8)
     target, before = source.with_name("out"), children()
-    models = Models.of(open_ensemble(run), "best", "auto", "auto")
+    models = Models.of(ModelRef.of(run), open_ensemble(run))
     with closing(Processes(1)) as engine:  # test_ray.py has two at a time
         start, killed = engine.start, list[int]()
 
@@ -149,7 +150,7 @@ def test_non_run_directory_raises(translator: Translator, tokenizer: Tokenizer, 
     with pytest.raises(CheckpointError, match="nowhere: no such directory"):
         Translator.load(tmp_path / "nowhere")
     with pytest.raises(CheckpointError, match=r"no checkpoint 8; choose 7, best or last"):
-        Translator.load(run_dir, checkpoint="8")
+        Translator.load(ModelRef((run_dir,), "8"))
     info = json.loads(RunDir(run_dir).info.read_text())
     RunDir(run_dir).info.write_text(json.dumps({**info, "tokenizer": "0" * 16}))
     with pytest.raises(CheckpointError, match=r"tokenizer: not the tokenizer that this run was trained with"):

@@ -12,7 +12,7 @@ from nmt.errors import CheckpointError
 from nmt.layout import RunDir
 from nmt.runs.checkpoint import Tensors, load_ema, load_weights, saved_steps
 from nmt.runs.info import read_selected
-from nmt.runs.model import open_saved
+from nmt.runs.model import ModelRef, open_saved
 from nmt.runs.state import load_state
 from nmt.training.loop import fit
 from nmt.training.optim import Ema
@@ -91,4 +91,4 @@ def test_better_of_raw_and_ema_is_selected(run):
 def test_loading_missing_ema_raises(tiny_data, text, tmp_path):
     fit(tiny_settings(text, training={"max_steps": 2}), tiny_data, tmp_path / "run")
     with pytest.raises(CheckpointError, match=r"step-00000002: trained without a moving average \(training\.ema\)"):
-        open_saved(tmp_path / "run", "2", "ema")
+        open_saved(ModelRef((tmp_path / "run",), "2", "ema"))

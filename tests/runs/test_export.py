@@ -18,7 +18,7 @@ from nmt.config import Config, SearchConfig
 from nmt.evaluate.metrics import corpus_score
 from nmt.layout import ExportDir, RunDir
 from nmt.runs.folder import load_folder, seal
-from nmt.runs.model import open_saved
+from nmt.runs.model import ModelRef, open_saved
 from nmt.share.engine import TOLERANCE, Engine
 from nmt.share.export import Request, converted, engine_folder, export
 from nmt.text.tokenizer import N_SPECIAL
@@ -87,7 +87,7 @@ def test_engine_model_is_converted_once(whole: Path, tmp_path: Path, capsys: pyt
     assert (made / "model.bin").stat().st_mtime_ns == stamp
 
     assert engine_folder(run, "int8") == run / "ctranslate2-int8"
-    engine_folder(run, "float32", checkpoint="4", weights="raw")
+    engine_folder(ModelRef((run,), "4", "raw"), "float32")
     assert load_folder(made).info.step == 4 != first.step
     (made / "translator.json").write_text("{")
     engine_folder(run, "float32")
@@ -107,7 +107,7 @@ def engine_of(path: Path, *others: Path, checkpoint: str = "best", **search: obj
     def settings(config: Config) -> SearchConfig:
         return config.search.model_copy(update=search)
 
-    return "native" if converted([path, *others], checkpoint, "auto", settings) is None else "ctranslate2"
+    return "native" if converted(ModelRef((path, *others), checkpoint), settings) is None else "ctranslate2"
 
 
 def test_converted_run_is_translated_with_ctranslate2(

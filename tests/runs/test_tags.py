@@ -30,7 +30,7 @@ from nmt.prepare.prepare import prepare
 from nmt.recipes.directory import rooted
 from nmt.recipes.rerank import rescored
 from nmt.runs.checkpoint import load_weights, save_checkpoint
-from nmt.runs.model import open_saved
+from nmt.runs.model import ModelRef, open_saved
 from nmt.serve.models import load_models
 from nmt.serve.service import Service
 from nmt.share.argos import export_argos
@@ -260,7 +260,7 @@ def test_translations_have_no_tags(engine: str, run: Path, tmp_path: Path) -> No
     lines = ["mali bore", "ta", "go ri su"]
     search = SearchConfig(beam=2, max_length_ratio=0.0, max_length_offset=6)
     path = tmp_path / "run"
-    translator = Translator.load(path) if engine == "native" else engine_for([path], weights="raw")
+    translator = Translator.load(path) if engine == "native" else engine_for(ModelRef((path,), weights="raw"))
     found = [best for best, *_ in translator.translate_lines(lines, search)]
     ids = [i for best in found for part in best.parts for i in part.tgt_ids]
     assert ids and not any(i >= n_pieces or i < N_SPECIAL for i in ids)

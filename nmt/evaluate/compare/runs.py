@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from nmt.config import Config, SearchConfig
@@ -20,7 +20,7 @@ from nmt.files.read import open_regular, reading
 from nmt.files.write import open_output
 from nmt.layout import DataDir, RunDir
 from nmt.runs.info import read_info
-from nmt.runs.model import open_saved
+from nmt.runs.model import ModelRef, open_saved
 from nmt.translate.source_lines import source_lines
 from nmt.translate.translator import Translator
 
@@ -37,14 +37,11 @@ class Translating:
     """The split to translate, by default the only test set."""
     data: Path | None = None
     """The data directory, by default the training data of each run."""
-    checkpoint: str = "best"
-    weights: str = "auto"
+    model: ModelRef = field(default_factory=ModelRef)
+    """The weights and languages of all runs, without their paths."""
     precision: str = "auto"
     output: Path | None = None
     """A directory for the translations, one file NAME.LANGUAGE for each run."""
-    to: str | None = None
-    source: str | None = None
-    """The languages to translate, of runs with several directions."""
 
 
 @dataclass(frozen=True)
@@ -71,12 +68,13 @@ def common_directions(members: Members, how: Translating) -> list[tuple[str | No
     paths = [path for path in all_paths(members) if RunDir(path).config.is_file()]
     configs = [load_saved_config(RunDir(path).config).data for path in paths]
     if not any(len(config.directions) > 1 for config in configs):
-        return [(how.to, how.source)]
+        return [(how.model.to, how.model.source)]
     first, *others = (config.directions or [config.direction] for config in configs)
     pairs = [direction.split("-") for direction in first if all(direction in other for other in others)]
-    common = [f"{src}-{tgt}" for src, tgt in pairs if how.to in (None, tgt) and how.source in (None, src)]
-    if not common and (how.to, how.source) != (None, None):
-        return [(how.to, how.source)]  # perhaps zero-shot
+    to, source = how.model.to, how.model.source
+    common = [f"{src}-{tgt}" for src, tgt in pairs if to in (None, tgt) and source in (None, src)]
+    if not common and (to, source) != (None, None):
+        return [(how.model.to, how.model.source)]  # perhaps zero-shot
     if not common:
         raise ConfigError("the runs have no direction in common")
 
@@ -113,7 +111,7 @@ def translate_runs(members: Members, how: Translating) -> tuple[TextToTranslate,
 def _open(name: str, path: Path, how: Translating) -> _Run:
     if path.is_file():
         raise DataError(f"{path}: is a file, not a run directory; compare files of translations with --hyp A B --ref F")
-    saved = open_saved(path, how.checkpoint, how.weights).choose(how.to, how.source)
+    saved = open_saved(how.model.at(path))
     saved.check_translates()
     config = saved.config
     search = how.search(config)
@@ -145,9 +143,7 @@ def _check_same_test(first: _Run, other: _Run) -> None:
 
 def _translate(run: _Run, how: Translating) -> System:
     """Translate the test set with a run, and write the translations to a file if there is an output directory."""
-    translator = Translator.load(
-        run.path, how.checkpoint, how.weights, precision=how.precision, to=how.to, source=how.source
-    )
+    translator = Translator.load(how.model.at(run.path), precision=how.precision)
     say(f"{run.name}: translating {run.split}")
     lines = source_lines(run.corpus, run.config, run.split)
     translations = tuple(translate_text(translator, lines, run.split, run.search))

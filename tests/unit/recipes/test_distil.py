@@ -20,7 +20,7 @@ from nmt.recipes import students
 from nmt.recipes.distil import UNFINISHED, nearest
 from nmt.runs.checkpoint import save_checkpoint
 from nmt.runs.info import Selected, write_selected
-from nmt.runs.model import open_saved
+from nmt.runs.model import ModelRef, open_saved
 from places import GOLDEN
 from recipe_folder import dropped, interrupt_after, lines_of
 from tiny_run import licensed
@@ -175,7 +175,7 @@ def test_student_of_monolingual_text_has_its_own_tokenizer(
     real = students.engine_for
     monkeypatch.setattr(students, "engine_for", lambda paths, **_: real(paths))  # int8 is too coarse for such models
     unsupported = config.search.model_copy(update={"coverage_penalty": 0.2})
-    table = [*students.compared([teacher], run, DataDir(config.data.directory), unsupported)]
+    table = [*students.compared(ModelRef((teacher,)), run, DataDir(config.data.directory), unsupported)]
     assert [line.split("  ")[0] for line in table[-3:]] == ["teacher", "student", "student, int8"]
     assert "teacher: without int8: search.coverage_penalty: 0.2 " in capsys.readouterr().err
 
@@ -183,7 +183,7 @@ def test_student_of_monolingual_text_has_its_own_tokenizer(
         raise CheckpointError("inexact")
 
     monkeypatch.setattr(students, "engine_for", inexact)
-    table = [*students.compared([teacher], run, DataDir(config.data.directory), config.search)]
+    table = [*students.compared(ModelRef((teacher,)), run, DataDir(config.data.directory), config.search)]
     assert [line.split()[0] for line in table[-2:]] == ["teacher", "student"] and not any(
         "int8" in row for row in table
     )

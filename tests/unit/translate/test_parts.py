@@ -12,13 +12,14 @@ from nmt.config import SearchConfig
 from nmt.errors import ConfigError, DataError, LockedError
 from nmt.files import write
 from nmt.files.write import Lock
+from nmt.runs.model import ModelRef, open_ensemble
 from nmt.tasks.perform import Done, Task
 from nmt.tasks.processes import InProcess
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate import files, parts
 from nmt.translate.files import translate_file
 from nmt.translate.parts import Models, translate_in_parts
-from nmt.translate.translator import Translator, open_ensemble
+from nmt.translate.translator import Translator
 from tiny_run import BEAM, GREEDY, PLAIN, STRANGE, tiny_model, write_run
 
 SAMPLE = SearchConfig(sample=True, beam=2, max_length_ratio=1.0, seed=5)
@@ -66,7 +67,7 @@ def n_windows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def models(run: Path) -> Models:
-    return Models.of(open_ensemble(run), "best", "auto", "auto")
+    return Models.of(ModelRef.of(run), open_ensemble(run))
 
 
 @pytest.mark.parametrize(("search", "n_best"), [(GREEDY, 1), (SAMPLE, 2)])
@@ -159,6 +160,6 @@ def test_changed_model_raises(run: Path, source: Path, tokenizer: Tokenizer, tmp
     before = models(run)
     other = Translator.load(run)
     changed = write_run(tmp_path / "other", other.config, tokenizer, tiny_model(other.config, tokenizer, seed=4))
-    there = before.model_copy(update={"paths": (str(changed),)})
+    there = before.model_copy(update={"model": ModelRef((changed,))})
     with pytest.raises(DataError, match=r"other: the weights have changed since the start; run the command again"):
         translate_in_parts(InProcess(), there, source, source.with_name("out"), GREEDY)
