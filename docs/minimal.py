@@ -33,7 +33,8 @@ from nmt.model.transformer import Transformer
 from nmt.search.greedy import greedy_search
 from nmt.search.rules import Rules
 from nmt.search.step import TransformerStep, padded
-from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD, Tokenizers
+from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD
+from nmt.text.vocabularies import Tokenizers
 from nmt.training.loss import LossSums, fused_loss
 from nmt.training.optim import learning_rate, make_optimizer
 from nmt.translate.sentences import longest_translation

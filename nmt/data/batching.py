@@ -27,7 +27,7 @@ from torch import Tensor
 
 from nmt.data.corpus import Integers, Lines, Side
 from nmt.data.mixing import Segments
-from nmt.text.ragged import ranges
+from nmt.text.blocks import ranges
 from nmt.text.tokenizer import BOS, EOS, PAD
 
 Indices = npt.NDArray[np.int64]

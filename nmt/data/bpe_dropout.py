@@ -30,8 +30,9 @@ from nmt.data.batching import Pairs
 from nmt.data.corpus import Integers, Lines
 from nmt.data.mixing import Segments
 from nmt.data.random_numbers import Hashes, hashed, key_of
-from nmt.text.ragged import ranges
-from nmt.text.tokenizer import UNK, ImportedTokenizer, Tokenizer
+from nmt.text.blocks import ranges
+from nmt.text.imported import ImportedTokenizer
+from nmt.text.tokenizer import UNK, Tokenizer
 
 N_CUTS = 64
 """Number of segmentations of a word, of which one is drawn."""

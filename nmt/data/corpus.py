@@ -24,7 +24,8 @@ from nmt.errors import DataError
 from nmt.files.document import Document, read_document
 from nmt.files.read import check_regular, checksum, read_regular
 from nmt.layout import MONO, DataDir
-from nmt.text.tokenizer import PAD, Tokenizers
+from nmt.text.tokenizer import PAD
+from nmt.text.vocabularies import Tokenizers
 
 FORMAT = 1
 """Format number of a data directory whose training set is one file; incremented by incompatible changes."""

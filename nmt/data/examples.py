@@ -13,7 +13,8 @@ from nmt.data.corpus import Joined, Side
 from nmt.data.masking import Masking, infilled
 from nmt.data.mixing import Segments
 from nmt.data.pair_sequences import PairSequences, joined
-from nmt.text.tokenizer import EOS, Tokenizers
+from nmt.text.tokenizer import EOS
+from nmt.text.vocabularies import Tokenizers
 
 Change = Callable[[Pairs, Indices, int], Pairs]
 """A function that returns the given rows (N,) of pairs as they are learned in an epoch, in this order. Its result

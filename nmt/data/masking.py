@@ -21,7 +21,7 @@ from nmt.config.objectives import DenoisingConfig, MaskedConfig
 from nmt.data.batching import Indices, Pairs, unpadded
 from nmt.data.pair_sequences import PairExamples
 from nmt.data.random_numbers import Hashes, fractions, hashed, key_of
-from nmt.text.ragged import ranges
+from nmt.text.blocks import ranges
 from nmt.text.tokenizer import MASK, N_SPECIAL, Tokenizer
 
 MASKED, REPLACED = 0.8, 0.1

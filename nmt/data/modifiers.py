@@ -26,9 +26,7 @@ from nmt.data.corpus import Corpora, Corpus, Integers, Lines, lines_of
 from nmt.data.pair_sequences import joined
 from nmt.data.random_numbers import fractions, hashed, key_of
 from nmt.errors import DataError
-from nmt.text.constraints import Glossary
-from nmt.text.inline import TERM, encode_marked, shown
-from nmt.text.modifiers import (
+from nmt.text.augmentation import (
     drop_end_punctuation,
     lower_case,
     noise,
@@ -39,6 +37,7 @@ from nmt.text.modifiers import (
     typos,
     upper_case,
 )
+from nmt.text.constraints import TERM, Glossary, encode_marked, shown_marks
 from nmt.text.tokenizer import SEPARATOR, Tokenizer
 
 Modifier = Callable[[str, str, Random], tuple[str, str]]
@@ -184,7 +183,7 @@ class Modifiers:
         found: dict[str, tuple[str, str] | None] = {}
         for name in self.rates:
             tried = zip(texts, map(partial(self._example, name), texts, pairs.corpus_rows(rows).tolist()), strict=True)
-            found[name] = next(((shown(new[0]), new[1]) for old, new in tried if new != old), None)
+            found[name] = next(((shown_marks(new[0]), new[1]) for old, new in tried if new != old), None)
         return found
 
     def _example(self, name: str, texts: tuple[str, str], row: int) -> tuple[str, str]:

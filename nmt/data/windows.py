@@ -27,7 +27,7 @@ from nmt.data.corpus import Corpora, Joined, Lines, Rows, Side, Split, concatena
 from nmt.data.examples import learned_pairs
 from nmt.data.mixing import BLOCK, Position, Segments, Stream, is_mixed, make_mix, train_corpora
 from nmt.errors import DataError
-from nmt.text.ragged import ranges
+from nmt.text.blocks import ranges
 
 _CHUNK = 1 << 16  # lines that are read together
 

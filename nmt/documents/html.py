@@ -16,7 +16,7 @@ from nmt.documents.inline import Mark, Passage, Text, Token
 from nmt.documents.languages import Languages, Rules, in_target
 from nmt.documents.types import Document, Results, Translated, decoded, encoding_of_mark, spaced
 from nmt.errors import DataError
-from nmt.text.encodings import browser_encoding
+from nmt.text.formats import browser_encoding
 from nmt.text.message_formats import STATEMENT, TEMPLATE, masked
 
 _BLOCKS = frozenset(

@@ -31,9 +31,9 @@ from nmt.evaluate.significance import Interval, bootstrap_scores, interval
 from nmt.files.write import open_output
 from nmt.languages.codes import parts_of
 from nmt.tables import NOTE, Table
+from nmt.text.augmentation import lower_case, pick, title_case, typo, upper_case
+from nmt.text.augmentation import words as long_words
 from nmt.text.constraints import spans
-from nmt.text.modifiers import lower_case, pick, title_case, typo, upper_case
-from nmt.text.modifiers import words as long_words
 from nmt.translate.translator import Translator
 from nmt.translate.types import Line
 

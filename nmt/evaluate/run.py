@@ -19,15 +19,14 @@ from nmt.data.corpus import Corpus, read_manifest, read_pairs_manifest
 from nmt.errors import DataError, UnsafeFileError
 from nmt.evaluate.metrics import Reference, Score, as_tuple, check_tokenizer
 from nmt.evaluate.report import Report, Subject, evaluate, read_texts
-from nmt.files.read import read_text
+from nmt.files.read import fingerprint_of, read_text
 from nmt.files.write import replace_file
 from nmt.layout import DataDir, RunDir
 from nmt.runs.folder import fingerprint
 from nmt.runs.info import EnsembleMember, RecordedScore, ScoreRecord, add_scores, read_info
 from nmt.runs.model import Origin, open_saved
-from nmt.text.fingerprint import fingerprint_of
-from nmt.text.identify import share_of_others
-from nmt.text.tokenizer import Tokenizers
+from nmt.text.language import share_of_others
+from nmt.text.vocabularies import Tokenizers
 from nmt.translate.files import Warnings
 from nmt.translate.source_lines import source_lines
 from nmt.translate.translator import Translator

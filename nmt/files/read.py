@@ -118,6 +118,11 @@ def checksums_in(folder: Path) -> dict[str, str]:
     return {path.relative_to(folder).as_posix(): checksum(path) for path in paths}
 
 
+def fingerprint_of(content: bytes) -> str:
+    """Return the first sixteen hexadecimal digits of the SHA-256 of `content`."""
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
 @contextmanager
 def reading(path: Path, advice: str = "") -> Iterator[None]:
     """Convert OSError to DataError while a file is read; the message for a missing file ends with `advice`."""

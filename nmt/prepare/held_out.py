@@ -16,9 +16,10 @@ from nmt.prepare.pipeline.clean import Others
 from nmt.prepare.pipeline.encode import write_encoded
 from nmt.prepare.pipeline.work import follows
 from nmt.prepare.records import CleanRecord, PreparedSplit, RoundTripRecord
-from nmt.text.labels import Labels
+from nmt.text.blocks import BlockEncoder
 from nmt.text.lines import bounded_list
-from nmt.text.tokenizer import CONTROL, BlockEncoder, Tokenizers, is_blank
+from nmt.text.tokenizer import CONTROL, is_blank
+from nmt.text.vocabularies import Labels, Tokenizers
 
 
 def read_held_out(sources: Mapping[str, OpenSource]) -> tuple[dict[str, list[SentencePair]], list[str]]:

@@ -28,6 +28,7 @@ from nmt.data.corpus import (
 )
 from nmt.errors import ConfigError, DataError
 from nmt.files.document import document_text
+from nmt.files.read import fingerprint_of
 from nmt.files.write import write_file
 from nmt.layout import DataDir
 from nmt.prepare.cleaning.counts import CleanReport, total
@@ -75,10 +76,9 @@ from nmt.prepare.sources import open_source, text_folder
 from nmt.prepare.suspicions import Place, Sample, lacking, samples_of
 from nmt.tasks.perform import Engine
 from nmt.tasks.processes import InProcess
-from nmt.text.fingerprint import fingerprint_of
+from nmt.text.language import Profiles
 from nmt.text.letters import usual_forms
-from nmt.text.profile import Profiles
-from nmt.text.tokenizer import Tokenizers
+from nmt.text.vocabularies import Tokenizers
 from nmt.text.words import count_characters
 
 

@@ -24,7 +24,9 @@ from nmt.layout import DataDir, RunDir, not_usable
 from nmt.prepare.inputs import find_inputs, fingerprints
 from nmt.prepare.sources import text_folder, wanted_checksums
 from nmt.runs.info import read_info
-from nmt.text.tokenizer import ImportedVocabulary, Tokenizers, read_model
+from nmt.text.imported import ImportedVocabulary
+from nmt.text.tokenizer import read_model
+from nmt.text.vocabularies import Tokenizers
 
 Recipe: TypeAlias = dict[str, object]
 """Settings as plain values, as the manifest stores them."""

@@ -10,11 +10,10 @@ from pydantic import Field
 
 from nmt.data.corpus import FileRecord, Manifest, MonoRecord, SourceRecord, SplitRecord, TokenizerRecord
 from nmt.files.document import Document
-from nmt.files.read import checksum
+from nmt.files.read import checksum, fingerprint_of
 from nmt.layout import DataDir
 from nmt.prepare.cleaning.counts import CleanReport, total
-from nmt.text.fingerprint import fingerprint_of
-from nmt.text.profile import Letters
+from nmt.text.language import Letters
 
 
 def file_facts(directory: Path) -> dict[str, FileRecord]:

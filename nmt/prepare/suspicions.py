@@ -22,11 +22,11 @@ from nmt.console import Item, printable_sentence
 from nmt.errors import DataError
 from nmt.languages.codes import language_name, scripts_of
 from nmt.languages.scripts import script_of_text, scripts
-from nmt.prepare.cleaning.filters import in_other_language
 from nmt.prepare.cleaning.repairs import without_marked_capitals
+from nmt.text.language import Profiles, in_other_language, trigrams
 from nmt.text.letters import usual_forms
-from nmt.text.profile import Profiles, trigrams
-from nmt.text.tokenizer import UNK, Tokenizers
+from nmt.text.tokenizer import UNK
+from nmt.text.vocabularies import Tokenizers
 from nmt.text.words import count_characters
 
 N_PAIRS = 1000

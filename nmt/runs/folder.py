@@ -25,7 +25,7 @@ from nmt.files.write import staged, write_file, writing
 from nmt.layout import EXPORT_FORMAT, ExportDir
 from nmt.runs.checkpoint import ChosenWeights, Tensors, parse_tensors, read_verified, save_tensors
 from nmt.runs.info import Precision, PublicModel, Weights
-from nmt.text.tokenizer import Tokenizers
+from nmt.text.vocabularies import Tokenizers
 
 Kind = Literal["folder", "ctranslate2", "transformers"]
 Quantization = Literal["float32", "float16", "int8"]

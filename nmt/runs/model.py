@@ -20,7 +20,7 @@ from nmt.model.transformer import Model, Transformer
 from nmt.runs.checkpoint import ChosenWeights, check_fit, choose_weights
 from nmt.runs.folder import is_folder, load_folder
 from nmt.runs.info import PublicModel, Weights, check_is_run, read_info, read_selected
-from nmt.text.tokenizer import Tokenizers
+from nmt.text.vocabularies import Tokenizers
 
 
 @dataclass(frozen=True)

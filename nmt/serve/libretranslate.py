@@ -15,7 +15,7 @@ from nmt.serve.documents import Downloads, file_answer
 from nmt.serve.edge import before_leaving
 from nmt.serve.limits import Limits, Refusal, missing
 from nmt.serve.service import AUTO, TERMS_OF_FILE, Service, Wish, by_source
-from nmt.text.identify import detect
+from nmt.text.language import detect
 
 SUGGESTIONS = "Suggestions are disabled on this server."
 

@@ -25,7 +25,7 @@ from nmt.serve.models import Models
 from nmt.serve.side_thread import Arguments, Result, SideThread
 from nmt.serve.worker import Job, Worker, invalid
 from nmt.text.constraints import Glossary
-from nmt.text.identify import LEAST_CONFIDENCE, Detected, detect, identifier
+from nmt.text.language import LEAST_CONFIDENCE, Detected, detect, identifier
 from nmt.text.tokenizer import is_blank
 from nmt.translate.direction import Candidate, Direction, How
 from nmt.translate.translation_memory import TranslationMemory

@@ -56,8 +56,10 @@ from nmt.share.transformers import (
     units_of,
     weights_of,
 )
+from nmt.text.imported import ImportedVocabulary
 from nmt.text.lines import read_lines
-from nmt.text.tokenizer import BOS, PAD, ImportedVocabulary, Tokenizers, processor_of
+from nmt.text.tokenizer import BOS, PAD, processor_of
+from nmt.text.vocabularies import Tokenizers
 
 ABSENT = -100.0
 """The bias of rows that the public model lacks. They then have no part in the probabilities of the others."""

@@ -26,7 +26,9 @@ from nmt.model.embedding import SinusoidalPositions, sinusoidal_table
 from nmt.model.transformer import ACTIVATIONS, DecoderLayer, EncoderLayer, Transformer
 from nmt.runs.checkpoint import save_tensors
 from nmt.search.forced import made_up
-from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD, UNK, ImportedVocabulary, Tokenizer, Tokenizers
+from nmt.text.imported import ImportedVocabulary
+from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD, UNK, Tokenizer
+from nmt.text.vocabularies import Tokenizers
 from nmt.translate.sentences import MAX_PIECES_FACTOR, longest_translation
 
 FAIRSEQ_SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]

@@ -1,4 +1,10 @@
-"""Constraints that a source line puts on its translation: protected text and the terms of a glossary."""
+"""Constraints that a source line puts on its translation: protected text and the terms of a glossary.
+
+For models trained with such lines, terms are marked inline with their translations. The marks are three reserved ids of
+the vocabulary. In text they are written as control characters, which no other line has, since the tokenizer replaces
+them by spaces: `a \\1 dog\\2 Hund\\3 barks` is encoded as
+`▁a <reserved_0> ▁dog <reserved_1> ▁Hund <reserved_2> ▁barks`.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +21,17 @@ from typing import TypeAlias
 from nmt.config import SearchConfig
 from nmt.console import Numbers, amount
 from nmt.errors import DataError
+from nmt.files.read import fingerprint_of
 from nmt.languages.codes import language_name, parts_of
-from nmt.text.fingerprint import fingerprint_of
 from nmt.text.letters import comparable
 from nmt.text.lines import read_lines
 from nmt.text.message_formats import GRAMMARS, TEMPLATE
+from nmt.text.tokenizer import CONTROL, FIRST_RESERVED, Tokenizer
 from nmt.text.words import units
 
 _L = r"0-9A-Za-z\u00c0-\u052f"  # letters of scripts with spaces between words; digits, too
 _NEW = rf"(?<![{_L}_])"  # not within a word
 _START = rf"(?<![{_L}])(?<![0-9][.,])"  # nor within a number
-
 _URL = (
     r"(?:(?:https?|ftps?|file|ssh|git|wss?)://|www\.(?=\w))"
     rf"""(?:[^{{\s<>"„“”«»‹›\u3000-\u9fff\uff00-\uffef]++|{TEMPLATE}|\{{)+"""
@@ -385,3 +391,60 @@ def _longest(spans: Iterable[Span]) -> list[Span]:
             taken.update(range(span.start, span.end))
             chosen.append(span)
     return sorted(chosen, key=lambda span: span.start)
+
+
+# --- marked terms ---------------------------------------------------------------------------------
+
+
+MARKS = TERM, TRANSLATION, END = "\x01", "\x02", "\x03"
+"""Marks before a term, between the term and its translation, and after the translation."""
+_MARK_IDS = {mark: FIRST_RESERVED + i for i, mark in enumerate(MARKS)}
+_MARK = re.compile(f"([{''.join(MARKS)}])")
+
+
+def mark_terms(text: str, terms: Iterable[Span]) -> str:
+    """Mark terms with their translations. Terms must be in order and not overlap."""
+    text = CONTROL.sub(" ", text)
+    parts, end = list[str](), 0
+    for term in terms:
+        start = term.start - (term.start > end and text[term.start - 1] == " ")  # the space is part of a word's pieces
+        parts += text[end:start], TERM, text[start : term.end], TRANSLATION, " ", CONTROL.sub(" ", term.wanted), END
+        end = term.end
+    return "".join([*parts, text[end:]])
+
+
+def encode_marked(tokenizer: Tokenizer, text: str) -> list[int]:
+    """Encode a line that `mark_terms` returned."""
+    line = f"{TERM} {text[1:]}" if text.startswith(TERM) else f" {text}"  # the first word as within a line
+    ids: list[int] = []
+    for part in _MARK.split(line):
+        ids += [_MARK_IDS[part]] if part in _MARK_IDS else tokenizer.encode_parts([part])[0]
+    return ids
+
+
+def marked(ids: Sequence[int]) -> list[tuple[slice, slice]]:
+    """Return the slices of each marked term and its translation in the ids of a line; the line may be truncated."""
+    found = []
+    start = middle = 0
+    for i, token in enumerate([*ids, _MARK_IDS[END]]):
+        if token == _MARK_IDS[TERM]:
+            start = i
+        elif token == _MARK_IDS[TRANSLATION]:
+            middle = i
+        elif token == _MARK_IDS[END] and middle:
+            found.append((slice(start, middle), slice(middle, i)))
+            middle = 0
+    return found
+
+
+def without_translations(ids: Sequence[int]) -> list[int]:
+    """Return the ids of a line without the translations of its terms."""
+    left = list(ids)
+    for _, translation in reversed(marked(ids)):
+        del left[translation]
+    return left
+
+
+def shown_marks(text: str) -> str:
+    """Return a line from `mark_terms` with its marks replaced by the names of the reserved ids."""
+    return _MARK.sub(lambda match: f" <reserved_{_MARK_IDS[match[0]] - FIRST_RESERVED}>", text).lstrip()

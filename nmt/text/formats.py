@@ -19,9 +19,7 @@ from nmt.files.compressed import recognised
 
 BEGINNING = 1 << 16
 """Bytes from the start of a file that are examined."""
-
 _N_LINES = 200  # of the beginning
-
 _BINARY = {  # patterns: a sentence may begin like a short magic number
     rb"PK\x03\x04": "a zip archive or an office document",
     rb"%PDF-\d\.\d\s*[\r\n]": "a PDF document",
@@ -131,7 +129,6 @@ _TEXTS = {  # the suffix of the name and the text, in which an arrow or equals s
     r"|\s*(?:#[^\n]*\n\s*|---[ \t\r]*\n\s*)*[\"'\w.-]+:(?:[ \t][^\n]*|\r)?\n(?:[ \t\r]*\n)*[ ]+\S)": "YAML",
     r"\.csv\n(?!(?:.*\n){0,4}[^,;\t\n]*\w[^,;\t\n]*(?:\n|\Z))": "CSV",
 }
-
 _ROOTS = {
     "tmx": "TMX", "xliff": "XLIFF", "html": "HTML", "srcset": "SGML", "refset": "SGML", "tstset": "SGML",
     "resources": "XML",
@@ -212,3 +209,34 @@ def _csv(lines: Sequence[str], suffix: str) -> str | None:
         if is_named or (not is_prose and (n_quoted >= 0.5 * len(lines) or is_table)):
             return f"CSV with the separator {separator!r}"
     return None
+
+
+_ASCII = b"xn--a-+AGE- \\x41"
+"""ASCII text that decodes differently in encodings that do not extend ASCII, or that escape characters."""
+_BROWSERS = {
+    **dict.fromkeys(("ascii", "iso8859-1"), "cp1252"),
+    "iso8859-9": "cp1254",
+    **dict.fromkeys(("iso8859-11", "tis-620", "windows-874"), "cp874"),
+    "iso-8859-8-i": "iso8859-8",
+    "koi8-ru": "koi8-u",
+    **dict.fromkeys(("gb2312", "gbk", "gb_2312-80"), "gb18030"),
+    "big5": "big5hkscs",
+    **dict.fromkeys(("shift_jis", "windows-31j"), "cp932"),
+    **dict.fromkeys(("euc_kr", "ksc_5601", "windows-949"), "cp949"),
+}
+"""Encoding labels, or names in Python -> the encoding that browsers use: https://encoding.spec.whatwg.org/."""
+
+
+def browser_encoding(label: str) -> str | None:
+    """Return the encoding that browsers use for a page that declares `label`; None if it is not supported."""
+    label = label.lower().removeprefix("x-")
+    encoding = _BROWSERS.get(label, label)
+    return _BROWSERS.get(name := codecs.lookup(encoding).name, name) if extends_ascii(encoding) else None
+
+
+def extends_ascii(encoding: str) -> bool:
+    """Return whether Python supports an encoding and it decodes ASCII as ASCII."""
+    try:
+        return _ASCII.decode(encoding) == _ASCII.decode("ascii")
+    except (LookupError, UnicodeError):
+        return False

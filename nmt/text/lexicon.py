@@ -11,12 +11,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from nmt.text.ragged import Ints, ranges
+from nmt.text.blocks import ranges
+from nmt.text.tokenizer import Numbers
 
 Floats = npt.NDArray[np.float64]
 
 
-def links(lengths: Ints, other_lengths: Ints) -> tuple[Ints, Ints]:
+def links(lengths: Numbers, other_lengths: Numbers) -> tuple[Numbers, Numbers]:
     """Return the words of all links, (L,) on each side, ordered by the words of the first side.
 
     Words are numbered across sentences, whose numbers of words are given.
@@ -26,7 +27,7 @@ def links(lengths: Ints, other_lengths: Ints) -> tuple[Ints, Ints]:
     return np.repeat(np.arange(len(n_links)), n_links), ranges(starts, n_links)
 
 
-def expected_counts(kinds: Ints, words: Ints, sources: Ints, n_iterations: int) -> tuple[Floats, Floats]:
+def expected_counts(kinds: Numbers, words: Numbers, sources: Numbers, n_iterations: int) -> tuple[Floats, Floats]:
     """Return how often model 1 expects each different link to be a translation, and any link of its source, both (K,).
 
     The quotient is the probability of the target word given the source word.

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 
 from nmt.console import printable
 from nmt.errors import DataError
-from nmt.text.encodings import extends_ascii
-from nmt.text.formats import text_problem
+from nmt.text.formats import extends_ascii, text_problem
 
 _START_BYTES = 1 << 10
 _HEADER_BYTES = 1 << 16

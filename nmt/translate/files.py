@@ -20,8 +20,8 @@ from nmt.files.write import open_output, refuse_overwriting
 from nmt.search.forced import ForcedDecoder, with_cross_attention
 from nmt.text.constraints import Applied, Glossary, constraint_spans, spans
 from nmt.text.formats import other_format
+from nmt.text.language import checked
 from nmt.text.lines import beginning, read_lines, windows
-from nmt.text.profile import checked
 from nmt.text.tokenizer import UNK
 from nmt.translate.align import alignments, pharaoh
 from nmt.translate.confidence import Estimator

@@ -26,7 +26,7 @@ from nmt.model.precision import float32_library, use_float32_library
 from nmt.runs.folder import fingerprint
 from nmt.runs.model import ModelRef, Saved, choose_precision, open_ensemble
 from nmt.tasks.perform import TEXT, Engine, Json, Task, join, run_all
-from nmt.text.profile import Profiles, checked
+from nmt.text.language import Profiles, checked
 from nmt.translate.files import Warnings, input_windows, output_row
 from nmt.translate.translator import Translator
 from nmt.translate.types import Line, check_search

@@ -12,11 +12,11 @@ from nmt.errors import ConfigError, DataError
 from nmt.search.beam import n_to_finish
 from nmt.search.constrained import n_within, term_ids, total_length
 from nmt.search.step import Hypothesis, length_penalty
-from nmt.text.constraints import Glossary, constraint_spans
-from nmt.text.inline import encode_marked, mark_terms
+from nmt.text.constraints import Glossary, constraint_spans, encode_marked, mark_terms
 from nmt.text.letters import comparable
 from nmt.text.split import join, n_sentences, split
-from nmt.text.tokenizer import SEPARATOR, UNK, Tokenizer, Tokenizers, is_blank
+from nmt.text.tokenizer import SEPARATOR, UNK, Tokenizer, is_blank
+from nmt.text.vocabularies import Tokenizers
 from nmt.translate.mbr import choose
 from nmt.translate.translation_memory import Match, MatchKind
 from nmt.translate.types import BLANK, MAX_PARTS, NO_TERMS, Line, Part, Sentence, Translation, takes_terms, unprotected

@@ -27,7 +27,7 @@ from nmt.search.forced import ForcedDecoder
 from nmt.search.rules import ShouldStop
 from nmt.text.constraints import AnyGlossary, Glossary
 from nmt.text.split import sentences
-from nmt.text.tokenizer import Tokenizers
+from nmt.text.vocabularies import Tokenizers
 from nmt.translate.joint import JointSearch
 from nmt.translate.score import Context, PairScorer, Scored
 from nmt.translate.searcher import NativeSearcher, Searcher, in_order, search_cost

@@ -26,7 +26,7 @@ from nmt.model.device import pick_device
 from nmt.process import set_up
 from nmt.share.export import Request, export
 from nmt.text.lines import read_aligned
-from nmt.text.tokenizer import Tokenizers
+from nmt.text.vocabularies import Tokenizers
 from nmt.translate.translator import Translator
 
 Search = Callable[[Sequence[str], int, int], list[str]]

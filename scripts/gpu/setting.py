@@ -29,7 +29,8 @@ from nmt.model.stacks import make_model
 from nmt.model.transformer import Model
 from nmt.process import Stop
 from nmt.runs.state import TrainState
-from nmt.text.tokenizer import EOS, N_SPECIAL, LosslessTokenizer, Tokenizers
+from nmt.text.tokenizer import EOS, N_SPECIAL, LosslessTokenizer
+from nmt.text.vocabularies import Tokenizers
 from nmt.training.optim import make_optimizer, make_scaler
 from nmt.training.parallel import World
 from nmt.training.session import Session

@@ -17,7 +17,8 @@ from nmt.model.transformer import Transformer
 from nmt.runs.checkpoint import save_checkpoint
 from nmt.share.engine import load_ctranslate2
 from nmt.share.export import Request, export
-from nmt.text.tokenizer import EOS, N_SPECIAL, Tokenizer, Tokenizers, train_tokenizer
+from nmt.text.tokenizer import EOS, N_SPECIAL, Tokenizer, train_tokenizer
+from nmt.text.vocabularies import Tokenizers
 from nmt.translate.translator import Translator
 from tiny_run import tiny_config, words
 

@@ -16,7 +16,8 @@ from nmt.model.stacks import EncoderModel
 from nmt.model.transformer import Model, Transformer
 from nmt.runs.checkpoint import save_checkpoint
 from nmt.runs.info import RunInfo, Selected, write_info, write_selected
-from nmt.text.tokenizer import Tokenizer, Tokenizers, train_tokenizer
+from nmt.text.tokenizer import Tokenizer, train_tokenizer
+from nmt.text.vocabularies import Tokenizers
 from nmt.translate.searcher import NativeSearcher
 from nmt.translate.translator import Translator
 

@@ -20,7 +20,7 @@ from nmt.layout import DataDir, RunDir
 from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.prepare import prepare
 from nmt.runs.checkpoint import choose_weights
-from nmt.text.tokenizer import Tokenizers
+from nmt.text.vocabularies import Tokenizers
 from nmt.training.loop import fit
 from nmt.training.setup.start import start
 from trained import records

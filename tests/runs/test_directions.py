@@ -37,8 +37,8 @@ from nmt.serve.models import load_models
 from nmt.serve.service import Service
 from nmt.share.argos import export_argos
 from nmt.share.export import Request, engine_for, export
-from nmt.text.identify import share_of_others
-from nmt.text.tokenizer import read_tags
+from nmt.text.language import share_of_others
+from nmt.text.vocabularies import read_tags
 from nmt.training import saving
 from nmt.training.loop import fit
 from nmt.training.setup.start import start

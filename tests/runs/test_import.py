@@ -39,7 +39,9 @@ from nmt.serve.service import Service
 from nmt.share.export import Request as ExportRequest
 from nmt.share.export import export
 from nmt.share.public import Request, import_model
-from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD, UNK, BlockEncoder, ImportedTokenizer
+from nmt.text.blocks import BlockEncoder
+from nmt.text.imported import ImportedTokenizer
+from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD, UNK
 from nmt.training.loop import fit
 from nmt.translate.align import src_word_shares
 from nmt.translate.translator import Translator

@@ -7,7 +7,7 @@ import runpy
 from nmt.data.batching import Pairs
 from nmt.data.corpus import Corpus, lines_of
 from nmt.layout import DataDir
-from nmt.text.tokenizer import Tokenizers
+from nmt.text.vocabularies import Tokenizers
 from nmt.training.loop import fit
 from nmt.translate.sentences import longest_translation
 from places import ROOT

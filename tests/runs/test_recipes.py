@@ -16,7 +16,7 @@ from nmt.recipes import bidirectional
 from nmt.recipes import directory as commands
 from nmt.runs.checkpoint import saved_steps
 from nmt.runs.info import read_info
-from nmt.text.tokenizer import Tokenizers
+from nmt.text.vocabularies import Tokenizers
 from recipe_folder import make_folder, small_chunks
 from tiny_corpus import tiny_settings
 

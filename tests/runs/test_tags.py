@@ -35,7 +35,8 @@ from nmt.serve.models import load_models
 from nmt.serve.service import Service
 from nmt.share.argos import export_argos
 from nmt.share.export import Request, engine_for, export
-from nmt.text.tokenizer import EOS, N_SPECIAL, SEPARATOR, Tokenizer, Tokenizers
+from nmt.text.tokenizer import EOS, N_SPECIAL, SEPARATOR, Tokenizer
+from nmt.text.vocabularies import Tokenizers
 from nmt.training.loop import fit
 from nmt.training.loss import Objective
 from nmt.training.setup.start import Session, start

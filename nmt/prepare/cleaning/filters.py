@@ -12,11 +12,11 @@ from pathlib import Path
 from nmt.config.clean import CorpusClean
 from nmt.config.data import LABEL
 from nmt.errors import DataError
-from nmt.languages.codes import is_spaced, macrolanguage_of, scripts_of, usual_script
+from nmt.languages.codes import is_spaced, scripts_of, usual_script
 from nmt.languages.scripts import script_of
 from nmt.prepare.cleaning.grouping import normal_form
-from nmt.prepare.cleaning.repairs import is_broken, needs_extra
-from nmt.text.letters import usual_forms, write
+from nmt.prepare.cleaning.repairs import is_broken
+from nmt.text.language import identified_as, in_other_language
 from nmt.text.lines import read_lines
 from nmt.text.split import CLAUSE_MARKS, CLOSING, COMMAS, SENTENCE_MARKS, n_sentences
 
@@ -24,9 +24,7 @@ Filter = Callable[[str, str], bool]
 """A function of both sides that returns whether the pair is dropped."""
 SideTest = Callable[[str], bool]
 """A function of one side that returns whether the pair, or the line of monolingual text, is dropped."""
-
 LINK = re.compile(r"(?:https?|ftp)://\S|\bwww\.\w|[\w.+-]+@\w[\w-]*\.\w")
-
 _MARKUP = re.compile(
     r"</?[a-zA-Z][^<>]*>"  # <b>, </b>, <a href="...">
     r"|\{\{?[\w.:]*\}\}?"  # {0}, {name}, {{name}}, ${name}
@@ -38,7 +36,6 @@ _NAME = re.compile(r"</?[\w.:-]+")  # attributes may be translated
 _POSITION = re.compile(r"(?<=%)\d+\$")
 _NUMBER = re.compile(r"\d+")
 _AS_WORDS = 12  # numbers up to this one are often written as words
-
 _CLOSING = f" \u00a0\u202f*_{CLOSING}"
 _FINAL = frozenset(f"{SENTENCE_MARKS}།༎፡")  # also Tibetan ones, and what stands for the Ethiopic full stop
 _ANY_FINAL = _FINAL.union("-–—ཀག", CLAUSE_MARKS, COMMAS)  # no mark follows these two letters in Tibetan
@@ -152,69 +149,6 @@ def block_list(path: Path, language: str) -> SideTest:
 def _word() -> re.Pattern[str]:
     marks = "".join(chr(code) for code in range(1 << 16) if unicodedata.category(chr(code))[0] == "M")
     return re.compile(rf"[\w{marks}]+")  # \w has no vowel signs
-
-
-_MARGIN, _MARGIN_CHARS = 5.0, 50.0
-"""Another language must be more probable by `_MARGIN + _MARGIN_CHARS / characters` nats: short and ambiguous texts are
-kept."""
-_CHARS = 128
-"""The number of characters that are classified; more would take time and change little."""
-_NO_LANGUAGE = "zxx"  # markup, code, numbers
-_ALIKE = {"da": "no", "fil": "tl", "grc": "el"}
-"""Languages of different macrolanguages that are too similar to distinguish."""
-
-
-def identified_as(language: str) -> set[str]:
-    """Return the codes by which py3langid identifies text in a language: its own, and those of languages in the same
-    script and macrolanguage, which are too similar to distinguish; none if py3langid knows no such language.
-
-    Raises DataError if py3langid is not installed.
-    """
-    try:
-        from py3langid import rank
-    except ImportError as error:
-        raise needs_extra("drop: language", "py3langid") from error
-    family, written = _family(language), set(scripts_of(language))
-    alike = {code for code, _ in rank("") if _family(code) == family}
-    return {code for code in alike if not written or written & {*scripts_of(code)}}
-
-
-def _family(code: str) -> str:
-    """Return the code of the macrolanguage of a language, or else its own."""
-    family = macrolanguage_of(code)
-    return _ALIKE.get(family, family)
-
-
-def in_other_language(language: str, counts: dict[str, int]) -> SideTest:
-    """Return a test for texts that are clearly not in a language, given by its code, such as `de` or `pt_BR`.
-
-    The test counts texts in `counts` by identified language, or as `unclear`. Raises DataError if py3langid is not
-    installed, or does not know the language.
-    """
-    own = identified_as(language)
-    if not own:
-        raise DataError(f"py3langid does not know {language}")
-    from py3langid import classify, rank
-
-    respelled = dict.fromkeys(usual_forms(language, Counter()), "")
-
-    def test(text: str) -> bool:
-        text = text[:_CHARS]
-        best, score = classify(text)
-        is_other = False
-        if best in own:
-            best = language
-        else:
-            expected = next(own_score for code, own_score in rank(text) if code in own)
-            is_other = best != _NO_LANGUAGE and score - expected > _MARGIN + _MARGIN_CHARS / max(1, len(text))
-            if not is_other:
-                best = "unclear"
-            elif (bare := write(text, respelled)) != text:
-                return test(bare)  # ي instead of ی makes Persian look like Pashto or Arabic
-        counts[best] = counts.get(best, 0) + 1
-        return is_other
-
-    return test
 
 
 _SHOUTED_LETTERS = 12  # fewer may be abbreviations

@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.languages.scripts import KANA, character_class
+from nmt.text.blocks import ranges
 from nmt.text.lexicon import links
-from nmt.text.ragged import ranges
 from nmt.text.split import CLAUSE_MARKS, COMMAS, SENTENCE_MARKS
 from nmt.text.words import UNSPACED
 

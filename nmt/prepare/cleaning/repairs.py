@@ -10,7 +10,7 @@ from functools import partial
 from typing import Literal
 
 from nmt.config.clean import CorpusClean
-from nmt.errors import DataError
+from nmt.text.language import needs_extra
 from nmt.text.tokenizer import CONTROL
 
 # UTF-8 decoded with an 8-bit encoding: two adjacent characters beyond ASCII, not both small letters, or one and a lost
@@ -19,13 +19,6 @@ _SUSPECT = re.compile(r"[\x80-\x9f]|(?![ß-öø-ÿ]{2})[^\x00-\x7f]{2}|[ÂÃ] ")
 # capitals beside a quote or another mark, which can look like one wrongly decoded letter: »ÜBER«, «AMANHÃ»
 _BESIDE_MARK = re.compile(r"(?<!\S)[»›”](?=\w)|[^\W\d_¹²³]{2,}(?=[«»‹›“”„‘’‚…–—·•®™©°§¹²³](?!\w))")
 _NO_TEXT = re.compile("[\ufffd\ue000-\uf8ff]")
-
-
-def needs_extra(setting: str, package: str) -> DataError:
-    """Return the error for a missing package of the extra `clean`."""
-    return DataError(
-        f"clean.{setting} needs the package {package}; install it with pip install {package}, or with nmt's extra clean"
-    )
 
 
 def repair_encoding() -> Callable[[str], str]:

@@ -15,9 +15,8 @@ from typing import Any
 from nmt.config.data import LABEL
 from nmt.console import printable
 from nmt.errors import DataError
-from nmt.prepare.formats.language import parts_of
 from nmt.prepare.inputs import Input
-from nmt.prepare.pairs import NO_SCORE, Layout, Row, Units, one_line, parse_score
+from nmt.prepare.pairs import NO_SCORE, Layout, Row, Units, one_line, parse_score, parts_of
 from nmt.text.lines import LINE_BYTES, bounded_lines, decode_lines
 from nmt.text.tokenizer import is_blank
 

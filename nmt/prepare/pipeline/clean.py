@@ -16,6 +16,7 @@ import numpy.typing as npt
 from pydantic import BaseModel
 
 from nmt.config import DataConfig
+from nmt.files.read import fingerprint_of
 from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
 from nmt.prepare.cleaning.grouping import groupings, pair_hash
 from nmt.prepare.cleaning.misaligned import MIN_PAIRS, SAMPLE_PAIRS, is_misaligned, learn_filter
@@ -35,7 +36,6 @@ from nmt.prepare.pipeline.work import (
 )
 from nmt.prepare.sources import text_folder
 from nmt.tasks.perform import Done, Json
-from nmt.text.fingerprint import fingerprint_of
 from nmt.text.letters import comparable
 
 HELD_OUT = "held-out"

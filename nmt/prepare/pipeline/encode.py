@@ -33,18 +33,10 @@ from nmt.prepare.pipeline.work import SIDES, Rows, Work, block_starts, follows, 
 from nmt.prepare.recipe import NewPieces
 from nmt.prepare.records import TextRecord, added
 from nmt.tasks.perform import Done, Json
-from nmt.text.labels import Labels
-from nmt.text.profile import Profiles
-from nmt.text.ragged import ranges
-from nmt.text.tokenizer import (
-    N_SPECIAL,
-    BlockEncoder,
-    Encoded,
-    LosslessTokenizer,
-    Tokenizer,
-    Tokenizers,
-    train_tokenizer,
-)
+from nmt.text.blocks import BlockEncoder, Encoded, ranges
+from nmt.text.language import Profiles
+from nmt.text.tokenizer import N_SPECIAL, LosslessTokenizer, Tokenizer, train_tokenizer
+from nmt.text.vocabularies import Labels, Tokenizers
 from nmt.text.words import count_characters
 
 _MOST_LINES = 2_000_000  # SentencePiece holds its training text in memory, and a vocabulary needs no more

@@ -28,7 +28,9 @@ from nmt.prepare.pipeline.work import Work, part_folder
 from nmt.prepare.records import TextRecord, added
 from nmt.prepare.sources import check_count, read_part
 from nmt.tasks.perform import Done, Json
-from nmt.text.tokenizer import BlockEncoder, Tokenizers, id_dtype
+from nmt.text.blocks import BlockEncoder
+from nmt.text.tokenizer import id_dtype
+from nmt.text.vocabularies import Tokenizers
 
 _HELD_OUT = "mono-held-out"
 _BLOCK = 1 << 14  # lines in memory

@@ -43,10 +43,10 @@ from nmt.prepare.pipeline.work import SIDES, Drops, Rows, Work, block_starts, fo
 from nmt.prepare.recipe import block_lists
 from nmt.prepare.suspicions import N_PAIRS, Place, Sample, at_intervals
 from nmt.tasks.perform import Done, Json
-from nmt.text.labels import Labels
 from nmt.text.letters import write
 from nmt.text.split import n_sentences
 from nmt.text.tokenizer import is_blank
+from nmt.text.vocabularies import Labels
 
 SPLIT_OFF = "split-off"
 """The folder of the development set that is split off."""

@@ -14,12 +14,12 @@ import numpy.typing as npt
 from pydantic import BaseModel
 
 from nmt.console import Progress
+from nmt.files.read import fingerprint_of
 from nmt.files.write import staged, work_directory, writing
 from nmt.layout import DataDir
 from nmt.process import return_freed_memory
 from nmt.tasks.perform import Done, Engine, Json, Task, run_all
-from nmt.text.fingerprint import fingerprint_of
-from nmt.text.profile import Letters
+from nmt.text.language import Letters
 
 SIDES: tuple[Literal[0], Literal[1]] = (0, 1)
 """The sides of a pair, in the alphabetical order of their languages."""

@@ -17,7 +17,7 @@ from nmt.prepare.pipeline.settle import TrainingText
 from nmt.prepare.records import TextRecord, counted_source
 from nmt.prepare.suspicions import Sample, script_counts, suspicions
 from nmt.tasks.perform import Json
-from nmt.text.tokenizer import Tokenizers
+from nmt.text.vocabularies import Tokenizers
 
 
 class Histograms(Document):

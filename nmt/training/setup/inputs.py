@@ -21,7 +21,7 @@ from nmt.model.device import pick_device
 from nmt.model.stacks import make_model
 from nmt.model.transformer import Model
 from nmt.runs.checkpoint import most_bytes
-from nmt.text.tokenizer import ImportedTokenizer
+from nmt.text.imported import ImportedTokenizer
 from nmt.training.parallel import World
 from nmt.training.setup.init_from import freeze
 

@@ -18,7 +18,7 @@ from nmt.process import Stop
 from nmt.runs.checkpoint import Tensors, load_weights, save_checkpoint
 from nmt.runs.info import InitialWeights, RunInfo, launch, write_info
 from nmt.runs.state import TrainState
-from nmt.text.tokenizer import Tokenizers, read_tags
+from nmt.text.vocabularies import Tokenizers, read_tags
 from nmt.training.limits import is_finished
 from nmt.training.optim import make_optimizer, make_scaler
 from nmt.training.parallel import World, shard

@@ -14,7 +14,9 @@ from nmt.files.read import checksum
 from nmt.layout import DataDir
 from nmt.prepare.pipeline.encode import write_encoded
 from nmt.prepare.records import content_fingerprint, file_facts
-from nmt.text.tokenizer import BlockEncoder, Tokenizers, train_tokenizer
+from nmt.text.blocks import BlockEncoder
+from nmt.text.tokenizer import train_tokenizer
+from nmt.text.vocabularies import Tokenizers
 
 LINES = [["eins  zwei", "", "drei\u2028vier"], ["one\ttwo", "x", ""]]
 

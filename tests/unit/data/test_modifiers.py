@@ -16,8 +16,9 @@ from nmt.data.corpus import Joined, Lines
 from nmt.data.mixing import Segments
 from nmt.data.modifiers import Modifiers
 from nmt.errors import DataError
-from nmt.text.inline import marked
-from nmt.text.tokenizer import EOS, PAD, Tokenizer, Tokenizers, train_tokenizer
+from nmt.text.constraints import marked
+from nmt.text.tokenizer import EOS, PAD, Tokenizer, train_tokenizer
+from nmt.text.vocabularies import Tokenizers
 from sentences import sentence_pairs
 
 GERMAN, ENGLISH = (list(lines) for lines in zip(*sentence_pairs(300), strict=True))

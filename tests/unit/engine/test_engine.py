@@ -17,8 +17,7 @@ from nmt.errors import ConfigError, DataError
 from nmt.search.rules import SearchStopped
 from nmt.search.step import length_penalty
 from nmt.share.engine import check_supported
-from nmt.text.constraints import Glossary
-from nmt.text.inline import marked
+from nmt.text.constraints import Glossary, marked
 from nmt.text.tokenizer import N_SPECIAL
 from nmt.translate.types import Line, Sentence
 

@@ -35,8 +35,8 @@ from nmt.share.engine import (
 )
 from nmt.share.export import Request, export
 from nmt.share.transformers import not_carried
-from nmt.text.profile import Profiles
-from nmt.text.tokenizer import Tokenizers
+from nmt.text.language import Profiles
+from nmt.text.vocabularies import Tokenizers
 from scored_run import record
 from tiny_run import tiny_config
 

@@ -11,7 +11,7 @@ import py3langid
 import pytest
 
 from folders import Folder
-from nmt.text import tokenizer
+from nmt.text import blocks
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -20,7 +20,7 @@ def small_corpora() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(py3langid, "classify", cache(py3langid.classify))
         patch.setattr(py3langid, "rank", cache(py3langid.rank))
-        patch.setattr(tokenizer, "_SLOT_BITS", 10)
+        patch.setattr(blocks, "_SLOT_BITS", 10)
         yield
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nmt.prepare.formats.po import read_po
+from nmt.prepare.formats.units import read_po
 from reading import check_damaged, error_of, read_bytes
 
 HEADER = 'msgid ""\nmsgstr ""\n"Language: de\\n"\n"Content-Type: text/plain; charset=UTF-8\\n"\n\n'  # five lines

@@ -19,7 +19,7 @@ from nmt.prepare.dry_run import dry_run
 from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.prepare import prepare
 from nmt.prepare.records import PreparedSplit
-from nmt.text.labels import Labels
+from nmt.text.vocabularies import Labels
 from tiny_corpus import tiny_settings, tiny_text
 
 PAIR_TASK: dict[str, object] = {"objective": "masked", "masked": {"pair_task": ["cut"]}}

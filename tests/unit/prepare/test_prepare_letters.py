@@ -14,7 +14,7 @@ from nmt.layout import DataDir
 from nmt.prepare.append import append
 from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.prepare import prepare
-from nmt.text.tokenizer import Tokenizers
+from nmt.text.vocabularies import Tokenizers
 
 NOUNS = ["کتاب", "خانه", "میز", "درخت", "شهر", "ماشین", "سیب", "یخ", "کوه", "دریا"]
 VERBS = ["می\u200cبیند", "می\u200cخرد", "می\u200cکشد", "می\u200cگیرد", "می\u200cنویسد"]

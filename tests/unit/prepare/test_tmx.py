@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nmt.errors import DataError
-from nmt.prepare.formats.xml import read_tmx, read_units
+from nmt.prepare.formats.units import read_tmx, read_units
 from nmt.prepare.inputs import Input
 from reading import check_damaged, error_of, read_bytes
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nmt.prepare.formats.xml import read_xliff
+from nmt.prepare.formats.units import read_xliff
 from reading import check_damaged, error_of, read_bytes
 
 

@@ -13,8 +13,15 @@ from command import Command
 from nmt.config import SearchConfig
 from nmt.errors import DataError
 from nmt.text import constraints
-from nmt.text.constraints import Applied, Glossary, constraint_spans
-from nmt.text.inline import encode_marked, mark_terms, marked, without_translations
+from nmt.text.constraints import (
+    Applied,
+    Glossary,
+    constraint_spans,
+    encode_marked,
+    mark_terms,
+    marked,
+    without_translations,
+)
 from nmt.text.tokenizer import CONTROL, Tokenizer
 from nmt.text.words import is_boundary, units
 from nmt.translate.align import src_word_shares

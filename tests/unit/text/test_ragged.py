@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nmt.text.ragged import ranges
+from nmt.text.blocks import ranges
 
 
 def test_ranges_of_any_length_are_concatenated() -> None:

@@ -18,8 +18,10 @@ from hypothesis import strategies as st
 from fragments import parts
 from nmt.errors import DataError
 from nmt.layout import TokenizerDir
+from nmt.text import blocks
 from nmt.text import tokenizer as module
-from nmt.text.labels import Labels
+from nmt.text.blocks import BlockEncoder, Encoded
+from nmt.text.imported import ImportedTokenizer, ImportedVocabulary
 from nmt.text.tokenizer import (
     BOS,
     CONTROL,
@@ -28,16 +30,12 @@ from nmt.text.tokenizer import (
     N_SPECIAL,
     PAD,
     UNK,
-    BlockEncoder,
-    Encoded,
-    ImportedTokenizer,
-    ImportedVocabulary,
     LosslessTokenizer,
     Tokenizer,
-    Tokenizers,
     id_dtype,
     train_tokenizer,
 )
+from nmt.text.vocabularies import Labels, Tokenizers
 from nmt.text.words import count_characters
 from sentences import sentence_pairs
 
@@ -91,7 +89,7 @@ def test_decode_skips_special_ids(tokenizer: Tokenizer) -> None:
 def test_training_depends_on_lines_and_not_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = train_tokenizer(LINES, 400), train_tokenizer(iter(LINES), 400)
     assert first.fingerprint == second.fingerprint
-    monkeypatch.setattr(module, "_THREADS", 1)
+    monkeypatch.setattr(module, "THREADS", 1)
     alone = train_tokenizer(LINES, 400)
     assert alone.pieces(range(400)) == first.pieces(range(400))
     assert alone.encode_all(LINES) == first.encode_all(LINES)
@@ -291,7 +289,7 @@ def test_block_encoder_equals_encode_for_any_lines(
 
 
 def test_word_cache_handles_hash_collision(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_SLOT_BITS", 2)
+    monkeypatch.setattr(blocks, "_SLOT_BITS", 2)
     encoder = BlockEncoder(tokenizer)
     for start in range(0, len(LINES), 10):
         lines = LINES[start : start + 10]
@@ -299,9 +297,9 @@ def test_word_cache_handles_hash_collision(tokenizer: Tokenizer, monkeypatch: py
 
 
 def test_full_word_cache_is_cleared(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_CACHED_BYTES", 1000)
-    monkeypatch.setattr(module, "_LINES", 1)
-    monkeypatch.setattr(module, "_SLOT_BITS", 6)
+    monkeypatch.setattr(blocks, "_CACHED_BYTES", 1000)
+    monkeypatch.setattr(blocks, "_LINES", 1)
+    monkeypatch.setattr(blocks, "_SLOT_BITS", 6)
     encoded: list[str] = []
     encode_parts = LosslessTokenizer.encode_parts
 

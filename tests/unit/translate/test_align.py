@@ -16,7 +16,7 @@ from torch import Tensor
 
 from fragments import parts as fragments
 from nmt.search.forced import ForcedDecoder, Pair
-from nmt.text.inline import encode_marked, marked, without_translations
+from nmt.text.constraints import encode_marked, marked, without_translations
 from nmt.text.letters import usual_forms
 from nmt.text.tokenizer import CONTROL, N_SPECIAL, Tokenizer, train_tokenizer
 from nmt.translate.align import alignments, pharaoh, src_word_shares, word_shares

@@ -9,7 +9,7 @@ from lxml import etree
 
 from nmt.documents import Document
 from nmt.errors import DataError
-from nmt.prepare.formats.xml import read_tmx, read_xliff
+from nmt.prepare.formats.units import read_tmx, read_xliff
 from nmt.translate.bilingual import bilingual_content, read_reviewed
 from nmt.translate.direction import Candidate
 from nmt.translate.translation_memory import MatchKind

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from nmt.errors import ConfigError
-from nmt.text.constraints import Glossary
-from nmt.text.inline import marked
+from nmt.text.constraints import Glossary, marked
 from nmt.translate.files import Files, translate_file
 from nmt.translate.sentences import phrases_of
 from nmt.translate.translator import Translator

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nmt.prepare.cleaning.filters import in_other_language, other_script
+from nmt.prepare.cleaning.filters import other_script
+from nmt.text.language import in_other_language
 
 LINES = {
     "de": "Die Kinder spielen am Nachmittag im Garten hinter dem Haus.",

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from nmt.errors import DataError
-from nmt.text import profile
-from nmt.text.profile import LEAST, Profiles, checked, trigrams
+from nmt.text import language as module
+from nmt.text.language import LEAST, Profiles, checked, trigrams
 from sentences import CZECH, sentence_pairs
 
 PAIRS = sentence_pairs(300)
@@ -19,7 +19,7 @@ PROFILES = Profiles.of(("de", "en"), PAIRS)
 def said_of(monkeypatch: pytest.MonkeyPatch, lines: list[str], profiles: Profiles | None = PROFILES) -> list[str]:
     """Return the warnings for a text that should be German, in windows of two lines."""
     said: list[str] = []
-    monkeypatch.setattr(profile, "say", said.append)
+    monkeypatch.setattr(module, "say", said.append)
     windows = [lines[i : i + 2] for i in range(0, len(lines), 2)]
     assert list(checked(windows, profiles, "de")) == windows
     return said

@@ -10,9 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.text.constraints import Glossary, protected
-from nmt.text.inline import END, MARKS, TERM, TRANSLATION
-from nmt.text.modifiers import (
+from nmt.text.augmentation import (
     drop_end_punctuation,
     lower_case,
     noise,
@@ -23,6 +21,7 @@ from nmt.text.modifiers import (
     typos,
     upper_case,
 )
+from nmt.text.constraints import END, MARKS, TERM, TRANSLATION, Glossary, protected
 from nmt.text.tokenizer import CONTROL, is_blank
 
 GLOSSARY = Glossary({"Hund": "dog", "rote Katze": "red cat", "Maus": "mouse", "wörter": "words"})

@@ -1,4 +1,4 @@
-"""Modifiers of training pairs: pure functions of a pair of lines and random numbers.
+"""Augmentation of training pairs: pure functions of a pair of lines and random numbers, which return a changed pair.
 
 A number, an address or a name that occurs exactly once on each side is assumed to be translated by itself, so that no
 word alignment is needed.
@@ -15,8 +15,7 @@ from typing import NamedTuple, TypeVar
 
 from nmt.config import SearchConfig
 from nmt.languages.codes import parts_of
-from nmt.text.constraints import Glossary, Span, alone, constraint_spans, spans
-from nmt.text.inline import mark_terms
+from nmt.text.constraints import Glossary, Span, alone, constraint_spans, mark_terms, spans
 from nmt.text.split import SENTENCE_MARKS
 
 T = TypeVar("T")

@@ -1,0 +1,248 @@
+"""Identification of the language of a text, with py3langid, an extra, or by profiles.
+
+A profile has the most frequent letter trigrams of a text, and the forms of its letters. A check by profiles needs a few
+thousand letters. A closely related language, such as Dutch for German, is not detected reliably.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+from pydantic import Field
+
+from nmt.console import say
+from nmt.errors import DataError
+from nmt.files.document import Document, read_document
+from nmt.files.write import write_file
+from nmt.languages.codes import language_name, macrolanguage_of, scripts_of, tag_of
+from nmt.languages.scripts import script_of, script_of_text
+from nmt.text.letters import usual_forms, write
+from nmt.text.words import UNSPACED
+
+CHARACTERS = 1000
+"""Number of characters at the beginning of a text that are used for language detection: up to 2 ms."""
+LEAST_CONFIDENCE = 0.1  # a language with less is improbable: each has 0.7 before the text is read
+
+
+class Detected(NamedTuple):
+    """A detected language with a confidence from 0 to 100, as in LibreTranslate."""
+
+    language: str
+    confidence: float
+
+
+@cache
+def identifier() -> Any:
+    """Return py3langid's model, which is loaded only once."""
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+
+
+def detect(text: str, languages: Sequence[str]) -> list[Detected]:
+    """Return all of `languages`, given by their codes, most probable first.
+
+    The confidence is the probability among all languages of py3langid, so that it is low for a text in another
+    language. It is 0 for languages that are not written in the script of any letter of the text. The other members of
+    the macrolanguage count half: a text that is identified as Southern Kurdish may be in Central Kurdish, which
+    py3langid does not know. A language without known members has 100 if it alone has the script of most letters, and
+    else 0. Equally probable languages keep their order.
+    """
+    text = text[:CHARACTERS]
+    script = script_of_text([text], 0)
+    written = {script_of(letter) for letter in set(text)}
+    in_script = [code for code in languages if script in (None, *scripts_of(code))]
+    ranked = identifier().rank(text)
+    detected = []
+    for code in languages:
+        language, macrolanguage = tag_of(code).language, macrolanguage_of(code)
+        shares = [
+            p if tag_of(known).language == language else p / 2
+            for known, p in ranked
+            if macrolanguage_of(known) == macrolanguage
+        ]
+        probability = sum(shares) if shares else float(in_script == [code])
+        if script and written.isdisjoint(scripts_of(code)):
+            probability = 0.0
+        detected.append(Detected(code, float(f"{100 * probability:.4g}")))
+    return sorted(detected, key=lambda detected: detected.confidence, reverse=True)
+
+
+def share_of_others(texts: Sequence[str], language: str, languages: Sequence[str]) -> float:
+    """Return the share of the texts that are most probably in another of the languages; 0 if there is no text.
+
+    Regional variants of a language are one language. Raises DataError if py3langid does not know the language.
+    """
+    if not dict(detect("", languages))[language]:
+        raise _unknown(language)
+    detected = [tag_of(detect(text, languages)[0].language).language for text in texts if text.strip()]
+    return sum(other != tag_of(language).language for other in detected) / max(1, len(detected))
+
+
+def _unknown(language: str) -> DataError:
+    return DataError(f"py3langid does not know {language}")
+
+
+_MARGIN, _MARGIN_CHARS = 5.0, 50.0
+"""Another language must be more probable by `_MARGIN + _MARGIN_CHARS / characters` nats: short and ambiguous texts are
+kept."""
+_CHARS = 128
+"""The number of characters that are classified; more would take time and change little."""
+_NO_LANGUAGE = "zxx"  # markup, code, numbers
+_ALIKE = {"da": "no", "fil": "tl", "grc": "el"}
+"""Languages of different macrolanguages that are too similar to distinguish."""
+
+
+def identified_as(language: str) -> set[str]:
+    """Return the codes by which py3langid identifies text in a language: its own, and those of languages in the same
+    script and macrolanguage, which are too similar to distinguish; none if py3langid knows no such language.
+
+    Raises DataError if py3langid is not installed.
+    """
+    try:
+        from py3langid import rank
+    except ImportError as error:
+        raise needs_extra("drop: language", "py3langid") from error
+    family, written = _family(language), set(scripts_of(language))
+    alike = {code for code, _ in rank("") if _family(code) == family}
+    return {code for code in alike if not written or written & {*scripts_of(code)}}
+
+
+def needs_extra(setting: str, package: str) -> DataError:
+    """Return the error for a missing package of the extra `clean`."""
+    return DataError(
+        f"clean.{setting} needs the package {package}; install it with pip install {package}, or with nmt's extra clean"
+    )
+
+
+def _family(code: str) -> str:
+    """Return the code of the macrolanguage of a language, or else its own."""
+    family = macrolanguage_of(code)
+    return _ALIKE.get(family, family)
+
+
+def in_other_language(language: str, counts: dict[str, int]) -> Callable[[str], bool]:
+    """Return a test for texts that are clearly not in a language, given by its code, such as `de` or `pt_BR`.
+
+    The test counts texts in `counts` by identified language, or as `unclear`. Raises DataError if py3langid is not
+    installed, or does not know the language.
+    """
+    accepted = identified_as(language)
+    if not accepted:
+        raise _unknown(language)
+    from py3langid import classify, rank
+
+    respelled = dict.fromkeys(usual_forms(language, Counter()), "")
+
+    def test(text: str) -> bool:
+        text = text[:_CHARS]
+        best, score = classify(text)
+        is_other = False
+        if best in accepted:
+            best = language
+        else:
+            expected = next(score for code, score in rank(text) if code in accepted)
+            is_other = best != _NO_LANGUAGE and score - expected > _MARGIN + _MARGIN_CHARS / max(1, len(text))
+            if not is_other:
+                best = "unclear"
+            elif (bare := write(text, respelled)) != text:
+                return test(bare)  # ي instead of ی makes Persian look like Pashto or Arabic
+        counts[best] = counts.get(best, 0) + 1
+        return is_other
+
+    return test
+
+
+# --- profiles -------------------------------------------------------------------------------------
+
+LEAST = 500
+"""Number of trigrams that a check of a text needs."""
+_MOST = 250  # trigrams of a profile: more would describe the subject rather than the language
+_LONGEST_WORD = 40  # letters: longer ones are several words without spaces, or noise
+_LEAST_LETTERS = 0.9  # of the characters of a text that is judged: code and tables have fewer
+_UNLIKE, _LIKE_OTHER = 0.5, 0.05  # measured by scripts/measure/damage.py: see docs/data.md
+# Chinese and the like have words without spaces and many characters: single characters in place of trigrams
+_WORDS = re.compile(rf"[{UNSPACED}]|[^\W\d_]+")
+
+
+def trigrams(lines: Iterable[str]) -> Counter[str]:
+    """Count the letter trigrams of the words of lines, including a space before and after each word."""
+    words = Counter(word for line in lines for word in _WORDS.findall(line.lower()) if len(word) <= _LONGEST_WORD)
+    counts = Counter[str]()
+    for word, n in words.items():
+        for i in range(len(word)):
+            counts[f" {word} "[i : i + 3]] += n
+    return counts
+
+
+Letters: TypeAlias = dict[str, dict[str, str]]
+"""By language the usual forms of letters; see `nmt.text.letters.usual_forms`."""
+
+
+class Profiles(Document):
+    """The profiles of the languages of a model."""
+
+    profiles: dict[str, dict[str, float]]
+    """The most frequent trigrams of each language, with their shares of all trigrams."""
+    letters: Letters = Field({})
+    """The forms that the model reads, with `data.clean.repair: [letters]`."""
+
+    @classmethod
+    def of(cls, languages: Sequence[str], pairs: Sequence[Sequence[str]]) -> Profiles:
+        """Return the profiles of the languages of sample pairs."""
+        profiles = {}
+        for side, language in enumerate(languages):
+            counts = trigrams(pair[side] for pair in pairs)
+            most = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_MOST]
+            profiles[language] = {gram: round(n / counts.total(), 5) for gram, n in most}
+        return cls(profiles=profiles)
+
+    def other(self, counts: Counter[str], language: str) -> str | None:
+        """Return how a text differs from a language, as in `looks like English, not German`, or None.
+
+        `counts`: the trigrams of the text, at least `LEAST` for a reliable result.
+        """
+        likeness = {}  # the share of the trigrams in this text, relative to that in the text they were learned from
+        for code, shares in self.profiles.items():
+            if (learned := sum(shares.values())) > 0:
+                likeness[code] = sum(counts[gram] for gram in shares) / max(1, counts.total()) / learned
+        if language not in likeness or len(likeness) < 2 or not counts:
+            return None
+        expected = likeness.pop(language)
+        other, most = max(likeness.items(), key=lambda item: item[1])
+        if most - expected > _LIKE_OTHER:
+            return f"looks like {language_name(other)}, not {language_name(language)}"
+        return f"does not look like {language_name(language)}" if 2 * expected - most < _UNLIKE else None
+
+    def save(self, path: Path) -> None:
+        """Write the profiles as JSON. Raises OSError."""
+        write_file(path, f"{self.model_dump_json()}\n".encode())
+
+    @classmethod
+    def load(cls, path: Path) -> Profiles | None:
+        """Read profiles that `save` wrote; None if there is no such file. Raises DataError if it is damaged."""
+        return read_document(path, cls, DataError) if path.exists() else None
+
+
+def checked(windows: Iterable[list[str]], profiles: Profiles | None, language: str) -> Iterator[list[str]]:
+    """Yield the windows of a text unchanged, and warn if its beginning is not in the language.
+
+    `profiles`: the profiles of the model; None: nothing is checked.
+    """
+    counts, n_chars = Counter[str](), 0
+    for window in windows:
+        for line in window if profiles is not None else ():
+            counts += trigrams([line[:1000]])
+            n_chars += len("".join(line[:1000].split()))
+            if profiles is not None and counts.total() >= LEAST:
+                difference = profiles.other(counts, language)
+                if difference and counts.total() > _LEAST_LETTERS * n_chars:
+                    say(f"warning: the text {difference}; translating it anyway")
+                profiles = None
+                break
+        yield window

@@ -1,0 +1,256 @@
+"""The vocabularies of both languages of a model: tokenizers, and the labels of a classifier."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from nmt.config import Config
+from nmt.config.data import ANY, LABEL
+from nmt.errors import ConfigError, DataError
+from nmt.files.document import Document, document_text, read_document
+from nmt.files.read import fingerprint_of, read_text
+from nmt.files.write import refuse_links, write_file
+from nmt.layout import TokenizerDir
+from nmt.text.imported import ImportedTokenizer, ImportedVocabulary
+from nmt.text.language import Letters, Profiles
+from nmt.text.tokenizer import LosslessTokenizer, Tokenizer, known_id, read_model
+
+MOST_LABELS = 1000
+"""Maximum number of labels; a corpus with more is taken for text."""
+
+
+class _File(Document):
+    labels: list[str]
+
+
+class Labels:
+    """A set of labels, sorted, with ids from 0 to len - 1."""
+
+    as_read = str
+
+    def __init__(self, names: Iterable[str]) -> None:
+        """`names`: the labels, in any order. Raises DataError if there are fewer than two, or too many."""
+        self.names = sorted(set(names))
+        if len(self.names) > MOST_LABELS:
+            some = ", ".join(repr(name[:40]) for name in self.names[:3])
+            raise DataError(
+                f"{len(self.names):,} different labels, such as {some}, but at most {MOST_LABELS:,} are possible: "
+                "this looks like text; use the language code label only for the file or column of classes"
+            )
+        if len(self.names) < 2:
+            found = f"only the label {self.names[0]!r}" if self.names else "no label"
+            raise DataError(f"{found}, but at least two are needed")
+        self._ids = {name: i for i, name in enumerate(self.names)}
+        self.fingerprint = fingerprint_of("\n".join(self.names).encode())
+
+    def __len__(self) -> int:
+        """Return the number of labels."""
+        return len(self.names)
+
+    def __contains__(self, label: str) -> bool:
+        return label.strip() in self._ids
+
+    def id_of(self, label: str) -> int:
+        """Return the id of a label; white space around the label is ignored. Raises DataError for an unknown label."""
+        found = self._ids.get(label.strip())
+        if found is None:
+            raise DataError(f"label {label.strip()[:40]!r} is not in the training text, which has {self.shown()}")
+        return found
+
+    def shown(self) -> str:
+        """Return the first labels as text for a message."""
+        more = f" and {len(self) - 10:,} more" if len(self) > 10 else ""
+        return ", ".join(name[:40] for name in self.names[:10]) + more
+
+    def save(self, path: Path) -> None:
+        """Write the labels as JSON. Raises OSError."""
+        write_file(path, (json.dumps({"labels": self.names}, ensure_ascii=False, indent=1) + "\n").encode())
+
+    @classmethod
+    def load(cls, path: Path) -> Labels:
+        """Read labels that `save` wrote. Raises DataError if the file is missing or damaged."""
+        names = read_document(path, _File, DataError, missing=f"{path}: the labels are missing").labels
+        try:
+            labels = cls(names)
+        except DataError as error:
+            raise DataError(f"{path}: {error}") from error
+        if names != labels.names:
+            raise DataError(f"{path}: damaged: the labels must be sorted and distinct")
+        return labels
+
+
+@dataclass(frozen=True)
+class Tokenizers:
+    """The tokenizers of a language pair, by language."""
+
+    by_language: Mapping[str, Tokenizer]
+    joint: bool
+    """Whether both languages have the same ids. Both tokenizers are then the same object, unless they are imported."""
+    labels: Labels | None = None
+    """The labels of a classifier; None for translation."""
+    profiles: Profiles | None = None
+    """The profiles of both languages; only their letters are part of the fingerprint. None in older directories."""
+    imported: ImportedVocabulary | None = None
+    """The vocabulary of an imported model; None if `nmt prepare` trained the tokenizers."""
+
+    def __getitem__(self, language: str) -> Tokenizer:
+        tokenizer = self.by_language[language]
+        if language in self.letters:
+            tokenizer = copy(tokenizer)
+            tokenizer.letters = self.letters[language]
+        return tokenizer
+
+    @property
+    def letters(self) -> Letters:
+        """The forms of letters that are read; empty without `data.clean.repair: [letters]`."""
+        return {} if self.profiles is None else self.profiles.letters
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Both languages in alphabetical order; LABEL is one of them if there are labels."""
+        return tuple(sorted([*self.by_language, *([] if self.labels is None else [LABEL])]))
+
+    def side(self, language: str) -> Tokenizer | Labels:
+        """Return the tokenizer of a language, or the labels for LABEL."""
+        return self.labels if language == LABEL and self.labels is not None else self[language]
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The number of pieces of the vocabulary of each language, and the number of labels."""
+        return {language: len(self.side(language)) for language in self.languages}
+
+    @property
+    def fingerprint(self) -> str:
+        """Sixteen hexadecimal digits that identify the languages, their vocabularies and the forms of their letters."""
+        parts = [f"{language}={self.side(language).fingerprint}" for language in self.languages]
+        parts += [f"joint={self.joint}", *([json.dumps(self.letters)] if self.letters else [])]
+        return fingerprint_of(" ".join(parts).encode())
+
+    @classmethod
+    def load(cls, directory: TokenizerDir, languages: Sequence[str]) -> Tokenizers:
+        """Load the tokenizers of `languages`. Raises DataError if they are missing or of other languages."""
+        labels = Labels.load(directory.labels) if LABEL in languages else None
+        profiles, tags = Profiles.load(directory.profiles), read_tags(directory.tags)
+        languages = sorted(language for language in languages if language != LABEL)
+        if directory.imported.exists():
+            vocabulary = read_document(directory.imported, ImportedVocabulary, DataError)
+            names = (
+                languages if vocabulary.direction is None or vocabulary.languages else vocabulary.direction.split("-")
+            )
+            models = {name: read_model(directory.language(name)) for name in names}
+            return replace(cls.of_import(vocabulary, models), labels=labels, profiles=profiles)
+        if directory.joint.exists():
+            joint = LosslessTokenizer.load(directory.joint, tags)
+            return cls(dict.fromkeys(languages, joint), True, labels, profiles)
+        if not directory.path.is_dir() or not any(directory.path.glob("*.model")):
+            raise DataError(f"{directory.path}: there is no tokenizer in this directory")
+        names = sorted(path.stem for path in directory.path.glob("*.model"))
+        if names != languages:
+            wanted = " and ".join(languages)
+            raise DataError(f"{directory.path}: found vocabularies for {' and '.join(names)}, expected {wanted}")
+        by_language = {name: LosslessTokenizer.load(directory.language(name), tags) for name in names}
+        return cls(by_language, False, labels, profiles)
+
+    @classmethod
+    def of_import(cls, vocabulary: ImportedVocabulary, models: Mapping[str, bytes]) -> Tokenizers:
+        """Return the tokenizers of an imported model. models: the SentencePiece model of each language."""
+        if vocabulary.languages or vocabulary.direction is None:
+            tags = vocabulary.languages or dict.fromkeys(models, "")
+            if unknown := models.keys() - tags.keys():
+                raise DataError(f"the vocabulary has no language {min(unknown)!r}")
+            base = ImportedTokenizer(next(iter(models.values())), vocabulary, 0)
+            return cls({name: base.opening_with(tags[name]) for name in sorted(models)}, True, imported=vocabulary)
+        src, tgt = vocabulary.direction.split("-")
+        by_language = {
+            src: ImportedTokenizer(models[src], vocabulary, 0),
+            tgt: ImportedTokenizer(models[tgt], vocabulary, 1),
+        }
+        return cls(by_language, len(vocabulary.pieces) == 1, imported=vocabulary)
+
+    @property
+    def tags(self) -> list[str]:
+        """The names of all tags, in the order of their ids."""
+        return next(([*own.tags] for own in self.by_language.values() if own.tags), [])
+
+    def check_tags(self, names: Sequence[str]) -> None:
+        """Raise DataError for a tag that the vocabulary lacks."""
+        for name in names:
+            known_id(name, dict.fromkeys(self.tags, 0), "tag")
+
+    def with_tags(self, names: Sequence[str]) -> Tokenizers:
+        """Return tokenizers that also have the given tags, with the ids after all others."""
+        tags = [*dict.fromkeys([*self.tags, *names])]
+        if tags == self.tags:
+            return self
+        if self.imported is not None:
+            vocabulary = self.imported.with_tags(tags[len(self.tags) :])
+            models = {name: own.model for name, own in self.by_language.items()}
+            return replace(self.of_import(vocabulary, models), labels=self.labels, profiles=self.profiles)
+        made = {id(own): LosslessTokenizer(own.model, tags=tags) for own in self.by_language.values()}
+        return replace(self, by_language={name: made[id(own)] for name, own in self.by_language.items()})
+
+    def choose(self, config: Config, to: str | None, source: str | None) -> Config:
+        """Return the configuration of one direction of a model; see `Config.choose`.
+
+        Raises ConfigError, also if there are several source languages, none is chosen, and the model reads it.
+        """
+        pairs = [pair.split("-") for pair in config.data.directions]
+        sources = [*dict.fromkeys(src for src, tgt in pairs if to in (None, tgt))]
+        if self.is_public and source in (None, ANY) and len(sources) > 1:
+            raise ConfigError(f"--from: the model reads the source language; choose one of {', '.join(sources)}")
+        return config.choose(to, source, self[config.data.src].target_languages)
+
+    @property
+    def is_public(self) -> bool:
+        """Whether the vocabulary is that of a public model, which serves only its languages."""
+        return self.imported is not None and self.imported.direction is not None
+
+    @property
+    def only_direction(self) -> str | None:
+        """The only direction that the tokenizers serve; None: all directions of their languages."""
+        return None if self.imported is None or self.imported.languages else self.imported.direction
+
+    def check_directions(self, path: Path) -> None:
+        """Raise DataError unless these tokenizers, of `path`, can serve several directions."""
+        if self.is_public or not self.joint:
+            kind = "an imported tokenizer" if self.is_public else "a vocabulary for each language"
+            raise DataError(f"{path}: has {kind}, but data.directions needs a joint one that nmt has trained")
+
+    def of_languages(self, languages: Sequence[str]) -> Tokenizers:
+        """Return the joint tokenizer as that of other languages; of an imported model, those of these languages."""
+        if self.is_public:
+            return replace(self, by_language={name: self[name] for name in sorted(languages)})
+        return replace(self, by_language=dict.fromkeys(sorted(languages), next(iter(self.by_language.values()))))
+
+    def save(self, directory: TokenizerDir) -> None:
+        """Write the model files and create their directory. Raises UnsafeFileError if it is a link, or OSError."""
+        refuse_links([directory.path])
+        directory.path.mkdir(parents=True, exist_ok=True)
+        if self.labels is not None:
+            self.labels.save(directory.labels)
+        if self.profiles is not None:
+            self.profiles.save(directory.profiles)
+        if self.imported is not None:
+            write_file(directory.imported, document_text(self.imported).encode())
+        elif self.tags:
+            write_file(directory.tags, f"{json.dumps(self.tags)}\n".encode())
+        for language, tokenizer in self.by_language.items():
+            is_shared = self.joint and self.imported is None
+            write_file(directory.joint if is_shared else directory.language(language), tokenizer.model)
+
+
+def read_tags(path: Path) -> list[str]:
+    """Read the names of tags. Raises DataError if the file is damaged."""
+    if not path.exists():
+        return []
+    try:
+        tags = json.loads(read_text(path))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: damaged: {error}") from error
+    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags) or len({*tags}) < len(tags):
+        raise DataError(f"{path}: damaged: must be a list of different names")
+    return tags
