@@ -209,9 +209,9 @@ def align(
         data = translator.config.data
         chosen = chosen or data.direction
         src, tgt = chosen.split("-")
-        if not data.directions and src != data.src:
+        if not data.has_language_tags and src != data.src:
             raise ConfigError(f"--run {run}: translates from {data.src}, but SOURCE is {src}")
-        if not data.directions and not translator.tokenizers[data.src].target_languages and tgt != data.tgt:
+        if not data.has_language_tags and not translator.tokenizers[data.src].target_languages and tgt != data.tgt:
             raise ConfigError(f"--run {run}: translates into {data.tgt}, but TARGET is {tgt}")
         translator = translator.towards(tgt, src)
     if chosen is None:

@@ -89,7 +89,7 @@ class Config(Section):
                 f"training.{facts.name}.languages: must name {' or '.join(self.data.text_languages)}, found "
                 f"{', '.join(sorted(others))}"
             )
-        if training.consistency == "crossconst" and not self.data.directions:
+        if training.consistency == "crossconst" and not self.data.has_language_tags:
             problems.append("training.consistency: crossconst needs data.directions")
         is_disturbed = training.consistency == "crossconst" or (
             training.consistency == "simcut" and training.cut_rate > 0
@@ -101,7 +101,7 @@ class Config(Section):
         ):
             needs = "dropout" if training.consistency == "rdrop" else "cut_rate above 0"
             problems.append(f"training.consistency: {training.consistency} needs {needs}; all model.*_dropout are 0")
-        for key, is_given in (("data.directions", self.data.directions), ("data.train", self.data.tag_names)):
+        for key, is_given in (("data.directions", self.data.has_language_tags), ("data.train", self.data.tag_names)):
             if is_given and not facts.translates:
                 problems.append(f"{key}: tags need training.objective: translation, found {facts.name}")
         if "fuzzy" in training.modifiers and self.data.fuzzy_threshold is None:
@@ -121,7 +121,7 @@ class Config(Section):
     def joint_settings(self) -> list[str]:
         """The settings that need one vocabulary for both languages."""
         needs = {
-            "data.directions": bool(self.data.directions),
+            "data.directions": self.data.has_language_tags,
             f"training.objective: {self.training.facts.name} in both languages": self.learns_several_languages,
             "training.objective: translation with model.kind: decoder": self.joins_sides,
             "training.modifiers.fuzzy": "fuzzy" in self.training.modifiers,
@@ -185,7 +185,7 @@ class Config(Section):
     @property
     def n_tags(self) -> int:
         """Maximum number of tags before a source in training."""
-        return max((len(source.tag_names) for source in self.data.train), default=0) + bool(self.data.directions)
+        return max((len(source.tag_names) for source in self.data.train), default=0) + len(self.data.language_tag)
 
     @property
     def n_per_pair(self) -> int:
@@ -203,7 +203,7 @@ class Config(Section):
         to, source: the languages; None if there is no choice, and `ANY` for any source. imported: the target languages
         of an imported model that has several. Raises ConfigError.
         """
-        if self.data.directions:
+        if self.data.has_language_tags:
             data = self.data.towards(self.data.choose(to, source))
             train = [corpus for corpus in data.train if corpus.to in (None, data.tgt)]
             data, training = data.model_copy(update={"train": train}), self.training
@@ -219,6 +219,7 @@ class Config(Section):
     @property
     def run_directory(self) -> Path:
         """The path of the run directory: `training.run_dir` with `{direction}` replaced."""
-        has_several = len(self.data.directions) > 1
-        direction = "-".join(self.data.all_languages) if has_several else self.data.direction
+        direction = self.data.direction
+        if self.data.has_several_directions:
+            direction = "-".join(self.data.all_languages)
         return Path(self.training.run_dir.replace("{direction}", direction))

@@ -9,7 +9,16 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias, TypeVar
 
-from pydantic import Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import (
+    Discriminator,
+    Field,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    Tag,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
 
 from nmt.config.clean import CleanConfig, CorpusClean
 from nmt.config.foreign import did_you_mean
@@ -115,6 +124,7 @@ class DataConfig(Section):
     or 64 pairs of one."""
     clean: CleanConfig = CleanConfig()
     """Additional cleaning of the training text."""
+    _has_language_tags: bool = PrivateAttr(False)
 
     @field_validator("valid", mode="before")
     @classmethod
@@ -127,44 +137,55 @@ class DataConfig(Section):
             raise ValueError(f"must be a number without quotes: write {valid}, not {valid!r}")
         return valid
 
-    @model_validator(mode="before")
+    @field_serializer("directions")
+    def _as_given(self, directions: list[str]) -> list[str]:
+        return directions if self.has_language_tags else []
+
+    @model_validator(mode="wrap")
     @classmethod
-    def _resolve(cls, settings: object) -> object:
-        """Remove the default of `valid` if corpora have it; write the directions as a list, and choose the first."""
+    def _resolve(cls, settings: object, validate: ModelWrapValidatorHandler[DataConfig]) -> DataConfig:
+        """Remove the default of `valid` if corpora have it; list the directions, and choose the first."""
         if not isinstance(settings, dict):
-            return settings
+            return validate(settings)
         corpora = settings.get("train")
         sources = corpora if isinstance(corpora, list) else ()
         if any(dict(source).get("valid") for source in sources if isinstance(source, dict | Section)):
             settings = {"valid": None, **settings}
-        if settings.get("directions") in (None, []):
-            return settings
-        directions = _listed(settings["directions"], settings.get("languages"))
-        if isinstance(directions, list) and directions and not settings.get("direction"):
-            settings = {**settings, "direction": directions[0]}
-        return {**settings, "directions": directions}
+        direction, directions = settings.get("direction"), settings.get("directions")
+        has_language_tags = directions not in (None, [])
+        if has_language_tags:
+            directions = _listed(directions, settings.get("languages"))
+            if isinstance(directions, list) and directions and not direction:
+                direction = directions[0]
+        elif isinstance(direction, str) and direction:
+            directions = [direction]
+        given = {name: value for name, value in (("direction", direction), ("directions", directions)) if value}
+        data = validate({**settings, **given})
+        data._has_language_tags = has_language_tags
+        return data
 
     @model_validator(mode="after")
     def _check(self) -> DataConfig:
-        if not self.direction and not self.directions:
+        if not self.directions:
             key, example = ("directions", "all") if self.languages else ("direction", "de-en")
             raise ValueError(f"{key}: must be given, such as {example}")
         problems: list[str] = []
-        for direction in self.directions or [self.direction]:
-            problems += _direction_problems("directions" if self.directions else "direction", direction)
+        for direction in self.directions:
+            problems += _direction_problems("directions" if self.has_language_tags else "direction", direction)
         if not problems:
-            problems += _directions_problems(self) if self.directions else _without_directions(self)
+            problems += _directions_problems(self) if self.has_language_tags else _without_directions(self)
             problems += self._mono_problems()
         if not problems:
-            for where, each in self.sources():
-                problems += _language_problems(where, each, {*self.all_languages}, self.languages, not self.directions)
-        if not problems and self.directions:
+            languages, is_pair = {*self.all_languages}, not self.has_language_tags
+            for where, source in self.sources():
+                problems += _language_problems(where, source, languages, self.languages, is_pair)
+        if not problems and self.has_language_tags:
             problems += _missing_pairs(self)
         cleaned = [(f"train.{i}.", source.clean) for i, source in enumerate(self.train)]
         for where, clean in [("", self.clean), *cleaned]:
             for language in (clean and clean.block_lists) or ():
                 if not problems and language not in self.all_languages:
-                    known = " or ".join(self.all_languages if self.directions else self.sides)
+                    known = " or ".join(self.all_languages if self.has_language_tags else self.sides)
                     problems.append(f"{where}clean.block_lists: must name {known}, found {language}")
         if self.valid is not None and any(source.valid for source in self.train):
             problems.append("valid: is given beside valid of a corpus in data.train; remove one of them")
@@ -236,9 +257,19 @@ class DataConfig(Section):
         return self.model_copy(update=changes)
 
     @property
+    def has_language_tags(self) -> bool:
+        """Whether each source begins with a tag of its target language, as `data.directions` asks for."""
+        return self._has_language_tags
+
+    @property
+    def has_several_directions(self) -> bool:
+        """Whether the model translates in several directions."""
+        return len(self.directions) > 1
+
+    @property
     def targets(self) -> set[str]:
         """The target languages of all directions."""
-        return {direction.split("-")[1] for direction in self.directions or [self.direction]}
+        return {direction.split("-")[1] for direction in self.directions}
 
     @property
     def tag_names(self) -> tuple[str, ...]:
@@ -271,7 +302,7 @@ class DataConfig(Section):
     @property
     def translation_suffix(self) -> str:
         """End of the name of a file of translations: the target language, or with several directions the direction."""
-        return self.direction if self.directions else self.tgt
+        return self.direction if self.has_language_tags else self.tgt
 
     @property
     def sides(self) -> tuple[str, str]:
@@ -287,25 +318,25 @@ class DataConfig(Section):
     @property
     def all_languages(self) -> tuple[str, ...]:
         """The languages of all directions, in alphabetical order."""
-        return tuple(sorted({name for each in self.directions or [self.direction] for name in each.split("-")}))
+        return tuple(sorted({name for direction in self.directions for name in direction.split("-")}))
 
     @property
     def pairs(self) -> dict[str, str]:
         """The pairs of languages of all directions, such as de-en, each with the first of its directions."""
-        found: dict[str, str] = {}
-        for direction in self.directions or [self.direction]:
-            found.setdefault("-".join(sorted(direction.split("-"))), direction)
-        return found
+        pairs: dict[str, str] = {}
+        for direction in self.directions:
+            pairs.setdefault("-".join(sorted(direction.split("-"))), direction)
+        return pairs
 
     @property
     def language_tags(self) -> list[str]:
         """The tags of the target languages that a model with several directions reads."""
-        return [f"{TO}{name}" for name in sorted({direction.split("-")[1] for direction in self.directions})]
+        return [f"{TO}{name}" for name in sorted(self.targets)] if self.has_language_tags else []
 
     @property
     def language_tag(self) -> list[str]:
         """The tag of the target language, which is before every source; none without `directions`."""
-        return [f"{TO}{self.tgt}"] if self.directions else []
+        return [f"{TO}{self.tgt}"] if self.has_language_tags else []
 
     def choose(self, tgt: str | None, src: str | None = None) -> str:
         """Return one of several directions to `tgt`, and from `src`.
@@ -341,7 +372,7 @@ class DataConfig(Section):
         Sources keep their names. If there are several pairs of languages, `clean.overlap` is `either` by default, since
         a test set of one pair has lines of others.
         """
-        if not self.directions:
+        if not self.has_language_tags:
             return self
         languages, has_several = {*direction.split("-")}, len(self.pairs) > 1
 
@@ -370,6 +401,12 @@ class DataConfig(Section):
             "clean": clean.model_copy(update={"overlap": clean.overlap or "either"}) if has_several else clean,
         }
         return self.model_copy(update=changes)
+
+    def without_language_tags(self) -> DataConfig:
+        """Return a copy for `direction` only, whose sources have no tags of target languages."""
+        data = self.model_copy(update={"directions": [self.direction], "direction_temperature": 1.0})
+        data._has_language_tags = False
+        return data
 
     @property
     def has_labels(self) -> bool:

@@ -508,12 +508,11 @@ class Corpora:
                 raise DataError(f"{directory.path}: contains {' and '.join(corpus.languages)}, but {needed}")
             by_pair, fingerprint = {pair: corpus}, corpus.fingerprint
         tokenizers = next(iter(by_pair.values())).tokenizers
-        if data.directions:
+        if data.has_language_tags:
             tokenizers.check_directions(directory.path)
             tokenizers = tokenizers.of_languages(data.all_languages).with_tags([*tags, *data.language_tags])
             by_pair = {pair: replace(corpus, tokenizers=tokenizers) for pair, corpus in by_pair.items()}
-        directions = data.directions or [data.direction]
-        by_direction = {each: by_pair["-".join(sorted(each.split("-")))] for each in directions}
+        by_direction = {each: by_pair["-".join(sorted(each.split("-")))] for each in data.directions}
         return cls(directory, fingerprint, tokenizers, by_direction)
 
     @property

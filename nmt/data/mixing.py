@@ -252,7 +252,7 @@ def _corpora(config: Config, manifest: Manifest) -> dict[str, TrainCorpus]:
         raise ConfigError(f"{problem}, so corpora cannot be weighted; run nmt prepare again")
     weighted = {name for stage in config.training.stages for name, weight in (stage.weights or {}).items() if weight}
     for i, source in enumerate(config.data.train):
-        if f"train.{i}" in empty and not config.data.directions and (source.weight or source.label in weighted):
+        if f"train.{i}" in empty and not config.data.has_language_tags and (source.weight or source.label in weighted):
             raise ConfigError(
                 f"data.train.{i}: nmt prepare kept no pairs of this corpus, so it cannot have a weight; remove it from "
                 "the config, and run nmt prepare again"

@@ -219,7 +219,7 @@ class Windows:
 
     def _learned(self, sides: Mapping[int, Side], segments: Segments | None = None) -> Pairs:
         """Return the examples of a text, given its sources and targets."""
-        if self._config.data.directions:  # in which each row is of one language, or another
+        if self._config.data.has_language_tags:  # in which each row is of one language, or another
             return Pairs(sides[0], sides[1], segments)
         by_language = dict(zip(self._config.data.sides, sides.values(), strict=True))
         return learned_pairs(self._config, by_language.__getitem__, self._mono, segments)

@@ -234,7 +234,7 @@ def _evaluated(
     data = translator.config.data
     translations = translate_text(translator, lines, str(subject.split), search)
     report = evaluate(translations, references, subject, data.tgt, lowercase, tokenize)
-    if data.directions:
+    if data.has_language_tags:
         report = replace(report, scores=(*report.scores, *_off_target(translator, translations, references)))
     return Evaluation(report, [line.text for line in lines], references, translations)
 
@@ -286,7 +286,7 @@ def subject_of(
     described = None if search is None else describe_search(search)
     if described is not None and translator.first is not None:
         described += f", via {translator.first.config.data.tgt}"
-    direction = translator.config.data.direction if translator.config.data.directions else None
+    direction = translator.config.data.direction if translator.config.data.has_language_tags else None
     return Subject(**model, split=split, direction=direction, ref=ref, search=described, precision=translator.precision)
 
 
@@ -304,7 +304,7 @@ def translate_text(
         numbers: the numbers of the lines in warnings, by default from 1.
     """
     data, numbers = translator.config.data, numbers or range(1, len(lines) + 1)
-    name += f" {data.direction}" * bool(data.directions)
+    name += f" {data.direction}" * data.has_language_tags
     models = translator.searcher.fingerprint, translator.config, translator.first and translator.first.config
     language_model = search.lm and fingerprint(open_saved(Path(search.lm)).weights.tensors)
     key = repr((digest(), models, language_model, search, lines, [*numbers]))

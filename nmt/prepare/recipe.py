@@ -339,7 +339,7 @@ def reused_tokenizers(path: Path | None, config: Config) -> tuple[Tokenizers | N
             raise DataError(f"{path}: its tokenizer was imported for translation and is not available for labels")
         of_text = {config.data.src: tokenizers.by_language[config.data.src]}
         return replace(tokenizers, by_language=of_text, joint=config.tokenizer.joint, labels=None), NewPieces()
-    if config.data.directions:
+    if config.data.has_language_tags:
         tokenizers.check_directions(path)
         can_grow = len(config.data.pairs) > 1 and tokenizers.imported is None
         new = [language for language in wanted if can_grow and language not in languages]

@@ -151,14 +151,14 @@ def run_config(run: Path, to: str | None = None, source: str | None = None) -> C
     config = load_saved_config(RunDir(run).config)
     if not config.training.facts.translates:
         raise ConfigError(f"{run}: trained for {config.training.facts.name}, so it cannot translate")
-    if config.data.directions or to is not None or source is not None:
+    if config.data.has_language_tags or to is not None or source is not None:
         config = config.choose(to, source)
     changes: dict[str, object] = {"init_from": None, "freeze": []}
     if config.training.consistency == "crossconst":
         changes["consistency"] = "none"  # it needs several directions
     training = config.training.model_copy(update=changes)
     train = [source.model_copy(update={"to": None}) for source in config.data.train]
-    data = config.data.model_copy(update={"train": train, "directions": [], "direction_temperature": 1.0})
+    data = config.data.without_language_tags().model_copy(update={"train": train})
     return config.model_copy(update={"training": training, "data": data})
 
 

@@ -72,7 +72,7 @@ def _check(request: Request) -> None:
         raise ConfigError(
             f"{request.run}: its tokenizer is not of nmt, and Argos Translate cannot use it; use --format ctranslate2"
         )
-    if data.directions or saved.tokenizers[data.src].tags:
+    if data.has_language_tags or saved.tokenizers[data.src].tags:
         raise ConfigError(f"{request.run}: has tags, which Argos Translate cannot use; use --format ctranslate2")
     if model.positions == "learned" and model.max_positions < OTHERS_READ:
         raise ConfigError(

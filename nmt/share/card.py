@@ -117,7 +117,7 @@ def _front_matter(
     license: str | None,  # noqa: A002
 ) -> Iterator[str]:
     """Yield the lines of the metadata for the Hub, without unknown values."""
-    every = config.data.all_languages if config.data.directions else config.data.sides
+    every = config.data.all_languages if config.data.has_language_tags else config.data.sides
     languages = list(dict.fromkeys(language.split("_")[0] for language in every))
     results = _results(config, scores)
     datasets = list(dict.fromkeys(source.hub for _, source in config.data.sources() if isinstance(source, HubSource)))
@@ -171,14 +171,14 @@ def _facts(
     license: str | None,  # noqa: A002
 ) -> Iterator[str]:
     data, model = config.data, config.model
-    if data.directions:
+    if data.has_language_tags:
         yield f"# Translation between {', '.join(data.all_languages)}"
         what = f"that translates {', '.join(f'`{direction}`' for direction in data.directions)}"
     else:
         yield f"# Translation from {data.src} to {data.tgt}"
         what = f"that translates from `{data.src}` to `{data.tgt}`"
     yield from ("", f"A Transformer {what}, exported by nmt {__version__}.", "")
-    joint = f"{n_pieces[0]:,} pieces for {'all' if data.directions else 'both'} languages"
+    joint = f"{n_pieces[0]:,} pieces for {'all' if data.has_language_tags else 'both'} languages"
     separate = " and ".join(f"{n:,} for {name}" for n, name in zip(n_pieces, data.sides, strict=True))
     public = None
     if info.public is not None:
@@ -233,7 +233,7 @@ def _test_scores(records: Sequence[ScoreRecord]) -> Iterator[str]:
 
 def _development(run: RunDir, config: Config, info: ExportInfo, is_selected: bool) -> Iterator[str]:
     """Yield a line with the scores of these weights on the development set, read from the log."""
-    has_several, kind = len(config.data.directions) > 1, "valid" if info.weights == "raw" else info.weights
+    has_several, kind = config.data.has_several_directions, "valid" if info.weights == "raw" else info.weights
     wanted: dict[str, object] = {"kind": kind, "step": info.step}
     # of several directions, only the last record is of all lines; with start_share, the last average is the mixture
     if has_several or (kind == "average" and config.training.start_share):

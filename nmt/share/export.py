@@ -264,7 +264,9 @@ def without_places(config: Config) -> Config:
 def _info(saved: Saved, kind: Kind, quantization: Quantization) -> ExportInfo:
     config, weights, source = saved.config, saved.weights, saved.tokenizers[saved.config.data.src]
     to = config.search.to or source.to or next(iter(source.target_languages), None)
-    if config.data.directions and saved.tokenizers.imported is None:  # else transformers writes these tags by itself
+    if (
+        config.data.has_language_tags and saved.tokenizers.imported is None
+    ):  # else transformers writes these tags by itself
         to = f"{TO}{config.data.tgt}"
     # the longest source that is read, and the longest translation that the current settings allow
     n_positions = max(2 * MAX_PIECES_FACTOR * config.data.max_pieces + 64, OTHERS_READ)
@@ -275,7 +277,7 @@ def _info(saved: Saved, kind: Kind, quantization: Quantization) -> ExportInfo:
             "kind": kind,
             "nmt": __version__,
             "direction": config.data.direction,
-            **({"has_tag": True} if config.data.directions else {}),
+            **({"has_tag": True} if config.data.has_language_tags else {}),
             "tag": f">>{to}<<" if kind == "transformers" and to else None,
             "step": weights.step,
             "weights": weights.kind,
@@ -316,7 +318,7 @@ def _corpus(request: Request, translator: Translator) -> Corpus:
 
 def _directions(request: Request, config: Config) -> Iterator[tuple[Corpus, str, str]]:
     """Yield the corpus of each direction, and its source and target language."""
-    for direction in config.data.directions or [config.data.direction]:
+    for direction in config.data.directions:
         data = config.towards(direction).data
         yield open_corpus(RunDir(request.run), data.sides, request.data), data.src, data.tgt
 

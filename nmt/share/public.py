@@ -119,12 +119,12 @@ class Imported:
     def lines(self) -> Iterator[str]:
         """Yield lines that say what was imported."""
         public, data = self.model, self.config.data
-        own_languages = data.all_languages if data.directions else data.sides
+        own_languages = data.all_languages if data.has_language_tags else data.sides
         languages, tags = self.tokenizers[data.src].target_languages, self.tokenizers.tags
         sizes = self.tokenizers.sizes
         shared = f"{sizes[data.src]:,} pieces for {'both' if len(sizes) == 2 else 'all'} languages"
         separate = " and ".join(f"{sizes[language]:,} pieces for {language}" for language in data.sides)
-        of = f"between {', '.join(own_languages)}" if data.directions else f"for {data.direction}"
+        of = f"between {', '.join(own_languages)}" if data.has_language_tags else f"for {data.direction}"
         kind = "an M2M-100" if self.tokenizers[data.src].opening else "a Marian"
         yield f"{public.name}{f' at {public.revision}' if public.revision else ''}: {kind} model {of}"
         yield f"{public.parameters / 1e6:.1f} million parameters, {shared if self.tokenizers.joint else separate}"
@@ -143,7 +143,7 @@ class Imported:
             to = self.tokenizers[data.src].to
             yield f"target languages: {', '.join(sorted(languages))}; {f'--to {to}' if to else 'choose one with --to'}"
         yield f"licence: {public.license or 'not stated in the model card'}"
-        options = f" --to {data.tgt} --from {data.src}" if data.directions else ""
+        options = f" --to {data.tgt} --from {data.src}" if data.has_language_tags else ""
         yield f"{self.run}: written; translate with nmt translate --run {self.run}{options}"
 
 

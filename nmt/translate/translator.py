@@ -116,7 +116,7 @@ class Translator:
     def opposite_of(self, direction: str) -> Translator:
         """Return a translator of the opposite of `direction`, if there are several directions to choose from."""
         src, tgt = direction.split("-")
-        return self.towards(src, tgt) if len(self.config.data.directions) > 1 else self
+        return self.towards(src, tgt) if self.config.data.has_several_directions else self
 
     def by_direction(self, to: str | None = None, source: str | None = None) -> list[Translator]:
         """Return a translator for each of several directions, or this translator if it has one.

@@ -67,9 +67,9 @@ def common_directions(members: Members, how: Translating) -> list[tuple[str | No
     """
     paths = [path for path in all_paths(members) if RunDir(path).config.is_file()]
     configs = [load_saved_config(RunDir(path).config).data for path in paths]
-    if not any(len(config.directions) > 1 for config in configs):
+    if not any(config.has_several_directions for config in configs):
         return [(how.model.to, how.model.source)]
-    first, *others = (config.directions or [config.direction] for config in configs)
+    first, *others = (config.directions for config in configs)
     pairs = [direction.split("-") for direction in first if all(direction in other for other in others)]
     to, source = how.model.to, how.model.source
     common = [f"{src}-{tgt}" for src, tgt in pairs if to in (None, tgt) and source in (None, src)]

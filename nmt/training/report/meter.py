@@ -286,7 +286,7 @@ def _is_repetitive(line: str) -> bool:
 def mixture(session: Session) -> Iterator[str]:
     """Yield lines that describe the mixture of the current stage, unless corpora of one direction are mixed by size."""
     config, mix, state = session.config, session.windows.mix, session.state
-    if not is_mixed(config) and len(config.data.directions) < 2:
+    if not is_mixed(config) and not config.data.has_several_directions:
         return
     stage = mix.stages[state.stage]
     n_steps = max(config.training.planned_steps or config.training.max_steps, state.stage_step)
@@ -334,7 +334,7 @@ def announce(session: Session, log: TrainingLog) -> None:
     learned = "" if n_learned == n_parameters else f" ({n_learned:,} of them learned)"
     data = session.config.data
     log.say(
-        f"{', '.join(data.directions or [data.direction])}: {n_pairs:,} {pairs}, {n_parameters:,} parameters{learned}, "
+        f"{', '.join(data.directions)}: {n_pairs:,} {pairs}, {n_parameters:,} parameters{learned}, "
         f"{session.precision} on {session.device.type}{' packed' if session.packing else ''}, into {session.run.path}"
     )
     if n_lines := session.config.training.validate_lines:

@@ -215,7 +215,7 @@ def _mismatches(saved: Saved, config: Config, corpora: Corpora, stacks: Mapping[
     """Yield a message for each reason why a model cannot start with saved weights; for `stacks` see `_taken`."""
     ours = corpora.tokenizers
     wanted, known = config.data.text_languages, saved.tokenizers.with_tags(ours.tags)
-    if config.data.directions and known.joint and not known.is_public:
+    if config.data.has_language_tags and known.joint and not known.is_public:
         known = known.of_languages(wanted)  # a language may be new
     theirs = known.by_language
     if not theirs.keys() >= {*wanted}:

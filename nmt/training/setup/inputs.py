@@ -74,7 +74,7 @@ def read_inputs(config: Config, data: DataDir, world: World, tags: Sequence[str]
     modifiers = Modifiers(corpora, config) if settings.modifiers else None
     change = in_turn(
         modifiers.modified if modifiers else None,
-        Tagging(corpora, config).tagged if config.data.directions or config.data.tag_names else None,
+        Tagging(corpora, config).tagged if config.data.has_language_tags or config.data.tag_names else None,
         change_of(config, corpora.tokenizers, settings.seed),
     )
     return Inputs(corpora, windows, modifiers, change, device, model, copy, to_shard)

@@ -51,12 +51,12 @@ def check_resume(config: Config, run: RunDir, inputs: Inputs) -> RunInfo:
             f"--init-from {run.path}"
         )
     before, corpora = load_config(run.config), inputs.corpora
-    was, now = before.without_licenses(), config.without_licenses()
+    was, now = (settings.without_licenses().model_dump() for settings in (before, config))
     changed = [
         f"{section}.{field}"
         for section in ("data", "tokenizer", "model", "training", "search")
-        for field, value in getattr(was, section)
-        if value != getattr(getattr(now, section), field)
+        for field, value in was[section].items()
+        if value != now[section][field]
         and (section, field) not in {("data", "dir"), ("data", "root")}
         and not (section == "training" and field in MAY_CHANGE)
         and (section, field) != ("search", "batch_tokens")

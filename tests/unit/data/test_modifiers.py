@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from nmt.config import Config
-from nmt.config.load import load_config
+from nmt.config.load import changed_config, load_config
 from nmt.data.batching import Pairs
 from nmt.data.corpus import Joined, Lines
 from nmt.data.mixing import Segments
@@ -113,7 +113,7 @@ def test_overlong_modified_pair_is_kept_unmodified(tokenizer: Tokenizer, pairs: 
 
 
 def both(config: Config) -> Config:
-    return config.model_copy(update={"data": config.data.model_copy(update={"directions": ["de-en", "en-de"]})})
+    return changed_config(config, ["data.directions=[de-en, en-de]"])
 
 
 def test_modifiers_swap_sides_in_second_direction(tokenizer: Tokenizer, tmp_path: Path) -> None:
