@@ -657,7 +657,7 @@ def test_recipes_take_languages(run: Path, text: Path, tmp_path: Path, nmt: Comm
     done = nmt("distil", "--teacher", run, *options)
     assert done.status == 0 and "has no translation" in done.err  # all end at the length limit
     config = load_config(tmp_path / "student" / "config.yaml")
-    assert (config.data.direction, config.data.directions) == ("aa-cc", [])
+    assert (config.data.direction, config.data.has_language_tags) == ("aa-cc", False)
     translator, sources = Translator.load(run), Corpus.open(DataDir(text / "data" / "aa-cc")).split("train").text("aa")
     expected = translator.translate(sources, to="cc", source="aa", beam=1)
     distilled = (tmp_path / "student" / "distilled.cc").read_text(encoding="utf-8").splitlines()
@@ -676,7 +676,7 @@ def test_recipes_take_languages(run: Path, text: Path, tmp_path: Path, nmt: Comm
     done = nmt("back-translate", "--reverse", run, *asked, "--mono", tmp_path / "mono.bb", "--how", "greedy")
     assert done.status == 0 and "has no translation" in done.err
     config = load_config(tmp_path / "back" / "config.yaml")
-    assert (config.data.direction, config.data.directions) == ("aa-bb", [])
+    assert (config.data.direction, config.data.has_language_tags) == ("aa-bb", False)
     assert [source.to for source in config.data.train] == [None, "bb"]
     found = (tmp_path / "back" / "synthetic.aa").read_text(encoding="utf-8").splitlines()
     expected = translator.translate(["mali bore", "robe"], to="aa", source="bb", beam=1)
