@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nmt.cli import (
-    config,
     evaluate,
     export,
     prepare,
@@ -25,7 +24,6 @@ from nmt.process import set_up
 
 __all__ = [
     "app",
-    "config",
     "evaluate",
     "export",
     "main",

@@ -35,8 +35,7 @@ from nmt.process import Interrupted, Stop, stopping
 from nmt.training.limits import check_is_due, ended, fix_cooldown
 from nmt.training.optim import learning_rate
 from nmt.training.parallel import World, full_tensor
-from nmt.training.report.meter import Meter, reporting
-from nmt.training.report.profile import making_batches
+from nmt.training.report.meter import Meter, making_batches, reporting
 from nmt.training.saving import check, finish, save, save_state, settle
 from nmt.training.session import Outcome, Session, UpdateStats
 from nmt.training.setup.choices import padded_tokens

@@ -36,7 +36,7 @@ from nmt.training.parallel import World
 from nmt.training.session import Session
 from nmt.training.setup import choices as compiling
 from nmt.training.setup.choices import compiled
-from nmt.training.setup.init_from import freeze
+from nmt.training.setup.inputs import freeze
 from nmt.training.validate import Validator
 
 ROOT = Path(__file__).resolve().parents[2]

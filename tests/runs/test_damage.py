@@ -24,7 +24,7 @@ from nmt.runs import checkpoint
 from nmt.runs.state import load_state
 from nmt.training.loop import fit
 from nmt.training.optim import Adam
-from nmt.training.setup import resume as restore_module
+from nmt.training.setup import start as restore_module
 
 pytestmark = pytest.mark.usefixtures("no_coverage")
 

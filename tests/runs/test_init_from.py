@@ -24,7 +24,7 @@ from nmt.runs.info import Selected, read_selected, write_selected
 from nmt.share.export import Request, export
 from nmt.training.loop import fit
 from nmt.training.parallel import World
-from nmt.training.setup.init_from import PARTS, freeze
+from nmt.training.setup.inputs import PARTS, freeze
 from nmt.training.setup.start import start
 from several import CLOSE, NO_DROPOUT, in_processes
 from tiny_corpus import tiny_settings

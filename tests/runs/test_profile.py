@@ -10,7 +10,7 @@ from command import Command
 from kept_run import differences, kept, settings
 from nmt.config.load import dump_config
 from nmt.layout import RunDir
-from nmt.training.report import profile
+from nmt.training.report import meter
 
 WARM_UP, N_STEPS = 2, 3
 LAST = WARM_UP + N_STEPS
@@ -19,8 +19,8 @@ LAST = WARM_UP + N_STEPS
 @pytest.fixture
 def config(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A configuration for more steps than profiling takes, which are few."""
-    monkeypatch.setattr(profile, "WARM_UP", WARM_UP)
-    monkeypatch.setattr(profile, "N_STEPS", N_STEPS)
+    monkeypatch.setattr(meter, "SKIPPED_STEPS", WARM_UP)
+    monkeypatch.setattr(meter, "TRACED_STEPS", N_STEPS)
     path = tmp_path / "config.yaml"
     often = {"save_every_steps": LAST, "validate_every_steps": LAST, "max_steps": LAST + 2, "log_every_steps": 4}
     path.write_text(dump_config(settings(data, **often)))

@@ -1,4 +1,4 @@
-"""The meter of a run: statistics summed over the updates since the last log record, and the time of these updates."""
+"""The meter of a run: the statistics and the time of the updates since the last log record, and their profile."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 
 import torch
-from torch.profiler import profile
+from torch.profiler import ProfilerActivity, profile, record_function, schedule
 
 from nmt.data.mixing import is_mixed
 from nmt.data.modifiers import N_TRIED, Modifiers
-from nmt.errors import DivergedError
+from nmt.errors import DivergedError, UnsafeFileError
 from nmt.evaluate.metrics import unspaced_notes
+from nmt.files.write import refuse_links
+from nmt.layout import RunDir
 from nmt.runs.state import TrainState
 from nmt.training.limits import expected_end, forecast
 from nmt.training.optim import learning_rate
 from nmt.training.report.log import TrainingLog, position
-from nmt.training.report.profile import WARM_UP, profiler
 from nmt.training.session import Outcome, Session, UpdateStats
 
 SHOW_SECONDS = 0.5  # between updates of the progress bar
@@ -317,7 +319,7 @@ def reporting(session: Session, has_profile: bool) -> Iterator[Meter]:
             with profiler(session.device, run, log) if has_profile else nullcontext() as tracing:
                 yield Meter(session, log, tracing)
             if has_profile and not run.trace.exists():
-                log.say(f"--profile: nothing was traced: tracing begins after {WARM_UP} updates of this process")
+                log.say(f"--profile: nothing was traced: tracing begins after {SKIPPED_STEPS} updates of this process")
         except KeyboardInterrupt:
             log.say(
                 f"interrupted at step {state.step}; nmt train --resume continues from step {session.saver.saved_step}"
@@ -360,3 +362,35 @@ def announce_modifiers(session: Session, modifiers: Modifiers, log: TrainingLog)
         elif session.state.step == 0:
             record = {"kind": "modifier", "step": 0, "minutes": 0.0, "modifier": name}
             log.log({**record, "src": example[0], "tgt": example[1]})
+
+
+SKIPPED_STEPS, TRACED_STEPS, PROFILE_ROWS = 5, 10, 20
+"""Of `nmt train --profile`: updates before the trace, updates in it, and rows of its table."""
+
+making_batches = partial(record_function, "making batches")
+"""Context that labels the making of batches for the profiler."""
+
+
+def profiler(device: torch.device, run: RunDir, log: TrainingLog) -> profile:
+    """Return a profiler that skips the first `SKIPPED_STEPS` updates and traces the next `TRACED_STEPS`.
+
+    It then logs a table of the most expensive operations and writes the trace to the run directory.
+    """
+
+    def report(traced: profile) -> None:
+        by = f"self_{device.type}_time_total"
+        table = traced.key_averages().table(sort_by=by, row_limit=PROFILE_ROWS, max_name_column_width=40)
+        for line in table.splitlines():
+            log.say(line)
+        try:
+            refuse_links([run.trace.parent, run.trace])
+            run.trace.parent.mkdir(exist_ok=True)
+            traced.export_chrome_trace(str(run.trace))
+        except (OSError, UnsafeFileError) as error:
+            log.say(f"warning: {run.trace}: cannot be written: {getattr(error, 'strerror', error)}; training continues")
+        else:
+            log.say(f"trace: {run.trace}; open it in https://ui.perfetto.dev or chrome://tracing; training continues")
+
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device.type == "cuda" else [])]
+    steps = schedule(wait=SKIPPED_STEPS - 1, warmup=1, active=TRACED_STEPS, repeat=1)
+    return profile(activities=activities, schedule=steps, on_trace_ready=report, acc_events=True)
