@@ -21,6 +21,7 @@ from nmt.model.transformer import Transformer
 from nmt.prepare.prepare import prepare
 from nmt.runs.checkpoint import average, choose_weights, load_optimizer, load_weights
 from nmt.runs.info import Selected, read_selected, write_selected
+from nmt.runs.model import ModelRef
 from nmt.share.export import Request, export
 from nmt.training.loop import fit
 from nmt.training.parallel import World
@@ -259,7 +260,8 @@ def test_card_has_development_scores_of_exported_weights(tiny_data, base, tmp_pa
     fit(settings(tiny_data, base, training=training), tiny_data, tmp_path / "run")
     chosen = {"best average": "25.00", "3 raw": "30.00", "6 raw": "20.00", "6 average": None}
     for choice, bleu in chosen.items():
-        export(Request(tmp_path / "run", *choice.split()), tmp_path / choice, "folder")
+        model = ModelRef((tmp_path / "run",), *choice.split())
+        export(Request(model), tmp_path / choice, "folder")
         found = re.findall(r"chosen: BLEU ([0-9.]+)", (tmp_path / choice / "README.md").read_text(encoding="utf-8"))
         assert found == ([] if bleu is None else [bleu]), choice
 
