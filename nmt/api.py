@@ -23,9 +23,15 @@ from pathlib import Path
 from nmt.config import Config
 from nmt.config.load import adopting, changed_config, load_config
 from nmt.data.corpus import Corpus
+from nmt.evaluate.compare.compare import Comparison
 from nmt.evaluate.compare.compare import compare as run_compare
-from nmt.evaluate.compare.runs import Translating, translate_runs
-from nmt.evaluate.compare.systems import Comparison, check_alike, check_groups, find_baseline, grouped, single_members
+from nmt.evaluate.compare.systems import (
+    Translating,
+    check_groups,
+    find_baseline,
+    single_members,
+    translate_runs,
+)
 from nmt.evaluate.run import Evaluation, choose_split, corpus_of, evaluate_run, record_scores, texts_of
 from nmt.prepare.prepare import prepare as run_prepare
 from nmt.process import keep_freed_memory
@@ -162,9 +168,7 @@ def compare(
         Path(data) if data is not None else None,
         ModelRef(to=to, source=source),
     )
-    text, systems = translate_runs(members, how)
-    text = check_alike(text, systems)
-    return run_compare(text, grouped(systems, members), position)
+    return run_compare(*translate_runs(members, how), position)
 
 
 def _config(config: Config | Path | str, settings: Mapping[str, object] | None) -> Config:

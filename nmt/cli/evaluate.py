@@ -39,7 +39,7 @@ from nmt.cli.refusals import HISTORY_ALONE, refuse
 from nmt.config.foreign import did_you_mean, misspelt
 from nmt.console import show
 from nmt.errors import CheckpointError, ConfigError
-from nmt.tables import Format, render, wrapped
+from nmt.tables import Format, render
 
 if TYPE_CHECKING:
     from nmt.evaluate.report import Report
@@ -338,23 +338,26 @@ def compare(
       nmt compare --hyp ours.en theirs.en --ref reference.en --src source.de --comet Unbabel/wmt22-comet-da
       nmt compare --group plain=runs/plain-1,runs/plain-2,runs/plain-3 'simcut=runs/simcut-*'
     """
+    from nmt.cli.defaults import search_settings
     from nmt.evaluate.comet import find_metrics
     from nmt.evaluate.compare.compare import compare as run_stage
-    from nmt.evaluate.compare.screen import as_json, as_table, macro_averages
+    from nmt.evaluate.compare.screen import as_json, as_tables
     from nmt.evaluate.compare.systems import (
+        Translating,
         all_paths,
-        check_alike,
         check_groups,
         distinct_names,
         find_baseline,
+        for_directions,
         group_members,
-        grouped,
         read_systems,
         single_members,
+        translate_runs,
         with_segment_scores,
     )
     from nmt.evaluate.metrics import check_tokenizer
     from nmt.files.write import open_output
+    from nmt.runs.model import ModelRef
 
     check_tokenizer(tokenize)
     members = group_members(group) if group else single_members(runs or hyp or ())
@@ -363,41 +366,30 @@ def compare(
     position = find_baseline(baseline, members)
     names = distinct_names(all_paths(members))
     neural = find_metrics(names, comet or (), comet_command, segment_scores or (), lower_is_better or ())
-    directions: Sequence[tuple[str | None, str | None]] = [(to, from_)]
-    if not ref:
-        from nmt.cli.defaults import search_settings
-        from nmt.evaluate.compare.runs import Translating, common_directions, translate_runs
-        from nmt.runs.model import ModelRef
-
-        how = Translating(
-            lambda config: search_settings(config, beam, length_penalty, overrides),
-            split, data, ModelRef(checkpoint=checkpoint, weights=weights, to=to, source=from_), precision, output,
-        )  # fmt: skip
-        directions = common_directions(members, how)
+    settings = Translating(
+        lambda config: search_settings(config, beam, length_penalty, overrides),
+        split, data, ModelRef(checkpoint=checkpoint, weights=weights, to=to, source=from_), precision, output,
+        lowercase,
+    )  # fmt: skip
+    directions = [settings] if ref else for_directions(members, settings)
     if len(directions) > 1:
         refuse(context, "several-directions")
     comparisons = []
     with nullcontext() if html is None else open_output(html) as page_file:
-        for tgt, source in directions:
+        for direction in directions:
             if ref:
-                text, systems = read_systems(members, ref, src, to)
+                text, groups = read_systems(members, ref, src, to, lowercase)
             else:
-                text, systems = translate_runs(members, replace(how, model=replace(how.model, to=tgt, source=source)))
-            text = check_alike(text, systems, lowercase)
-            systems = with_segment_scores(text, systems, neural)
-            comparison = run_stage(text, grouped(systems, members), position, lowercase=lowercase, tokenize=tokenize)
+                text, groups = translate_runs(members, direction)
+            groups = with_segment_scores(text, groups, neural)
+            comparison = run_stage(text, groups, position, lowercase=lowercase, tokenize=tokenize)
             if page_file is not None:
                 from nmt.evaluate.compare.page import page
 
                 page_file.write(page(comparison).encode())
             comparisons.append(comparison)
-    tables = [as_table(each, is_explained=each is comparisons[-1]) for each in comparisons]
-    objects = [as_json(each) for each in comparisons]
-    if len(comparisons) > 1:
-        means = macro_averages(comparisons)
-        below = "\n".join(line for each in means for line in wrapped(each))
-        tables[-1] = replace(tables[-1], notes=[*tables[-1].notes, *means], text=f"{tables[-1].text}\n\n{below}")
-    print(render(format_, tables, objects[0] if len(objects) == 1 else objects))
+    objects = [as_json(comparison) for comparison in comparisons]
+    print(render(format_, as_tables(comparisons), objects[0] if len(objects) == 1 else objects))
 
 
 @app.command()

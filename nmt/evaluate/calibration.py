@@ -19,7 +19,7 @@ import numpy as np
 from nmt.config import SearchConfig
 from nmt.console import Progress, aligned
 from nmt.errors import DataError
-from nmt.evaluate.line_statistics import Floats, LineCounts, count_lines
+from nmt.evaluate.metrics import Floats, LineCounts, count_lines
 from nmt.files.document import document_text
 from nmt.files.write import replace_file
 from nmt.translate.confidence import FORMAT, Calibration, Map, Measure, calibration_path

@@ -23,8 +23,7 @@ from nmt.config import SearchConfig
 from nmt.console import say
 from nmt.errors import DataError
 from nmt.evaluate.contrasts import Edit
-from nmt.evaluate.line_statistics import Floats, LineCounts, count_lines
-from nmt.evaluate.metrics import MetricName, default_tokenizer
+from nmt.evaluate.metrics import Floats, LineCounts, MetricName, count_lines, default_tokenizer
 from nmt.evaluate.report import Subject, facts
 from nmt.evaluate.run import read_split, translate_text
 from nmt.evaluate.significance import Interval, bootstrap_scores, interval

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nmt.errors import DataError
-from nmt.evaluate.line_statistics import Floats, LineCounts
+from nmt.evaluate.metrics import Floats, LineCounts
 
 _NORMAL_FROM = 1e5  # degrees of freedom; p of the t distribution differs from the normal one's by less than 3e-6
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(100)  # of a quadrature over [-1, 1]

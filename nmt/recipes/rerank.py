@@ -26,8 +26,7 @@ from nmt import __version__
 from nmt.config import SearchConfig
 from nmt.console import Progress, aligned, n_lines, printable, say
 from nmt.errors import ConfigError, DataError
-from nmt.evaluate.line_statistics import Floats, LineCounts, Metric, count_lines
-from nmt.evaluate.metrics import MetricName, metric_name
+from nmt.evaluate.metrics import Floats, LineCounts, Metric, MetricName, count_lines, metric_name
 from nmt.evaluate.run import describe_search
 from nmt.files.document import Document, read_document
 from nmt.files.write import open_output

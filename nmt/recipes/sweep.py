@@ -39,9 +39,8 @@ from nmt.console import say
 from nmt.data.corpus import Corpora, read_manifest, read_pairs_manifest
 from nmt.errors import CheckpointError, ConfigError, DataError, NmtError, StoppedError, error_text
 from nmt.evaluate.compare import screen
-from nmt.evaluate.compare.compare import compare
-from nmt.evaluate.compare.runs import Translating, common_directions, translate_runs
-from nmt.evaluate.compare.systems import Comparison, check_alike, grouped
+from nmt.evaluate.compare.compare import Comparison, compare
+from nmt.evaluate.compare.systems import Translating, for_directions, translate_runs
 from nmt.evaluate.metrics import metric_name
 from nmt.evaluate.significance import CONFIDENCE, MIN_RUNS, error_and_freedom, quantile
 from nmt.files.write import Lock, open_own, refuse_links, replace_file
@@ -52,7 +51,6 @@ from nmt.recipes.directory import changed_settings
 from nmt.runs.info import Selected, read_info, read_selected
 from nmt.runs.listing import is_run, summarise
 from nmt.runs.log import best_scores, rank
-from nmt.runs.model import ModelRef
 from nmt.tables import Cell, Format, Table, as_csv, render
 
 LONGEST_VALUE, LONGEST_NAME = 40, 160  # characters; file systems allow names of 255 bytes
@@ -758,9 +756,8 @@ def _compared(split: str, plan: Plan) -> Iterator[Comparison]:
     left = stage_of(plan, {})[0]
     members = {arm: [one.run.path for one in runs] for arm, runs in plan.arms().items() if arm in left}
     how = Translating(lambda config: config.search, split)
-    for to, source in common_directions(members, how):
-        text, systems = translate_runs(members, replace(how, model=ModelRef(to=to, source=source)))
-        yield compare(check_alike(text, systems), grouped(systems, members))
+    for direction in for_directions(members, how):
+        yield compare(*translate_runs(members, direction))
 
 
 def _table(plan: Plan) -> Path:

@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from nmt.console import say
-from nmt.figures.page import asset
+from nmt.figures.html import asset
 from nmt.serve.edge import Edge, Gate, Handler, admit, error_answer, is_admitted
 from nmt.serve.libretranslate import LibreTranslate
 from nmt.serve.limits import Refusal

@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from nmt import __version__
-from nmt.figures.page import asset
+from nmt.figures.html import asset
 from nmt.serve.service import Service
 from nmt.serve.v1 import TranslateRequest
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sacrebleu.metrics.chrf import CHRF
 
-from nmt.evaluate.line_statistics import chrf
+from nmt.evaluate.metrics import chrf
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

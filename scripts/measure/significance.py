@@ -30,8 +30,7 @@ from typing import IO
 import numpy as np
 
 from nmt import api
-from nmt.evaluate.line_statistics import LineCounts, count_lines, of_line_scores
-from nmt.evaluate.metrics import METRICS
+from nmt.evaluate.metrics import METRICS, LineCounts, count_lines, of_line_scores
 from nmt.evaluate.significance import bootstrap_scores, randomization_tests, seeds_and_lines, two_sided_p
 from nmt.files.write import open_output
 from nmt.layout import RunDir

@@ -395,7 +395,7 @@ def test_halving_eliminates_arms_by_their_mean_at_equal_updates() -> None:
 
 def test_arm_eliminated_after_its_end_has_the_reason_and_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     compared = list[str]()
-    monkeypatch.setattr(f"{make_plan.__module__}.common_directions", lambda members, _: compared.extend(members) or [])
+    monkeypatch.setattr(f"{make_plan.__module__}.for_directions", lambda members, _: compared.extend(members) or [])
     grid = {"training.ema": [0.9, 0.99, 0.999], "training.seed": [1]}
     request = Request.of_study(write_study(grid=grid, compare="test"))
     for ema in (0.99, 0.999):

@@ -6,8 +6,7 @@ import pytest
 from sacrebleu.significance import PairedTest
 
 from made_systems import reference, with_errors
-from nmt.evaluate.line_statistics import count_lines
-from nmt.evaluate.metrics import make_scorer
+from nmt.evaluate.metrics import count_lines, make_scorer
 from scripts.measure import significance
 
 CORRECT = reference(60)

@@ -6,8 +6,7 @@ import gzip
 import json
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
@@ -17,6 +16,7 @@ from nmt.config.load import load_saved_config
 from nmt.config.messages import differences
 from nmt.console import printable, printable_sentence
 from nmt.errors import NmtError
+from nmt.evaluate.compare.compare import Comparison, Result
 from nmt.evaluate.compare.screen import (
     SYSTEM_FACTS,
     errors,
@@ -27,13 +27,11 @@ from nmt.evaluate.compare.screen import (
     title,
     verdicts,
 )
-from nmt.evaluate.compare.systems import Comparison, Group, Result, System
+from nmt.evaluate.compare.systems import Group, System, all_systems
 from nmt.evaluate.contrasts import n_words
-from nmt.evaluate.line_statistics import Floats, LineCounts
-from nmt.evaluate.metrics import as_tuple, metric_name
+from nmt.evaluate.metrics import Floats, LineCounts, Metric, as_tuple, metric_name
 from nmt.evaluate.significance import bootstrap_scores, interval
-from nmt.figures.charts import histogram, interval_bar, line_chart
-from nmt.figures.page import asset, document, escaped
+from nmt.figures.html import asset, document, escaped, histogram, interval_bar, line_chart
 from nmt.layout import RunDir
 from nmt.runs.info import read_info
 from nmt.runs.log import learning_curve
@@ -43,54 +41,30 @@ Rows = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class View:
-    """A comparison and the systems whose translations the page shows, one for each group."""
+    """A comparison, and what the page shows of its lines: the translations of one system of each group."""
 
     comparison: Comparison
-    shown: tuple[int, ...]
+    shown: Sequence[int]
     """The position of the shown system in each group."""
-
-    @cached_property
-    def names(self) -> list[str]:
-        """The names of the groups."""
-        return [group.name for group in self.comparison.groups]
-
-    @property
-    def baseline(self) -> int:
-        """The position of the baseline among the groups."""
-        return self.comparison.baseline
-
-    @cached_property
-    def others(self) -> list[int]:
-        """The positions of the other groups."""
-        return [position for position in range(len(self.names)) if position != self.baseline]
-
-    @cached_property
-    def references(self) -> list[str]:
-        """The first reference of each line, with control characters escaped, as in all text of the page."""
-        references = self.comparison.text.references
-        return [printable_sentence(as_tuple(reference)[0]) for reference in references]
-
-    @cached_property
-    def translations(self) -> list[list[str]]:
-        """The translation of each line, by group."""
-        groups = zip(self.comparison.groups, self.shown, strict=True)
-        return [[*map(printable_sentence, group.systems[n].translations)] for group, n in groups]
-
-    @cached_property
-    def by_line(self) -> Result:
-        """The result whose line scores are drawn: chrF, if it was computed."""
-        results = self.comparison.results
-        return next((result for result in results if result.metric.name == "chrf"), results[0])
+    names: Sequence[str]
+    """The names of the groups."""
+    others: Sequence[int]
+    """The positions of the groups that are compared with the baseline."""
+    references: Sequence[str]
+    """The first reference of each line, with control characters escaped, as in all text of the page."""
+    translations: Sequence[Sequence[str]]
+    """The translation of each line, by group."""
+    results: Sequence[Result]
+    """The results with meaningful line scores: chrF, if it was computed, and metrics that average line scores."""
 
     @property
-    def metrics(self) -> list[Result]:
-        """The results with meaningful line scores: chrF, and metrics that average line scores."""
-        averaged = [result for result in self.comparison.results if result.metric.formula == "mean"]
-        return [self.by_line, *(result for result in averaged if result is not self.by_line)]
+    def metric(self) -> Metric:
+        """The metric whose line scores are drawn."""
+        return self.results[0].metric
 
     def counts(self, result: Result) -> list[LineCounts]:
         """Return the counts of the systems that are shown, by group."""
-        return [counts[n] for counts, n in zip(result.counts, self.shown, strict=True)]
+        return [entry.counts[n] for entry, n in zip(result.entries, self.shown, strict=True)]
 
     def line_scores(self, result: Result) -> Floats:
         """Return the score of each line by each group, (groups, L)."""
@@ -99,15 +73,30 @@ class View:
 
 def make_view(comparison: Comparison) -> View:
     """Choose the system to show for each group: the one with the (lower) median score by the first metric."""
-    scores = [score.by_system for score in comparison.results[0].scores]
-    middle = [sorted(range(len(own)), key=own.__getitem__)[(len(own) - 1) // 2] for own in scores]
-    return View(comparison, tuple(middle))
+    groups, results = comparison.groups, comparison.results
+    shown = []
+    for entry in results[0].entries:
+        scores = entry.score.by_system
+        shown.append(sorted(range(len(scores)), key=scores.__getitem__)[(len(scores) - 1) // 2])
+    by_line = next((result for result in results if result.metric.name == "chrf"), results[0])
+    averaged = [result for result in results if result.metric.formula == "mean" and result is not by_line]
+    return View(
+        comparison,
+        shown,
+        names=[group.name for group in groups],
+        others=[position for position in range(len(groups)) if position != comparison.baseline],
+        references=[printable_sentence(as_tuple(reference)[0]) for reference in comparison.text.references],
+        translations=[
+            [*map(printable_sentence, group.systems[n].translations)] for group, n in zip(groups, shown, strict=True)
+        ],
+        results=[by_line, *averaged],
+    )
 
 
 def page(comparison: Comparison) -> str:
     """Return the HTML page of a comparison; settings and logs that cannot be read are listed on the page."""
     view = make_view(comparison)
-    heading = f"{', '.join(view.names[other] for other in view.others)} against {view.names[view.baseline]}"
+    heading = f"{', '.join(view.names[other] for other in view.others)} against {view.names[comparison.baseline]}"
     sections = (_summary, _scores, _systems, _training, _distribution, _parts, _lines)
     body = [part for section in sections for part in section(view)]
     package = "nmt.evaluate.compare"
@@ -163,15 +152,17 @@ def _scores(view: View) -> Iterator[str]:
     header, *rows = score_cells(view.comparison)
     cells = iter(rows)
     for result in view.comparison.results:
-        differences = [each for each in result.differences if each is not None]
-        reach = max(abs(end) for each in differences for end in each.interval)
+        intervals = [entry.difference.interval for entry in result.entries if entry.difference is not None]
+        reach = max(map(abs, chain.from_iterable(intervals)))
         table = []
-        for position, difference in enumerate(result.differences):
-            bar = "" if difference is None else interval_bar(difference.value, *difference.interval, reach)
+        for position, entry in enumerate(result.entries):
+            bar = ""
+            if entry.difference is not None:
+                bar = interval_bar(entry.difference.value, *entry.difference.interval, reach)
             table.append([_key(view, position), bar, *map(escaped, next(cells))])
         yield f"<h3>{escaped(title(result.metric))}</h3>"
         yield _table(["system", "", *header], table, n_text=2)
-        yield from (f"<p>{escaped(sentence)}</p>" for sentence in errors(view.comparison, result))
+        yield from (f"<p>{escaped(sentence)}</p>" for sentence in errors(result))
         yield f'<p class="soft signature">{escaped(result.metric.signature)}</p>'
     yield from (f'<p class="soft">{escaped(sentence)}</p>' for sentence in explanations(view.comparison))
 
@@ -179,31 +170,35 @@ def _scores(view: View) -> Iterator[str]:
 def _systems(view: View) -> Iterator[str]:
     """Yield a table of the systems, with their weights and search settings."""
     yield '<h2 id="systems">Systems</h2>'
-    groups = view.comparison.groups
-    every = [system for group in groups for system in group.systems]
-    known = [fact for fact in SYSTEM_FACTS if any(getattr(system, fact) is not None for system in every)]
+    groups, metric = view.comparison.groups, view.comparison.results[0].metric
+    systems = all_systems(groups)
+    known = [fact for fact in SYSTEM_FACTS if any(getattr(system, fact) is not None for system in systems)]
     rows = []
     for position, group in enumerate(groups):
         for n, system in enumerate(group.systems):
-            marks = ["baseline"] if position == view.baseline else []
-            marks += ["shown line by line"] if len(group.systems) > 1 and n == view.shown[position] else []
-            name = f' <span class="soft">{escaped(system.name)}</span>' if len(group.systems) > 1 else ""
+            marks, name = [], _key(view, position)
+            if position == view.comparison.baseline:
+                marks.append("baseline")
+            if len(group.systems) > 1:
+                name += f' <span class="soft">{escaped(system.name)}</span>'
+                if n == view.shown[position]:
+                    marks.append("shown line by line")
             values = [getattr(system, fact) for fact in known]
             cells = ["–" if value is None else escaped(str(value)) for value in values]
-            rows.append([_key(view, position) + name, ", ".join(marks), *cells])
+            rows.append([name, ", ".join(marks), *cells])
     yield _table(["system", "", *known], rows, n_text=2 + len(known))
-    if len(every) > len(groups):
-        metric = escaped(metric_name(view.comparison.results[0].metric.name))
+    if len(systems) > len(groups):
         yield (
             '<p class="soft">Scores and differences are of all runs of a group. Scores of lines and of parts of the '
-            f"test set are of one run of each group: the one whose {metric} is the median.</p>"
+            f"test set are of one run of each group: the one whose {escaped(metric_name(metric.name))} is the median."
+            "</p>"
         )
 
 
 def _training(view: View) -> Iterator[str]:
     """Yield the training section: settings that differ between the runs, and learning curves."""
     groups = view.comparison.groups
-    if all(system.run is None for group in groups for system in group.systems):
+    if all(system.run is None for system in all_systems(groups)):
         return
     problems: list[str] = []
     settings, curves = differing_settings(groups, problems), learning_curves(groups, problems)
@@ -211,9 +206,9 @@ def _training(view: View) -> Iterator[str]:
     if problems:
         yield _items(problems)
     if settings:
-        heads = ["setting", *(_key(view, position) for position in range(len(view.names)))]
+        heads = ["setting", *(_key(view, position) for position in range(len(groups)))]
         yield "<h3>Settings that differ</h3>"
-        yield _table(heads, ([*map(escaped, row)] for row in settings), n_text=len(heads))
+        yield _table(heads, [[*map(escaped, row)] for row in settings], n_text=len(heads))
     else:
         yield "<p>No setting differs.</p>"
     if any(len(curve) > 1 for _, curve in curves):
@@ -224,22 +219,25 @@ def _training(view: View) -> Iterator[str]:
 
 def _distribution(view: View) -> Iterator[str]:
     """Yield the distribution of line scores."""
-    metric = metric_name(view.by_line.metric.name)
-    scores, baseline = view.line_scores(view.by_line), view.names[view.baseline]
-    yield f'<h2 id="distribution">{escaped(metric)} of each line</h2>'
+    metric, baseline = view.metric, view.comparison.baseline
+    name, scores = metric_name(metric.name), view.line_scores(view.results[0])
+    yield f'<h2 id="distribution">{escaped(name)} of each line</h2>'
     rows = []
     for other in view.others:
-        gains = (scores[other] - scores[view.baseline]) * (1 if view.by_line.metric.higher_is_better else -1)
+        gains = scores[other] - scores[baseline]
+        if not metric.higher_is_better:
+            gains = -gains
         better, worse = int((gains > 1e-9).sum()), int((gains < -1e-9).sum())
-        equal = sum(map(str.__eq__, view.translations[view.baseline], view.translations[other]))
+        equal = sum(map(str.__eq__, view.translations[baseline], view.translations[other]))
         counts = (better, worse, len(gains) - better - worse, equal)
         rows.append([_key(view, other), *(f"{n:,}" for n in counts)])
-    yield _table(["", f"better than {escaped(baseline)}", "worse", "same score", "same translation"], rows)
-    low, high = min(0.0, float(scores.min())), max(100.0 if view.by_line.metric.name == "chrf" else 1.0, scores.max())
-    edges = np.linspace(low, high, 26)
+    heads = ["", f"better than {escaped(view.names[baseline])}", "worse", "same score", "same translation"]
+    yield _table(heads, rows)
+    highest = 100.0 if metric.name == "chrf" else 1.0
+    edges = np.linspace(min(0.0, float(scores.min())), max(highest, scores.max()), 26)
     layers = {f"{_color(n)} outline": np.histogram(row, edges)[0].tolist() for n, row in enumerate(scores)}
     ticks = {edge: f"{edges[edge]:.4g}" for edge in range(0, len(edges), 5)}
-    chart = histogram(f"{metric} of a line", layers, ticks, "lines")
+    chart = histogram(f"{name} of a line", layers, ticks, "lines")
     yield f'{_legend(view)}<div class="charts">{chart}</div>'
 
 
@@ -256,13 +254,13 @@ def _parts(view: View) -> Iterator[str]:
     if 0 < len(seen) < len(view.references):
         parts["source or reference in a training text"] = seen
         parts["neither in a training text"] = np.setdiff1d(np.arange(len(view.references)), seen)
-    metric = view.by_line.metric
     heads = ["", "lines"]
     for position in range(len(view.names)):
-        heads += [f"{_key(view, position)}, {escaped(metric_name(metric.name))}"]
-        heads += [] if position == view.baseline else ["difference", "95 % interval"]
+        heads.append(f"{_key(view, position)}, {escaped(metric_name(view.metric.name))}")
+        if position != view.comparison.baseline:
+            heads += ["difference", "95 % interval"]
     yield '<h2 id="parts">Parts of the test set</h2>'
-    yield _table(heads, ([name, f"{len(rows):,}", *part_cells(view, rows)] for name, rows in parts.items()))
+    yield _table(heads, [[name, f"{len(rows):,}", *part_cells(view, rows)] for name, rows in parts.items()])
     yield (
         f'<p class="soft">Intervals of differences: 95 %, paired bootstrap with {SAMPLES:,} samples, not corrected for '
         "the number of parts: about one in twenty equal parts seems to differ. Parts of fewer than "
@@ -285,39 +283,42 @@ def by_length(lengths: Sequence[int]) -> dict[str, Rows]:
 
 def part_cells(view: View, rows: Rows) -> Iterator[str]:
     """Yield the cells of a part with the lines `rows` (n,): scores, differences from the baseline, and intervals."""
-    metric = view.by_line.metric
-    counts = [replace(counts, counts=counts.counts[rows]) for counts in view.counts(view.by_line)]
-    scores = [system.score() for system in counts]
-    drawn = bootstrap_scores(counts, SAMPLES, view.comparison.seed) if len(rows) >= FEW else None
+    metric, baseline = view.metric, view.comparison.baseline
+    systems = [LineCounts(metric, counts.counts[rows]) for counts in view.counts(view.results[0])]
+    scores = [system.score() for system in systems]
+    drawn = bootstrap_scores(systems, SAMPLES, view.comparison.seed) if len(rows) >= FEW else None
     for position, score in enumerate(scores):
         yield number(metric, score)
-        if position != view.baseline:
-            yield f"<b>{number(metric, score - scores[view.baseline], signed=True)}</b>"
-            of_lines = None if drawn is None else interval(drawn[position] - drawn[view.baseline])
-            yield "–" if of_lines is None else spanned(metric, of_lines, signed=True)
+        if position == baseline:
+            continue
+        yield f"<b>{number(metric, score - scores[baseline], signed=True)}</b>"
+        if drawn is None:
+            yield "–"
+        else:
+            yield spanned(metric, interval(drawn[position] - drawn[baseline]), signed=True)
 
 
 def _lines(view: View) -> Iterator[str]:
     """Yield the section of all lines; the script fills in its controls and its list."""
-    baseline, seen = escaped(view.names[view.baseline]), view.comparison.text.seen
+    baseline = view.names[view.comparison.baseline]
     systems = {str(position): view.names[position] for position in view.others}
-    metrics = {str(n): metric_name(result.metric.name) for n, result in enumerate(view.metrics)}
+    metrics = {str(n): metric_name(result.metric.name) for n, result in enumerate(view.results)}
     orders = {
-        "difference": "largest difference", "gain": f"better than {view.names[view.baseline]}",
-        "loss": f"worse than {view.names[view.baseline]}", "baseline": f"lowest score of {view.names[view.baseline]}",
-        "score": "lowest score", "reference": "longest reference", "line": "number of the line",
+        "difference": "largest difference", "gain": f"better than {baseline}", "loss": f"worse than {baseline}",
+        "baseline": f"lowest score of {baseline}", "score": "lowest score", "reference": "longest reference",
+        "line": "number of the line",
     }  # fmt: skip
     yield f'<h2 id="lines">Lines</h2>{_legend(view)}'
     yield (
         '<p class="soft"><mark>Marked</mark>: words that are not in the reference; in the reference, words that no '
-        f"translation has. <u>Underlined</u>: words that are not in the translation of {baseline}. Numbers: the score "
-        f"of the line, and its difference from {baseline}.</p>"
+        f"translation has. <u>Underlined</u>: words that are not in the translation of {escaped(baseline)}. Numbers: "
+        f"the score of the line, and its difference from {escaped(baseline)}.</p>"
     )
     yield '<form id="controls" hidden="hidden">'
     yield '<label class="search">Search <input type="search" id="search" autocomplete="off"/></label>'
     yield _choice("System", "system", systems) + _choice("Order", "order", orders) + _choice("by", "metric", metrics)
     yield '<label><input type="checkbox" id="differ"/> only lines that differ</label>'
-    if seen:
+    if view.comparison.text.seen:
         yield '<label><input type="checkbox" id="seen"/> only lines in a training text</label>'
     yield '<span class="pages"><button type="button" id="previous">← Previous</button> <span id="page"></span>'
     yield '<button type="button" id="next">Next →</button></span></form>'
@@ -335,13 +336,13 @@ def _choice(label: str, name: str, options: dict[str, str]) -> str:
 def _data(view: View) -> str:
     """Return all lines for the script as compressed JSON in base64, so that corpus text cannot end the element."""
     metrics, text = [], view.comparison.text
-    for result in view.metrics:
+    for result in view.results:
         digits = 4 if result.metric.formula == "mean" else 2
         scores = view.line_scores(result).round(digits).tolist()
         metrics.append({"digits": digits, "higher": result.metric.higher_is_better, "scores": scores})
     data = {
         "names": [*map(printable, view.names)],
-        "baseline": view.baseline,
+        "baseline": view.comparison.baseline,
         "languages": [language.replace("_", "-") for language in text.languages or ("", "")],
         "metrics": metrics,
         "sources": None if text.sources is None else [*map(printable_sentence, text.sources)],
@@ -366,11 +367,15 @@ def differing_settings(groups: Sequence[Group], problems: list[str]) -> list[tup
     """
     trees = [[tree for system in group.systems if (tree := _settings(system, problems))] for group in groups]
     first = next(chain.from_iterable(trees), {})
-    changes = [[{each.key: each for each in differences(first, tree)} for tree in own] for own in trees]
+    changes = [[{change.key: change for change in differences(first, tree)} for tree in group] for group in trees]
+    old_values = {key: change.old for run in chain.from_iterable(changes) for key, change in run.items()}
     rows = []
-    for key, (_, old, _) in {key: each for own in changes for found in own for key, each in found.items()}.items():
-        values = [dict.fromkeys((found[key].new if key in found else old) or "–" for found in own) for own in changes]
-        rows.append((key, *("; ".join(own) or "?" for own in values)))
+    for key, old in old_values.items():
+        row = [key]
+        for group in changes:
+            values = [run[key].new if key in run else old for run in group]
+            row.append("; ".join(dict.fromkeys(value or "–" for value in values)) or "?")
+        rows.append(tuple(row))
     return sorted(rows)
 
 

@@ -1,18 +1,30 @@
-"""Systems to compare: names, groups and scores, reading of files, and checks that they are comparable."""
+"""Systems to compare, in groups: files of translations, or runs that translate a test set, and notes on both."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from glob import glob, has_magic
 from pathlib import Path
 
-from nmt.errors import ConfigError, DataError
+from nmt.config import Config, SearchConfig
+from nmt.config.load import load_saved_config
+from nmt.config.messages import differences
+from nmt.console import say
+from nmt.data.corpus import Corpus, read_manifest, read_pairs_manifest
+from nmt.errors import ConfigError, DataError, NmtError
 from nmt.evaluate.comet import NeuralMetrics, SegmentScores
-from nmt.evaluate.line_statistics import LineCounts, Metric
 from nmt.evaluate.metrics import Reference, as_tuple, blank_references_note, looks_lowercased, looks_tokenized
 from nmt.evaluate.report import language_of_files, read_texts
-from nmt.evaluate.significance import Interval
+from nmt.evaluate.run import OtherPairError, choose_split, open_corpus, open_each, subject_of, translate_text
+from nmt.files.read import open_regular, reading
+from nmt.files.write import open_output
+from nmt.layout import DataDir, RunDir
+from nmt.runs.info import read_info
+from nmt.runs.model import ModelRef, open_saved
+from nmt.translate.source_lines import source_lines
+from nmt.translate.translator import Translator
 
 
 @dataclass(frozen=True)
@@ -55,75 +67,6 @@ class Group:
 
     name: str
     systems: tuple[System, ...]
-
-
-@dataclass(frozen=True)
-class GroupScore:
-    """The score of a group by a metric: the mean over its systems."""
-
-    value: float
-    interval: Interval
-    """95 % interval of the score on other lines of the same kind."""
-    by_system: tuple[float, ...]
-    seed_deviation: float | None
-    """Standard deviation over the systems; None for a single system."""
-
-
-@dataclass(frozen=True)
-class Difference:
-    """The score of a group minus the score of the baseline."""
-
-    value: float
-    interval: Interval
-    """95 % interval over lines, or over lines and seeds if both groups have at least three systems."""
-    p: float | None
-    """Two-sided p-value: by approximate randomization over lines for single systems, by the t distribution over lines
-    and seeds for groups of at least three; otherwise None."""
-    p_holm: float | None
-    """The p-value corrected for the number of comparisons with the baseline (Holm, 1979)."""
-    line_error: float
-    """Standard error over lines."""
-    seed_error: float | None
-    """Standard error over seeds; None unless both groups have several systems."""
-    degrees_of_freedom: float | None
-    """The degrees of freedom of the t distribution; None if it was not used."""
-    advice: str | None
-    """Advice on whether more runs or more lines would make the interval narrower; None if p is not over seeds."""
-
-
-@dataclass(frozen=True)
-class Result:
-    """The results of a comparison by one metric."""
-
-    metric: Metric
-    scores: tuple[GroupScore, ...]
-    """The score of each group."""
-    differences: tuple[Difference | None, ...]
-    """The difference of each group from the baseline; None for the baseline."""
-    counts: tuple[tuple[LineCounts, ...], ...] = field(repr=False)
-    """The line counts by group and system, with which the page scores parts of the test set."""
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """The results of a comparison by all metrics."""
-
-    text: TextToTranslate
-    groups: tuple[Group, ...]
-    baseline: int
-    """The position of the baseline among the groups."""
-    results: tuple[Result, ...]
-    trials: int
-    seed: int
-    notes: tuple[str, ...] = ()
-    """Notes for the reader, such as the limits of a comparison of single runs."""
-
-
-def with_segment_scores(text: TextToTranslate, systems: Sequence[System], neural: NeuralMetrics) -> list[System]:
-    """Return the systems with line scores by further metrics. Raises DataError as `NeuralMetrics.score` does."""
-    translations = {system.name: system.translations for system in systems}
-    scores = neural.score(text.sources or (), text.references, translations)
-    return [replace(system, segment_scores=scores[system.name]) for system in systems]
 
 
 Members = Mapping[str, Sequence[Path]]
@@ -203,41 +146,46 @@ def distinct_names(paths: Sequence[Path]) -> list[str]:
     return [Path(*part[-n:]).as_posix() for part in parts]
 
 
-def find_baseline(wanted: str | None, members: Members) -> int:
-    """Return the position of the group with the name or path `wanted`, by default the first one.
+def find_baseline(name: str | None, members: Members) -> int:
+    """Return the position of the group with this name or path, by default the first one.
 
     Raises ConfigError if there is no such group.
     """
-    if wanted is None:
+    if name is None:
         return 0
-    for position, (name, paths) in enumerate(members.items()):
-        if wanted == name or [path.resolve() for path in paths] == [Path(wanted).resolve()]:
+    for position, (group, paths) in enumerate(members.items()):
+        if name == group or [path.resolve() for path in paths] == [Path(name).resolve()]:
             return position
-    raise ConfigError(f"--baseline {wanted}: no such system; the systems are {', '.join(members)}")
+    raise ConfigError(f"--baseline {name}: no such system; the systems are {', '.join(members)}")
 
 
-def grouped(systems: Sequence[System], members: Members) -> tuple[Group, ...]:
-    """Return systems as groups; the systems are in the order of `members`."""
-    rest = iter(systems)
-    return tuple(Group(name, tuple(next(rest) for _ in paths)) for name, paths in members.items())
+def _grouped(systems: Sequence[System], members: Members) -> tuple[Group, ...]:
+    """Return systems, which are in the order of `members`, as groups."""
+    remaining = iter(systems)
+    return tuple(Group(name, tuple(next(remaining) for _ in paths)) for name, paths in members.items())
+
+
+def all_systems(groups: Sequence[Group]) -> list[System]:
+    """Return the systems of all groups."""
+    return [system for group in groups for system in group.systems]
 
 
 def read_systems(
-    members: Members, refs: Sequence[Path], src: Path | None = None, to: str | None = None
-) -> tuple[TextToTranslate, list[System]]:
+    members: Members, refs: Sequence[Path], src: Path | None = None, to: str | None = None, lowercase: bool = False
+) -> tuple[TextToTranslate, tuple[Group, ...]]:
     """Read files of translations, one or several files of references, and a file of sources if there is one.
 
-    `to` is the language, by default that of `language_of_files`.
+    `to` is the language, by default that of `language_of_files`; for `lowercase` see `check_alike`.
 
-    Raises DataError as `read_texts` does.
+    Raises DataError as `read_texts` and `check_alike` do.
     """
     hyps = all_paths(members)
     texts = [*map(tuple, read_texts([*refs, *hyps, *filter(None, [src])]))]
-    of_refs, of_hyps = texts[: len(refs)], texts[len(refs) : len(refs) + len(hyps)]
-    references = tuple(zip(*of_refs, strict=True)) if len(refs) > 1 else of_refs[0]
+    references = tuple(zip(*texts[: len(refs)], strict=True)) if len(refs) > 1 else texts[0]
     tgt_lang = to or language_of_files([*hyps, *refs], references)
     text = TextToTranslate(" ".join(map(str, refs)), references, texts[-1] if src else None, tgt_lang=tgt_lang)
-    return text, [System(*pair) for pair in zip(distinct_names(hyps), of_hyps, strict=True)]
+    systems = [System(*pair) for pair in zip(distinct_names(hyps), texts[len(refs) :], strict=False)]
+    return check_alike(text, systems, lowercase), _grouped(systems, members)
 
 
 def check_alike(text: TextToTranslate, systems: Sequence[System], lowercase: bool = False) -> TextToTranslate:
@@ -249,20 +197,269 @@ def check_alike(text: TextToTranslate, systems: Sequence[System], lowercase: boo
     references = [line for reference in text.references for line in as_tuple(reference)]
     blank = blank_references_note(text.references, [system.translations for system in systems])
     notes = [*text.notes, *filter(None, [blank])]
-    for looks, what, advice in (
-        (looks_tokenized, "tokenised", "detokenise it"),
-        (looks_lowercased, "lower-cased", "restore its case, or ignore case with --lowercase"),
-    ):
-        if lowercase and looks is looks_lowercased:
-            continue
+    checks = [(looks_tokenized, "tokenised", "detokenise it")]
+    if not lowercase:
+        checks.append((looks_lowercased, "lower-cased", "restore its case, or ignore case with --lowercase"))
+    for looks, style, advice in checks:
         marked = [system for system in systems if looks(system.translations)]
         plain = [system for system in systems if system not in marked]
         if marked and plain:
-            problem = f"{marked[0].name} looks {what}, {plain[0].name} does not"
+            problem = f"{marked[0].name} looks {style}, {plain[0].name} does not"
             if marked[0].run is None:
                 raise DataError(f"{problem}: {advice}")
             notes.append(f"{problem}: this changes the scores")
-        elif bool(marked) != looks(references):
-            which, other = ("translations", "references") if marked else ("references", "translations")
-            notes.append(f"the {which} look {what}, the {other} do not: these scores are misleading")
+        elif marked and not looks(references):
+            notes.append(f"the translations look {style}, the references do not: these scores are misleading")
+        elif not marked and looks(references):
+            notes.append(f"the references look {style}, the translations do not: these scores are misleading")
     return replace(text, notes=tuple(notes))
+
+
+def with_segment_scores(text: TextToTranslate, groups: Sequence[Group], neural: NeuralMetrics) -> tuple[Group, ...]:
+    """Return the groups with line scores by further metrics. Raises DataError as `NeuralMetrics.score` does."""
+    translations = {system.name: system.translations for system in all_systems(groups)}
+    scores = neural.score(text.sources or (), text.references, translations)
+    return tuple(
+        Group(group.name, tuple(replace(system, segment_scores=scores[system.name]) for system in group.systems))
+        for group in groups
+    )
+
+
+# --- Runs ---
+
+
+@dataclass(frozen=True)
+class Translating:
+    """Settings for the translation of the test set."""
+
+    search: Callable[[Config], SearchConfig]
+    """A function from the configuration of a run to its search settings. It raises ConfigError."""
+    split: str | None = None
+    """The split to translate, by default the only test set."""
+    data: Path | None = None
+    """The data directory, by default the training data of each run."""
+    model: ModelRef = field(default_factory=ModelRef)
+    """The weights and languages of all runs, without their paths."""
+    precision: str = "auto"
+    output: Path | None = None
+    """A directory for the translations, one file NAME.LANGUAGE for each run."""
+    lowercase: bool = False
+    """Whether case is ignored; see `check_alike`."""
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A run that can translate the test set."""
+
+    name: str
+    path: Path
+    config: Config
+    search: SearchConfig
+    corpus: Corpus
+    text: TextToTranslate
+
+
+def for_directions(members: Members, settings: Translating) -> list[Translating]:
+    """Return the settings for each direction to compare: those with the given languages that all runs have and that
+    have the split.
+
+    Raises ConfigError if the runs have no direction in common, and DataError if there is no data directory or none of
+    the directions is in it.
+    """
+    paths = [path for path in all_paths(members) if RunDir(path).config.is_file()]
+    configs = [load_saved_config(RunDir(path).config).data for path in paths]
+    if not any(config.has_several_directions for config in configs):
+        return [settings]
+    first, *others = (config.directions for config in configs)
+    common = [direction for direction in first if all(direction in directions for directions in others)]
+    to, source = settings.model.to, settings.model.source
+    if to is not None:
+        common = [direction for direction in common if direction.endswith(f"-{to}")]
+    if source is not None:
+        common = [direction for direction in common if direction.startswith(f"{source}-")]
+    if not common and (to, source) != (None, None):
+        return [settings]  # perhaps zero-shot
+    if not common:
+        raise ConfigError("the runs have no direction in common")
+
+    def corpus_for(direction: str) -> Corpus:
+        return open_corpus(RunDir(paths[0]), configs[0].towards(direction).sides, settings.data)
+
+    opened = open_each(common, corpus_for, OtherPairError)
+    having = open_each(opened, lambda pair: pair[1].in_one_file(choose_split(pair[1], settings.split)), DataError)
+    pairs = [direction.split("-") for (direction, _), _ in having]
+    return [replace(settings, model=replace(settings.model, to=tgt, source=src)) for src, tgt in pairs]
+
+
+def translate_runs(members: Members, settings: Translating) -> tuple[TextToTranslate, tuple[Group, ...]]:
+    """Translate the same split with each run. All runs are checked before the first one translates.
+
+    Raises CheckpointError or DataError if a run or a data directory is missing or damaged, ConfigError for invalid
+    search settings, and DataError if the runs translate in different directions or their test sets differ.
+    """
+    paths = all_paths(members)
+    runs = [_open(name, path, settings) for name, path in zip(distinct_names(paths), paths, strict=True)]
+    text = runs[0].text
+    for other in runs[1:]:
+        _check_same_test(runs[0], other)
+    if settings.output is not None:
+        settings.output.mkdir(parents=True, exist_ok=True)
+    systems = [_translate(run, settings) for run in runs]
+    notes, remaining = [*_notes_on_text(runs), *_notes_on_translating(systems)], iter(runs)
+    for name, of_group in members.items():
+        notes += _notes_on_group(name, [next(remaining) for _ in of_group])
+    seen = frozenset[int]() if text.name == "train" else _find_in_training_texts(runs, notes)
+    return check_alike(replace(text, notes=tuple(notes), seen=seen), systems, settings.lowercase), _grouped(
+        systems, members
+    )
+
+
+def _open(name: str, path: Path, settings: Translating) -> _Run:
+    if path.is_file():
+        raise DataError(f"{path}: is a file, not a run directory; compare files of translations with --hyp A B --ref F")
+    saved = open_saved(settings.model.at(path))
+    saved.check_translates()
+    config, data = saved.config, saved.config.data
+    search = settings.search(config)
+    corpus = open_corpus(RunDir(path), data.sides, settings.data)
+    split = corpus.in_one_file(choose_split(corpus, settings.split))
+    corpus.verify(split.name, ("text",))
+    text = TextToTranslate(split.name, tuple(split.text(data.tgt)), tuple(split.text(data.src)), data.sides)
+    return _Run(name, path, config, search.with_tags(data.tags_of(split.name)), corpus, text)
+
+
+def _check_same_test(first: _Run, other: _Run) -> None:
+    """Raise DataError unless both runs translate the same sources in the same direction, with the same references."""
+    one, another = first.config.data.direction, other.config.data.direction
+    if one != another:
+        raise DataError(f"{first.path} translates {one}, {other.path} {another}: all runs must have the same direction")
+    if first.text.name != other.text.name:
+        raise DataError(
+            f"the only test set of {first.path} is {first.text.name}, but that of {other.path} is {other.text.name}: "
+            "choose a split with --split, or one data directory for all runs with --data"
+        )
+    if first.text != other.text:
+        side = "references" if first.text.sources == other.text.sources else "sources"
+        raise DataError(
+            f"{first.path} and {other.path} have different {side} in {first.text.name} "
+            f"({first.corpus.directory.path}, {other.corpus.directory.path}): choose a data directory with --data"
+        )
+
+
+def _translate(run: _Run, settings: Translating) -> System:
+    """Translate the test set with a run, and write the translations to a file if there is an output directory."""
+    translator = Translator.load(settings.model.at(run.path), precision=settings.precision)
+    say(f"{run.name}: translating {run.text.name}")
+    lines = source_lines(run.corpus, run.config, run.text.name)
+    translations = tuple(translate_text(translator, lines, run.text.name, run.search))
+    if settings.output is not None:
+        name = f"{run.name.replace('/', '-')}.{run.config.data.translation_suffix}"
+        with open_output(settings.output / name) as file:
+            file.writelines(f"{line}\n".encode() for line in translations)
+    subject = subject_of(translator, run.search)
+    return System(
+        run.name, translations, run.path, subject.step, subject.weights, subject.search, subject.precision
+    )  # fmt: skip
+
+
+def _notes_on_text(runs: Sequence[_Run]) -> Iterator[str]:
+    """Yield notes if the split was seen in training, or may overlap with training text."""
+    split = runs[0].text.name
+    if split == "valid":
+        yield "valid is the development set, on which the weights were chosen: a test set gives unbiased scores"
+    if split == "train":
+        yield "train is the training text: scores on it say nothing about other text"
+        return
+    of_other_data = []
+    for run in runs:
+        if read_info(RunDir(run.path)).corpus not in ("", run.corpus.fingerprint, run.corpus.whole):
+            of_other_data.append(run.name)
+    if of_other_data:
+        verb = "was" if len(of_other_data) == 1 else "were"
+        yield (
+            f"{', '.join(of_other_data)} {verb} trained on a different data directory than the one with {split}: the "
+            f"training text may contain lines of {split}"
+        )
+
+
+def _notes_on_translating(systems: Sequence[System]) -> Iterator[str]:
+    for fact in ("search", "precision"):
+        by_system = {system.name: getattr(system, fact) for system in systems}
+        if len({*by_system.values()}) > 1:
+            facts = "; ".join(f"{name}: {value}" for name, value in by_system.items())
+            yield f"the runs translate with different {fact}: {facts}"
+
+
+def _notes_on_group(name: str, runs: Sequence[_Run]) -> Iterator[str]:
+    """Yield notes if the runs of a group share a seed, or differ in more than the seed."""
+    seeds = [run.config.training.seed for run in runs]
+    if len({*seeds}) < len(seeds):
+        seed_of = ", ".join(f"{run.name} {seed}" for run, seed in zip(runs, seeds, strict=True))
+        yield f"group {name}: runs have the same training.seed ({seed_of}): variation between seeds is underestimated"
+    first, *others = (run.config.model_dump(mode="json") for run in runs)
+    keys = {change.key for other in others for change in differences(first, other)}
+    keys -= {"training.seed", "training.run_dir", "data.dir"}
+    if keys:
+        yield f"group {name}: its runs differ in more than the seed: {', '.join(sorted(keys))}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Join names as in `BLEU, chrF and TER`."""
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if names[1:] else names[0]
+
+
+def _find_in_training_texts(runs: Sequence[_Run], notes: list[str]) -> frozenset[int]:
+    """Return the test lines whose source or reference is in the training text of a run, and append notes on them."""
+    text, seen = runs[0].text, frozenset[int]()
+    names_of = defaultdict[str, list[str]](list)
+    for run in runs:
+        names_of[read_info(RunDir(run.path)).data_dir].append(run.name)
+    if imported := names_of.pop("", None):
+        verb = "was" if len(imported) == 1 else "were"
+        notes.append(
+            f"{listed(imported)} {verb} imported: the training text is unknown and may contain lines of {text.name}"
+        )
+    src, tgt = runs[0].config.data.sides
+    sides = {src: text.sources or (), tgt: [as_tuple(reference)[0] for reference in text.references]}
+    for directory, names in names_of.items():
+        training_text = "the training text" if len(names_of) == 1 else f"the training text of {listed(names)}"
+        try:
+            lines = find_in_training_text(DataDir(Path(directory)), sides)
+        except NmtError as error:
+            notes.append(f"cannot check whether {training_text} contains lines of {text.name}: {error}")
+            continue
+        seen |= lines
+        notes.append(
+            f"{len(lines):,} of the {len(text.references):,} lines of {text.name} are in {training_text} (exact "
+            "matches): source, reference or both"
+        )
+    return seen
+
+
+def find_in_training_text(directory: DataDir, sides: Mapping[str, Sequence[str]]) -> frozenset[int]:
+    """Return the indices of the lines whose source or reference is in the training text of a data directory.
+
+    `sides` maps each language to its lines; blank lines are ignored.
+
+    Raises DataError if the text is missing or damaged.
+    """
+    if directory.pairs.is_file():
+        in_pairs = frozenset[int]()
+        for pair in read_pairs_manifest(directory).pairs:
+            of_pair = {language: lines for language, lines in sides.items() if language in pair.split("-")}
+            in_pairs |= find_in_training_text(DataDir(directory.path / pair), of_pair)
+        return in_pairs
+    manifest, seen = read_manifest(directory), set[int]()
+    if "train" not in manifest.splits:
+        raise DataError(f"{directory.path}: has no training text")
+    shards = manifest.splits["train"].shards
+    for language, lines in sides.items():
+        numbers_of = defaultdict[bytes, list[int]](list)
+        for number, line in enumerate(lines):
+            numbers_of[line.encode() + b"\n"].append(number)
+        numbers_of.pop(b"\n", None)
+        for name in ["train"] if shards is None else [shard.name for shard in shards]:
+            path = directory.text(name, language)
+            with reading(path), open_regular(path) as file:
+                seen.update(number for line in file for number in numbers_of.get(line, ()))
+    return frozenset(seen)

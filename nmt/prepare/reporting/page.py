@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from nmt.config.yaml12 import dump_yaml
-from nmt.figures.charts import histogram
-from nmt.figures.page import asset, document, escaped, escaped_sentence, language_attributes
+from nmt.figures.html import asset, document, escaped, escaped_sentence, histogram, language_attributes
 from nmt.files.write import replace_file
 from nmt.layout import DataDir
 from nmt.prepare.cleaning.counts import REASONS, REPAIRS, skipped_units, summed

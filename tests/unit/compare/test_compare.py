@@ -10,9 +10,9 @@ import pytest
 from nmt.evaluate.comet import SegmentScores
 from nmt.evaluate.compare.compare import compare
 from nmt.evaluate.compare.systems import Group, System, TextToTranslate
-from nmt.evaluate.line_statistics import count_lines
-from nmt.evaluate.metrics import METRICS, corpus_score
+from nmt.evaluate.metrics import METRICS, corpus_score, count_lines
 from nmt.evaluate.significance import (
+    SEED,
     bootstrap_scores,
     holm,
     interval,
@@ -49,13 +49,13 @@ def group(name: str, errors: float, n: int) -> Group:
 
 
 def test_single_systems_have_corrected_p_over_lines() -> None:
-    comparison = compare(TEXT, alone(FAIR, GOOD, BAD), baseline=1, trials=TRIALS, seed=3)
+    comparison = compare(TEXT, alone(FAIR, GOOD, BAD), baseline=1, trials=TRIALS)
     assert [result.metric.name for result in comparison.results] == [*METRICS]
     for result, metric in zip(comparison.results, METRICS, strict=True):
         systems = [system.translations for system in (FAIR, GOOD, BAD)]
         counts = count_lines(metric, systems, REFS)
-        resampled = bootstrap_scores(counts, TRIALS, 3)
-        p = [randomization_tests([(counts[1], counts[i])], TRIALS, 3)[0] for i in (0, 2)]
+        resampled = bootstrap_scores(counts, TRIALS)
+        p = [randomization_tests([(counts[1], counts[i])], TRIALS)[0] for i in (0, 2)]
         assert result.differences[1] is None
         for i, corrected in zip((0, 2), holm(p), strict=True):
             assert result.scores[i].value == pytest.approx(corpus_score(metric, systems[i], REFS).value)
@@ -68,7 +68,7 @@ def test_single_systems_have_corrected_p_over_lines() -> None:
             assert (difference.p, difference.p_holm) == (p[i // 2], corrected)
             assert difference.line_error == pytest.approx((resampled[i] - resampled[1]).std())
             assert difference.seed_error is difference.degrees_of_freedom is difference.advice is None
-    assert (comparison.baseline, comparison.trials, comparison.seed) == (1, TRIALS, 3)
+    assert (comparison.baseline, comparison.trials, comparison.seed) == (1, TRIALS, SEED)
     assert len(comparison.notes) == 1 and "test lines only" in comparison.notes[0]
 
 
@@ -76,7 +76,7 @@ def test_groups_of_three_are_tested_over_seeds_and_lines() -> None:
     plain, better = group("plain", 0.3, 3), group("better", 0.2, 4)
     comparison = compare(TEXT, [plain, better], trials=TRIALS)
     for result in comparison.results:
-        counts = result.counts
+        counts = [entry.counts for entry in result.entries]
         assert [len(of_group) for of_group in counts] == [3, 4]
         test, difference, score = seeds_and_lines(counts[0], counts[1]), result.differences[1], result.scores[1]
         assert difference is not None

@@ -8,9 +8,10 @@ from dataclasses import replace
 
 import pytest
 
+from nmt.evaluate.compare.compare import Comparison, Difference, Entry, GroupScore, Result
 from nmt.evaluate.compare.screen import agreement, as_json, as_table, verdicts
-from nmt.evaluate.compare.systems import Comparison, Difference, Group, GroupScore, Result, System, TextToTranslate
-from nmt.evaluate.line_statistics import Metric
+from nmt.evaluate.compare.systems import Group, System, TextToTranslate
+from nmt.evaluate.metrics import Metric
 from nmt.evaluate.significance import Interval
 from nmt.tables import Cell, render
 
@@ -33,7 +34,7 @@ def of(results: list[tuple[Metric, list[Difference | None]]], names: tuple[str, 
     scores = tuple(score(30 + i) for i in range(len(names)))
     return Comparison(
         TextToTranslate("test", ("x",) * 1000, languages=("de", "en")), groups, baseline,
-        tuple(Result(metric, scores, tuple(each), ()) for metric, each in results),
+        tuple(Result(metric, tuple(map(Entry, groups, scores, each))) for metric, each in results),
         10_000, 12345, ("these tests know nothing",),
     )  # fmt: skip
 
@@ -90,14 +91,18 @@ def test_equal_systems_have_verdict() -> None:
     assert verdict == "mine is not significantly different from base by BLEU."
 
 
+def of_groups(n: int, difference: Difference) -> Comparison:
+    """Two groups of n systems, compared by BLEU."""
+    groups = tuple(Group(name, (System(name, ("x",)),) * n) for name in ("plain", "better"))
+    entries = (Entry(groups[0], score(30.0, 0.3)), Entry(groups[1], score(31.0, 0.4), difference))
+    return replace(of([], ("plain", "better")), groups=groups, results=(Result(BLEU, entries),))
+
+
 def test_comparison_text_of_groups_has_errors_and_advice() -> None:
-    comparison = of([(BLEU, [None, difference(1.0, 0.2)])], ("plain", "better"))
-    groups = tuple(Group(each.name, each.systems * 3) for each in comparison.groups)
     over_seeds = replace(
         difference(1.0, 0.2), seed_error=0.25, degrees_of_freedom=math.inf, advice="more runs would help most: much"
     )
-    result = replace(comparison.results[0], scores=(score(30.0, 0.3), score(31.0, 0.4)), differences=(None, over_seeds))
-    text = text_of(replace(comparison, groups=groups, results=(result,)))
+    text = text_of(of_groups(3, over_seeds))
     assert "better (3)  31.00  30.00 to 32.00  0.40  +1.00" in text
     assert "  better: standard error of the difference 0.50 over lines, 0.25 over seeds; more runs" in text
     assert (
@@ -106,7 +111,7 @@ def test_comparison_text_of_groups_has_errors_and_advice() -> None:
         and "randomization" not in text
     )
     without_p = replace(over_seeds, p=None, p_holm=None, degrees_of_freedom=None, advice=None)
-    text = text_of(replace(comparison, groups=groups, results=(replace(result, differences=(None, without_p)),)))
+    text = text_of(of_groups(3, without_p))
     assert "0.50 over lines, 0.25 over seeds\n" in text
     assert "p: " not in text and " is " not in text.partition("95 % intervals: ")[0].replace("(lower is", "")
 
@@ -132,10 +137,7 @@ def test_paper_table_marks_best_and_significant_scores() -> None:
 
 
 def test_paper_table_of_groups_has_deviations_and_no_test_without_p() -> None:
-    comparison = of([(BLEU, [None, difference(1.0, None)])], ("plain", "better"))
-    result = replace(comparison.results[0], scores=(score(30.0, 0.3), score(31.0, 0.4)))
-    groups = tuple(Group(each.name, each.systems * 2) for each in comparison.groups)
-    table = as_table(replace(comparison, groups=groups, results=(result,)))
+    table = as_table(of_groups(2, difference(1.0, None)))
     assert table.rows[1] == ("better (2)", Cell("31.00 ± 0.40", is_best=True))
     assert "±: standard deviation over seeds" in table.notes and not any("†" in note for note in table.notes)
 

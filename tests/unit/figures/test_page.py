@@ -10,8 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.figures.charts import histogram, interval_bar, line_chart, round_numbers
-from nmt.figures.page import document, escaped, escaped_sentence, language_attributes
+from nmt.figures.html import (
+    document,
+    escaped,
+    escaped_sentence,
+    histogram,
+    interval_bar,
+    language_attributes,
+    line_chart,
+    round_numbers,
+)
 from parsed_page import ParsedPage
 
 

@@ -14,8 +14,7 @@ from sacrebleu.metrics.ter import TER
 
 from nmt.errors import DataError
 from nmt.evaluate import ter
-from nmt.evaluate.line_statistics import count_lines
-from nmt.evaluate.metrics import METRICS, MetricName, Reference, as_tuple, corpus_score, make_scorer
+from nmt.evaluate.metrics import METRICS, MetricName, Reference, as_tuple, corpus_score, count_lines, make_scorer
 from nmt.evaluate.ter import count_edits
 
 

@@ -13,8 +13,7 @@ from sacrebleu.significance import PairedTest
 
 from made_systems import reference, with_errors
 from nmt.errors import DataError
-from nmt.evaluate.line_statistics import Floats, LineCounts, count_lines, of_line_scores
-from nmt.evaluate.metrics import METRICS, make_scorer
+from nmt.evaluate.metrics import METRICS, Floats, LineCounts, count_lines, make_scorer, of_line_scores
 from nmt.evaluate.significance import (
     SEED,
     SeedTest,

@@ -15,10 +15,10 @@ import pytest
 from comparisons import comparison, group_of, systems, text_of
 from logged_run import make_run, valid
 from nmt.evaluate.comet import SegmentScores
-from nmt.evaluate.compare.compare import compare
+from nmt.evaluate.compare.compare import Comparison, compare
 from nmt.evaluate.compare.page import page
-from nmt.evaluate.compare.systems import Comparison, Group, System
-from nmt.figures.page import asset
+from nmt.evaluate.compare.systems import Group, System
+from nmt.figures.html import asset
 from parsed_page import ParsedPage
 from sentences import sentence_pairs
 
@@ -62,7 +62,7 @@ def test_script_data_has_all_lines() -> None:
     assert data["translations"] == [[*group.systems[0].translations] for group in found.groups]
     (metric,) = data["metrics"]
     chrf = next(result for result in found.results if result.metric.name == "chrf")
-    assert metric["scores"][1] == pytest.approx(chrf.counts[1][0].line_scores().tolist(), abs=0.006)
+    assert metric["scores"][1] == pytest.approx(chrf.entries[1].counts[0].line_scores().tolist(), abs=0.006)
     assert metric["higher"] and metric["digits"] == 2
 
 

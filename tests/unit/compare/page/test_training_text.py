@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nmt.errors import DataError
-from nmt.evaluate.compare.runs import find_in_training_text
+from nmt.evaluate.compare.systems import find_in_training_text
 from nmt.layout import DataDir
 from trained_texts import training_text
 

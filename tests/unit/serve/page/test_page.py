@@ -7,7 +7,7 @@ from importlib.resources import files
 
 import pytest
 
-from nmt.figures.page import asset
+from nmt.figures.html import asset
 
 PACKAGE = "nmt.serve.page"
 HTML, CSS = asset(PACKAGE, "index.html"), asset(PACKAGE, "page.css")
