@@ -81,14 +81,14 @@ def prepare(
     from nmt.prepare.append import append as run_append
     from nmt.prepare.dry_run import dry_run as run_dry
     from nmt.prepare.prepare import prepare as run_stage
-    from nmt.tasks.engines import open_engine
+    from nmt.tasks.processes import open_runner
 
     settings = load_config(config, overrides or ())
     if tokenizer_from is not None:
         settings = adopting(settings, tokenizer_from, "--tokenizer-from")
     if len(settings.data.pairs) > 1:
         refuse(context, "several-pairs")
-    with open_engine(engine, workers, address) as tasks:
+    with open_runner(engine, workers, address) as tasks:
         if is_dry:
             run_dry(settings, sample, report, engine=tasks, tokenizer_from=tokenizer_from)
             return

@@ -211,7 +211,7 @@ def translate(
     from nmt.model.device import visible_gpus
     from nmt.runs.model import ModelRef, open_ensemble
     from nmt.share.export import converted, engine_for
-    from nmt.tasks.engines import open_engine
+    from nmt.tasks.processes import open_runner
     from nmt.translate.confidence import Estimator
     from nmt.translate.direction import Direction, for_texts
     from nmt.translate.documents import Documents, DocumentTranslator
@@ -236,7 +236,7 @@ def translate(
             say(note)
         models = Models.of(directed, saved, precision)
         del saved  # to free memory; workers load the models again
-        with open_engine("ray" if engine == "ray" else "local", workers, address, visible_gpus()) as processes:
+        with open_runner("ray" if engine == "ray" else "local", workers, address, visible_gpus()) as processes:
             translate_in_parts(processes, models, Path(source), Path(target), search, n_best, scores)
         return
     found: Translator | None = None

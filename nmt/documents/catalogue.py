@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from itertools import repeat
 
 from nmt.documents.inline import Mark, Passage, Text, Token, tagged
-from nmt.documents.languages import Languages
-from nmt.documents.types import Document, Results
+from nmt.documents.types import Document, Languages, Results
 from nmt.text.constraints import spans
 from nmt.text.message_formats import directives, formats_of
 from nmt.text.po import CHARSET, Message, po_charset, po_escaped, po_lines, po_messages

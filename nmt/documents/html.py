@@ -13,8 +13,17 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from nmt.documents.inline import Mark, Passage, Text, Token
-from nmt.documents.languages import Languages, Rules, in_target
-from nmt.documents.types import Document, Results, Translated, decoded, encoding_of_mark, spaced
+from nmt.documents.types import (
+    Document,
+    Languages,
+    Results,
+    Rules,
+    Translated,
+    decoded,
+    encoding_of_mark,
+    in_target,
+    spaced,
+)
 from nmt.errors import DataError
 from nmt.text.formats import browser_encoding
 from nmt.text.message_formats import STATEMENT, TEMPLATE, masked

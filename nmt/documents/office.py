@@ -24,8 +24,7 @@ from typing import Literal, NamedTuple
 from lxml import etree
 
 from nmt.documents.inline import Mark, Passage, Text, Token
-from nmt.documents.languages import Languages, Rules, in_target
-from nmt.documents.types import Document, Results
+from nmt.documents.types import Document, Languages, Results, Rules, in_target
 from nmt.errors import DataError, error_text
 from nmt.files.archives import open_zip
 from nmt.files.compressed import DamagedError, damage

@@ -10,10 +10,9 @@ from nmt.console import printable
 from nmt.documents.catalogue import open_catalogue
 from nmt.documents.html import open_html
 from nmt.documents.inline import Mark, Passage, Text, Token
-from nmt.documents.languages import Languages
 from nmt.documents.office import open_docx, open_odt
 from nmt.documents.subtitles import open_subtitles
-from nmt.documents.types import Document, Results, decoded_text, encoding_of_mark
+from nmt.documents.types import Document, Languages, Results, decoded_text, encoding_of_mark
 from nmt.errors import DataError
 from nmt.files.compressed import compression_of
 from nmt.files.read import read_regular, reading

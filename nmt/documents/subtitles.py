@@ -14,8 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from nmt.console import printable
 from nmt.documents.inline import DIRECTION_MARK, TAG, Mark, Passage, Text, Token, tagged
-from nmt.documents.languages import Languages, Rules, in_target
-from nmt.documents.types import Document, Results, decoded_text
+from nmt.documents.types import Document, Languages, Results, Rules, decoded_text, in_target
 from nmt.errors import DataError
 from nmt.text.split import CLAUSE_MARKS, COMMAS
 from nmt.text.words import LETTERWISE, is_boundary

@@ -1,4 +1,7 @@
-"""The interface of documents: texts to translate, and a method that writes their translations."""
+"""The interface of documents: texts to translate, and a method that writes their translations.
+
+The language and the direction that a document states follow the target language.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,10 @@ import codecs
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeAlias
 
-from nmt.documents.languages import Languages
 from nmt.errors import DataError
+from nmt.languages.codes import is_right_to_left, related_codes, tag_of
 from nmt.text.formats import BEGINNING, other_encoding, text_problem
 
 _MARKS = {
@@ -64,6 +68,10 @@ class Translated:
 
     text: str
     alignment: Alignment | None = None
+
+
+Languages: TypeAlias = tuple[str, str]
+"""The codes of source and target."""
 
 
 class Document:
@@ -123,3 +131,40 @@ class Results(Iterator[Translated]):
 
     def __next__(self) -> Translated:
         return next(self._results)
+
+
+# --- languages ---------------------------------------------------------------------------------------
+
+Changes = dict[str, str]
+"""Patterns and their replacements, in order. SOURCE stands for the codes of the source, divided by `|`, and TARGET for
+the tag of the target, such as sr-Latn. Patterns must take linear time for any text, since nothing can stop them."""
+
+
+class Rules(NamedTuple):
+    """How a format states its language and direction. Changes of the direction are applied after the others."""
+
+    always: Changes
+    to_left_to_right: Changes
+    to_right_to_left: Changes
+
+
+def in_target(text: str, languages: Languages, rules: Rules) -> str:
+    """Return a document with the language and direction of the target where it states those of the source.
+
+    It stays as it is if the source is unknown, or the script of the target.
+    """
+    (source, *_), (target, script, region) = map(tag_of, languages)
+    if not source or not target or not target.scripts or languages[0] == languages[1]:
+        return text
+    # the usual script is not stated: de, not de-Latn
+    tag = "-".join(part for part in (target.code, script, region) if part not in (None, target.scripts[0]))
+    was_right_to_left, is_now_right_to_left = map(is_right_to_left, languages)
+    changes = dict(rules.always)
+    if is_now_right_to_left and not was_right_to_left:
+        changes |= rules.to_right_to_left
+    if was_right_to_left and not is_now_right_to_left:
+        changes |= rules.to_left_to_right
+    for pattern, replacement in changes.items():
+        pattern = pattern.replace("SOURCE", related_codes(source.code)).replace("TARGET", tag)
+        text = re.sub(pattern, replacement.replace("TARGET", tag), text)
+    return text

@@ -34,7 +34,7 @@ from nmt.prepare.reporting.page import write_report
 from nmt.prepare.reporting.report import Report, make_report, tokenizer_report
 from nmt.prepare.reporting.screen import additions
 from nmt.prepare.sources import open_source, text_folder
-from nmt.tasks.perform import Engine
+from nmt.tasks.perform import TaskRunner
 from nmt.tasks.processes import InProcess
 
 
@@ -42,7 +42,7 @@ def append(
     config: Config,
     data_dir: Path,
     echo: Callable[[str], None] = show,
-    engine: Engine | None = None,
+    engine: TaskRunner | None = None,
     sizes: Sizes = SIZES,
 ) -> None:
     """Add new corpora, listed at the end of `data.train`, to a data directory.

@@ -16,7 +16,7 @@ from nmt.prepare.reporting.page import report_json, report_page, write_report
 from nmt.prepare.reporting.report import Report
 from nmt.prepare.reporting.screen import screen
 from nmt.prepare.suspicions import lacking
-from nmt.tasks.perform import Engine
+from nmt.tasks.perform import TaskRunner
 from nmt.tasks.processes import InProcess
 
 
@@ -25,7 +25,7 @@ def dry_run(
     sample: int | None = None,
     report: Path | None = None,
     echo: Callable[[str], None] = show,
-    engine: Engine | None = None,
+    engine: TaskRunner | None = None,
     tokenizer_from: Path | None = None,
 ) -> None:
     """Clean the training text of a config and report on it, without writing anything else.

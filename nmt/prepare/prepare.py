@@ -74,7 +74,7 @@ from nmt.prepare.reporting.report import MonoReport, Report, make_report, mono_r
 from nmt.prepare.reporting.screen import table
 from nmt.prepare.sources import open_source, text_folder
 from nmt.prepare.suspicions import Place, Sample, lacking, samples_of
-from nmt.tasks.perform import Engine
+from nmt.tasks.perform import TaskRunner
 from nmt.tasks.processes import InProcess
 from nmt.text.language import Profiles
 from nmt.text.letters import usual_forms
@@ -87,7 +87,7 @@ def prepare(
     data_dir: Path,
     tokenizer_from: Path | None = None,
     echo: Callable[[str], None] = show,
-    engine: Engine | None = None,
+    engine: TaskRunner | None = None,
     sizes: Sizes = SIZES,
     force: bool = False,
 ) -> None:

@@ -15,7 +15,7 @@ from starlette.responses import Response, StreamingResponse
 
 from nmt.documents import FORMATS as FORMATS
 from nmt.documents import HtmlFragment, is_marked_up, open_document
-from nmt.documents.languages import Languages
+from nmt.documents.types import Languages
 from nmt.errors import DataError
 from nmt.serve.bodies import Upload
 from nmt.serve.limits import Refusal

@@ -60,8 +60,8 @@ class Done:
     summary: Json
 
 
-class Engine(Protocol):
-    """The interface of engines, which run tasks."""
+class TaskRunner(Protocol):
+    """The interface of what runs tasks: this process, several processes, or a Ray cluster."""
 
     def run(self, work: Path, tasks: Sequence[Task]) -> Iterator[tuple[int, Done]]:
         """Run the tasks that are not done yet, and yield the index and result of every task, in any order.
@@ -71,11 +71,11 @@ class Engine(Protocol):
 
 
 def run_all(
-    engine: Engine, work: Path, tasks: Sequence[Task], on_done: Callable[[Done], None] | None = None
+    runner: TaskRunner, work: Path, tasks: Sequence[Task], on_done: Callable[[Done], None] | None = None
 ) -> list[Done]:
     """Run tasks and return their results in order. `on_done` is called with each result, in any order."""
     results: dict[int, Done] = {}
-    for index, done in engine.run(work, tasks):
+    for index, done in runner.run(work, tasks):
         results[index] = done
         if on_done is not None:
             on_done(done)
@@ -92,10 +92,10 @@ def join(done: Iterable[Done], target: Path) -> None:
     Raises DataError if a file does not have as many lines as `rows` in the summary of its task.
     """
     with open_output(target) as out:
-        for each in done:
-            text = (each.folder / TEXT).read_bytes()
-            if text.count(b"\n") != each.summary["rows"]:
-                raise DataError(f"{each.folder}: damaged while in use; run the command again to redo this part")
+        for part in done:
+            text = (part.folder / TEXT).read_bytes()
+            if text.count(b"\n") != part.summary["rows"]:
+                raise DataError(f"{part.folder}: damaged while in use; run the command again to redo this part")
             out.write(text)
 
 

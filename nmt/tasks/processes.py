@@ -1,6 +1,4 @@
-"""Engines that run tasks in this process, or in several processes on this machine. A task that is lost with its worker
-is retried.
-"""
+"""Running tasks in this process, or in several processes. A task that is lost with its worker is retried."""
 
 from __future__ import annotations
 
@@ -16,23 +14,58 @@ import threading
 import traceback
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from nmt.console import say
-from nmt.errors import MAX_ERROR_CHARS, DataError, NmtError, error_text
+from nmt.errors import MAX_ERROR_CHARS, ConfigError, DataError, NmtError, error_text
 from nmt.process import set_environment, set_up_streams
-from nmt.tasks.perform import Done, Task, perform, remove_remains
+from nmt.tasks.perform import Done, Task, TaskRunner, perform, remove_remains
+
+RunnerName: TypeAlias = Literal["local", "ray"]
+
+
+@contextmanager
+def open_runner(
+    name: RunnerName = "local",
+    workers: int | None = None,
+    address: str | None = None,
+    gpus: Sequence[str] | None = None,
+) -> Iterator[TaskRunner]:
+    """Yield a runner of tasks, and end its workers after the `with` block.
+
+    Args:
+        workers: number of processes; by default one for each core.
+        address: address of a Ray cluster; by default RAY_ADDRESS, or the cluster that runs on this machine.
+        gpus: names of the GPUs of this machine, if the workers use any. Each worker gets one of them, or one of its Ray
+            node.
+
+    Raises ConfigError if there is no such cluster, or Ray is not installed.
+    """
+    if name == "ray":
+        from nmt.tasks.ray import RayRunner
+
+        with closing(RayRunner(workers, address, gpus is not None)) as cluster:
+            yield cluster
+        return
+    if address is not None:
+        raise ConfigError(f"--address {address} needs --engine ray")
+    n_workers = workers or usable_cores()
+    if n_workers == 1:
+        yield InProcess()
+        return
+    with closing(Processes(n_workers, gpus or ())) as processes:
+        yield processes
 
 
 class InProcess:
-    """An engine that runs tasks in this process, one after the other."""
+    """Runs tasks in this process, one after the other."""
 
     def run(self, work: Path, tasks: Sequence[Task]) -> Iterator[tuple[int, Done]]:
-        """Run the tasks that are not done yet; see `Engine`."""
+        """Run the tasks that are not done yet; see `TaskRunner`."""
         remove_remains(work, tasks)
         for index, task in enumerate(tasks):
             done, problem = perform(work, task)
@@ -45,22 +78,16 @@ MAX_ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """The result of a task in a worker, or its error."""
+class Attempt:
+    """The outcome of a task in a worker: its result, its error, or the reason why it was lost."""
 
     done: Done | None = None
     problem: str | None = None
     """What was wrong with the earlier files of the task, if anything."""
     error: NmtError | str | None = None
     """An error for the user, or the traceback of any other exception."""
-
-
-@dataclass(frozen=True)
-class Lost:
-    """A task whose worker has died."""
-
-    reason: str
-    """The reason for messages, such as `its process was killed`."""
+    lost: str | None = None
+    """Why the worker has died, such as `its process was killed`."""
 
 
 class Workers(Protocol):
@@ -73,32 +100,33 @@ class Workers(Protocol):
     def start(self, index: int, work: Path, task: Task) -> None:
         """Start a task on a free worker."""
 
-    def wait(self) -> list[tuple[int, Outcome | Lost]]:
-        """Wait until a task has ended or been lost, or a worker has started; return the outcomes of tasks by index."""
+    def wait(self) -> list[tuple[int, Attempt]]:
+        """Wait until a task has ended or been lost, or a worker has started; return the attempts by index of the
+        task."""
 
     def end_busy(self) -> None:
         """End the workers that are running a task."""
 
 
-def attempt(work: Path, task: Task) -> Outcome:
+def attempt(work: Path, task: Task) -> Attempt:
     """Run a task in a worker, and return its result or error."""
     try:
         done, problem = perform(work, task)
     except NmtError as error:
-        return Outcome(error=error)
+        return Attempt(error=error)
     except Exception:
-        return Outcome(error=traceback.format_exc())
-    return Outcome(done, problem)
+        return Attempt(error=traceback.format_exc())
+    return Attempt(done, problem)
 
 
 def run_on(workers: Workers, work: Path, tasks: Sequence[Task]) -> Iterator[tuple[int, Done]]:
-    """Run tasks on workers; see `Engine.run`.
+    """Run tasks on workers; see `TaskRunner.run`.
 
     Raises DataError for a task whose worker has died `MAX_ATTEMPTS` times, and the error of a task, which is not
     retried. Both end all busy workers.
     """
     remove_remains(work, tasks)
-    waiting, attempts, n_running = deque(range(len(tasks))), Counter[int](), 0
+    waiting, n_lost, n_running = deque(range(len(tasks))), Counter[int](), 0
     complete: list[tuple[int, Done]] = []
     try:
         while waiting or n_running or complete:
@@ -111,26 +139,23 @@ def run_on(workers: Workers, work: Path, tasks: Sequence[Task]) -> Iterator[tupl
             ended = workers.wait() if n_running or waiting else []
             n_running -= len(ended)
             for index, outcome in ended:
-                if isinstance(outcome, Lost):
-                    attempts[index] += 1
-                    _warn_lost(work / tasks[index].name, outcome, attempts[index])
-                    waiting.appendleft(index)
-                else:
+                if outcome.lost is None:
                     complete.append((index, _done(outcome, tasks[index])))
+                    continue
+                n_lost[index] += 1
+                reason = f"{work / tasks[index].name}: {outcome.lost}"
+                if n_lost[index] == MAX_ATTEMPTS:
+                    raise DataError(f"{reason}, {MAX_ATTEMPTS} times; if memory is low, use fewer --workers")
+                say(f"{reason}; retrying")
+                waiting.appendleft(index)
     finally:
         if n_running:
             workers.end_busy()
-        if n_running or attempts:
+        if n_running or n_lost:
             remove_remains(work, tasks)
 
 
-def _warn_lost(folder: Path, lost: Lost, n_attempts: int) -> None:
-    if n_attempts == MAX_ATTEMPTS:
-        raise DataError(f"{folder}: {lost.reason}, {MAX_ATTEMPTS} times; if memory is low, use fewer --workers")
-    say(f"{folder}: {lost.reason}; retrying")
-
-
-def _done(outcome: Outcome, task: Task) -> Done:
+def _done(outcome: Attempt, task: Task) -> Done:
     """Return the result of a task. Raises its error."""
     if isinstance(outcome.error, NmtError):
         raise outcome.error
@@ -157,7 +182,7 @@ def usable_cores() -> int:
 
 
 class Processes:
-    """An engine that runs tasks in processes on this machine, which live until the engine is closed."""
+    """Runs tasks in processes on this machine, which live until it is closed."""
 
     def __init__(self, n_workers: int, gpus: Sequence[str] = ()) -> None:
         """`gpus`: values for CUDA_VISIBLE_DEVICES; each process gets one of them."""
@@ -166,7 +191,7 @@ class Processes:
         self._busy: dict[_Process, int] = {}
 
     def run(self, work: Path, tasks: Sequence[Task]) -> Iterator[tuple[int, Done]]:
-        """Run the tasks that are not done yet; see `Engine`. A single task runs in this process."""
+        """Run the tasks that are not done yet; see `TaskRunner`. A single task runs in this process."""
         return InProcess().run(work, tasks) if len(tasks) == 1 else run_on(self, work, tasks)
 
     @property
@@ -191,19 +216,18 @@ class Processes:
             environment["CUDA_VISIBLE_DEVICES"] = min(self._gpus, key=taken.count)
         return _Process(environment)
 
-    def wait(self) -> list[tuple[int, Outcome | Lost]]:
-        """Wait until a task has ended or been lost; return the outcomes of tasks by index."""
+    def wait(self) -> list[tuple[int, Attempt]]:
+        """Wait until a task has ended or been lost; return the attempts by index of the task."""
         ready = wait([process.connection for process in self._busy])
-        ended: list[tuple[int, Outcome | Lost]] = []
+        ended: list[tuple[int, Attempt]] = []
         for process in [process for process in self._busy if process.connection in ready]:
-            outcome: Outcome | Lost
+            index = self._busy.pop(process)
             try:
-                outcome = process.connection.recv()
+                ended.append((index, process.connection.recv()))
                 self._idle.append(process)
             except (EOFError, OSError):
-                outcome = Lost(process.cause_of_death())
+                ended.append((index, Attempt(lost=process.cause_of_death())))
                 process.end()
-            ended.append((self._busy.pop(process), outcome))
         return ended
 
     def end_busy(self) -> None:
@@ -273,10 +297,9 @@ def main(descriptor: int) -> None:
         try:
             work, task = pickle.loads(requests.get())
         except Exception:  # a module that cannot be imported
-            outcome = Outcome(error=traceback.format_exc())
+            connection.send(Attempt(error=traceback.format_exc()))
         else:
-            outcome = attempt(work, task)
-        connection.send(outcome)
+            connection.send(attempt(work, task))
 
 
 def _receive(connection: Connection, requests: queue.SimpleQueue[bytes]) -> None:

@@ -1,4 +1,4 @@
-"""An engine that runs tasks on a Ray cluster, whose nodes share the work folder.
+"""Running tasks on a Ray cluster, whose nodes share the work folder.
 
 Ray starts workers and reports lost ones. Which task is done again, where and how often, is decided here: with Ray's own
 restarts, the actor of a removed node waits forever.
@@ -22,7 +22,7 @@ import nmt
 from nmt.errors import ConfigError, DataError, error_text
 from nmt.files.write import writing
 from nmt.tasks.perform import Done, Task
-from nmt.tasks.processes import Lost, Outcome, attempt, run_on
+from nmt.tasks.processes import Attempt, attempt, run_on
 
 SEEN_SECONDS = 10.0
 """The longest time that a network file system may take to show a new file."""
@@ -69,17 +69,13 @@ class _Actor:
         """Return the id and the name of the node and, if it cannot run tasks, the reason; see `enter_node`."""
         return library().get_runtime_context().get_node_id(), socket.gethostname(), enter_node(version, folder)
 
-    def do(self, work: Path, task: Task, probe: Path, seconds: float) -> Outcome:
+    def do(self, work: Path, task: Task, probe: Path, seconds: float) -> Attempt:
         """Run a task. `probe`: a file that must be visible within `seconds` on nodes that share the work folder."""
         end = time.monotonic() + seconds
         while not probe.exists():
             if time.monotonic() > end:
-                node = socket.gethostname()
-                return Outcome(
-                    error=DataError(
-                        f"node {node} of the Ray cluster does not see {work}; all nodes must share this folder"
-                    )
-                )
+                node = f"node {socket.gethostname()} of the Ray cluster"
+                return Attempt(error=DataError(f"{node} does not see {work}; all nodes must share this folder"))
             time.sleep(0.2)
         return attempt(work, task)
 
@@ -90,8 +86,8 @@ class _Worker(NamedTuple):
     node: str
 
 
-class RayEngine:
-    """An engine that runs tasks on a Ray cluster. All nodes must see the work folder under the same name."""
+class RayRunner:
+    """Runs tasks on a Ray cluster. All nodes must see the work folder under the same name."""
 
     def __init__(self, n_workers: int | None = None, address: str | None = None, gpus: bool = False) -> None:
         """Connect to the cluster.
@@ -132,7 +128,7 @@ class RayEngine:
                 signal.signal(signal.SIGTERM, on_sigterm)  # Ray has set its own
 
     def run(self, work: Path, tasks: Sequence[Task]) -> Iterator[tuple[int, Done]]:
-        """Run the tasks that are not done yet; see `Engine`.
+        """Run the tasks that are not done yet; see `TaskRunner`.
 
         Raises DataError if a node does not see the work folder, or has another version of nmt.
         """
@@ -159,8 +155,9 @@ class RayEngine:
         worker = self._idle.pop()
         self._busy[worker.actor.do.remote(work, task, self._probe, SEEN_SECONDS)] = index, worker
 
-    def wait(self) -> list[tuple[int, Outcome | Lost]]:
-        """Wait until a task has ended or been lost, or a worker has started; return the outcomes of tasks by index."""
+    def wait(self) -> list[tuple[int, Attempt]]:
+        """Wait until a task has ended or been lost, or a worker has started; return the attempts by index of the
+        task."""
         while len(self._starting) + len(self._idle) + len(self._busy) < self._n_wanted:
             actor = self._new_actor()
             self._starting[actor.enter.remote(nmt.__version__, str(Path.cwd()))] = actor
@@ -188,23 +185,23 @@ class RayEngine:
         self._idle.append(_Worker(actor, node))
         self._n_failed = 0
 
-    def _ended(self, reference: object) -> tuple[int, Outcome | Lost]:
+    def _ended(self, reference: object) -> tuple[int, Attempt]:
         index, worker = self._busy.pop(reference)
         errors = self._ray.exceptions
         try:
-            outcome: Outcome = self._ray.get(reference)
+            outcome: Attempt = self._ray.get(reference)
         except errors.RayTaskError as error:  # its arguments or its result could not be sent
-            return index, Outcome(error=str(error))
+            return index, Attempt(error=str(error))
         except errors.RayError as error:
             self._ray.kill(worker.actor)
             alive = self._alive()
             self._idle = [other for other in self._idle if other.node in alive]
             what = "ran out of memory" if isinstance(error, errors.OutOfMemoryError) else "has died"
-            return index, Lost(f"its worker on node {alive.get(worker.node, '(removed)')} {what}")
+            return index, Attempt(lost=f"its worker on node {alive.get(worker.node, '(removed)')} {what}")
         self._idle.append(worker)
         return index, outcome
 
-    def _lost_unnoticed(self) -> list[tuple[int, Outcome | Lost]]:
+    def _lost_unnoticed(self) -> list[tuple[int, Attempt]]:
         """Return the tasks whose nodes disappeared without an error. Raises DataError if no node is left."""
         alive = self._alive()
         lost = [reference for reference, (_, worker) in self._busy.items() if worker.node not in alive]
@@ -213,7 +210,7 @@ class RayEngine:
                 "no node with CPUs is left in the Ray cluster; add one and run the command again; finished work is in "
                 f"{self._probe.parent}"
             )
-        return [(self._busy.pop(reference)[0], Lost("its node was removed")) for reference in lost]
+        return [(self._busy.pop(reference)[0], Attempt(lost="its node was removed")) for reference in lost]
 
     def _alive(self) -> dict[str, str]:
         """Return the host names of the nodes with CPUs, by the ids of the nodes."""

@@ -25,7 +25,7 @@ from nmt.model.device import pick_device
 from nmt.model.precision import float32_library, use_float32_library
 from nmt.runs.folder import fingerprint
 from nmt.runs.model import ModelRef, Saved, choose_precision, open_ensemble
-from nmt.tasks.perform import TEXT, Engine, Json, Task, join, run_all
+from nmt.tasks.perform import TEXT, Json, Task, TaskRunner, join, run_all
 from nmt.text.language import Profiles, checked
 from nmt.translate.files import Warnings, input_windows, output_row
 from nmt.translate.translator import Translator
@@ -80,7 +80,7 @@ class _Request(BaseModel):
 
 
 def translate_in_parts(
-    engine: Engine,
+    engine: TaskRunner,
     models: Models,
     source: Path,
     target: Path,

@@ -21,10 +21,10 @@ from nmt.model.stacks import DecodingModel
 from nmt.model.transformer import Transformer
 from nmt.runs.folder import fingerprint
 from nmt.runs.model import open_saved
+from nmt.search import search as search_best
 from nmt.search.constrained import Constraints, beam_for, with_phrases, word_parts
 from nmt.search.forced import ForcedDecoder
 from nmt.search.rules import Rules, ShouldStop, stop_if
-from nmt.search.search import search as search_best
 from nmt.search.step import Ensemble, Fusion, Hypothesis, StepModel, TransformerStep, padded
 from nmt.text.tokenizer import EOS, PAD, Tokenizer
 from nmt.translate.language_model import LanguageModel

@@ -36,9 +36,8 @@ from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.prepare import prepare
 from nmt.prepare.sources import text_folder
 from nmt.tasks import ray as ray_engine
-from nmt.tasks.engines import open_engine
-from nmt.tasks.perform import Engine, Json, Task, run_all
-from nmt.tasks.processes import InProcess
+from nmt.tasks.perform import Json, Task, TaskRunner, run_all
+from nmt.tasks.processes import InProcess, open_runner
 
 if TYPE_CHECKING:
     from ray._private.node import Node
@@ -73,11 +72,11 @@ def make_tasks() -> list[Task]:
 
 def drive(work: str, workers: str, address: str, is_prepare: str) -> None:
     """Do the tasks: the main function of a driver."""
-    with user_errors(), open_engine("ray" if address else "local", int(workers), address or None) as engine:
+    with user_errors(), open_runner("ray" if address else "local", int(workers), address or None) as engine:
         do(Path(work), engine, bool(is_prepare))
 
 
-def do(work: Path, engine: Engine, is_prepare: bool) -> None:
+def do(work: Path, engine: TaskRunner, is_prepare: bool) -> None:
     """Do the tasks."""
     if is_prepare:
         sizes = Sizes(part_pairs=350, bucket_pairs=1200, shard_pairs=1000)

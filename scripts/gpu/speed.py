@@ -12,8 +12,8 @@ from nmt.config import SearchConfig
 from nmt.data.batching import Indices, Update, sent
 from nmt.model.inference import InferenceModel
 from nmt.model.transformer import Model, Transformer
+from nmt.search import search
 from nmt.search.rules import Rules
-from nmt.search.search import search
 from nmt.search.step import TransformerStep
 from nmt.text.tokenizer import EOS, N_SPECIAL
 from nmt.training.loop import train_step

@@ -16,14 +16,14 @@ DRIVER = """
 import sys
 from pathlib import Path
 from nmt.cli.exits import user_errors
-from nmt.tasks.engines import open_engine
+from nmt.tasks.processes import open_runner
 from nmt.tasks.perform import run_all
 from tasks import several_slow
 
 if __name__ == "__main__":
     address, log, work, seconds, n = sys.argv[1:]
     name, address = ("ray", address) if address else ("local", None)
-    with user_errors(), open_engine(name, 2, address) as engine:
+    with user_errors(), open_runner(name, 2, address) as engine:
         run_all(engine, Path(work), several_slow(int(n), Path(log), float(seconds)))
 """
 """A program that does tasks in two workers."""

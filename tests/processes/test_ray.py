@@ -20,10 +20,9 @@ import tasks
 from nmt.errors import ConfigError, DataError
 from nmt.runs.model import ModelRef, open_ensemble
 from nmt.tasks import ray as ray_engine
-from nmt.tasks.engines import open_engine
 from nmt.tasks.perform import Task, run_all
-from nmt.tasks.processes import InProcess
-from nmt.tasks.ray import RayEngine, enter_node, ready_among
+from nmt.tasks.processes import InProcess, open_runner
+from nmt.tasks.ray import RayRunner, enter_node, ready_among
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate import files
 from nmt.translate.files import translate_file
@@ -74,9 +73,9 @@ def cluster() -> Iterator[TwoNodes]:
 
 
 @pytest.fixture(scope="module")
-def engine(cluster: TwoNodes) -> Iterator[RayEngine]:
-    with open_engine("ray", address=cluster.address) as engine:
-        assert isinstance(engine, RayEngine)
+def engine(cluster: TwoNodes) -> Iterator[RayRunner]:
+    with open_runner("ray", address=cluster.address) as engine:
+        assert isinstance(engine, RayRunner)
         yield engine
 
 
@@ -102,7 +101,7 @@ def test_killed_driver_resumes(cluster: TwoNodes, tmp_path: Path, request: pytes
     assert left(work) == left(tmp_path / "one")
 
 
-def test_node_without_shared_folder_raises(engine: RayEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_node_without_shared_folder_raises(engine: RayRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nmt.tasks.ray.SEEN_SECONDS", 0.0)
     monkeypatch.setattr(Path, "touch", lambda _: None)
     with pytest.raises(DataError, match=rf"node \S+ of the Ray cluster does not see {tmp_path}/work; all nodes"):
@@ -110,7 +109,7 @@ def test_node_without_shared_folder_raises(engine: RayEngine, tmp_path: Path, mo
 
 
 def test_translation_on_two_nodes_matches_one_process(
-    engine: RayEngine, tokenizer: Tokenizer, translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: RayRunner, tokenizer: Tokenizer, translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = write_run(tmp_path / "run", translator.config, tokenizer, translator.searcher.models[0])
     source, target = tmp_path / "in", tmp_path / "out"
@@ -123,7 +122,7 @@ def test_translation_on_two_nodes_matches_one_process(
 
 
 def test_tasks_of_removed_nodes_are_repeated(
-    engine: RayEngine, cluster: TwoNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+    engine: RayRunner, cluster: TwoNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:
     """This must be the last test of the cluster."""
     monkeypatch.setattr(ray_engine, "POLL_SECONDS", 0.5)
@@ -161,7 +160,7 @@ def test_tasks_of_removed_nodes_are_repeated(
     ],
 )
 def test_unreachable_cluster_raises(address: str, problem: str) -> None:
-    with pytest.raises(ConfigError, match=problem), open_engine("ray", address=address):
+    with pytest.raises(ConfigError, match=problem), open_runner("ray", address=address):
         pass
 
 

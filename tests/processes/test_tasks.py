@@ -17,16 +17,15 @@ from folders import Folder
 from nmt.errors import ConfigError, DataError
 from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.prepare import prepare
-from nmt.tasks.engines import open_engine
 from nmt.tasks.perform import Task, run_all
-from nmt.tasks.processes import InProcess, Lost, Outcome, Processes
+from nmt.tasks.processes import Attempt, InProcess, Processes, open_runner
 from tasks import children, left, numbered
 from waiting import until
 
 
 @pytest.fixture
 def engine() -> Iterator[Processes]:
-    with open_engine("local", 2) as engine:
+    with open_runner("local", 2) as engine:
         assert isinstance(engine, Processes)
         yield engine
 
@@ -48,7 +47,7 @@ def test_prepare_survives_killed_worker(engine: Processes, tmp_path: Path, monke
     killed: list[int] = []
     before, wait = children(), engine.wait
 
-    def kill_one() -> list[tuple[int, Outcome | Lost]]:
+    def kill_one() -> list[tuple[int, Attempt]]:
         ended = wait()
         if not killed and (workers := sorted(children() - before)):  # not the servers of other tests
             killed.append(workers[0])
@@ -67,7 +66,7 @@ def test_prepare_survives_killed_worker(engine: Processes, tmp_path: Path, monke
 
 def test_processes_live_until_the_engine_is_closed(tmp_path: Path) -> None:
     before = children()
-    with open_engine("local", 2) as engine:
+    with open_runner("local", 2) as engine:
         log = {"log": str(tmp_path / "log")}
         seen = []
         for stage in ("a", "b"):
@@ -85,7 +84,7 @@ def test_processes_live_until_the_engine_is_closed(tmp_path: Path) -> None:
 
 def test_workers_share_gpus_and_replace_dead_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log, before, seen = str(tmp_path / "log"), children(), []
-    with open_engine("local", 2, gpus=["3", "GPU-5"]) as engine:
+    with open_runner("local", 2, gpus=["3", "GPU-5"]) as engine:
         for stage in range(2):
             todo = [Task(f"{stage}/{n}", tasks.whereabouts, {"number": n, "log": log}) for n in range(4)]
             seen.append({done.summary["gpu"] for done in run_all(engine, tmp_path, todo)})

@@ -16,7 +16,7 @@ from nmt.config import SearchConfig
 from nmt.data.batching import Packing, Pairs
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.dropout import Dropout
-from nmt.search import beam, greedy, sample
+from nmt.search import beam, greedy
 from nmt.search.rules import Rules
 from nmt.search.step import TransformerStep
 from nmt.training.loop import train_step
@@ -134,7 +134,7 @@ def test_search_syncs_only_for_finished_sentences(check, name, monkeypatch):
     monkeypatch.setattr(greedy, "_results", unseen(greedy._results))
     monkeypatch.setattr(greedy, "_likeliest", lambda logits: logits.argmax(-1))
     monkeypatch.setattr(TransformerStep, "_parts", TransformerStep._whole)
-    monkeypatch.setattr(sample, "WIDTH", 300)  # all at once, as below
+    monkeypatch.setattr(greedy, "WIDTH", 300)  # all at once, as below
     model = check.session(machine.WAYS[0]).model.eval()
     with Waits() as waits:
         decode(check, model, np.arange(8), settings)

@@ -18,7 +18,7 @@ from nmt.files.read import fingerprint_of
 from nmt.files.write import staged, work_directory, writing
 from nmt.layout import DataDir
 from nmt.process import return_freed_memory
-from nmt.tasks.perform import Done, Engine, Json, Task, run_all
+from nmt.tasks.perform import Done, Json, Task, TaskRunner, run_all
 from nmt.text.language import Letters
 
 SIDES: tuple[Literal[0], Literal[1]] = (0, 1)
@@ -123,7 +123,7 @@ class Work:
     """The work folder of a preparation, and the engine that runs its tasks. Finished tasks are not repeated."""
 
     folder: Path
-    engine: Engine
+    engine: TaskRunner
     sizes: Sizes
     versions: dict[str, str] = field(default_factory=dict)
     """By stage so far, a digest of everything that determines its result."""

@@ -23,8 +23,8 @@ from documents import W, bare_docx, bare_odt, members, reversed_upper, same, zip
 from fuzzed import no_hang
 from nmt.documents import Document, Translated, open_document
 from nmt.documents import office as package
-from nmt.documents.languages import Rules, in_target
 from nmt.documents.office import _ODT_RULES, _WORD_RULES, MAX_BYTES
+from nmt.documents.types import Rules, in_target
 from nmt.errors import DataError
 
 # ignore warnings of these libraries

@@ -14,9 +14,9 @@ from nmt.errors import DataError
 from nmt.model.inference import InferenceModel
 from nmt.model.masks import Padded
 from nmt.model.stacks import DecoderModel
+from nmt.search import search
 from nmt.search.forced import ForcedDecoder, Pair
 from nmt.search.rules import Rules
-from nmt.search.search import search
 from nmt.search.step import Ensemble, Hypothesis, Scores, TransformerStep, padded
 from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD, SEPARATOR
 

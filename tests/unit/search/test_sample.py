@@ -22,10 +22,9 @@ from nmt.model import inference
 from nmt.model.inference import InferenceModel
 from nmt.model.masks import Padded
 from nmt.model.stacks import DecoderModel
-from nmt.search import sample
-from nmt.search.greedy import greedy_search
+from nmt.search import greedy
+from nmt.search.greedy import draw, greedy_search, sample_search, uniform
 from nmt.search.rules import Rules
-from nmt.search.sample import draw, sample_search, uniform
 from nmt.search.step import Hypothesis, TransformerStep, length_penalty
 from nmt.text.tokenizer import BOS, EOS, PAD
 from tables import BANNED, Prefix, Table, TableModel, forced_log_prob, random_table
@@ -213,7 +212,7 @@ def test_top_p_is_independent_of_candidate_width(monkeypatch: pytest.MonkeyPatch
     logits[1::3, :600] -= 8.0  # where 64 are not, and 8 times as many are
     numbers = torch.from_numpy(uniform(1, [1], 1000, 1))[0, 0]
     drawn = draw(logits, numbers, SearchConfig(top_p=0.95))
-    monkeypatch.setattr(sample, "WIDTH", 700)
+    monkeypatch.setattr(greedy, "WIDTH", 700)
     assert torch.equal(draw(logits, numbers, SearchConfig(top_p=0.95)), drawn)
     for row in range(3):
         assert set(drawn[row::3].tolist()) <= set(chances(logits[row].tolist(), SearchConfig(top_p=0.95)))

@@ -13,10 +13,10 @@ from torch import Tensor
 from nmt.config import SearchConfig
 from nmt.errors import CheckpointError
 from nmt.search import beam as beam_module
+from nmt.search import search
 from nmt.search.beam import beam_search
 from nmt.search.greedy import greedy_search
 from nmt.search.rules import Rules, SearchStopped, largest
-from nmt.search.search import search
 from nmt.search.step import Ensemble, Fusion, Hypothesis, StepModel, length_penalty
 from nmt.text.tokenizer import BOS, EOS, PAD, UNK
 from nmt.translate.sentences import n_candidates
@@ -140,7 +140,7 @@ def test_ties_are_independent_of_batch() -> None:
 
 @pytest.mark.parametrize(("kind", "a"), PENALTIES)
 def test_early_stop_does_not_change_result(kind: str, a: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    def when_nothing_lives(rows: beam_module._Rows, *_: object) -> Tensor:
+    def when_nothing_lives(rows: beam_module._BeamRows, *_: object) -> Tensor:
         return rows.log_prob.amax(1) == -math.inf
 
     found, steps = {}, {}

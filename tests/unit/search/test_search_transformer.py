@@ -13,8 +13,8 @@ from nmt.config import ModelConfig, SearchConfig
 from nmt.model.inference import InferenceModel
 from nmt.model.masks import Padded
 from nmt.model.transformer import Transformer
+from nmt.search import search
 from nmt.search.rules import Rules
-from nmt.search.search import search
 from nmt.search.step import Hypothesis, Scores, TransformerStep, length_penalty
 from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD, UNK
 
