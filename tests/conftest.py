@@ -136,10 +136,10 @@ def done_once() -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def no_worker_processes() -> Iterator[None]:
     """Commands without `--workers` start none, which would take longer than all that is to be done."""
-    from nmt.tasks import engines
+    from nmt.tasks import processes
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engines, "usable_cores", lambda: 1)
+        patch.setattr(processes, "usable_cores", lambda: 1)
         yield
 
 
