@@ -19,6 +19,7 @@ from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.prepare import prepare
 from nmt.tasks.perform import Task, run_all
 from nmt.tasks.processes import Attempt, InProcess, Processes, open_runner
+from places import ROOT
 from tasks import children, left, numbered
 from waiting import until
 
@@ -147,7 +148,7 @@ def test_workers_end_with_their_driver(tmp_path: Path, number: signal.Signals, s
     def n_done() -> int:
         return len(list(work.glob("part/?????/record.json")))
 
-    environment = {**os.environ, "PYTHONPATH": str(Path(tasks.__file__).parent)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(Path(tasks.__file__).parent)])}
     command = [sys.executable, "-c", tasks.DRIVER, "", str(log), str(work)]
     driver = subprocess.Popen([*command, "0.4", "6"], env=environment, stderr=subprocess.DEVNULL)
     until(lambda: n_done() >= 2 and len(list(work.glob("part/*.part-*"))) == 2)
