@@ -1,7 +1,7 @@
 """Tasks, which are pure functions that write files into a folder of their own.
 
 The folder gets its final name when the task is done. A task with a valid record is not repeated, even after the process
-that started it was stopped.
+that started it was stopped. A task that is lost with its worker is retried.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import os
 import secrets
 import shutil
 import socket
+import traceback
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +21,8 @@ from typing import Any, Protocol, TypeAlias
 
 from pydantic import BaseModel
 
-from nmt.errors import DataError
+from nmt.console import say
+from nmt.errors import DataError, NmtError
 from nmt.files.document import Sealed, read_document, sealed_text
 from nmt.files.read import checksum, checksums_in
 from nmt.files.write import open_output, staged, write_file
@@ -158,3 +161,99 @@ def _finished(folder: Path, key: str) -> tuple[Done | None, str | None]:
         if not is_whole:
             return None, f"{folder / name}: missing, or not what was written"
     return Done(folder, record.summary), None
+
+
+# --- on workers --------------------------------------------------------------------------------------
+
+MAX_ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """The outcome of a task in a worker: its result, its error, or the reason why it was lost."""
+
+    done: Done | None = None
+    problem: str | None = None
+    """What was wrong with the earlier files of the task, if anything."""
+    error: NmtError | str | None = None
+    """An error for the user, or the traceback of any other exception."""
+    lost: str | None = None
+    """Why the worker has died, such as `its process was killed`."""
+
+
+class Workers(Protocol):
+    """The interface of a group of worker processes, each of which runs one task at a time."""
+
+    @property
+    def is_free(self) -> bool:
+        """Whether a worker is free."""
+
+    def start(self, index: int, work: Path, task: Task) -> None:
+        """Start a task on a free worker."""
+
+    def wait(self) -> list[tuple[int, Attempt]]:
+        """Wait until a task has ended or been lost, or a worker has started; return the attempts by index of the
+        task."""
+
+    def end_busy(self) -> None:
+        """End the workers that are running a task."""
+
+
+def attempt(work: Path, task: Task) -> Attempt:
+    """Run a task in a worker, and return its result or error."""
+    try:
+        done, problem = perform(work, task)
+    except NmtError as error:
+        return Attempt(error=error)
+    except Exception:
+        return Attempt(error=traceback.format_exc())
+    return Attempt(done, problem)
+
+
+def run_on(workers: Workers, work: Path, tasks: Sequence[Task]) -> Iterator[tuple[int, Done]]:
+    """Run tasks on workers; see `TaskRunner.run`.
+
+    Raises DataError for a task whose worker has died `MAX_ATTEMPTS` times, and the error of a task, which is not
+    retried. Both end all busy workers.
+    """
+    remove_remains(work, tasks)
+    waiting, n_lost, n_running = deque(range(len(tasks))), Counter[int](), 0
+    complete: list[tuple[int, Done]] = []
+    try:
+        while waiting or n_running or complete:
+            while waiting and workers.is_free:
+                index = waiting.popleft()
+                workers.start(index, work, tasks[index])
+                n_running += 1
+            yield from complete  # while the workers go on
+            complete = []
+            ended = workers.wait() if n_running or waiting else []
+            n_running -= len(ended)
+            for index, outcome in ended:
+                if outcome.lost is None:
+                    complete.append((index, _done(outcome, tasks[index])))
+                    continue
+                n_lost[index] += 1
+                reason = f"{work / tasks[index].name}: {outcome.lost}"
+                if n_lost[index] == MAX_ATTEMPTS:
+                    raise DataError(f"{reason}, {MAX_ATTEMPTS} times; if memory is low, use fewer --workers")
+                say(f"{reason}; retrying")
+                waiting.appendleft(index)
+    finally:
+        if n_running:
+            workers.end_busy()
+        if n_running or n_lost:
+            remove_remains(work, tasks)
+
+
+def _done(outcome: Attempt, task: Task) -> Done:
+    """Return the result of a task. Raises its error."""
+    if isinstance(outcome.error, NmtError):
+        raise outcome.error
+    if outcome.error is not None:
+        last = outcome.error.rstrip().rpartition("\n")[2]
+        raise RuntimeError(f"task {task.name}: {last}") from RuntimeError(f"in a worker:\n{outcome.error}")
+    if outcome.problem is not None:
+        say(f"{outcome.problem}; retrying")
+    assert outcome.done is not None
+    return outcome.done

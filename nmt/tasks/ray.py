@@ -21,8 +21,7 @@ from typing import Any, NamedTuple
 import nmt
 from nmt.errors import ConfigError, DataError, error_text
 from nmt.files.write import writing
-from nmt.tasks.perform import Done, Task
-from nmt.tasks.processes import Attempt, attempt, run_on
+from nmt.tasks.perform import Attempt, Done, Task, attempt, run_on
 
 SEEN_SECONDS = 10.0
 """The longest time that a network file system may take to show a new file."""
