@@ -74,12 +74,13 @@ def import_(
       nmt import facebook/m2m100_418M --languages cs,de,en,fr
       nmt import facebook/nllb-200-distilled-600M --direction de-en
     """
-    from nmt.share.public import Request, import_model
+    from nmt.share.public import import_model
+    from nmt.share.public_vocabulary import ImportOptions
 
     names = [name.strip().replace("-", "_") for name in languages.split(",")] if languages is not None else []
     if languages is not None and (len({*names}) < len(names) or len(names) < 2 or direction is not None):
         raise ConfigError("--languages: needs two or more different languages, and no --direction")
-    imported = import_model(Request(name, run, direction, names, to, keep_pieces_of or ()))
+    imported = import_model(ImportOptions(name, run, direction, names, to, keep_pieces_of or ()))
     for line in imported.lines():
         show(line)
 
@@ -147,13 +148,13 @@ def export(
     """
     from nmt.cli.defaults import run_or_newest
     from nmt.runs.model import ModelRef
-    from nmt.share.export import Request, export
+    from nmt.share.export import ExportOptions, export
 
     lines = 100 if check_lines is None else check_lines
     model = ModelRef((run_or_newest(run),), checkpoint, weights)
-    request = Request(model, data, check, lines, evaluate, shortlist, model_license)
+    request = ExportOptions(model, data, check, lines, evaluate, shortlist, model_license)
     if kind == "argos":
-        from nmt.share.argos import export_argos
+        from nmt.share.export import export_argos
 
         exported = export_argos(request, output, quantization or "int8")
     else:
@@ -221,7 +222,7 @@ def push(
     """
     from nmt.runs.folder import is_folder
     from nmt.runs.model import ModelRef
-    from nmt.share.export import Request, export
+    from nmt.share.export import ExportOptions, export
     from nmt.share.push import find_repository, push
 
     exported = is_folder(run)
@@ -231,7 +232,7 @@ def push(
         )
     if exported:
         refuse(context, "exported")
-    request = Request(ModelRef((run,), checkpoint, weights), data, evaluate=evaluate, license=model_license)
+    request = ExportOptions(ModelRef((run,), checkpoint, weights), data, evaluate=evaluate, license=model_license)
     found = find_repository(repository, public, force)
     if public and found.private:
         say(f"{repository}: already exists and remains private; change its visibility in its settings on the Hub")

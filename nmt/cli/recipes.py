@@ -90,10 +90,10 @@ def sweep(
     names = [] if devices is None else [name.strip() for name in devices.split(",")]
     if not all(names):
         raise ConfigError(f"--devices {devices}: must be GPU indices, such as 0,1")
-    from nmt.recipes.sweep import Request
     from nmt.recipes.sweep import sweep as run_stage
+    from nmt.recipes.sweep_plan import SweepOptions
 
-    request = Request(config, grid, overrides or ()) if grid else Request.of_study(config)
+    request = SweepOptions(config, grid, overrides or ()) if grid else SweepOptions.of_study(config)
     request = replace(request, data=data, directory=directory or request.directory, jobs=jobs or 1, devices=names)
     rows = run_stage(request, format_)
     if any(row.state == "failed" for row in rows):
@@ -189,7 +189,7 @@ def rerank(
     from nmt.cli.defaults import resolve_models, search_settings
     from nmt.console import say, show
     from nmt.files.write import open_output, refuse_overwriting
-    from nmt.recipes.rerank import Request, Runs, read_weights, rerank_file, tune_weights
+    from nmt.recipes.rerank import Reranking, Runs, read_weights, rerank_file, tune_weights
     from nmt.runs.model import ModelRef
 
     inputs = [source, reference, n_best_file]
@@ -201,7 +201,7 @@ def rerank(
     n_candidates = None if n_best_file is not None else n_best or N_BEST
     if n_candidates is not None and beam is None and search.beam == config.search.beam:
         search = search.model_copy(update={"beam": max(search.beam, n_candidates)})
-    request = Request(loaded, search, source, n_candidates, n_best_file)
+    request = Reranking(loaded, search, source, n_candidates, n_best_file)
     if tune and reference is not None and weights_file is not None:
         with open_output(weights_file) as file:
             content, lines = tune_weights(request, reference, metric or "bleu")
@@ -318,7 +318,7 @@ def distil(
     )
     status = run_recipe(request)
     if train and not status:
-        from nmt.recipes.students import compared
+        from nmt.recipes.distil import compared
         from nmt.runs.model import ModelRef
 
         following = load_config(output / "config.yaml")

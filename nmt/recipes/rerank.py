@@ -441,7 +441,7 @@ def _load_language_model(path: Path, language: str, precision: str) -> LanguageM
 
 
 @dataclass(frozen=True)
-class Request:
+class Reranking:
     """A text to rerank, and the origin of its candidates."""
 
     runs: Runs
@@ -460,7 +460,7 @@ class Request:
                 yield from translated(self.runs.direct, lines, self.search, self.n_best, progress)
 
 
-def rerank_file(request: Request, weights: Sequence[float], output: Path | str) -> None:
+def rerank_file(request: Reranking, weights: Sequence[float], output: Path | str) -> None:
     """Write the chosen translation of each line; blank lines remain blank. Raises ConfigError or DataError."""
     features = request.runs.features(request.search)
     n_written = n_changed = 0
@@ -472,7 +472,7 @@ def rerank_file(request: Request, weights: Sequence[float], output: Path | str) 
     say(f"lines {n_written:,}, {n_changed:,} of them with another candidate than the first")
 
 
-def tune_weights(request: Request, reference: Path, metric: MetricName) -> tuple[dict[str, object], list[str]]:
+def tune_weights(request: Reranking, reference: Path, metric: MetricName) -> tuple[dict[str, object], list[str]]:
     """Tune the weights of the features on a text with references.
 
     Return the content of the weights file, and lines to print. Raises ConfigError or DataError.

@@ -1,4 +1,4 @@
-"""CTranslate2: conversion of models to its format, search with it, and a comparison with the native search.
+"""CTranslate2: search with its models, and a comparison with the native search.
 
 CTranslate2 finishes and ranks hypotheses as `nmt.search.beam` does. This module compensates for two differences:
 
@@ -21,155 +21,29 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import fmean
-from types import ModuleType
 from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
 import torch
-from torch import Tensor, nn
 
-from nmt.config import ModelConfig, SearchConfig
+from nmt.config import SearchConfig
 from nmt.console import Progress
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.evaluate.metrics import Score, corpus_score
 from nmt.files.read import check_regular
-from nmt.model.attention import MultiHeadAttention
-from nmt.model.embedding import Embedding
-from nmt.model.transformer import ACTIVATIONS, DecoderLayer, EncoderLayer, FeedForward, SubLayer, Transformer
-from nmt.runs.folder import Folder, Quantization, load_folder, verify_export
+from nmt.runs.folder import Folder, load_folder, verify_export
 from nmt.runs.model import Origin
 from nmt.search.beam import n_to_finish
 from nmt.search.forced import ForcedDecoder, check_equal
 from nmt.search.rules import ShouldStop, stop_if
 from nmt.search.step import Hypothesis, Pair, length_penalty
-from nmt.share import shortlist
-from nmt.text.tokenizer import EOS, UNK, Tokenizer
+from nmt.share.ctranslate2 import SHORTLIST, library
+from nmt.text.tokenizer import EOS, Tokenizer
 from nmt.translate.searcher import Hypotheses, search_batches
 from nmt.translate.translator import Translator
 from nmt.translate.types import Sentence, Translation
 
 if TYPE_CHECKING:
     import ctranslate2
-    from ctranslate2.specs import attention_spec, common_spec, transformer_spec
-
-
-INSTALL = "CTranslate2 is not installed; install it with pip install ctranslate2"
-
-
-def library() -> ModuleType:
-    """Import the package ctranslate2. Raises ConfigError if it is not installed."""
-    try:
-        import ctranslate2  # optional
-    except ImportError as error:
-        raise ConfigError(INSTALL) from error
-    module: ModuleType = ctranslate2
-    return module
-
-
-def save_ctranslate2(
-    model: Transformer,
-    config: ModelConfig,
-    n_positions: int,
-    vocabularies: tuple[Sequence[str], Sequence[str]],
-    quantization: Quantization,
-    directory: Path,
-) -> None:
-    """Write model.bin and the files that CTranslate2 reads with it.
-
-    n_positions: the longest sequence, with sinusoidal positions. vocabularies: the pieces of source and target.
-    CTranslate2 adds `</s>` to sources itself. Raises ConfigError if the package is not installed, and OSError.
-    """
-    library()
-    from ctranslate2.specs import common_spec, transformer_spec
-
-    spec = transformer_spec.TransformerSpec.from_config(
-        (config.encoder_layers, config.decoder_layers),
-        config.n_heads,
-        pre_norm=config.norm == "pre",
-        activation=common_spec.Activation[ACTIVATIONS[config.activation].ctranslate2],
-    )
-    encoder, decoder = model.encoder, model.decoder
-    _embedding(spec.encoder.embeddings[0], spec.encoder.position_encodings, encoder.embedding, n_positions)
-    _embedding(spec.decoder.embeddings, spec.decoder.position_encodings, decoder.embedding, n_positions)
-    for of_spec, encoder_layer in zip(spec.encoder.layer, encoder.layers, strict=True):
-        _layer(of_spec, encoder_layer)
-    for of_spec, layer in zip(spec.decoder.layer, decoder.layers, strict=True):
-        _layer(of_spec, layer)
-        assert layer.cross_attention is not None, "a translator attends to its source"
-        _attention(of_spec.attention, layer.cross_attention, layer.cross_attention_residual)
-    if config.norm == "pre":
-        _norm(spec.encoder.layer_norm, encoder.last_norm)
-        _norm(spec.decoder.layer_norm, decoder.last_norm)
-    spec.decoder.projection.weight = _array(model.output_weight)
-    if model.output_bias is not None:
-        spec.decoder.projection.bias = _array(model.output_bias)
-    source, target = vocabularies
-    spec.register_source_vocabulary(list(source))
-    spec.register_target_vocabulary(list(target))
-    spec.config.add_source_eos = True
-    # an imported vocabulary may have a piece of its own that is spelled <s>
-    spec.config.bos_token = spec.config.decoder_start_token = target[decoder.embedding.start]
-    spec.config.unk_token, spec.config.eos_token = target[UNK], target[EOS]
-    spec.config.layer_norm_epsilon = encoder.layers[0].attention_residual.norm.eps
-    spec.validate()
-    spec.optimize(quantization)
-    spec.save(str(directory))
-
-
-def _embedding(
-    spec: common_spec.EmbeddingsSpec,
-    positions: transformer_spec.PositionEncoderSpec,
-    embedding: Embedding,
-    n_positions: int,
-) -> None:
-    """Set the embeddings and the position encodings.
-
-    Both engines scale by sqrt(D), but their sinusoidal positions differ.
-    """
-    spec.weight = _array(embedding.weight)
-    positions.encodings = _array(embedding.positions.first(n_positions))
-
-
-def _layer(
-    spec: transformer_spec.TransformerEncoderLayerSpec | transformer_spec.TransformerDecoderLayerSpec,
-    layer: EncoderLayer | DecoderLayer,
-) -> None:
-    """Set the parts that encoder and decoder layers have in common."""
-    _attention(spec.self_attention, layer.attention, layer.attention_residual)
-    _feed_forward(spec.ffn, layer.feed_forward, layer.feed_forward_residual)
-
-
-def _attention(spec: attention_spec.MultiHeadAttentionSpec, attention: MultiHeadAttention, residual: SubLayer) -> None:
-    """Set the weights of an attention module.
-
-    Query, key and value share one projection; in cross-attention the query has its own.
-    """
-    d = attention.d_model
-    parts = [slice(None)] if len(spec.linear) == 2 else [slice(d), slice(d, None)]
-    for linear, part in zip(spec.linear, parts, strict=False):
-        linear.weight, linear.bias = _array(attention.in_weight[part]), _array(attention.in_bias[part])
-    _linear(spec.linear[-1], attention.output)
-    _norm(spec.layer_norm, residual.norm)
-
-
-def _feed_forward(spec: transformer_spec.FeedForwardSpec, feed_forward: FeedForward, residual: SubLayer) -> None:
-    _linear(spec.linear_0, feed_forward.inner)
-    _linear(spec.linear_1, feed_forward.outer)
-    _norm(spec.layer_norm, residual.norm)
-
-
-def _linear(spec: common_spec.LinearSpec, linear: nn.Linear) -> None:
-    spec.weight, spec.bias = _array(linear.weight), _array(linear.bias)
-
-
-def _norm(spec: common_spec.LayerNormSpec, norm: nn.LayerNorm) -> None:
-    spec.gamma, spec.beta = _array(norm.weight), _array(norm.bias)
-
-
-def _array(tensor: Tensor) -> npt.NDArray[np.float32]:
-    """Return a float32 copy, which quantization may overwrite."""
-    return np.array(tensor.detach().float().cpu().numpy())
 
 
 NO_TERMS = "terms are not supported by CTranslate2; use --engine native with a run or a folder export of it"
@@ -239,7 +113,7 @@ class Engine:
         self._src, self._tgt = src.pieces(range(len(src))), tgt.pieces(range(len(tgt)))
         self._never_written = tgt.never_written(folder.config.joins_sentences)
         self._n_given = len(tgt.opening)
-        self._has_shortlist = (self.path / shortlist.FILE).is_file()
+        self._has_shortlist = (self.path / SHORTLIST).is_file()
         self._tgt_ids = {piece: i for i, piece in enumerate(self._tgt)}
         n_batches, n_threads = _threads()
         self._model = self._load(n_batches + 1, n_threads)  # one more, so that a short search does not wait for others

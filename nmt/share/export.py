@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
+import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
 from torch import nn
@@ -22,8 +25,9 @@ from nmt.console import say
 from nmt.data.corpus import Corpus
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.evaluate.run import evaluate_run, open_corpus, record_scores, texts_of
-from nmt.files.write import alone_in, refuse_links, remove, write_file
-from nmt.layout import RunDir
+from nmt.files.write import alone_in, open_output, refuse_links, remove, write_file, writing
+from nmt.languages.codes import language_name, parts_of
+from nmt.layout import ExportDir, RunDir
 from nmt.runs.folder import (
     ExportInfo,
     Kind,
@@ -39,21 +43,19 @@ from nmt.runs.folder import (
 from nmt.runs.info import ScoreRecord, read_info, read_scores, read_selected
 from nmt.runs.model import AnyModel, ModelRef, Saved, open_saved
 from nmt.search.forced import check_equal, check_inference
-from nmt.share.card import card
+from nmt.share.card import USE, card
+from nmt.share.ctranslate2 import library, save_ctranslate2, write_shortlist
 from nmt.share.engine import (
     Comparison,
     Engine,
     compare,
     engine_translator,
     finds_the_same,
-    library,
     load_ctranslate2,
     made_up_lines,
-    save_ctranslate2,
     search_for_check,
     unsupported,
 )
-from nmt.share.shortlist import write_shortlist
 from nmt.share.transformers import check_held, made_up_log_prob, not_carried, save_transformers
 from nmt.text.lines import read_lines
 from nmt.translate.confidence import portable_calibrations
@@ -94,7 +96,7 @@ class Exported:
 
 
 @dataclass(frozen=True)
-class Request:
+class ExportOptions:
     """The options of `nmt export`."""
 
     model: ModelRef | Path
@@ -108,7 +110,7 @@ class Request:
     evaluate: bool = False
     """Whether to evaluate the test sets of the data directory."""
     shortlist: bool = False
-    """Whether a CTranslate2 model gets a shortlist, see `nmt.share.shortlist`."""
+    """Whether a CTranslate2 model gets a shortlist, see `nmt.share.ctranslate2`."""
     license: str | None = None
     """The licence of the model for the card, as a Hub identifier. Raises ConfigError if it is malformed."""
 
@@ -125,7 +127,7 @@ class Request:
             )
 
 
-def export(request: Request, output: Path, kind: Kind, quantization: Quantization = "float32") -> Exported:
+def export(request: ExportOptions, output: Path, kind: Kind, quantization: Quantization = "float32") -> Exported:
     """Write the selected weights of a run to `output`, with everything needed to translate and a model card.
 
     A CTranslate2 model is compared with the run before the directory is renamed to `output`.
@@ -142,7 +144,7 @@ def export(request: Request, output: Path, kind: Kind, quantization: Quantizatio
 
 
 def export_into(
-    request: Request, output: Path, kind: Kind, quantization: Quantization, is_of_run: bool = False
+    request: ExportOptions, output: Path, kind: Kind, quantization: Quantization, is_of_run: bool = False
 ) -> Exported:
     """Export a run to a directory whose parent the caller has locked; see `export`.
 
@@ -294,7 +296,7 @@ def _info(saved: Saved, kind: Kind, quantization: Quantization) -> ExportInfo:
     )
 
 
-def _check_lines(request: Request, translator: Translator) -> list[str]:
+def _check_lines(request: ExportOptions, translator: Translator) -> list[str]:
     """Return the lines to translate with both engines, at least one of which is not blank."""
     if request.check is not None:
         lines = list(islice(read_lines(request.check), request.check_lines))
@@ -312,11 +314,11 @@ def _check_lines(request: Request, translator: Translator) -> list[str]:
         return made_up_lines(translator.tokenizers[data.src], request.check_lines)
 
 
-def _corpus(request: Request, translator: Translator) -> Corpus:
+def _corpus(request: ExportOptions, translator: Translator) -> Corpus:
     return open_corpus(RunDir(request.run), translator.config.data.sides, request.data)
 
 
-def _directions(request: Request, config: Config) -> Iterator[tuple[Corpus, str, str]]:
+def _directions(request: ExportOptions, config: Config) -> Iterator[tuple[Corpus, str, str]]:
     """Yield the corpus of each direction, and its source and target language."""
     for direction in config.data.directions:
         data = config.towards(direction).data
@@ -337,7 +339,7 @@ def _recorded(saved: Saved) -> list[ScoreRecord]:
     ]
 
 
-def _evaluated(request: Request, translator: Translator) -> list[ScoreRecord]:
+def _evaluated(request: ExportOptions, translator: Translator) -> list[ScoreRecord]:
     """Return the scores of every test set of the data directory. Raises DataError if it has none."""
     origin = translator.origin
     assert origin is not None, "the translator was loaded from a run"
@@ -418,7 +420,7 @@ def engine_folder(model: AnyModel, quantization: Quantization) -> Path:
             return path
         say(f"{path}: exporting {run} for CTranslate2 (only once)")
         remove(path)
-        request = Request(ModelRef.of(model), check_lines=CHECK_LINES)
+        request = ExportOptions(ModelRef.of(model), check_lines=CHECK_LINES)
         say(f"{export_into(request, path, 'ctranslate2', quantization, is_of_run=True).comparison}")
     return path
 
@@ -431,3 +433,113 @@ def _is_of(path: Path, saved: Saved) -> bool:
         return False
     expected = fingerprint(saved.weights.tensors), without_places(saved.config)
     return (folder.info.tensors, folder.config) == expected and folder.info.identical is not None
+
+
+SUFFIX = ".argosmodel"
+SPLITTER = Path(__file__).with_name("splitter.onnx")
+
+# The fields normalizer_spec and, in it, add_dummy_prefix of SentencePiece's model. A field that is repeated at the end
+# of a serialised message replaces the first one, and a repeated message is merged.
+_WITH_SPACE_BEFORE = bytes([3 << 3 | 2, 2, 3 << 3, 1])
+_DATE = (1980, 1, 1, 0, 0, 0)  # of all files, so that equal models result in equal packages
+
+
+def export_argos(request: ExportOptions, output: Path, quantization: Quantization = "int8") -> Exported:
+    """Write the chosen weights of a run as a package, after comparing the model with the run as `export` does.
+
+    Raises ConfigError for a run that Argos Translate does not support and a name without `.argosmodel`, DataError if
+    `output` exists or cannot be written, and what `export` raises.
+    """
+    library()
+    if output.suffix != SUFFIX:
+        raise ConfigError(f"--output {output}: the name of an Argos Translate package must end in {SUFFIX}")
+    _check_argos(request)
+    output = output.absolute()
+    with alone_in(output.parent, "exports"):
+        if output.exists():
+            raise DataError(f"{output}: already exists; choose another file name, or remove this file")
+        with writing(output), TemporaryDirectory(dir=output.parent, prefix=f".{output.stem}.") as scratch:
+            exported = export_into(request, Path(scratch) / "export", "ctranslate2", quantization)
+            with open_output(output) as out, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+                for name, data in _package_files(ExportDir(exported.path), request.license).items():
+                    entry = zipfile.ZipInfo(name, _DATE)
+                    entry.external_attr = 0o644 << 16
+                    archive.writestr(entry, data, zipfile.ZIP_DEFLATED)
+    return replace(exported, path=output, not_carried=())  # Argos Translate ignores all search settings
+
+
+def _check_argos(request: ExportOptions) -> None:
+    """Raise ConfigError for a run that Argos Translate does not support."""
+    saved = open_saved(request.model)
+    saved.check_exports()
+    data, model = saved.config.data, saved.config.model
+    if saved.tokenizers.imported is not None:
+        raise ConfigError(
+            f"{request.run}: its tokenizer is not of nmt, and Argos Translate cannot use it; use --format ctranslate2"
+        )
+    if data.has_language_tags or saved.tokenizers[data.src].tags:
+        raise ConfigError(f"{request.run}: has tags, which Argos Translate cannot use; use --format ctranslate2")
+    if model.positions == "learned" and model.max_positions < OTHERS_READ:
+        raise ConfigError(
+            f"{request.run}: has learned positions for {model.max_positions:,} pieces, but Argos Translate reads "
+            f"{OTHERS_READ:,}; train with model.max_positions={OTHERS_READ} or sinusoidal positions"
+        )
+    code = language_code(data.src)
+    if code == language_code(data.tgt):
+        raise ConfigError(f"{request.run}: Argos Translate has one code, {code}, for {data.src} and {data.tgt}")
+
+
+def language_code(name: str) -> str:
+    """Return the code of Argos Translate and LibreTranslate for a language: of two letters if there is one."""
+    language, script, region = parts_of(name)
+    if (language, script) == ("zh", "Hant"):
+        return "zt"
+    return "pb" if (language, region) == ("pt", "BR") else language
+
+
+def _package_files(folder: ExportDir, license: str | None) -> dict[str, bytes]:  # noqa: A002
+    """Return the files of the package by their names in the archive, from an export for CTranslate2."""
+    loaded = load_folder(folder.path)
+    config, step = loaded.config, loaded.info.step
+    source = folder.tokenizer.joint if loaded.tokenizers.joint else folder.tokenizer.language(config.data.src)
+    codes = [language_code(name) for name in config.data.sides]
+    model = {f"model/{name}": (folder.path / name).read_bytes() for name in sorted(loaded.checksums)
+             if "/" not in name and name != folder.config.name}  # fmt: skip
+    card = folder.card.read_text(encoding="utf-8").partition(USE)[0] + _argos_use(config, codes)
+    files = {
+        "metadata.json": json.dumps(_metadata(config, codes, step, license), indent=2, ensure_ascii=False).encode(),
+        "README.md": card.encode(),
+        "sentencepiece.model": source.read_bytes() + _WITH_SPACE_BEFORE,
+        "minisbd/splitter.onnx": SPLITTER.read_bytes(),
+        **model,
+    }
+    return {f"translate-{'_'.join(codes)}-nmt/{name}": data for name, data in files.items()}
+
+
+def _metadata(config: Config, codes: list[str], step: int, license: str | None) -> dict[str, str]:  # noqa: A002
+    """Return the content of metadata.json, with `license` for readers (Argos Translate ignores it)."""
+    return {
+        "package_version": f"1.{step}",
+        "argos_version": "1.11",
+        "from_code": codes[0],
+        "from_name": language_name(config.data.src),
+        "to_code": codes[1],
+        "to_name": language_name(config.data.tgt),
+        **({} if license is None else {"license": license}),
+    }
+
+
+def _argos_use(config: Config, codes: list[str]) -> str:
+    """Return the last section of the model card, on the use of the package."""
+    return f"""{USE}
+With this package as `FILE{SUFFIX}`, and Argos Translate 1.11 or newer:
+
+```python
+from argostranslate import package, translate
+
+package.install_from_path("FILE{SUFFIX}")
+print(translate.translate("A sentence in {language_name(config.data.src)}.", "{codes[0]}", "{codes[1]}"))
+```
+
+LibreTranslate offers it, too, once it is installed. Texts are divided into sentences by rules, without a download.
+"""

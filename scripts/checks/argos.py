@@ -22,9 +22,8 @@ from typing import Any, get_args
 from nmt.config import SearchConfig
 from nmt.evaluate.metrics import corpus_score
 from nmt.runs.folder import Quantization
-from nmt.share.argos import export_argos
 from nmt.share.engine import load_ctranslate2
-from nmt.share.export import Request, export
+from nmt.share.export import ExportOptions, export, export_argos
 from nmt.text.lines import read_lines
 from nmt.text.split import n_sentences
 from nmt.translate.translator import Translator
@@ -45,8 +44,8 @@ def main(args: Sequence[str] | None = None) -> None:
     lines = list(islice(read_lines(options.src), options.lines))
     with TemporaryDirectory() as scratch:
         isolate(scratch, options.quantization)
-        package = export_argos(Request(options.run), Path(scratch) / "x.argosmodel", options.quantization).path
-        folder = export(Request(options.run), Path(scratch) / "export", "ctranslate2", options.quantization).path
+        package = export_argos(ExportOptions(options.run), Path(scratch) / "x.argosmodel", options.quantization).path
+        folder = export(ExportOptions(options.run), Path(scratch) / "export", "ctranslate2", options.quantization).path
         print(f"package: {package.stat().st_size / 1e6:.2f} MB, export: {size(folder) / 1e6:.2f} MB")
         translator = load_ctranslate2(folder)
         start = time.perf_counter()

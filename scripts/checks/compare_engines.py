@@ -18,7 +18,7 @@ from nmt.layout import RunDir
 from nmt.process import set_up
 from nmt.runs.folder import load_folder
 from nmt.share.engine import Engine, compare, engine_translator
-from nmt.share.export import Request, export
+from nmt.share.export import ExportOptions, export
 from nmt.text.lines import read_aligned
 from nmt.translate.translator import Translator
 from nmt.translate.types import Translation
@@ -43,7 +43,7 @@ def main(arguments: list[str] | None = None) -> None:
     for quantization in options.quantization.split(","):
         with tempfile.TemporaryDirectory() as scratch:
             path = Path(scratch) / quantization
-            export(Request(options.run), path, "ctranslate2", quantization)
+            export(ExportOptions(options.run), path, "ctranslate2", quantization)
             engine = Engine(load_folder(path))
         found = [each[0] for each in engine_translator(engine).translate_lines(sources, search)]
         print(f"ctranslate2 {quantization}: {bleu(found, references, language)}")

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nmt.layout import RunDir
-from nmt.recipes.sweep import mean, score
+from nmt.recipes.sweep_plan import score
+from nmt.recipes.sweep_report import mean
 from nmt.runs.info import Weights, read_selected
 from nmt.runs.listing import summarise
 from nmt.runs.log import best_scores

@@ -24,7 +24,7 @@ from nmt.errors import ConfigError
 from nmt.evaluate.metrics import corpus_score
 from nmt.model.device import pick_device
 from nmt.process import set_up
-from nmt.share.export import Request, export
+from nmt.share.export import ExportOptions, export
 from nmt.text.lines import read_aligned
 from nmt.text.vocabularies import Tokenizers
 from nmt.translate.translator import Translator
@@ -53,7 +53,7 @@ def main(arguments: list[str] | None = None) -> None:
     ours = Translator.load(options.run, device=options.device, precision="bf16")
     language = ours.config.data.tgt
     with tempfile.TemporaryDirectory() as scratch:
-        export(Request(options.run), Path(scratch) / "out", "transformers")
+        export(ExportOptions(options.run), Path(scratch) / "out", "transformers")
         theirs = Transformers(Path(scratch) / "out", device)
         engine = CTranslate2.load(options.run, Path(scratch) / "engine", ours, device)
 
@@ -137,7 +137,7 @@ class CTranslate2:
     def load(cls, run: Path, path: Path, ours: Translator, device: torch.device) -> CTranslate2 | None:
         """Return the exported model, or None after printing why it cannot be loaded."""
         try:
-            export(Request(run), path, "ctranslate2")
+            export(ExportOptions(run), path, "ctranslate2")
             engine = cls(path, ours.tokenizers, ours.config.data.sides, device.type)
             engine.translate(["a"], 1024, 1)
         except (ConfigError, RuntimeError, ValueError) as error:

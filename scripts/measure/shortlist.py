@@ -19,7 +19,7 @@ import torch
 
 from nmt.evaluate.metrics import corpus_score
 from nmt.share.engine import load_ctranslate2
-from nmt.share.export import Request, export
+from nmt.share.export import ExportOptions, export
 from nmt.text.lines import read_lines
 
 
@@ -38,7 +38,9 @@ def main() -> None:
         translators = []
         for has_shortlist in (False, True):
             path = Path(scratch) / f"shortlist-{has_shortlist}"
-            exported = export(Request(options.run, shortlist=has_shortlist), path, "ctranslate2", options.quantization)
+            exported = export(
+                ExportOptions(options.run, shortlist=has_shortlist), path, "ctranslate2", options.quantization
+            )
             print(f"{'with' if has_shortlist else 'without'} a shortlist: {exported.comparison}")
             translators.append(load_ctranslate2(path))
         for beam in (1, 5):

@@ -16,7 +16,7 @@ from nmt.layout import RUN_FORMAT, RunDir
 from nmt.model.transformer import Transformer
 from nmt.runs.checkpoint import save_checkpoint
 from nmt.share.engine import load_ctranslate2
-from nmt.share.export import Request, export
+from nmt.share.export import ExportOptions, export
 from nmt.text.tokenizer import EOS, N_SPECIAL, Tokenizer, train_tokenizer
 from nmt.text.vocabularies import Tokenizers
 from nmt.translate.translator import Translator
@@ -75,7 +75,7 @@ def with_search(run: Path, *changes: str) -> Path:
 def both(path: Path, joint: bool = True, specials: float = 0.0, **model: object) -> tuple[Translator, Translator]:
     """Return a run's translator and its export as an engine, in float32 on one thread, without comparing the two."""
     run = write_run(path / "run", joint, specials, **model)
-    export(Request(run, check_lines=2), path / "exported", "ctranslate2")
+    export(ExportOptions(run, check_lines=2), path / "exported", "ctranslate2")
     native = Translator.load(run, device="cpu", precision="float32")
     return native, load_ctranslate2(path / "exported")
 

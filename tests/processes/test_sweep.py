@@ -26,21 +26,9 @@ from nmt.config.yaml12 import dump_yaml
 from nmt.evaluate.metrics import corpus_score
 from nmt.files.write import Lock
 from nmt.layout import RunDir
-from nmt.recipes.sweep import (
-    Axis,
-    Ended,
-    Job,
-    Request,
-    Study,
-    make_plan,
-    name_of,
-    parse_grid,
-    rows_of,
-    split_values,
-    stage_of,
-    sweep,
-    tables_of,
-)
+from nmt.recipes.sweep import Ended, Job, sweep
+from nmt.recipes.sweep_plan import Axis, Study, SweepOptions, make_plan, name_of, parse_grid, split_values, stage_of
+from nmt.recipes.sweep_report import rows_of, tables_of
 from nmt.runs.info import Selected, write_selected
 from nmt.tables import as_csv, render
 from nmt.training import validate
@@ -274,7 +262,7 @@ def test_table_shows_best_run_first_and_means_over_seeds(nmt: Command, calls: Ca
 def test_unfinished_runs_are_excluded_from_means() -> None:
     golden_run(20.0, seed=1)
     golden_run(90.0, finished=None, seed=2)
-    plan = make_plan(Request("golden.yaml", ["training.seed=1,2,3"]))
+    plan = make_plan(SweepOptions("golden.yaml", ["training.seed=1,2,3"]))
     lines = render("text", tables_of(plan, rows_of(plan, {})), None).splitlines()
     assert lines[1:4] == [
         "2        90.00  -         400  4.0  stopped",
@@ -295,7 +283,7 @@ def test_different_lengths_by_time_limit_are_noted() -> None:
     timed_run(1000, "max_steps", seed=1)
     timed_run(900, "max_minutes", seed=2)
     timed_run(200, "patience", seed=3)
-    plan = make_plan(Request("golden.yaml", ["training.seed=1,2,3"]))
+    plan = make_plan(SweepOptions("golden.yaml", ["training.seed=1,2,3"]))
     rows = rows_of(plan, {})
     assert tables_of(plan, rows)[0].notes == [
         "training.max_minutes ended 1 of 3 finished runs: they have different lengths, 200 to 1,000 steps"
@@ -318,7 +306,7 @@ def test_denoising_runs_are_ranked_by_perplexity() -> None:
             scores = {"perplexity": 12.0 + 4 * i - seed / 2}
             other_run(["training.objective=denoising"], scores, **{"denoising.mask_share": share, "seed": seed})
     grid = ["training.denoising.mask_share=0.3,0.4", "training.seed=1,2,3,4"]
-    plan = make_plan(Request("golden.yaml", grid, ["training.objective=denoising"]))
+    plan = make_plan(SweepOptions("golden.yaml", grid, ["training.objective=denoising"]))
     rows = rows_of(plan, {})
     assert [row.score for row in rows] == [10.5, 11.0, 11.5, 14.5, 15.0, 15.5, None, None]
     lines = render("text", tables_of(plan, rows), None).splitlines()
@@ -366,7 +354,7 @@ def reached(updates: Mapping[int, float], finished: int | None = None, **values:
 
 
 def test_halving_eliminates_arms_by_their_mean_at_equal_updates() -> None:
-    plan = make_plan(Request.of_study(write_study(halving={"updates": 100, "keep": 1})))
+    plan = make_plan(SweepOptions.of_study(write_study(halving={"updates": 100, "keep": 1})))
     assert plan.rungs == [(100, 2), (200, 1)]
     assert stage_of(plan, {}) == (["ema=0.9", "ema=0.99", "ema=0.999", "ema=0.0"], 100, {})
     for ema, bleu in ((0.9, 10.0), (0.99, 12.0), (0.999, 11.0), (0.0, 9.0)):
@@ -395,9 +383,9 @@ def test_halving_eliminates_arms_by_their_mean_at_equal_updates() -> None:
 
 def test_arm_eliminated_after_its_end_has_the_reason_and_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     compared = list[str]()
-    monkeypatch.setattr(f"{make_plan.__module__}.for_directions", lambda members, _: compared.extend(members) or [])
+    monkeypatch.setattr(f"{sweep.__module__}.for_directions", lambda members, _: compared.extend(members) or [])
     grid = {"training.ema": [0.9, 0.99, 0.999], "training.seed": [1]}
-    request = Request.of_study(write_study(grid=grid, compare="test"))
+    request = SweepOptions.of_study(write_study(grid=grid, compare="test"))
     for ema in (0.99, 0.999):
         reached({100: 10 * ema, 400: 20.0}, finished=400, ema=ema, seed=1)
     reached({50: 5.0}, finished=50, ema=0.9, seed=1)  # by patience
@@ -410,12 +398,12 @@ def test_arm_eliminated_after_its_end_has_the_reason_and_is_not_compared(monkeyp
 
 def test_last_comparison_keeps_as_many_arms_as_asked() -> None:
     grid = {"training.ema": [0.9, 0.99, 0.999, 0.0, 0.5, 0.6, 0.7]}
-    plan = make_plan(Request.of_study(write_study(grid=grid, halving={"updates": 150, "keep": 1})))
+    plan = make_plan(SweepOptions.of_study(write_study(grid=grid, halving={"updates": 150, "keep": 1})))
     assert plan.rungs == [(150, 4), (300, 1)], "600 updates are more than the runs have"
 
 
 def test_arm_with_failed_run_is_not_trained_further() -> None:
-    plan = make_plan(Request.of_study(write_study()))
+    plan = make_plan(SweepOptions.of_study(write_study()))
     for ema in (0.9, 0.99, 0.999):
         for seed in (1, 2):
             reached({100: 10 * ema}, ema=ema, seed=seed)
@@ -481,7 +469,7 @@ def test_values_of_a_study_are_read_as_in_a_config() -> None:
         "a.b": ["1", "a, b", None],
     }
     study = write_study(grid=grid, halving=None, set={"search.tags": {"a": "no"}, "training.peak_lr": 3e-4})
-    request = Request.of_study(study)
+    request = SweepOptions.of_study(study)
     assert request.grid == [
         "data.direction=no-en,en-no",
         'training.freeze=[],["encoder", "decoder"]',
@@ -519,7 +507,7 @@ def test_killed_study_ends_with_the_same_tables(nmt: Command, tiny: Path, monkey
                 report(job, Ended(result.status == 75, ""))
             return {}
 
-        monkeypatch.setattr(f"{make_plan.__module__}.run_jobs", run_jobs)
+        monkeypatch.setattr(f"{sweep.__module__}.run_jobs", run_jobs)
 
     # BLEU of models that have learned nothing is 0
     monkeypatch.setattr(validate, "corpus_score", lambda _, *given, **how: corpus_score("chrf", *given, **how))
@@ -596,7 +584,7 @@ def test_runs_with_other_text_settings_have_their_own_data_directories(
 
 @pytest.mark.parametrize("axis", ["data.temperature=1,5", "data.temperature=5", "data.train.0.weight=1,5"])
 def test_runs_with_other_shares_of_corpora_have_the_data_directory_of_the_config(axis: str) -> None:
-    plan = make_plan(Request("golden.yaml", [axis]))
+    plan = make_plan(SweepOptions("golden.yaml", [axis]))
     assert {run.data for run in plan.runs} == {load_config("golden.yaml").data.directory}
 
 

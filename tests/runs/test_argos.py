@@ -17,8 +17,7 @@ from command import Command
 from export_run import write_run
 from nmt.errors import ConfigError, DataError
 from nmt.runs.model import open_saved
-from nmt.share.argos import SPLITTER, export_argos, language_code
-from nmt.share.export import Request
+from nmt.share.export import SPLITTER, ExportOptions, export_argos, language_code
 from nmt.text.split import split
 from places import GOLDEN
 from scripts.checks import argos as check
@@ -82,7 +81,7 @@ def test_separate_vocabularies_and_learned_positions_are_supported(installed: Pa
     from argostranslate import package, tokenizer, translate
 
     run = write_run(tmp_path / "run", joint=False, tie_embeddings="target", positions="learned")
-    path = export_argos(Request(run, check_lines=2), tmp_path / "x.argosmodel", "float32").path
+    path = export_argos(ExportOptions(run, check_lines=2), tmp_path / "x.argosmodel", "float32").path
     package.install_from_path(path)
     saved = open_saved(run).tokenizers
     theirs = tokenizer.SentencePieceTokenizer(installed / "translate-de_en-nmt" / "sentencepiece.model")
@@ -107,7 +106,8 @@ def test_all_names_of_a_language_have_one_code(names: str, code: str) -> None:
 
 def test_equal_models_result_in_equal_packages(tmp_path: Path) -> None:
     found = [
-        export_argos(Request(GOLDEN / "run"), tmp_path / f"{i}.argosmodel", "float32").path.read_bytes() for i in (1, 2)
+        export_argos(ExportOptions(GOLDEN / "run"), tmp_path / f"{i}.argosmodel", "float32").path.read_bytes()
+        for i in (1, 2)
     ]
     assert found[0] == found[1]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["1.argosmodel", "2.argosmodel"]
@@ -126,14 +126,14 @@ def test_export_command_reports_errors(tmp_path: Path, nmt: Command, monkeypatch
 
     learned = write_run(tmp_path / "learned", positions="learned", max_positions=600)
     with pytest.raises(ConfigError, match="600 pieces"):
-        export_argos(Request(learned), tmp_path / "y.argosmodel")
+        export_argos(ExportOptions(learned), tmp_path / "y.argosmodel")
 
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(zipfile.ZipFile, "writestr", fail)
     with pytest.raises(DataError, match=r"y.argosmodel: .*No space left"):
-        export_argos(Request(run), tmp_path / "y.argosmodel", "float16")
+        export_argos(ExportOptions(run), tmp_path / "y.argosmodel", "float16")
     assert not [*tmp_path.glob(".y*"), *tmp_path.glob("y*")]
 
 

@@ -31,7 +31,7 @@ from nmt.errors import CheckpointError, DataError
 from nmt.layout import CheckpointDir, RunDir
 from nmt.runs.checkpoint import parse_tensors
 from nmt.runs.state import TrainState, load_state, state_text
-from nmt.share.export import Request, export
+from nmt.share.export import ExportOptions, export
 from nmt.text.tokenizer import LosslessTokenizer
 from tiny_run import tiny_tokenizer
 
@@ -64,7 +64,7 @@ def refused(result: Result, said: str) -> None:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a run and its export."""
     folder = tmp_path_factory.mktemp("made")
-    export(Request(write_run(folder / "run")), folder / "export", "folder")
+    export(ExportOptions(write_run(folder / "run")), folder / "export", "folder")
     (folder / "in").write_text("mali ta\nbore\n")
     return folder
 

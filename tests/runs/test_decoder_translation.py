@@ -11,7 +11,7 @@ from kept_run import settings
 from nmt.config import Config
 from nmt.errors import ConfigError
 from nmt.model.stacks import DecoderModel
-from nmt.share.export import Request, export
+from nmt.share.export import ExportOptions, export
 from nmt.training.loop import fit
 from nmt.training.setup.start import start
 from nmt.translate.files import Files, translate_file
@@ -59,7 +59,7 @@ def test_decoder_only_loss_covers_target(data: Path, tmp_path: Path) -> None:
 
 def test_decoder_only_rejects_unsupported_options(data: Path, trained: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"model\.kind: decoder"):
-        export(Request(trained), tmp_path / "exported", "folder")
+        export(ExportOptions(trained), tmp_path / "exported", "folder")
     translator = Translator.load(trained)
     with pytest.raises(ConfigError, match=r"search\.coverage_penalty"):
         translator.check(translator.search_settings({"coverage_penalty": 0.2}), 1)

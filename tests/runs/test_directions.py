@@ -35,8 +35,7 @@ from nmt.runs.info import read_info, read_scores, read_selected
 from nmt.runs.model import ModelRef, open_saved
 from nmt.serve.models import load_models
 from nmt.serve.service import Service
-from nmt.share.argos import export_argos
-from nmt.share.export import Request, engine_for, export
+from nmt.share.export import ExportOptions, engine_for, export, export_argos
 from nmt.text.language import share_of_others
 from nmt.text.vocabularies import read_tags
 from nmt.training import saving
@@ -689,7 +688,7 @@ def test_recipes_take_languages(run: Path, text: Path, tmp_path: Path, nmt: Comm
 def test_exports_translate_in_all_directions(run: Path, tmp_path: Path) -> None:
     expected = {to: Translator.load(run).translate(["mali bore"], to=to, source="aa", beam=1) for to in ("bb", "cc")}
     for kind in ("folder", "ctranslate2"):
-        exported = export(Request(run), tmp_path / kind, kind)  # type: ignore[arg-type]
+        exported = export(ExportOptions(run), tmp_path / kind, kind)  # type: ignore[arg-type]
         card = (exported.path / "README.md").read_text(encoding="utf-8")
         assert "`cc-aa`" in card and "--to bb" in card and "language:\n- aa\n- bb\n- cc\n" in card
         assert card.count("mean over directions") == 1
@@ -697,10 +696,10 @@ def test_exports_translate_in_all_directions(run: Path, tmp_path: Path) -> None:
         loaded = Translator.load(exported.path) if kind == "folder" else engine_for([exported.path])
         assert {to: loaded.translate(["mali bore"], to=to, source="aa", beam=1) for to in ("bb", "cc")} == expected
     other = next(step for step in saved_steps(RunDir(run)) if step != read_selected(RunDir(run)).best_step)
-    card = (export(Request(run, str(other)), tmp_path / "other", "folder").path / "README.md").read_text("utf-8")
+    card = (export(ExportOptions(run, str(other)), tmp_path / "other", "folder").path / "README.md").read_text("utf-8")
     assert "mean over directions" not in card, "its scores on all lines are unknown"
     with pytest.raises(ConfigError, match="tags"):
-        export_argos(Request(run), tmp_path / "x.argosmodel")
+        export_argos(ExportOptions(run), tmp_path / "x.argosmodel")
 
 
 def test_server_offers_trained_directions_first(run: Path) -> None:

@@ -20,13 +20,13 @@ from nmt.layout import ExportDir, RunDir
 from nmt.runs.folder import load_folder, seal
 from nmt.runs.model import ModelRef, open_saved
 from nmt.share.engine import TOLERANCE, Engine
-from nmt.share.export import Request, converted, engine_folder, export
+from nmt.share.export import ExportOptions, converted, engine_folder, export
 from nmt.text.tokenizer import N_SPECIAL
 from nmt.translate.types import Sentence
 
 
 def test_card_contains_run_facts(whole: Path, data: Path, tmp_path: Path) -> None:
-    export(Request(whole), tmp_path / "out", "folder")
+    export(ExportOptions(whole), tmp_path / "out", "folder")
     matter, text = card_of(tmp_path / "out")
     assert matter["language"] == ["aa", "bb"]
     folder = load_folder(tmp_path / "out")
@@ -51,7 +51,7 @@ def test_card_contains_run_facts(whole: Path, data: Path, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("kind", ["folder", "ctranslate2"])
 def test_card_usage_example_works(kind: Any, whole: Path, data: Path, tmp_path: Path, nmt: Command) -> None:
-    export(Request(whole), tmp_path / "DIR", kind)
+    export(ExportOptions(whole), tmp_path / "DIR", kind)
     shutil.copy(data / "test.aa", tmp_path / "text.aa")
     shell, python = (block.split("\n", 1)[1] for block in section(card_of(Path("DIR"))[1], "Use").split("```")[1:4:2])
     assert nmt(*shell.split()[1:]).status == 0
@@ -63,8 +63,8 @@ def test_card_usage_example_works(kind: Any, whole: Path, data: Path, tmp_path: 
 
 @pytest.mark.parametrize("quantization", ["float16", "int8"])
 def test_rounded_weights_differ_and_are_accepted(quantization: Any, whole: Path, tmp_path: Path) -> None:
-    exact = export(Request(whole), tmp_path / "exact", "ctranslate2").comparison
-    rounded = export(Request(whole), tmp_path / "rounded", "ctranslate2", quantization).comparison
+    exact = export(ExportOptions(whole), tmp_path / "exact", "ctranslate2").comparison
+    rounded = export(ExportOptions(whole), tmp_path / "rounded", "ctranslate2", quantization).comparison
     assert exact is not None
     assert rounded is not None
     assert exact.n_identical == exact.n_lines

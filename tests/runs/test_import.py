@@ -36,9 +36,9 @@ from nmt.runs.model import Saved, open_saved
 from nmt.search.step import padded
 from nmt.serve.models import load_models
 from nmt.serve.service import Service
-from nmt.share.export import Request as ExportRequest
-from nmt.share.export import export
-from nmt.share.public import Request, import_model
+from nmt.share.export import ExportOptions, export
+from nmt.share.public import import_model
+from nmt.share.public_vocabulary import ImportOptions
 from nmt.text.blocks import BlockEncoder
 from nmt.text.imported import ImportedTokenizer
 from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD, UNK
@@ -101,7 +101,7 @@ def public(request: pytest.FixtureRequest, joint: Path, tmp_path_factory: pytest
     if request.param != "joint":
         folder = run.with_name("model")
         KINDS[request.param].write(folder, SOURCES, TARGETS)
-    import_model(Request(str(folder), run))
+    import_model(ImportOptions(str(folder), run))
     model = of_transformers("MarianMTModel").from_pretrained(folder, dtype=torch.float32).eval()
     return Public(folder, run, open_saved(run), model, of_transformers("MarianTokenizer").from_pretrained(folder))
 
@@ -161,8 +161,8 @@ def test_beam_search_is_equal(public: Public) -> None:
 
 
 def test_export_and_import_give_equal_tensors(public: Public, tmp_path: Path) -> None:
-    export(ExportRequest(public.run), tmp_path / "out", "transformers")
-    import_model(Request(str(tmp_path / "out"), tmp_path / "again"))
+    export(ExportOptions(public.run), tmp_path / "out", "transformers")
+    import_model(ImportOptions(str(tmp_path / "out"), tmp_path / "again"))
     first, second = (load_weights(RunDir(run).step(0)) for run in (public.run, tmp_path / "again"))
     assert first.keys() == second.keys()
     assert all(torch.equal(first[name], second[name]) for name in first)
@@ -185,7 +185,7 @@ def check_ids(saved: Saved, tokenizer: Any) -> None:
 
 def test_export_without_other_files_gives_equal_ids_and_translations(public: Public, tmp_path: Path) -> None:
     folder = tmp_path / "alone" / "out"
-    export(ExportRequest(public.run), folder, "transformers")
+    export(ExportOptions(public.run), folder, "transformers")
     tokenizer = of_transformers("AutoTokenizer").from_pretrained(folder)
     model = of_transformers("AutoModelForSeq2SeqLM").from_pretrained(folder).eval()
     check_ids(public.saved, tokenizer)
@@ -209,7 +209,7 @@ def test_export_without_other_files_gives_equal_ids_and_translations(public: Pub
 
 def test_ctranslate2_gives_equal_translations(public: Public, tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2")
-    exported = export(ExportRequest(public.run), tmp_path / "out", "ctranslate2")
+    exported = export(ExportOptions(public.run), tmp_path / "out", "ctranslate2")
     assert exported.comparison is not None and exported.comparison.difference < 1e-4
 
 
@@ -238,8 +238,8 @@ def adapting(folder: Path, start: Path, **training: object) -> Any:
 def place(joint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with an imported run, `start`, and text prepared with its tokenizer."""
     folder = tmp_path_factory.mktemp("adapted")
-    import_model(Request(str(joint), folder / "start"))
-    import_model(Request(str(joint), folder / "reverse", direction="en-de"))
+    import_model(ImportOptions(str(joint), folder / "start"))
+    import_model(ImportOptions(str(joint), folder / "reverse", direction="en-de"))
     adapting(folder, folder / "start")
     return folder
 
@@ -313,7 +313,7 @@ def test_settings_of_model_are_taken_over(
     monkeypatch.chdir(tmp_path)
     shutil.copytree(place / "text", "text")
     replace(KINDS[kind], updates=0).write(Path("model"), SOURCES, TARGETS)
-    import_model(Request("model", Path("start")))
+    import_model(ImportOptions("model", Path("start")))
     files = {"de": "train.de", "en": "train.en"}
     tree = {"data": {"direction": "de-en", "root": "text", "train": [{"files": files}], "valid": 10},
             "training": {"max_steps": 1, "device": "cpu"}, "search": {"length_penalty": 0.5}}  # fmt: skip
@@ -331,7 +331,7 @@ def test_settings_of_model_are_taken_over(
 @pytest.mark.parametrize("kind", ["joint", "separate"])
 def test_imported_run_learns_tags(kind: str, place: Path, tmp_path: Path) -> None:
     replace(KINDS[kind], updates=0).write(tmp_path / "model", SOURCES, TARGETS)
-    import_model(Request(str(tmp_path / "model"), tmp_path / "start"))
+    import_model(ImportOptions(str(tmp_path / "model"), tmp_path / "start"))
     config = adapting(place, tmp_path / "start", tag_dropout=0.0, warmup_steps=1, peak_lr=1e-2, max_steps=4)
     theirs = open_saved(tmp_path / "start").config
     config = config.model_copy(update={"model": theirs.model, "tokenizer": theirs.tokenizer})
@@ -361,9 +361,9 @@ def test_imported_run_learns_tags(kind: str, place: Path, tmp_path: Path) -> Non
     learned = after.weights.tensors["encoder.embedding.weight"]
     assert learned[len(old)].abs().sum() > 0
 
-    export(ExportRequest(tmp_path / "run"), tmp_path / "out", "transformers")
+    export(ExportOptions(tmp_path / "run"), tmp_path / "out", "transformers")
     theirs = of_transformers("MarianTokenizer").from_pretrained(tmp_path / "out")
-    import_model(Request(str(tmp_path / "out"), tmp_path / "again"))
+    import_model(ImportOptions(str(tmp_path / "out"), tmp_path / "again"))
     again = open_saved(tmp_path / "again")
     assert all(torch.equal(tensor, again.weights.tensors[name]) for name, tensor in after.weights.tensors.items())
     imported = after.tokenizers.imported
@@ -431,7 +431,7 @@ def test_cut_vocabulary_gives_equal_segmentation_and_rows(joint: Path, place: Pa
     for language, lines in (("de", SOURCES), ("en", TARGETS)):
         (tmp_path / f"few.{language}").write_text("".join(f"{line}\n" for line in lines[:2]), encoding="utf-8")
     texts = [tmp_path / "few.de", tmp_path / "few.en"]
-    found = import_model(Request(str(joint), tmp_path / "cut", keep_pieces_of=texts))
+    found = import_model(ImportOptions(str(joint), tmp_path / "cut", keep_pieces_of=texts))
     full, cut = open_saved(place / "start"), open_saved(tmp_path / "cut")
     for language, lines in (("de", SOURCES), ("en", TARGETS)):
         one, two = full.tokenizers[language], cut.tokenizers[language]
@@ -457,9 +457,9 @@ def test_cut_vocabularies_are_exported_with_one_id_of_each_special_piece(tmp_pat
     texts = [tmp_path / "few.de", tmp_path / "few.en"]
     for path, lines in zip(texts, (SOURCES[:1], TARGETS[:40]), strict=True):
         path.write_text("\n".join(lines), encoding="utf-8")
-    import_model(Request(str(tmp_path / "model"), tmp_path / "cut", keep_pieces_of=texts))
-    export(ExportRequest(tmp_path / "cut"), tmp_path / "out", "transformers")
-    import_model(Request(str(tmp_path / "out"), tmp_path / "again"))
+    import_model(ImportOptions(str(tmp_path / "model"), tmp_path / "cut", keep_pieces_of=texts))
+    export(ExportOptions(tmp_path / "cut"), tmp_path / "out", "transformers")
+    import_model(ImportOptions(str(tmp_path / "out"), tmp_path / "again"))
     first, second = (load_weights(RunDir(tmp_path / name).step(0)) for name in ("cut", "again"))
     assert all(torch.equal(first[name], second[name]) for name in first)
     assert len({*map(len, open_saved(tmp_path / "cut").tokenizers.by_language.values())}) == 2
@@ -471,14 +471,14 @@ def test_cut_without_text_of_a_language_is_refused(texts: list[str], joint: Path
     (tmp_path / "few.de").write_text("Hund\n", encoding="utf-8")
     (tmp_path / "empty.en").touch()
     with pytest.raises(DataError, match=r"\ben\b"):
-        import_model(Request(str(joint), tmp_path / "run", keep_pieces_of=[tmp_path / name for name in texts]))
+        import_model(ImportOptions(str(joint), tmp_path / "run", keep_pieces_of=[tmp_path / name for name in texts]))
 
 
 @pytest.mark.parametrize("is_zip", [True, False])
 def test_weights_of_pickle_are_equal(is_zip: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A zip file is mapped again and again; the format before PyTorch 1.6 cannot be mapped."""
     Marian().write(tmp_path / "model", SOURCES, TARGETS)
-    import_model(Request(str(tmp_path / "model"), tmp_path / "run"))
+    import_model(ImportOptions(str(tmp_path / "model"), tmp_path / "run"))
     weights = load_file(tmp_path / "model" / "model.safetensors")
     pickled = tmp_path / "model" / "pytorch_model.bin"
     torch.save(weights, pickled, _use_new_zipfile_serialization=is_zip)
@@ -486,7 +486,7 @@ def test_weights_of_pickle_are_equal(is_zip: bool, tmp_path: Path, monkeypatch: 
     monkeypatch.setattr("nmt.share.public._MAPPED_BYTES", 0)
     load, calls = torch.load, []
     monkeypatch.setattr(torch, "load", lambda *a, **k: calls.append(k["mmap"]) or load(*a, **k))
-    import_model(Request(str(tmp_path / "model"), tmp_path / "again"))
+    import_model(ImportOptions(str(tmp_path / "model"), tmp_path / "again"))
     assert len(calls) > 9 if is_zip else calls == [False]
     first, second = (load_weights(RunDir(tmp_path / name).step(0)) for name in ("run", "again"))
     assert first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
@@ -494,8 +494,8 @@ def test_weights_of_pickle_are_equal(is_zip: bool, tmp_path: Path, monkeypatch: 
 
 def test_untied_weights_are_exported_as_they_were(tmp_path: Path) -> None:
     Marian(is_tied=False).write(tmp_path / "model", SOURCES, TARGETS)
-    import_model(Request(str(tmp_path / "model"), tmp_path / "run"))
-    export(ExportRequest(tmp_path / "run"), tmp_path / "out", "transformers")
+    import_model(ImportOptions(str(tmp_path / "model"), tmp_path / "run"))
+    export(ExportOptions(tmp_path / "run"), tmp_path / "out", "transformers")
     first, second = (load_file(tmp_path / name / "model.safetensors") for name in ("model", "out"))
     assert "model.shared.weight" in first and "lm_head.weight" in second
     assert all(torch.equal(first[name], second[name]) for name in second)
@@ -504,8 +504,8 @@ def test_untied_weights_are_exported_as_they_were(tmp_path: Path) -> None:
 def test_piece_spelled_like_start_is_exported_to_ctranslate2(tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2")
     Marian(more_pieces=("<s>",)).write(tmp_path / "model", SOURCES, TARGETS)
-    import_model(Request(str(tmp_path / "model"), tmp_path / "run"))
-    exported = export(ExportRequest(tmp_path / "run"), tmp_path / "out", "ctranslate2")
+    import_model(ImportOptions(str(tmp_path / "model"), tmp_path / "run"))
+    exported = export(ExportOptions(tmp_path / "run"), tmp_path / "out", "ctranslate2")
     assert exported.comparison is not None and exported.comparison.difference < 1e-4
 
 
@@ -652,7 +652,7 @@ def test_tag_of_line_or_option_precedes_source(place: Path, nmt: Command) -> Non
 
 
 def test_chosen_target_language_is_kept_in_run(joint: Path, tmp_path: Path) -> None:
-    import_model(Request(str(joint), tmp_path / "run", direction="de-sv", to="swe"))
+    import_model(ImportOptions(str(joint), tmp_path / "run", direction="de-sv", to="swe"))
     translator = Translator.load(tmp_path / "run", precision="float32")
     [[best]] = translator.translate_lines(SOURCES[:1])
     tags = translator.tokenizers["de"].target_languages
@@ -664,7 +664,7 @@ def test_chosen_target_language_is_kept_in_run(joint: Path, tmp_path: Path) -> N
 def test_example_for_transformers_has_tag_of_target_language(
     joint: Path, place: Path, tmp_path: Path, nmt: Command
 ) -> None:
-    import_model(Request(str(joint), tmp_path / "swe", direction="de-sv", to="swe"))
+    import_model(ImportOptions(str(joint), tmp_path / "swe", direction="de-sv", to="swe"))
     for run, tag in ((tmp_path / "swe", ">>swe<<"), (place / "start", ">>deu<<")):
         done = nmt("export", "--run", run, "--format", "transformers", "--output", tmp_path / "out")
         assert done.status == 0 and tag in done.out
@@ -804,7 +804,7 @@ def test_settings_and_card_are_read_as_others_write_them(content: str, joint: Pa
     changed("tokenizer_config.json", target_lang="es-MX", unk_token={"content": "<unk>"})(folder)
     changed("generation_config.json", length_penalty=0.0)(folder)
     (folder / "README.md").write_bytes(content.encode())
-    found = import_model(Request(str(folder), tmp_path / "run"))
+    found = import_model(ImportOptions(str(folder), tmp_path / "run"))
     assert (found.model.license, found.config.data.direction) == ("mit", "de-es_mx")
     assert found.config.search.length_penalty == 0.0
 
@@ -812,11 +812,11 @@ def test_settings_and_card_are_read_as_others_write_them(content: str, joint: Pa
 def test_size_of_target_vocabulary_of_joint_model_is_ignored(joint: Path, tmp_path: Path) -> None:
     shutil.copytree(joint, tmp_path / "model")
     changed("config.json", decoder_vocab_size="x")(tmp_path / "model")
-    assert import_model(Request(str(tmp_path / "model"), tmp_path / "run")).tokenizers.joint
+    assert import_model(ImportOptions(str(tmp_path / "model"), tmp_path / "run")).tokenizers.joint
 
 
 def test_interrupted_import_leaves_nothing(joint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    request = Request(str(joint), tmp_path / "runs" / "run")
+    request = ImportOptions(str(joint), tmp_path / "runs" / "run")
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr("nmt.share.public.save_checkpoint", Mock(side_effect=KeyboardInterrupt))
         import_model(request)
@@ -828,18 +828,18 @@ def test_interrupted_import_leaves_nothing(joint: Path, tmp_path: Path, monkeypa
 def test_file_in_a_folder_is_no_repository(joint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(joint.parent)
     with pytest.raises(DataError, match=r"config\.json: is a file"):
-        import_model(Request(f"{joint.name}/config.json", tmp_path / "run"))
+        import_model(ImportOptions(f"{joint.name}/config.json", tmp_path / "run"))
 
 
 def test_languages_of_marian_model_are_refused(joint: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="--direction"):
-        import_model(Request(str(joint), tmp_path / "run", languages=("de", "en")))
+        import_model(ImportOptions(str(joint), tmp_path / "run", languages=("de", "en")))
 
 
 @pytest.mark.parametrize("direction", ["deen", "de-en-fr", "de-de", "de-label"])
 def test_direction_of_other_than_two_languages_is_refused(direction: str, joint: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=f"'{direction}'.*--direction"):
-        import_model(Request(str(joint), tmp_path / "run", direction=direction))
+        import_model(ImportOptions(str(joint), tmp_path / "run", direction=direction))
 
 
 def test_run_is_not_imported_again(place: Path, nmt: Command) -> None:

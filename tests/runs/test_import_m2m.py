@@ -29,9 +29,9 @@ from nmt.runs.checkpoint import load_weights
 from nmt.runs.model import ModelRef, Saved, open_saved
 from nmt.search.step import padded
 from nmt.serve.models import load_directions
-from nmt.share.export import Request as ExportRequest
-from nmt.share.export import export
-from nmt.share.public import Request, import_model
+from nmt.share.export import ExportOptions, export
+from nmt.share.public import import_model
+from nmt.share.public_vocabulary import ImportOptions
 from nmt.text.tokenizer import BOS, EOS, PAD
 from nmt.training.loop import fit
 from nmt.translate.files import translate_file
@@ -81,7 +81,7 @@ def public(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     theirs = ("deu_Latn", "eng_Latn") if kind.is_nllb else ("de", "en")
     kind.write(folder / "model", dict(zip(theirs, (SOURCES, TARGETS), strict=True)))
     src, tgt = "de", theirs[1]  # a short name is known, too
-    import_model(Request(str(folder / "model"), folder / "run", languages=(src, tgt, "fr")))
+    import_model(ImportOptions(str(folder / "model"), folder / "run", languages=(src, tgt, "fr")))
     model = of_transformers("M2M100ForConditionalGeneration").from_pretrained(folder / "model").eval()
     tokenizer = kind.tokenizer(folder / "model", *theirs)
     tag = tokenizer.convert_tokens_to_ids(tgt if kind.is_nllb else f"__{tgt}__")
@@ -160,8 +160,8 @@ def test_steps_of_a_pivot_read_their_source_languages(public: Public) -> None:
 
 def test_export_without_other_files_gives_equal_ids_and_translations(public: Public, tmp_path: Path) -> None:
     run, folder = tmp_path / "pair", tmp_path / "alone" / "out"
-    import_model(Request(str(public.folder), run, direction=f"{public.src}-{public.tgt}"))
-    export(ExportRequest(run), folder, "transformers")
+    import_model(ImportOptions(str(public.folder), run, direction=f"{public.src}-{public.tgt}"))
+    export(ExportOptions(run), folder, "transformers")
     tokenizer = of_transformers("AutoTokenizer").from_pretrained(folder)
     model = of_transformers("AutoModelForSeq2SeqLM").from_pretrained(folder).eval()
     check_ids(open_saved(run), tokenizer, public.src, public.tgt, [*SOURCES, *SCRIPTS, *TAGGED])
@@ -188,8 +188,8 @@ def test_export_without_other_files_gives_equal_ids_and_translations(public: Pub
 
 
 def test_exports_are_equal(public: Public, tmp_path: Path) -> None:
-    export(ExportRequest(public.run), tmp_path / "out", "transformers")
-    import_model(Request(str(tmp_path / "out"), tmp_path / "again", languages=(public.src, public.tgt, "fr")))
+    export(ExportOptions(public.run), tmp_path / "out", "transformers")
+    import_model(ImportOptions(str(tmp_path / "out"), tmp_path / "again", languages=(public.src, public.tgt, "fr")))
     first, second = (load_weights(RunDir(run).step(0)) for run in (public.run, tmp_path / "again"))
     assert first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
     assert open_saved(tmp_path / "again").tokenizers.imported == public.saved.tokenizers.imported
@@ -234,7 +234,7 @@ def test_tags_are_found_where_transformers_saves_them(kept: str, public: Public,
     is_nllb = "_" in public.tgt
     assert (fine_tuned / "sentencepiece.bpe.model").exists() is not is_nllb, "what transformers saves has changed"
     without_tags(fine_tuned, kept)
-    import_model(Request(str(fine_tuned), fine_tuned / "run", languages=(public.src, public.tgt, "fr")))
+    import_model(ImportOptions(str(fine_tuned), fine_tuned / "run", languages=(public.src, public.tgt, "fr")))
     theirs = ("deu_Latn", "eng_Latn") if is_nllb else (public.src, public.tgt)
     tokenizer = of_transformers("AutoTokenizer").from_pretrained(fine_tuned, src_lang=theirs[0], tgt_lang=theirs[1])
     check_ids(open_saved(fine_tuned / "run"), tokenizer, public.src, public.tgt, [*SOURCES, *TARGETS, *SCRIPTS])
@@ -255,7 +255,7 @@ def test_ids_of_listed_tags_precede_their_order(public: Public, tmp_path: Path) 
     decoder = {row: {"content": tag, "special": True} for row, tag in rows.items()}
     about = {"additional_special_tokens": tags, "added_tokens_decoder": decoder}
     (folder / "tokenizer_config.json").write_text(json.dumps(about), encoding="utf-8")
-    import_model(Request(str(folder), tmp_path / "run", direction=f"{public.src}-{public.tgt}"))
+    import_model(ImportOptions(str(folder), tmp_path / "run", direction=f"{public.src}-{public.tgt}"))
     found = open_saved(tmp_path / "run").tokenizers.imported
     assert found is not None and {row: found.pieces[0][row] for row in rows} == rows
 
@@ -297,9 +297,9 @@ def test_damaged_tokenizer_json_is_refused_in_one_line(name: str, public: Public
 def test_ctranslate2_gives_equal_translations(public: Public, tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2")
     with pytest.raises(ConfigError, match="--shortlist"):
-        export(ExportRequest(public.run, shortlist=True), tmp_path / "listed", "ctranslate2")
+        export(ExportOptions(public.run, shortlist=True), tmp_path / "listed", "ctranslate2")
     assert not (tmp_path / "listed").exists()
-    exported = export(ExportRequest(public.run), tmp_path / "out", "ctranslate2")
+    exported = export(ExportOptions(public.run), tmp_path / "out", "ctranslate2")
     assert exported.comparison is not None and exported.comparison.difference < 1e-4
 
 
@@ -372,7 +372,7 @@ def test_cut_model_is_adapted_in_one_direction_and_exported(public: Public, tmp_
     texts = [tmp_path / f"dev.{language}" for language in languages]
     one_direction(public, tmp_path)
     start = tmp_path / "cut"
-    imported = import_model(Request(str(public.folder), start, languages=languages, keep_pieces_of=texts))
+    imported = import_model(ImportOptions(str(public.folder), start, languages=languages, keep_pieces_of=texts))
     assert imported.n_removed > 5
     model = open_saved(start).config.model.model_dump() | {"embedding_dropout": 0.0, "residual_dropout": 0.0}
     training = {"init_from": str(start), "max_steps": 4, "warmup_steps": 1, "peak_lr": 1e-3}
@@ -382,7 +382,7 @@ def test_cut_model_is_adapted_in_one_direction_and_exported(public: Public, tmp_
     before, after = load_weights(RunDir(start).step(0)), load_weights(RunDir(tmp_path / "run").step(4))
     assert torch.equal(before["output_bias"], after["output_bias"])
     assert not torch.equal(before["encoder.embedding.weight"], after["encoder.embedding.weight"])
-    request = ExportRequest(tmp_path / "run")
+    request = ExportOptions(tmp_path / "run")
     if "_" in public.tgt:
         with pytest.raises(ConfigError, match="NLLB"):
             export(request, tmp_path / "out", "transformers")
@@ -401,11 +401,11 @@ def test_cut_model_is_adapted_in_one_direction_and_exported(public: Public, tmp_
 def test_choice_of_languages_is_checked(public: Public, tmp_path: Path, nmt: Command) -> None:
     folder = str(public.folder)
     with pytest.raises(DataError, match="--languages"):
-        import_model(Request(folder, tmp_path / "run"))
+        import_model(ImportOptions(folder, tmp_path / "run"))
     refused = nmt("import", folder, "--languages", public.src, "--run", tmp_path / "run")
     assert refused.status == 2 and "--languages" in refused.err and not (tmp_path / "run").exists()
     with pytest.raises(DataError, match="--to"):
-        import_model(Request(folder, tmp_path / "run", direction=f"{public.src}-{public.tgt}", to="fr"))
+        import_model(ImportOptions(folder, tmp_path / "run", direction=f"{public.src}-{public.tgt}", to="fr"))
     with pytest.raises(ConfigError, match="--from"):
         Translator.load(ModelRef((public.run,), to=public.tgt))
 
@@ -449,7 +449,7 @@ def test_code_of_no_or_several_languages_is_refused_with_those_that_are_similar(
     code: str, named: set[str], public: Public, tmp_path: Path
 ) -> None:
     with pytest.raises(DataError, match=repr(code[:50])) as refused:
-        import_model(Request(str(public.folder), tmp_path / "run", direction=f"{code}-{public.tgt}"))
+        import_model(ImportOptions(str(public.folder), tmp_path / "run", direction=f"{code}-{public.tgt}"))
     others = str(refused.value).replace(repr(code), "")
     assert {*re.findall("[a-z]{3}_[A-Z][a-z]{3}", others)} == named and len(others) < 200
     assert not (tmp_path / "run").exists()
@@ -458,7 +458,7 @@ def test_code_of_no_or_several_languages_is_refused_with_those_that_are_similar(
 @pytest.mark.parametrize("public", ["m2m"], indirect=True)
 def test_code_with_script_does_not_choose_language_of_other_script(public: Public, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="az"):
-        import_model(Request(str(public.folder), tmp_path / "run", direction=f"az_Arab-{public.tgt}"))
+        import_model(ImportOptions(str(public.folder), tmp_path / "run", direction=f"az_Arab-{public.tgt}"))
 
 
 @pytest.mark.parametrize(
@@ -469,7 +469,7 @@ def test_code_with_script_does_not_choose_language_of_other_script(public: Publi
 )  # fmt: skip
 def test_choice_of_other_than_two_languages_is_refused(chosen: dict[str, Any], public: Public, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=f"--{next(iter(chosen))}"):
-        import_model(Request(str(public.folder), tmp_path / "run", **chosen))
+        import_model(ImportOptions(str(public.folder), tmp_path / "run", **chosen))
 
 
 def test_vocabulary_without_tags_is_refused(public: Public, tmp_path: Path) -> None:
@@ -479,7 +479,7 @@ def test_vocabulary_without_tags_is_refused(public: Public, tmp_path: Path) -> N
         if path.name not in ("special_tokens_map.json", "tokenizer_config.json", "tokenizer.json"):
             (folder / path.name).write_bytes(path.read_bytes())
     with pytest.raises(DataError, match="tags of languages"):
-        import_model(Request(str(folder), tmp_path / "run", direction=f"{public.src}-{public.tgt}"))
+        import_model(ImportOptions(str(folder), tmp_path / "run", direction=f"{public.src}-{public.tgt}"))
     (folder / "config.json").write_text(json.dumps({"model_type": "t5"}), encoding="utf-8")
     with pytest.raises(DataError, match="t5"):
-        import_model(Request(str(folder), tmp_path / "run"))
+        import_model(ImportOptions(str(folder), tmp_path / "run"))

@@ -22,7 +22,7 @@ from nmt.prepare.prepare import prepare
 from nmt.runs.checkpoint import average, choose_weights, load_optimizer, load_weights
 from nmt.runs.info import Selected, read_selected, write_selected
 from nmt.runs.model import ModelRef
-from nmt.share.export import Request, export
+from nmt.share.export import ExportOptions, export
 from nmt.training.loop import fit
 from nmt.training.parallel import World
 from nmt.training.setup.inputs import PARTS, freeze
@@ -83,7 +83,7 @@ def test_init_from_loads_selected_weights(tiny_data, base, tmp_path, capsys, kin
 
 
 def test_init_from_accepts_exported_folder(tiny_data, base, tmp_path):
-    export(Request(base, check_lines=0), tmp_path / "exported", "folder")
+    export(ExportOptions(base, check_lines=0), tmp_path / "exported", "folder")
     session = start(settings(tiny_data, tmp_path / "exported"), tiny_data, tmp_path / "run", resume=False)
     assert equal(session.full("raw"), weights(base, 3))
 
@@ -261,7 +261,7 @@ def test_card_has_development_scores_of_exported_weights(tiny_data, base, tmp_pa
     chosen = {"best average": "25.00", "3 raw": "30.00", "6 raw": "20.00", "6 average": None}
     for choice, bleu in chosen.items():
         model = ModelRef((tmp_path / "run",), *choice.split())
-        export(Request(model), tmp_path / choice, "folder")
+        export(ExportOptions(model), tmp_path / choice, "folder")
         found = re.findall(r"chosen: BLEU ([0-9.]+)", (tmp_path / choice / "README.md").read_text(encoding="utf-8"))
         assert found == ([] if bleu is None else [bleu]), choice
 

@@ -240,9 +240,9 @@ def test_placeholders_are_kept_in_context(text: Path, lively: Path) -> None:
 def test_engines_agree_on_lines_in_context(text: Path, lively: Path, tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2")
     from nmt.share.engine import load_ctranslate2
-    from nmt.share.export import Request, export
+    from nmt.share.export import ExportOptions, export
 
-    export(Request(lively), tmp_path / "ct2", "ctranslate2")
+    export(ExportOptions(lively), tmp_path / "ct2", "ctranslate2")
     lines = [
         ". ".join(pair)
         for pair in zip(*[iter((text / "test.aa").read_text(encoding="utf-8").splitlines())] * 2, strict=True)
@@ -256,9 +256,9 @@ def test_engines_agree_on_lines_in_context(text: Path, lively: Path, tmp_path: P
 
 def test_exported_model_may_write_separators(lively: Path, tmp_path: Path) -> None:
     pytest.importorskip("transformers")
-    from nmt.share.export import Request, export
+    from nmt.share.export import ExportOptions, export
 
-    export(Request(lively), tmp_path / "hf", "transformers")
+    export(ExportOptions(lively), tmp_path / "hf", "transformers")
     suppressed = json.loads((tmp_path / "hf" / "generation_config.json").read_text())["suppress_tokens"]
     never = Translator.load(lively).tokenizers["bb"].never_written()
     assert SEPARATOR in never and suppressed == [i for i in never if i != SEPARATOR]

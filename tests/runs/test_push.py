@@ -22,7 +22,7 @@ from nmt.runs.info import add_scores
 from nmt.share import hub as hub_module
 from nmt.share import push as module
 from nmt.share.engine import load_ctranslate2
-from nmt.share.export import Request, export
+from nmt.share.export import ExportOptions, export
 from nmt.share.hub import download, local_model
 from nmt.share.push import find_repository, push
 from nmt.translate.translator import Translator
@@ -45,7 +45,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = shutil.copytree(GOLDEN / "run", tmp_path_factory.mktemp("golden") / "run")
-    return export(Request(run), run.parent / "folder", "folder").path
+    return export(ExportOptions(run), run.parent / "folder", "folder").path
 
 
 def lines() -> list[str]:
@@ -96,7 +96,7 @@ def test_exported_directory_is_pushed_unchanged(hub: Hub, exported: Path, nmt: C
     pushed_card = files(hub)["README.md"].decode()
     assert pushed_card.split("## Use")[0] == card.split("## Use")[0]
     assert "--model DIR " in card and f"--model hf://{NAME} " in pushed_card
-    for_ctranslate2 = export(Request(GOLDEN / "run", check_lines=5), tmp_path / "DIR", "ctranslate2").path
+    for_ctranslate2 = export(ExportOptions(GOLDEN / "run", check_lines=5), tmp_path / "DIR", "ctranslate2").path
     before = {str(path.relative_to(for_ctranslate2)) for path in for_ctranslate2.rglob("*") if path.is_file()}
     for name in (".notes", "notes", "tokenizer/notes"):
         (for_ctranslate2 / name).write_text("mine alone")
@@ -118,7 +118,7 @@ def test_transformers_export_is_pushed_without_loading(hub: Hub, nmt: Command, t
     run = write_run(tmp_path / "run")
     pushed = nmt("push", "--format", "transformers", "--license", "mit", "--public", run, NAME)
     assert (pushed.status, hub.private[NAME]) == (0, False), pushed.err
-    wanted = export(Request(run, license="mit"), tmp_path / "DIR", "transformers").path
+    wanted = export(ExportOptions(run, license="mit"), tmp_path / "DIR", "transformers").path
     card, names = (wanted / "README.md").read_text(), {path.name for path in wanted.iterdir()}
     assert names == files(hub).keys() - {".gitattributes"}
     for name in names - {"README.md"}:

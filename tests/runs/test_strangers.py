@@ -28,7 +28,7 @@ from nmt.prepare import sources
 from nmt.prepare.records import content_fingerprint, file_facts
 from nmt.runs.checkpoint import save_checkpoint
 from nmt.share.engine import load_ctranslate2
-from nmt.share.export import Request, engine_folder, export
+from nmt.share.export import ExportOptions, engine_folder, export
 from nmt.text import lines as stream
 from nmt.text import lines as text_lines
 from nmt.text.tokenizer import Tokenizer
@@ -250,7 +250,7 @@ def test_export_with_special_files_raises(nmt, tiny, tmp_path, name, odd: Change
 
 
 def test_files_are_checked_before_libraries_read_them(tiny, tmp_path):
-    export(Request(tiny, check_lines=2), tmp_path / "export", "ctranslate2")
+    export(ExportOptions(tiny, check_lines=2), tmp_path / "export", "ctranslate2")
     pipe(tmp_path / "export" / "shared_vocabulary.json")
     with pytest.raises(CheckpointError, match=r"shared_vocabulary\.json: a pipe, where a regular file is needed"):
         load_ctranslate2(tmp_path / "export")

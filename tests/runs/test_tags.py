@@ -33,8 +33,7 @@ from nmt.runs.checkpoint import load_weights, save_checkpoint
 from nmt.runs.model import ModelRef, open_saved
 from nmt.serve.models import load_models
 from nmt.serve.service import Service
-from nmt.share.argos import export_argos
-from nmt.share.export import Request, engine_for, export
+from nmt.share.export import ExportOptions, engine_for, export, export_argos
 from nmt.text.tokenizer import EOS, N_SPECIAL, SEPARATOR, Tokenizer
 from nmt.text.vocabularies import Tokenizers
 from nmt.training.loop import fit
@@ -282,7 +281,7 @@ def test_test_set_is_translated_with_its_tags(run: Path) -> None:
 def test_transformers_export_reads_tags_before_text(run: Path, tmp_path: Path) -> None:
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-    export(Request(run), tmp_path / "hf", "transformers")
+    export(ExportOptions(run), tmp_path / "hf", "transformers")
     theirs, model = (
         AutoTokenizer.from_pretrained(tmp_path / "hf"),
         AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "hf"),
@@ -301,7 +300,7 @@ def test_transformers_export_reads_tags_before_text(run: Path, tmp_path: Path) -
 
 def test_argos_export_refuses_tags(run: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="tags"):
-        export_argos(Request(run), tmp_path / "x.argosmodel")
+        export_argos(ExportOptions(run), tmp_path / "x.argosmodel")
 
 
 def test_server_takes_tags(run: Path) -> None:

@@ -21,7 +21,7 @@ from hub_client import use_hub
 from hub_server import Hub, serve
 from nmt.model.masks import Padded
 from nmt.runs.model import Saved, open_saved
-from nmt.share.export import Request, export
+from nmt.share.export import ExportOptions, export
 from nmt.share.transformers import tokenizer_config, tokenizer_json
 from nmt.text.tokenizer import EOS, N_SPECIAL, Tokenizer
 from nmt.translate.translator import Translator
@@ -69,7 +69,7 @@ class Both:
 
 
 def both(run: Path, path: Path) -> Both:
-    export(Request(run), path, "transformers")
+    export(ExportOptions(run), path, "transformers")
     model, told = of_transformers("AutoModelForSeq2SeqLM").from_pretrained(path, output_loading_info=True)
     assert not any(told.values()), told
     return Both(run, open_saved(run), path, model, of_transformers("AutoTokenizer").from_pretrained(path))

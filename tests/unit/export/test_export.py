@@ -29,11 +29,9 @@ from nmt.runs.model import Saved
 from nmt.runs.state import TrainState, update_state
 from nmt.share import export as stage
 from nmt.share.card import TrainingCost, training_cost
-from nmt.share.engine import (
-    save_ctranslate2,
-    search_for_check,
-)
-from nmt.share.export import Request, export
+from nmt.share.ctranslate2 import save_ctranslate2
+from nmt.share.engine import search_for_check
+from nmt.share.export import ExportOptions, export
 from nmt.share.transformers import not_carried
 from nmt.text.language import Profiles
 from nmt.text.vocabularies import Tokenizers
@@ -45,7 +43,7 @@ from tiny_run import tiny_config
 
 def test_card_has_scores_of_exported_weights(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run")
-    export(Request(run), tmp_path / "none", "folder")
+    export(ExportOptions(run), tmp_path / "none", "folder")
     assert "## Quality" not in card_of(tmp_path / "none")[1]
     for each in (
         record(bleu=11.0, step=7), record("other", bleu=12.0, step=7, precision="float32"),
@@ -55,7 +53,7 @@ def test_card_has_scores_of_exported_weights(tmp_path: Path) -> None:
         record("lower", bleu=22.0, step=7, version="2.5.0", notes=["lowercased"]),
     ):  # fmt: skip
         add_scores(RunDir(run), each)
-    export(Request(run), tmp_path / "out", "folder")
+    export(ExportOptions(run), tmp_path / "out", "folder")
     quality = section(card_of(tmp_path / "out")[1], "Quality").strip().splitlines()
     search = "beam 5, length penalty power 1"
     header = "| test set | lines | BLEU | chrF | TER | search | precision | date |"
@@ -105,10 +103,10 @@ def test_export_of_different_engine_model_raises(name: str, tmp_path: Path, monk
     with pytest.raises(
         CheckpointError, match=r"export .*-?(nan|\d+\.\d+) there.* -\d+\.\d+ in training's forward pass"
     ):
-        export(Request(run, check_lines=5), tmp_path / "out", "ctranslate2")
+        export(ExportOptions(run, check_lines=5), tmp_path / "out", "ctranslate2")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]
     monkeypatch.setattr(stage, "save_ctranslate2", spoil(lambda _: None))
-    export(Request(run, check_lines=5), tmp_path / "out", "ctranslate2")
+    export(ExportOptions(run, check_lines=5), tmp_path / "out", "ctranslate2")
 
 
 def figures(error: CheckpointError) -> list[float]:
@@ -123,7 +121,7 @@ def test_export_of_model_changed_only_in_training_raises(
     attend = MultiHeadAttention._attend
     monkeypatch.setattr(MultiHeadAttention, "_attend", lambda self, query, *rest: attend(self, 2 * query, *rest))
     with pytest.raises(CheckpointError, match=r"nmt/model/inference\.py") as caught:
-        export(Request(write_run(tmp_path / "run"), check_lines=2), tmp_path / "out", kind)
+        export(ExportOptions(write_run(tmp_path / "run"), check_lines=2), tmp_path / "out", kind)
     searched, trained = figures(caught.value)
     assert abs(searched - trained) > 1e-3
     assert not (tmp_path / "out").exists()
@@ -142,7 +140,7 @@ def test_export_of_model_that_the_library_computes_differently_raises(
 
     monkeypatch.setattr(Saved, "transformer", scaled)
     with pytest.raises(CheckpointError, match="export") as caught:
-        export(Request(write_run(tmp_path / "run"), check_lines=2), tmp_path / "out", kind)
+        export(ExportOptions(write_run(tmp_path / "run"), check_lines=2), tmp_path / "out", kind)
     exported, trained = figures(caught.value)
     assert abs(exported - trained) > 1e-3
     assert not (tmp_path / "out").exists()
@@ -157,7 +155,7 @@ def test_export_of_other_norm_raises(kind: Kind, tmp_path: Path, monkeypatch: py
     model.encoder.norm = torch.nn.RMSNorm(model.encoder.embedding.weight.size(1))
     monkeypatch.setattr(Saved, "transformer", lambda _: model)
     with pytest.raises(ConfigError, match="RMSNorm"):
-        export(Request(write_run(tmp_path / "run")), tmp_path / "out", kind)
+        export(ExportOptions(write_run(tmp_path / "run")), tmp_path / "out", kind)
 
 
 def test_engines_are_compared_with_settings_that_both_support() -> None:
@@ -192,7 +190,7 @@ def trained(run: Path, **facts: object) -> Path:
 
 
 def test_card_lists_data_and_licences(tmp_path: Path) -> None:
-    export(Request(changed(write_run(tmp_path / "run"), *SOURCES)), tmp_path / "out", "folder")
+    export(ExportOptions(changed(write_run(tmp_path / "run"), *SOURCES)), tmp_path / "out", "folder")
     matter, text = card_of(tmp_path / "out")
     assert section(text, "Training data").strip().splitlines() == [
         "- training: a.de, licence: CC BY 4.0",
@@ -228,7 +226,7 @@ def test_export_has_no_local_paths(kind: Kind, tmp_path: Path) -> None:
         f"training.init_from={secret}/first", f"training.glossary={secret}/terms.tsv",
         "training.modifiers.terms=0.1", f"search.lm={secret}/lm", "search.protect=[/a/b+]",
     )  # fmt: skip
-    export(Request(run), tmp_path / "out", kind)
+    export(ExportOptions(run), tmp_path / "out", kind)
     for path in filter(Path.is_file, (tmp_path / "out").rglob("*")):
         assert secret.name.encode() not in path.read_bytes(), path
     if kind == "folder":
@@ -240,11 +238,11 @@ def test_export_has_no_local_paths(kind: Kind, tmp_path: Path) -> None:
 def test_card_has_recorded_training_cost(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run")
     assert training_cost(RunDir(run)) is None, "an empty state"
-    export(Request(run), tmp_path / "none", "folder")
+    export(ExportOptions(run), tmp_path / "none", "folder")
     assert "## Training\n" not in card_of(tmp_path / "none")[1]
 
     initial = {"step": 9, "weights": "ema", "tensors": "0", "run": "encoder /data/me/my, own/a, decoder /data/me/b"}
-    export(Request(trained(run, initial=initial)), tmp_path / "out", "folder")
+    export(ExportOptions(trained(run, initial=initial)), tmp_path / "out", "folder")
     text = card_of(tmp_path / "out")[1]
     assert section(text, "Training").strip().splitlines() == [
         "- updates: 7, 2 of them skipped",
@@ -256,7 +254,7 @@ def test_card_has_recorded_training_cost(tmp_path: Path) -> None:
     assert "/data" not in text
 
     trained(run, device="cpu", device_name="Some CPU", processes=1, threads=4, torch=None)
-    export(Request(run), tmp_path / "cpu", "folder")
+    export(ExportOptions(run), tmp_path / "cpu", "folder")
     assert "- device: Some CPU, 4 threads, float32\n" in card_of(tmp_path / "cpu")[1]
 
 
@@ -270,7 +268,7 @@ def test_hub_reads_card_metadata(tmp_path: Path) -> None:
     run = changed(write_run(tmp_path / "run"), *SOURCES)
     for name, bleu in (("news", 10.0), ("more", 20.0), ("news", 30.0)):
         add_scores(RunDir(run), record(name, bleu=bleu, step=7))
-    export(Request(run, license="cc-by-4.0"), tmp_path / "out", "folder")
+    export(ExportOptions(run, license="cc-by-4.0"), tmp_path / "out", "folder")
     written = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
     results = [
         result(name, dataset, metric, shown, value)
@@ -324,7 +322,7 @@ def test_exported_model_translates_without_settings_that_format_lacks(tmp_path: 
 
 def generation(tmp_path: Path, *changes: str) -> dict[str, Any]:
     run = with_search(write_run(tmp_path / "run"), *changes)
-    export(Request(run), tmp_path / "out", "transformers")
+    export(ExportOptions(run), tmp_path / "out", "transformers")
     found: dict[str, Any] = json.loads((tmp_path / "out" / "generation_config.json").read_text(encoding="utf-8"))
     return found
 
@@ -344,11 +342,11 @@ def test_search_settings_are_exported_to_transformers(tmp_path: Path) -> None:
 
 def test_export_of_run_that_repairs_letters_has_note(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run")
-    assert [*export(Request(run), tmp_path / "without", "folder").notes] == []
+    assert [*export(ExportOptions(run), tmp_path / "without", "folder").notes] == []
     Profiles(profiles={}, letters={"de": {"ﬁ": "fi"}}).save(RunDir(run).tokenizer.profiles)
     tokenizers, info = Tokenizers.load(RunDir(run).tokenizer, ["de", "en"]), read_info(RunDir(run))
     write_info(RunDir(run), info.model_copy(update={"tokenizer": tokenizers.fingerprint}))
-    [note] = export(Request(run), tmp_path / "with", "folder").notes
+    [note] = export(ExportOptions(run), tmp_path / "with", "folder").notes
     assert "data.clean.repair" in note
 
 
@@ -398,7 +396,7 @@ def test_missing_data_directory_of_imported_run_is_reported_with_own_options(tmp
 
 def test_export_is_verified_without_loading(tmp_path: Path, nmt: Command) -> None:
     out = tmp_path / "out"
-    export(Request(write_run(tmp_path / "run")), out, "transformers")
+    export(ExportOptions(write_run(tmp_path / "run")), out, "transformers")
     assert (info := verify_export(out)).kind == "transformers" and info.direction == "de-en"
     for command in (["--model", out], ["--model", out, "--engine", "ctranslate2"]):
         done = nmt("translate", *command, "--input", tmp_path / "none")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nmt.data.batching import Indices
-from nmt.share.shortlist import write_shortlist
+from nmt.share.ctranslate2 import write_shortlist
 from nmt.text.tokenizer import N_SPECIAL
 from tiny_run import tiny_tokenizer
 
@@ -39,9 +39,9 @@ class Text:
 def test_likely_translations_are_found_in_all_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, max_links: int
 ) -> None:
-    monkeypatch.setattr("nmt.share.shortlist.N_PER_PIECE", 2)
-    monkeypatch.setattr("nmt.share.shortlist.N_FREQUENT", 3)
-    monkeypatch.setattr("nmt.share.shortlist.MAX_LINKS", max_links)
+    monkeypatch.setattr("nmt.share.ctranslate2.N_PER_PIECE", 2)
+    monkeypatch.setattr("nmt.share.ctranslate2.N_FREQUENT", 3)
+    monkeypatch.setattr("nmt.share.ctranslate2.MAX_LINKS", max_links)
     corpus = SimpleNamespace(train_splits=[Text(1), Text(2)])
     write_shortlist(tmp_path, [(corpus, "aa", "bb"), (corpus, "bb", "aa")], (TOKENIZER, TOKENIZER))  # type: ignore[list-item]
     rows = dict(line.split("\t") for line in (tmp_path / "vmap.txt").read_text(encoding="utf-8").splitlines())

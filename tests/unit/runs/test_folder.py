@@ -18,7 +18,7 @@ from nmt.model.transformer import Transformer
 from nmt.runs.checkpoint import assign, load_weights
 from nmt.runs.folder import Folder, is_folder, load_folder, new_directory, verify_export
 from nmt.runs.model import open_saved
-from nmt.share.export import Request, export
+from nmt.share.export import ExportOptions, export
 from nmt.translate.searcher import NativeSearcher
 from nmt.translate.translator import Translator
 
@@ -30,8 +30,8 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Exports of one run: `folder`, and `ctranslate2` in int8."""
     path = tmp_path_factory.mktemp("exported")
     run = write_run(path / "run", joint=False, tie_embeddings="target")
-    export(Request(run), path / "folder", "folder")
-    export(Request(run, check_lines=2), path / "ctranslate2", "ctranslate2", "int8")
+    export(ExportOptions(run), path / "folder", "folder")
+    export(ExportOptions(run, check_lines=2), path / "ctranslate2", "ctranslate2", "int8")
     return path
 
 
@@ -48,7 +48,7 @@ def test_moved_export_translates_equally(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", joint=False, tie_embeddings="target")
     weights = load_weights(RunDir(run).step(7))
     before = list(Translator.load(run, device="cpu", precision="float32").translate_lines(LINES, BEAM, 3))
-    export(Request(run), tmp_path / "folder", "folder")
+    export(ExportOptions(run), tmp_path / "folder", "folder")
     shutil.rmtree(run)
     moved = shutil.move(tmp_path / "folder", tmp_path / "else where")
 
@@ -139,13 +139,13 @@ def test_export_into_nonempty_directory_raises(tmp_path: Path) -> None:
     output.mkdir()
     (output / "letter").write_text("dear")
     with pytest.raises(DataError, match=r"taken: is not empty; choose another directory"):
-        export(Request(run), output, "folder")
+        export(ExportOptions(run), output, "folder")
     assert [path.name for path in output.iterdir()] == ["letter"]
     (output / "letter").unlink()
-    export(Request(run), output, "folder")  # an empty one is taken
+    export(ExportOptions(run), output, "folder")  # an empty one is taken
     load_folder(output)
     with pytest.raises(DataError, match=r"README\.md: is a file, but the output is a directory"):
-        export(Request(run), output / "README.md", "folder")
+        export(ExportOptions(run), output / "README.md", "folder")
 
 
 def test_failed_export_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +156,7 @@ def test_failed_export_leaves_no_files(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr("nmt.runs.folder.save_tensors", full)
     with pytest.raises(DataError, match="out: cannot be written: No space left on device"):
-        export(Request(run), tmp_path / "out", "folder")
+        export(ExportOptions(run), tmp_path / "out", "folder")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]
 
 

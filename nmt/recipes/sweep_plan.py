@@ -1,0 +1,380 @@
+"""The runs of a sweep: one for each combination of a grid of settings, and the arms that successive halving keeps.
+
+The runs that differ only in their seed are an *arm*. With successive halving (Jamieson and Talwalkar, 2016), arms with
+low scores on the development set are eliminated after a few updates.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import math
+import re
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import yaml
+from pydantic import Field, ValidationError
+
+from nmt.config import Config
+from nmt.config.load import load_config, read_tree
+from nmt.config.messages import problems_in
+from nmt.config.objectives import Metric
+from nmt.config.section import Section
+from nmt.config.yaml12 import parse_yaml
+from nmt.errors import ConfigError, error_text
+from nmt.evaluate.metrics import metric_name
+from nmt.layout import DataDir, RunDir
+from nmt.prepare.recipe import recipe
+from nmt.runs.listing import summarise
+from nmt.runs.log import best_scores, rank
+
+LONGEST_VALUE, LONGEST_NAME = 40, 160  # characters; file systems allow names of 255 bytes
+SEED = "training.seed"
+SAME_TEXT = re.compile(r"data\.(dir|direction|directions|direction_temperature|temperature|train\.\d+\.(weight|to))")
+"""Settings of data that, by themselves, do not change the text."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A setting and its values as given on the command line."""
+
+    key: str
+    values: tuple[str, ...]
+    label: str
+    """The last part of the key, or the whole key if another axis has the same last part."""
+
+
+def parse_grid(options: Sequence[str]) -> list[Axis]:
+    """Parse the `--grid` options. Raises ConfigError with all problems."""
+    problems: list[str] = []
+    values_of: dict[str, tuple[str, ...]] = {}
+    for option in options:
+        key, equals, text = option.partition("=")
+        try:
+            values = tuple(split_values(text))
+        except yaml.YAMLError as error:
+            problems.append(f"--grid {option}: not values separated by commas: {error_text(error)}")
+            continue
+        if not equals or not all(key.split(".")) or "." not in key:
+            problems.append(f"--grid {option}: write it as section.key=A,B")
+        elif key == "training.run_dir":
+            problems.append(f"--grid {key}: every run has its own directory within --dir; leave it out")
+        elif key in values_of:
+            problems.append(f"--grid {key} is given twice; write all its values in one")
+        elif not values:
+            problems.append(f"--grid {option}: has no value; write null where none is meant")
+        elif len(set(values)) < len(values):
+            twice = next(value for value in values if values.count(value) > 1)
+            problems.append(f"--grid {option}: {twice} is given twice")
+        else:
+            values_of[key] = values
+    if problems:
+        raise ConfigError(*problems)
+    ends = [key.rpartition(".")[2] for key in values_of]
+    axes = []
+    for (key, values), end in zip(values_of.items(), ends, strict=True):
+        axes.append(Axis(key, values, key if ends.count(end) > 1 else end))
+    return axes
+
+
+def split_values(text: str) -> list[str]:
+    """Split `text` at the commas of a YAML list, but not at commas within quotes, brackets and braces.
+
+    Raises yaml.YAMLError if it is not a list.
+    """
+    node = yaml.compose(f"[{text}]", yaml.SafeLoader)
+    assert node is not None, "a list"
+    return [text[value.start_mark.index - 1 : value.end_mark.index - 1].strip() for value in node.value]
+
+
+def name_of(axes: Sequence[Axis], values: Sequence[str]) -> str:
+    """Return the name of a combination, safe on any file system: `dropout=0.1,seed=2`.
+
+    Other characters are replaced by _, with a short checksum to keep different values apart.
+    """
+    pairs = zip(axes, values, strict=True)
+    name = ",".join(f"{_safe(axis.label)}={_safe(value)}" for axis, value in pairs)
+    return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}-{_checksum(name)}"
+
+
+def _safe(text: str) -> str:
+    safe = re.sub("[^A-Za-z0-9_.+-]+", "_", text.removesuffix(".part"))  # no run, see `is_run`
+    if safe == text and len(text) <= LONGEST_VALUE:
+        return text
+    return f"{safe.strip('_')[:LONGEST_VALUE]}-{_checksum(text)}"
+
+
+def _checksum(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:6]
+
+
+class Halving(Section):
+    """Successive halving: the best 1/factor of the arms are kept, and trained for factor times as many updates."""
+
+    updates: int = Field(ge=1)  # after which arms are eliminated for the first time
+    factor: int = Field(2, ge=2)
+    keep: int = Field(2, ge=1)  # number of arms that are trained to the end
+
+
+class Study(Section):
+    """A sweep in a file; settings have dotted keys."""
+
+    config: str  # a path or a name, as for --config
+    set: dict[str, object] = Field({})
+    grid: dict[str, list[object]] = Field(min_length=1)
+    halving: Halving | None = None
+    compare: str | None = None  # the split on which the arms are compared at the end
+
+
+def _as_text(value: object) -> str:
+    """Return a value of the file as on the command line: plain if possible, else as JSON, which is YAML."""
+    is_plain = isinstance(value, str) and re.fullmatch(r"[\w./+-]+", value) and parse_yaml(value, value) == value
+    return str(value) if is_plain else json.dumps(value, ensure_ascii=False)
+
+
+@dataclass(frozen=True)
+class SweepOptions:
+    """The options of `nmt sweep`."""
+
+    config: str
+    grid: Sequence[str]
+    overrides: Sequence[str] = ()
+    """Overrides for all runs."""
+    data: Path | None = None
+    directory: Path | None = None
+    jobs: int = 1
+    """Number of runs at a time; has no effect with `devices`."""
+    devices: Sequence[str] = ()
+    """Values of CUDA_VISIBLE_DEVICES; each device trains one run at a time."""
+    study: Study | None = None
+
+    @classmethod
+    def of_study(cls, path: str) -> SweepOptions:
+        """Read the file of a study. Raises ConfigError."""
+        where, tree = read_tree(path)
+        if "grid" not in tree:
+            raise ConfigError(f"{where}: has no grid: write a study, or give --grid KEY=A,B; see nmt sweep --help")
+        try:
+            study = Study.model_validate(tree)
+        except ValidationError as error:
+            raise ConfigError(*[f"{where}: {problem}" for problem in problems_in(error, Study)]) from error
+        grid = [f"{key}={','.join(map(_as_text, values))}" for key, values in study.grid.items()]
+        overrides = [f"{key}={_as_text(value)}" for key, value in study.set.items()]
+        return cls(study.config, grid, overrides, directory=Path("runs") / f"sweep-{Path(path).stem}", study=study)
+
+    @property
+    def folder(self) -> Path:
+        """The directory of the sweep; docs/files.md lists its contents."""
+        return self.directory or Path("runs") / f"sweep-{Path(self.config).stem}"
+
+
+@dataclass(frozen=True)
+class GridRun:
+    """The run of one combination of the grid."""
+
+    values: tuple[str, ...]
+    """The value of each axis."""
+    config: Config
+    run: RunDir
+    data: Path
+
+    @property
+    def name(self) -> str:
+        return self.run.path.name
+
+    @property
+    def is_finished(self) -> bool:
+        return self.run.info.exists() and summarise(self.run).state == "finished"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The runs of a sweep in the order of the grid."""
+
+    folder: Path
+    axes: Sequence[Axis]
+    runs: Sequence[GridRun]
+    rungs: Sequence[tuple[int, int]] = ()  # numbers of updates, and how many arms are trained further after them
+
+    def arms(self) -> dict[str, list[GridRun]]:
+        """Return the runs of each arm by its name, which is empty if only the seed varies."""
+        indices, arms = self.arm_axes(), dict[str, list[GridRun]]()
+        axes = [self.axes[i] for i in indices]
+        for run in self.runs:
+            arms.setdefault(name_of(axes, [run.values[i] for i in indices]), []).append(run)
+        return arms
+
+    def arm_axes(self) -> list[int]:
+        """Return the indices of the axes other than the seed."""
+        return [i for i, axis in enumerate(self.axes) if axis.key != SEED]
+
+    @property
+    def metric(self) -> Metric:
+        """The score on the development set by which the runs are ranked; all runs have the same objective."""
+        return self.runs[0].config.training.facts.metric
+
+    def config_of(self, run: GridRun) -> Path:
+        """Return the path of the initial configuration of `run`."""
+        return self.folder / "configs" / f"{run.name}.yaml"
+
+
+def make_plan(request: SweepOptions) -> Plan:
+    """Load the configuration of every combination and choose its directories. Raises ConfigError with all problems."""
+    axes = parse_grid(request.grid)
+    set_keys = [override.partition("=")[0] for override in request.overrides]
+    problems = [f"--grid {axis.key}: also changed by --set; leave out one" for axis in axes if axis.key in set_keys]
+    if "training.run_dir" in set_keys:
+        problems.append("--set training.run_dir: every run has its own directory within --dir; leave it out")
+    if problems:
+        raise ConfigError(*problems)
+    configs = _load_all(request, axes)
+    data = _data_directories(request, axes, configs)
+    runs = [
+        GridRun(values, config, RunDir(request.folder / name_of(axes, values)), data[values])
+        for values, config in configs.items()
+    ]
+    plan = Plan(request.folder, axes, runs)
+    return plan if request.study is None else replace(plan, rungs=_rungs(request.study, plan))
+
+
+def _rungs(study: Study, plan: Plan) -> list[tuple[int, int]]:
+    """Return the rungs of successive halving. Raises ConfigError with all problems of the study."""
+    configs, n, rungs = [one.config for one in plan.runs], len(plan.arms()), list[tuple[int, int]]()
+    problems, halving = list[str](), study.halving
+    if study.compare is not None:
+        splits = {"valid": None, **configs[0].data.test, **configs[0].data.drawn}
+        if study.compare not in splits or plan.metric != "bleu":
+            problems.append(f"compare: must be a split that the runs translate, one of {', '.join(splits)}")
+        if n < 2 or (halving is not None and halving.keep < 2):
+            problems.append(
+                "compare: needs two arms: several values of a setting besides training.seed, and halving.keep > 1"
+            )
+    if halving is not None:
+        updates, last = halving.updates, min(each.training.max_steps for each in configs)
+        if updates >= last or any(updates % each.training.validate_every_steps for each in configs):
+            limits = f"below training.max_steps = {last} and a multiple of training.validate_every_steps"
+            problems.append(f"halving.updates: must be {limits}, found {updates}")
+        if n <= halving.keep:
+            problems.append(f"halving.keep: must be below the number of arms, {n}, found {halving.keep}")
+        while n > halving.keep and updates < last:
+            rung, updates = updates, updates * halving.factor
+            n = max(halving.keep, math.ceil(n / halving.factor)) if updates < last else halving.keep
+            rungs.append((rung, n))
+    if problems:
+        raise ConfigError(*problems)
+    return rungs
+
+
+def _load_all(request: SweepOptions, axes: Sequence[Axis]) -> dict[tuple[str, ...], Config]:
+    """Load the configuration of every combination. Raises ConfigError, which reports a common problem once."""
+    configs: dict[tuple[str, ...], Config] = {}
+    problems: dict[str, list[str]] = {}
+    names: dict[str, str] = {}
+    combinations = list(itertools.product(*(axis.values for axis in axes)))
+    for values in combinations:
+        name = name_of(axes, values)
+        given = [f"{axis.key}={value}" for axis, value in zip(axes, values, strict=True)]
+        try:
+            configs[values] = load_config(request.config, [*request.overrides, *given])
+        except ConfigError as error:
+            for problem in error.problems:
+                problems.setdefault(_as_grid_problem(problem, axes), []).append(name)
+            continue
+        other = names.setdefault(configs[values].model_dump_json(), name)
+        if other != name:
+            problems[f"--grid: {other} and {name} are the same settings"] = []
+    objectives = {config.training.facts.name for config in configs.values()}
+    if len(objectives) > 1:
+        found = " and ".join(sorted(objectives))
+        problems[f"--grid: runs of the objectives {found} have no common score; sweep each by itself"] = []
+    if problems:
+        raise ConfigError(*[_message(problem, names, len(combinations)) for problem, names in problems.items()])
+    return configs
+
+
+def _as_grid_problem(problem: str, axes: Sequence[Axis]) -> str:
+    """Return `problem` with --grid instead of --set if it concerns a value of the grid."""
+    keys = "|".join(re.escape(axis.key) for axis in axes)
+    return re.sub(rf"^--set (?=(?:{keys})[:.=])", "--grid ", problem)
+
+
+def _message(problem: str, names: Sequence[str], n: int) -> str:
+    """Return `problem` preceded by the combinations with this problem, unless all `n` have it."""
+    if len(names) in (0, n):
+        return problem
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"{names[0]}{more}: {problem}"
+
+
+def _data_directories(
+    request: SweepOptions, axes: Sequence[Axis], configs: dict[tuple[str, ...], Config]
+) -> dict[tuple[str, ...], Path]:
+    """Return the data directory of every combination.
+
+    Combinations with another text or tokenizer have their own, inside the directory of the sweep. Otherwise the data
+    directory is --data or the config's.
+    """
+    texts = {values: json.dumps([recipe(config), str(config.data.root)]) for values, config in configs.items()}
+    indices = [i for i, axis in enumerate(axes) if axis.key.startswith(("data.", "tokenizer."))]
+    # a grid with a single value must not use data prepared with another value
+    if len(set(texts.values())) == 1 and all(SAME_TEXT.fullmatch(axes[i].key) for i in indices):
+        if request.data is not None and any(axis.key == "data.dir" for axis in axes):
+            raise ConfigError("--data and data.dir in the grid cannot be combined")
+        if request.data is not None and not DataDir(request.data).is_prepared:
+            raise ConfigError(f"--data {request.data}: no data directory; create it with nmt prepare")
+        return {values: request.data or config.data.directory for values, config in configs.items()}
+    if request.data is not None:
+        raise ConfigError("--data: the grid changes the text or its tokenizer, which needs several data directories")
+    by_text: dict[str, Path] = {}
+    directories: dict[tuple[str, ...], Path] = {}
+    for values, text in texts.items():
+        name = name_of([axes[i] for i in indices], [values[i] for i in indices])
+        directories[values] = by_text.setdefault(text, request.folder / "data" / name)
+    return directories
+
+
+def stage_of(plan: Plan, errors: Mapping[str, str]) -> tuple[list[str], int | None, dict[str, str]]:
+    """Return which arms are trained further, after how many updates they are compared, and why others are eliminated.
+
+    The number of updates is None if the arms are trained to the end. All is computed from the logs of the runs. An arm
+    with a run in `errors` is not trained further.
+    """
+    runs_of, eliminated = plan.arms(), dict[str, str]()
+    arms = list(runs_of)
+    for updates, n_kept in plan.rungs:
+        means: dict[str, float] = {}
+        for arm in arms:
+            scores = [score_at(one, updates, plan.metric) for one in runs_of[arm]]
+            known = [value for value in scores if value is not None]
+            if len(known) == len(scores):
+                means[arm] = statistics.fmean(known)
+            elif not any(one.name in errors for one in runs_of[arm]):
+                return arms, updates, eliminated
+        arms = sorted(means, key=lambda arm: rank(plan.metric, means[arm]))
+        best = [means[arm] for arm in arms[:n_kept]]
+        kept = [arm for arm in arms if means[arm] in best]  # with arms that are as good as the last one
+        for place, arm in enumerate(arms[len(kept) :], start=len(kept) + 1):
+            value = f"mean dev {metric_name(plan.metric)} {score(means[arm], plan.metric)}"
+            eliminated[arm] = f"at {updates:,} updates: {value}, rank {place} of {len(arms)}, {len(kept)} kept"
+        arms = kept
+    return arms, None, eliminated
+
+
+def score_at(one: GridRun, updates: int, metric: Metric) -> float | None:
+    """Return the best score after a number of updates, or the best score of a run that has finished before."""
+    found = best_scores(one.run, metric, updates) or (best_scores(one.run, metric) if one.is_finished else {})
+    return min(found.values(), key=partial(rank, metric), default=None)
+
+
+def score(value: float | None, metric: Metric = "bleu") -> str:
+    """Format a score with two decimals, accuracy with four."""
+    return "-" if value is None else f"{value:.{decimals(metric)}f}"
+
+
+def decimals(metric: Metric) -> int:
+    return 4 if metric == "accuracy" else 2

@@ -1,0 +1,211 @@
+"""Conversion of models to the format of CTranslate2, and their shortlists.
+
+A shortlist has the target pieces that the translation of each source piece may need. With it, CTranslate2 computes the
+scores of these pieces only, which takes less time than those of the whole vocabulary. They are the likeliest
+translations by IBM model 1 (Brown et al., 1993, aclanthology.org/J93-2003), learned from training pairs in seconds.
+
+Legend: K different links of pieces, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor, nn
+
+from nmt.config import ModelConfig
+from nmt.data.batching import Indices
+from nmt.data.corpus import Corpus, lines_of
+from nmt.errors import ConfigError
+from nmt.files.write import write_file
+from nmt.model.attention import MultiHeadAttention
+from nmt.model.embedding import Embedding
+from nmt.model.transformer import ACTIVATIONS, DecoderLayer, EncoderLayer, FeedForward, SubLayer, Transformer
+from nmt.runs.folder import Quantization
+from nmt.text.lexicon import expected_counts, links
+from nmt.text.tokenizer import EOS, N_SPECIAL, PAD, UNK, Tokenizer
+
+if TYPE_CHECKING:
+    from ctranslate2.specs import attention_spec, common_spec, transformer_spec
+
+
+INSTALL = "CTranslate2 is not installed; install it with pip install ctranslate2"
+
+
+def library() -> ModuleType:
+    """Import the package ctranslate2. Raises ConfigError if it is not installed."""
+    try:
+        import ctranslate2  # optional
+    except ImportError as error:
+        raise ConfigError(INSTALL) from error
+    module: ModuleType = ctranslate2
+    return module
+
+
+def save_ctranslate2(
+    model: Transformer,
+    config: ModelConfig,
+    n_positions: int,
+    vocabularies: tuple[Sequence[str], Sequence[str]],
+    quantization: Quantization,
+    directory: Path,
+) -> None:
+    """Write model.bin and the files that CTranslate2 reads with it.
+
+    n_positions: the longest sequence, with sinusoidal positions. vocabularies: the pieces of source and target.
+    CTranslate2 adds `</s>` to sources itself. Raises ConfigError if the package is not installed, and OSError.
+    """
+    library()
+    from ctranslate2.specs import common_spec, transformer_spec
+
+    spec = transformer_spec.TransformerSpec.from_config(
+        (config.encoder_layers, config.decoder_layers),
+        config.n_heads,
+        pre_norm=config.norm == "pre",
+        activation=common_spec.Activation[ACTIVATIONS[config.activation].ctranslate2],
+    )
+    encoder, decoder = model.encoder, model.decoder
+    _embedding(spec.encoder.embeddings[0], spec.encoder.position_encodings, encoder.embedding, n_positions)
+    _embedding(spec.decoder.embeddings, spec.decoder.position_encodings, decoder.embedding, n_positions)
+    for of_spec, encoder_layer in zip(spec.encoder.layer, encoder.layers, strict=True):
+        _layer(of_spec, encoder_layer)
+    for of_spec, layer in zip(spec.decoder.layer, decoder.layers, strict=True):
+        _layer(of_spec, layer)
+        assert layer.cross_attention is not None, "a translator attends to its source"
+        _attention(of_spec.attention, layer.cross_attention, layer.cross_attention_residual)
+    if config.norm == "pre":
+        _norm(spec.encoder.layer_norm, encoder.last_norm)
+        _norm(spec.decoder.layer_norm, decoder.last_norm)
+    spec.decoder.projection.weight = _array(model.output_weight)
+    if model.output_bias is not None:
+        spec.decoder.projection.bias = _array(model.output_bias)
+    source, target = vocabularies
+    spec.register_source_vocabulary(list(source))
+    spec.register_target_vocabulary(list(target))
+    spec.config.add_source_eos = True
+    # an imported vocabulary may have a piece of its own that is spelled <s>
+    spec.config.bos_token = spec.config.decoder_start_token = target[decoder.embedding.start]
+    spec.config.unk_token, spec.config.eos_token = target[UNK], target[EOS]
+    spec.config.layer_norm_epsilon = encoder.layers[0].attention_residual.norm.eps
+    spec.validate()
+    spec.optimize(quantization)
+    spec.save(str(directory))
+
+
+def _embedding(
+    spec: common_spec.EmbeddingsSpec,
+    positions: transformer_spec.PositionEncoderSpec,
+    embedding: Embedding,
+    n_positions: int,
+) -> None:
+    """Set the embeddings and the position encodings.
+
+    Both engines scale by sqrt(D), but their sinusoidal positions differ.
+    """
+    spec.weight = _array(embedding.weight)
+    positions.encodings = _array(embedding.positions.first(n_positions))
+
+
+def _layer(
+    spec: transformer_spec.TransformerEncoderLayerSpec | transformer_spec.TransformerDecoderLayerSpec,
+    layer: EncoderLayer | DecoderLayer,
+) -> None:
+    """Set the parts that encoder and decoder layers have in common."""
+    _attention(spec.self_attention, layer.attention, layer.attention_residual)
+    _feed_forward(spec.ffn, layer.feed_forward, layer.feed_forward_residual)
+
+
+def _attention(spec: attention_spec.MultiHeadAttentionSpec, attention: MultiHeadAttention, residual: SubLayer) -> None:
+    """Set the weights of an attention module.
+
+    Query, key and value share one projection; in cross-attention the query has its own.
+    """
+    d = attention.d_model
+    parts = [slice(None)] if len(spec.linear) == 2 else [slice(d), slice(d, None)]
+    for linear, part in zip(spec.linear, parts, strict=False):
+        linear.weight, linear.bias = _array(attention.in_weight[part]), _array(attention.in_bias[part])
+    _linear(spec.linear[-1], attention.output)
+    _norm(spec.layer_norm, residual.norm)
+
+
+def _feed_forward(spec: transformer_spec.FeedForwardSpec, feed_forward: FeedForward, residual: SubLayer) -> None:
+    _linear(spec.linear_0, feed_forward.inner)
+    _linear(spec.linear_1, feed_forward.outer)
+    _norm(spec.layer_norm, residual.norm)
+
+
+def _linear(spec: common_spec.LinearSpec, linear: nn.Linear) -> None:
+    spec.weight, spec.bias = _array(linear.weight), _array(linear.bias)
+
+
+def _norm(spec: common_spec.LayerNormSpec, norm: nn.LayerNorm) -> None:
+    spec.gamma, spec.beta = _array(norm.weight), _array(norm.bias)
+
+
+def _array(tensor: Tensor) -> npt.NDArray[np.float32]:
+    """Return a float32 copy, which quantization may overwrite."""
+    return np.array(tensor.detach().float().cpu().numpy())
+
+
+SHORTLIST = "vmap.txt"
+"""The name of the file that CTranslate2 expects."""
+N_PER_PIECE = 20
+"""Number of translations of a source piece."""
+N_FREQUENT = 200
+"""Number of frequent target pieces that are always included."""
+MAX_LINKS = 20_000_000
+"""Maximum number of links of a direction; more take too much memory. Fewer pairs are read where sentences are long."""
+N_ITERATIONS = 4
+
+
+def write_shortlist(
+    folder: Path, corpora: Iterable[tuple[Corpus, str, str]], tokenizers: tuple[Tokenizer, Tokenizer]
+) -> None:
+    """Write the shortlist of a CTranslate2 model.
+
+    corpora: the corpus, source and target language of each direction; tokenizers: of the sources and the targets.
+    """
+    src, tgt = (tokenizer.pieces(range(tokenizer.n_pieces)) for tokenizer in tokenizers)
+    translations = {i: set[int]() for i in range(N_SPECIAL, len(src))}
+    frequent = set[int]()
+    for corpus, *languages in corpora:
+        (sources, targets), probabilities, often = _learn(corpus, languages, len(tgt))
+        frequent.update(often.tolist())
+        order = np.lexsort((-probabilities, sources))
+        starts = np.searchsorted(sources[order], np.arange(len(src) + 1))
+        for i, found in translations.items():
+            found.update(targets[order[starts[i] : starts[i + 1]][:N_PER_PIECE]].tolist())
+    ids = {piece: i for i, piece in enumerate(tgt)}
+    for i, found in translations.items():  # names are often copied
+        found.update({ids[src[i]]} if src[i] in ids else ())
+    lines = [("", frequent), *((src[i], found) for i, found in translations.items())]
+    text = "".join(f"{piece}\t{' '.join(tgt[i] for i in sorted(found) if i >= N_SPECIAL)}\n" for piece, found in lines)
+    write_file(folder / SHORTLIST, text.encode())
+
+
+def _learn(
+    corpus: Corpus, languages: Sequence[str], n_pieces: int
+) -> tuple[tuple[Indices, Indices], npt.NDArray[np.float64], Indices]:
+    """Return the K links of a direction, as source and target pieces, the probability of the target piece given the
+    source piece (K,), and the most frequent target pieces."""
+    sides = [[lines_of(split, language) for split in corpus.train_splits] for language in languages]
+    sizes = [np.concatenate([lines.n_ids() + 1 for lines in side]).astype(np.int64) for side in sides]
+    step = max(1, -(-int((sizes[0] * sizes[1]).sum()) // MAX_LINKS))
+    (src_ids, n_src), (tgt_ids, n_tgt) = (
+        (np.concatenate([each[each != PAD] for each in read]), np.concatenate([(each != PAD).sum(1) for each in read]))
+        for read in ([lines.gather(np.arange(0, len(lines), step), EOS) for lines in side] for side in sides)
+    )
+    tgt_token, src_token = links(n_tgt, n_src)
+    linked = src_ids[src_token] * n_pieces + tgt_ids[tgt_token]
+    del src_token  # large
+    keys, kinds = np.unique(linked, return_inverse=True)
+    sources, targets = keys // n_pieces, keys % n_pieces
+    counts, totals = expected_counts(kinds, tgt_token, sources, N_ITERATIONS)
+    frequencies = np.bincount(tgt_ids, minlength=n_pieces)
+    often = np.argsort(-frequencies, kind="stable")[:N_FREQUENT].astype(np.int64)
+    return (sources, targets), counts / totals, often
