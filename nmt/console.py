@@ -130,6 +130,12 @@ class Progress:
                 self._bar.close()
 
 
+def listed(names: Sequence[str], most: int) -> str:
+    """Return names divided by commas; of more than `most`, only the first, and the number of the others."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
 def amount(n: int, noun: str) -> str:
     """Format a number of things: `1 line`, `1,000 lines`."""
     return f"{n:,} {noun}{'' if n == 1 else 's'}"

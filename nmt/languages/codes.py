@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache, lru_cache
 from typing import NamedTuple
 
@@ -77,6 +78,81 @@ def parts_of(code: str) -> tuple[str, str | None, str | None]:
     if language is None:
         return normalized(code), script, region
     return language.code, script or language.scripts_by_region.get(region or "", *language.scripts[:1]), region
+
+
+# --- matching of the language tags in files -------------------------------------------------------
+
+
+def side_of(tag: str, languages: tuple[str, ...]) -> int | None:
+    """Return the index of the language that a tag belongs to; None if it belongs to none.
+
+    A code matches the tag or its beginning: `de` matches `de-AT`, and `pt_BR` matches `pt-br`, but not `pt-PT`. The
+    longest code wins where several match.
+    """
+    return _match(tag, languages)[0]
+
+
+def by_language(texts: Iterable[tuple[str, str]], codes: tuple[str, ...]) -> list[list[str]]:
+    """Return the texts that belong to each language code, given pairs of a tag and a text.
+
+    If a tag is exactly the code of a language, only texts with that tag are returned: not `de-AT` if there is `de`.
+    """
+    alike: list[list[str]] = [[] for _ in codes]
+    exact: list[list[str]] = [[] for _ in codes]
+    for tag, text in texts:
+        side, is_exact = _match(tag, codes)
+        if side is not None:
+            (exact if is_exact else alike)[side].append(text)
+    return [exact_texts or texts for exact_texts, texts in zip(exact, alike, strict=True)]
+
+
+@lru_cache(maxsize=1024)
+def _match(tag: str, languages: tuple[str, ...]) -> tuple[int | None, bool]:
+    """Return the index of the language of a tag, and whether the tag is exactly its code."""
+    parts = _split(tag)
+    codes = [_split(language) for language in languages]
+    matching = [side for side, code in enumerate(codes) if parts[: len(code)] == code]
+    if not matching:
+        return None, False
+    side = max(matching, key=lambda side: len(codes[side]))
+    return side, parts == codes[side]
+
+
+def _split(tag: str) -> list[str]:
+    """Return the parts of a language tag for comparison: `km` and `kh` for `khm_Khmr_KH`.
+
+    The script of a language that has only one is left out.
+    """
+    code, *subtags = re.split("[-_@]", tag.strip().lower())  # `@` as in sr@latin of gettext
+    language = language_of(code)
+    if language is None:
+        return [code, *subtags]
+    usual = {*language.scripts, *language.scripts_by_region.values()}
+    return [language.code, *(subtag for subtag in subtags if {subtag.title()} != usual)]
+
+
+_SUBTAGS = re.compile(r"(-[a-z]{4})?(-([a-z]{2}|\d{3}))?")  # a script, a region
+
+
+def names_of(language: str, names: Iterable[str]) -> list[str]:
+    """Return the names that match a language: its code, or else its code with a script or region, such as `de-AT`.
+
+    Case is ignored, and subtags may follow a hyphen or an underscore.
+    """
+    names = [*names]
+    exact = [name for name in names if normalized(name) == normalized(language)]
+    if exact:
+        return exact
+    code = _split(language)
+    alike = []
+    for name in names:
+        parts = _split(name)
+        if parts[: len(code)] == code and _SUBTAGS.fullmatch("-".join(["", *parts[len(code) :]])):
+            alike.append(name)
+    return alike
+
+
+# --- scripts and names ----------------------------------------------------------------------------
 
 
 def macrolanguage_of(code: str) -> str:

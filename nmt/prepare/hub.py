@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from nmt.config.source import HubSource, Source, TrainHub, TrainPath, score_of
+from nmt.console import listed
 from nmt.data.corpus import SourceFile, SourceRecord
 from nmt.errors import DataError, HubError, error_text
 from nmt.files.read import checksum
@@ -31,7 +32,7 @@ def locate_hub(source: HubSource) -> tuple[SourceRecord, list[Source]]:
     `refs/convert/parquet`. Raises HubError if a file is missing or cannot be downloaded.
     """
     commit, paths = _resolve(source)
-    files, parts = {}, list[Source]()
+    files, parts = dict[str, SourceFile](), list[Source]()
     for path in paths:
         local = _download(source, path, commit)
         files[path] = SourceFile(sha256=checksum(local))
@@ -103,8 +104,7 @@ def _resolve(source: HubSource) -> tuple[str, list[str]]:
         matching = _matching(names, pattern)
         if not matching:
             same_kind = sorted(path for path in names if Path(path).suffix == Path(pattern).suffix) or sorted(names)
-            more = f" and {len(same_kind) - 6} more" if len(same_kind) > 6 else ""
-            present = (", ".join(same_kind[:6]) or "none") + more
+            present = listed(same_kind, 6) or "none"
             raise HubError(f"{_where(source)}: no file matches {pattern}; the files are {present}")
         paths += [path for path in matching if path not in paths]
     return commit, paths
@@ -113,8 +113,8 @@ def _resolve(source: HubSource) -> tuple[str, list[str]]:
 def _matching(paths: list[str], pattern: str) -> list[str]:
     """Return the paths that match a pattern, sorted; `*` and `?` do not match a slash."""
     parts = pattern.split("/")
-    alike = [path for path in paths if path.count("/") == len(parts) - 1]
-    return sorted(path for path in alike if all(map(matches, path.split("/"), parts)))
+    same_depth = [path for path in paths if path.count("/") == len(parts) - 1]
+    return sorted(path for path in same_depth if all(map(matches, path.split("/"), parts)))
 
 
 def _download(source: HubSource, path: str, commit: str) -> Path:

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from nmt.config.source import PathSource
-from nmt.console import printable, say
+from nmt.console import listed, printable, say
 from nmt.errors import DataError
 from nmt.files.archives import is_archive, is_read_in_order, read_archive
 from nmt.files.compressed import START_BYTES, compression_of, decompressed
@@ -59,18 +59,21 @@ def find_files(path: str, root: Path) -> tuple[list[tuple[Path, str]], int]:
     full = root / path
     with reading(full):
         if full.is_dir():
-            found = [(file, str(file.relative_to(full))) for file in _below(full)]
+            entries = [(file, str(file.relative_to(full))) for file in _below(full)]
+            problem = "no files in it"
         elif full.exists():
             check_regular(full)
             return [(full, "")], 0
         else:
-            found = [(file, "") for file in _matching(full)]
-    files = [(file, name) for file, name in found if file.is_file()]
+            entries = [(file, "") for file in _matching(full)]
+            problem = "nothing there"
+    if _WILDCARDS.search(path):
+        problem = "no file matches"
+    files = [(file, name) for file, name in entries if file.is_file()]
     if not files:
-        what = "no file matches" if _WILDCARDS.search(path) else "no files in it" if full.is_dir() else "nothing there"
         under = "" if Path(path).is_absolute() else f" under {root}"
-        raise DataError(f"{path}: {what}{under}; check path and data.root in the config")
-    return sorted(files, key=lambda file: natural(str(file[0]))), len(found) - len(files)
+        raise DataError(f"{path}: {problem}{under}; check path and data.root in the config")
+    return sorted(files, key=lambda file: natural(str(file[0]))), len(entries) - len(files)
 
 
 def _below(folder: Path) -> Iterator[Path]:
@@ -92,9 +95,11 @@ def _matching(pattern: Path) -> Iterator[Path]:
         return
     folder, parts = Path(*pattern.parts[:n_fixed]), pattern.parts[n_fixed:]
     folders = "".join("(?:[^/]+/)*" if part == "**" else f"{_expression(part)}/" for part in parts[:-1])
-    wanted = re.compile(folders + (".*" if parts[-1] == "**" else _expression(parts[-1])), re.DOTALL)
+    name = ".*" if parts[-1] == "**" else _expression(parts[-1])
     if folder.is_dir():
-        yield from (path for path in _below(folder) if wanted.fullmatch(str(path.relative_to(folder))))
+        for path in _below(folder):
+            if re.fullmatch(folders + name, str(path.relative_to(folder)), re.DOTALL):
+                yield path
 
 
 def _expression(part: str) -> str:
@@ -154,16 +159,16 @@ def find_inputs(source: PathSource, root: Path, is_quiet: bool = False) -> list[
     files, n_links = find_files(path, root)
     left_out = Counter({"links, special files": n_links})
     for file, file_name in files:
-        for name, found in _entries(file, file_name, left_out):
-            known = source.format or _named_format(name or file.name)
+        for name, entry in _entries(file, file_name, left_out):
+            kind = source.format or _named_format(name or file.name)
             if name and is_hidden(name):
                 continue
             if name and not matches(name, source.members):
                 unmatched.append(name)
-            elif known is None:
+            elif kind is None:
                 unknown.append(name)
             else:
-                inputs.append(replace(found, format=known))
+                inputs.append(replace(entry, format=kind))
     if unknown and (source.members != "*" or not inputs):
         where = f"{path}: {_some(unknown)}" if unknown[0] else path
         raise DataError(f"{where}: {_NO_CORPORA.get(PurePosixPath(unknown[0] or path).suffix.lower(), _SET_FORMAT)}")
@@ -171,8 +176,9 @@ def find_inputs(source: PathSource, root: Path, is_quiet: bool = False) -> list[
         raise DataError(f"{path}: no file matches members: {source.members}; the files are {_some(unmatched)}")
     reasons = [f"{kind} ({n:,})" for kind, n in sorted(left_out.items()) if n]
     if not inputs:
-        raise DataError(f"{path}: contains no files to read{', only ' * bool(reasons)}{', '.join(reasons)}")
-    reasons += [f"names without a known format ({_some(unknown)})"] if unknown else []
+        raise DataError(", only ".join(filter(None, [f"{path}: contains no files to read", ", ".join(reasons)])))
+    if unknown:
+        reasons.append(f"names without a known format ({_some(unknown)})")
     if reasons and not is_quiet:
         say(f"{path}: skipped: {', '.join(reasons)}")
     return inputs
@@ -189,8 +195,8 @@ def _entries(path: Path, name: str, left_out: Counter[str]) -> Iterator[tuple[st
         members.sort(key=lambda member: natural(member.name))
     for member in members:
         label = f"{path}/{printable(member.name)}"
-        opened = partial(_decompressed, member.open, label)
-        yield f"{name}/{member.name}" if name else member.name, Input(label, "", opened, path, is_member=True)
+        within = f"{name}/{member.name}" if name else member.name
+        yield within, Input(label, "", partial(_decompressed, member.open, label), path, is_member=True)
 
 
 def fingerprints(inputs: Sequence[Input], root: Path) -> dict[str, str]:
@@ -214,8 +220,7 @@ def _named_format(name: str) -> str | None:
 
 
 def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 5:,} more" if len(names) > 5 else ""
-    return ", ".join(map(printable, names[:5])) + more
+    return listed([printable(name) for name in names], 5)
 
 
 def _open_file(path: Path) -> IO[bytes]:

@@ -6,18 +6,18 @@ NAME.de-en.en, its licence and a description. OPUS keeps a pair under one order 
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, suppress
+from itertools import permutations
 from pathlib import Path
+from typing import Annotated, cast
 from urllib.parse import urlencode
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
 from nmt.config.data import DIRECTION
 from nmt.config.foreign import did_you_mean, misspelt
@@ -29,8 +29,9 @@ from nmt.files.read import read_regular
 from nmt.files.write import open_output, replace_file, writing
 from nmt.prepare.download import JSON_BYTES, cache_folder, cached, fetch_json
 from nmt.prepare.inputs import is_hidden
+from nmt.prepare.pairs import Row, scored
 from nmt.tables import Table
-from nmt.text.lines import bounded_lines, decode_lines, pair_lines
+from nmt.text.lines import lines_in, pair_lines
 
 API = "https://opus.nlpl.eu/opusapi/"
 LATEST = "latest"
@@ -38,36 +39,46 @@ CITATION = "J. Tiedemann, 2012: Parallel Data, Tools and Interfaces in OPUS, LRE
 _NOTICE_BYTES = 1 << 20  # maximum size of a licence
 
 
-@dataclass(frozen=True)
-class OpusCorpus:
-    """One version of a corpus for a language pair."""
-
-    name: str
-    version: str
-    pairs: int | None
-    """Number of sentence pairs; None if OPUS does not say."""
-    bytes: int | None
-    """Size of the archive, rounded to kilobytes; None if OPUS does not say."""
-    is_latest: bool
-    url: str
+def _count(value: object) -> int | None:
+    """Return a plausible count; None for anything else."""
+    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 60
+    return cast(int, value) if is_count else None
 
 
-class _Entry(BaseModel):
-    """One version of a corpus, as described in a response of the API."""
+class OpusCorpus(BaseModel, frozen=True):
+    """One version of a corpus for a language pair, as described in a response of the API."""
 
-    corpus: str = Field(min_length=1)
+    name: str = Field(min_length=1, alias="corpus")
     version: str = Field(min_length=1)
+    pairs: Annotated[int | None, BeforeValidator(_count)] = Field(None, alias="alignment_pairs")
+    """Number of sentence pairs; None if OPUS does not say."""
+    kilobytes: Annotated[int | None, BeforeValidator(_count)] = Field(None, alias="size")
+    """Size of the archive; None if OPUS does not say."""
+    is_latest: Annotated[bool, BeforeValidator(lambda value: str(value) == "True")] = Field(False, alias="latest")
     url: str = Field(min_length=1)
-    source: object = None
-    target: object = None
-    preprocessing: object = "moses"
-    alignment_pairs: object = None
-    size: object = None
-    latest: object = None
+    source: object = Field(None, exclude=True)
+    target: object = Field(None, exclude=True)
+    preprocessing: object = Field("moses", exclude=True)
+
+    @property
+    def bytes(self) -> int | None:
+        """Size of the archive, rounded to kilobytes; None if OPUS does not say."""
+        return None if self.kilobytes is None else 1024 * self.kilobytes
+
+    @property
+    def age(self) -> tuple[bool, list[int]]:
+        """A sort key for versions: v8 comes before v10, and the version that OPUS marks as the latest comes last."""
+        return self.is_latest, [int(number) for number in re.findall(r"\d{1,18}", self.version)]
+
+    def is_of(self, languages: tuple[str, str]) -> bool:
+        """Return whether this is an archive of aligned text in these languages."""
+        source = languages[0] if self.source is None else self.source
+        target = languages[1] if self.target is None else self.target
+        return self.preprocessing == "moses" and sorted([str(source), str(target)]) == sorted(languages)
 
 
 class _Answer(BaseModel):
-    corpora: list[_Entry]
+    corpora: list[OpusCorpus]
 
 
 def find_corpora(
@@ -82,15 +93,15 @@ def find_corpora(
 
     If OPUS cannot be reached, its last response to the same query is used. Raises DataError.
     """
-    fixed = {"corpus": corpus, "preprocessing": "moses", "version": version}
-    found: list[OpusCorpus] = []
-    for source, target in (sorted(languages), sorted(languages, reverse=True)):
-        question = {"source": source, "target": target, **fixed}
-        entries = _ask({key: value for key, value in question.items() if value is not None})
-        found = [_corpus(entry) for entry in entries if _is_of(entry, languages)]
-        if found:
+    corpora: list[OpusCorpus] = []
+    for source, target in permutations(sorted(languages)):
+        question = {"source": source, "target": target, "corpus": corpus, "preprocessing": "moses", "version": version}
+        answer = _ask({key: value for key, value in question.items() if value is not None})
+        corpora = [corpus for corpus in answer if corpus.is_of(languages)]
+        if corpora:
             break
-    return sorted(sorted(found, key=_age, reverse=True), key=lambda one: one.name.casefold())
+    corpora.sort(key=lambda corpus: corpus.age, reverse=True)
+    return sorted(corpora, key=lambda corpus: corpus.name.casefold())
 
 
 def find_corpus(name: str, languages: tuple[str, str], version: str | None = None) -> OpusCorpus:
@@ -98,47 +109,35 @@ def find_corpus(name: str, languages: tuple[str, str], version: str | None = Non
 
     Raises DataError, which suggests similar names or lists the versions, if there is no such corpus.
     """
-    found = find_corpora(languages, name, version or LATEST)
-    if not found:
-        names = sorted({one.name for one in find_corpora(languages)})
-        name = next((one for one in names if one.casefold() == name.casefold()), name)
+    versions = find_corpora(languages, name, version or LATEST)
+    if not versions:
+        names = sorted({corpus.name for corpus in find_corpora(languages)})
+        name = next((known for known in names if known.casefold() == name.casefold()), name)
         if name not in names:
             raise DataError(f"OPUS has no corpus {name} for {_pair(languages)}{_alike(name, names)}")
-        found = find_corpora(languages, name, version or LATEST)
-    if not found:
-        versions = [one.version for one in find_corpora(languages, name, None)]
-        raise DataError(
-            f"OPUS has no version {version} of {name} for {_pair(languages)}; there are {', '.join(versions)}"
-        )
-    return found[0]
+        versions = find_corpora(languages, name, version or LATEST)
+    if not versions:
+        known = ", ".join(corpus.version for corpus in find_corpora(languages, name, None))
+        raise DataError(f"OPUS has no version {version} of {name} for {_pair(languages)}; there are {known}")
+    return versions[0]
 
 
-def read_moses(archive: Path, languages: tuple[str, str]) -> Iterator[tuple[str, str]]:
+def read_moses(archive: Path, languages: tuple[str, str], score: str | None = None) -> Iterator[Row]:
     """Yield the pairs of lines of an archive with two aligned files, the text in `languages[0]` first.
 
-    Raises DataError if the files are missing or damaged, or have different numbers of lines.
+    score: the ending of the file with their scores, after the stem of the texts; None: the pairs have no scores.
+    Raises DataError if a file is missing or damaged, or the files have different numbers of lines.
     """
     members, stem = _aligned_members(archive, languages)
-    names = [f"{stem}.{language}" for language in languages]
-    with members[names[0]].open() as one, members[names[1]].open() as other:
-        first, second = (
-            decode_lines(bounded_lines(file, archive / name), archive / name)
-            for file, name in zip((one, other), names, strict=True)
-        )
-        yield from pair_lines(first, second, archive / names[0], archive / names[1])
-
-
-def read_moses_scores(archive: Path, languages: tuple[str, str], ending: str) -> Iterator[str]:
-    """Yield the lines of the score file in an archive; its name is the stem of the texts plus the given ending.
-
-    Raises DataError if there is no such file, or it is damaged.
-    """
-    members, stem = _aligned_members(archive, languages)
-    name = f"{stem}.{ending}"
-    if name not in members:
-        raise DataError(f"{archive}: has no file {name} with scores; its files are {_some(members)}")
-    with members[name].open() as file:
-        yield from decode_lines(bounded_lines(file, archive / name), archive / name)
+    endings = [*languages, *([] if score is None else [score])]
+    names = [f"{stem}.{ending}" for ending in endings]
+    if names[-1] not in members:
+        raise DataError(f"{archive}: has no file {names[-1]} with scores; its files are {_some(members)}")
+    with ExitStack() as stack:
+        texts = [lines_in(stack.enter_context(members[name].open()), archive / name) for name in names]
+        pairs = pair_lines(texts[0], texts[1], archive / names[0], archive / names[1])
+        scores = None if score is None else texts[2]
+        yield from scored(pairs, archive, scores, archive / endings[-1])
 
 
 def read_notices(archive: Path) -> dict[str, bytes]:
@@ -154,67 +153,40 @@ def read_notices(archive: Path) -> dict[str, bytes]:
 def _aligned_members(archive: Path, languages: tuple[str, str]) -> tuple[dict[str, Member], str]:
     """Return the files of an archive by name, and the common stem of its two texts."""
     members = {member.name: member for member in read_archive(archive)[0] if not is_hidden(member.name)}
-    stems = [{name.removesuffix(f".{code}") for name in members if name.endswith(f".{code}")} for code in languages]
-    both = sorted(stems[0] & stems[1])
-    if len(both) != 1:
-        wanted = " and ".join(f"NAME.{code}" for code in languages)
-        raise DataError(f"{archive}: must have exactly one pair of files {wanted}; its files are {_some(members)}")
-    return members, both[0]
+    first, second = (f".{code}" for code in languages)
+    stems = {name.removesuffix(first) for name in members if name.endswith(first)}
+    stems &= {name.removesuffix(second) for name in members if name.endswith(second)}
+    if len(stems) != 1:
+        needed = f"NAME{first} and NAME{second}"
+        raise DataError(f"{archive}: must have exactly one pair of files {needed}; its files are {_some(members)}")
+    return members, stems.pop()
 
 
 def _some(names: Iterable[str]) -> str:
     return printable(", ".join(list(names)[:8])) or "nothing"
 
 
-def _ask(question: Mapping[str, str]) -> list[_Entry]:
-    """Query the API and return its entries, or the cached ones if it cannot be reached."""
+def _ask(question: Mapping[str, str]) -> list[OpusCorpus]:
+    """Query the API and return the corpora, or the cached ones if it cannot be reached."""
     url = f"{os.environ.get('NMT_OPUS_URL') or API}?{urlencode(question, errors='replace')}"
     kept = cache_folder() / "opus" / f"{hashlib.sha256(url.encode()).hexdigest()[:32]}.json"
     try:
         content = fetch_json(url)
     except DataError as error:
         try:
-            entries = _Answer.model_validate_json(read_regular(kept, JSON_BYTES)).corpora
+            corpora = _Answer.model_validate_json(read_regular(kept, JSON_BYTES)).corpora
         except (OSError, ValidationError, DataError):
             raise error from None
         say(f"{error}; using the cached response")
-        return entries
+        return corpora
     try:
-        entries = _Answer.model_validate(content).corpora
+        corpora = _Answer.model_validate(content).corpora
     except ValidationError as error:
         raise DataError(f"{url}: not a valid response from OPUS: {error_text(error)}") from None
     with suppress(OSError):  # only needed where there is no network
         kept.parent.mkdir(parents=True, exist_ok=True)
         replace_file(kept, json.dumps(content))
-    return entries
-
-
-def _is_of(entry: _Entry, languages: tuple[str, str]) -> bool:
-    """Return whether an entry is an archive of aligned text in these languages."""
-    pair = [languages[0] if entry.source is None else entry.source,
-            languages[1] if entry.target is None else entry.target]  # fmt: skip
-    return entry.preprocessing == "moses" and sorted(map(str, pair)) == sorted(languages)
-
-
-def _corpus(entry: _Entry) -> OpusCorpus:
-    kilobytes = _count(entry.size)
-    return OpusCorpus(
-        name=entry.corpus,
-        version=entry.version,
-        pairs=_count(entry.alignment_pairs),
-        bytes=None if kilobytes is None else kilobytes * 1024,
-        is_latest=str(entry.latest) == "True",
-        url=entry.url,
-    )
-
-
-def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 60 else None
-
-
-def _age(corpus: OpusCorpus) -> tuple[bool, list[int]]:
-    """Return a sort key for versions: v8 comes before v10, and the version that OPUS marks as the latest comes last."""
-    return corpus.is_latest, [int(number) for number in re.findall(r"\d{1,18}", corpus.version)]
+    return corpora
 
 
 def _pair(languages: tuple[str, str]) -> str:
@@ -241,11 +213,12 @@ def language_pair(text: str) -> tuple[str, str]:
 
 def list_corpora(languages: tuple[str, str]) -> Table:
     """Return a table of the corpora for a language pair. Raises DataError if there are none."""
-    found = find_corpora(languages)
-    if not found:
+    corpora = find_corpora(languages)
+    if not corpora:
         raise DataError(f"no corpus for {_pair(languages)}; check that OPUS uses these language codes")
-    rows = [(one.name, one.version, _number(one.pairs), _size(one.bytes)) for one in found]
-    records = [{"from": "OPUS"} | dataclasses.asdict(one) for one in found]
+    rows = [(corpus.name, corpus.version, _number(corpus.pairs), _size(corpus.bytes)) for corpus in corpora]
+    fields = "name", "version", "pairs", "bytes", "is_latest", "url"
+    records = [{"from": "OPUS", **{field: getattr(corpus, field) for field in fields}} for corpus in corpora]
     return Table(("corpus", "version", "pairs", "size"), rows, (2, 3), records=records)
 
 
@@ -253,9 +226,10 @@ def describe(name: str, languages: tuple[str, str]) -> list[str]:
     """Return a description of a corpus: versions, licence, citation and settings, in lines. Raises DataError."""
     corpus, pair = find_corpus(name, languages), _pair(languages)
     lines = [f"{corpus.name}, {pair}, from OPUS (https://opus.nlpl.eu)"]
-    for one in find_corpora(languages, corpus.name, None):
-        latest = ", the latest" if one.is_latest else ""
-        lines.append(f"version   {one.version}{latest}: {_number(one.pairs)} pairs, {_size(one.bytes)}, {one.url}")
+    for known in find_corpora(languages, corpus.name, None):
+        latest = ", the latest" if known.is_latest else ""
+        size = f"{_number(known.pairs)} pairs, {_size(known.bytes)}"
+        lines.append(f"version   {known.version}{latest}: {size}, {known.url}")
     return [
         *lines,
         "licence   in the archive: nmt data get writes LICENSE and README beside the text",
@@ -288,15 +262,19 @@ def get(name: str, languages: tuple[str, str], version: str | None, folder: Path
     return _settings({"files": named, "name": label})
 
 
-def _write(pairs: Iterator[tuple[str, str]], files: list[Path], total: int | None) -> None:
+def _write(pairs: Iterator[Row], files: list[Path], total: int | None) -> None:
     """Write both sides of a corpus. Existing files are removed before the first new one gets its name, so that an old
     file is never beside a new one. `total` is the number of pairs, for the progress bar."""
     with writing(files[0].parent):
         files[0].parent.mkdir(parents=True, exist_ok=True)
-    with open_output(files[0]) as one, open_output(files[1]) as other, Progress("writing", total, "pairs") as progress:
-        for text, translation in progress.track(pairs):
-            one.write(text.encode() + b"\n")
-            other.write(translation.encode() + b"\n")
+    with (
+        open_output(files[0]) as first_file,
+        open_output(files[1]) as second_file,
+        Progress("writing", total, "pairs") as progress,
+    ):
+        for first, second, _ in progress.track(pairs):
+            first_file.write(first.encode() + b"\n")
+            second_file.write(second.encode() + b"\n")
         for path in files:
             path.unlink(missing_ok=True)
 

@@ -6,16 +6,16 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
 from math import isfinite
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from nmt.config.source import AnyTrainSource
 from nmt.console import printable
 from nmt.data.corpus import SourceRecord
 from nmt.errors import DataError
-from nmt.languages.codes import language_of
+from nmt.languages.codes import side_of
+from nmt.text.lines import pair_lines
 from nmt.text.tokenizer import is_blank
 
 Row: TypeAlias = tuple[str, str, float | None]
@@ -60,6 +60,17 @@ def read_scores(lines: Iterable[str], name: Path | str, first_number: int = 1) -
         yield score
 
 
+def scored(
+    pairs: Iterator[tuple[str, str]], name: Path, scores: Iterator[str] | None, scores_name: Path
+) -> Iterator[Row]:
+    """Yield each pair with its score, or without one. Raises DataError if a score is not a number, or their number
+    differs from that of the pairs; both names are for messages."""
+    if scores is None:
+        return ((src, tgt, None) for src, tgt in pairs)
+    with_scores = pair_lines(pairs, read_scores(scores, scores_name), name, scores_name)
+    return ((src, tgt, score) for (src, tgt), score in with_scores)
+
+
 _BREAKS = re.compile(r"[\r\n]")
 
 
@@ -99,6 +110,17 @@ class Units:
         """Count a skipped unit, which separates those beside it; `reason` is a short text such as `no text in de`."""
         self.separate()
         self.skipped[reason] = self.skipped.get(reason, 0) + 1
+
+    def rows(self, cells: Iterable[Sequence[Any]], layout: Layout, name: str) -> Iterator[Row]:
+        """Yield the pairs of a table from the cells of each row: both texts, and those of `layout.more`."""
+        score = None
+        for src, tgt, *more in cells:
+            if layout.score is not None and (score := parse_score(more[0])) is None:
+                self.skip(NO_SCORE)
+                continue
+            if layout.document is not None:
+                self.enter((name, more[-1]))
+            yield one_line(src or ""), one_line(tgt or ""), score
 
     def skip_blank(self, texts: Sequence[str], languages: tuple[str, str], note: str = "") -> bool:
         """Return whether a text of a pair is blank; if so, count it as a skipped unit, for a reason with this note."""
@@ -167,31 +189,6 @@ MAX_TAG = 20  # maximum length in a report
 _MAX_REASONS = 50  # a damaged file may have a language of its own for each unit
 
 
-def side_of(tag: str, languages: tuple[str, ...]) -> int | None:
-    """Return the index of the language that a tag belongs to; None if it belongs to neither.
-
-    A code matches the tag or its beginning: `de` matches `de-AT`, and `pt_BR` matches `pt-br`, but not `pt-PT`. The
-    longer code wins where both match.
-    """
-    return _match(tag, languages)[0]
-
-
-def by_language(texts: Iterable[tuple[str, str]], codes: tuple[str, ...]) -> list[list[str]]:
-    """Return the texts that belong to each language code, given pairs of a tag and a text.
-
-    If a tag is exactly the code of a language, only texts with that tag are returned: not `de-AT` if there is `de`.
-    """
-    found: list[list[str]] = [[] for _ in codes]
-    exact: list[list[str]] = [[] for _ in codes]
-    for tag, text in texts:
-        code, is_exact = _match(tag, codes)
-        if code is not None:
-            found[code].append(text)
-            if is_exact:
-                exact[code].append(text)
-    return [same or alike for same, alike in zip(exact, found, strict=True)]
-
-
 def side_in_columns(name: str, layout: Layout, first: str, second: str) -> int | None:
     """Return the index of the language whose column is `first`; None if the layout specifies no columns.
 
@@ -218,28 +215,3 @@ def side_of_source(source: str, target: str, layout: Layout, units: Units) -> in
 def limited(reason: str, otherwise: str, units: Units) -> str:
     """Return `reason`, or `otherwise` if `reason` is new and many reasons have been counted already."""
     return reason if reason in units.skipped or len(units.skipped) < _MAX_REASONS else otherwise
-
-
-@lru_cache(maxsize=1024)
-def _match(tag: str, languages: tuple[str, ...]) -> tuple[int | None, bool]:
-    """Return the index of the language of a tag, and whether the tag is exactly its code."""
-    parts = parts_of(tag)
-    codes = [parts_of(language) for language in languages]
-    matching = [side for side, code in enumerate(codes) if parts[: len(code)] == code]
-    if not matching:
-        return None, False
-    side = max(matching, key=lambda side: len(codes[side]))
-    return side, parts == codes[side]
-
-
-def parts_of(tag: str) -> list[str]:
-    """Return the parts of a language tag for comparison: `km` and `kh` for `khm_Khmr_KH`.
-
-    The script of a language that has only one is left out.
-    """
-    language, *subtags = re.split("[-_@]", tag.strip().lower())  # `@` as in sr@latin of gettext
-    known = language_of(language)
-    if known is None:
-        return [language, *subtags]
-    scripts = {*known.scripts, *known.scripts_by_region.values()}
-    return [known.code, *(subtag for subtag in subtags if {subtag.title()} != scripts)]

@@ -29,9 +29,9 @@ from nmt.prepare.formats.arrow import read_arrow, read_parquet
 from nmt.prepare.formats.tables import read_csv, read_jsonl, read_tsv
 from nmt.prepare.formats.units import read_po, read_tmx, read_xliff
 from nmt.prepare.inputs import find_inputs, fingerprints, relative_name
-from nmt.prepare.opus import find_corpus, read_moses, read_moses_scores
-from nmt.prepare.pairs import Layout, OpenSource, Row, SentencePair, Units, read_scores
-from nmt.text.lines import READ_TWICE, pair_lines, read_aligned, read_lines, refuse_other_texts
+from nmt.prepare.opus import find_corpus, read_moses
+from nmt.prepare.pairs import Layout, OpenSource, Row, SentencePair, Units, scored
+from nmt.text.lines import READ_TWICE, read_aligned, read_lines, refuse_other_texts
 
 CHECK_CONFIG = "; check data.root and files in the config"
 READERS = {
@@ -61,9 +61,9 @@ def read_part(part: AnyTrainSource, languages: tuple[str, str], root: Path, unit
 
             rows: Iterator[Row] = read_hub(part, languages, units)
         case TrainPath(format="moses"):
-            rows, keeps_blank = _moses(part, languages, root), True
+            rows, keeps_blank = read_moses(root / part.path, languages, part.score), True
         case TrainPath():
-            rows = _inputs(part, languages, root, units)
+            rows = _input_files(part, languages, root, units)
         case TrainFiles():
             rows, keeps_blank = _aligned(part, languages, root), True
     if not isinstance(part, TrainPath):  # whose files are entered one by one
@@ -73,7 +73,7 @@ def read_part(part: AnyTrainSource, languages: tuple[str, str], root: Path, unit
             yield SentencePair(src, tgt, part.label, score, units.document)
 
 
-def _inputs(part: TrainPath, languages: tuple[str, str], root: Path, units: Units) -> Iterator[Row]:
+def _input_files(part: TrainPath, languages: tuple[str, str], root: Path, units: Units) -> Iterator[Row]:
     layout = Layout(languages, part.columns or {}, part.score, part.document, part.format)
     for file in find_inputs(part, root, is_quiet=True):
         if part.score is not None and file.format in ("po", "xliff"):
@@ -82,33 +82,14 @@ def _inputs(part: TrainPath, languages: tuple[str, str], root: Path, units: Unit
         yield from READERS[file.format](file, layout, units)
 
 
-def _moses(part: TrainPath, languages: tuple[str, str], root: Path) -> Iterator[Row]:
-    archive = root / part.path
-    pairs = read_moses(archive, languages)
-    if part.score is None:
-        return _without_scores(pairs)
-    return _with_scores(pairs, archive, read_moses_scores(archive, languages, part.score), archive / part.score)
-
-
 def _aligned(part: TrainFiles, languages: tuple[str, str], root: Path) -> Iterator[Row]:
     names = part.files
     if len(names) == 1:  # monolingual text: each line stands for a pair with itself
         return ((line, line, None) for line in read_lines(root / names[languages[0]]))
     first, second = (root / names[language] for language in languages)
-    pairs = read_aligned(first, second)
-    if part.score is None:
-        return _without_scores(pairs)
-    path = root / part.score
-    return _with_scores(pairs, first, read_lines(path), path)
-
-
-def _without_scores(pairs: Iterator[tuple[str, str]]) -> Iterator[Row]:
-    return ((src, tgt, None) for src, tgt in pairs)
-
-
-def _with_scores(pairs: Iterator[tuple[str, str]], first: Path, lines: Iterator[str], name: Path) -> Iterator[Row]:
-    """Yield each pair with its score. Raises DataError if a score is not a number, or their number differs."""
-    return ((src, tgt, score) for (src, tgt), score in pair_lines(pairs, read_scores(lines, name), first, name))
+    scores_path = root / (part.score or "")
+    scores = None if part.score is None else read_lines(scores_path)
+    return scored(read_aligned(first, second), first, scores, scores_path)
 
 
 SAMPLE = Path("data/sample")
@@ -214,15 +195,15 @@ def _locate_opus(source: OpusSource, languages: tuple[str, str]) -> tuple[Source
 
 
 def _locate_files(source: FilesSource, root: Path) -> tuple[SourceRecord, list[Source]]:
-    names, local, files, pinned = source.files, {}, {}, source.sha256 or {}
-    for language, name in sorted(names.items()):
+    local, files, pinned = dict(sorted(source.files.items())), dict[str, SourceFile](), source.sha256 or {}
+    for language, name in sorted(local.items()):
         if is_url(name):
             path, digest = cached(name, pinned.get(language))
             local[language] = str(path)
         else:
-            local[language], digest = name, checksum(root / name, READ_TWICE, CHECK_CONFIG)
+            digest = checksum(root / name, READ_TWICE, CHECK_CONFIG)
         files[language] = SourceFile(name=name, sha256=digest)
-    if source.sha256 is None and any(map(is_url, names.values())):
+    if source.sha256 is None and any(map(is_url, source.files.values())):
         digests = ", ".join(f"{language}: {file.sha256}" for language, file in files.items())
         _say_unpinned(source.label, f"sha256: {{{digests}}}")
     for name in local.values():

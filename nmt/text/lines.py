@@ -45,7 +45,7 @@ def read_lines(path: Path) -> Iterator[str]:
     Raises DataError, with line and byte, where the file is not UTF-8, and for a line of more than `LINE_BYTES`.
     """
     with reading(path), _open(path) as file:
-        yield from decode_lines(bounded_lines(file, path), path)
+        yield from lines_in(file, path)
 
 
 def read_aligned(first: Path, second: Path) -> Iterator[tuple[str, str]]:
@@ -94,6 +94,11 @@ def decode_lines(lines: Iterable[bytes], name: Path | str) -> Iterator[str]:
         ) from None
     except DamagedError as error:
         raise error.after(f"line {number}") from error
+
+
+def lines_in(file: IO[bytes], name: Path | str) -> Iterator[str]:
+    """Yield the lines of an open file, with the errors of `read_lines`; `name` is for messages."""
+    return decode_lines(bounded_lines(file, name), name)
 
 
 def bounded_lines(file: IO[bytes], name: Path | str) -> Iterator[bytes]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from nmt.config import Config
 from nmt.config.data import ANY, LABEL
+from nmt.console import listed
 from nmt.errors import ConfigError, DataError
 from nmt.files.document import Document, document_text, read_document
 from nmt.files.read import fingerprint_of, read_text
@@ -63,8 +64,7 @@ class Labels:
 
     def shown(self) -> str:
         """Return the first labels as text for a message."""
-        more = f" and {len(self) - 10:,} more" if len(self) > 10 else ""
-        return ", ".join(name[:40] for name in self.names[:10]) + more
+        return listed([name[:40] for name in self.names], 10)
 
     def save(self, path: Path) -> None:
         """Write the labels as JSON. Raises OSError."""

@@ -19,9 +19,10 @@ from nmt.documents.parallel import tmx
 from nmt.documents.types import Document, spaced
 from nmt.errors import DataError
 from nmt.files.read import check_regular, open_regular, reading
+from nmt.languages.codes import by_language, side_of
 from nmt.prepare.formats.units import read_units, text_of, variants
 from nmt.prepare.inputs import FORMATS, Input
-from nmt.prepare.pairs import by_language, one_line, side_of
+from nmt.prepare.pairs import one_line
 from nmt.translate.direction import Candidate
 
 if TYPE_CHECKING:

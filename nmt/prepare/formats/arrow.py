@@ -17,7 +17,7 @@ from nmt.errors import DataError, error_text
 from nmt.files.write import writing
 from nmt.prepare.formats.tables import class_names, find_columns, label_text, shown, written
 from nmt.prepare.inputs import Input
-from nmt.prepare.pairs import NO_SCORE, Layout, Row, Units, one_line, parse_score
+from nmt.prepare.pairs import Layout, Row, Units
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -100,14 +100,7 @@ def _read(
                 if side is not None:
                     sides[side] = [label_text(label, classes) for label in sides[side]]
                 n_rows += part.num_rows
-                for texts in zip(*sides, strict=True):
-                    score = None
-                    if layout.score is not None and (score := parse_score(texts[2])) is None:
-                        units.skip(NO_SCORE)
-                    else:
-                        if layout.document is not None:
-                            units.enter((file.name, texts[-1]))
-                        yield one_line(texts[0] or ""), one_line(texts[1] or ""), score
+                yield from units.rows(zip(*sides, strict=True), layout, file.name)
 
 
 def _flat(table: pa.Table) -> pa.Table:

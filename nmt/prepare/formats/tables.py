@@ -13,11 +13,12 @@ from itertools import chain, islice
 from typing import Any
 
 from nmt.config.data import LABEL
-from nmt.console import printable
+from nmt.console import listed, printable
 from nmt.errors import DataError
+from nmt.languages.codes import names_of, normalized
 from nmt.prepare.inputs import Input
-from nmt.prepare.pairs import NO_SCORE, Layout, Row, Units, one_line, parse_score, parts_of
-from nmt.text.lines import LINE_BYTES, bounded_lines, decode_lines
+from nmt.prepare.pairs import NO_SCORE, Layout, Row, Units, one_line, parse_score
+from nmt.text.lines import LINE_BYTES, lines_in
 from nmt.text.tokenizer import is_blank
 
 
@@ -44,36 +45,13 @@ def class_names(metadata: Mapping[bytes, bytes] | None) -> dict[str, list[str]]:
     """Return the names of classes by column, as the library `datasets` records them in the metadata of a schema."""
     try:
         features = json.loads((metadata or {})[b"huggingface"])["info"]["features"]
-        classes = {name: feature["names"] for name, feature in features.items() if "names" in feature}
-        return {name: names for name, names in classes.items() if all(isinstance(one, str) for one in names)}
+        classes = {column: feature["names"] for column, feature in features.items() if "names" in feature}
+        return {column: names for column, names in classes.items() if all(isinstance(name, str) for name in names)}
     except (KeyError, ValueError, TypeError, AttributeError):  # someone else's metadata
         return {}
 
 
 _SHOWN, _CHARS = 10, 30  # of the names in a message, and of each
-_SUBTAGS = re.compile(r"(-[a-z]{4})?(-([a-z]{2}|\d{3}))?")  # a script, a region
-
-
-def matching(language: str, names: Iterable[str]) -> list[str]:
-    """Return the names that match a language: its code, or else its code with a script or region, such as `de-AT`.
-
-    Case is ignored, and subtags may follow a hyphen or an underscore.
-    """
-    names = [*names]
-    exact = [name for name in names if _normal(name) == _normal(language)]
-    if exact:
-        return exact
-    code = parts_of(language)
-    alike = []
-    for name in names:
-        parts = parts_of(name)
-        if parts[: len(code)] == code and _SUBTAGS.fullmatch("-".join(["", *parts[len(code) :]])):
-            alike.append(name)
-    return alike
-
-
-def _normal(code: str) -> str:
-    return code.strip().lower().replace("_", "-")
 
 
 def find_columns(layout: Layout, names: Sequence[str], where: str, remedy: str) -> tuple[int, ...]:
@@ -82,31 +60,31 @@ def find_columns(layout: Layout, names: Sequence[str], where: str, remedy: str) 
 
     Raises DataError, which begins with `where` and ends with `remedy`, unless there is exactly one column for each.
     """
-    found = []
+    candidates = []  # a description of each column that is needed, and the names that fit it
     for language in layout.languages:
         if language in layout.columns:
-            wanted = layout.names(language)
-            alike = next(filter(None, (_named_alike(name, names) for name in wanted)), [])
-            found.append((f"named {shown(wanted)}", alike))
+            choices = layout.names(language)
+            alike = next(filter(None, (_named_alike(name, names) for name in choices)), [])
+            candidates.append((f"named {shown(choices)}", alike))
         else:
-            found.append((f"for {language}", matching(language, names)))
-    found += [(f"named {shown([name])}", _named_alike(name, names)) for name in layout.more]
+            candidates.append((f"for {language}", names_of(language, names)))
+    candidates += [(f"named {shown([name])}", _named_alike(name, names)) for name in layout.more]
     places = []
-    for what, alike in found:
+    for what, alike in candidates:
         columns = [i for i, name in enumerate(names) if name in alike]
         if len(columns) != 1:
             many = f"{len(columns)} columns" if columns else "no column"
             raise DataError(f"{where}: {many} {what}; the columns are {shown(names)}; {remedy}")
         places += columns
     if places[0] == places[1] and len({*layout.languages}) > 1:  # monolingual text has one column
-        both = " and ".join(layout.languages)
-        raise DataError(f"{where}: column {shown([names[places[0]]])} cannot contain both {both}; {remedy}")
+        languages = " and ".join(layout.languages)
+        raise DataError(f"{where}: column {shown([names[places[0]]])} cannot contain both {languages}; {remedy}")
     return tuple(places)
 
 
-def _named_alike(wanted: str, names: Sequence[str]) -> list[str]:
-    exact = [name for name in names if name.strip() == wanted.strip()]
-    return exact or [name for name in names if _normal(name) == _normal(wanted)]
+def _named_alike(column: str, names: Sequence[str]) -> list[str]:
+    exact = [name for name in names if name.strip() == column.strip()]
+    return exact or [name for name in names if normalized(name) == normalized(column)]
 
 
 def written(layout: Layout, first: str, second: str) -> str:
@@ -116,9 +94,11 @@ def written(layout: Layout, first: str, second: str) -> str:
 
 def shown(names: Sequence[str]) -> str:
     """Format the first names from a file, shortened if they are long, for use in a message."""
-    some = [printable(name[:_CHARS].strip()) + "..." * (len(name) > _CHARS) for name in names[:_SHOWN]]
-    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
-    return (", ".join(some) or "none") + more
+    return listed([_shortened(name) for name in names], _SHOWN) or "none"
+
+
+def _shortened(name: str) -> str:
+    return printable(name[:_CHARS].strip()) + ("..." if len(name) > _CHARS else "")
 
 
 _DELIMITERS = "\t|;,"  # the first of those that fit equally well is taken: the later ones are more common in text
@@ -143,7 +123,7 @@ def read_tsv(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
     among the skipped units, unless its format is set to tsv.
     """
     with file.open() as stream:
-        lines = decode_lines(bounded_lines(stream, file.name), file.name)
+        lines = lines_in(stream, file.name)
         sample = list(islice(lines, _SAMPLE_LINES))
         rows = (line.split("\t") for line in chain(sample, lines))
         text = "\n".join(sample)
@@ -152,27 +132,30 @@ def read_tsv(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
         if layout.format is None and _QUOTED.fullmatch(text) and len(_widths(sample, "\t")) == 1:
             units.skip("file read as CSV (format: tsv keeps quotes)")
             rows = _records(chain(sample, lines), "\t", file.name)
-        yield from _pairs(rows, layout, units, file.name)
+        yield from units.rows(_cells(rows, layout, units, file.name), layout, file.name)
 
 
 def read_csv(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
     """Yield the pairs of a CSV file, whose delimiter is detected. Quoted fields may contain line breaks."""
     with file.open() as stream:
-        lines = decode_lines(bounded_lines(stream, file.name), file.name)
+        lines = lines_in(stream, file.name)
         sample = list(islice(lines, _SAMPLE_LINES))
         declared = _DECLARED.fullmatch("".join(sample[:1]))
         delimiter = declared[1] if declared else _delimiter(sample)
         rows = _records(chain(sample, lines), delimiter, file.name)
         if declared:
             next(rows)
-        yield from _pairs(rows, layout, units, f"{file.name}, separated by {delimiter!r}")
+        where = f"{file.name}, separated by {delimiter!r}"
+        yield from units.rows(_cells(rows, layout, units, where), layout, where)
 
 
-def _pairs(rows: Iterable[list[str]], layout: Layout, units: Units, where: str) -> Iterator[Row]:
-    """Yield the pairs of a table. With a header, rows of another width are skipped: columns may be shifted."""
+def _cells(rows: Iterable[list[str]], layout: Layout, units: Units, where: str) -> Iterator[list[str]]:
+    """Yield the cells of each row that `layout` names; see `Units.rows`.
+
+    With a header, rows of another width are skipped: columns may be shifted.
+    """
     columns = _numbers(layout, where)
     least, most = (max(columns) + 1, None) if columns else (0, None)
-    score: float | None = None
     for row in rows:
         if row in ([], [""]):
             units.skip("empty line")
@@ -185,12 +168,8 @@ def _pairs(rows: Iterable[list[str]], layout: Layout, units: Units, where: str) 
             units.skip(f"fewer columns than {least}")
         elif most is not None and len(row) > most:
             units.skip(f"more columns than {most}")
-        elif layout.score is not None and (score := parse_score(row[columns[2]])) is None:
-            units.skip(NO_SCORE)
         else:
-            if layout.document is not None:
-                units.enter((where, row[columns[-1]]))
-            yield one_line(row[columns[0]]), one_line(row[columns[1]]), score
+            yield [row[column] for column in columns]
     if columns is None:
         raise DataError(f"{where}: empty, where a header with the names of the columns is needed")
 
@@ -292,7 +271,8 @@ def read_objects(
                 present.add(language)
         src, tgt = sides
         if _SURROGATE.search(src) or _SURROGATE.search(tgt):
-            units.skip(f"broken Unicode in {layout.languages[0 if _SURROGATE.search(src) else 1]}")
+            side = 0 if _SURROGATE.search(src) else 1
+            units.skip(f"broken Unicode in {layout.languages[side]}")
         elif layout.score is not None and (score := _score(row, layout.score)) is None:
             units.skip(NO_SCORE)
         else:
@@ -310,7 +290,7 @@ def read_objects(
 
 def _objects(file: Input, units: Units) -> Iterator[tuple[str, dict[str, object]]]:
     with file.open() as stream:
-        lines = decode_lines(bounded_lines(stream, file.name), file.name)
+        lines = lines_in(stream, file.name)
         for number, line in enumerate(lines, start=1):
             if line.strip():
                 where = f"{file.name}: line {number}"
@@ -368,7 +348,7 @@ def _side(values: dict[str, object], language: str, layout: Layout, where: str) 
         return max(texts, key=lambda text: text is not None and not is_blank(str(text)))  # the first, if there is any
     if language in values:
         return values[language]
-    names = matching(language, values)
+    names = names_of(language, values)
     if len(names) > 1:
         raise DataError(
             f"{where}: {len(names)} keys for {language}, {shown(names)}; write {written(layout, 'KEY', 'KEY')}"

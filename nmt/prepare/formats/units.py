@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING
 from nmt.console import printable
 from nmt.errors import DataError, error_text
 from nmt.files.read import DOCUMENT_BYTES
+from nmt.languages.codes import by_language, side_of
 from nmt.prepare.formats.tables import shown
 from nmt.prepare.inputs import Input
 from nmt.prepare.pairs import (
@@ -22,12 +23,10 @@ from nmt.prepare.pairs import (
     Layout,
     Row,
     Units,
-    by_language,
     limited,
     one_line,
     parse_score,
     side_in_columns,
-    side_of,
     side_of_source,
 )
 from nmt.text.lines import LINE_BYTES
@@ -155,8 +154,8 @@ def read_tmx(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
         texts = [(language, text) for language, text in variants(unit) if text]
         by_name = by_language(texts, names)
         sides = [next(filter(None, named), []) for named in (by_name[:n_first], by_name[n_first:])]
-        others = dict.fromkeys(tag for tag, _ in texts if tag and side_of(tag, names) is None)
-        note = limited(f" (found {shown([*others])}; see columns)", "", units) if others else ""
+        other_tags = dict.fromkeys(tag for tag, _ in texts if tag and side_of(tag, names) is None)
+        note = limited(f" (found {shown([*other_tags])}; see columns)", "", units) if other_tags else ""
         if units.skip_blank(["".join(side) for side in sides], layout.languages, note):
             continue
         documents = (prop.text for prop in unit.iterchildren("{*}prop") if prop.get("type") in types)
@@ -165,12 +164,12 @@ def read_tmx(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
         if layout.score is not None and (score := _score(unit, layout.score)) is None:
             units.skip(NO_SCORE)
             continue
-        one, other = sides
-        if len(one) + len(other) > 2:
+        first, second = sides
+        if len(first) + len(second) > 2:
             tags = ", ".join(dict.fromkeys(tag[:MAX_TAG] for tag, _ in texts))
             units.skip(limited(f"several texts in a language, all used ({tags})", "several texts, all used", units))
-        yield one[0], other[0], score
-        for pair in [*product(one[:1], other[1:]), *product(one[1:], other[:1])]:
+        yield first[0], second[0], score
+        for pair in [*product(first[:1], second[1:]), *product(first[1:], second[:1])]:
             units.separate()  # another version does not follow the one before it
             yield *pair, score
 
@@ -213,7 +212,7 @@ def read_xliff(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
             if reason is not None:
                 units.skip(reason)
                 continue
-            names = (each.get("original") or each.get("id") for each in unit.iterancestors("{*}file"))
+            names = (around.get("original") or around.get("id") for around in unit.iterancestors("{*}file"))
             units.enter(next(names, file.name))
             side = _source_side(file.name, unit, element, layout, units) if given is None else given
             if side is not None:
@@ -253,8 +252,8 @@ def _source_side(name: str, unit: etree._Element, element: etree._Element, layou
 
 def _language(unit: etree._Element, text: etree._Element | None, *attributes: str) -> str:
     """Return the language of a source or target element, or else the language given by an enclosing element."""
-    own = "" if text is None else text.get(XML_LANG, "")
-    return own or _inherited(unit, *attributes)
+    language = "" if text is None else text.get(XML_LANG, "")
+    return language or _inherited(unit, *attributes)
 
 
 def _inherited(unit: etree._Element, *attributes: str) -> str:

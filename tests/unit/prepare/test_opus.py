@@ -9,7 +9,7 @@ import pytest
 
 from nmt.errors import DataError
 from nmt.prepare.download import cached
-from nmt.prepare.opus import OpusCorpus, find_corpora, find_corpus, read_moses, read_notices
+from nmt.prepare.opus import find_corpora, find_corpus, read_moses, read_notices
 from opus_server import Opus, archive, moses, serve_opus
 
 PAIR = ("de", "en")
@@ -27,9 +27,12 @@ def opus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opus]:
 
 def test_opus_corpora_of_pair_are_listed(opus: Opus) -> None:
     site = opus.site.url
-    talks = OpusCorpus("Talks", "v10", 2, 3072, True, f"{site}/Talks/v10/moses/de-en.txt.zip")
-    books = OpusCorpus("books", "v1", None, 3072, True, f"{site}/books/v1/moses/de-en.txt.zip")
-    assert find_corpora(PAIR) == find_corpora(("en", "de")) == [books, talks]
+    corpora = find_corpora(PAIR)
+    assert corpora == find_corpora(("en", "de"))
+    assert [(one.name, one.version, one.pairs, one.bytes, one.is_latest, one.url) for one in corpora] == [
+        ("books", "v1", None, 3072, True, f"{site}/books/v1/moses/de-en.txt.zip"),
+        ("Talks", "v10", 2, 3072, True, f"{site}/Talks/v10/moses/de-en.txt.zip"),
+    ]
     assert [one.version for one in find_corpora(PAIR, "Talks", None)] == ["v10", "v2"]
     assert opus.site.requests[0] == QUESTION
 
@@ -68,8 +71,8 @@ def test_downloaded_corpus_is_read_offline(opus: Opus, capsys: pytest.CaptureFix
     corpus = find_corpus("Talks", PAIR)
     path = cached(corpus.url).path
     assert path.read_bytes() == opus.site.files["/Talks/v10/moses/de-en.txt.zip"]
-    assert list(read_moses(path, PAIR)) == [("eins", "one"), ("zwei", "two")]
-    assert list(read_moses(path, ("en", "de"))) == [("one", "eins"), ("two", "zwei")]
+    assert list(read_moses(path, PAIR)) == [("eins", "one", None), ("zwei", "two", None)]
+    assert list(read_moses(path, ("en", "de"))) == [("one", "eins", None), ("two", "zwei", None)]
     assert read_notices(path) == {"README": b"About Talks.\n", "LICENSE": b"Public domain.\n"}
     opus.site.files.clear()
     assert find_corpus("Talks", PAIR) == corpus and cached(corpus.url).path == path
@@ -87,7 +90,7 @@ def written(folder: Path, texts: dict[str, str | bytes]) -> Path:
 def test_files_that_macos_adds_to_archives_are_ignored(tmp_path: Path) -> None:
     added = {"__MACOSX/._a.de": b"\0\x05\x16\x07", "__MACOSX/._a.en": b"\0\x05\x16\x07", "._a.en": b"\0"}
     path = written(tmp_path, {"a.de": "eins\n", "a.en": "one\n", **added})
-    assert list(read_moses(path, PAIR)) == [("eins", "one")]
+    assert list(read_moses(path, PAIR)) == [("eins", "one", None)]
 
 
 def refused(path: Path) -> str:

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from damaged import NAMED, cell, damage, pairs, problem, read_damaged
-from nmt.prepare.formats.tables import matching, read_csv, read_jsonl, read_tsv
+from nmt.languages.codes import names_of
+from nmt.prepare.formats.tables import read_csv, read_jsonl, read_tsv
 from nmt.prepare.pairs import Layout, one_line
 from nmt.text.tokenizer import is_blank
 from reading import Reader
@@ -46,7 +47,7 @@ def columns(de: str, en: str | list[str]) -> Layout:
     ],
 )
 def test_column_names_match_language_codes(language: str, names: list[str], found: list[str]) -> None:
-    assert matching(language, names) == found
+    assert names_of(language, names) == found
 
 
 @settings(max_examples=40)
