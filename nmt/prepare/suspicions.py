@@ -112,10 +112,10 @@ def samples_of(held_out: Mapping[str, Iterable[tuple[Any, ...]]]) -> dict[str, S
 
 def with_places(pairs: Iterable[_Pair]) -> Iterator[tuple[_Pair, Place]]:
     """Yield each pair of a corpus with its position."""
-    own, before, after = tee(pairs, 3)
+    pairs, before, after = tee(pairs, 3)
     befores = chain([""], (pair[1] for pair in before))
     afters = chain((pair[1] for pair in islice(after, 1, None)), [""])
-    for line, (pair, *sides) in enumerate(zip(own, befores, afters, strict=False), start=1):
+    for line, (pair, *sides) in enumerate(zip(pairs, befores, afters, strict=False), start=1):
         yield pair, Place(line, *sides)
 
 
@@ -150,22 +150,29 @@ def suspicions(
             )
             continue
         sides = {language: [pair[side] for pair in sample.pairs] for language, side in text_sides.items()}
-        if key in judged and (found := [*_in_other_script(where, sides)]):
-            yield from found
+        warnings = list(_in_other_script(where, sides)) if key in judged else []
+        if warnings:
+            yield from warnings
             continue
         for language, texts in sides.items():
             lines = {place.line: line for line, place in zip(texts, sample.places, strict=True)}
-            respelled = re.compile("|".join(usual_forms(language, characters[language])) or "(?!)")
             side = f"{where}, {language}"
             yield from _to_repair(side, lines, _MISREAD, "look decoded with the wrong encoding", "encoding")
             if "letters" not in repairs:
-                counts = Counter(respelled.findall("\n".join(lines.values()))).most_common(5)
-                forms = ", ".join(f"{printable_sentence(form)} {n:,} times" for form, n in counts)
-                what = f"have other forms of letters than most training text ({forms})"
-                yield from _to_repair(side, lines, respelled, what, "letters")
+                yield from _respelled(side, lines, usual_forms(language, characters[language]))
             yield from _in_other_language(side, lines, language, profiles)
         if LABEL not in languages:
             yield from _not_parallel(where, sample, languages[1])
+
+
+def _respelled(where: str, lines: Mapping[int, str], forms: Mapping[str, str]) -> Iterator[str]:
+    """Yield a warning if lines have other forms of letters than the training text; for `forms`, see `usual_forms`."""
+    pattern = re.compile("|".join(forms) or "(?!)")
+    counts = Counter(pattern.findall("\n".join(lines.values()))).most_common(5)
+    shown = ", ".join(f"{printable_sentence(form)} {n:,} times" for form, n in counts)
+    yield from _to_repair(
+        where, lines, pattern, f"have other forms of letters than most training text ({shown})", "letters"
+    )
 
 
 def lacking(samples: Mapping[str, Sample], tokenizers: Tokenizers) -> Iterator[str]:
@@ -227,18 +234,20 @@ def _trigrams(line: str) -> list[str]:
 
 def _in_other_script(where: str, sides: Mapping[str, Iterable[str]]) -> Iterator[str]:
     """Yield a warning for each side, by language, that is mostly in a script in which the language is not written."""
-    found: dict[str, tuple[str, tuple[str, ...]]] = {}
+    other: dict[str, str] = {}
     for language, lines in sides.items():
-        script, wanted = script_of_text(lines, _MOST), scripts_of(language)
-        if script and wanted and script not in wanted:
-            found[language] = script, wanted
-    if len(found) == 2 and all(found[one][0] in found[other][1] for one, other in permutations(found)):
-        yield f"{where}: {' and '.join(found)} look swapped, by their scripts; check its files"
+        script, expected = script_of_text(lines, _MOST), scripts_of(language)
+        if script and expected and script not in expected:
+            other[language] = script
+    if len(other) == 2 and all(other[first] in scripts_of(second) for first, second in permutations(other)):
+        yield f"{where}: {' and '.join(other)} look swapped, by their scripts; check its files"
         return
-    for language, (script, wanted) in found.items():
+    names = scripts()
+    for language, script in other.items():
+        expected_names = " or ".join(names[code].name for code in sorted(scripts_of(language)))
         yield (
-            f"{where}: most letters of the {language} side are {scripts()[script].name}, where "
-            f"{' or '.join(scripts()[code].name for code in sorted(wanted))} is expected; check its files"
+            f"{where}: most letters of the {language} side are {names[script].name}, where {expected_names} is "
+            "expected; check its files"
         )
 
 
@@ -251,17 +260,17 @@ def script_counts(lines: Iterable[str]) -> dict[str, int]:
 # --- single lines -----------------------------------------------------------------------------------
 
 
-def _shown(line: int, text: str) -> str:
-    return f"such as line {line:,}: '{printable_sentence(text[:60])}'"
+def _shown(line: int, lines: Mapping[int, str]) -> str:
+    return f"such as line {line:,}: '{printable_sentence(lines[line][:60])}'"
 
 
 def _to_repair(where: str, lines: Mapping[int, str], bad: re.Pattern[str], what: str, repair: str) -> Iterator[str]:
-    others = {line: text for line, text in lines.items() if not text.isascii()}
-    found = [line for line, text in others.items() if bad.search(without_marked_capitals(text))]
-    if len(found) >= max(_LEAST, _MOST_TO_REPAIR * len(others)):
+    candidates = {line: text for line, text in lines.items() if not text.isascii()}
+    bad_lines = [line for line, text in candidates.items() if bad.search(without_marked_capitals(text))]
+    if len(bad_lines) >= max(_LEAST, _MOST_TO_REPAIR * len(candidates)):
         yield (
-            f"{where}: {len(found) / len(others):.0%} of the lines beyond ASCII {what}, "
-            f"{_shown(found[0], lines[found[0]])}; data.clean.repair: [{repair}] mends such text"
+            f"{where}: {len(bad_lines) / len(candidates):.0%} of the lines beyond ASCII {what}, "
+            f"{_shown(bad_lines[0], lines)}; data.clean.repair: [{repair}] mends such text"
         )
 
 
@@ -276,14 +285,15 @@ def _in_other_language(where: str, lines: Mapping[int, str], language: str, prof
             grams = trigrams([text])
             return grams.total() >= _LEAST_TRIGRAMS and profiles.other(grams, language) is not None
 
-    chosen = list(lines.items())[:: -(-len(lines) // _IDENTIFIED) or 1]
-    found = [line for line, text in chosen if is_other(text)]
-    if len(found) >= max(_LEAST, most * len(chosen)):
+    judged = list(lines.items())[:: -(-len(lines) // _IDENTIFIED) or 1]
+    other_lines = [line for line, text in judged if is_other(text)]
+    if len(other_lines) >= max(_LEAST, most * len(judged)):
         named = [(n, code) for code, n in counts.items() if code not in (language, "unclear")]
         mostly = f", mostly {language_name(max(named)[1])}" if named else ""
+        share = len(other_lines) / len(judged)
         yield (
-            f"{where}: {len(found) / len(chosen):.0%} of the lines do not look like {language_name(language)}{mostly}, "
-            f"{_shown(found[0], lines[found[0]])}; check its files; data.clean.drop: [language] drops such pairs"
+            f"{where}: {share:.0%} of the lines do not look like {language_name(language)}{mostly}, "
+            f"{_shown(other_lines[0], lines)}; check its files; data.clean.drop: [language] drops such pairs"
         )
 
 
@@ -292,56 +302,61 @@ def _in_other_language(where: str, lines: Mapping[int, str], language: str, prof
 
 def _not_parallel(where: str, sample: Sample, language: str) -> Iterator[str]:
     """Yield a warning if lines are less similar to their translations than to other lines, adjacent or distant."""
-    n, own = len(sample.pairs), [pair[1] for pair in sample.pairs]
-    texts = {
-        "own": own,
+    n, targets = len(sample.pairs), [tgt for _, tgt in sample.pairs]
+    neighbours = {
         "after": [place.after for place in sample.places],
         "before": [place.before for place in sample.places],
-        "random": own[n // 2 :] + own[: n // 2],
+        "random": targets[n // 2 :] + targets[: n // 2],
     }
-    counts = Counter(word for line in chain(*sample.pairs, *texts.values()) for word in _words(line))
-    for kind in ("after", "before", "random"):
-        texts[kind] = ["" if line == tgt else line for line, tgt in zip(texts[kind], own, strict=True)]
-    values = {kind: _likenesses(sample.pairs, lines, counts) for kind, lines in texts.items()}
-    most = 1.0 if _wins(values["own"], values["random"]) < _UNALIKE else 0.5  # stretches vary
-    n_stretches, found = min(_MOST_STRETCHES, n // _STRETCH), dict[str, list[int]]()
+    counts = Counter(word for line in chain(*sample.pairs, targets, *neighbours.values()) for word in _words(line))
+    likenesses = {"own": _likenesses(sample.pairs, targets, counts)}
+    for kind, lines in neighbours.items():
+        different = ["" if line == tgt else line for line, tgt in zip(lines, targets, strict=True)]
+        likenesses[kind] = _likenesses(sample.pairs, different, counts)
+    most = 1.0 if _wins(likenesses["own"], likenesses["random"]) < _UNALIKE else 0.5  # stretches vary
+    n_stretches, rows_of = min(_MOST_STRETCHES, n // _STRETCH), dict[str, list[int]]()
     for first, last in pairwise(i * n // max(1, n_stretches) for i in range(n_stretches + 1)):
-        part = {kind: of_all[first:last] for kind, of_all in values.items()}
-        shifted = [
-            kind
-            for kind, other in (("after", "before"), ("before", "after"))
-            if _wins(part[kind], part[other]) > _ALIKE < _wins(part[kind], part["own"])
-        ]
-        if shifted or _wins(part["own"], part["random"]) < most:
-            found.setdefault("".join(shifted), []).extend(range(first, last))
-    for kind, rows in found.items():
-        lines = f"about lines {sample.places[rows[0]].line:,} to {sample.places[rows[-1]].line:,}"
-        what = (
-            f"look shifted: the {language} line {kind} its own fits most lines better"
-            if kind
-            else "are no more alike than lines paired at random, by lengths, names and numbers"
-        )
+        fitting = _fitting({kind: values[first:last] for kind, values in likenesses.items()}, most)
+        if fitting is not None:
+            rows_of.setdefault(fitting, []).extend(range(first, last))
+    for kind, rows in rows_of.items():
+        is_whole = len(rows) == n
+        place = f"about lines {sample.places[rows[0]].line:,} to {sample.places[rows[-1]].line:,}"
+        what = "are no more alike than lines paired at random, by lengths, names and numbers"
+        if kind:
+            what = f"look shifted: the {language} line {kind} its own fits most lines better"
         yield (
-            f"{where}: {'the lines' if len(rows) == n else lines} {what}; check both files for a missing or an extra "
-            f"line{'' if len(rows) == n else ', or set data.clean.misaligned=0.03, which drops such pairs'}"
+            f"{where}: {'the lines' if is_whole else place} {what}; check both files for a missing or an extra line"
+            f"{'' if is_whole else ', or set data.clean.misaligned=0.03, which drops such pairs'}"
         )
 
 
-def _likenesses(pairs: Sequence[tuple[str, str]], others: Sequence[str], counts: Mapping[str, int]) -> list[float]:
+def _fitting(likenesses: Mapping[str, Sequence[float]], most: float) -> str | None:
+    """Return which line fits better than the translation: `after` or `before` it, or empty for lines at random, if
+    fewer translations than a share `most` fit better than these; None if no other line fits better."""
+    kind = ""
+    for near, far in (("after", "before"), ("before", "after")):
+        if _wins(likenesses[near], likenesses[far]) > _ALIKE < _wins(likenesses[near], likenesses["own"]):
+            kind += near
+    return kind if kind or _wins(likenesses["own"], likenesses["random"]) < most else None
+
+
+def _likenesses(pairs: Sequence[tuple[str, str]], texts: Sequence[str], counts: Mapping[str, int]) -> list[float]:
     """Return the similarity of the first side of each pair to another text, by length and by common words; NaN if that
     is empty. Rare words, such as numbers and names, count most; `counts` says how many texts have a word.
     """
-    both = [(src, other) for (src, _), other in zip(pairs, others, strict=True)]
-    ratios = [math.log((len(src) + 5) / (len(other) + 5)) if other else math.nan for src, other in both]
+    compared = [(src, text) for (src, _), text in zip(pairs, texts, strict=True)]
+    ratios = [math.log((len(src) + 5) / (len(text) + 5)) if text else math.nan for src, text in compared]
     usual = median([ratio for ratio in ratios if not math.isnan(ratio)] or [0.0])
-    shared = [min(1.0, sum(3 / counts[word] for word in _words(src) & _words(other))) for src, other in both]
+    shared = [min(1.0, sum(3 / counts[word] for word in _words(src) & _words(text))) for src, text in compared]
     return [round(3 * words - abs(ratio - usual), 9) for words, ratio in zip(shared, ratios, strict=True)]
 
 
-def _wins(values: Sequence[float], others: Sequence[float]) -> float:
+def _wins(values: Sequence[float], compared: Sequence[float]) -> float:
     """Return the share of values that exceed the other value, ties counting half; NaN if most pairs contain a NaN."""
-    known = [(a > b) + (a == b) / 2 for a, b in zip(values, others, strict=True) if not math.isnan(a + b)]
-    return sum(known) / len(known) if 2 * len(known) >= len(values) > 0 else math.nan
+    known = [(a, b) for a, b in zip(values, compared, strict=True) if not math.isnan(a + b)]
+    n_wins = sum(a > b for a, b in known) + sum(a == b for a, b in known) / 2
+    return n_wins / len(known) if 2 * len(known) >= len(values) > 0 else math.nan
 
 
 def _words(text: str) -> set[str]:

@@ -8,281 +8,18 @@ random, or by cutting them. A logistic regression separates the two.
 from __future__ import annotations
 
 import io
-import re
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from nmt.languages.scripts import KANA, character_class
-from nmt.text.blocks import ranges
-from nmt.text.lexicon import links
-from nmt.text.split import CLAUSE_MARKS, COMMAS, SENTENCE_MARKS
-from nmt.text.words import UNSPACED
-
-Longs = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
-
-ID_BITS = 16
-"""The maximum number of bits in the number of a word."""
-_STEM = 5  # inflected forms with the same beginning share their statistics
-_MIN_COUNT = 3
-_BLOCK_LINES = 8192  # processed at a time: words need far more memory than their numbers
-_MARKS = {*f"„“”»«’–—{SENTENCE_MARKS}{CLAUSE_MARKS}{COMMAS}"}
-_SPACES = bytes(32 if i < 128 and not chr(i).isalnum() and chr(i) not in "\n?!" else i for i in range(256))
-# scripts written without spaces: Han characters one by one, others and kana by three
-_UNSPACED = re.compile(f"[{KANA}]{{1,3}}|[{character_class(['Hani'])}]|[{UNSPACED}]{{1,3}}")
-
-# all but the first bytes of these characters in UTF-8: a fast test of whether a text has any of them
-_NOT_UNSPACED = bytes({*range(256)} - {0xE0, 0xE1, *range(0xE3, 0xF1)})
-
-
-def split_words(lines: Sequence[str]) -> tuple[list[str], Longs]:
-    """Return the lower-cased words of all lines, and the index at which the words of each line end."""
-    ends = np.zeros(len(lines), np.int64)
-    if not lines:
-        return [], ends
-    text = "\n".join(lines).lower()
-    for mark in _MARKS.intersection(text):
-        text = text.replace(mark, f" {mark} ")
-    raw = text.encode(errors="surrogatepass").translate(_SPACES)
-    text = raw.decode(errors="surrogatepass")
-    if raw.translate(None, _NOT_UNSPACED):
-        text = _UNSPACED.sub(r" \g<0> ", text)
-    words: list[str] = []
-    for i, line in enumerate(text.split("\n")):
-        words += line.split()
-        ends[i] = len(words)
-    return words, ends
-
-
-@dataclass(frozen=True)
-class Tokens:
-    """The words of several sentences, as indices in a vocabulary."""
-
-    ids: Longs
-    ends: Longs
-    """The end of each sentence in `ids`."""
-
-    @property
-    def starts(self) -> Longs:
-        """The start of each sentence in `ids`."""
-        return self.ends - self.lengths
-
-    @property
-    def lengths(self) -> Longs:
-        """The number of words of each sentence."""
-        return np.diff(self.ends, prepend=0)
-
-    @property
-    def sentence(self) -> Longs:
-        """The index of the sentence of each word."""
-        return np.repeat(np.arange(len(self.ends)), self.lengths)
-
-    def where(self, keep: Bools) -> Tokens:
-        """Return only the words for which `keep` is true."""
-        return Tokens(self.ids[keep], np.concatenate(([0], np.cumsum(keep)))[self.ends])
-
-    def rarest(self, n: int) -> Tokens:
-        """Return the `n` rarest distinct words of each sentence, which have the lowest indices, in text order."""
-        keys, firsts = np.unique(self.sentence << ID_BITS | self.ids, return_index=True)
-        n_before = ranges(0, np.bincount(keys >> ID_BITS, minlength=len(self.ends)))
-        keep = np.zeros(len(self.ids), bool)
-        keep[firsts[n_before < n]] = True
-        return self.where(keep)
-
-    def take(self, sentences: Longs) -> Tokens:
-        """Return the words of the given sentences."""
-        lengths = self.lengths[sentences]
-        return Tokens(self.ids[ranges(self.starts[sentences], lengths)], np.cumsum(lengths))
-
-
-class Vocabulary:
-    """The words of one language that are frequent enough for statistics, sorted from the rarest."""
-
-    def __init__(self, stems: Sequence[str], counts: Longs) -> None:
-        self.stems, self.counts = stems, counts
-        self.share: Floats = counts / max(1, counts.sum())
-        """The relative frequency of each word in the text."""
-        self._ids = {stem: i for i, stem in enumerate(stems)}
-
-    @classmethod
-    def of(cls, words: Mapping[str, int]) -> Vocabulary:
-        """Return the vocabulary of a text, given the number of occurrences of each word."""
-        counts: Counter[str] = Counter()
-        for word, n in words.items():
-            counts[word[:_STEM]] += n
-        chosen = sorted((n, stem) for stem, n in counts.items() if n >= _MIN_COUNT)[-(2**ID_BITS) :]
-        return cls([stem for _, stem in chosen], np.array([n for n, _ in chosen], np.int64))
-
-    def numbers(self, words: Sequence[str]) -> Longs:
-        """Return the index of each word in this vocabulary, or -1 if it is not in it."""
-        known = {word: self._ids.get(word[:_STEM], -1) for word in set(words)}
-        return np.fromiter(map(known.__getitem__, words), np.int64, len(words))
-
-
-def read_words(lines: Sequence[str]) -> tuple[Vocabulary, Tokens]:
-    """Return the vocabulary of some lines, and the words of the lines that are in the vocabulary."""
-    seen: defaultdict[str, int] = defaultdict()
-    seen.default_factory = seen.__len__  # a new word gets the next number
-    parts, ends = [np.zeros(0, np.int32)], [np.zeros(1, np.int64)]
-    for start in range(0, len(lines), _BLOCK_LINES):
-        words, block_ends = split_words(lines[start : start + _BLOCK_LINES])
-        parts.append(np.fromiter(map(seen.__getitem__, words), np.int32, len(words)))
-        ends.append(block_ends + ends[-1][-1])
-    indices = np.concatenate(parts)
-    counts = np.bincount(indices, minlength=len(seen)).tolist()
-    vocabulary = Vocabulary.of(dict(zip(seen, counts, strict=True)))
-    numbers = vocabulary.numbers(list(seen))[indices]
-    return vocabulary, Tokens(numbers, np.concatenate(ends[1:])).where(numbers >= 0)
-
-
-Keys = npt.NDArray[np.uint32]
-Singles = npt.NDArray[np.float32]
-
-_CHUNK_CELLS = 2**20
-_LEARN_CELLS = 10 * 2**20  # a limit for memory
-_LEARN_WORDS = 12  # only the rarest words of a sentence are used: frequent ones go with everything, and cost the most
-_ITERATIONS = 4
-_NO_COUNTERPART = 0.3
-_MIN_PROBABILITY = 0.01
-_MAX_ENTRIES = 2**19
-_SLOT_BITS = 22
-_MULTIPLIER = np.uint32(2654435769)  # odd: multiplication only reorders the keys
-_SHIFT, _LOW = np.uint32(ID_BITS), np.uint32(2**ID_BITS - 1)
-
-
-class Cells(NamedTuple):
-    """All combinations of a source word and a target word within each of several pairs of sentences."""
-
-    keys: Keys
-    """The number of the source word in the upper bits, and of the target word in the lower bits."""
-    rows: Longs
-    """The index of the source word among all source words."""
-    columns: Longs
-    """The index of the target word among all target words."""
-
-
-def make_cells(src: Tokens, tgt: Tokens) -> Cells:
-    """Return the `Cells` of pairs of sentences."""
-    rows, columns = links(src.lengths, tgt.lengths)
-    return Cells((src.ids.astype(np.uint32) << _SHIFT)[rows] | tgt.ids.astype(np.uint32)[columns], rows, columns)
-
-
-def chunks(src: Tokens, tgt: Tokens) -> Iterator[tuple[Tokens, Tokens, Cells]]:
-    """Yield pairs of sentences with their `Cells`, a few thousand at a time to limit memory use."""
-    done = np.cumsum(src.lengths * tgt.lengths)
-    first = 0
-    while first < len(done):
-        before = int(done[first - 1]) if first else 0
-        last = max(first + 1, int(np.searchsorted(done, before + _CHUNK_CELLS, side="right")))
-        src_part, tgt_part = (side.take(np.arange(first, last)) for side in (src, tgt))
-        yield src_part, tgt_part, make_cells(src_part, tgt_part)
-        first = last
-
-
-@dataclass(frozen=True)
-class Lexicon:
-    """Pairs of words that are translations of each other, with their probabilities."""
-
-    src: Vocabulary
-    tgt: Vocabulary
-    keys: Keys
-    """The pairs of words, as in `Cells`; the most probable last."""
-    forward: Singles
-    """Probability of the target word, given the source word."""
-    backward: Singles
-    """Probability of the source word, given the target word."""
-
-    @classmethod
-    def learn(cls, pairs: Pairs) -> Lexicon:
-        """Learn a lexicon from sentences and their translations."""
-        (src_words, src), (tgt_words, tgt) = (read_words([pair[side] for pair in pairs]) for side in (0, 1))
-        n_cells = int((np.minimum(src.lengths, _LEARN_WORDS) * np.minimum(tgt.lengths, _LEARN_WORDS)).sum())
-        if n_cells > _LEARN_CELLS:
-            n = len(src.ends) * _LEARN_CELLS // n_cells
-            chosen = np.arange(n) * len(src.ends) // n
-            src, tgt = src.take(chosen), tgt.take(chosen)
-        src, tgt = src.rarest(_LEARN_WORDS), tgt.rarest(_LEARN_WORDS)
-        all_keys = np.concatenate([np.zeros(0, np.uint32), *(cells.keys for _, _, cells in chunks(src, tgt))])
-        keys, entry = np.unique(all_keys, return_inverse=True)
-        entry = entry.astype(np.int32)  # half the memory
-        src_counts = np.bincount(src.ids, minlength=len(src_words.stems))[keys >> _SHIFT]
-        tgt_counts = np.bincount(tgt.ids, minlength=len(tgt_words.stems))[keys & _LOW]
-        forward = backward = np.ones(len(keys))
-        for _ in range(_ITERATIONS):
-            forward_sums, backward_sums = np.zeros(len(keys)), np.zeros(len(keys))
-            start = 0
-            for s, t, cells in chunks(src, tgt):
-                e = entry[start : start + len(cells.keys)]
-                start += len(e)
-                np.add.at(forward_sums, e, _posterior(forward[e], cells.columns, tgt_words.share[t.ids], s, t))
-                np.add.at(backward_sums, e, _posterior(backward[e], cells.rows, src_words.share[s.ids], t, s))
-            # less one: evidence from a single pair of sentences, which may be misaligned, does not count
-            forward = np.maximum(forward_sums - 1, 0) / src_counts
-            backward = np.maximum(backward_sums - 1, 0) / tgt_counts
-        singles = forward.astype(np.float32), backward.astype(np.float32)
-        strength = np.maximum(*singles)
-        order = np.argsort(strength, kind="stable")
-        order = order[strength[order] > _MIN_PROBABILITY][-_MAX_ENTRIES:]
-        return cls(src_words, tgt_words, keys[order], singles[0][order], singles[1][order])
-
-    @cached_property
-    def _table(self) -> Keys:
-        """A hash table of the entries, with the tag and both probabilities of each."""
-        slots, tags = _placed(self.keys)
-        packed = [np.rint(np.sqrt(p) * 255).astype(np.uint32) for p in (self.forward, self.backward)]
-        table = np.zeros(2**_SLOT_BITS, np.uint32)
-        table[slots] = tags << np.uint32(16) | packed[0] << np.uint32(8) | packed[1]  # the most probable entry wins
-        return table
-
-    def find(self, keys: Keys) -> tuple[Longs, Floats, Floats]:
-        """Return the indices of the keys that have an entry, and their forward and backward probabilities."""
-        slots, tags = _placed(keys)
-        values = self._table[slots]
-        at = np.flatnonzero((values >> np.uint32(16) == tags) & (values != 0))
-        forward, backward = (((values[at] >> np.uint32(bits)) & np.uint32(255)) / 255 for bits in (8, 0))
-        return at, forward**2, backward**2
-
-    def observe(self, pairs: Pairs) -> tuple[Side, Side]:
-        """Return both sides of pairs, with a level for each word that rates how well the other side explains it."""
-        src, tgt = (_read([pair[side] for pair in pairs], words) for side, words in enumerate((self.src, self.tgt)))
-        levels: list[tuple[Longs, Longs]] = [(np.zeros(0, np.int64), np.zeros(0, np.int64))]
-        for s, t, cells in chunks(src.tokens, tgt.tokens):
-            at, forward, backward = self.find(cells.keys)
-            explained = [
-                np.bincount(index[at], probability, minlength=len(words.ids))
-                / np.repeat(np.maximum(given.lengths, 1), words.lengths)
-                / vocabulary.share[words.ids]
-                for index, probability, words, given, vocabulary in (
-                    (cells.rows, backward, s, t, self.src),
-                    (cells.columns, forward, t, s, self.tgt),
-                )
-            ]
-            levels.append((np.digitize(explained[0], LEVELS), np.digitize(explained[1], LEVELS)))
-        of_src, of_tgt = (np.concatenate(parts) for parts in zip(*levels, strict=True))
-        return replace(src, levels=of_src), replace(tgt, levels=of_tgt)
-
-
-def _placed(keys: Keys) -> tuple[Keys, Keys]:
-    """Return the slots and tags of keys in a hash table."""
-    mixed = keys * _MULTIPLIER
-    return mixed >> np.uint32(32 - _SLOT_BITS), mixed & np.uint32(2 ** (32 - _SLOT_BITS) - 1)
-
-
-def _posterior(probability: Floats, at: Longs, share: Floats, given: Tokens, words: Tokens) -> Floats:
-    """Return for each cell the probability that its word in `words`, given by index `at`, translates the other word."""
-    nothing = _NO_COUNTERPART / (1 - _NO_COUNTERPART) * share * np.repeat(given.lengths, words.lengths)
-    return probability / (np.bincount(at, probability, minlength=len(share)) + nothing)[at]
-
+from nmt.text.lexicon import Bools, Floats, Lexicon, Tokens, Vocabulary, chunks, split_words
+from nmt.text.tokenizer import Numbers
 
 Pairs = Sequence[tuple[str, str]]
-
 LEVELS = np.array([1.0, 3.5, 17.0])
 """Limits between the four levels of a word: how much the other side raises its probability above chance."""
 _WORDS = 24  # only the rarest of a sentence are used
@@ -297,7 +34,7 @@ class Side:
 
     tokens: Tokens
     """The words in the vocabulary, at most the `_WORDS` rarest of each sentence."""
-    levels: Longs
+    levels: Numbers
     """How well the other side explains each word, by `LEVELS`."""
     unknown: Floats
     """The share of words that are not in the vocabulary."""
@@ -305,7 +42,7 @@ class Side:
     """Whether the last word is not in the vocabulary."""
     marked: Bools
     """Whether the side ends with a character that is neither letter nor digit."""
-    chars: Longs
+    chars: Numbers
 
 
 def _read(lines: Sequence[str], vocabulary: Vocabulary) -> Side:
@@ -323,6 +60,28 @@ def _read(lines: Sequence[str], vocabulary: Vocabulary) -> Side:
         np.array([not line[-1:].isalnum() for line in lines]),
         np.array([len(line) for line in lines]),
     )
+
+
+def observe(lexicon: Lexicon, pairs: Pairs) -> tuple[Side, Side]:
+    """Return both sides of pairs, with a level for each word that rates how well the other side explains it."""
+    src = _read([pair[0] for pair in pairs], lexicon.src)
+    tgt = _read([pair[1] for pair in pairs], lexicon.tgt)
+    src_levels, tgt_levels = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for src_part, tgt_part, cells in chunks(src.tokens, tgt.tokens):
+        at, forward, backward = lexicon.find(cells.keys)
+        src_levels.append(_levels(cells.rows[at], backward, src_part, tgt_part, lexicon.src))
+        tgt_levels.append(_levels(cells.columns[at], forward, tgt_part, src_part, lexicon.tgt))
+    return replace(src, levels=np.concatenate(src_levels)), replace(tgt, levels=np.concatenate(tgt_levels))
+
+
+def _levels(
+    links: Numbers, probabilities: Floats, words: Tokens, translated: Tokens, vocabulary: Vocabulary
+) -> Numbers:
+    """Return the level of each word, given the word and the probability of each link with an entry in the lexicon."""
+    sums = np.bincount(links, probabilities, minlength=len(words.ids))
+    explained = sums / np.repeat(np.maximum(translated.lengths, 1), words.lengths) / vocabulary.share[words.ids]
+    levels: Numbers = np.digitize(explained, LEVELS)
+    return levels
 
 
 def _log_ratio(pairs: tuple[Side, Side]) -> Floats:
@@ -390,10 +149,9 @@ def learn_filter(pairs: Pairs, max_loss: float) -> bytes:
     share = _share(*Judge.learn(pairs[::2], pairs[1::2])[1:], max_loss)
     if share is None:
         return b""
-    judge, own, _ = Judge.learn(pairs, pairs)
-    own = np.sort(own)
+    judge, scores, _ = Judge.learn(pairs, pairs)
     file = io.BytesIO()
-    arrays: dict[str, Any] = judge.arrays() | {"threshold": own[int(share * len(own))]}
+    arrays: dict[str, Any] = judge.arrays() | {"threshold": np.sort(scores)[int(share * len(scores))]}
     np.savez(file, **arrays)
     return file.getvalue()
 
@@ -436,23 +194,21 @@ class Judge:
         """
         lexicon = Lexicon.learn(known)
         sample = _sample(unknown, _WEIGHT_PAIRS)
-        good, bad = lexicon.observe(sample), lexicon.observe(_repaired(sample, 7))
-        weights = [
-            _log_likelihood_ratios(one, other, words)
-            for one, other, words in zip(good, bad, (lexicon.src, lexicon.tgt), strict=True)
-        ]
+        good, bad = observe(lexicon, sample), observe(lexicon, _repaired(sample, 7))
+        src_weights = _log_likelihood_ratios(good[0], bad[0], lexicon.src)
+        tgt_weights = _log_likelihood_ratios(good[1], bad[1], lexicon.tgt)
         ratios = _log_ratio(good)
         median = np.median(ratios)
         lengths = np.array([median, np.median(np.abs(ratios - median)) + 1e-3])
-        judge = cls(lexicon, weights[0], weights[1], lengths, np.zeros(0))
+        judge = cls(lexicon, src_weights, tgt_weights, lengths, np.zeros(0))
         sample = _sample(unknown, _FIT_PAIRS)
-        own, made = (judge.features(lexicon.observe(each)) for each in (sample, _made(sample)))
-        judge = replace(judge, coefficients=_fit(own, made))
+        features, bad_features = (judge.features(observe(lexicon, pairs)) for pairs in (sample, _made(sample)))
+        judge = replace(judge, coefficients=_fit(features, bad_features))
         scores = judge.scores(sample)
         # bad pairs made from bad pairs would be too easy to recognise
         likely = [sample[i] for i in np.sort(np.argsort(scores, kind="stable")[int(_WORST * len(scores)) :])]
-        made_scores = judge.scores(_made(likely))
-        return judge, scores[np.isfinite(scores)], made_scores[np.isfinite(made_scores)]
+        bad_scores = judge.scores(_made(likely))
+        return judge, scores[np.isfinite(scores)], bad_scores[np.isfinite(bad_scores)]
 
     def features(self, pairs: tuple[Side, Side]) -> Floats:
         """Return features of pairs, (pairs, features), that separate good from bad pairs."""
@@ -471,7 +227,7 @@ class Judge:
 
     def scores(self, pairs: Pairs) -> Floats:
         """Return a score for each pair: higher is better, and infinite if the pair cannot be judged."""
-        sides = self.lexicon.observe(pairs)
+        sides = observe(self.lexicon, pairs)
         # not by BLAS, whose last bits depend on the number of threads
         scores: Floats = (self.features(sides) * self.coefficients[:-1]).sum(axis=1) + self.coefficients[-1]
         scores[np.minimum(*(side.tokens.lengths for side in sides)) < _MIN_WORDS] = np.inf
@@ -539,19 +295,20 @@ def _fit(good: Floats, bad: Floats) -> Floats:
     return np.array([float(f"{c:.6g}") for c in coefficients])
 
 
-def _share(own: Floats, made: Floats, max_loss: float) -> float | None:
+def _share(scores: Floats, bad_scores: Floats, max_loss: float) -> float | None:
     """Return the share of pairs to drop, or None if dropping them would catch too few bad pairs.
 
     It is the share that catches enough bad pairs, or the largest one that does not lose more than `max_loss` of the
     good pairs.
     """
-    if not len(own) or not len(made):
+    if not len(scores) or not len(bad_scores):
         return None
-    own, made = np.sort(own), np.sort(made)
-    below = np.arange(len(own)) / len(own)
-    caught = np.searchsorted(made, own) / len(made)
+    scores, bad_scores = np.sort(scores), np.sort(bad_scores)
+    below = np.arange(len(scores)) / len(scores)
+    caught = np.searchsorted(bad_scores, scores) / len(bad_scores)
     # hardly any good pairs score below most of the bad ones
-    bad = min(0.5, float(np.searchsorted(own, made[int(_MOSTLY_BAD * len(made))])) / len(own) / _MOSTLY_BAD)
+    limit = bad_scores[int(_MOSTLY_BAD * len(bad_scores))]
+    bad = min(0.5, float(np.searchsorted(scores, limit)) / len(scores) / _MOSTLY_BAD)
     lost = (below - bad * caught) / (1 - bad)
     most = np.flatnonzero((lost <= max_loss) & (caught <= _MOST_CAUGHT))
     return float(below[most[-1]]) if len(most) and caught[most[-1]] >= _LEAST_CAUGHT else None

@@ -7,16 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from nmt.prepare.cleaning.misaligned import (
-    MIN_PAIRS,
-    Lexicon,
-    Tokens,
-    is_misaligned,
-    learn_filter,
-    make_cells,
-    read_words,
-    split_words,
-)
+from nmt.prepare.cleaning.misaligned import MIN_PAIRS, is_misaligned, learn_filter
+from nmt.text.lexicon import Lexicon, Tokens, make_cells, read_words, split_words
 
 PAIRS, BAD = 3000, 120
 
