@@ -218,11 +218,10 @@ def _is_classifier(paths: Sequence[Path]) -> bool:
 def _evaluate_classifier(
     model: ModelRef, data: Path | None, splits: Sequence[str], precision: str, how: Format
 ) -> None:
-    from nmt.evaluate.classification import evaluate_classifier
+    from nmt.evaluate.classification import Classifier, evaluate_classifier
     from nmt.evaluate.report import score_table
     from nmt.evaluate.run import choose_splits, open_corpus
     from nmt.layout import RunDir
-    from nmt.translate.classification import Classifier
 
     classifier = Classifier.load(model, precision=precision)
     corpus = open_corpus(RunDir(model.path), classifier.config.data.sides, data)

@@ -287,8 +287,8 @@ def classify(
       nmt classify --run runs/imdb --input reviews.txt --probabilities
     """
     from nmt.cli.defaults import run_or_newest
+    from nmt.evaluate.classification import Classifier, classify_file
     from nmt.runs.model import ModelRef
-    from nmt.translate.classification import Classifier, classify_file
 
     classifier = Classifier.load(ModelRef((run_or_newest(run),), checkpoint, weights), precision=precision)
     classify_file(classifier, source, target, probabilities)

@@ -28,12 +28,13 @@ from torch import Tensor
 from nmt.data.corpus import Integers, Lines, Side
 from nmt.data.mixing import Segments
 from nmt.text.blocks import ranges
-from nmt.text.tokenizer import BOS, EOS, PAD
+from nmt.text.tokenizer import BOS, EOS, PAD, SEPARATOR
 
 Indices = npt.NDArray[np.int64]
 
 Scored = npt.NDArray[np.bool_]
 
+_SEPARATOR = np.array([SEPARATOR])
 _BLOCK = 1 << 18  # pairs processed together in a scan of all
 
 
@@ -83,6 +84,11 @@ def unpadded(lines: Tensor) -> list[Indices]:
     """Return the ids of padded lines (B, L), each without its end of sentence."""
     n_ids = ((lines != PAD).sum(1) - 1).tolist()
     return [line[:n] for line, n in zip(lines.numpy(), n_ids, strict=True)]
+
+
+def joined(src: Indices, tgt: Indices) -> Indices:
+    """Join the ids of a source and its target into one sequence, `source SEPARATOR target`."""
+    return np.concatenate((src, _SEPARATOR, tgt))
 
 
 def sent(tensor: Tensor, device: torch.device) -> Tensor:

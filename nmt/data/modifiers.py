@@ -21,10 +21,9 @@ from random import Random
 import numpy as np
 
 from nmt.config import Config, DataConfig
-from nmt.data.batching import Indices, Pairs
+from nmt.data.batching import Indices, Pairs, joined
 from nmt.data.corpus import Corpora, Corpus, Integers, Lines, lines_of
-from nmt.data.pair_sequences import joined
-from nmt.data.random_numbers import fractions, hashed, key_of
+from nmt.data.random_numbers import MODIFIERS, fractions, hashed, key_of
 from nmt.errors import DataError
 from nmt.text.augmentation import (
     drop_end_punctuation,
@@ -48,8 +47,6 @@ N_TRIED = 256
 
 MOST_JOINED = 3
 """Maximum number of pairs that are joined to one."""
-
-_STREAM = 2  # BPE-dropout draws from 0 and 1
 
 
 class FuzzyMatches:
@@ -165,7 +162,7 @@ class Modifiers:
     def _drawn(self, corpus_rows: Indices, epoch: int) -> Iterator[tuple[int, int, str, Random]]:
         """Yield the index of each row to modify, its direction, the name of the modifier drawn for it, and a generator
         of random numbers."""
-        numbers = hashed(key_of(self._seed, epoch, _STREAM), corpus_rows)
+        numbers = hashed(key_of(self._seed, epoch, MODIFIERS), corpus_rows)
         chosen = np.searchsorted(self._ends, fractions(numbers), side="right")
         places = np.flatnonzero(chosen < len(self._ends))
         seeds = hashed(numbers[places], np.ones(len(places), np.int64))

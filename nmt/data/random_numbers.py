@@ -7,6 +7,9 @@ import numpy.typing as npt
 
 Hashes = npt.NDArray[np.uint64]
 
+MODIFIERS, DENOISING, TAGS, MASKING = 2, 3, 3, 4
+"""Keys of independent random numbers; BPE-dropout has 0 and 1. No run has both denoising and tags."""
+
 
 def key_of(*numbers: int) -> Hashes:
     """Return a key (1,) that depends on all given numbers."""

@@ -11,7 +11,7 @@ the ids of a window are in memory until it is over.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,7 +24,6 @@ from nmt.config import Config
 from nmt.data.batching import Pairs, Update, epoch_updates
 from nmt.data.bpe_dropout import BpeDropout
 from nmt.data.corpus import Corpora, Joined, Lines, Rows, Side, Split, concatenated, lines_of
-from nmt.data.examples import learned_pairs
 from nmt.data.mixing import BLOCK, Position, Segments, Stream, is_mixed, make_mix, train_corpora
 from nmt.errors import DataError
 from nmt.text.blocks import ranges
@@ -82,15 +81,20 @@ class Window:
     updates: list[Update]
 
 
+Examples = Callable[[Side, Side, Sequence[Side], Segments | None], Pairs]
+"""A function that returns the examples of a text, given its sources and targets, monolingual lines, and the rows of a
+window."""
+
+
 class Windows:
     """The windows of a run, which a thread can plan ahead."""
 
-    def __init__(self, corpora: Corpora, config: Config) -> None:
+    def __init__(self, corpora: Corpora, config: Config, examples: Examples) -> None:
         """Raises ConfigError if the config mixes corpora that the data directory does not have, or DataError if pairs
         that are in shards or mixed would be learned together with monolingual text."""
         by_direction = corpora.by_direction
         self.mix = make_mix(config, {direction: corpus.manifest for direction, corpus in by_direction.items()})
-        self._corpora, self._config, settings = corpora, config, config.training
+        self._corpora, self._config, self._examples, settings = corpora, config, examples, config.training
         self._has_dropout = settings.bpe_dropout > 0 or settings.subword_nbest > 1
         parts = [
             (corpus, split, direction.split("-"))
@@ -219,10 +223,7 @@ class Windows:
 
     def _learned(self, sides: Mapping[int, Side], segments: Segments | None = None) -> Pairs:
         """Return the examples of a text, given its sources and targets."""
-        if self._config.data.has_language_tags:  # in which each row is of one language, or another
-            return Pairs(sides[0], sides[1], segments)
-        by_language = dict(zip(self._config.data.sides, sides.values(), strict=True))
-        return learned_pairs(self._config, by_language.__getitem__, self._mono, segments)
+        return self._examples(sides[0], sides[1], self._mono, segments)
 
     def _make_dropout(self, src: Lines, tgt: Lines, segments: Segments | None = None) -> BpeDropout:
         data, tokenizers = self._config.data, self._corpora.tokenizers

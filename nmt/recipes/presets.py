@@ -24,7 +24,7 @@ from nmt.model.device import pick_device
 from nmt.model.precision import autocast, pick_float32_library, pick_precision, use_float32_library
 from nmt.model.transformer import Transformer
 from nmt.text.tokenizer import EOS, N_SPECIAL
-from nmt.training.loss import objective
+from nmt.training.loss import token_loss
 from nmt.training.optim import make_optimizer
 
 PIECES = 20
@@ -207,7 +207,7 @@ def seconds_per_update(config: Config, length: int) -> float:
     while len(times) < 3 or sum(times) < 1.0:
         start = time.perf_counter()
         with autocast(precision, device):
-            loss = objective(model, batch, settings).loss
+            loss = token_loss(model, batch, settings).loss
         (loss / batch.n_tokens).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         optimizer.zero_grad()

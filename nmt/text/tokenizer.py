@@ -1,8 +1,9 @@
 """SentencePiece tokenizers: the interface of all, and those that `nmt prepare` trains.
 
 Ids 0-3 are padding, unknown, `<s>` and `</s>`; 4-6 mark terms in a source (`nmt.text.constraints`); 7 stands for masked
-pieces (`nmt.data.masking`); 8 separates two lines of one sequence; 9-19 are reserved for later uses. Tags, which
-precede a source, have the ids after the last piece. SentencePiece does not know them, so text never becomes a tag.
+pieces (`nmt.training.objectives.masked`); 8 separates two lines of one sequence; 9-19 are reserved for later uses.
+Tags, which precede a source, have the ids after the last piece. SentencePiece does not know them, so text never becomes
+a tag.
 
 A `LosslessTokenizer` is BPE without normalisation, which preserves white space. Ids 20-275 are the 256 bytes, which
 spell every character without a piece; then come the learned pieces. Two additions to SentencePiece:

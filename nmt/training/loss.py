@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from nmt.config import TrainingConfig
 from nmt.data.batching import Batch, PackedBatch
@@ -66,7 +66,9 @@ class LossSums:
     """Number of sequences with a class."""
 
     def __add__(self, other: LossSums) -> LossSums:
-        return LossSums(*(one + two for one, two in zip(vars(self).values(), vars(other).values(), strict=True)))
+        return LossSums(
+            *(ours + theirs for ours, theirs in zip(vars(self).values(), vars(other).values(), strict=True))
+        )
 
     @property
     def loss_per_token(self) -> float:
@@ -88,73 +90,82 @@ Forward = Callable[..., Tensor]
 """The forward pass of a model, or its compiled version."""
 
 
-class Objective(nn.Module):
-    """A model and its loss in one module, so that all passes of a micro-batch are one call of
-    DistributedDataParallel."""
-
-    def __init__(
-        self, model: Model, settings: TrainingConfig, forward: Forward | None = None, first_tag: int | None = None
-    ) -> None:
-        """Combine a model and its loss. `forward` replaces the model's forward pass if given; for `first_tag` see
-        `objective`."""
-        super().__init__()
-        self.model, self._settings, self._run, self._first_tag = model, settings, forward, first_tag
-
-    def forward(self, batch: Batch | PackedBatch) -> LossSums:
-        """Return the loss of a batch; see `objective`."""
-        return objective(self.model, batch, self._settings, self._run, self._first_tag)
-
-
-def objective(
-    model: Model,
-    batch: Batch | PackedBatch,
-    settings: TrainingConfig,
-    forward: Forward | None = None,
-    first_tag: int | None = None,
-) -> LossSums:
-    """Return the training loss of a batch, summed over target tokens or, for a classifier, over texts.
-
-    first_tag: the id from which on pieces of the source are tags, which SimCut keeps; None: there are none.
-    """
-    weight, smoothing = settings.consistency_weight, settings.label_smoothing
-    if settings.objective == "classification":
-        return classes_loss(model, batch, smoothing, forward)
-    forward = model if forward is None else forward
-    states = _states(batch, forward)
-    hidden, targets = _scored(batch, states)
-    second: list[Tensor] = []
-    weights = None
-    if settings.has_consistency:
-        weights = ConsistencyWeights(p_to_q=weight, q_to_p=0.0, second=0.0)
-        if settings.consistency == "rdrop":
-            second = [_states(batch, forward)]
-            weights = ConsistencyWeights(p_to_q=weight / 2, q_to_p=weight / 2, second=1.0)
-        elif settings.consistency == "crossconst":
-            assert isinstance(batch, Batch), "the second sources have no packed layout"
-            second = [_states(from_target(batch), forward)]
-        else:
-            kept = _kept(batch, settings.cut_rate, first_tag, model.sees_source)
-            second = [_states(batch, forward, *kept)]
-    passes = (hidden, *(_scored(batch, other)[0] for other in second))
-    bias, fixed = model.output_bias, model.fixed_rows
-    sums = fused_loss(passes, model.output_weight, targets, smoothing, weights, bias, fixed)
-    return _with_classes(sums, model, batch, states)
+_PLAIN = TrainingConfig(label_smoothing=0.0)
+"""Settings of the loss without label smoothing and consistency training."""
 
 
 def cross_entropy(
     model: Model, batch: Batch | PackedBatch, label_smoothing: float, forward: Forward | None = None
 ) -> LossSums:
     """Return the loss of a batch with one forward pass, that is, without consistency training."""
-    states = _states(batch, model if forward is None else forward)
+    return token_loss(model, batch, _PLAIN.model_copy(update={"label_smoothing": label_smoothing}), forward)
+
+
+def token_loss(
+    model: Model,
+    batch: Batch | PackedBatch,
+    settings: TrainingConfig,
+    forward: Forward | None = None,
+    first_tag: int | None = None,
+) -> LossSums:
+    """Return the loss of a batch, summed over target tokens, with consistency training if it is set.
+
+    forward: replaces the model's forward pass if given. first_tag: the id from which on pieces of the source are tags,
+    which SimCut keeps; None: there are none.
+    """
+    forward = model if forward is None else forward
+    states = _states(batch, forward)
     hidden, targets = _scored(batch, states)
+    passes: tuple[Tensor, ...] = (hidden,)
+    weights = None
+    if settings.has_consistency:
+        second_pass = SECOND_PASSES[settings.consistency]
+        second, weights = second_pass(SecondPass(model, batch, settings, forward, first_tag))
+        passes = (hidden, _scored(batch, second)[0])
     bias, fixed = model.output_bias, model.fixed_rows
-    sums = fused_loss((hidden,), model.output_weight, targets, label_smoothing, bias=bias, fixed_rows=fixed)
+    sums = fused_loss(passes, model.output_weight, targets, settings.label_smoothing, weights, bias, fixed)
     return _with_classes(sums, model, batch, states)
 
 
-def classes_loss(
-    model: Model, batch: Batch | PackedBatch, smoothing: float, forward: Forward | None = None
-) -> LossSums:
+@dataclass(frozen=True)
+class SecondPass:
+    """What a second forward pass may depend on; for the fields see `token_loss`."""
+
+    model: Model
+    batch: Batch | PackedBatch
+    settings: TrainingConfig
+    forward: Forward
+    first_tag: int | None
+
+
+def rdrop(second: SecondPass) -> tuple[Tensor, ConsistencyWeights]:
+    """Repeat the pass with other dropout; both passes learn equally."""
+    half = second.settings.consistency_weight / 2
+    return _states(second.batch, second.forward), ConsistencyWeights(p_to_q=half, q_to_p=half, second=1.0)
+
+
+def simcut(second: SecondPass) -> tuple[Tensor, ConsistencyWeights]:
+    """Repeat the pass with the embeddings of some tokens cut on both sides."""
+    cut_rate, sees_source = second.settings.cut_rate, second.model.sees_source
+    kept = _kept(second.batch, cut_rate, second.first_tag, sees_source)
+    return _states(second.batch, second.forward, *kept), _towards_second(second)
+
+
+def crossconst(second: SecondPass) -> tuple[Tensor, ConsistencyWeights]:
+    """Translate the target sentences into themselves."""
+    assert isinstance(second.batch, Batch), "the second sources have no packed layout"
+    return _states(from_target(second.batch), second.forward), _towards_second(second)
+
+
+def _towards_second(second: SecondPass) -> ConsistencyWeights:
+    return ConsistencyWeights(p_to_q=second.settings.consistency_weight, q_to_p=0.0, second=0.0)
+
+
+SECOND_PASSES = {"rdrop": rdrop, "simcut": simcut, "crossconst": crossconst}
+"""The second passes of consistency training, by `training.consistency`: their hidden states and weights."""
+
+
+def class_loss(model: Model, batch: Batch | PackedBatch, smoothing: float, forward: Forward | None = None) -> LossSums:
     """Return the cross-entropy of a text classifier, summed over texts. `n_tokens` is the number of texts."""
     labels = batch.labels
     assert labels is not None, "each text has a label"

@@ -8,16 +8,13 @@ from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field, fields
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from nmt.config import Config
 from nmt.data.batching import Packing, Pairs, Update
-from nmt.data.examples import Change
 from nmt.data.mixing import Position
-from nmt.data.modifiers import Modifiers
 from nmt.data.windows import Window, Windows
 from nmt.errors import NmtError, UnsafeFileError
 from nmt.layout import RunDir
@@ -28,7 +25,8 @@ from nmt.process import Stop
 from nmt.runs.checkpoint import Tensors, assign, optimizer_tensors
 from nmt.runs.info import Weights
 from nmt.runs.state import TrainState
-from nmt.training.loss import Forward, Objective
+from nmt.training.loss import Forward
+from nmt.training.objectives import Learner, Objective
 from nmt.training.optim import Ema
 from nmt.training.parallel import World, gather_tensors, is_sharded, replicate
 from nmt.training.validate import Validator
@@ -44,6 +42,7 @@ class Session:
 
     config: Config
     run: RunDir
+    objective: Objective
     windows: Windows
     validator: Validator
     model: Model
@@ -67,14 +66,8 @@ class Session:
     """A second model on rank 0, for validating the gathered weights of a sharded model, or the moving average."""
     ema: Ema | None = None
     """The moving average of the weights, with training.ema."""
-    modifiers: Modifiers | None = None
-    """The modifiers of training pairs, with training.modifiers."""
     watched: Mapping[str, Validator] = field(default_factory=dict)
     """The validators of the test sets of training.watch."""
-    change: Change | None = None
-    """The function that changes the pairs of each update, by `modifiers` or as the objective requires."""
-    first_tag: int | None = None
-    """See `Tokenizer.first_tag`."""
     changed: Pairs | None = None
     """The changed pairs of the current update."""
     window: Window | None = None
@@ -114,7 +107,7 @@ class Session:
         self.window = self.packing = self.changed = None  # they are large, and so are the next ones
         self.window = self.windows.load(self.position)
         if self.is_packed:
-            longest = 0 if self.windows.is_fixed and self.change is None else self.config.longest
+            longest = 0 if self.windows.is_fixed and not self.objective.changes else self.config.longest
             self.packing = Packing(self.window.pairs, max_len=longest)
 
     def updates(self) -> list[Update]:
@@ -129,14 +122,10 @@ class Session:
 
         Every rank changes all pairs, since the loss is divided by the target tokens of all ranks.
         """
-        if self.config.training.objective == "classification":  # the mean over its texts, not over their tokens
-            return Update(update.rows, len(update.rows))
-        if self.change is None:
-            return update
-        self.changed = self.change(self._window.pairs, update.rows, self.state.epoch)
-        if self.packing is not None:
+        self.changed, learned = self.objective.learned(self._window.pairs, update, self.state.epoch)
+        if self.changed is not None and self.packing is not None:
             self.packing = Packing(self.changed, max_len=self.packing.max_len)
-        return Update(np.arange(len(self.changed)), self.changed.n_scored)
+        return learned
 
     def end_window(self) -> None:
         """Continue with the next window after the last update of the current one, or with the next stage in the same
@@ -204,7 +193,7 @@ class Session:
             self.copy = deepcopy(self.model)
         settings = self.config.training
         twin = None if self.halves is None else self.halves.twin
-        self.learner = Objective(self.model, settings, self.forward or twin, self.first_tag)
+        self.learner = Learner(self.model, self.objective, self.forward or twin)
         if self.world.size > 1 and not self.is_sharded:
             self.learner = replicate(self.learner, DTYPES[settings.exchange_precision])
 

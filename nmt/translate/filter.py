@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from nmt.config import Config
 from nmt.console import Numbers, Progress, amount, say
-from nmt.data.pair_sequences import joined
+from nmt.data.batching import joined
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.files.read import open_regular, reading
 from nmt.model.device import pick_device
@@ -28,7 +28,8 @@ from nmt.model.stacks import EncoderModel
 from nmt.runs.model import AnyModel, ModelRef, choose_precision, open_saved
 from nmt.text.lines import READ_TWICE, read_aligned
 from nmt.text.tokenizer import Tokenizer, is_blank
-from nmt.translate.classification import batched_logits
+from nmt.training.objectives.classification import sequence_logits
+from nmt.training.validate import Execution
 from nmt.translate.score import Scored, cut_message
 from nmt.translate.translator import Translator
 from nmt.translate.types import WINDOW
@@ -186,8 +187,10 @@ class PairClassifier:
 
         Raises CheckpointError if a value is not finite.
         """
+        if not sequences:
+            return []
         max_tokens = self.config.search.batch_size(self.device.type).tokens
-        logits = batched_logits(self.model, sequences, max_tokens, self.device, self.precision)
+        logits = sequence_logits(self.model, sequences, Execution(self.device, self.precision, max_tokens))
         values = logits[:, 1] - logits[:, 0]
         if not values.isfinite().all():
             raise CheckpointError(

@@ -14,8 +14,8 @@ from torch import Tensor
 from nmt.data.batching import Packing
 from nmt.model.precision import Halves, autocast
 from nmt.model.transformer import Transformer
-from nmt.training import loss as objective_module
-from nmt.training.loss import objective
+from nmt.training import loss as loss_module
+from nmt.training.loss import token_loss
 from scripts.gpu.setting import PLAIN, RDROP, SIMCUT, Check, Found
 
 LIMITS = {"float32": (1e-4, 1e-3), "bf16": (5e-3, 5e-2), "fp16": (5e-3, 5e-2)}
@@ -56,7 +56,7 @@ def learned(model: Transformer, batch: Any, settings: Any, precision: str, devic
     scale = FP16_SCALE if precision == "fp16" else 1.0
     halves = None if precision == "float32" else Halves(model, precision)
     with drawn_alike(settings.consistency), autocast(precision, device):
-        sums = objective(model, batch, settings, None if halves is None else halves.twin)
+        sums = token_loss(model, batch, settings, None if halves is None else halves.twin)
     (sums.loss * scale / sums.n_tokens).backward()  # type: ignore[no-untyped-call]
     if halves is not None:
         halves.collect()
@@ -73,7 +73,7 @@ def drawn_alike(consistency: str) -> AbstractContextManager[object]:
         sides = (batch.src, batch.tgt_in)
         return [torch.from_numpy(rng.random(ids.shape) > 0.1).to(ids.device) for ids in sides]
 
-    plain = objective_module._states
+    plain = loss_module._states
     n_passes = 0
 
     def states(batch: Any, forward: Callable[..., Tensor], *cut: Tensor) -> Tensor:
@@ -83,7 +83,7 @@ def drawn_alike(consistency: str) -> AbstractContextManager[object]:
 
     if consistency == "none":
         return nullcontext()
-    return mock.patch.multiple(objective_module, _states=states, _kept=kept)
+    return mock.patch.multiple(loss_module, _states=states, _kept=kept)
 
 
 def apart(found: Learned, expected: Learned, limits: tuple[float, float]) -> dict[str, Any]:

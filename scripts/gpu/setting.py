@@ -17,7 +17,6 @@ from nmt.config.data import LABEL
 from nmt.config.load import load_config
 from nmt.data.batching import STEP, Packing, Pairs, Update, epoch_updates
 from nmt.data.corpus import Split, lines_of
-from nmt.data.examples import change_of, learned_pairs
 from nmt.data.mixing import Position
 from nmt.data.windows import Window, Windows
 from nmt.errors import NmtError
@@ -31,6 +30,7 @@ from nmt.process import Stop
 from nmt.runs.state import TrainState
 from nmt.text.tokenizer import EOS, N_SPECIAL, LosslessTokenizer
 from nmt.text.vocabularies import Tokenizers
+from nmt.training.objectives import Objective, make_objective
 from nmt.training.optim import make_optimizer, make_scaler
 from nmt.training.parallel import World
 from nmt.training.session import Session
@@ -164,10 +164,15 @@ class Check:
         """The updates of an epoch of some pairs, by default of those for translation."""
         return epoch_updates((pairs or self.pairs).lengths, update_tokens, 1, 0)
 
+    def objective(self, config: Config) -> Objective:
+        """What a configuration learns."""
+        pieces = SyntheticPieces(self.sizes.vocabulary)
+        return make_objective(config, cast(Tokenizers, dict.fromkeys(config.data.pair, pieces)))
+
     def learned(self, config: Config) -> Pairs:
         """The pairs that a configuration learns from, before they are modified for an update."""
-        sides = {config.data.src: "src", config.data.tgt: "tgt", LABEL: LABEL}
-        return learned_pairs(config, lambda language: lines_of(self._split, sides[language]))
+        src, tgt = lines_of(self._split, "src"), lines_of(self._split, LABEL if config.data.has_labels else "tgt")
+        return self.objective(config).examples(src, tgt)
 
     def config(self, *settings: str) -> Config:
         """A configuration with the model that is measured."""
@@ -182,14 +187,14 @@ class Check:
         sizes = {**dict.fromkeys(config.data.pair, self.sizes.vocabulary), LABEL: N_LABELS}
         model = make_model(config, sizes).to(self.device)
         freeze(model, mode.freeze)
-        pairs, pieces = self.learned(config), SyntheticPieces(self.sizes.vocabulary)
-        tokenizers = cast(Tokenizers, dict.fromkeys(config.data.pair, pieces))
+        pairs = self.learned(config)
         packing = Packing(pairs, 8 * STEP if mode.graphs else STEP)  # graphs are recorded for every size
         halves = None if precision == "float32" else Halves(model, precision)
         runs = model if halves is None else halves.twin
         return Session(
             config=config,
             run=RunDir(Path("none")),
+            objective=self.objective(config),
             windows=cast(Windows, None),
             window=Window(Position(), pairs, self.updates(mode.update_tokens, pairs)),
             validator=cast(Validator, None),
@@ -205,7 +210,6 @@ class Check:
             packing=packing if mode.layout == "packed" else None,
             forward=compiled(runs, mode.graphs, mode.settings == SIMCUT) if mode.is_compiled else None,
             halves=halves,
-            change=change_of(config, tokenizers, seed=1),
         )
 
 
@@ -213,6 +217,7 @@ class SyntheticPieces:
     """A tokenizer of which each piece is a word, as far as masks and wrong pairs need one."""
 
     first_learned = LosslessTokenizer.first_learned
+    first_tag = None
 
     def __init__(self, vocabulary: int) -> None:
         self._n = self.n_pieces = vocabulary

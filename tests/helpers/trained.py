@@ -15,8 +15,9 @@ from nmt.data.batching import epoch_updates
 from nmt.layout import RunDir
 from nmt.model.transformer import Model
 from nmt.training.loop import fit
+from nmt.training.objectives.translation import TranslationValidator
 from nmt.training.setup.start import Session, start
-from nmt.training.validate import TextValidator, Validation
+from nmt.training.validate import Validation
 from tiny_corpus import tiny_settings
 
 TIMES = ("minutes", "cpu_seconds", "update_seconds", "paused_seconds", "tokens_per_second")
@@ -31,12 +32,12 @@ def score(monkeypatch: pytest.MonkeyPatch, *bleu: float) -> None:
     """Make successive validations return these BLEU scores."""
     scores = iter(bleu)
 
-    class Scored(TextValidator):
+    class Scored(TranslationValidator):
         def validate(self, model: Model, poll: Callable[[], None] = lambda: None) -> Validation:
             found = super().validate(model, poll)
             return replace(found, scores=found.scores | {"bleu": next(scores)})
 
-    monkeypatch.setattr("nmt.training.setup.start.TextValidator", Scored)
+    monkeypatch.setattr("nmt.training.objectives.translation.TranslationValidator", Scored)
 
 
 def session_of(tiny_data: Path, text: Path, run: Path, **training: object) -> Session:

@@ -15,6 +15,8 @@ import pytest
 import torch
 from torch.nn import functional
 
+from tiny_corpus import SETTINGS, tiny_text
+
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 VOCAB = 40
@@ -25,6 +27,8 @@ def applied(source: str, hunk: str) -> str:
     """Return the source after a change; the old lines must occur exactly once."""
     lines = hunk.splitlines()
     old, new = ("".join(f"{line[1:]}\n" for line in lines if line[:1] != other) for other in "+-")
+    if not source:  # a new file
+        return new
     assert source.count(old) == 1, f"a patch does not apply:\n{old}"
     return source.replace(old, new)
 
@@ -41,7 +45,7 @@ def patched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Import]
         assert len(files) == 2
         for of_file in files[:n_files]:
             name, *hunks = of_file.split("\n@@\n")
-            source = (tmp_path / name).read_text(encoding="utf-8")
+            source = (tmp_path / name).read_text(encoding="utf-8") if (tmp_path / name).exists() else ""
             for hunk in hunks:
                 source = applied(source, hunk)
             (tmp_path / name).write_text(source, encoding="utf-8")
@@ -113,7 +117,7 @@ def test_z_loss_is_added_to_every_loss(patched: Import, monkeypatch: pytest.Monk
         for z_loss in (0.0, 0.1):
             settings = nmt("nmt.config.training").TrainingConfig(consistency=consistency, z_loss=z_loss)
             torch.manual_seed(2)
-            found.append(loss.objective(model, batch, settings))
+            found.append(loss.token_loss(model, batch, settings))
             model.zero_grad()
             found[-1].loss.backward()
             gradients.append([parameter.grad.clone() for parameter in (model.output, model.output_bias)])
@@ -128,3 +132,21 @@ def test_z_loss_is_added_to_every_loss(patched: Import, monkeypatch: pytest.Monk
             naive[list(model.fixed_rows)] = 0
             torch.testing.assert_close(two - one, naive, rtol=1e-3, atol=1e-4)
     assert max(n_rows) <= 4 < len(hidden)
+
+
+def test_objective_is_one_file_and_one_row(patched: Import, tmp_path: Path) -> None:
+    nmt = patched("An objective", 2)
+    tiny_text(tmp_path / "text")
+    sources = {name: {"files": {side: f"{name}.{side}" for side in ("aa", "bb")}} for name in ("train", "dev")}
+    data = {"direction": "aa-bb", "root": str(tmp_path / "text"), "train": [sources["train"]], "valid": sources["dev"]}
+    training = {**SETTINGS["training"], "objective": "prefix", "report_to": []}
+    tree = {**SETTINGS, "data": {**data, "max_pieces": 100}, "training": training}
+    config = nmt("nmt.config.load").check_config(tree, "made up")
+    nmt("nmt.prepare.prepare").prepare(config, tmp_path / "data", echo=lambda _: None)
+    session = nmt("nmt.training.setup.start").start(config, tmp_path / "data", tmp_path / "run", resume=False)
+    pairs, rows = session.pairs, np.arange(4)
+    whole, learned = pairs.lines(rows)[0], session.objective.changed(pairs, rows, 0)
+    assert [[*src, *tgt] for src, tgt in zip(*learned.lines(rows), strict=True)] == [[*line] for line in whole]
+    nmt("nmt.training.loop").fit(config, tmp_path / "data", tmp_path / "fitted")
+    runs = {run.name: run for run in nmt("nmt.runs.listing").summarise_all(tmp_path)}
+    assert runs["fitted"].best_perplexity is not None and runs["fitted"].step == 12

@@ -19,7 +19,7 @@ from nmt.layout import RunDir
 from nmt.model import dropout
 from nmt.runs.info import read_info
 from nmt.training.loop import fit
-from nmt.training.loss import cross_entropy, objective
+from nmt.training.loss import cross_entropy, token_loss
 from nmt.training.setup import choices as module
 from nmt.training.setup.choices import compiled, pick_compile, pick_layout
 from packed import pairs_of
@@ -167,6 +167,6 @@ def test_one_graph_with_and_without_simcut(is_packed, monkeypatch):
             losses = []
             for way in (forward, None):
                 torch.manual_seed(1)
-                losses.append(objective(model, batch, how, way).loss)
+                losses.append(token_loss(model, batch, how, way).loss)
             torch.testing.assert_close(*losses)
     assert n_compiled == 1

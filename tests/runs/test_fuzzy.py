@@ -10,9 +10,8 @@ import pytest
 
 from nmt.api import evaluate
 from nmt.config import Config
-from nmt.data.batching import unpadded
+from nmt.data.batching import Pairs, unpadded
 from nmt.data.corpus import Corpus, lines_of
-from nmt.data.examples import learned_pairs
 from nmt.data.modifiers import FuzzyMatches
 from nmt.errors import ConfigError, DataError
 from nmt.layout import DataDir
@@ -133,7 +132,8 @@ def test_source_of_pair_is_followed_by_target_of_match(text: Path, data: Path, t
     kinds = {"fuzzy": 0, "upper": 0, "plain": 0, "long": 0}
     for epoch in range(2):
         rows = np.arange(len(session.pairs))
-        sources = [ids.tolist() for ids in unpadded(session.change(session.pairs, rows, epoch).batch(rows).src)]
+        changed = session.objective.changed(session.pairs, rows, epoch)
+        sources = [ids.tolist() for ids in unpadded(changed.batch(rows).src)]
         for row, ids in zip(session.pairs.corpus_rows(rows).tolist(), sources, strict=True):
             assert len(ids) <= longest
             if SEPARATOR in ids:
@@ -155,7 +155,7 @@ def test_each_direction_has_matches_of_its_source_after_its_tag(text: Path, data
     tokenizer, train = corpus.tokenizers["aa"], corpus.split("train")
     texts, matches = ({language: read(language) for language in ("aa", "bb")} for read in (train.text, train.matches))
     rows = np.arange(len(session.pairs))
-    sources = unpadded(session.change(session.pairs, rows, 0).batch(rows).src)
+    sources = unpadded(session.objective.changed(session.pairs, rows, 0).batch(rows).src)
     for row, ids in zip(session.pairs.corpus_rows(rows).tolist(), (ids.tolist() for ids in sources), strict=True):
         if SEPARATOR in ids:
             direction, own = divmod(row, train.n)
@@ -187,7 +187,7 @@ def test_validation_and_evaluation_read_stored_matches(text: Path, data: Path, r
     assert list(found.translations) == expected
     assert f"{sum(map(bool, similar))} lines translated beside" in capsys.readouterr().err
 
-    pairs = learned_pairs(config, lambda language: lines_of(split, language))
+    pairs = Pairs(lines_of(split, "aa"), lines_of(split, "bb"))
     changed = FuzzyMatches.of(corpus, config, "test").with_sources(pairs)
     by_hand = [best.parts[0].src_ids for best, *_ in translator.translate_lines(lines)]
     rows = np.arange(len(pairs))

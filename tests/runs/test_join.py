@@ -29,8 +29,10 @@ from nmt.serve.models import load_models
 from nmt.serve.service import Service, Wish
 from nmt.text.tokenizer import SEPARATOR
 from nmt.training.loop import fit
+from nmt.training.objectives import make_objective
+from nmt.training.objectives.translation import _in_context
 from nmt.training.setup.start import start
-from nmt.training.validate import TextValidator, _in_context
+from nmt.training.validate import Execution, HeldOut
 from nmt.translate.direction import Direction, How
 from nmt.translate.searcher import NativeSearcher
 from nmt.translate.source_lines import source_lines
@@ -161,7 +163,7 @@ def test_pairs_are_joined_with_following_ones(text, data, tmp_path, is_sharded, 
     session = start(config, data, tmp_path / "run", resume=False)
     corpora, rows = Corpora.open(DataDir(data), config.data), np.arange(len(session.pairs))
     tokenizer, after = corpora.tokenizers["aa"], followers(text)
-    batch = session.change(session.pairs, rows, 0).batch(rows)
+    batch = session.objective.changed(session.pairs, rows, 0).batch(rows)
     n_joined = [0, 0, 0, 0]
     for src, tgt in zip(unpadded(batch.src), unpadded(batch.tgt_out), strict=True):
         assert max(len(src), len(tgt)) <= 40 + bool(directions)
@@ -324,7 +326,9 @@ def test_validation_is_in_context_of_references(data: Path, lively: Path, contex
     config = Translator.load(lively).config
     config = config.model_copy(update={"search": config.search.model_copy(update={"context": context})})
     corpus, model = Corpus.open(DataDir(data)), open_saved(lively).transformer()
-    found = TextValidator(config, corpus, torch.device("cpu"), "float32", 1000, "test").scored(model, lambda: None)
+    execution = Execution(torch.device("cpu"), "float32", 1000)
+    validator = make_objective(config, corpus.tokenizers).validator(HeldOut(corpus, "test"), execution)
+    found = validator.scored(model, lambda: None)
     n = context or 1
     sources, references = (corpus.split("test").text(side) for side in ("aa", "bb"))
     lines = list[Line]()

@@ -37,7 +37,7 @@ from nmt.share.export import ExportOptions, engine_for, export, export_argos
 from nmt.text.tokenizer import EOS, N_SPECIAL, SEPARATOR, Tokenizer
 from nmt.text.vocabularies import Tokenizers
 from nmt.training.loop import fit
-from nmt.training.loss import Objective
+from nmt.training.objectives import Learner
 from nmt.training.setup.start import Session, start
 from nmt.translate.align import src_word_shares
 from nmt.translate.score import Scored
@@ -114,9 +114,12 @@ def test_text_like_a_tag_is_text(tokenizer: Tokenizer) -> None:
 
 def drawn(session: Session, rows: Indices, epoch: int) -> list[list[int]]:
     """Return the tags of the pairs `rows` in an epoch, and check that nothing else has changed."""
-    assert session.change is not None and session.window is not None
+    assert session.window is not None
     pairs = session.window.pairs
-    changed, first = session.change(pairs, rows, epoch), min(session.validator.tokenizers["aa"].tags.values())
+    changed, first = (
+        session.objective.changed(pairs, rows, epoch),
+        min(session.objective.tokenizers["aa"].tags.values()),
+    )
     old, new = pairs.batch(rows), changed.batch(np.arange(len(rows)))
     assert torch.equal(old.tgt_out, new.tgt_out) and (changed.corpus_rows(np.arange(len(rows))) == rows).all()
     tags = []
@@ -158,7 +161,7 @@ def test_tags_go_with_other_settings(
         train = [source.model_copy(update={"weight": 1.0}) for source in config.data.train]
         config = config.model_copy(update={"data": config.data.model_copy(update={"train": train})})
     session = start(config, data, tmp_path / "run", resume=False)
-    tokenizer, corpus = session.validator.tokenizers["aa"], Corpus.open(DataDir(data))
+    tokenizer, corpus = session.objective.tokenizers["aa"], Corpus.open(DataDir(data))
     tags, n_first = tokenizer.tags, corpus.manifest.sources["train.0"].kept  # type: ignore[index]
     first = {True: tags["case=plain"], False: tags["case=loud"]}
     for update in session.updates()[:5]:
@@ -178,7 +181,7 @@ def test_simcut_keeps_tags_and_end_of_source(
 ) -> None:
     training = {"consistency": "simcut", "cut_rate": 0.9, "tag_dropout": 0.0, "max_tokens": 400}
     session = start(settings(text, training=training, model={"kind": kind}), data, tmp_path / "run", resume=False)
-    assert isinstance(session.learner, Objective)
+    assert isinstance(session.learner, Learner)
     passes = []
 
     def forward(*inputs: Any) -> torch.Tensor:
@@ -350,7 +353,7 @@ def test_corpus_of_which_nothing_is_kept_needs_no_tags(text: Path, tmp_path: Pat
     prepare(config, tmp_path / "data", echo=lambda _: None)
     session = start(config, tmp_path / "data", tmp_path / "run", resume=False)
     found = {tuple(tags) for tags in drawn(session, np.arange(len(session.pairs)), 0)}
-    tokenizer = session.validator.tokenizers["aa"]
+    tokenizer = session.objective.tokenizers["aa"]
     assert found == {(), (tokenizer.tags["case=plain"],), tuple(tokenizer.tag_ids(["case=loud", "form=short"]))}
 
 

@@ -28,12 +28,13 @@ from nmt.runs.state import load_state
 from nmt.training import loop
 from nmt.training.loop import fit, train_step
 from nmt.training.loss import cross_entropy
+from nmt.training.objectives.translation import TranslationValidator
 from nmt.training.report.log import Board, TrainingLog
 from nmt.training.report.meter import Meter, announce
 from nmt.training.saving import save
 from nmt.training.setup import choices as choices_module
 from nmt.training.setup.start import Session, start
-from nmt.training.validate import TextValidator, Validation
+from nmt.training.validate import Validation
 from screen import rows, terminal
 from tiny_corpus import tiny_settings, tiny_text
 from tiny_run import licensed
@@ -192,7 +193,7 @@ def test_cpu_seconds_count_updates_but_not_validations(tiny_data, text, tmp_path
         return Validation(1.0, 1.0, 1.0, 1.0, {"bleu": 1.0})
 
     monkeypatch.setattr(loop, "train_step", train_step)
-    monkeypatch.setattr(TextValidator, "validate", validate)
+    monkeypatch.setattr(TranslationValidator, "validate", validate)
     clocks = SimpleNamespace(monotonic=lambda: clock.now, process_time=lambda: 2 * clock.now)  # two threads
     monkeypatch.setattr("nmt.training.report.meter.time", clocks)
     monkeypatch.setattr("nmt.process.time", clocks)
@@ -207,7 +208,7 @@ def test_cpu_seconds_count_updates_but_not_validations(tiny_data, text, tmp_path
 
 
 def test_validations_of_a_timed_run_take_a_tenth_of_its_time(tiny_data, text, tmp_path, monkeypatch, capsys):
-    clock, train_step, validate = SimpleNamespace(now=0.0), loop.train_step, TextValidator.validate
+    clock, train_step, validate = SimpleNamespace(now=0.0), loop.train_step, TranslationValidator.validate
 
     def slow_step(*arguments):
         clock.now += 40.0
@@ -219,7 +220,7 @@ def test_validations_of_a_timed_run_take_a_tenth_of_its_time(tiny_data, text, tm
         return replace(validation, scores={"bleu": float(len(validation.translations)), "chrf": 0.0})
 
     monkeypatch.setattr(loop, "train_step", slow_step)
-    monkeypatch.setattr(TextValidator, "validate", slow_validation)
+    monkeypatch.setattr(TranslationValidator, "validate", slow_validation)
     clocks = SimpleNamespace(monotonic=lambda: clock.now, process_time=lambda: clock.now)
     for module in ("process", "training.report.meter"):
         monkeypatch.setattr(f"nmt.{module}.time", clocks)

@@ -29,6 +29,7 @@ from nmt.prepare.recipe import changes_since, recipe
 from nmt.runs.state import load_state
 from nmt.training import loop
 from nmt.training.loop import Session, fit
+from nmt.training.objectives import make_objective
 from nmt.training.report.meter import mixture
 from nmt.training.setup.start import start
 from tiny_corpus import tiny_settings, tiny_text
@@ -72,7 +73,8 @@ def config_of(
 
 
 def windows_of(data: Path, config: Config) -> Windows:
-    return Windows(Corpora.open(DataDir(data), config.data), config)
+    corpora = Corpora.open(DataDir(data), config.data)
+    return Windows(corpora, config, make_objective(config, corpora.tokenizers).examples)
 
 
 def trained_rows(patch: pytest.MonkeyPatch) -> list[tuple[int, list[int]]]:

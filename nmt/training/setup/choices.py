@@ -18,11 +18,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nmt.config import Config, TrainingConfig
+from nmt.config import Config
 from nmt.config.load import changed_config
 from nmt.config.training import DEFAULT_MAX_TOKENS
 from nmt.console import say
-from nmt.data.batching import Indices, PairLengths, Pairs
+from nmt.data.batching import Batch, Indices, PairLengths, Pairs
 from nmt.data.corpus import Corpora
 from nmt.errors import ConfigError, NmtError
 from nmt.model.attention import packing_obstacle
@@ -31,7 +31,8 @@ from nmt.model.masks import Layout, Padded
 from nmt.model.precision import autocast, pick_float32_library, pick_precision, pick_threads, use_float32_library
 from nmt.model.transformer import Model
 from nmt.runs.info import RunInfo
-from nmt.training.loss import Forward, objective
+from nmt.training.loss import Forward
+from nmt.training.objectives import Objective
 from nmt.training.parallel import World
 from nmt.training.setup.inputs import Inputs
 from nmt.version import version
@@ -98,7 +99,7 @@ def choose(config: Config, before: RunInfo | None, inputs: Inputs, world: World)
         kept_tokens = kept.auto_max_tokens if kept is not None and kept.processes == world.size else None
         useful = 4 * settings.update_tokens // world.size
         max_tokens = auto_max_tokens = kept_tokens or pick_max_tokens(
-            inputs.model, _sample(config, inputs), settings, precision, device, useful
+            inputs.objective, inputs.model, _sample(config, inputs), precision, device, useful
         )
     choices = Choices(
         precision=precision,
@@ -134,7 +135,7 @@ def _pick_threads(
     rows = next(pairs.lengths.split(np.arange(len(pairs)), n_tokens))
 
     def work() -> None:
-        pass_bytes(model, pairs, rows, config.training, precision, inputs.device)
+        pass_bytes(inputs.objective, model, pairs.batch(rows), precision, inputs.device)
         model.zero_grad()
 
     return pick_threads(work, n_threads)
@@ -143,8 +144,8 @@ def _pick_threads(
 def _sample(config: Config, inputs: Inputs) -> Pairs:
     """Return a sample of pairs that includes the longest ones, with the lengths that they have in training."""
     pairs = inputs.windows.sample()
-    if config.joins_sides and inputs.change is not None:
-        return inputs.change(pairs, pairs.lengths.longest(max(PROBE_TOKENS)), 0)
+    if config.joins_sides:
+        return inputs.objective.changed(pairs, pairs.lengths.longest(max(PROBE_TOKENS)), 0)
     return pairs
 
 
@@ -180,7 +181,7 @@ def padded_tokens(lengths: PairLengths, rows: Indices) -> int:
 
 
 def pick_max_tokens(
-    model: Model, pairs: Pairs, settings: TrainingConfig, precision: str, device: torch.device, useful: int
+    objective: Objective, model: Model, pairs: Pairs, precision: str, device: torch.device, useful: int
 ) -> int:
     """Return the size in tokens of the largest micro-batch that fits into memory: at least one pair, at most `useful`.
 
@@ -196,7 +197,7 @@ def pick_max_tokens(
     if n_small == n_large:  # a corpus of one batch
         return n_small
     try:
-        used = [pass_bytes(model, pairs, rows, settings, precision, device) for rows in (small, large)]
+        used = [pass_bytes(objective, model, pairs.batch(rows), precision, device) for rows in (small, large)]
     except (RuntimeError, MemoryError) as error:
         if not out_of_memory(error):
             raise
@@ -207,15 +208,13 @@ def pick_max_tokens(
         return longest
     per_token = max(1.0, (used[1] - used[0]) / (n_large - n_small))
     # gradients and two moments, plus the moving average and the copy of the model that validates it
-    n_copies = 5 if settings.ema else 3
+    n_copies = 5 if objective.config.training.ema else 3
     fixed = max(0.0, used[0] - per_token * n_small) + n_copies * 4 * model.n_parameters
     free = SAFE_SHARE[device.type] * free_bytes(device) - fixed
     return int(max(longest, min(useful, free / per_token)))
 
 
-def pass_bytes(
-    model: Model, pairs: Pairs, rows: Indices, settings: TrainingConfig, precision: str, device: torch.device
-) -> float:
+def pass_bytes(objective: Objective, model: Model, batch: Batch, precision: str, device: torch.device) -> float:
     """Measure the memory that a forward and backward pass needs, in bytes.
 
     On a GPU this is the peak; on a CPU it is twice the size of the tensors saved for the backward pass, to allow for
@@ -232,7 +231,7 @@ def pass_bytes(
         torch.cuda.reset_peak_memory_stats(device)
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         with autocast(precision, device):
-            loss = objective(model, pairs.batch(rows).to(device), settings).loss
+            loss = objective.loss(model, batch.to(device)).loss
         loss.backward()  # type: ignore[no-untyped-call]
     if device.type == "cuda":
         return float(torch.cuda.max_memory_allocated(device))

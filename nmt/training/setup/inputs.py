@@ -14,9 +14,6 @@ from torch import nn
 from nmt.config import Config, TrainingConfig
 from nmt.console import say
 from nmt.data.corpus import Corpora
-from nmt.data.examples import Change, change_of, in_turn
-from nmt.data.modifiers import Modifiers
-from nmt.data.tagging import Tagging
 from nmt.data.windows import Windows
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.layout import DataDir, RunDir
@@ -29,21 +26,20 @@ from nmt.runs.info import InitialWeights, RunInfo
 from nmt.runs.model import Saved, open_saved
 from nmt.text.imported import ImportedTokenizer
 from nmt.text.tokenizer import LosslessTokenizer, Tokenizer
+from nmt.training.objectives import Objective, make_objective
 from nmt.training.parallel import World, shard_like
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """The corpora, their windows, the modifiers of pairs, the device and the model.
+    """The corpora, their windows, the objective, the device and the model.
 
     If the model is `to_shard`, rank 0 has an unsharded `copy` for validation.
     """
 
     corpora: Corpora
     windows: Windows
-    modifiers: Modifiers | None
-    change: Change | None
-    """The function that changes the pairs of each update, as in `Session`."""
+    objective: Objective
     device: torch.device
     model: Model
     copy: Model | None
@@ -65,7 +61,8 @@ def read_inputs(config: Config, data: DataDir, world: World, tags: Sequence[str]
     corpora = _read_corpora(config, data, tags)
     device = pick_device(config.training.device)
     world.set_device(device)
-    settings, windows = config.training, Windows(corpora, config)
+    settings, objective = config.training, make_objective(config, corpora.tokenizers, corpora)
+    windows = Windows(corpora, config, objective.examples)
     torch.manual_seed(settings.seed)
     sizes = corpora.tokenizers.sizes
     model, copy = make_model(config, sizes), None
@@ -77,13 +74,7 @@ def read_inputs(config: Config, data: DataDir, world: World, tags: Sequence[str]
         model = model.to(device)
     elif world.is_rank0:  # sharding moves the model to the device layer by layer, since as a whole it may not fit there
         copy = make_model(config, sizes).to(device)
-    modifiers = Modifiers(corpora, config) if settings.modifiers else None
-    change = in_turn(
-        modifiers.modified if modifiers else None,
-        Tagging(corpora, config).tagged if config.data.has_language_tags or config.data.tag_names else None,
-        change_of(config, corpora.tokenizers, settings.seed),
-    )
-    return Inputs(corpora, windows, modifiers, change, device, model, copy, to_shard)
+    return Inputs(corpora, windows, objective, device, model, copy, to_shard)
 
 
 def _read_corpora(config: Config, data: DataDir, tags: Sequence[str]) -> Corpora:

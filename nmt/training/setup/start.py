@@ -35,20 +35,14 @@ from nmt.runs.info import InitialWeights, RunInfo, check_resumable, launch, read
 from nmt.runs.state import TrainState, load_state
 from nmt.text.vocabularies import Tokenizers, read_tags
 from nmt.training.limits import LIMITS, is_finished
+from nmt.training.objectives import make_objective
 from nmt.training.optim import make_optimizer, make_scaler
 from nmt.training.parallel import World, shard, shard_like
 from nmt.training.report.trackers import check_installed
 from nmt.training.session import Session, position_of
 from nmt.training.setup.choices import Choices, choose, compiled, with_split
 from nmt.training.setup.inputs import Inputs, check_disk, check_sentences, load_initial, read_initial, read_inputs
-from nmt.training.validate import (
-    DIRECTION_LINES,
-    ClassValidator,
-    DirectionsValidator,
-    SplitValidator,
-    TextValidator,
-    Validator,
-)
+from nmt.training.validate import DIRECTION_LINES, DirectionsValidator, Execution, HeldOut, Validator
 
 
 def write_run(
@@ -70,7 +64,8 @@ def write_run(
         for path in (*run.tokenizer.path.iterdir(), run.tokenizer.path):
             sync(path)
     replace_file(run.config, dump_config(session.config))
-    glossary = session.modifiers and session.modifiers.glossary
+    modifiers = session.objective.modifiers
+    glossary = modifiers and modifiers.glossary
     optional = {**asdict(choices), "glossary": glossary, "initial": initial, "launch": launch()}
     info = RunInfo(
         format=RUN_FORMAT,
@@ -132,6 +127,7 @@ def start(
     session = Session(
         config=config,
         run=run,
+        objective=inputs.objective,
         windows=inputs.windows,
         validator=validator,
         watched=watched,
@@ -149,9 +145,6 @@ def start(
         forward=compiled(runs, cuts=config.training.consistency == "simcut") if choices.compiled else None,
         halves=halves,
         copy=inputs.copy,
-        modifiers=inputs.modifiers,
-        change=inputs.change,
-        first_tag=corpora.tokenizers[config.data.src].first_tag,
     )
     if resume:
         restore(session)
@@ -216,17 +209,15 @@ def _make_validator(config: Config, inputs: Inputs, choices: Choices, fingerprin
 
 def _validator(config: Config, inputs: Inputs, choices: Choices, name: str) -> Validator:
     """Return the validator of a split: of its one direction, or of all that have it."""
-    kind: type[SplitValidator] = TextValidator if config.training.facts.writes_text else SplitValidator
-    if config.training.objective == "classification":
-        kind = ClassValidator
-    by_direction = {
-        direction: kind(
-            config.towards(direction), corpus, inputs.device, choices.precision, choices.max_tokens, name,
-            config.training.validate_lines or (None if len(inputs.corpora.by_direction) == 1 else DIRECTION_LINES),
-        )
-        for direction, corpus in inputs.corpora.by_direction.items()
-        if name in corpus.splits
-    }  # fmt: skip
+    execution = Execution(inputs.device, choices.precision, choices.max_tokens)
+    most_lines = config.training.validate_lines
+    if most_lines is None and len(inputs.corpora.by_direction) > 1:
+        most_lines = DIRECTION_LINES
+    by_direction = {}
+    for direction, corpus in inputs.corpora.by_direction.items():
+        if name in corpus.splits:
+            objective = make_objective(config.towards(direction), corpus.tokenizers)
+            by_direction[direction] = objective.validator(HeldOut(corpus, name, most_lines), execution)
     return next(iter(by_direction.values())) if len(by_direction) == 1 else DirectionsValidator(by_direction)
 
 
@@ -272,7 +263,8 @@ def check_resume(config: Config, run: RunDir, inputs: Inputs) -> RunInfo:
         raise DataError(f"{corpora.directory.path}: its tokenizer is not the one that {run.path} was trained with")
     if info.corpus != corpora.fingerprint:
         raise DataError(f"{corpora.directory.path}: its text is not the one that {run.path} was trained on")
-    if inputs.modifiers is not None and info.glossary != inputs.modifiers.glossary:
+    modifiers = inputs.objective.modifiers
+    if modifiers is not None and info.glossary != modifiers.glossary:
         raise DataError(f"{config.training.glossary}: the terms have changed since {run.path} was started")
     if info.data_dir != str(corpora.directory.path.resolve()):
         say(f"the data directory was {info.data_dir}; it has moved, but its content is the same")

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from nmt.config import ModelConfig
 from nmt.data.batching import PairLengths, Pairs, epoch_updates, even_batches
 from nmt.data.corpus import Corpus, Joined, Lines, lines_of
-from nmt.data.examples import one_sequence
 from nmt.layout import DataDir
 from nmt.model.masks import Padded
 from nmt.model.stacks import DecoderModel
 from nmt.text.tokenizer import BOS, EOS, PAD, SEPARATOR
+from nmt.training.objectives.translation import one_sequence
 
 
 def lengths_of(src: list[int], tgt: list[int]) -> PairLengths:

@@ -17,7 +17,7 @@ from nmt.model.masks import Padded
 from nmt.model.transformer import Transformer
 from nmt.text.tokenizer import EOS
 from nmt.training import loss as loss_module
-from nmt.training.loss import ConsistencyWeights, cross_entropy, fused_loss, objective
+from nmt.training.loss import ConsistencyWeights, cross_entropy, fused_loss, token_loss
 from packed import SRC, TGT, pairs_of
 
 ROWS = np.arange(len(SRC))
@@ -83,7 +83,7 @@ def settings(**changes: Any) -> TrainingConfig:
 def learned(model: Transformer, batch: Any, how: TrainingConfig) -> tuple[Tensor, list[Tensor]]:
     torch.manual_seed(3)
     model.zero_grad()
-    loss = objective(model, batch, how).loss
+    loss = token_loss(model, batch, how).loss
     loss.backward()  # type: ignore[no-untyped-call]
     return loss.detach(), [p.grad.clone() for p in model.parameters() if p.grad is not None]
 
@@ -135,7 +135,7 @@ def test_simcut_cuts_tokens_of_both_sides_in_second_pass(is_packed):
     model, pairs = tiny_model(), pairs_of(SRC, TGT)
     batch = Packing(pairs, step=4).batch(ROWS) if is_packed else pairs.batch(ROWS)
     watch = Watch(model)
-    found = objective(model, batch, settings(consistency="simcut", cut_rate=0.3), watch)
+    found = token_loss(model, batch, settings(consistency="simcut", cut_rate=0.3), watch)
     (none, nothing), (src_kept, tgt_kept) = watch.kept
     assert none is nothing is None and src_kept is not None and tgt_kept is not None
     assert src_kept.shape == batch.src.shape and tgt_kept.shape == batch.tgt_in.shape

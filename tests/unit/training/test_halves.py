@@ -10,7 +10,7 @@ from models import tiny_model
 from nmt.config import TrainingConfig
 from nmt.model.precision import Halves, autocast
 from nmt.model.transformer import Transformer
-from nmt.training.loss import objective
+from nmt.training.loss import token_loss
 from packed import SRC, TGT, pairs_of
 
 MICRO_BATCHES = (np.arange(4), np.arange(4, len(SRC)))
@@ -25,7 +25,7 @@ def learn(model: Transformer, settings: TrainingConfig, halves: Halves | None) -
         halves.refresh()
     for rows in MICRO_BATCHES:
         with autocast("bf16", CPU):
-            sums = objective(model, pairs_of(SRC, TGT).batch(rows), settings, halves and halves.twin)
+            sums = token_loss(model, pairs_of(SRC, TGT).batch(rows), settings, halves and halves.twin)
         sums.loss.backward()
         if halves is not None:
             halves.collect()

@@ -12,7 +12,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from models import VOCAB, model_config
-from nmt.config.training import TrainingConfig
 from nmt.data.batching import Packing, Pairs
 from nmt.data.corpus import Lines
 from nmt.model.stacks import DecoderModel, EncoderModel
@@ -20,9 +19,8 @@ from nmt.training import loss as loss_module
 from nmt.training.loss import (
     ConsistencyWeights,
     class_logits,
-    classes_loss,
+    class_loss,
     fused_loss,
-    objective,
     plain_cross_entropy,
 )
 
@@ -171,7 +169,7 @@ def make(kind: str, **changes: object) -> Any:
 def learned(model: Any, batches: list[Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """Return loss and gradients, summed over batches."""
     model.zero_grad()
-    sums = [classes_loss(model, batch, 0.1) for batch in batches]
+    sums = [class_loss(model, batch, 0.1) for batch in batches]
     loss = sum((each.loss for each in sums), torch.zeros(()))
     loss.backward()  # type: ignore[no-untyped-call]
     assert sum(each.n_tokens for each in sums) == len(LENGTHS)
@@ -190,7 +188,7 @@ def test_class_logits_of_padded_packed_and_single_texts_are_equal(kind: str, cal
 
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder"])
-def test_classes_loss_is_independent_of_batching_and_packing(kind: str, calls: list[object]) -> None:
+def test_class_loss_is_independent_of_batching_and_packing(kind: str, calls: list[object]) -> None:
     model, pairs, rows = make(kind), texts(), np.arange(len(LENGTHS))
     loss, grads = learned(model, [pairs.batch(rows)])
     parts = [pairs.batch(rows[:2]), pairs.batch(rows[2:])]
@@ -203,10 +201,10 @@ def test_classes_loss_is_independent_of_batching_and_packing(kind: str, calls: l
     assert calls
 
 
-def test_classes_loss_is_smoothed_cross_entropy() -> None:
+def test_class_loss_is_smoothed_cross_entropy() -> None:
     model, batch = make("decoder"), texts().batch(np.arange(len(LENGTHS)))
     logits = class_logits(model, batch)
     expected = F.cross_entropy(logits, torch.from_numpy(LABELS), label_smoothing=0.1, reduction="sum")
-    sums = objective(model, batch, TrainingConfig(objective="classification"))
+    sums = class_loss(model, batch, 0.1)
     torch.testing.assert_close(sums.loss, expected)
     assert sums.n_correct == (logits.argmax(-1).numpy() == LABELS).sum() and sums.n_tokens == len(LENGTHS)

@@ -21,13 +21,13 @@ SMALL = [
     ("update_tokens", "measured", "seconds"), [(400, 400, 1.0), (4 * DEFAULT_MAX_TOKENS, DEFAULT_MAX_TOKENS, 4.0)]
 )
 def test_large_update_is_measured_by_a_micro_batch(monkeypatch, update_tokens, measured, seconds):
-    clock, real, sizes = count(), speed.objective, []
+    clock, real, sizes = count(), speed.token_loss, []
 
     def objective(model, batch, settings):
         sizes.append(batch.n_tokens)
         return real(model, batch, settings)
 
-    monkeypatch.setattr(speed, "objective", objective)
+    monkeypatch.setattr(speed, "token_loss", objective)
     monkeypatch.setattr(speed, "time", SimpleNamespace(perf_counter=lambda: float(next(clock))))
     config = load_config("base.yaml", [*SMALL, f"training.update_tokens={update_tokens}"])
     assert speed.seconds_per_update(config, 16) == seconds

@@ -10,12 +10,11 @@ import numpy.typing as npt
 import pytest
 
 from nmt.config.objectives import MaskedConfig, PairNegative
-from nmt.data.batching import Pairs, unpadded
+from nmt.data.batching import Pairs, joined, unpadded
 from nmt.data.corpus import Lines
-from nmt.data.masking import Masking
-from nmt.data.pair_sequences import PairExamples, PairSequences, divided, joined
 from nmt.data.random_numbers import hashed, key_of
 from nmt.text.tokenizer import EOS, MASK, N_SPECIAL, SEPARATOR, Tokenizer, train_tokenizer
+from nmt.training.objectives.masked import Masking, PairExamples, PairSequences, divided
 from sentences import sentence_pairs
 
 Ids = npt.NDArray[np.int64]

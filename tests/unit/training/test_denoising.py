@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from nmt.config.objectives import DenoisingConfig
 from nmt.data.batching import Pairs, unpadded
 from nmt.data.corpus import Lines
-from nmt.data.masking import infill, infilled
 from nmt.text.tokenizer import MASK, N_SPECIAL
+from nmt.training.objectives.denoising import infill, infilled
 
 RNG = np.random.default_rng(50)
 SIDE = Lines.of([RNG.integers(N_SPECIAL, 300, RNG.integers(1, 12)) for _ in range(50)])

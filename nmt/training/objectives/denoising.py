@@ -1,0 +1,117 @@
+"""Denoising: spans of a line's pieces are masked, and the model restores the line (BART; Lewis et al., 2019,
+arXiv:1910.13461).
+
+The pairs have the same line on both sides. The source is masked anew in each update, as a function of (seed, epoch, row
+of the line), so that a resumed run learns from the same examples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from nmt.config import Config
+from nmt.config.objectives import DenoisingConfig
+from nmt.console import Progress
+from nmt.data.batching import Indices, Pairs, unpadded
+from nmt.data.corpus import Corpora
+from nmt.data.random_numbers import DENOISING, hashed, key_of
+from nmt.model.stacks import DecodingModel
+from nmt.model.transformer import Model
+from nmt.text.tokenizer import MASK
+from nmt.text.vocabularies import Tokenizers
+from nmt.training.objectives import Objective
+from nmt.training.validate import Execution, HeldOut, SplitValidator, Validation, Validator, text_scores
+from nmt.translate.searcher import NativeSearcher
+from nmt.translate.sentences import longest_translation
+from nmt.translate.translator import Translator
+from nmt.translate.types import MAX_PARTS, Sentence
+
+_Ids = npt.NDArray[np.int64]
+
+
+class Denoising(Objective):
+    """Restoring of lines in which spans of pieces are masked."""
+
+    def __init__(self, config: Config, tokenizers: Tokenizers, corpora: Corpora | None = None) -> None:
+        super().__init__(config, tokenizers, corpora)
+        self.changes = [partial(infilled, config.training.denoising, self.seed)]
+
+    def validator(self, held_out: HeldOut, execution: Execution) -> Validator:
+        """Return the validator of a split. Raises ConfigError if the search settings cannot be used."""
+        return RestorationValidator(self, held_out, execution)
+
+
+def infill(ids: _Ids, share: float, span: float, rng: np.random.Generator) -> _Ids:
+    """Return ids (L,) in which each of some spans is replaced by one MASK (text infilling).
+
+    `share`: the average share of the ids that are masked; `span`: the mean length of a span, which is drawn from a
+    Poisson distribution. A span of length 0 inserts a MASK.
+    """
+    n_masked = min(len(ids), int(share * len(ids) + rng.random()))
+    lengths: list[int] = []
+    while (left := n_masked - sum(lengths)) > 0:
+        lengths.append(min(int(rng.poisson(span)), left))
+    while len(lengths) > n_masked:  # spans of length 0 must not make the line longer
+        lengths.remove(0)
+    is_span = rng.permutation(np.arange(len(lengths) + len(ids) - n_masked) < len(lengths))
+    noised, place, spans = np.full(len(is_span), MASK, np.int64), 0, iter(lengths)
+    for i, masks in enumerate(is_span.tolist()):
+        if masks:
+            place += next(spans)
+        else:
+            noised[i] = ids[place]
+            place += 1
+    return noised
+
+
+def infilled(settings: DenoisingConfig, seed: int, pairs: Pairs, rows: Indices, epoch: int) -> Pairs:
+    """Return the pairs `rows` (N,) with spans of the sources masked; row i of the result is row `rows[i]`."""
+    corpus_rows, lines = pairs.corpus_rows(rows), unpadded(pairs.batch(rows).tgt_out)
+    seeds = hashed(key_of(seed, epoch, DENOISING), corpus_rows).tolist()
+    noised = [
+        infill(ids, settings.mask_share, settings.mask_span, np.random.default_rng(line_seed))
+        for ids, line_seed in zip(lines, seeds, strict=True)
+    ]
+    return Pairs.changed(noised, lines, corpus_rows)
+
+
+class RestorationValidator(SplitValidator):
+    """A validator that also restores the masked lines of the development set, and scores the text."""
+
+    def __init__(self, objective: Objective, held_out: HeldOut, execution: Execution) -> None:
+        """Read the lines. Raises ConfigError if the search settings cannot be used."""
+        super().__init__(objective.validated(held_out), execution)
+        self._config, tokenizers = objective.config, objective.tokenizers
+        self._tokenizer = tokenizers[self._config.data.tgt]
+        searcher = NativeSearcher([], self._tokenizer, execution.device, execution.precision)
+        search = self._config.search.model_copy(update={"context": 0})
+        Translator(searcher, tokenizers, self._config).check(search, 1)  # before hours of training
+        # another one, which reads search.lm when it first validates: one process does, and keeps it
+        self._searcher = NativeSearcher([], self._tokenizer, execution.device, execution.precision)
+        split = held_out.corpus.split(held_out.name)
+        self.references = [line for language in self._config.learned_languages for line in split.text(language)]
+        self.src_lines = self.references
+
+    def scored(self, model: Model, poll: Callable[[], None]) -> Validation:
+        validation = super().scored(model, poll)
+        assert isinstance(model, DecodingModel), "only decoders write text"
+        search, searcher = self._config.search, self._searcher.with_models([model])
+        masked = unpadded(self.pairs.batch(np.arange(len(self.pairs))).src)
+        sentences = [
+            Sentence("", "", ids, row * MAX_PARTS, longest_translation(ids, 0, search, searcher.max_positions))
+            for row, ids in enumerate(ids.tolist() for ids in masked)
+        ]
+        restored = [""] * len(sentences)
+        with Progress("validating", len(sentences)) as progress:
+            for rows, hypotheses in searcher.search(sentences, search, 1):
+                poll()
+                progress.add(len(rows))
+                for row, [best, *_] in zip(rows, hypotheses, strict=True):
+                    restored[row] = self._tokenizer.decode(best.ids)
+        scores = text_scores(restored, self.references, self._config.data.tgt)
+        return replace(validation, scores=scores, translations=restored)

@@ -1,0 +1,207 @@
+"""Translation of pairs: tags before the sources, decoder-only translation, and validation by BLEU and chrF.
+
+A pair may be changed for an update by `training.modifiers`. Tags are put before its source: the target language with
+`data.directions`, and `tags` of training corpora. A pair is learned without the tags of its corpus with probability
+`training.tag_dropout`, which is drawn by hash of (seed, epoch, row of the pair in the corpus). Prepared files have no
+tags.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import replace
+
+import numpy as np
+
+from nmt.config import Config, DataConfig
+from nmt.console import Progress
+from nmt.data.batching import Indices, Pairs, joined
+from nmt.data.corpus import Corpora, Corpus, Side
+from nmt.data.mixing import Segments, train_corpora
+from nmt.data.modifiers import FuzzyMatches, Modifiers
+from nmt.data.random_numbers import TAGS, fractions, hashed, key_of
+from nmt.errors import ConfigError, DataError
+from nmt.model.stacks import DecodingModel
+from nmt.model.transformer import Model
+from nmt.text.vocabularies import Tokenizers
+from nmt.training.objectives import Objective
+from nmt.training.validate import (
+    Execution,
+    HeldOut,
+    SplitValidator,
+    Validation,
+    Validator,
+    text_scores,
+)
+from nmt.translate.searcher import NativeSearcher
+from nmt.translate.source_lines import source_lines
+from nmt.translate.translator import Translator
+from nmt.translate.types import Line
+
+
+class Translation(Objective):
+    """Translation of sources into targets, by an encoder and a decoder or by a decoder only."""
+
+    def __init__(self, config: Config, tokenizers: Tokenizers, corpora: Corpora | None = None) -> None:
+        """Raises DataError or ConfigError if the training text lacks what the modifiers or tags need."""
+        super().__init__(config, tokenizers, corpora)
+        if corpora is not None and config.training.modifiers:
+            self.modifiers = Modifiers(corpora, config)
+            self.changes.append(self.modifiers.modified)
+        if corpora is not None and (config.data.has_language_tags or config.data.tag_names):
+            self.changes.append(Tagging(corpora, config).tagged)
+        if config.joins_sides:
+            self.changes.append(one_sequence)
+
+    def examples(self, src: Side, tgt: Side, mono: Sequence[Side] = (), segments: Segments | None = None) -> Pairs:  # noqa: ARG002
+        """Return the pairs."""
+        return Pairs(src, tgt, segments)
+
+    def split_examples(self, held_out: HeldOut) -> Pairs:
+        """Return the pairs of a split, with the translations of similar lines and the tags of all sources."""
+        config, corpus, name = self.config, held_out.corpus, held_out.name
+        pairs = super().split_examples(held_out)
+        if "fuzzy" in config.training.modifiers:
+            pairs = FuzzyMatches.of(corpus, config, name).with_sources(pairs)
+        tags = config.data.language_tag + config.data.tags_of(name)
+        return all_tagged(pairs, self.tokenizers[config.data.src].tag_ids(tags)) if tags else pairs
+
+    def validator(self, held_out: HeldOut, execution: Execution) -> Validator:
+        """Return the validator of a split. Raises ConfigError or DataError if the search settings cannot be used."""
+        return TranslationValidator(self, held_out, execution)
+
+
+class Tagging:
+    """The tags of the directions and training corpora."""
+
+    def __init__(self, corpora: Corpora, config: Config) -> None:
+        """Raises ConfigError if the data directory has other corpora than the config, or lacks a tag."""
+        self._seed, self._rate = config.training.seed, config.training.tag_dropout
+        tokenizer = corpora.tokenizers[config.data.src]
+        runs: list[tuple[int, list[int], list[int]]] = []
+        for start, (direction, corpus) in zip(corpora.starts.tolist(), corpora.by_direction.items(), strict=False):
+            data = config.data.towards(direction)
+            language = tokenizer.tag_ids(data.language_tag)
+            tags = _tags_by_row(corpus, data) if data.tag_names else {0: []}
+            runs += [(start + first, language, own) for first, own in sorted(tags.items())]
+        self._starts = np.array([first for first, _, _ in runs])
+        self._always, self._all = (
+            [np.array(ids, np.int64) for ids in column]
+            for column in ([language for _, language, _ in runs], [language + own for _, language, own in runs])
+        )
+
+    def tagged(self, pairs: Pairs, rows: Indices, epoch: int) -> Pairs:
+        """Return the pairs `rows` (N,) with tags before their sources; row i of the result is row `rows[i]`."""
+        (src, tgt), corpus_rows = pairs.lines(rows), pairs.corpus_rows(rows)
+        numbers = np.searchsorted(self._starts, corpus_rows, side="right") - 1
+        drawn = fractions(hashed(key_of(self._seed, epoch, TAGS), corpus_rows))
+        sources = [
+            np.concatenate(((self._all if is_tagged else self._always)[number], source))
+            for source, number, is_tagged in zip(src, numbers, drawn >= self._rate, strict=True)
+        ]
+        return Pairs.changed(sources, tgt, corpus_rows)
+
+
+def _tags_by_row(corpus: Corpus, data: DataConfig) -> dict[int, list[int]]:
+    """Return the tags of the training corpora by the first row of each run of their pairs. Raises ConfigError."""
+    manifest, tokenizer = corpus.manifest, corpus.tokenizers[data.src]
+    found, again = train_corpora(manifest), f"{corpus.directory.path}: run nmt prepare again"
+    tags: dict[int, list[int]] = {}
+    for i, source in enumerate(data.train):
+        key, sources = f"train.{i}", manifest.sources or {}
+        if key not in found and not (key in sources and sources[key].kept == 0):
+            raise ConfigError(f"{again}, which records no pairs of data.{key} and so cannot give it tags")
+        try:
+            ids = tokenizer.tag_ids(source.tag_names)
+        except DataError as error:
+            raise ConfigError(f"{again}: data.{key}.tags: {error}") from error
+        tags |= dict.fromkeys((run.first for run in found[key].runs), ids) if key in found else {}
+    return tags
+
+
+def all_tagged(pairs: Pairs, ids: Sequence[int]) -> Pairs:
+    """Return pairs with the same tags before all sources."""
+    rows = np.arange(len(pairs))
+    src, tgt = pairs.lines(rows)
+    return Pairs.changed([np.concatenate((np.array(ids, np.int64), source)) for source in src], tgt, rows)
+
+
+def one_sequence(pairs: Pairs, rows: Indices, epoch: int) -> Pairs:  # noqa: ARG001 (the signature of every change)
+    """Return the pairs `rows` (N,) with targets `source SEPARATOR target`; row i of the result is row `rows[i]`.
+
+    The loss is computed after the separator, end of sentence counted. The sources are not changed: their lengths are
+    the lengths of the prefixes.
+    """
+    both = list(zip(*pairs.lines(rows), strict=True))
+    scored = [np.arange(len(src) + len(tgt) + 2) > len(src) for src, tgt in both]
+    sources, sequences = [src for src, _ in both], [joined(src, tgt) for src, tgt in both]
+    return Pairs.changed(sources, sequences, pairs.corpus_rows(rows), scored)
+
+
+class TranslationValidator(SplitValidator):
+    """A validator that also translates the development set, or another split, and scores the translations.
+
+    If the number of lines is limited (`HeldOut.most_lines`), search is greedy, but for the final weights.
+    """
+
+    def __init__(self, objective: Objective, held_out: HeldOut, execution: Execution) -> None:
+        """Read the lines. Raises ConfigError or DataError if the search settings cannot be used."""
+        super().__init__(objective.validated(held_out), execution)
+        self._config, self._tokenizers = config, tokenizers = objective.config, objective.tokenizers
+        context = max(1, config.search.context) if config.joins_sentences else 0
+        tagged = config.search.with_tags(config.data.tags_of(held_out.name))
+        self._search = tagged.model_copy(update={"context": context})
+        translator = Translator(self._new_searcher(), tokenizers, config)
+        translator.check(self._search, 1)  # before hours of training
+        # another one, which reads search.lm when it first validates: one process does, and keeps it
+        self._searcher = self._new_searcher()
+        split = held_out.corpus.split(held_out.name)
+        self.src_lines, self.references = split.text(config.data.src), split.text(config.data.tgt)
+        self._lines = source_lines(held_out.corpus, config, held_out.name)
+        if context:
+            self._lines = _in_context(self._lines, self.references, context)
+        self._whole: TranslationValidator | None = None
+        if held_out.most_lines is not None:
+            self._whole = copy(self)
+            greedy = {"beam": 1, "diversity_groups": 1, "mbr": "none", "sample": False}
+            self._search = self._search.model_copy(update=greedy)
+            translator.check(self._search, 1)
+        n_lines = held_out.n_translated
+        self.src_lines, self.references = self.src_lines[:n_lines], self.references[:n_lines]
+
+    def _new_searcher(self) -> NativeSearcher:
+        config, execution = self._config, self.execution
+        tokenizer = self._tokenizers[config.data.tgt]
+        return NativeSearcher([], tokenizer, execution.device, execution.precision, config.joins_sentences)
+
+    def at_end(self) -> Validator:
+        """Return a validator of all lines, with the configured search."""
+        return self._whole or self
+
+    def scored(self, model: Model, poll: Callable[[], None]) -> Validation:
+        validation = super().scored(model, poll)
+        assert isinstance(model, DecodingModel), "only decoders write text"
+        translator = Translator(self._searcher.with_models([model]), self._tokenizers, self._config)
+        translations, lines = [], self._lines[: len(self.src_lines)]
+        with Progress("validating", len(lines)) as progress:
+            for best in translator.translate_lines(lines, self._search, progress=progress):
+                poll()
+                translations.append(best[0].text)
+        scores = text_scores(translations, self.references, self._config.data.tgt)
+        return replace(validation, scores=scores, translations=translations)
+
+
+def _in_context(lines: Sequence[Line], references: Sequence[str], n: int) -> list[Line]:
+    """Return each line with up to `n` lines before it in its document, and their reference translations.
+
+    So all lines are independent of each other, and translated at once.
+    """
+    found, before = list[Line](), deque[tuple[str, str]](maxlen=n)
+    for line, reference in zip(lines, references, strict=True):
+        if line.is_first:
+            before.clear()
+        found.append(replace(line, is_first=True, before=tuple(before)))
+        before.append((line.text, reference))
+    return found
