@@ -9,7 +9,7 @@ import pytest
 
 from nmt.config.load import load_config
 from nmt.config.training import DEFAULT_MAX_TOKENS
-from nmt.training import speed
+from nmt.recipes import presets
 
 SMALL = [
     "model.d_model=8", "model.d_ff=8", "model.encoder_layers=1", "model.decoder_layers=1", "tokenizer.vocab_size=300",
@@ -21,14 +21,14 @@ SMALL = [
     ("update_tokens", "measured", "seconds"), [(400, 400, 1.0), (4 * DEFAULT_MAX_TOKENS, DEFAULT_MAX_TOKENS, 4.0)]
 )
 def test_large_update_is_measured_by_a_micro_batch(monkeypatch, update_tokens, measured, seconds):
-    clock, real, sizes = count(), speed.token_loss, []
+    clock, real, sizes = count(), presets.token_loss, []
 
     def objective(model, batch, settings):
         sizes.append(batch.n_tokens)
         return real(model, batch, settings)
 
-    monkeypatch.setattr(speed, "token_loss", objective)
-    monkeypatch.setattr(speed, "time", SimpleNamespace(perf_counter=lambda: float(next(clock))))
+    monkeypatch.setattr(presets, "token_loss", objective)
+    monkeypatch.setattr(presets, "time", SimpleNamespace(perf_counter=lambda: float(next(clock))))
     config = load_config("base.yaml", [*SMALL, f"training.update_tokens={update_tokens}"])
-    assert speed.seconds_per_update(config, 16) == seconds
+    assert presets.seconds_per_update(config, 16) == seconds
     assert set(sizes) == {measured}
