@@ -39,6 +39,7 @@ from nmt.runs.model import ModelRef
 from nmt.share.hub import download
 from nmt.training.loop import fit
 from nmt.training.parallel import joined
+from nmt.training.plan import Plan
 from nmt.translate.translator import Translator
 
 __all__ = ["compare", "download", "evaluate", "evaluate_all", "prepare", "train"]
@@ -75,20 +76,17 @@ def train(
 ) -> Path:
     """Train a model on a data directory, as `nmt train` does, and return the path of its run directory.
 
-    data, run: data and run directory, by default those of the config. resume: continue from the last checkpoint; only
-    limits and intervals, such as training.max_steps, may have changed.
+    data, run: data and run directory, by default those of the config, or the data directory of the resumed run. resume:
+    continue from the last checkpoint; only limits and intervals, such as training.max_steps, may have changed.
     Raises ConfigError, DataError or CheckpointError before anything is written, DivergedError if training diverges, and
     StoppedError after Ctrl-C, once the current update is finished and saved, so that the run can be resumed.
     """
     keep_freed_memory()
-    chosen = _config(config, settings)
-    if not resume and isinstance(chosen.training.init_from, str):
-        chosen = adopting(chosen, Path(chosen.training.init_from), "training.init_from")
-    directory = Path(data) if data is not None else chosen.data.directory
-    run_dir = Path(run) if run is not None else chosen.run_directory
+    data_dir, run_dir = (None if path is None else Path(path) for path in (data, run))
     with joined() as world:
-        fit(chosen, directory, run_dir, resume, world=world)
-    return run_dir
+        plan = world.on_rank0(lambda: Plan.of(_config(config, settings), data_dir, run_dir, resume))
+        fit(plan, world=world)
+    return plan.run.path
 
 
 def evaluate(

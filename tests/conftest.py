@@ -203,8 +203,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def whole(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of `kept_run` that nothing happened to."""
+    from fitting import fit
     from kept_run import settings
-    from nmt.training.loop import fit
 
     run = tmp_path_factory.mktemp("whole") / "run"
     fit(settings(data), data, run)

@@ -7,15 +7,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nmt.config import Config, SearchConfig
-from nmt.config.load import adopting, keeping_split, load_config, load_saved_config, overridden
+from nmt.config.load import keeping_split, load_saved_config, overridden
 from nmt.config.messages import nearest
 from nmt.console import say
-from nmt.errors import CheckpointError, ConfigError, DataError
+from nmt.errors import CheckpointError, ConfigError
 from nmt.layout import ExportDir, RunDir, not_usable
-from nmt.runs.info import check_is_run, check_resumable, launch, read_info
+from nmt.runs.info import check_is_run
 from nmt.runs.listing import newest_run
 from nmt.share.hub import local_model
-from nmt.training.setup.lock import check_vacant
 
 
 def run_or_newest(run: Path | None) -> Path:
@@ -60,49 +59,6 @@ def resolve_models(runs: Sequence[Path] | None, model: Path | None) -> tuple[Pat
     return (path,)
 
 
-def resolve_training(
-    config: str | None,
-    data: Path | None,
-    run: Path | None,
-    overrides: Sequence[str],
-    resume: bool,
-    init_from: Sequence[str] = (),
-) -> tuple[Config, Path, Path, bool]:
-    """Return the configuration, data directory and run directory of `nmt train`, and whether to resume the run.
-
-    A run is resumed on request, or if `torchrun` has restarted the processes that started it. It keeps its own
-    configuration and, if it still exists, its own data directory; with `config`, it is the run named by the config.
-    Raises ConfigError, CheckpointError or DataError.
-    """
-    if init_from:  # quoted, because YAML could read a path as another type
-        overrides = [*overrides, f"training.init_from={json.dumps(_initial(init_from), ensure_ascii=False)}"]
-    if config is None and resume:
-        run = run_or_newest(run)
-        if not RunDir(run).config.is_file():
-            raise CheckpointError(f"{run}: no run to resume; leave out --resume to start a new one")
-        check_resumable(read_info(RunDir(run)), run)  # before its config, which has no training text
-        settings = load_config(RunDir(run).config, overrides)
-    else:
-        settings = load_config(config or "base.yaml", overrides)
-    if not resume and isinstance(settings.training.init_from, str):
-        settings = adopting(settings, Path(settings.training.init_from), "--init-from")
-    run = run or settings.run_directory
-    resume = resume or _is_restarted(RunDir(run))
-    if data is None and resume and RunDir(run).info.is_file():
-        recorded = Path(read_info(RunDir(run)).data_dir)
-        data = recorded if recorded.is_dir() else None
-        if data is None and not settings.data.directory.is_dir():
-            raise DataError(f"{recorded}: the data directory of {run} does not exist; give its new path with --data")
-    if not resume:
-        check_vacant(RunDir(run))
-    return settings, data or settings.data.directory, run, resume
-
-
-def _is_restarted(run: RunDir) -> bool:
-    """Return whether the run was started by earlier processes of the same torchrun launch."""
-    return launch() is not None and run.info.is_file() and read_info(run).launch == launch()
-
-
 def search_settings(
     config: Config, beam: int | None, length_penalty: float | None, overrides: Sequence[str] | None = None
 ) -> SearchConfig:
@@ -136,14 +92,3 @@ def with_language_model(overrides: Sequence[str], lm: Path | None, weight: float
     """Return `overrides` of search settings with the values of --lm and --lm-weight added."""
     given = {"lm": lm and json.dumps(str(lm), ensure_ascii=False), "lm_weight": weight}
     return [*overrides, *(f"search.{name}={value}" for name, value in given.items() if value is not None)]
-
-
-def _initial(given: Sequence[str]) -> str | dict[str, str]:
-    """Return the value of `training.init_from` for the values of --init-from. Raises ConfigError."""
-    by_stack = {stack: run for stack, is_one, run in (each.partition("=") for each in given)
-                if is_one and stack in ("encoder", "decoder")}  # fmt: skip
-    if len(by_stack) == len(given):
-        return by_stack
-    if len(given) > 1:
-        raise ConfigError("--init-from: give one RUN, or encoder=RUN and decoder=RUN")
-    return given[0]

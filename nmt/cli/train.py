@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from nmt.cli.app import app
 from nmt.cli.options import DataOption, SetOption, configs, option
 from nmt.config.load import dump_config, load_config
 from nmt.errors import ConfigError
+from nmt.layout import RunDir
 from nmt.process import Stop
+
+if TYPE_CHECKING:
+    from nmt.training.plan import Plan
 
 
 @app.command()
@@ -75,17 +82,57 @@ def train(
       nmt train --config mine.yaml --init-from runs/base-de-en --set 'training.freeze=[embeddings]'
       nmt train --resume --run runs/sample-de-en --set training.max_steps=4000
     """
-    from nmt.cli.defaults import resolve_training
-
     stop = Stop(stop_after, stop_at)  # before the imports, whose seconds count
-    given = (config, data, run, overrides or (), resume, init_from or ())
+    resolved = partial(resolve, config, data, run, overrides or (), init_from or (), resume)
     # Before PyTorch is imported, which takes seconds. With several processes only rank 0 resolves the arguments.
-    resolved = None if "RANK" in os.environ else resolve_training(*given)
+    plan = None if "RANK" in os.environ else resolved()
     from nmt.training.loop import fit
     from nmt.training.parallel import joined
 
     with joined() as world:
-        fit(*(resolved or world.on_rank0(lambda: resolve_training(*given))), stop, world, profile)
+        fit(plan or world.on_rank0(resolved), stop, world, profile)
+
+
+def resolve(
+    config: str | None,
+    data: Path | None,
+    run: Path | None,
+    overrides: Sequence[str],
+    init_from: Sequence[str],
+    resume: bool,
+) -> Plan:
+    """Return the plan of `nmt train`.
+
+    A resumed run keeps its own configuration; with `config`, it is the run named by the config.
+    Raises ConfigError, CheckpointError or DataError.
+    """
+    from nmt.cli.defaults import run_or_newest
+    from nmt.training.plan import Plan, check_exists
+
+    overrides = with_initial(overrides, init_from)
+    if config is None and resume:
+        run = run_or_newest(run)
+        check_exists(RunDir(run))  # before its config, which an imported run has without training text
+        return Plan.of(load_config(RunDir(run).config, overrides), data, run, resume)
+    return Plan.of(load_config(config or "base.yaml", overrides), data, run, resume)
+
+
+def with_initial(overrides: Sequence[str], init_from: Sequence[str]) -> list[str]:
+    """Return overrides with the value of `training.init_from` for the values of --init-from. Raises ConfigError."""
+    if not init_from:
+        return [*overrides]
+    value: str | dict[str, str] = init_from[0]
+    by_stack = dict[str, str]()
+    for given in init_from:
+        stack, equals, path = given.partition("=")
+        if equals and stack in ("encoder", "decoder"):
+            by_stack[stack] = path
+    if len(by_stack) == len(init_from):
+        value = by_stack
+    elif len(init_from) > 1:
+        raise ConfigError("--init-from: give one RUN, or encoder=RUN and decoder=RUN")
+    # quoted, because YAML could read a path as another type
+    return [*overrides, f"training.init_from={json.dumps(value, ensure_ascii=False)}"]
 
 
 @app.command("config")

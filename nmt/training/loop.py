@@ -20,50 +20,39 @@ import math
 from collections.abc import Sequence
 from contextlib import closing, nullcontext, suppress
 from functools import partial
-from pathlib import Path
 from typing import cast
 
 import torch
 
-from nmt.config import Config
 from nmt.data.batching import Indices, Update
 from nmt.errors import NmtError
-from nmt.layout import RunDir
 from nmt.model.device import free_memory, out_of_memory
 from nmt.model.precision import autocast, threads
 from nmt.process import Interrupted, Stop, stopping
 from nmt.training.limits import check_is_due, ended, fix_cooldown
 from nmt.training.optim import learning_rate
 from nmt.training.parallel import World, full_tensor
+from nmt.training.plan import Plan, locked
 from nmt.training.report.meter import Meter, making_batches, reporting
 from nmt.training.saving import check, finish, save, save_state, settle
 from nmt.training.session import Outcome, Session, UpdateStats
 from nmt.training.setup.choices import padded_tokens
-from nmt.training.setup.lock import locked
 from nmt.training.setup.start import start
 
 OUT_OF_MEMORY = "not enough memory; lower training.max_tokens or search.batch_tokens, or use a smaller model"
 OUT_OF_MEMORY_ONE_PAIR = "not enough memory for a single pair; lower data.max_pieces, or use a smaller model"
 
 
-def fit(
-    config: Config,
-    data_dir: Path,
-    run_dir: Path,
-    resume: bool = False,
-    stop: Stop | None = None,
-    world: World | None = None,
-    profile: bool = False,
-) -> None:
-    """Train a model on a data directory and write the run to `run_dir`. Every rank of `world` calls this function.
+def fit(plan: Plan, stop: Stop | None = None, world: World | None = None, profile: bool = False) -> None:
+    """Train a model. Every rank of `world` calls this function.
 
     Raises ConfigError, DataError or CheckpointError before anything is written, DivergedError if training diverges, and
     StoppedError if `stop` or a signal stops the run, which can then be resumed. The time counts since `stop` was made.
     """
-    run, world = RunDir(run_dir), world or World()
-    with stopping(stop or Stop()) as stop, locked(run, resume, world.on_rank0):
+    world = world or World()
+    with stopping(stop or Stop()) as stop, locked(plan.run, plan.resume, world.on_rank0):
         try:
-            session = start(config, data_dir, run_dir, resume, world, stop)
+            session = start(plan, world, stop)
             if session.is_over:
                 return
             with (
@@ -75,7 +64,7 @@ def fit(
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
                 raise
-            raise NmtError(f"{run.path}: {OUT_OF_MEMORY}") from error
+            raise NmtError(f"{plan.run.path}: {OUT_OF_MEMORY}") from error
 
 
 def train(session: Session, meter: Meter) -> None:

@@ -29,6 +29,7 @@ from nmt.training.loss import Forward
 from nmt.training.objectives import Learner, Objective
 from nmt.training.optim import Ema
 from nmt.training.parallel import World, gather_tensors, is_sharded, replicate
+from nmt.training.plan import Plan
 from nmt.training.validate import Validator
 
 OUT_OF_MEMORY_IN_EXCHANGE = (
@@ -40,8 +41,7 @@ OUT_OF_MEMORY_IN_EXCHANGE = (
 class Session:
     """One training run in memory."""
 
-    config: Config
-    run: RunDir
+    plan: Plan
     objective: Objective
     windows: Windows
     validator: Validator
@@ -88,6 +88,16 @@ class Session:
     """The parameters of the model. Collecting them from its modules takes a quarter of a millisecond."""
     learner: nn.Module = field(init=False)
     """Model and loss, wrapped in DistributedDataParallel if several processes exchange gradients."""
+
+    @property
+    def config(self) -> Config:
+        """The configuration of the run."""
+        return self.plan.config
+
+    @property
+    def run(self) -> RunDir:
+        """The run directory."""
+        return self.plan.run
 
     @property
     def optimizer_names(self) -> list[str]:

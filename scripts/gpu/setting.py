@@ -20,7 +20,7 @@ from nmt.data.corpus import Split, lines_of
 from nmt.data.mixing import Position
 from nmt.data.windows import Window, Windows
 from nmt.errors import NmtError
-from nmt.layout import RunDir
+from nmt.layout import DataDir, RunDir
 from nmt.model.attention import packing_obstacle
 from nmt.model.device import pick_device
 from nmt.model.precision import Halves, pick_precision
@@ -33,6 +33,7 @@ from nmt.text.vocabularies import Tokenizers
 from nmt.training.objectives import Objective, make_objective
 from nmt.training.optim import make_optimizer, make_scaler
 from nmt.training.parallel import World
+from nmt.training.plan import Plan
 from nmt.training.session import Session
 from nmt.training.setup import choices as compiling
 from nmt.training.setup.choices import compiled
@@ -192,8 +193,7 @@ class Check:
         halves = None if precision == "float32" else Halves(model, precision)
         runs = model if halves is None else halves.twin
         return Session(
-            config=config,
-            run=RunDir(Path("none")),
+            plan=Plan(config, DataDir(Path("none")), RunDir(Path("none")), resume=False, start={}, tags=()),
             objective=self.objective(config),
             windows=cast(Windows, None),
             window=Window(Position(), pairs, self.updates(mode.update_tokens, pairs)),

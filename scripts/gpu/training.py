@@ -26,6 +26,7 @@ from nmt.runs.checkpoint import load_weights
 from nmt.runs.info import read_info
 from nmt.training.loop import fit, train_step
 from nmt.training.parallel import World
+from nmt.training.plan import Plan
 from nmt.training.session import Outcome, Session
 from nmt.translate.translator import Translator
 from scripts.gpu.setting import ROOT, Check, Found
@@ -46,21 +47,21 @@ def resume(check: Check) -> Found:
         data, whole, stopped, again = (Path(scratch) / name for name in ("data", "whole", "stopped", "again"))
         prepare(config, data, echo=lambda _: None)
         start = time.monotonic()
-        fit(config, data, whole)
+        fit(Plan.of(config, data, whole))
         seconds = time.monotonic() - start
         yield {"steps": steps, "seconds": round(seconds, 1), **_how(whole)}
         try:
             with asked_to_stop(after=steps // 2):
-                fit(config, data, stopped)
+                fit(Plan.of(config, data, stopped))
         except StoppedError as error:
             yield {"stopped": str(error).partition(";")[0]}
         else:
             yield {"error": "the run was asked to stop and did not", "ok": False}
             return
-        fit(config, data, stopped, resume=True)
+        fit(Plan.of(config, data, stopped, resume=True))
         found, spread = _apart(whole, stopped, steps), None
         if check.is_gpu:
-            fit(config, data, again)
+            fit(Plan.of(config, data, again))
             spread = _apart(whole, again, steps)
             yield {"two_whole_runs": _rounded(spread)}
         same_steps = _losses(whole).keys() == _losses(stopped).keys()
@@ -78,7 +79,7 @@ def ranks(check: Check) -> Found:
     with tempfile.TemporaryDirectory() as scratch:
         data, alone = Path(scratch) / "data", Path(scratch) / "alone"
         prepare(config, data, echo=lambda _: None)
-        fit(config, data, alone)
+        fit(Plan.of(config, data, alone))
         dist.init_process_group(
             "cpu:gloo,cuda:nccl" if check.is_gpu else "gloo", store=HashStore(), rank=0, world_size=1
         )
@@ -87,7 +88,7 @@ def ranks(check: Check) -> Found:
                 run, here = Path(scratch) / way, config.training.model_copy(update={"parallel": way})
                 start = time.monotonic()
                 with mock.patch.dict("os.environ", LOCAL_RANK="0"):
-                    fit(config.model_copy(update={"training": here}), data, run, world=World(0, Several(1)))
+                    fit(Plan.of(config.model_copy(update={"training": here}), data, run), world=World(0, Several(1)))
                 found = _apart(alone, run, steps)
                 report = {"way": way, "seconds": round(time.monotonic() - start, 1), **_rounded(found), **_how(run)}
                 yield {**report, "ok": max(found.values()) < 1e-4}
@@ -153,7 +154,7 @@ def bleu(check: Check) -> Found:
     with tempfile.TemporaryDirectory() as scratch:
         data, run, start = Path(scratch) / "data", Path(scratch) / "run", time.monotonic()
         prepare(config, data, echo=lambda _: None)
-        fit(config, data, run)
+        fit(Plan.of(config, data, run))
         yield {"trained_s": round(time.monotonic() - start, 1), **_how(run), "last": _records(run, "train")[-1:]}
         translator = Translator.load(run, device=check.device.type)
         start = time.monotonic()

@@ -19,6 +19,7 @@ from nmt.layout import DataDir, RunDir
 from nmt.process import set_up
 from nmt.runs.info import read_info
 from nmt.training.loop import fit
+from nmt.training.plan import Plan
 
 PRECISIONS = ("float32", "auto")
 Results = dict[tuple[str, int], dict[str, float | str]]
@@ -51,7 +52,7 @@ def train(options: argparse.Namespace, precision: str, seed: int, run: RunDir) -
     n_tokens = int((lines_of(Corpus.open(DataDir(data)).split("train"), settings.data.tgt).n_ids() + 1).sum())
     n_steps = options.epochs * -(-n_tokens // settings.training.update_tokens)
     overrides += [f"training.max_steps={n_steps}", f"training.validate_every_steps={n_steps}"]
-    fit(load_config(options.config, overrides + options.overrides), data, run.path)
+    fit(Plan.of(load_config(options.config, overrides + options.overrides), data, run.path))
 
 
 def outcome(run: RunDir) -> dict[str, float | str]:

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from fitting import fit, start
 from kept_run import Died, die_before, differences, kept
 from nmt.config import Config
 from nmt.data.batching import epoch_updates
 from nmt.layout import RunDir
 from nmt.model.transformer import Model
-from nmt.training.loop import fit
 from nmt.training.objectives.translation import TranslationValidator
-from nmt.training.setup.start import Session, start
+from nmt.training.session import Session
 from nmt.training.validate import Validation
 from tiny_corpus import tiny_settings
 

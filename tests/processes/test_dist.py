@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from cases import cases
+from fitting import fit, start
 from nmt.config import Config
 from nmt.config.load import load_config
 from nmt.data import mixing
@@ -19,9 +20,8 @@ from nmt.prepare.prepare import prepare
 from nmt.runs.checkpoint import load_optimizer, load_weights, saved_steps
 from nmt.runs.state import load_state
 from nmt.training import limits
-from nmt.training.loop import fit, forward_backward
+from nmt.training.loop import forward_backward
 from nmt.training.parallel import World
-from nmt.training.setup.start import start
 from several import (
     NEW,
     NO_DROPOUT,

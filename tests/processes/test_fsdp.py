@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 
 from cases import cases
+from fitting import fit, start
 from labelled import TEST, TRAIN, VALID, labelled_config, write_reviews
 from nmt.config import Config
 from nmt.config.load import changed_config, load_config
@@ -20,12 +21,11 @@ from nmt.layout import RunDir
 from nmt.prepare.prepare import prepare
 from nmt.runs.checkpoint import load_ema, load_optimizer, load_weights, optimizer_tensors, saved_steps
 from nmt.training import objectives
-from nmt.training.loop import accumulate_gradients, fit, forward_backward, train_step
+from nmt.training.loop import accumulate_gradients, forward_backward, train_step
 from nmt.training.optim import make_optimizer
 from nmt.training.parallel import World, full_tensor, shard
 from nmt.training.session import Session
 from nmt.training.setup.choices import padded_tokens
-from nmt.training.setup.start import start
 from several import NEW, NO_DROPOUT, close, ended, free_port, in_processes, the_other, torchrun
 from tiny_corpus import tiny_settings
 

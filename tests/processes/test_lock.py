@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
+from fitting import fit
 from kept_run import differences, kept, settings
 from nmt.errors import CheckpointError, LockedError
 from nmt.files.write import Lock, lock_holder
 from nmt.layout import RunDir
-from nmt.training.loop import fit
+from nmt.training import plan as plan_module
 from nmt.training.parallel import World
-from nmt.training.setup import lock as lock_module
-from nmt.training.setup.lock import locked
+from nmt.training.plan import locked
 
 HOLDER = """
 import sys, time
@@ -131,11 +131,11 @@ def test_run_created_concurrently_raises(data, whole, tmp_path, monkeypatch):
     class Slow(Lock):
         def __init__(self, path: Path, what: str) -> None:
             with monkeypatch.context() as patch:
-                patch.setattr(lock_module, "Lock", Lock)
+                patch.setattr(plan_module, "Lock", Lock)
                 fit(settings(data), data, path.parent)
             super().__init__(path, what)
 
-    monkeypatch.setattr(lock_module, "Lock", Slow)
+    monkeypatch.setattr(plan_module, "Lock", Slow)
     with pytest.raises(CheckpointError, match=r"run: exists already; continue it with --resume"):
         fit(settings(data), data, tmp_path / "run")
     assert differences(kept(tmp_path / "run"), kept(whole)) == []

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from fitting import fit
 from kept_run import kept, settings
 from nmt.config import Config
 from nmt.config.load import dump_config
@@ -23,7 +24,6 @@ from nmt.layout import RunDir
 from nmt.process import Stop
 from nmt.runs.checkpoint import load_optimizer, load_weights, saved_steps
 from nmt.runs.state import load_state
-from nmt.training.loop import fit
 
 pytestmark = pytest.mark.usefixtures("no_coverage")
 

@@ -18,6 +18,7 @@ from typing import IO
 import pytest
 
 from command import Command, run_command
+from fitting import fit
 from kept_run import Died
 from logged_run import GOLDEN, make_run, train, valid
 from nmt.config.load import dump_config, load_config
@@ -32,7 +33,6 @@ from nmt.recipes.sweep_report import rows_of, tables_of
 from nmt.runs.info import Selected, write_selected
 from nmt.tables import as_csv, render
 from nmt.training import validate
-from nmt.training.loop import fit
 from tiny_corpus import tiny_settings
 from tiny_run import licensed
 

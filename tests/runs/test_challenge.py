@@ -7,8 +7,8 @@ import shutil
 from pathlib import Path
 
 from command import Command
+from fitting import fit
 from nmt.prepare.prepare import prepare
-from nmt.training.loop import fit
 from tiny_corpus import tiny_settings, tiny_text
 
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from command import Command
+from fitting import fit, start
 from kept_run import Died, die_before, differences, kept, quicken
 from labelled import TEST, TRAIN, VALID, labelled_config, write_reviews
 from nmt.config import Config
@@ -21,8 +22,6 @@ from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.prepare import prepare
 from nmt.runs.checkpoint import choose_weights
 from nmt.text.vocabularies import Tokenizers
-from nmt.training.loop import fit
-from nmt.training.setup.start import start
 from trained import records
 
 pytestmark = pytest.mark.usefixtures("quick")

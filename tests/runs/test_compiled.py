@@ -11,6 +11,7 @@ import torch
 from torch.nn import functional
 
 from cases import cases
+from fitting import fit
 from models import tiny_model
 from nmt.config import Config, TrainingConfig
 from nmt.data.batching import Batch, Packing
@@ -18,7 +19,6 @@ from nmt.errors import ConfigError, NmtError
 from nmt.layout import RunDir
 from nmt.model import dropout
 from nmt.runs.info import read_info
-from nmt.training.loop import fit
 from nmt.training.loss import cross_entropy, token_loss
 from nmt.training.setup import choices as module
 from nmt.training.setup.choices import compiled, pick_compile, pick_layout

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from fitting import fit
 from kept_run import Died, die_before, settings
 from nmt.config import Config, TrainingConfig
 from nmt.layout import RunDir
@@ -20,7 +21,6 @@ from nmt.runs.info import read_selected
 from nmt.runs.state import TrainState, load_state, read_seal, state_text
 from nmt.training import loop
 from nmt.training.limits import check_is_due, cut_short, expected_end, forecast
-from nmt.training.loop import fit
 from nmt.training.report.log import TrainingLog
 from tiny_corpus import tiny_settings
 

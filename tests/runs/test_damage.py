@@ -16,13 +16,13 @@ import pytest
 import torch
 from safetensors.torch import save as to_bytes
 
+from fitting import fit
 from kept_run import Died, die_before, differences, kept, make_data, quicken, settings
 from nmt.errors import CheckpointError
 from nmt.files.document import sealed_text
 from nmt.layout import CheckpointDir, RunDir
 from nmt.runs import checkpoint
 from nmt.runs.state import load_state
-from nmt.training.loop import fit
 from nmt.training.optim import Adam
 from nmt.training.setup import start as restore_module
 

@@ -11,11 +11,11 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from disk import Deaths
+from fitting import fit
 from kept_run import differences, kept, quicken, settings
 from nmt.config import Config
 from nmt.layout import RunDir
 from nmt.runs.checkpoint import choose_weights, saved_steps
-from nmt.training.loop import fit
 
 pytestmark = pytest.mark.usefixtures("no_coverage")
 

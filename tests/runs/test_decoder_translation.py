@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
+from fitting import fit, start
 from kept_run import settings
 from nmt.config import Config
 from nmt.errors import ConfigError
 from nmt.model.stacks import DecoderModel
 from nmt.share.export import ExportOptions, export
-from nmt.training.loop import fit
-from nmt.training.setup.start import start
 from nmt.translate.files import Files, translate_file
 from nmt.translate.translator import Translator
 from trained import records

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from fitting import fit, start
 from kept_run import settings
 from nmt.config import Config
 from nmt.data.batching import unpadded
@@ -17,8 +18,6 @@ from nmt.errors import DataError
 from nmt.layout import RunDir
 from nmt.prepare.prepare import prepare
 from nmt.runs.checkpoint import load_weights
-from nmt.training.loop import fit
-from nmt.training.setup.start import start
 from tiny_corpus import tiny_settings
 from trained import records
 

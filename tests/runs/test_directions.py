@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from command import Command
+from fitting import fit, start
 from kept_run import Died, die_before, differences, kept, quicken
 from nmt import api
 from nmt.config import Config
@@ -39,8 +40,6 @@ from nmt.share.export import ExportOptions, engine_for, export, export_argos
 from nmt.text.language import share_of_others
 from nmt.text.vocabularies import read_tags
 from nmt.training import saving
-from nmt.training.loop import fit
-from nmt.training.setup.start import start
 from nmt.translate.direction import How
 from nmt.translate.translator import Translator
 from nmt.translate.types import Line

@@ -15,13 +15,13 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.compat.tensorflow_stub.io import gfile
 
 from disk import Full
+from fitting import fit
 from kept_run import differences, kept, settings
 from nmt.errors import CheckpointError
 from nmt.layout import RunDir
 from nmt.runs.checkpoint import load_optimizer, load_weights, saved_steps
 from nmt.training import loop, saving
 from nmt.training import session as session_module
-from nmt.training.loop import fit
 from nmt.training.report.log import Board
 
 pytestmark = pytest.mark.usefixtures("no_coverage")

@@ -229,7 +229,7 @@ LINES = "mali ta\nbore\n\nta ta re\n"
 @pytest.fixture(scope="module")
 def whole_run(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of four steps."""
-    from nmt.training.loop import fit
+    from fitting import fit
 
     run = tmp_path_factory.mktemp("fuzz") / "run"
     training = {"max_steps": 4, "save_every_steps": 2, "validate_every_steps": 2}

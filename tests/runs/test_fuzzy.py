@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fitting import fit, start
 from nmt.api import evaluate
 from nmt.config import Config
 from nmt.data.batching import Pairs, unpadded
@@ -19,8 +20,6 @@ from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.prepare import prepare
 from nmt.serve.models import load_models
 from nmt.text.tokenizer import SEPARATOR
-from nmt.training.loop import fit
-from nmt.training.setup.start import start
 from nmt.translate.align import src_word_shares
 from nmt.translate.direction import How
 from nmt.translate.files import Files, translate_file

@@ -18,6 +18,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from command import Command
+from fitting import fit
 from forced import forced
 from hub_client import use_hub
 from hub_server import Hub, serve
@@ -42,7 +43,6 @@ from nmt.share.public_vocabulary import ImportOptions
 from nmt.text.blocks import BlockEncoder
 from nmt.text.imported import ImportedTokenizer
 from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD, UNK
-from nmt.training.loop import fit
 from nmt.translate.align import src_word_shares
 from nmt.translate.translator import Translator
 from nmt.translate.types import Line

@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from command import Command
+from fitting import fit
 from forced import forced
 from m2m import M2M
 from nmt.config import Config
@@ -33,7 +34,6 @@ from nmt.share.export import ExportOptions, export
 from nmt.share.public import import_model
 from nmt.share.public_vocabulary import ImportOptions
 from nmt.text.tokenizer import BOS, EOS, PAD
-from nmt.training.loop import fit
 from nmt.translate.files import translate_file
 from nmt.translate.translator import Translator
 from peer import of_transformers

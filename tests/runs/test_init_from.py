@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from fitting import fit, start
 from kept_run import Died, die_before, differences, kept
 from nmt import api
 from nmt.config import Config
@@ -23,10 +24,8 @@ from nmt.runs.checkpoint import average, choose_weights, load_optimizer, load_we
 from nmt.runs.info import Selected, read_selected, write_selected
 from nmt.runs.model import ModelRef
 from nmt.share.export import ExportOptions, export
-from nmt.training.loop import fit
 from nmt.training.parallel import World
 from nmt.training.setup.inputs import PARTS, freeze
-from nmt.training.setup.start import start
 from several import CLOSE, NO_DROPOUT, in_processes
 from tiny_corpus import tiny_settings
 from tiny_run import tiny_config

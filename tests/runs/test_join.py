@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from fitting import fit, start
 from nmt.api import evaluate
 from nmt.config import Config, SearchConfig
 from nmt.data.batching import unpadded
@@ -28,10 +29,8 @@ from nmt.serve.documents import translated_file
 from nmt.serve.models import load_models
 from nmt.serve.service import Service, Wish
 from nmt.text.tokenizer import SEPARATOR
-from nmt.training.loop import fit
 from nmt.training.objectives import make_objective
 from nmt.training.objectives.translation import _in_context
-from nmt.training.setup.start import start
 from nmt.training.validate import Execution, HeldOut
 from nmt.translate.direction import Direction, How
 from nmt.translate.searcher import NativeSearcher

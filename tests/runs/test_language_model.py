@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from command import Command
+from fitting import fit, start
 from kept_run import settings
 from nmt.config import Config
 from nmt.data.batching import unpadded
@@ -23,8 +24,6 @@ from nmt.runs.checkpoint import choose_weights
 from nmt.runs.listing import as_table, summarise
 from nmt.runs.log import learning_curve
 from nmt.tables import render
-from nmt.training.loop import fit
-from nmt.training.setup.start import start
 from nmt.translate.language_model import LanguageModel
 from nmt.translate.translator import Translator
 

@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 
 from command import Command
+from fitting import fit, start
 from kept_run import quicken, settings
 from nmt.config import Config
 from nmt.data.batching import Packing
@@ -22,10 +23,8 @@ from nmt.errors import DataError
 from nmt.model.masks import Padded
 from nmt.model.stacks import EncoderModel
 from nmt.prepare.prepare import prepare
-from nmt.training.loop import fit
 from nmt.training.loss import cross_entropy
 from nmt.training.session import Session
-from nmt.training.setup.start import start
 from nmt.translate.filter import PairClassifier, classified
 from tiny_corpus import tiny_settings
 from trained import records

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import runpy
 
+from fitting import fit
 from nmt.data.batching import Pairs
 from nmt.data.corpus import Corpus, lines_of
 from nmt.layout import DataDir
 from nmt.text.vocabularies import Tokenizers
-from nmt.training.loop import fit
 from nmt.translate.sentences import longest_translation
 from places import ROOT
 from tiny_corpus import tiny_settings

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
+from fitting import fit
 from nmt.errors import DataError
 from nmt.layout import RunDir
 from nmt.runs.info import read_info
-from nmt.training.loop import accumulate_gradients, fit, train_step
+from nmt.training.loop import accumulate_gradients, train_step
 from nmt.training.parallel import World
 from nmt.training.setup.choices import padded_tokens
 from tiny_corpus import tiny_settings, tiny_text

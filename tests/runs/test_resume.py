@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from cases import cases
+from fitting import fit, start
 from kept_run import Died
 from kept_run import settings as settings_of
 from nmt.config import Config
@@ -21,9 +22,9 @@ from nmt.model.precision import threads
 from nmt.runs.checkpoint import choose_weights, saved_steps
 from nmt.runs.state import load_state
 from nmt.training import loop
-from nmt.training.loop import fit, train_step
+from nmt.training.loop import train_step
+from nmt.training.session import Session
 from nmt.training.setup import choices
-from nmt.training.setup.start import Session, start
 from tiny_corpus import tiny_settings
 from trained import assert_same_run, records, score, train_with_deaths
 

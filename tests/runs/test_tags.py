@@ -16,6 +16,7 @@ import pytest
 import torch
 
 from command import Command
+from fitting import fit, start
 from kept_run import Died, die_before, differences, kept, quicken
 from nmt.config import Config, SearchConfig
 from nmt.config.load import load_config
@@ -36,9 +37,8 @@ from nmt.serve.service import Service
 from nmt.share.export import ExportOptions, engine_for, export, export_argos
 from nmt.text.tokenizer import EOS, N_SPECIAL, SEPARATOR, Tokenizer
 from nmt.text.vocabularies import Tokenizers
-from nmt.training.loop import fit
 from nmt.training.objectives import Learner
-from nmt.training.setup.start import Session, start
+from nmt.training.session import Session
 from nmt.translate.align import src_word_shares
 from nmt.translate.score import Scored
 from nmt.translate.translator import Translator

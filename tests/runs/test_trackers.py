@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from fitting import fit
 from nmt.errors import ConfigError, StoppedError
 from nmt.layout import RunDir
 from nmt.runs.info import read_selected
-from nmt.training.loop import fit
 from nmt.training.report import trackers
 from nmt.training.report.log import TrainingLog
 from nmt.training.report.trackers import STARTS, Trackers, check_installed

@@ -13,6 +13,7 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from fitting import fit, start
 from kept_run import Died, die_before
 from nmt.config.load import load_config
 from nmt.errors import CheckpointError, ConfigError, DataError, DivergedError, NmtError
@@ -26,14 +27,14 @@ from nmt.runs.info import read_selected
 from nmt.runs.log import read_log
 from nmt.runs.state import load_state
 from nmt.training import loop
-from nmt.training.loop import fit, train_step
+from nmt.training.loop import train_step
 from nmt.training.loss import cross_entropy
 from nmt.training.objectives.translation import TranslationValidator
 from nmt.training.report.log import Board, TrainingLog
 from nmt.training.report.meter import Meter, announce
 from nmt.training.saving import save
+from nmt.training.session import Session
 from nmt.training.setup import choices as choices_module
-from nmt.training.setup.start import Session, start
 from nmt.training.validate import Validation
 from screen import rows, terminal
 from tiny_corpus import tiny_settings, tiny_text

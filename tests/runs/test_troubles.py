@@ -9,19 +9,20 @@ import re
 import pytest
 import torch
 
+from fitting import fit, start
 from nmt.data.batching import Update, epoch_updates
 from nmt.errors import DivergedError, NmtError
 from nmt.layout import RunDir
 from nmt.runs.checkpoint import load_optimizer, load_weights
 from nmt.runs.state import TrainState
 from nmt.training import loop, objectives, optim
-from nmt.training.loop import fit, train_step
+from nmt.training.loop import train_step
 from nmt.training.loss import LossSums
 from nmt.training.objectives import make_objective
 from nmt.training.parallel import World
 from nmt.training.report.meter import collapse_alarm, loss_alarm
+from nmt.training.session import Session
 from nmt.training.setup import choices
-from nmt.training.setup.start import Session, start
 from tiny_corpus import tiny_settings
 from trained import first_update, records
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fitting import start
 from kept_run import settings
 from nmt.data.batching import Pairs
 from nmt.data.corpus import Corpus, lines_of
@@ -15,7 +16,6 @@ from nmt.layout import DataDir
 from nmt.prepare.prepare import prepare
 from nmt.training import validate
 from nmt.training.loss import cross_entropy
-from nmt.training.setup.start import start
 from tiny_corpus import tiny_settings, tiny_text
 
 pytestmark = pytest.mark.usefixtures("quick")

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from cases import cases
+from fitting import fit, start
 from kept_run import Died, die_before
 from nmt.config import Config
 from nmt.data import mixing
@@ -28,10 +29,9 @@ from nmt.prepare.prepare import prepare
 from nmt.prepare.recipe import changes_since, recipe
 from nmt.runs.state import load_state
 from nmt.training import loop
-from nmt.training.loop import Session, fit
+from nmt.training.loop import Session
 from nmt.training.objectives import make_objective
 from nmt.training.report.meter import mixture
-from nmt.training.setup.start import start
 from tiny_corpus import tiny_settings, tiny_text
 from trained import assert_same_run, records
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from fitting import fit
 from nmt.config.load import load_config
 from nmt.data.batching import Pairs
 from nmt.data.corpus import Corpus
 from nmt.layout import DataDir
-from nmt.training.loop import fit
 from scripts.bench.peer import Counts
 from scripts.bench.peers import PEERS, nmt
 from scripts.bench.probe import Meter

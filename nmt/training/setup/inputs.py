@@ -6,7 +6,6 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import nn
@@ -16,7 +15,7 @@ from nmt.console import say
 from nmt.data.corpus import Corpora
 from nmt.data.windows import Windows
 from nmt.errors import CheckpointError, ConfigError, DataError
-from nmt.layout import DataDir, RunDir
+from nmt.layout import RunDir
 from nmt.model.device import pick_device
 from nmt.model.stacks import make_model
 from nmt.model.transformer import Model
@@ -28,6 +27,7 @@ from nmt.text.imported import ImportedTokenizer
 from nmt.text.tokenizer import LosslessTokenizer, Tokenizer
 from nmt.training.objectives import Objective, make_objective
 from nmt.training.parallel import World, shard_like
+from nmt.training.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,9 @@ class Inputs:
     to_shard: bool
 
 
-def read_inputs(config: Config, data: DataDir, world: World, tags: Sequence[str] = ()) -> Inputs:
-    """Read and check the corpora, and create the model. Raises ConfigError or DataError.
-
-    tags: the tags that a run with several directions, or the one that it starts from, has already.
-    """
+def read_inputs(plan: Plan, world: World) -> Inputs:
+    """Read and check the corpora, and create the model. Raises ConfigError or DataError."""
+    config = plan.config
     if config.data.has_labels and config.training.facts.writes_text:
         raise ConfigError(
             f"data.direction: {config.data.direction} has labels instead of translations; use "
@@ -58,7 +56,7 @@ def read_inputs(config: Config, data: DataDir, world: World, tags: Sequence[str]
         )
     if config.training.start_share and not isinstance(config.training.init_from, str):
         raise ConfigError("training.start_share: needs one run that the whole model starts from; see --init-from")
-    corpora = _read_corpora(config, data, tags)
+    corpora = _read_corpora(plan)
     device = pick_device(config.training.device)
     world.set_device(device)
     settings, objective = config.training, make_objective(config, corpora.tokenizers, corpora)
@@ -77,8 +75,9 @@ def read_inputs(config: Config, data: DataDir, world: World, tags: Sequence[str]
     return Inputs(corpora, windows, objective, device, model, copy, to_shard)
 
 
-def _read_corpora(config: Config, data: DataDir, tags: Sequence[str]) -> Corpora:
-    corpora = Corpora.open(data, config.data, tags)
+def _read_corpora(plan: Plan) -> Corpora:
+    config, data = plan.config, plan.data
+    corpora = Corpora.open(data, config.data, plan.tags)
     for corpus in corpora.distinct:
         if not corpus.is_sharded:  # shards are verified when a window first reads them
             corpus.verify("train", ("ids", "ends"))
@@ -197,7 +196,7 @@ def freeze(model: nn.Module, parts: Sequence[str]) -> None:
 
 
 def read_initial(
-    config: Config, run: RunDir, corpora: Corpora, model: Model, before: RunInfo | None
+    plan: Plan, corpora: Corpora, model: Model, before: RunInfo | None
 ) -> tuple[Tensors, InitialWeights | None]:
     """Read and check the weights of `training.init_from`, on rank 0, and return them with their entry in run.json.
 
@@ -205,10 +204,10 @@ def read_initial(
     resumed run; without a checkpoint, the run starts over with the same weights as before.
     Raises ConfigError, CheckpointError or DataError.
     """
-    origin = None if before is None else before.initial
-    if config.training.init_from is None or (before and (saved_steps(run) or not run.checkpoints.is_dir())):
+    origin, run = None if before is None else before.initial, plan.run
+    if not plan.start or (before and (saved_steps(run) or not run.checkpoints.is_dir())):
         return {}, origin
-    tensors, found = _read_weights(config, corpora, model)
+    tensors, found = _read_weights(plan, corpora, model)
     if origin is not None and found.tensors != origin.tensors:
         raise CheckpointError(
             f"{run.path}: no checkpoint yet, and {found.run} no longer has the weights of step {origin.step} with "
@@ -229,11 +228,10 @@ def load_initial(model: Model, tensors: Tensors, world: World) -> None:
             parameter.copy_(shard_like(tensor, parameter))
 
 
-def _read_weights(config: Config, corpora: Corpora, model: Model) -> tuple[Tensors, InitialWeights]:
+def _read_weights(plan: Plan, corpora: Corpora, model: Model) -> tuple[Tensors, InitialWeights]:
     """Read the weights of one run, or of one run for each stack; parameters without saved weights keep their values."""
-    source = config.training.init_from
-    runs: dict[str | None, str] = dict(source.items()) if isinstance(source, dict) else {None: str(source)}
-    opened = {stack: open_saved(Path(path)) for stack, path in runs.items()}
+    config = plan.config
+    opened = {stack: open_saved(path) for stack, path in plan.start.items()}
     stacks = {stack: _stacks(saved, config, stack) for stack, saved in opened.items()}
     problems = [p for stack, saved in opened.items() for p in _mismatches(saved, config, corpora, stacks[stack])]
     if problems:
@@ -244,10 +242,10 @@ def _read_weights(config: Config, corpora: Corpora, model: Model) -> tuple[Tenso
         is_same = stack is None and saved.config.model.stacks == config.model.stacks and _has_labels_of(saved, corpora)
         taken = _taken(saved, model, stacks[stack], spelled[stack], takes_all=is_same)
         found = taken | found  # of tied embeddings, the first wins
-    paths = _listed(runs)
+    paths = _listed(plan.start)
     if not found:
         stack = config.model.stacks[-1]
-        hint = f"; {stack}={source} takes its only stack" if isinstance(source, str) else ""
+        hint = f"; {stack}={paths} takes its only stack" if None in plan.start else ""
         raise ConfigError(f"training.init_from: {paths}: has no weights for the {stack}{hint}")
     reasons = "; ".join(saved.weights.reason for saved in opened.values())
     parameters = dict(model.named_parameters())

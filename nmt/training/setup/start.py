@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
-from pathlib import Path
+from dataclasses import asdict, replace
 
 import torch
 from torch import Tensor
@@ -15,7 +14,7 @@ from nmt.console import say
 from nmt.data.corpus import Corpora
 from nmt.errors import CheckpointError, ConfigError, DataError, NmtError
 from nmt.files.write import replace_file, sync
-from nmt.layout import RUN_FORMAT, DataDir, RunDir
+from nmt.layout import RUN_FORMAT, RunDir
 from nmt.model.precision import DTYPES, Halves, use_float32_library
 from nmt.prepare.recipe import unlike
 from nmt.process import Stop
@@ -31,13 +30,14 @@ from nmt.runs.checkpoint import (
     save_checkpoint,
     saved_steps,
 )
-from nmt.runs.info import InitialWeights, RunInfo, check_resumable, launch, read_info, write_info
+from nmt.runs.info import InitialWeights, RunInfo, launch, read_info, write_info
 from nmt.runs.state import TrainState, load_state
-from nmt.text.vocabularies import Tokenizers, read_tags
+from nmt.text.vocabularies import Tokenizers
 from nmt.training.limits import LIMITS, is_finished
 from nmt.training.objectives import make_objective
 from nmt.training.optim import make_optimizer, make_scaler
 from nmt.training.parallel import World, shard, shard_like
+from nmt.training.plan import Plan
 from nmt.training.report.trackers import check_installed
 from nmt.training.session import Session, position_of
 from nmt.training.setup.choices import Choices, choose, compiled, with_split
@@ -45,15 +45,13 @@ from nmt.training.setup.inputs import Inputs, check_disk, check_sentences, load_
 from nmt.training.validate import DIRECTION_LINES, DirectionsValidator, Execution, HeldOut, Validator
 
 
-def write_run(
-    session: Session, corpora: Corpora, choices: Choices, initial: InitialWeights | None, resume: bool
-) -> None:
+def write_run(session: Session, corpora: Corpora, choices: Choices, initial: InitialWeights | None) -> None:
     """Write the run directory, or update the directory of a resumed run. run.json is last and makes the directory a
     run.
 
     Raises CheckpointError if the checkpoints of a new run do not fit on the disk, and OSError if writing fails.
     """
-    run = session.run
+    run, resume = session.run, session.plan.resume
     message = check_disk(run, session.model.n_parameters, session.config.training, resume)
     if message is not None:
         say(message)
@@ -88,27 +86,25 @@ def _has_tokenizer(run: RunDir, corpora: Corpora) -> bool:
     return False
 
 
-def start(
-    config: Config, data_dir: Path, run_dir: Path, resume: bool, world: World | None = None, stop: Stop | None = None
-) -> Session:
-    """Start a new run in a directory, or resume the run there; a finished run stays unchanged.
+def start(plan: Plan, world: World | None = None, stop: Stop | None = None) -> Session:
+    """Start a new run, or resume a run; a finished run stays unchanged.
 
     Raises ConfigError, DataError or CheckpointError before anything is written.
     """
-    world, run = world or World(), RunDir(run_dir)
+    world = world or World()
     initial, origin = Tensors(), None
-    tags = world.on_rank0(lambda: _known_tags(config, run, resume))
-    inputs = world.on_all_ranks(lambda: read_inputs(config, DataDir(data_dir), world, tags))
+    inputs = world.on_all_ranks(lambda: read_inputs(plan, world))
     corpora, model = inputs.corpora, inputs.model
-    config = with_split(config, corpora)
+    config = with_split(plan.config, corpora)
+    plan = replace(plan, config=config)
 
     def check_and_choose() -> Choices:
         nonlocal initial, origin  # on rank 0
         check_installed(config.training.report_to)
-        before = check_resume(config, run, inputs) if resume else None
+        before = check_resume(config, plan.run, inputs) if plan.resume else None
         if message := unlike(corpora.directory, config):
             say(message)
-        initial, origin = read_initial(config, run, corpora, model, before)
+        initial, origin = read_initial(plan, corpora, model, before)
         return choose(config, before, inputs, world)
 
     choices = world.on_rank0(check_and_choose)
@@ -125,8 +121,7 @@ def start(
         halves = Halves(model, choices.precision)
     runs = model if halves is None else halves.twin
     session = Session(
-        config=config,
-        run=run,
+        plan=plan,
         objective=inputs.objective,
         windows=inputs.windows,
         validator=validator,
@@ -146,25 +141,16 @@ def start(
         halves=halves,
         copy=inputs.copy,
     )
-    if resume:
+    if plan.resume:
         restore(session)
     world.on_all_ranks(session.load_window)
-    if resume:
+    if plan.resume:
         session.is_over = world.on_rank0(lambda: is_finished(session))
     if not session.is_over:
-        world.on_rank0(lambda: write_run(session, corpora, choices, origin, resume))
+        world.on_rank0(lambda: write_run(session, corpora, choices, origin))
         if config.training.start_share:
             world.on_rank0(lambda: _keep_start(session), serve=session.gather)
     return session
-
-
-def _known_tags(config: Config, run: RunDir, resume: bool) -> list[str]:
-    """Return the tags of a resumed run, or of the runs that a new one starts from, which keep their ids."""
-    start = config.training.init_from
-    if resume:
-        return read_tags(run.tokenizer.tags)
-    starts = start.values() if isinstance(start, dict) else [start] if start else []
-    return [*dict.fromkeys(tag for each in starts for tag in read_tags(RunDir(Path(each)).tokenizer.tags))]
 
 
 def _keep_start(session: Session) -> None:
@@ -235,7 +221,6 @@ def check_resume(config: Config, run: RunDir, inputs: Inputs) -> RunInfo:
     Raises ConfigError, DataError or CheckpointError.
     """
     info = read_info(run)
-    check_resumable(info, run.path)
     if info.nmt is None:  # its updates and gradients were computed in another way
         raise CheckpointError(
             f"{run.path}: was started by an earlier version of nmt and cannot be resumed; start another run with "
