@@ -7,14 +7,15 @@ runs, so that a sweep that was killed continues with the same arms.
 
 from __future__ import annotations
 
+import itertools
 import os
 import shlex
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -31,7 +32,7 @@ from nmt.layout import DataDir
 from nmt.prepare.recipe import unlike
 from nmt.process import Stop, stopping
 from nmt.recipes.directory import changed_settings
-from nmt.recipes.sweep_plan import GridRun, Plan, SweepOptions, make_plan, score, score_at, stage_of
+from nmt.recipes.sweep_plan import GridRun, Plan, SweepOptions, make_plan, shown_score, stage_of
 from nmt.recipes.sweep_report import Row, records_of, rows_of, tables_of
 from nmt.runs.info import read_info
 from nmt.runs.listing import is_run, summarise
@@ -44,13 +45,13 @@ def check_places(plan: Plan) -> None:
         raise CheckpointError(f"{plan.folder}: not a directory; choose another directory with --dir")
     if is_run(plan.folder):
         raise CheckpointError(f"{plan.folder}: a run directory; choose a directory for the sweep with --dir")
-    problems = [f"{one.run.path}: {problem}" for one in plan.runs for problem in _problems(one)]
+    problems = [f"{planned.run.path}: {problem}" for planned in plan.runs for problem in _problems(planned)]
     if problems:
         raise CheckpointError(*problems)
 
 
-def _problems(one: GridRun) -> Iterator[str]:
-    run = one.run
+def _problems(planned: GridRun) -> Iterator[str]:
+    run = planned.run
     if not run.info.exists():
         # a run that was killed while starting leaves its lock, and may start again
         if run.path.exists() and not run.lock.exists() and (not run.path.is_dir() or any(run.path.iterdir())):
@@ -59,15 +60,13 @@ def _problems(one: GridRun) -> Iterator[str]:
     summary = summarise(run)
     if summary.state == "running":
         holder = summary.holder or {}
-        yield (
-            f"process {holder.get('pid', '?')} on {holder.get('host', '?')} is training it; wait for it to end or stop "
-            "it"
-        )
+        process = f"process {holder.get('pid', '?')} on {holder.get('host', '?')}"
+        yield f"{process} is training it; wait for it to end or stop it"
     elif summary.state == "broken":
-        found, _, _ = str(summary.problem).partition("; ")  # what follows is advice for other commands
-        yield f"{found}; repair the run, or remove it to train it again"
+        damage, _, _ = str(summary.problem).partition("; ")  # what follows is advice for other commands
+        yield f"{damage}; repair the run, or remove it to train it again"
     else:
-        for key, old, new in changed_settings(run, one.config):
+        for key, old, new in changed_settings(run, planned.config):
             change = f"trained with {key} {old or 'not set'}, this sweep has {new or 'not set'}"
             yield f"{change}; choose another directory with --dir"
 
@@ -75,13 +74,13 @@ def _problems(one: GridRun) -> Iterator[str]:
 def check_texts(plan: Plan) -> None:
     """Raise NmtError with all problems if a finished run was not trained on the text that this sweep uses."""
     problems = []
-    for one in plan.runs:
-        data = DataDir(one.data)
-        if not data.is_prepared or not one.is_finished:
+    for planned in plan.runs:
+        data = DataDir(planned.data)
+        if not data.is_prepared or not planned.is_finished:
             continue
-        if read_info(one.run).corpus != Corpora.open(data, one.config.data).fingerprint:
+        if read_info(planned.run).corpus != Corpora.open(data, planned.config.data).fingerprint:
             change = f"trained on text different from that of {data.path}"
-            problems.append(f"{one.run.path}: {change}; choose another directory with --dir")
+            problems.append(f"{planned.run.path}: {change}; choose another directory with --dir")
     if problems:
         raise NmtError(*problems)
 
@@ -105,22 +104,20 @@ class Job:
 class Ended:
     """The outcome of a command."""
 
+    job: Job
     is_stopped: bool
-    error: str
+    error: str = ""
     """The last line of the output; empty unless the command failed."""
 
 
-def run_jobs(
-    jobs: Sequence[Job], slots: Sequence[Mapping[str, str]], stop: Stop, report: Callable[[Job, Ended], None]
-) -> dict[str, str]:
-    """Run commands, one at a time in each slot, and return the errors of failed commands by name.
+def run_jobs(jobs: Sequence[Job], slots: Sequence[Mapping[str, str]], stop: Stop) -> Generator[Ended]:
+    """Run commands, one at a time in each slot, and yield each when it has ended.
 
-    slots: the environment variables of each slot. report: called when a command has ended. On a request to stop,
-    running commands are sent SIGTERM and no more are started.
+    slots: the environment variables of each slot. On a request to stop, running commands are sent SIGTERM and no more
+    are started. Close the iterator after an error, which kills running commands.
     """
     waiting, free, is_stopping = list(reversed(jobs)), list(reversed(slots)), False
     running: dict[subprocess.Popen[bytes], tuple[Job, Mapping[str, str]]] = {}
-    errors: dict[str, str] = {}
     try:
         while running or (waiting and stop.reason is None):
             while waiting and free and stop.reason is None:
@@ -137,13 +134,11 @@ def run_jobs(
                 free.append(slot)
                 ended = _end_of(job, process.returncode)
                 if ended.error:
-                    errors[job.name] = ended.error
                     say(f"{job.name}: failed: {ended.error} (full output: {job.log})")
-                report(job, ended)
+                yield ended
     finally:
         for process in running:  # left only after an error or a second Ctrl-C
             process.kill()
-    return errors
 
 
 def _start(job: Job, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
@@ -159,44 +154,49 @@ def _start(job: Job, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
 
 def _end_of(job: Job, status: int) -> Ended:
     if status == 0 or status in STOPPED:
-        return Ended(status != 0, "")
+        return Ended(job, is_stopped=status != 0)
     if status < 0:
-        return Ended(False, f"killed by signal {-status}, {signal.strsignal(-status)}")
-    lines = [line.strip() for line in job.log.read_text("utf-8", "replace").splitlines() if line.strip()]
-    return Ended(False, lines[-1].removeprefix("nmt: "))
+        return Ended(job, False, f"killed by signal {-status}, {signal.strsignal(-status)}")
+    output = job.log.read_text("utf-8", "replace").rstrip()
+    return Ended(job, False, output.splitlines()[-1].strip().removeprefix("nmt: "))
 
 
-def sweep(request: SweepOptions, how: Format = "text") -> list[Row]:
+def sweep(options: SweepOptions, format: Format = "text") -> list[Row]:  # noqa: A002
     """Train the unfinished runs of a grid, compare the arms of a study, print tables, and return the rows of all runs.
 
     Raises ConfigError or CheckpointError before anything is written, ConfigError, DataError or CheckpointError before
     anything is trained, StoppedError if stopped by a signal.
     """
-    plan = make_plan(request)
+    plan = make_plan(options)
     check_places(plan)
     refuse_links(plan.folder / name for name in ("lock", "configs", "logs", "data"))
     plan.folder.mkdir(parents=True, exist_ok=True)
     with Lock(plan.folder / "lock", "sweeps"), stopping(Stop()) as stop:
-        rows = _train(request, plan, stop)
-    n_left = sum(row.state not in ("finished", "eliminated") for row in rows)
-    split = request.study.compare if request.study is not None and not n_left else None
-    comparisons = [] if split is None else list(_compared(split, plan))
+        rows = _train(options, plan, stop)
+    unfinished = [row for row in rows if row.state not in ("finished", "eliminated")]
+    comparisons = []
+    if options.compare is not None and not unfinished:
+        comparisons = list(_compared(options.compare, plan))
     document = {"runs": records_of(plan, rows), "comparisons": [*map(screen.as_json, comparisons)]}
-    compared = [replace(screen.as_table(each), records=()) for each in comparisons]  # the CSV is about runs
-    print(render(how, [*tables_of(plan, rows), *compared], document))
+    tables = tables_of(plan, rows)
+    for comparison in comparisons:
+        tables.append(replace(screen.as_table(comparison), records=()))  # the CSV is about runs
+    print(render(format, tables, document))
     say(f"{_table(plan)}: written")
-    if n_left and (stop.signal is not None or not any(row.state == "failed" for row in rows)):
-        reason = f"stopped by {stop.signal}" if stop.signal else f"{n_left} of {len(rows)} runs are not finished"
+    if unfinished and (stop.signal is not None or not any(row.state == "failed" for row in rows)):
+        reason = (
+            f"stopped by {stop.signal}" if stop.signal else f"{len(unfinished)} of {len(rows)} runs are not finished"
+        )
         raise StoppedError(f"{reason}; run the same command again to continue")
     return rows
 
 
 def _compared(split: str, plan: Plan) -> Iterator[Comparison]:
     """Compare the arms that were not eliminated on a split, in each direction; all their runs have finished."""
-    left = stage_of(plan, {})[0]
-    members = {arm: [one.run.path for one in runs] for arm, runs in plan.arms().items() if arm in left}
-    how = Translating(lambda config: config.search, split)
-    for direction in for_directions(members, how):
+    kept = stage_of(plan, {})[0]
+    members = {arm: [planned.run.path for planned in runs] for arm, runs in plan.arms.items() if arm in kept}
+    translating = Translating(lambda config: config.search, split)
+    for direction in for_directions(members, translating):
         yield compare(*translate_runs(members, direction))
 
 
@@ -210,48 +210,53 @@ def _write_table(plan: Plan, errors: Mapping[str, str]) -> list[Row]:
     return rows
 
 
-def _train(request: SweepOptions, plan: Plan, stop: Stop) -> list[Row]:
+def _train(options: SweepOptions, plan: Plan, stop: Stop) -> list[Row]:
     """Prepare missing data directories, then train the unfinished runs, and return the rows of the table."""
-    to_do = [one for one in plan.runs if not one.is_finished]
-    for one in to_do:
-        path = plan.config_of(one)
+    to_do = [planned for planned in plan.runs if not planned.is_finished]
+    for planned in to_do:
+        path = plan.config_of(planned)
         path.parent.mkdir(parents=True, exist_ok=True)
         # the configuration that was checked, even if its file changes meanwhile
-        replace_file(path, dump_config(one.config), may_follow=False)
+        replace_file(path, dump_config(planned.config), may_follow=False)
     n = len(plan.runs)
+    runs = "1 run" if n == 1 else f"{n} runs"
     finished = f", {n - len(to_do)} of them already finished" if len(to_do) < n else ""
-    say(f"{n} run{'s' * (n > 1)} in {plan.folder}{finished}")
+    say(f"{runs} in {plan.folder}{finished}")
     failed = _prepare(plan, to_do, stop)
-    if failed and all(one.data in failed for one in plan.runs):
+    if failed and all(planned.data in failed for planned in plan.runs):
         raise ConfigError(*[f"cannot train: {error}" for error in failed.values()])
-    errors = {one.name: failed[one.data] for one in to_do if one.data in failed}
+    errors = {planned.name: failed[planned.data] for planned in to_do if planned.data in failed}
     _write_table(plan, errors)
     check_texts(plan)
-
-    def report(job: Job, ended: Ended) -> None:
-        if ended.error:
-            errors[job.name] = ended.error
-        row = next(row for row in rows_of(plan, errors) if row.planned.name == job.name)
-        if not ended.error:
-            found = "" if row.score is None else f", dev {metric_name(plan.metric)} {score(row.score, plan.metric)}"
-            say(f"{job.name}: {row.state} at step {row.step or 0:,}{found}")
-        with suppress(OSError):  # a full disk must not end a run
-            _write_table(plan, errors)
-
     before: int | None = -1
     while stop.reason is None:
         arms, updates, _ = stage_of(plan, errors)
         if updates == before:  # the runs have ended, or were stopped from outside
             break
-        jobs = [
-            _training(plan, one, updates)
-            for arm in arms
-            for one in plan.arms()[arm]
-            if one.name not in errors and (score_at(one, updates, plan.metric) is None if updates else one in to_do)
-        ]
-        run_jobs(jobs, _slots(request), stop, report)
-        before = updates
+        before, jobs = updates, list[Job]()
+        for planned in itertools.chain.from_iterable(plan.arms[arm] for arm in arms):
+            is_done = planned not in to_do if updates is None else planned.score_at(updates) is not None
+            if planned.name not in errors and not is_done:
+                jobs.append(_training(plan, planned, updates))
+        with closing(run_jobs(jobs, _slots(options), stop)) as ended_jobs:
+            for ended in ended_jobs:
+                _report(plan, ended, errors)
     return _write_table(plan, errors)
+
+
+def _report(plan: Plan, ended: Ended, errors: dict[str, str]) -> None:
+    """Print the state of a run whose command has ended, add its error to `errors` if it failed, and write the table."""
+    name = ended.job.name
+    if ended.error:
+        errors[name] = ended.error
+    else:
+        row = next(row for row in rows_of(plan, errors) if row.planned.name == name)
+        score = ""
+        if row.score is not None:
+            score = f", dev {metric_name(plan.metric)} {shown_score(row.score, plan.metric)}"
+        say(f"{name}: {row.state} at step {row.step or 0:,}{score}")
+    with suppress(OSError):  # a full disk must not end a run
+        _write_table(plan, errors)
 
 
 def _prepare(plan: Plan, to_do: Sequence[GridRun], stop: Stop) -> dict[Path, str]:
@@ -259,42 +264,43 @@ def _prepare(plan: Plan, to_do: Sequence[GridRun], stop: Stop) -> dict[Path, str
 
     An existing data directory is used as it is, like by `nmt train`; differences from the configuration are printed.
     """
-    jobs: dict[Path, Job] = {}
+    jobs: dict[str, Job] = {}
+    paths: dict[str, Path] = {}
     differing = set[str]()
-    for one in to_do:
-        data = DataDir(one.data)
-        if data.is_prepared and one.data.parent != plan.folder / "data":
+    for planned in to_do:
+        data, name = DataDir(planned.data), f"prepare {planned.data}"
+        if data.is_prepared and data.path.parent != plan.folder / "data":
             with suppress(DataError):  # damage fails the runs that need it
-                differing.add(unlike(data, one.config) or "")
-        elif one.data not in jobs:
-            arguments = ("prepare", "--config", str(plan.config_of(one)), "--data", str(one.data))
-            jobs[one.data] = Job(
-                f"prepare {one.data}", arguments, plan.folder / "logs" / f"prepare-{one.data.name}.log"
-            )
+                differing.add(unlike(data, planned.config) or "")
+        elif name not in jobs:
+            arguments = "prepare", "--config", str(plan.config_of(planned)), "--data", str(data.path)
+            jobs[name] = Job(name, arguments, plan.folder / "logs" / f"prepare-{data.path.name}.log")
+            paths[name] = data.path
     for line in sorted(differing - {""}):
         say(line)
+    errors = {}
+    with closing(run_jobs([*jobs.values()], [{}], stop)) as ended_jobs:
+        for ended in ended_jobs:
+            name = ended.job.name
+            if ended.error:
+                errors[paths[name]] = f"{paths[name]} could not be prepared: {ended.error}"
+            else:
+                say(f"{name}: {'stopped' if ended.is_stopped else 'done'}")
+    return errors
 
-    def report(job: Job, ended: Ended) -> None:
-        if not ended.error:
-            say(f"{job.name}: {'stopped' if ended.is_stopped else 'done'}")
 
-    errors = run_jobs([*jobs.values()], [{}], stop, report)
-    return {
-        path: f"{path} could not be prepared: {errors[job.name]}" for path, job in jobs.items() if job.name in errors
-    }
-
-
-def _training(plan: Plan, one: GridRun, updates: int | None) -> Job:
+def _training(plan: Plan, planned: GridRun, updates: int | None) -> Job:
+    start = ("--resume",) if planned.run.info.exists() else ("--config", str(plan.config_of(planned)))
+    where = "--run", str(planned.run.path), "--data", str(planned.data)
     end = () if updates is None else ("--stop-at", str(updates))
-    start = ("--resume",) if one.run.info.exists() else ("--config", str(plan.config_of(one)))
-    where = ("--run", str(one.run.path), "--data", str(one.data))
-    return Job(one.name, ("train", *start, *where, *end), plan.folder / "logs" / f"{one.name}.log")
+    return Job(planned.name, ("train", *start, *where, *end), plan.folder / "logs" / f"{planned.name}.log")
 
 
-def _slots(request: SweepOptions) -> list[dict[str, str]]:
+def _slots(options: SweepOptions) -> list[dict[str, str]]:
     """Return the environment variables of concurrent runs, which set a GPU and a share of the CPU cores."""
-    slots = [{"CUDA_VISIBLE_DEVICES": device} for device in request.devices] or [{} for _ in range(request.jobs)]
+    slots = [{"CUDA_VISIBLE_DEVICES": device} for device in options.devices] or [{} for _ in range(options.jobs)]
     if len(slots) > 1 and "OMP_NUM_THREADS" not in os.environ:
-        share = {"OMP_NUM_THREADS": str(max(1, len(os.sched_getaffinity(0)) // len(slots)))}
-        slots = [slot | share for slot in slots]
+        n_threads = max(1, len(os.sched_getaffinity(0)) // len(slots))
+        for slot in slots:
+            slot["OMP_NUM_THREADS"] = str(n_threads)
     return slots

@@ -1,7 +1,8 @@
-"""The runs of a sweep: one for each combination of a grid of settings, and the arms that successive halving keeps.
+"""The runs of a sweep: one for each combination of a grid of settings, and which of them are trained further.
 
 The runs that differ only in their seed are an *arm*. With successive halving (Jamieson and Talwalkar, 2016), arms with
-low scores on the development set are eliminated after a few updates.
+low scores on the development set are eliminated after a few updates. Which ones are is a function of the logs of the
+runs, so that a sweep that was killed continues with the same arms.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ LONGEST_VALUE, LONGEST_NAME = 40, 160  # characters; file systems allow names of
 SEED = "training.seed"
 SAME_TEXT = re.compile(r"data\.(dir|direction|directions|direction_temperature|temperature|train\.\d+\.(weight|to))")
 """Settings of data that, by themselves, do not change the text."""
+
+Values = Mapping[str, str]
+"""The value of each axis as given on the command line, by its key."""
 
 
 @dataclass(frozen=True)
@@ -92,13 +96,12 @@ def split_values(text: str) -> list[str]:
     return [text[value.start_mark.index - 1 : value.end_mark.index - 1].strip() for value in node.value]
 
 
-def name_of(axes: Sequence[Axis], values: Sequence[str]) -> str:
+def name_of(axes: Sequence[Axis], values: Values) -> str:
     """Return the name of a combination, safe on any file system: `dropout=0.1,seed=2`.
 
     Other characters are replaced by _, with a short checksum to keep different values apart.
     """
-    pairs = zip(axes, values, strict=True)
-    name = ",".join(f"{_safe(axis.label)}={_safe(value)}" for axis, value in pairs)
+    name = ",".join(f"{_safe(axis.label)}={_safe(values[axis.key])}" for axis in axes)
     return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}-{_checksum(name)}"
 
 
@@ -133,8 +136,9 @@ class Study(Section):
 
 def _as_text(value: object) -> str:
     """Return a value of the file as on the command line: plain if possible, else as JSON, which is YAML."""
-    is_plain = isinstance(value, str) and re.fullmatch(r"[\w./+-]+", value) and parse_yaml(value, value) == value
-    return str(value) if is_plain else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str) and re.fullmatch(r"[\w./+-]+", value) and parse_yaml(value, value) == value:
+        return value
+    return json.dumps(value, ensure_ascii=False)
 
 
 @dataclass(frozen=True)
@@ -151,7 +155,9 @@ class SweepOptions:
     """Number of runs at a time; has no effect with `devices`."""
     devices: Sequence[str] = ()
     """Values of CUDA_VISIBLE_DEVICES; each device trains one run at a time."""
-    study: Study | None = None
+    halving: Halving | None = None
+    compare: str | None = None
+    """See `Study`."""
 
     @classmethod
     def of_study(cls, path: str) -> SweepOptions:
@@ -163,9 +169,14 @@ class SweepOptions:
             study = Study.model_validate(tree)
         except ValidationError as error:
             raise ConfigError(*[f"{where}: {problem}" for problem in problems_in(error, Study)]) from error
-        grid = [f"{key}={','.join(map(_as_text, values))}" for key, values in study.grid.items()]
-        overrides = [f"{key}={_as_text(value)}" for key, value in study.set.items()]
-        return cls(study.config, grid, overrides, directory=Path("runs") / f"sweep-{Path(path).stem}", study=study)
+        return cls(
+            study.config,
+            grid=[f"{key}={','.join(map(_as_text, values))}" for key, values in study.grid.items()],
+            overrides=[f"{key}={_as_text(value)}" for key, value in study.set.items()],
+            directory=Path("runs") / f"sweep-{Path(path).stem}",
+            halving=study.halving,
+            compare=study.compare,
+        )
 
     @property
     def folder(self) -> Path:
@@ -177,8 +188,7 @@ class SweepOptions:
 class GridRun:
     """The run of one combination of the grid."""
 
-    values: tuple[str, ...]
-    """The value of each axis."""
+    values: Values
     config: Config
     run: RunDir
     data: Path
@@ -191,6 +201,18 @@ class GridRun:
     def is_finished(self) -> bool:
         return self.run.info.exists() and summarise(self.run).state == "finished"
 
+    def score_at(self, updates: int) -> float | None:
+        """Return the best score after a number of updates, or the best score of a run that has finished before."""
+        scores = best_scores(self.run, self.metric, updates)
+        if not scores and self.is_finished:
+            scores = best_scores(self.run, self.metric)
+        return min(scores.values(), key=partial(rank, self.metric), default=None)
+
+    @property
+    def metric(self) -> Metric:
+        """The score on the development set by which the run is ranked."""
+        return self.config.training.facts.metric
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -201,100 +223,104 @@ class Plan:
     runs: Sequence[GridRun]
     rungs: Sequence[tuple[int, int]] = ()  # numbers of updates, and how many arms are trained further after them
 
+    @property
     def arms(self) -> dict[str, list[GridRun]]:
-        """Return the runs of each arm by its name, which is empty if only the seed varies."""
-        indices, arms = self.arm_axes(), dict[str, list[GridRun]]()
-        axes = [self.axes[i] for i in indices]
+        """The runs of each arm by its name, which is empty if only the seed varies."""
+        arms = dict[str, list[GridRun]]()
         for run in self.runs:
-            arms.setdefault(name_of(axes, [run.values[i] for i in indices]), []).append(run)
+            arms.setdefault(name_of(self.arm_axes, run.values), []).append(run)
         return arms
 
-    def arm_axes(self) -> list[int]:
-        """Return the indices of the axes other than the seed."""
-        return [i for i, axis in enumerate(self.axes) if axis.key != SEED]
+    @property
+    def arm_axes(self) -> list[Axis]:
+        """The axes other than the seed."""
+        return [axis for axis in self.axes if axis.key != SEED]
 
     @property
     def metric(self) -> Metric:
         """The score on the development set by which the runs are ranked; all runs have the same objective."""
-        return self.runs[0].config.training.facts.metric
+        return self.runs[0].metric
 
     def config_of(self, run: GridRun) -> Path:
         """Return the path of the initial configuration of `run`."""
         return self.folder / "configs" / f"{run.name}.yaml"
 
 
-def make_plan(request: SweepOptions) -> Plan:
+def make_plan(options: SweepOptions) -> Plan:
     """Load the configuration of every combination and choose its directories. Raises ConfigError with all problems."""
-    axes = parse_grid(request.grid)
-    set_keys = [override.partition("=")[0] for override in request.overrides]
+    axes = parse_grid(options.grid)
+    set_keys = [override.partition("=")[0] for override in options.overrides]
     problems = [f"--grid {axis.key}: also changed by --set; leave out one" for axis in axes if axis.key in set_keys]
     if "training.run_dir" in set_keys:
         problems.append("--set training.run_dir: every run has its own directory within --dir; leave it out")
     if problems:
         raise ConfigError(*problems)
-    configs = _load_all(request, axes)
-    data = _data_directories(request, axes, configs)
-    runs = [
-        GridRun(values, config, RunDir(request.folder / name_of(axes, values)), data[values])
-        for values, config in configs.items()
-    ]
-    plan = Plan(request.folder, axes, runs)
-    return plan if request.study is None else replace(plan, rungs=_rungs(request.study, plan))
+    configs = _load_all(options, axes)
+    runs = []
+    for (values, config), data in zip(configs, _data_directories(options, axes, configs), strict=True):
+        runs.append(GridRun(values, config, RunDir(options.folder / name_of(axes, values)), data))
+    plan = Plan(options.folder, axes, runs)
+    return replace(plan, rungs=_rungs(options, plan))
 
 
-def _rungs(study: Study, plan: Plan) -> list[tuple[int, int]]:
+def _rungs(options: SweepOptions, plan: Plan) -> list[tuple[int, int]]:
     """Return the rungs of successive halving. Raises ConfigError with all problems of the study."""
-    configs, n, rungs = [one.config for one in plan.runs], len(plan.arms()), list[tuple[int, int]]()
-    problems, halving = list[str](), study.halving
-    if study.compare is not None:
-        splits = {"valid": None, **configs[0].data.test, **configs[0].data.drawn}
-        if study.compare not in splits or plan.metric != "bleu":
+    halving, n_arms = options.halving, len(plan.arms)
+    rungs, problems = list[tuple[int, int]](), list[str]()
+    if options.compare is not None:
+        data = plan.runs[0].config.data
+        splits = dict.fromkeys(["valid", *data.test, *data.drawn])
+        if options.compare not in splits or plan.metric != "bleu":
             problems.append(f"compare: must be a split that the runs translate, one of {', '.join(splits)}")
-        if n < 2 or (halving is not None and halving.keep < 2):
+        if n_arms < 2 or (halving is not None and halving.keep < 2):
             problems.append(
                 "compare: needs two arms: several values of a setting besides training.seed, and halving.keep > 1"
             )
     if halving is not None:
-        updates, last = halving.updates, min(each.training.max_steps for each in configs)
-        if updates >= last or any(updates % each.training.validate_every_steps for each in configs):
+        trainings = [run.config.training for run in plan.runs]
+        updates, last = halving.updates, min(training.max_steps for training in trainings)
+        if updates >= last or any(updates % training.validate_every_steps for training in trainings):
             limits = f"below training.max_steps = {last} and a multiple of training.validate_every_steps"
             problems.append(f"halving.updates: must be {limits}, found {updates}")
-        if n <= halving.keep:
-            problems.append(f"halving.keep: must be below the number of arms, {n}, found {halving.keep}")
-        while n > halving.keep and updates < last:
-            rung, updates = updates, updates * halving.factor
-            n = max(halving.keep, math.ceil(n / halving.factor)) if updates < last else halving.keep
-            rungs.append((rung, n))
+        if n_arms <= halving.keep:
+            problems.append(f"halving.keep: must be below the number of arms, {n_arms}, found {halving.keep}")
+        while n_arms > halving.keep and updates < last:
+            n_arms = max(halving.keep, math.ceil(n_arms / halving.factor))
+            if updates * halving.factor >= last:
+                n_arms = halving.keep
+            rungs.append((updates, n_arms))
+            updates *= halving.factor
     if problems:
         raise ConfigError(*problems)
     return rungs
 
 
-def _load_all(request: SweepOptions, axes: Sequence[Axis]) -> dict[tuple[str, ...], Config]:
+def _load_all(options: SweepOptions, axes: Sequence[Axis]) -> list[tuple[Values, Config]]:
     """Load the configuration of every combination. Raises ConfigError, which reports a common problem once."""
-    configs: dict[tuple[str, ...], Config] = {}
+    loaded: list[tuple[Values, Config]] = []
     problems: dict[str, list[str]] = {}
-    names: dict[str, str] = {}
+    first_with: dict[str, str] = {}
     combinations = list(itertools.product(*(axis.values for axis in axes)))
-    for values in combinations:
+    for combination in combinations:
+        values = dict(zip([axis.key for axis in axes], combination, strict=True))
         name = name_of(axes, values)
-        given = [f"{axis.key}={value}" for axis, value in zip(axes, values, strict=True)]
         try:
-            configs[values] = load_config(request.config, [*request.overrides, *given])
+            config = load_config(options.config, [*options.overrides, *map("=".join, values.items())])
         except ConfigError as error:
             for problem in error.problems:
                 problems.setdefault(_as_grid_problem(problem, axes), []).append(name)
             continue
-        other = names.setdefault(configs[values].model_dump_json(), name)
+        other = first_with.setdefault(config.model_dump_json(), name)
         if other != name:
             problems[f"--grid: {other} and {name} are the same settings"] = []
-    objectives = {config.training.facts.name for config in configs.values()}
+        loaded.append((values, config))
+    objectives = sorted({config.training.facts.name for _, config in loaded})
     if len(objectives) > 1:
-        found = " and ".join(sorted(objectives))
-        problems[f"--grid: runs of the objectives {found} have no common score; sweep each by itself"] = []
+        of = " and ".join(objectives)
+        problems[f"--grid training.objective: runs of {of} have no common score; sweep each by itself"] = []
     if problems:
         raise ConfigError(*[_message(problem, names, len(combinations)) for problem, names in problems.items()])
-    return configs
+    return loaded
 
 
 def _as_grid_problem(problem: str, axes: Sequence[Axis]) -> str:
@@ -312,30 +338,30 @@ def _message(problem: str, names: Sequence[str], n: int) -> str:
 
 
 def _data_directories(
-    request: SweepOptions, axes: Sequence[Axis], configs: dict[tuple[str, ...], Config]
-) -> dict[tuple[str, ...], Path]:
+    options: SweepOptions, axes: Sequence[Axis], configs: Sequence[tuple[Values, Config]]
+) -> list[Path]:
     """Return the data directory of every combination.
 
     Combinations with another text or tokenizer have their own, inside the directory of the sweep. Otherwise the data
     directory is --data or the config's.
     """
-    texts = {values: json.dumps([recipe(config), str(config.data.root)]) for values, config in configs.items()}
-    indices = [i for i, axis in enumerate(axes) if axis.key.startswith(("data.", "tokenizer."))]
+    texts = [json.dumps([recipe(config), str(config.data.root)]) for _, config in configs]
+    text_axes = [axis for axis in axes if axis.key.startswith(("data.", "tokenizer."))]
     # a grid with a single value must not use data prepared with another value
-    if len(set(texts.values())) == 1 and all(SAME_TEXT.fullmatch(axes[i].key) for i in indices):
-        if request.data is not None and any(axis.key == "data.dir" for axis in axes):
+    if len(set(texts)) == 1 and all(SAME_TEXT.fullmatch(axis.key) for axis in text_axes):
+        if options.data is None:
+            return [config.data.directory for _, config in configs]
+        if any(axis.key == "data.dir" for axis in axes):
             raise ConfigError("--data and data.dir in the grid cannot be combined")
-        if request.data is not None and not DataDir(request.data).is_prepared:
-            raise ConfigError(f"--data {request.data}: no data directory; create it with nmt prepare")
-        return {values: request.data or config.data.directory for values, config in configs.items()}
-    if request.data is not None:
+        if not DataDir(options.data).is_prepared:
+            raise ConfigError(f"--data {options.data}: no data directory; create it with nmt prepare")
+        return [options.data] * len(configs)
+    if options.data is not None:
         raise ConfigError("--data: the grid changes the text or its tokenizer, which needs several data directories")
-    by_text: dict[str, Path] = {}
-    directories: dict[tuple[str, ...], Path] = {}
-    for values, text in texts.items():
-        name = name_of([axes[i] for i in indices], [values[i] for i in indices])
-        directories[values] = by_text.setdefault(text, request.folder / "data" / name)
-    return directories
+    name_of_text: dict[str, str] = {}
+    for text, (values, _) in zip(texts, configs, strict=True):
+        name_of_text.setdefault(text, name_of(text_axes, values))
+    return [options.folder / "data" / name_of_text[text] for text in texts]
 
 
 def stage_of(plan: Plan, errors: Mapping[str, str]) -> tuple[list[str], int | None, dict[str, str]]:
@@ -344,37 +370,27 @@ def stage_of(plan: Plan, errors: Mapping[str, str]) -> tuple[list[str], int | No
     The number of updates is None if the arms are trained to the end. All is computed from the logs of the runs. An arm
     with a run in `errors` is not trained further.
     """
-    runs_of, eliminated = plan.arms(), dict[str, str]()
+    runs_of, eliminated = plan.arms, dict[str, str]()
     arms = list(runs_of)
     for updates, n_kept in plan.rungs:
         means: dict[str, float] = {}
         for arm in arms:
-            scores = [score_at(one, updates, plan.metric) for one in runs_of[arm]]
-            known = [value for value in scores if value is not None]
+            scores = [run.score_at(updates) for run in runs_of[arm]]
+            known = [score for score in scores if score is not None]
             if len(known) == len(scores):
                 means[arm] = statistics.fmean(known)
-            elif not any(one.name in errors for one in runs_of[arm]):
+            elif not any(run.name in errors for run in runs_of[arm]):
                 return arms, updates, eliminated
         arms = sorted(means, key=lambda arm: rank(plan.metric, means[arm]))
         best = [means[arm] for arm in arms[:n_kept]]
         kept = [arm for arm in arms if means[arm] in best]  # with arms that are as good as the last one
         for place, arm in enumerate(arms[len(kept) :], start=len(kept) + 1):
-            value = f"mean dev {metric_name(plan.metric)} {score(means[arm], plan.metric)}"
-            eliminated[arm] = f"at {updates:,} updates: {value}, rank {place} of {len(arms)}, {len(kept)} kept"
+            mean = f"mean dev {metric_name(plan.metric)} {shown_score(means[arm], plan.metric)}"
+            eliminated[arm] = f"at {updates:,} updates: {mean}, rank {place} of {len(arms)}, {len(kept)} kept"
         arms = kept
     return arms, None, eliminated
 
 
-def score_at(one: GridRun, updates: int, metric: Metric) -> float | None:
-    """Return the best score after a number of updates, or the best score of a run that has finished before."""
-    found = best_scores(one.run, metric, updates) or (best_scores(one.run, metric) if one.is_finished else {})
-    return min(found.values(), key=partial(rank, metric), default=None)
-
-
-def score(value: float | None, metric: Metric = "bleu") -> str:
-    """Format a score with two decimals, accuracy with four."""
-    return "-" if value is None else f"{value:.{decimals(metric)}f}"
-
-
-def decimals(metric: Metric) -> int:
-    return 4 if metric == "accuracy" else 2
+def shown_score(score: float | None, metric: Metric = "bleu", sign: str = "") -> str:
+    """Format a score with two decimals, accuracy with four. sign: `+` for a difference."""
+    return "-" if score is None else f"{score:{sign}.{4 if metric == 'accuracy' else 2}f}"

@@ -16,7 +16,7 @@ from nmt.errors import CheckpointError, DataError
 from nmt.evaluate.metrics import metric_name
 from nmt.evaluate.significance import CONFIDENCE, MIN_RUNS, error_and_freedom, quantile
 from nmt.layout import DataDir
-from nmt.recipes.sweep_plan import SEED, GridRun, Plan, decimals, score, stage_of
+from nmt.recipes.sweep_plan import SEED, GridRun, Plan, shown_score, stage_of
 from nmt.runs.info import Selected, read_selected
 from nmt.runs.listing import summarise
 from nmt.runs.log import rank
@@ -32,15 +32,14 @@ PREDICTED = ("training.denoising.", "training.masked.", "training.causal.")
 """Sections whose settings decide which pieces are predicted, and from what."""
 
 
-State = Literal["finished", "eliminated", "failed", "stopped", "not started"]
-
-
 @dataclass(frozen=True)
 class Row:
     """The result of one run, with None for unknown values."""
 
     planned: GridRun
-    state: State
+    state: Literal["finished", "eliminated", "failed", "stopped", "not started"]
+    note: str = ""
+    """The error if it failed, or why its arm was eliminated, even if it had finished before."""
     score: float | None = None
     """The best score on the development set, by `Plan.metric`."""
     weights: str | None = None
@@ -49,54 +48,43 @@ class Row:
     minutes: float | None = None
     ended_by: str | None = None
     """The setting of `training` whose limit ended it, such as max_minutes."""
-    note: str = ""
-    """The error if it failed, or why its arm was eliminated, even if it had finished before."""
 
 
 def rows_of(plan: Plan, errors: Mapping[str, str]) -> list[Row]:
     """Return the rows, best first; `errors` contains the messages of failed runs by name."""
     eliminated = stage_of(plan, errors)[2]
-    rows = [
-        _row(one, errors.get(one.name, ""), eliminated.get(arm, ""))
-        for arm, runs in plan.arms().items()
-        for one in runs
-    ]
+    rows = []
+    for arm, runs in plan.arms.items():
+        rows += [_row(run, errors.get(run.name, ""), eliminated.get(arm, "")) for run in runs]
     return sorted(rows, key=lambda row: math.inf if row.score is None else rank(plan.metric, row.score))
 
 
-def _row(one: GridRun, error: str, eliminated: str) -> Row:
-    is_started, note = one.run.info.exists(), error or eliminated
-    state: State = "stopped" if is_started else "not started"
-    if note:
-        state = "failed" if error else "eliminated"
-    if not is_started:
-        return Row(one, state, note=note)
-    summary, selected = summarise(one.run), Selected()
-    with suppress(CheckpointError):
-        selected = read_selected(one.run)
-    weights = selected.weights if selected.model_fields_set else None
-    row = Row(one, state, summary.best_score, weights, summary.step, summary.minutes, note=note)
-    if summary.state == "finished":
-        return replace(row, state="finished", ended_by=selected.finished_by)
-    return row
+def _row(planned: GridRun, error: str, eliminated: str) -> Row:
+    row = Row(planned, "not started", error or eliminated)
+    if planned.run.info.exists():
+        summary, selected = summarise(planned.run), Selected()
+        with suppress(CheckpointError):
+            selected = read_selected(planned.run)
+        weights = selected.weights if selected.model_fields_set else None
+        row = Row(planned, "stopped", row.note, summary.best_score, weights, summary.step, summary.minutes)
+        if summary.state == "finished":
+            return replace(row, state="finished", ended_by=selected.finished_by)
+    if error:
+        return replace(row, state="failed")
+    return replace(row, state="eliminated") if eliminated else row
 
 
 def tables_of(plan: Plan, rows: Sequence[Row]) -> list[Table]:
     """Return the table of the runs and, if the grid has seeds, of the means over the finished runs of each arm."""
-    n, dev = len(plan.axes), f"dev {metric_name(plan.metric)}"
-    header = [*(axis.label for axis in plan.axes), dev, "weights", "step", "min", "state", ""]
-    lines: list[list[str | Cell]] = [
-        [
-            *row.planned.values,
-            score(row.score, plan.metric),
-            row.weights or "-",
-            "-" if row.step is None else f"{row.step:,}",
-            "-" if row.minutes is None else f"{row.minutes:.1f}",
-            row.state,
-            row.note,
-        ]
-        for row in rows
-    ]
+    n = len(plan.axes)
+    labels = [axis.label for axis in plan.axes]
+    header = [*labels, f"dev {metric_name(plan.metric)}", "weights", "step", "min", "state", ""]
+    lines = []
+    for row in rows:
+        step = "-" if row.step is None else f"{row.step:,}"
+        minutes = "-" if row.minutes is None else f"{row.minutes:.1f}"
+        facts = row.weights or "-", step, minutes, row.state, row.note
+        lines.append([*row.planned.values.values(), shown_score(row.score, plan.metric), *facts])
     notes = [*_lengths(rows), *_development_sets(plan, rows)]
     table = Table(header, lines, (n, n + 2, n + 3), notes=notes, records=records_of(plan, rows))
     return [table, *_means(plan, rows)]
@@ -105,11 +93,11 @@ def tables_of(plan: Plan, rows: Sequence[Row]) -> list[Table]:
 def _lengths(rows: Sequence[Row]) -> Iterator[str]:
     """Yield a note if the time limit ended runs after different numbers of steps."""
     finished = [row for row in rows if row.state == "finished"]
-    n_timed = sum(row.ended_by == "max_minutes" for row in finished)
+    timed = [row for row in finished if row.ended_by == "max_minutes"]
     steps = sorted({row.step or 0 for row in finished})
-    if n_timed and len(steps) > 1:
+    if timed and len(steps) > 1:
         yield (
-            f"training.max_minutes ended {n_timed} of {len(finished)} finished runs: they have different lengths, "
+            f"training.max_minutes ended {len(timed)} of {len(finished)} finished runs: they have different lengths, "
             f"{steps[0]:,} to {steps[-1]:,} steps"
         )
 
@@ -123,13 +111,12 @@ def _development_sets(plan: Plan, rows: Sequence[Row]) -> Iterator[str]:
             f"warning: the runs have {n_texts} different development sets, whose {metric_name(plan.metric)} "
             "cannot be compared; name the same files in data.valid for all"
         )
-    if n_texts > 1 or plan.metric != "perplexity":
-        return
-    reasons = [axis.key for axis in plan.axes if axis.key.startswith(PREDICTED) and len(axis.values) > 1]
-    if _n_different(directories, DataDir.ids) > 1:
-        reasons.insert(0, "the vocabulary")
-    if reasons:
-        yield f"warning: perplexities of different pieces cannot be compared: {' and '.join(reasons)} differ"
+    elif plan.metric == "perplexity":
+        reasons = [axis.key for axis in plan.axes if axis.key.startswith(PREDICTED) and len(axis.values) > 1]
+        if _n_different(directories, DataDir.ids) > 1:
+            reasons.insert(0, "the vocabulary")
+        if reasons:
+            yield f"warning: perplexities of different pieces cannot be compared: {' and '.join(reasons)} differ"
 
 
 def _n_different(directories: Iterable[Path], file_of: Callable[[DataDir, str, str], Path]) -> int:
@@ -141,8 +128,8 @@ def _checksums(data: DataDir, file_of: Callable[[DataDir, str, str], Path]) -> t
     """Return the checksums of the development set for each language; empty if the manifest lacks them."""
     with suppress(DataError, KeyError):
         if data.pairs.is_file():
-            pairs = read_pairs_manifest(data).pairs
-            return tuple(each for pair in pairs for each in _checksums(DataDir(data.path / pair), file_of))
+            pairs = [DataDir(data.path / pair) for pair in read_pairs_manifest(data).pairs]
+            return tuple(checksum for pair in pairs for checksum in _checksums(pair, file_of))
         manifest = read_manifest(data)
         return tuple(manifest.files[file_of(data, "valid", language).name].sha256 for language in manifest.languages)
     return ()
@@ -150,37 +137,37 @@ def _checksums(data: DataDir, file_of: Callable[[DataDir, str, str], Path]) -> t
 
 def _means(plan: Plan, rows: Sequence[Row]) -> Iterator[Table]:
     """Yield a table of the means over seeds, the best first; none if the grid has no seeds."""
-    metric, indices = plan.metric, plan.arm_axes()
-    if len(indices) == len(plan.axes):
+    axes, metric = plan.arm_axes, plan.metric
+    if len(axes) == len(plan.axes):
         return
-    scores: dict[tuple[str, ...], list[float]] = {}
-    notes: dict[tuple[str, ...], str] = {}
+    arms: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
-        values = tuple(row.planned.values[i] for i in indices)
-        of_arm = scores.setdefault(values, [])
-        if row.state == "finished" and row.score is not None:
-            of_arm.append(row.score)
-        notes.setdefault(values, row.note if row.state in ("eliminated", "finished") else "")
-    means = {values: rank(metric, statistics.fmean(of_arm)) for values, of_arm in scores.items() if of_arm}
-    best, *others = sorted(scores, key=lambda values: means.get(values, math.inf))
-    differences = {values: difference(scores[best], scores[values], metric) for values in others}
-    lines: list[list[str | Cell]] = [
-        [*values, Cell(mean(scores[values], metric), values == best), str(len(scores[values])),
-         differences.get(values, ""), notes[values]]
-        for values in (best, *others)
-    ]  # fmt: skip
-    n, to_first = len(indices), DIFFERENCE if any(differences.values()) else ""
-    header = [*(plan.axes[i].label for i in indices), f"dev {metric_name(metric)}", "seeds", to_first, ""]
+        arms.setdefault(tuple(row.planned.values[axis.key] for axis in axes), []).append(row)
+    scores, ranks = {}, {}
+    for arm, of_arm in arms.items():
+        scores[arm] = [row.score for row in of_arm if row.state == "finished" and row.score is not None]
+        ranks[arm] = rank(metric, statistics.fmean(scores[arm])) if scores[arm] else math.inf
+    best, *others = sorted(arms, key=ranks.__getitem__)
+    differences = {best: ""} | {arm: difference(scores[best], scores[arm], metric) for arm in others}
+    lines: list[list[str | Cell]] = []
+    for arm, shown in differences.items():
+        first = arms[arm][0]
+        note = first.note if first.state in ("eliminated", "finished") else ""
+        lines.append([*arm, Cell(mean(scores[arm], metric), arm == best), str(len(scores[arm])), shown, note])
+    n, notes, heading = len(axes), list[str](), ""
+    if any(differences.values()):
+        heading = DIFFERENCE
+        notes = [DIFFERENCE_NOTE + OF_A_TEST_SET if metric == "bleu" else DIFFERENCE_NOTE]
+    header = [*(axis.label for axis in axes), f"dev {metric_name(metric)}", "seeds", heading, ""]
     title = f"mean over finished seeds ± standard deviation ({SEED})"
-    note = f"{DIFFERENCE_NOTE}{OF_A_TEST_SET if metric == 'bleu' else ''}"
-    yield Table(header, lines, range(n, n + 3), title, [note] if to_first else [])
+    yield Table(header, lines, range(n, n + 3), title, notes)
 
 
 def mean(scores: Sequence[float], metric: Metric = "bleu") -> str:
     """Format the mean of scores, with the standard deviation if there are several."""
     if len(scores) < 2:
-        return score(scores[0] if scores else None, metric)
-    return f"{score(statistics.fmean(scores), metric)} ± {score(statistics.stdev(scores), metric)}"
+        return shown_score(scores[0] if scores else None, metric)
+    return f"{shown_score(statistics.fmean(scores), metric)} ± {shown_score(statistics.stdev(scores), metric)}"
 
 
 def difference(first: Sequence[float], other: Sequence[float], metric: Metric = "bleu") -> str:
@@ -190,19 +177,15 @@ def difference(first: Sequence[float], other: Sequence[float], metric: Metric = 
     variances = [statistics.variance(scores) / len(scores) for scores in (first, other)]
     error, freedom = error_and_freedom(variances, (len(first), len(other)))
     value, half = statistics.fmean(other) - statistics.fmean(first), error * quantile(CONFIDENCE, freedom)
-    shown, low, high = (f"{x:+.{decimals(metric)}f}" for x in (value, value - half, value + half))
-    return f"{shown} [{low}, {high}]"
+    low, high = shown_score(value - half, metric, "+"), shown_score(value + half, metric, "+")
+    return f"{shown_score(value, metric, '+')} [{low}, {high}]"
 
 
 def records_of(plan: Plan, rows: Sequence[Row]) -> list[dict[str, object]]:
     """Return the results of each run by name: full keys, no rounding, None for unknown values."""
-    return [
-        {
-            **{axis.key: value for axis, value in zip(plan.axes, row.planned.values, strict=True)},
-            f"dev_{plan.metric}": row.score,
-            **{name: getattr(row, name) for name in ("weights", "step", "minutes", "ended_by", "state")},
-            "run": str(row.planned.run.path),
-            "note": row.note,
-        }
-        for row in rows
-    ]
+    records = []
+    for row in rows:
+        facts = {name: getattr(row, name) for name in ("weights", "step", "minutes", "ended_by", "state")}
+        run = {"run": str(row.planned.run.path), "note": row.note}
+        records.append({**row.planned.values, f"dev_{plan.metric}": row.score, **facts, **run})
+    return records

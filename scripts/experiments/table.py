@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nmt.layout import RunDir
-from nmt.recipes.sweep_plan import score
+from nmt.recipes.sweep_plan import shown_score
 from nmt.recipes.sweep_report import mean
 from nmt.runs.info import Weights, read_selected
 from nmt.runs.listing import summarise
@@ -31,7 +31,7 @@ def main(paths: Sequence[Path]) -> None:
     for path in paths:
         run = RunDir(path)
         found, best = summarise(run), best_scores(run, "bleu") if run.log.is_file() else {}
-        scores = " | ".join(map(score, map(best.get, KINDS)))
+        scores = " | ".join(map(shown_score, map(best.get, KINDS)))
         minutes = "-" if found.minutes is None else f"{found.minutes:.0f}"
         taken = read_selected(run).weights if found.state == "finished" else found.state
         print(f"| {path.name} | {found.step or 0:,} | {minutes} | {scores} | {taken} |")

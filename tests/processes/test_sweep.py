@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import IO
@@ -142,16 +142,18 @@ def labelled(*labels: str) -> list[Axis]:
 
 def test_run_names_are_distinct_and_safe_on_any_file_system() -> None:
     axes = parse_grid(["training.peak_lr=3e-4,7e-4", "training.seed=1"])
-    assert name_of(axes, ["3e-4", "1"]) == "peak_lr=3e-4,seed=1"
+    assert name_of(axes, {"training.peak_lr": "3e-4", "training.seed": "1"}) == "peak_lr=3e-4,seed=1"
     axes = parse_grid(["data.train.0.name=a", "data.valid.name=b"])
     assert [axis.label for axis in axes] == ["data.train.0.name", "data.valid.name"]
     odd = ["../../etc", "/", "a b", "a_b", "a\tb", "x" * 300, "x" * 301, "ü", "é", "[a, b]", "'a'", '"a"', "~", "$HOME"]
-    names = [name_of(labelled("dir"), [value]) for value in odd]
+    names = [name_of(labelled("dir"), {"section.dir": value}) for value in odd]
     assert len(set(names)) == len(names)
     assert all(re.fullmatch(r"dir=[A-Za-z0-9_.+-]+", name) for name in names)
-    long = [name_of(labelled(*(f"key_{i}" for i in range(40))), [*["0.123456"] * 39, last]) for last in "12"]
+    many = labelled(*(f"key_{i}" for i in range(40)))
+    values = {axis.key: "0.123456" for axis in many}
+    long = [name_of(many, values | {many[-1].key: last}) for last in "12"]
     assert long[0] != long[1] and max(map(len, long)) < 200
-    assert Path(name_of(labelled("name"), ["a.part"])).suffix != ".part", "which is no run"
+    assert Path(name_of(labelled("name"), {"section.name": "a.part"})).suffix != ".part", "which is no run"
 
 
 @pytest.mark.parametrize(
@@ -497,15 +499,14 @@ def test_killed_study_ends_with_the_same_tables(nmt: Command, tiny: Path, monkey
     def in_this_process(n_jobs: int | None) -> None:
         last = None if n_jobs is None else len(trained) + n_jobs
 
-        def run_jobs(jobs: Sequence[Job], _slots: object, _stop: object, report: Callable[..., None]) -> dict[str, str]:
+        def run_jobs(jobs: Sequence[Job], _slots: object, _stop: object) -> Iterator[Ended]:
             for job in jobs:
                 if len(trained) == last:
                     raise Died
                 result = nmt(*job.arguments)
                 assert result.status in (0, 75), result.err
                 trained.append(job.name)
-                report(job, Ended(result.status == 75, ""))
-            return {}
+                yield Ended(job, result.status == 75)
 
         monkeypatch.setattr(f"{sweep.__module__}.run_jobs", run_jobs)
 
