@@ -296,15 +296,15 @@ def distil(
     from nmt.recipes.directory import run_config
     from nmt.recipes.distil import Distillation
     from nmt.recipes.distil import distil as run_recipe
+    from nmt.runs.model import ModelRef
 
+    model = ModelRef(tuple(teacher), to=to, source=from_)
     test = None if test_src is None or test_ref is None else (test_src, test_ref)
     changes = [f"search.{setting}" for setting in search or ()]
     request = Distillation(
-        teachers=teacher,
+        teacher=model,
         output=output,
-        search=search_settings(run_config(teacher[0], to, from_), beam, None, changes),
-        to=to,
-        source=from_,
+        search=search_settings(run_config(model), beam, None, changes),
         data=data,
         n_best=n_best,
         nearest=nearest,
@@ -319,11 +319,9 @@ def distil(
     status = run_recipe(request)
     if train and not status:
         from nmt.recipes.distil import compared
-        from nmt.runs.model import ModelRef
 
         following = load_config(output / "config.yaml")
         prepared = DataDir(following.data.directory)
-        model = ModelRef(tuple(teacher), to=to, source=from_)
         for line in compared(model, following.run_directory, prepared, request.search):
             show(line)
     raise typer.Exit(status)
@@ -395,15 +393,15 @@ def back_translate(
     from nmt.recipes.back_translate import SEARCHES, BackTranslation
     from nmt.recipes.back_translate import back_translate as run_recipe
     from nmt.recipes.directory import run_config
+    from nmt.runs.model import ModelRef
 
+    model = ModelRef((reverse,), to=to, source=from_)
     changes = [*SEARCHES[how], *(f"search.{setting}" for setting in search or ())]
     request = BackTranslation(
-        reverse=reverse,
+        reverse=model,
         mono=mono,
         output=output,
-        search=search_settings(run_config(reverse, to, from_), None, None, changes),
-        to=to,
-        source=from_,
+        search=search_settings(run_config(model), None, None, changes),
         config=config,
         overrides=overrides or (),
         upsample=upsample,

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nmt.config import Config, DataConfig, SearchConfig
 from nmt.config.clean import CleanConfig
@@ -32,11 +31,11 @@ from nmt.recipes.directory import (
     run_config,
     translation_settings,
 )
+from nmt.runs.model import ModelRef
 from nmt.text.lines import read_aligned, read_lines
 from nmt.text.tokenizer import is_blank
-
-if TYPE_CHECKING:
-    from nmt.translate.translator import Translator
+from nmt.translate.translator import Translator
+from nmt.translate.types import check_search
 
 UNFINISHED = "left blank: no finished translation outside the development and test sets (nmt prepare drops them)"
 SEARCHES = {
@@ -51,16 +50,13 @@ SEARCHES = {
 class BackTranslation:
     """The options of `nmt back-translate`."""
 
-    reverse: Path
-    """Directory of a run that translates from target to source."""
+    reverse: ModelRef
+    """A run that translates from target to source."""
     mono: Path
     """Text in the target language, one sentence per line."""
     output: Path
     search: SearchConfig
     """Search settings of the reverse run."""
-    to: str | None = None
-    source: str | None = None
-    """The languages to translate, of a run with several directions."""
     config: str | None = None
     """Config of the authentic corpora; by default that of the reverse run, in the opposite direction."""
     overrides: Sequence[str] = ()
@@ -77,21 +73,17 @@ def back_translate(request: BackTranslation) -> int:
     Return the exit status of the first following command that fails, else 0. Raises ConfigError, DataError, HubError or
     CheckpointError before anything is written.
     """
-    reverse = run_config(request.reverse, request.to, request.source)
+    run, reverse = request.reverse.path, run_config(request.reverse)
     of_text = [override for override in request.overrides if override.startswith(("data.root=", "data.direction="))]
-    original, config = _forward(request.reverse, reverse, request.config, of_text)
+    original, config = _forward(run, reverse, request.config, of_text)
     rules = LineRules(config.data, *_held_out(config.data))
     n_lines = count_lines(request.mono)
-    from nmt.translate.types import check_search  # imports torch
-
     check_search(request.search, 1)
-    recipe = RecipeDir(
-        request.output, _settings(request, config.data, rules), [request.reverse], request.to, request.source
-    )
+    recipe = RecipeDir(request.output, _settings(request, config.data, rules), request.reverse)
 
     def translate(translator: Translator, lines: Sequence[str], first: int) -> Iterator[str]:
-        wanted = ["" if rules.skip_reason(line) else line for line in lines]
-        for best, *_ in translator.translate_window(wanted, request.search, 1, first):
+        kept = ["" if rules.skip_reason(line) else line for line in lines]
+        for best, *_ in translator.translate_window(kept, request.search, 1, first):
             yield best.text if best.finished and rules.may_be_source(best.text) else ""
 
     def count(path: Path) -> dict[str, int]:
@@ -109,7 +101,7 @@ def back_translate(request: BackTranslation) -> int:
         files=files,
         name=f"{request.mono.name}, back-translated",
         to=tgt,
-        license=license_of([request.reverse]),
+        license=license_of([run]),
         # half of the examples; the authentic corpora have weights whose scale is the user's
         weight=math.fsum(source.weight or 0 for source in config.data.train) or None,
     )
@@ -120,11 +112,11 @@ def back_translate(request: BackTranslation) -> int:
     if (weight := following.data.train[-1].weight) is not None:
         say(f"{synthetic.label}: data.train.{len(corpora) - 1}.weight is {weight:g}, which --set can change")
     counts = recipe.write(name, read_lines(request.mono), n_lines, translate, count)
-    tokenizer_from: Path | None = request.reverse
-    if RunDir(request.reverse).tokenizer.imported.exists():  # it serves only the other direction
+    tokenizer_from: Path | None = run
+    if RunDir(run).tokenizer.imported.exists():  # it serves only the other direction
         start = following.training.init_from
         tokenizer_from = Path(start) if isinstance(start, str) else None
-    return follow(recipe, counts, following, request.run_commands, tokenizer_from)
+    return follow(recipe, counts, following, tokenizer_from, run_commands=request.run_commands)
 
 
 def _upsampled(source: AnyTrainSource, factor: int) -> AnyTrainSource:
@@ -170,7 +162,7 @@ def _settings(request: BackTranslation, data: DataConfig, rules: LineRules) -> d
         "text": checksum(request.mono),
         "max_chars": data.max_chars,
         "dev_and_test_lines": rules.held_out,
-        **translation_settings([request.reverse], request.search, request.to, request.source),
+        **translation_settings(request.reverse, request.search),
     }
 
 

@@ -47,15 +47,19 @@ class PlannedRun:
 
     def settings(self) -> Config:
         """Return the configuration of the run. Raises ConfigError."""
-        init_from = [] if self.init_from is None else [f"training.init_from={json.dumps(str(self.init_from))}"]
-        return load_config(self.config, [*self.overrides, *init_from])
+        overrides = [*self.overrides]
+        if self.init_from is not None:
+            overrides.append(f"training.init_from={json.dumps(str(self.init_from))}")
+        return load_config(self.config, overrides)
 
     def command(self) -> list[str]:
         """Return the arguments of `nmt` that start or resume the run."""
-        where = ["--config", self.config, "--run", str(self.run.path)]
-        changes = [word for override in self.overrides for word in ("--set", override)]
-        init_from = [] if self.init_from is None else ["--init-from", str(self.init_from)]
-        return ["train", *resume_option(self.run), *where, *changes, *init_from]
+        command = ["train", *resume_option(self.run), "--config", self.config, "--run", str(self.run.path)]
+        for override in self.overrides:
+            command += ["--set", override]
+        if self.init_from is not None:
+            command += ["--init-from", str(self.init_from)]
+        return command
 
     def is_finished(self) -> bool:
         """Return whether the run has finished with these settings."""
@@ -71,14 +75,14 @@ def bidirectional(request: Bidirectional) -> int:
     stopped, else 0. Raises ConfigError before anything is trained.
     """
     runs = plan(request)
-    for one in runs:
-        one.settings()
-    for one in runs:
-        if one.is_finished():
-            say(f"{one.run.path}: already finished")
+    for planned in runs:
+        planned.settings()
+    for planned in runs:
+        if planned.is_finished():
+            say(f"{planned.run.path}: already finished")
             continue
-        show(shlex.join(["nmt", *one.command()]))
-        if status := run_nmt(one.command()):
+        show(shlex.join(["nmt", *planned.command()]))
+        if status := run_nmt(planned.command()):
             return status
     return 0
 
@@ -87,16 +91,20 @@ def plan(request: Bidirectional) -> tuple[PlannedRun, PlannedRun]:
     """Return the run in both directions and the run in one direction. Raises ConfigError."""
     direction = load_config(request.config, request.overrides).data.direction
     name = request.name or Path(request.config).stem
-    both, one = RunDir(Path("runs", f"{name}-both")), RunDir(Path("runs", f"{name}-both-{direction}"))
+    first, second = RunDir(Path("runs", f"{name}-both")), RunDir(Path("runs", f"{name}-both-{direction}"))
     # an existing run keeps the direction that it was started with, since it has learned both
-    first_direction = load_saved_config(both.config).data.direction if both.info.is_file() else direction
-    directions = [direction, "-".join(reversed(direction.split("-")))]
-    settings = [f"data.directions=[{', '.join(sorted(directions))}]", f"data.direction={first_direction}"]
-    first = PlannedRun(both, request.config, [*request.overrides, *limit("--both", request.both), *settings])
+    first_direction = load_saved_config(first.config).data.direction if first.info.is_file() else direction
+    src, tgt = direction.split("-")
+    directions = sorted([direction, f"{tgt}-{src}"])
+    settings = [f"data.directions=[{', '.join(directions)}]", f"data.direction={first_direction}"]
+    first_overrides = [*request.overrides, *limit("--both", request.both), *settings]
     # the user's initial weights are for the first run
     overrides = [override for override in request.overrides if not override.startswith("training.init_from=")]
-    settings = [*limit("--one", request.one), f"data.directions=[{direction}]"]
-    return first, PlannedRun(one, request.config, [*overrides, *settings], init_from=both.path)
+    overrides += [*limit("--one", request.one), f"data.directions=[{direction}]"]
+    return (
+        PlannedRun(first, request.config, first_overrides),
+        PlannedRun(second, request.config, overrides, init_from=first.path),
+    )
 
 
 def limit(option: str, length: str) -> list[str]:

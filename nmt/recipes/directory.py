@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from nmt.config import Config, DataConfig, SearchConfig, Source, Stage
 from nmt.config.clean import CleanConfig
@@ -37,14 +37,13 @@ from nmt.files.write import Lock, replace_file
 from nmt.layout import DataDir, File, RunDir
 from nmt.prepare.sources import text_folder
 from nmt.process import SIGNALS, handling
+from nmt.runs.folder import fingerprint
 from nmt.runs.info import check_is_run, read_info
+from nmt.runs.model import AnyModel, ModelRef, open_saved
 from nmt.tasks.perform import TEXT, Json, Task, join, run_all
 from nmt.tasks.processes import InProcess
 from nmt.text.lines import read_lines
-
-if TYPE_CHECKING:
-    from nmt.translate.translator import Translator
-
+from nmt.translate.translator import Translator
 
 AnyOf = TypeVar("AnyOf", bound=Source)
 CleanOf = TypeVar("CleanOf", bound=CleanConfig)
@@ -52,8 +51,12 @@ CleanOf = TypeVar("CleanOf", bound=CleanConfig)
 
 def license_of(runs: Sequence[Path]) -> str | None:
     """Return the licences of the public models from which runs were imported or adapted; None if there are none."""
-    public = (read_info(RunDir(run)).public for run in runs)
-    return ", ".join(dict.fromkeys(each.license for each in public if each and each.license)) or None
+    licenses = []
+    for run in runs:
+        public = read_info(RunDir(run)).public
+        if public is not None and public.license:
+            licenses.append(public.license)
+    return ", ".join(dict.fromkeys(licenses)) or None
 
 
 def count_lines(mono: Path) -> int:
@@ -68,9 +71,9 @@ def count_lines(mono: Path) -> int:
 
 
 def follow(
-    directory: RecipeDir, counts: dict[str, int], config: Config, run_them: bool, tokenizer_from: Path | None
+    directory: RecipeDir, counts: dict[str, int], config: Config, tokenizer_from: Path | None, *, run_commands: bool
 ) -> int:
-    """Write config.yaml, print the counts and the commands to run next, and run these if `run_them` is true.
+    """Write config.yaml, print the counts and the commands to run next, and run these if `run_commands` is true.
 
     tokenizer_from: the run whose tokenizer the next run has; None: it trains its own.
 
@@ -89,7 +92,7 @@ def follow(
     ]
     for command in commands:
         show(shlex.join(["nmt", *command]))
-        if run_them and (status := run_nmt(command)):
+        if run_commands and (status := run_nmt(command)):
             return status
     return 0
 
@@ -114,14 +117,10 @@ LOCATIONS = {"data.dir", "data.root", "training.run_dir"}
 def changed_settings(run: RunDir, config: Config) -> list[Difference]:
     """Return the settings that differ between an existing run and `config`, except locations, licences, and what was
     chosen for `search.split: auto`."""
-    before, wanted = (
-        each.without_licenses().model_dump(mode="json") for each in (load_saved_config(run.config), config)
-    )
-    return [
-        change
-        for change in differences(before, wanted)
-        if change.key not in LOCATIONS and (change.key, change.new) != ("search.split", "'auto'")
-    ]
+    before = load_saved_config(run.config).without_licenses().model_dump(mode="json")
+    after = config.without_licenses().model_dump(mode="json")
+    changes = [change for change in differences(before, after) if change.key not in LOCATIONS]
+    return [change for change in changes if (change.key, change.new) != ("search.split", "'auto'")]
 
 
 def wait_for(command: Sequence[str]) -> int:
@@ -140,19 +139,20 @@ def wait_for(command: Sequence[str]) -> int:
     return status if status >= 0 else 128 - status
 
 
-def run_config(run: Path, to: str | None = None, source: str | None = None) -> Config:
+def run_config(model: AnyModel) -> Config:
     """Load the configuration with which a run translates, without the settings that say how it was initialized.
 
-    The next training does not inherit training.init_from, training.freeze, and what needs several directions.
-    to, source: see `Config.choose`. Raises CheckpointError if there is no run, ConfigError if it has learned something
-    else.
+    The next training does not inherit training.init_from, training.freeze, and what needs several directions. Raises
+    CheckpointError if there is no run, ConfigError if it has learned something else.
     """
+    model = ModelRef.of(model)
+    run = model.path
     check_is_run(run)
     config = load_saved_config(RunDir(run).config)
     if not config.training.facts.translates:
         raise ConfigError(f"{run}: trained for {config.training.facts.name}, so it cannot translate")
-    if config.data.has_language_tags or to is not None or source is not None:
-        config = config.choose(to, source)
+    if config.data.has_language_tags or model.to is not None or model.source is not None:
+        config = config.choose(model.to, model.source)
     changes: dict[str, object] = {"init_from": None, "freeze": []}
     if config.training.consistency == "crossconst":
         changes["consistency"] = "none"  # it needs several directions
@@ -274,16 +274,13 @@ def next_config(
     if not are_changed and not _can_mix(config.training.stages, train):
         tree["training"]["stages"] = []
     following = overridden(tree, "config", overrides)  # which may repair what the other corpora have made invalid
-    left_out = [
-        key
-        for key, before, after in (
-            ("data.train.N.weight", _are_weighted(original), _are_weighted(following)),
-            ("data.temperature", original.data.temperature, following.data.temperature),
-            ("training.stages", original.training.stages, following.training.stages),
-            ("training.watch", {*original.training.watch} - {*following.training.watch}, None),
-        )
-        if before and not after
-    ]
+    lost = {
+        "data.train.N.weight": _are_weighted(original) and not _are_weighted(following),
+        "data.temperature": original.data.temperature and not following.data.temperature,
+        "training.stages": original.training.stages and not following.training.stages,
+        "training.watch": {*original.training.watch} - {*following.training.watch},
+    }
+    left_out = [key for key, is_lost in lost.items() if is_lost]
     if left_out:
         say(f"{directory.config}: without {', '.join(left_out)}, because the corpora are others")
     return following
@@ -322,11 +319,8 @@ class RecipeDir:
     path: Path
     settings: Mapping[str, object]
     """JSON values that determine the result; see `translation_settings`."""
-    runs: Sequence[Path]
-    """The runs that translate; several runs form an ensemble."""
-    to: str | None = None
-    source: str | None = None
-    """See `Translator.towards`."""
+    model: ModelRef
+    """The runs that translate."""
 
     config = File("config.yaml")
     prepared = File("prepared")
@@ -384,7 +378,7 @@ class RecipeDir:
         translate: Callable[[Translator, Sequence[Row], int], Iterable[str]],
     ) -> None:
         """Translate the missing chunks, and join all chunks."""
-        translator = load_translator(self.runs, self.to, self.source)
+        translator = Translator.load(self.model)
         replace_file(self._settings, json.dumps(self.settings, indent=1) + "\n")
         remaining, n_read = iter(rows), 0
 
@@ -401,33 +395,19 @@ class RecipeDir:
             join(run_all(InProcess(), self.path, tasks, lambda _: progress.add(CHUNK)), self.path / name)
 
 
-def translation_settings(
-    runs: Sequence[Path], search: SearchConfig, to: str | None = None, source: str | None = None
-) -> dict[str, object]:
+def translation_settings(model: ModelRef, search: SearchConfig) -> dict[str, object]:
     """Return the runs, their selected weights, the languages asked for and the search settings as JSON values.
 
     The selected weights change if a run is trained further, or anew.
     """
-    return {
-        "runs": [str(run) for run in runs],
-        "weights": [_identity(run) for run in runs],
-        **{name: language for name, language in (("to", to), ("from", source)) if language is not None},
-        **{f"search.{key}": value for key, value in search.model_dump(mode="json").items()},
-    }
+    settings: dict[str, object] = {"runs": [*map(str, model.paths)], "weights": [*map(_identity, model.paths)]}
+    for name, language in (("to", model.to), ("from", model.source)):
+        if language is not None:
+            settings[name] = language
+    return settings | {f"search.{key}": value for key, value in search.model_dump(mode="json").items()}
 
 
 def _identity(run: Path) -> list[object]:
     """Return the step, kind and checksum of the selected weights."""
-    from nmt.runs.folder import fingerprint
-    from nmt.runs.model import open_saved
-
-    chosen = open_saved(run).weights
-    return [chosen.step, chosen.kind, fingerprint(chosen.tensors)]
-
-
-def load_translator(runs: Sequence[Path], to: str | None = None, source: str | None = None) -> Translator:
-    """Load the translator of a run, or of an ensemble of runs; to, source: see `ModelRef`."""
-    from nmt.runs.model import ModelRef
-    from nmt.translate.translator import Translator
-
-    return Translator.load(ModelRef(tuple(runs), to=to, source=source))
+    selected = open_saved(run).weights
+    return [selected.step, selected.kind, fingerprint(selected.tensors)]

@@ -7,7 +7,7 @@ import timeit
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from nmt.config import Config, DataConfig, SearchConfig
 from nmt.config.load import load_config
@@ -15,6 +15,7 @@ from nmt.config.source import FilesSource, TrainFiles, joint_license
 from nmt.console import aligned, say
 from nmt.data.corpus import Corpus
 from nmt.errors import CheckpointError, ConfigError, DataError
+from nmt.evaluate.metrics import corpus_score, default_tokenizer
 from nmt.files.read import checksum
 from nmt.layout import DataDir
 from nmt.recipes.directory import (
@@ -29,12 +30,12 @@ from nmt.recipes.directory import (
     run_config,
     translation_settings,
 )
+from nmt.runs.model import ModelRef, open_saved
+from nmt.share.export import engine_for
 from nmt.text.lines import read_aligned, read_lines
 from nmt.text.tokenizer import is_blank
-
-if TYPE_CHECKING:
-    from nmt.runs.model import ModelRef
-    from nmt.translate.translator import Translator
+from nmt.translate.translator import Translator
+from nmt.translate.types import check_search
 
 Metric = Literal["chrf", "bleu"]
 EQUAL = "of these equal to the reference"
@@ -46,14 +47,10 @@ BLANK = "blank lines"
 class Distillation:
     """The options of `nmt distil`."""
 
-    teachers: Sequence[Path]
-    """Run directories of the teacher; several runs form an ensemble."""
+    teacher: ModelRef
     output: Path
     search: SearchConfig
     """Search settings of the teacher."""
-    to: str | None = None
-    source: str | None = None
-    """The languages to translate, of a run with several directions."""
     data: Path | None = None
     """Data directory to translate; by default the teacher's."""
     n_best: int = 1
@@ -102,17 +99,15 @@ def distil(request: Distillation) -> int:
     Return the exit status of the first following command that fails, else 0. Raises ConfigError, DataError or
     CheckpointError before anything is written.
     """
-    from nmt.translate.types import check_search  # imports torch
-
-    teacher = run_config(request.teachers[0], request.to, request.source)
+    teacher = run_config(request.teacher)
     student = load_config(request.student) if request.student else teacher
     text = _monolingual(request, teacher) if request.mono else _parallel(request, teacher, student)
     check_search(request.search, request.n_best)
-    recipe = RecipeDir(request.output, _settings(request, text.version), request.teachers, request.to, request.source)
+    recipe = RecipeDir(request.output, _settings(request, text.version), request.teacher)
     src, tgt = teacher.data.sides
     name = f"distilled.{tgt}"
     files = {src: str(text.src), tgt: str(recipe.path / name)}
-    licenses = dict.fromkeys(filter(None, (text.license, license_of(request.teachers))))
+    licenses = dict.fromkeys(filter(None, (text.license, license_of(request.teacher.paths))))
     corpora = [TrainFiles(files=files, name="distilled", license=", ".join(licenses) or None)]
     if request.with_originals:
         originals = {src: str(text.src), tgt: str(text.tgt)}
@@ -142,19 +137,19 @@ def distil(request: Distillation) -> int:
     counts = recipe.write(name, text.rows(), text.n, translate, lambda path: _count(path, text))
     if counts[UNFINISHED] > counts["translations"]:
         say("warning: most lines have no finished translation; the teacher may need more training")
-    tokenizer_from = None if request.own_tokenizer else request.teachers[0]
-    return follow(recipe, counts, config, request.run_commands, tokenizer_from)
+    tokenizer_from = None if request.own_tokenizer else request.teacher.path
+    return follow(recipe, counts, config, tokenizer_from, run_commands=request.run_commands)
 
 
 def _parallel(request: Distillation, teacher: Config, student: Config) -> _Text:
     """Return the training text of the teacher's data directory. Raises ConfigError or DataError."""
     if request.data is None and any(source.repeat > 1 for source in teacher.data.train):
         raise ConfigError(
-            f"{request.teachers[0]}: trained with data.train.N.repeat above 1, but the student would learn each pair "
+            f"{request.teacher.path}: trained with data.train.N.repeat above 1, but the student would learn each pair "
             "once; prepare the text without repeat, and give its data directory with --data"
         )
     data = DataDir(
-        request.data or data_directory(request.teachers[0], teacher.data, "one with --data, or text with --mono")
+        request.data or data_directory(request.teacher.path, teacher.data, "one with --data, or text with --mono")
     )
     corpus = Corpus.open(data)
     src, tgt = teacher.data.sides
@@ -206,8 +201,6 @@ def nearest(texts: Sequence[str], reference: str, metric: Metric, language: str)
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
 
-    from nmt.evaluate.metrics import default_tokenizer
-
     if len(texts) < 2:
         return texts[0] if texts else ""
     scorer = CHRF() if metric == "chrf" else BLEU(tokenize=default_tokenizer(language), effective_order=True)
@@ -220,7 +213,7 @@ def _settings(request: Distillation, version: str) -> dict[str, object]:
         "text": version,
         "n_best": request.n_best,
         "nearest": request.nearest if request.n_best > 1 else None,
-        **translation_settings(request.teachers, request.search, request.to, request.source),
+        **translation_settings(request.teacher, request.search),
     }
 
 
@@ -251,12 +244,6 @@ def compared(teacher: ModelRef, student: Path, data: DataDir, search: SearchConf
     Without a test set, it is the development set, whose references are translations by the teacher. Both are also
     measured as CTranslate2 models in int8, if that package is installed. search: the settings of the teacher.
     """
-    # these import torch
-    from nmt.evaluate.metrics import corpus_score
-    from nmt.runs.model import ModelRef, open_saved
-    from nmt.share.export import engine_for
-    from nmt.translate.translator import Translator
-
     corpus = Corpus.open(data)
     tests = corpus.tests
     split, signatures = corpus.split(tests[0] if tests else "valid"), set[str]()

@@ -355,7 +355,8 @@ def test_corpus_is_used_only_into_its_language(run: Path, text: Path, data: Path
     shutil.copy(run / "run.json", tmp_path)
     RunDir(tmp_path).config.write_text(dump_config(settings(text, train=train)), encoding="utf-8")
     found = [
-        [source.label for source in run_config(tmp_path, *each).data.train] for each in (("cc", "aa"), ("aa", "cc"))
+        [source.label for source in run_config(ModelRef((tmp_path,), to=each[0], source=each[1])).data.train]
+        for each in (("cc", "aa"), ("aa", "cc"))
     ]
     assert found == [["train.aa"], ["train.aa", "more.aa"]]
     with pytest.raises(ConfigError, match=r"train\.0\.to"):
@@ -667,7 +668,7 @@ def test_recipes_take_languages(run: Path, text: Path, tmp_path: Path, nmt: Comm
     RunDir(tmp_path / "other").config.write_text(
         dump_config(settings(text, direction_temperature=5.0, training=other)), encoding="utf-8"
     )
-    found = changed_config(run_config(tmp_path / "other", "cc", "aa"), [])
+    found = changed_config(run_config(ModelRef((tmp_path / "other",), to="cc", source="aa")), [])
     assert (found.data.direction, found.training.consistency) == ("aa-cc", "none")
     write(tmp_path / "mono.bb", ["mali bore", "robe"])
     asked = ("--to", "aa", "--from", "bb", "--output", tmp_path / "back")

@@ -13,7 +13,6 @@ from nmt.config.load import dump_config, load_config
 from nmt.config.source import TrainFiles
 from nmt.data.corpus import read_manifest
 from nmt.layout import DataDir
-from nmt.recipes import directory
 from nmt.recipes.back_translate import UNFINISHED, LineRules
 from recipe_folder import dropped, interrupt_after, lines_of
 
@@ -114,7 +113,7 @@ def test_resumed_recipe_equals_uninterrupted_one(folder: Path, nmt: Command, mon
     parts = {path.name: path.read_bytes() for path in Path("parts").iterdir() if path.suffix != ".yaml"}
     assert {name for name in whole if whole[name] != parts.get(name)} <= {"lock"} and parts.keys() == whole.keys()
 
-    monkeypatch.setattr(directory, "load_translator", lambda *_: pytest.fail("nothing is to be translated"))
+    monkeypatch.setattr(Translator, "load", lambda *_: pytest.fail("nothing is to be translated"))
     done = nmt(*back, "parts")
     assert done.status == 0 and "parts/synthetic.bb: all 40 lines are already translated" in done.err
     assert f"{json.loads(whole['report.json'])['pairs']:>12,}  pairs\n" in done.out

@@ -16,8 +16,8 @@ from nmt.config.load import dump_config, load_config
 from nmt.layout import DataDir
 from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.prepare import prepare
-from nmt.recipes import directory
 from nmt.recipes.directory import rooted
+from nmt.translate.translator import Translator
 from recipe_folder import Parrot, dropped, lines_of, make_split
 from tiny_run import licensed
 
@@ -34,7 +34,7 @@ def test_split_off_development_set_is_excluded_from_training_text(
 ) -> None:
     data = DataDir(split)
     assert dropped(split)["shared"] >= 5
-    monkeypatch.setattr(directory, "load_translator", lambda *_: Parrot(data, "bb"))
+    monkeypatch.setattr(Translator, "load", lambda *_: Parrot(data, "bb"))
     if command == "distil":
         config = licensed(load_config("run/config.yaml"))
         config.data.test["test"] = config.data.test["test"].model_copy(update={"license": "CC0"})
@@ -93,7 +93,7 @@ def change_run(folder: Path, *changes: str) -> None:
 @pytest.fixture
 def recipe(folder: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Config]:
     """Return a function that runs a recipe with `run`, without its weights, and loads the config that it writes."""
-    monkeypatch.setattr(directory, "load_translator", lambda *_: Parrot(DataDir(folder / "data"), "bb"))
+    monkeypatch.setattr(Translator, "load", lambda *_: Parrot(DataDir(folder / "data"), "bb"))
     Path("mono.aa").write_text("ba\n", encoding="utf-8")
     options = {"distil": ["--teacher", "run"], "back-translate": ["--reverse", "run", "--mono", "mono.aa"]}
 

@@ -21,7 +21,6 @@ from nmt.recipes.distil import UNFINISHED, nearest
 from nmt.runs.checkpoint import save_checkpoint
 from nmt.runs.info import Selected, write_selected
 from nmt.runs.model import ModelRef, open_saved
-from nmt.share import export
 from places import GOLDEN
 from recipe_folder import dropped, interrupt_after, lines_of
 from tiny_run import licensed
@@ -173,8 +172,8 @@ def test_student_of_monolingual_text_has_its_own_tokenizer(
     assert {"teacher", "student"} <= {row[0] for row in rows} and all(float(row[-1]) > 0 for row in rows)
     assert "on the test set, 10 lines" in done.out
 
-    real = export.engine_for
-    monkeypatch.setattr(export, "engine_for", lambda paths, **_: real(paths))  # int8 is too coarse for such models
+    real = distil.engine_for
+    monkeypatch.setattr(distil, "engine_for", lambda paths, **_: real(paths))  # int8 is too coarse for such models
     unsupported = config.search.model_copy(update={"coverage_penalty": 0.2})
     table = [*distil.compared(ModelRef((teacher,)), run, DataDir(config.data.directory), unsupported)]
     assert [line.split("  ")[0] for line in table[-3:]] == ["teacher", "student", "student, int8"]
@@ -183,7 +182,7 @@ def test_student_of_monolingual_text_has_its_own_tokenizer(
     def inexact(*_: object, **__: object) -> None:
         raise CheckpointError("inexact")
 
-    monkeypatch.setattr(export, "engine_for", inexact)
+    monkeypatch.setattr(distil, "engine_for", inexact)
     table = [*distil.compared(ModelRef((teacher,)), run, DataDir(config.data.directory), config.search)]
     assert [line.split()[0] for line in table[-2:]] == ["teacher", "student"] and not any(
         "int8" in row for row in table
