@@ -99,19 +99,20 @@ def serve(
       nmt serve --allow beam=10 --allow length_penalty --set search.beam=4
     """
     if new_key is not None and keys is not None:
-        from nmt.serve.limits import new_key as make_key
+        from nmt.serve.admission import new_key as make_key
 
         show(make_key(keys, new_key))
         return
     from nmt.cli.defaults import run_or_newest
     from nmt.serve.limits import Limits
-    from nmt.serve.server import start
+    from nmt.serve.server import ServeOptions, start
     from nmt.share.hub import local_model
 
     paths = [*(run or ()), *map(local_model, model or ())] or [run_or_newest(None)]
     limits = Limits(max_characters, max_items, max_bytes, max_file_bytes, timeout, 10 * timeout)
-    start(
-        paths, say, host=host, port=port, engine=engine, int8=int8, overrides=overrides or (), threads=threads,
-        keys=keys, rate=rate, origins=origin or (), allow=allow or (), limits=limits, queue=queue, grace=grace,
-        cache=cache, zero_shot=zero_shot, tm=tm or (),
+    options = ServeOptions(
+        paths, host=host, port=port, engine=engine, int8=int8, zero_shot=zero_shot, tm=tm or (),
+        overrides=overrides or (), threads=threads, keys=keys, rate=rate, origins=origin or (), allow=allow or (),
+        limits=limits, queue=queue, grace=grace, cache=cache,
     )  # fmt: skip
+    start(options, say)

@@ -7,16 +7,14 @@ import json
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from urllib.parse import parse_qsl
 
 from python_multipart.multipart import parse_options_header
 from starlette.formparsers import MultiPartParser
 from starlette.requests import ClientDisconnect, Request
 
-from nmt.serve.edge import admit, is_admitted
 from nmt.serve.limits import CLIENT_LEFT, Limits, Refusal
-from nmt.serve.service import Service, aside
+from nmt.serve.side_thread import aside
 
 MAX_FIELDS = 1100
 """Maximum number of fields of a form: as many texts as `Limits.items`, and their parameters."""
@@ -29,7 +27,7 @@ TYPE_CHARACTERS = 500
 """Maximum length of a `Content-Type`, whose parsing takes quadratic time."""
 CHARSETS = (b"utf-8", b"utf8", b"utf_8", b"us-ascii")
 """Encodings of bodies. Python's other codecs may be slow, accept invalid text, or stay in memory for ever."""
-MultiPartParser.spool_max_size = 1 << 30  # uploaded files stay in memory, whose size `Gate` limits
+MultiPartParser.spool_max_size = 1 << 30  # uploaded files stay in memory, whose size `Admission` limits
 logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # its warnings quote requests
 
 
@@ -45,29 +43,24 @@ Fields = Mapping[str, object]
 """The fields of a JSON object or a form. A repeated field of a form is a list; a file is an `Upload`."""
 
 
-async def read_fields(service: Service, request: Request) -> Fields:
-    """Read the body of a request and return its fields; the field `api_key` may admit the request.
+async def read_fields(request: Request, limits: Limits) -> Fields:
+    """Read the body of a request and return its fields.
 
-    Raises Refusal if the body arrives too slowly, is too large, malformed or not UTF-8, or if the request is not
-    admitted.
+    Raises Refusal if the body arrives too slowly, is too large, malformed or not UTF-8.
     """
     kind = content_type(request)
     try:
-        async with asyncio.timeout(service.limits.body_seconds):
+        async with asyncio.timeout(limits.body_seconds):
             if kind == MULTIPART:
-                fields = await _multipart(request)
-            else:
-                body = await request.body()
-                parse = partial(parse_json, limits=service.limits) if kind == JSON else parse_form
-                fields = await aside(len(body), parse, body)
+                return await _multipart(request)
+            body = await request.body()
+            if kind == JSON:
+                return await aside(len(body), parse_json, body, limits)
+            return await aside(len(body), parse_form, body)
     except ClientDisconnect:
         raise Refusal(CLIENT_LEFT, "The client disconnected") from None
     except TimeoutError:
         raise Refusal(408, "The request took too long to arrive", {"Connection": "close"}) from None
-    if not is_admitted(request):
-        key = fields.get("api_key")
-        admit(service, request, key if isinstance(key, str) else "")
-    return fields
 
 
 def content_type(request: Request) -> str:

@@ -19,7 +19,8 @@ from nmt.documents.types import Languages
 from nmt.errors import DataError
 from nmt.serve.bodies import Upload
 from nmt.serve.limits import Refusal
-from nmt.serve.service import Service, Wish, aside, of_rank
+from nmt.serve.service import Service, Wish, of_rank
+from nmt.serve.side_thread import aside
 from nmt.translate.direction import Candidate
 
 SECONDS = 1800.0
@@ -79,8 +80,10 @@ Result = TypeVar("Result")
 
 async def translated_html(
     service: Service, texts: Sequence[str], source: str, target: str, wish: Wish, seconds: float
-) -> list[list[str]]:
+) -> list[list[Candidate]]:
     """Return the translations of each HTML fragment, best first, including tags. Raises Refusal."""
+    if source == target:
+        return await service.translate(texts, source, target, wish, seconds)
     fragments = await aside(sum(map(len, texts)), lambda: [*map(HtmlFragment, texts)])
     parts = [part for fragment in fragments for part in fragment.texts]
     wish = replace(wish, align=True, is_document=len(fragments) == 1)
@@ -91,7 +94,7 @@ async def translated_html(
 
 def _placed(
     fragments: Sequence[HtmlFragment], rendered: Sequence[Sequence[Candidate]], languages: Languages
-) -> list[list[str]]:
+) -> list[list[Candidate]]:
     """Return the translations of each fragment, best first, given those of the texts of all fragments."""
     remaining = iter(rendered)
     results = []
@@ -100,37 +103,40 @@ def _placed(
         for_fragment = []
         for rank in range(max(map(len, by_text), default=1)):
             candidates = [of_rank(ranked, rank) for ranked in by_text]
-            for_fragment.append(fragment.translated_text(candidates, languages))
+            for_fragment.append(Candidate(fragment.translated_text(candidates, languages)))
         results.append(for_fragment)
     return results
 
 
 async def translated_file(
-    service: Service, file: Upload, source: str, target: str, wish: Wish, seconds: float, hold: Callable[[int], None]
+    service: Service, file: Upload, languages: tuple[str, str], wish: Wish, hold: Callable[[int], None]
 ) -> bytes:
     """Return the translation of a document in the same format. Raises Refusal.
 
-    `source` may be auto; `hold` is called with the number of bytes of memory to reserve.
+    languages: source, which may be auto, and target; `hold` is called with the number of bytes of memory to reserve.
     """
     content = file.content
-    separators = [b"\n", b"\r", b"{\\", *([b"\t"] if PurePath(file.name).suffix.lower() == ".txt" else [])]
+    separators = [b"\n", b"\r", b"{\\"]
+    if PurePath(file.name).suffix.lower() == ".txt":
+        separators.append(b"\t")
     _check_lines(max(content.count(b"<") // 2, *map(content.count, separators)))
     over = threading.Event()
     try:
         document = await _parsed(service, len(content), open_document, file.name, content, over.is_set)
         _check_lines(len(document.texts))  # a compressed document may have more lines
-        n, most = sum(map(len, document.texts)), service.limits.file_bytes
-        if n > most:
-            raise Refusal(400, f"Invalid request: the text of the file ({n}) exceeds its limit ({most})")
-        if (longest := max(map(len, document.texts), default=0)) > service.limits.characters:
-            found = f"the longest line or paragraph of the file ({longest})"
-            raise Refusal(400, f"Invalid request: {found} exceeds text limit ({service.limits.characters})")
+        lengths = [len(text) for text in document.texts]
+        n, limits = sum(lengths), service.limits
+        if n > limits.file_bytes:
+            raise Refusal(400, f"Invalid request: the text of the file ({n}) exceeds its limit ({limits.file_bytes})")
+        if (longest := max(lengths, default=0)) > limits.characters:
+            text = f"the longest line or paragraph of the file ({longest})"
+            raise Refusal(400, f"Invalid request: {text} exceeds text limit ({limits.characters})")
         hold(n)
-        target = service.models.language(target)
+        source, target = languages[0], service.models.language(languages[1])
         [detected] = await service.sources(source, target, ["\n".join(document.texts[:100])])
-        wish = replace(wish, align=is_marked_up(file.name), is_document=True, flags=document.flags)
         languages = detected.language, target
-        rendered = await service.translate(document.texts, *languages, wish, seconds)
+        wish = replace(wish, align=is_marked_up(file.name), is_document=True, flags=document.flags)
+        rendered = await service.translate(document.texts, *languages, wish, limits.file_seconds)
         return await _parsed(service, n, document.translated, [best for best, *_ in rendered], languages)
     finally:
         over.set()  # stops a parser that still runs after a disconnect or a timeout

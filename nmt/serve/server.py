@@ -14,8 +14,8 @@ import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import h11
 import uvicorn
@@ -24,60 +24,69 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from nmt.config import SearchConfig
 from nmt.errors import ConfigError
-from nmt.serve.limits import Limits, Rate, read_keys
+from nmt.serve.limits import Limits
 from nmt.serve.models import EngineName, Models, load_models
 
 NEVER = ("lm", "lm_weight", "batch_tokens", "inline_terms")
 """Search settings that no client may change: they name files, or allow unlimited time or memory."""
 
 
-def start(
-    paths: Sequence[Path],
-    echo: Callable[[str], None],
-    host: str = "127.0.0.1",
-    port: int = 5000,
-    engine: EngineName = "auto",
-    int8: bool = False,
-    overrides: Sequence[str] = (),
-    threads: int | None = None,
-    keys: Path | None = None,
-    rate: int = 0,
-    origins: Sequence[str] = (),
-    allow: Sequence[str] = (),
-    limits: Limits = Limits(),  # noqa: B008  (immutable)
-    queue: int = 256,
-    grace: int = 30,
-    cache: int = 16 << 20,
-    zero_shot: bool = False,
-    tm: Sequence[str] = (),
-) -> None:
+@dataclass(frozen=True)
+class ServeOptions:
+    """The options of `nmt serve`."""
+
+    paths: Sequence[Path]
+    """Runs and exported folders."""
+    host: str = "127.0.0.1"
+    port: int = 5000
+    engine: EngineName = "auto"
+    int8: bool = False
+    zero_shot: bool = False
+    tm: Sequence[str] = ()
+    overrides: Sequence[str] = ()
+    threads: int | None = None
+    keys: Path | None = None
+    rate: int = 0
+    origins: Sequence[str] = ()
+    allow: Sequence[str] = ()
+    limits: Limits = field(default_factory=Limits)
+    queue: int = 256
+    grace: int = 30
+    cache: int = 16 << 20
+
+
+def start(options: ServeOptions, echo: Callable[[str], None]) -> None:
     """Load the models, serve until SIGTERM or SIGINT, then answer the waiting requests and return.
 
-    The parameters are the options of `nmt serve`; `echo` is called with messages for the operator.
-    Raises ConfigError, CheckpointError or DataError before the server starts.
+    `echo` is called with messages for the operator. Raises ConfigError, CheckpointError or DataError before the server
+    starts.
     """
     check_installed()
+    from nmt.serve.admission import Admission, Rate, read_keys
     from nmt.serve.app import make_app
     from nmt.serve.service import Service
 
-    allowed = parse_allowed(allow)
-    check_origins(origins)
-    digests = read_keys(keys) if keys is not None else None
-    with listen(host, port) as listening:
-        if threads is not None:
+    allowed = parse_allowed(options.allow)
+    check_origins(options.origins)
+    keys = None if options.keys is None else read_keys(options.keys)
+    with listen(options.host, options.port) as listening:
+        if options.threads is not None:
             import torch
 
-            torch.set_num_threads(threads)
-        models = load_models(paths, engine, int8, overrides, zero_shot, tm)
-        service = Service(models, limits, digests, Rate(rate), allowed, cache, queue, threads)
-        hosts = hosts_of(host, listening)
+            torch.set_num_threads(options.threads)
+        models = load_models(
+            options.paths, options.engine, options.int8, options.overrides, options.zero_shot, options.tm
+        )
+        service = Service(models, options.limits, allowed, options.cache, options.threads)
+        admission = Admission(options.limits, keys, Rate(options.rate), options.queue)
+        hosts = hosts_of(options.host, listening)
         if keys is None and hosts is None:
-            echo(f"warning: anyone who can connect to {host} can translate; to require an API key, use --keys")
+            echo(f"warning: anyone who can connect to {options.host} can translate; to require an API key, use --keys")
         for line in described(models):
             echo(line)
         gc.freeze()  # full collections of the modules and models would pause the server for a quarter of a second
         echo(f"serving at {addresses_of(listening)}")
-        serve(make_server(make_app(service, origins, hosts), grace), listening)
+        serve(make_server(make_app(service, admission, options.origins, hosts), options.grace), listening)
         if service.is_stuck:  # native code may crash if the interpreter ends before it
             os._exit(0)
 
@@ -98,8 +107,9 @@ def check_installed() -> None:
     needed = ("prometheus_client", "py3langid", "python_multipart", "starlette", "uvicorn")
     absent = [name.replace("_", "-") for name in needed if importlib.util.find_spec(name) is None]
     if absent:
-        both = " and ".join(absent)
-        raise ConfigError(f"{both} must be installed: pip install {' '.join(absent)}, or nmt with the extra serve")
+        needed_packages = " and ".join(absent)
+        command = f"pip install {' '.join(absent)}"
+        raise ConfigError(f"{needed_packages} must be installed: {command}, or nmt with the extra serve")
 
 
 def parse_allowed(options: Sequence[str]) -> dict[str, float | None]:
@@ -130,8 +140,9 @@ def described(models: Models) -> list[str]:
     """Return a line of text about the engine or the route of each direction."""
     lines = []
     for source, target, route in models.routes():
-        how = f"by way of {route[1].source}" if len(route) > 1 else f"{route[0].name} ({route[0].engine})"
-        lines.append(f"{source}-{target}: {how}")
+        first, *others = route
+        way = f"by way of {others[0].source}" if others else f"{first.name} ({first.engine})"
+        lines.append(f"{source}-{target}: {way}")
     return lines
 
 
@@ -236,21 +247,22 @@ def listen(host: str, port: int) -> Iterator[list[socket.socket]]:
 def _listening(host: str, port: int, stack: ExitStack) -> list[socket.socket]:
     """Return the listening sockets, which are closed by the stack. Raises OSError."""
     listening, absent = [], None
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE)
-    for family, kind, protocol, _, (address, _, *rest) in dict.fromkeys(found):
+    tcp, flags = socket.IPPROTO_TCP, socket.AI_PASSIVE
+    resolved = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=tcp, flags=flags)
+    for family, kind, protocol, _, (address, _, *scope) in dict.fromkeys(resolved):
         try:
             # asyncio avoids Nagle's delay of 40 ms only if the protocol is given, unlike in socket.create_server
-            one = stack.enter_context(socket.socket(family, kind, protocol))
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            one.bind((address, port, *rest))
+            listener = stack.enter_context(socket.socket(family, kind, protocol))
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((address, port, *scope))
         except OSError as error:
             if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
                 raise
             absent = error  # not a local address
             continue
-        one.listen(BACKLOG)
-        port = one.getsockname()[1]  # if it was 0, all addresses get the same port
-        listening.append(one)
+        listener.listen(BACKLOG)
+        port = listener.getsockname()[1]  # if it was 0, all addresses get the same port
+        listening.append(listener)
     if absent and not listening:
         raise absent
     return listening
@@ -259,15 +271,15 @@ def _listening(host: str, port: int, stack: ExitStack) -> list[socket.socket]:
 def addresses_of(listening: Sequence[socket.socket]) -> str:
     """Return the URLs of the server as text."""
     addresses = []
-    for one in listening:
-        host, port = one.getsockname()[:2]
+    for listener in listening:
+        host, port = listener.getsockname()[:2]
         addresses.append(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
     return " and ".join(addresses)
 
 
 def hosts_of(host: str, listening: Sequence[socket.socket]) -> list[str] | None:
     """Return the host names of a server that only accepts local connections; None for any other server."""
-    addresses = [one.getsockname()[0].partition("%")[0] for one in listening]
+    addresses = [listener.getsockname()[0].partition("%")[0] for listener in listening]
     if not all(ipaddress.ip_address(address).is_loopback for address in addresses):
         return None
     return [host.lower(), "localhost", "127.0.0.1", "::1", *addresses]
@@ -275,18 +287,19 @@ def hosts_of(host: str, listening: Sequence[socket.socket]) -> list[str] | None:
 
 def make_server(app: Starlette, grace: int) -> uvicorn.Server:
     """Return a uvicorn server of the application. grace: time limit in seconds for answers after a signal to stop."""
-    settings: dict[str, Any] = {
-        "http": PatientProtocol,
-        "forwarded_allow_ips": os.environ.get("FORWARDED_ALLOW_IPS", PROXIES),
-        "ws": "none",
-        "loop": "asyncio",
-        "lifespan": "on",
-        "access_log": False,
-        "log_level": "critical",  # uvicorn's messages may quote requests
-        "server_header": False,
-        "limit_concurrency": CONNECTIONS,
-        "timeout_keep_alive": KEEP_ALIVE_SECONDS,
-        "timeout_graceful_shutdown": grace,
-        "h11_max_incomplete_event_size": 32 << 10,
-    }
-    return uvicorn.Server(uvicorn.Config(app, **settings))
+    config = uvicorn.Config(
+        app,
+        http=PatientProtocol,
+        forwarded_allow_ips=os.environ.get("FORWARDED_ALLOW_IPS", PROXIES),
+        ws="none",
+        loop="asyncio",
+        lifespan="on",
+        access_log=False,
+        log_level="critical",  # uvicorn's messages may quote requests
+        server_header=False,
+        limit_concurrency=CONNECTIONS,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=grace,
+        h11_max_incomplete_event_size=32 << 10,
+    )
+    return uvicorn.Server(config)

@@ -10,19 +10,18 @@ import re
 import sys
 import threading
 import time
-from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from nmt.errors import ConfigError, DataError
 from nmt.languages.codes import language_name
 from nmt.languages.scripts import script_of_text
-from nmt.serve.limits import Limits, Rate, Refusal, Room
+from nmt.serve.limits import Limits, Refusal
 from nmt.serve.metrics import Metrics
 from nmt.serve.models import Models
-from nmt.serve.side_thread import Arguments, Result, SideThread
+from nmt.serve.side_thread import SideThread, aside, in_portions
 from nmt.serve.worker import Job, Worker, invalid
 from nmt.text.constraints import Glossary
 from nmt.text.language import LEAST_CONFIDENCE, Detected, detect, identifier
@@ -207,23 +206,18 @@ class Service:
         self,
         models: Models,
         limits: Limits = Limits(),  # noqa: B008  (immutable)
-        keys: Collection[str] | None = None,
-        rate: Rate | None = None,
         allowed: Mapping[str, float | None] | None = None,
         cache: int = 16 << 20,
-        queue: int = 256,
         threads: int | None = None,
     ) -> None:
         """Create a service; `start` starts its threads.
 
-        keys: SHA-256 of each API key; allowed: search settings that clients may change, and their maximum values;
-        cache: size of the cache in bytes; queue: maximum number of waiting requests; threads: number of PyTorch's
-        threads.
+        allowed: search settings that clients may change, and their maximum values; cache: size of the cache in bytes;
+        threads: number of PyTorch's threads.
         """
-        self.models, self.limits, self.keys, self.rate = models, limits, keys, rate or Rate(0)
+        self.models, self.limits = models, limits
         self.allowed = dict(allowed or {})
         self.metrics = Metrics()
-        self.queue = Room(queue)
         self._worker = Worker(self.metrics, threads)
         self._cache: Cache[list[Candidate]] = Cache(cache)
         self.is_ready = False
@@ -420,33 +414,3 @@ def _key(direction: Direction, line: Line, how: How, number: int) -> _Key:
     own = number if how.search.sample or how.search.context else 0
     memory = line.tm is not None
     return direction.source, direction.target, how.key, line.text, line.flag, line.prefix, terms, own, memory
-
-
-SMALL = 1000
-"""Maximum size of work that runs in the event loop: characters times translations, and aligned words, up to 5 ms."""
-PORTION, PER_LINE = 10_000, 20
-"""Size of the portions in which lines are worked on, up to 0.2 s, and what each line adds to its characters."""
-_side_thread = functools.cache(SideThread)
-
-
-async def aside(
-    size: int, work: Callable[Arguments, Result], *args: Arguments.args, **named: Arguments.kwargs
-) -> Result:
-    """Return the result of `work`, which runs in a thread if `size` is above `SMALL`."""
-    return work(*args, **named) if size <= SMALL else await _side_thread().run(size, work, *args, **named)
-
-
-async def in_portions(
-    size: int, lines: Sequence[Line], work: Callable[[Sequence[Line], int], list[Result]]
-) -> list[Result]:
-    """Return the results of `work` for each line, given some lines and the number of the first one.
-
-    size: the total size of the lines; see `aside`. Other requests have their turn between portions, which wait by their
-    own sizes, and the work ends if the caller is cancelled.
-    """
-    results: list[Result] = []
-    sums = [0, *itertools.accumulate(len(line.text) + len(line.prefix) + PER_LINE for line in lines)]
-    while (n := len(results)) < len(lines):
-        end = max(n + 1, bisect_right(sums, sums[n] + PORTION) - 1)
-        results += await aside(min(size, SMALL + sums[end] - sums[n]), work, lines[n:end], n)
-    return results

@@ -18,6 +18,7 @@ from starlette.applications import Starlette
 from nmt.config import SearchConfig
 from nmt.config.load import load_config
 from nmt.search.rules import SearchStopped, ShouldStop
+from nmt.serve.admission import Admission
 from nmt.serve.app import make_app
 from nmt.serve.server import listen, make_server
 from nmt.serve.service import Service
@@ -147,10 +148,15 @@ class Client:
 
 @contextmanager
 def serving(
-    service: Service, origins: Sequence[str] = (), ready: bool = True, hosts: Sequence[str] | None = None
+    service: Service,
+    admission: Admission | None = None,
+    *,
+    origins: Sequence[str] = (),
+    ready: bool = True,
+    hosts: Sequence[str] | None = None,
 ) -> Iterator[Client]:
     """Serve until the block ends; before it, wait until the service is ready."""
-    with serving_app(make_app(service, origins, hosts)) as client:
+    with serving_app(make_app(service, admission, origins, hosts)) as client:
         until(lambda: service.is_ready or not ready, 30)
         yield client
 

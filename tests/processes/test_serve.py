@@ -16,7 +16,7 @@ from libretranslatepy import LibreTranslateAPI
 
 from command import Command
 from export_run import LINES, write_run
-from nmt.serve.limits import new_key
+from nmt.serve.admission import new_key
 from nmt.serve.server import listen
 from nmt.translate.translator import Translator
 from served import Client
@@ -125,7 +125,8 @@ def test_public_server_without_keys_warns(run: Path, tmp_path: Path, monkeypatch
     new_key(tmp_path / "keys", "Anna")
     for keys, warns in ((None, True), (tmp_path / "keys", False)):
         said: list[str] = []
-        server.start([run], said.append, host="0.0.0.0", port=0, engine="native", keys=keys, threads=1)
+        options = server.ServeOptions([run], host="0.0.0.0", port=0, engine="native", keys=keys, threads=1)
+        server.start(options, said.append)
         assert any(line.startswith("warning: ") for line in said) is warns
         assert said[-1].startswith("serving at http://0.0.0.0:")
 

@@ -10,9 +10,9 @@ import pytest
 
 from nmt.documents import Document
 from nmt.errors import DataError
-from nmt.serve import documents
-from nmt.serve import edge as gate
-from nmt.serve.limits import Limits, Rate, new_key, read_keys
+from nmt.serve import admission, documents
+from nmt.serve.admission import Admission, Rate, new_key, read_keys
+from nmt.serve.limits import Limits
 from nmt.serve.models import Models
 from nmt.serve.service import Service
 from served import FORM, Answer, Client, MadeUp, multipart, serving
@@ -46,8 +46,8 @@ def file_form(name: str, content: bytes) -> bytes:
 def test_key_in_header_is_checked_before_body(tmp_path: Path) -> None:
     key = new_key(tmp_path / "keys", "Anna")
     limits = Limits(bytes=2000, file_bytes=9000)
-    service = Service(Models([MadeUp("de", "en")]), limits, read_keys(tmp_path / "keys"), Rate(3))
-    with serving(service) as client:
+    service = Service(Models([MadeUp("de", "en")]), limits)
+    with serving(service, Admission(limits, read_keys(tmp_path / "keys"), Rate(3))) as client:
         status, answer = answer_to(client, head("X-API-Key: wrong", "Content-Length: 1000"))
         assert status == 403 and b"Invalid API key" in answer
         known = f"Authorization: Bearer {key}"
@@ -100,7 +100,7 @@ class Waiting:
 
 def test_client_cannot_fill_queue(made_up: MadeUp) -> None:
     fields = {"q": "wait", **LANGUAGES}
-    with serving(Service(Models([made_up]), queue=9)) as client:
+    with serving(Service(Models([made_up])), Admission(Limits(), queue=9)) as client:
         with Waiting(client, made_up) as waiting:
             waiting.ask(8, "/translate", 8, fields=fields)
             refused = client.ask("/translate", fields)
@@ -111,7 +111,7 @@ def test_client_cannot_fill_queue(made_up: MadeUp) -> None:
 
 
 def test_bodies_reserve_memory_until_answered(made_up: MadeUp, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gate, "HELD_BYTES", 1)
+    monkeypatch.setattr(admission, "HELD_BYTES", 1)
     padded = {"q": "wait", **LANGUAGES, "pad": "x" * 920}  # 980 of 8000 bytes, of which one client may have 7200
     service = Service(Models([made_up]), Limits(bytes=1000, file_bytes=1000))
     with serving(service) as client:

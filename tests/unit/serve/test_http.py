@@ -18,14 +18,15 @@ from urllib.parse import urlencode
 import pytest
 
 from nmt.documents import HtmlFragment, Translated
-from nmt.serve import app, server, v1
+from nmt.serve import app, handlers, server
 from nmt.serve import service as service_module
+from nmt.serve.admission import Admission, Rate, new_key, read_keys
 from nmt.serve.app import make_app
-from nmt.serve.limits import Limits, Rate, Refusal, new_key, read_keys
+from nmt.serve.handlers import TranslateRequest
+from nmt.serve.limits import Limits, Refusal
 from nmt.serve.models import Models
 from nmt.serve.server import listen, make_server
 from nmt.serve.service import Service
-from nmt.serve.v1 import TranslateRequest
 from served import FORM, Answer, Client, MadeUp, multipart, serving
 from waiting import until
 
@@ -44,7 +45,7 @@ def service(directions: list[MadeUp]) -> Service:
 
 @pytest.fixture(scope="module")
 def client(service: Service) -> Iterator[Client]:
-    with serving(service, ["https://example.org"]) as client:
+    with serving(service, origins=["https://example.org"]) as client:
         yield client
 
 
@@ -536,7 +537,7 @@ def test_v1_works_on_short_texts_with_a_long_prefix_outside_the_event_loop(monke
     with serving(Service(Models([MadeUp("de", "en")]))) as client:
         for place, name in [
             (service_module, "lines_of"), (Service, "_look_up"), (MadeUp, "costs"), (Service, "_keep"),
-            (service_module, "joined"), (v1, "_answer"),
+            (service_module, "joined"), (handlers, "_answer_v1"),
         ]:  # fmt: skip
             monkeypatch.setattr(place, name, watched(getattr(place, name)))
         assert own(client, text=[chr(ord("a") + n) for n in range(20)], prefix="x" * 60).status == 200
@@ -636,9 +637,8 @@ def test_post_with_foreign_origin_is_rejected(origin: str, status: int, client: 
 
 
 def test_foreign_host_is_rejected() -> None:
-    with serving(
-        Service(Models([MadeUp("de", "en")])), ["https://mt.example.org"], hosts=["localhost", "127.0.0.1", "::1"]
-    ) as client:
+    service, hosts = Service(Models([MadeUp("de", "en")])), ["localhost", "127.0.0.1", "::1"]
+    with serving(service, origins=["https://mt.example.org"], hosts=hosts) as client:
         for host in ("localhost", "LOCALHOST:80", "127.0.0.1:5000", "[::1]:5000", "mt.example.org"):
             assert client.ask("/health", host=host).status == 200
         for host in ("evil.example", "evil.example:5000", "localhost.evil.example", "[", ""):
@@ -739,8 +739,8 @@ def test_internal_error_returns_500(
 
 def test_api_key_is_required_and_limits_rate(tmp_path: Path, directions: list[MadeUp]) -> None:
     key = new_key(tmp_path / "keys", "Anna")
-    service = Service(Models(directions), keys=read_keys(tmp_path / "keys"), rate=Rate(8))
-    with serving(service) as client:
+    admission = Admission(Limits(), read_keys(tmp_path / "keys"), Rate(8))
+    with serving(Service(Models(directions)), admission) as client:
         assert translate(client, q="a").json == {"error": "Please contact the server operator to get an API key"}
         wrong = translate(client, q="a", api_key="wrong")
         assert (wrong.status, wrong.json) == (403, {"error": "Invalid API key"})

@@ -11,9 +11,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from nmt.errors import ConfigError
+from nmt.serve.admission import Rate, client_of, digest_of, new_key, read_keys
 from nmt.serve.bodies import parse_form, parse_json
 from nmt.serve.documents import BYTES, SECONDS, Downloads
-from nmt.serve.limits import Limits, Rate, Refusal, Room, client_of, digest_of, new_key, read_keys
+from nmt.serve.limits import Limits, Refusal, Room
 from nmt.serve.metrics import Metrics
 from nmt.serve.server import NEVER, check_origins, parse_allowed
 from nmt.serve.service import Cache

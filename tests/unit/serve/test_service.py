@@ -15,8 +15,8 @@ import pytest
 from nmt.serve import service as service_module
 from nmt.serve.limits import Refusal
 from nmt.serve.models import Models
-from nmt.serve.service import Cache, Service, Wish, aside, in_portions, lines_of, memory
-from nmt.serve.side_thread import SideThread
+from nmt.serve.service import Cache, Service, Wish, lines_of, memory
+from nmt.serve.side_thread import SideThread, aside, in_portions
 from nmt.text.constraints import Glossary, Span
 from nmt.translate.direction import Candidate, How
 from nmt.translate.types import Line

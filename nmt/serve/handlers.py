@@ -1,0 +1,308 @@
+"""Answers of both HTTP interfaces: LibreTranslate's, for programs written for it, and nmt's own below /v1."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import PurePath
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from nmt.config.messages import requirement
+from nmt.languages.codes import language_name
+from nmt.serve.admission import Call
+from nmt.serve.bodies import Fields, Upload, parse_json
+from nmt.serve.documents import FORMATS, Downloads, check_format, file_answer, translated_file, translated_html
+from nmt.serve.limits import Limits, Refusal, missing
+from nmt.serve.service import AUTO, TERMS_OF_FILE, Service, Wish, by_source
+from nmt.serve.side_thread import aside
+from nmt.text.language import Detected, detect
+from nmt.translate.direction import Candidate
+
+
+class TranslateRequest(BaseModel):
+    """The body of a request to /v1/translate."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    text: str | list[str] = Field(description="A text, which may have several lines, or a list of texts.")
+    source: str = Field(description="The language of the texts, or auto to detect that of each text.")
+    target: str = Field(description="The language to translate into.")
+    n_best: int = Field(
+        1, ge=1, description="Maximum number of translations of each text; all but the best are alternatives."
+    )
+    alignment: bool = Field(False, description="Whether to align the words of the text and of its translation.")
+    confidence: bool = Field(
+        False, description="Whether to estimate the quality of translations, for models with features.confidence."
+    )
+    terms: dict[str, str] = Field({}, description="Terms that may occur in the text, with their required translations.")
+    prefix: str = Field("", description="Text at the beginning of each translation.")
+    to: str | None = Field(
+        None, description="The tag of the target language, for models with several: deu for >>deu<<."
+    )
+    tags: list[str] | None = Field(None, description="Tags of the text, such as domain=help, if the model has tags.")
+    tm: bool = Field(True, description="Whether to use the translation memory of the server, if it has one.")
+    search: dict[str, Any] = Field({}, description="Search settings to change, if the server allows it.")
+
+
+class Handlers:
+    """The answers to the requests of both interfaces."""
+
+    def __init__(self, service: Service, needs_key: bool) -> None:
+        self._service, self._needs_key = service, needs_key
+        self._downloads = Downloads()
+
+    async def _translated(
+        self, call: Call, texts: Sequence[str], languages: tuple[str, str], wish: Wish, *, is_html: bool = False
+    ) -> tuple[list[Detected], list[list[Candidate]]]:
+        """Return the language of each text, and its translations, best first. Raises Refusal.
+
+        languages: the source, which may be auto, and the target, a language of the models.
+        """
+        service, (source, target) = self._service, languages
+        sources = await service.sources(source, target, texts)
+        seconds = service.limits.seconds
+        translate = partial(translated_html, service) if is_html else service.translate
+        work = by_source(translate, texts, sources, target, wish, seconds)
+        return sources, await call.within(seconds, work)
+
+    # --- LibreTranslate's interface -------------------------------------------------------------------
+
+    async def translate(self, call: Call) -> Response:
+        """Answer POST /translate: translate `q`, a text or a list of texts, from `source` into `target`."""
+        service, fields = self._service, call.fields
+        texts, is_list = _texts(fields, service.limits)
+        source, target = _field(fields, "source"), _field(fields, "target")
+        n = _alternatives(fields, service.models.alternatives)
+        kind = fields.get("format") or "text"
+        if kind not in ("text", "html"):
+            raise Refusal(400, f"{str(kind)[:50]} format is not supported")
+        languages = source, service.models.language(target)
+        sources, by_text = await self._translated(call, texts, languages, Wish(n + 1), is_html=kind == "html")
+        answer: dict[str, list[Any]] = {"translatedText": [best.text for best, *_ in by_text]}
+        if n:
+            answer["alternatives"] = [_alternative_texts(candidates) for candidates in by_text]
+        if source == AUTO:
+            answer["detectedLanguage"] = [detected._asdict() for detected in sources]
+        return JSONResponse(answer if is_list else {name: values[0] for name, values in answer.items()})
+
+    async def detect(self, call: Call) -> Response:
+        """Answer POST /detect: the possible languages of `q`."""
+        texts, _ = _texts(call.fields, self._service.limits)
+        best, *others = detect("\n".join(texts), self._service.models.languages)
+        possible = [best, *(other for other in others if other.confidence)]
+        return JSONResponse([detected._asdict() for detected in possible])
+
+    async def languages(self, _: Request) -> Response:
+        """Answer GET /languages: the languages of the server, with the target languages of each."""
+        models = self._service.models
+        return JSONResponse([language | {"targets": models.targets(language["code"])} for language in self._named()])
+
+    async def settings(self, _: Request) -> Response:
+        """Answer GET /frontend/settings: limits and features for a web page."""
+        models = self._service.models
+        target = next((target for _, target, _ in models.routes()), models.languages[0])
+        return JSONResponse(
+            {
+                "charLimit": self._service.limits.characters,
+                "frontendTimeout": 500,
+                "apiKeys": self._needs_key,
+                "keyRequired": self._needs_key,
+                "suggestions": False,
+                "filesTranslation": True,
+                "supportedFilesFormat": [*FORMATS],
+                "language": {
+                    "source": {"code": AUTO, "name": "Auto Detect"},
+                    "target": {"code": target, "name": language_name(target)},
+                },
+            }
+        )
+
+    async def translate_file(self, call: Call) -> Response:
+        """Answer POST /translate_file, a form with a `file`: the URL of the translated file."""
+        service, fields, limits = self._service, call.fields, self._service.limits
+        file = fields.get("file")
+        if not isinstance(file, Upload):
+            raise missing("file")
+        if len(file.content) > limits.file_bytes:
+            raise Refusal(413, f"The file is too large: at most {limits.file_bytes} bytes")
+        check_format(file.name)
+        source, target = _field(fields, "source"), _field(fields, "target")
+        terms = _terms(fields, limits)
+        limits.check([*terms, *terms.values()], items=len(terms))
+        wish = Wish(terms=terms, most_terms=TERMS_OF_FILE)
+        work = translated_file(service, file, (source, target), wish, call.hold)
+        content = await call.within(limits.file_seconds, work)
+        name = PurePath(file.name)
+        number = self._downloads.add(f"{name.stem}.{target}{name.suffix}", content)
+        url = f"{call.request.base_url}download_file/{number}{name.suffix.lower()}"
+        return JSONResponse({"translatedFileUrl": url})
+
+    async def download_file(self, request: Request) -> Response:
+        """Answer GET /download_file/ID: a translated file, for anyone who knows its random ID."""
+        file = self._downloads.get(request.path_params["number"].partition(".")[0])
+        if file is None:
+            raise Refusal(404, "The file does not exist or has expired")
+        return file_answer(*file)
+
+    async def suggest(self, _: Request) -> Response:
+        """Answer POST /suggest, which is always rejected."""
+        raise Refusal(403, "Suggestions are disabled on this server.")
+
+    # --- nmt's interface --------------------------------------------------------------------------------
+
+    async def translate_v1(self, call: Call) -> Response:
+        """Answer POST /v1/translate: the translations of texts, with scores and alignments."""
+        service = self._service
+        request = await _validated(call.fields, service.limits)
+        texts = [request.text] if isinstance(request.text, str) else request.text
+        constraints = [*request.terms, *request.terms.values(), request.prefix]
+        service.limits.check([*texts, *constraints], items=max(len(texts), len(request.terms)))
+        if "\n" in request.prefix:
+            raise Refusal(400, "prefix: must be one line")
+        target = service.models.language(request.target)
+        wish = Wish(
+            request.n_best,
+            request.alignment,
+            request.prefix,
+            request.terms,
+            request.search,
+            to=request.to,
+            tags=request.tags,
+            confidence=request.confidence,
+            tm=request.tm,
+        )
+        sources, by_text = await self._translated(call, texts, (request.source, target), wish)
+        detected = [source._asdict() if request.source == AUTO else None for source in sources]
+        facts = {
+            "source": sources[0].language if sources else request.source,
+            "target": target,
+            "detected": detected[0] if detected else None,
+        }
+        translations = [candidate for candidates in by_text for candidate in candidates]
+        size = sum(len(candidate.text) + len(candidate.alignment or ()) for candidate in translations)
+        return await aside(size, _answer_v1, facts, by_text, detected, request.alignment)
+
+    async def info(self, _: Request) -> Response:
+        """Answer GET /v1/info: directions, limits and features."""
+        models, limits = self._service.models, self._service.limits
+        directions = [*models.directions.values()]
+        routes = [
+            {"source": source, "target": target, "via": [direction.source for direction in route[1:]]}
+            for source, target, route in models.routes()
+        ]
+        return JSONResponse(
+            {
+                "directions": routes,
+                "languages": self._named(),
+                "limits": {
+                    "characters": limits.characters,
+                    "items": limits.items,
+                    "bytes": limits.bytes,
+                    "file_bytes": limits.file_bytes,
+                    "n_best": models.alternatives + 1,
+                },
+                "features": {
+                    "alignment": all(direction.aligns for direction in directions),
+                    "confidence": all(direction.has_confidence for direction in directions),
+                    "terms": all(direction.has_native for direction in directions),
+                    "tm": any(direction.tm is not None for direction in directions),
+                    "alternatives": models.alternatives,
+                    "search": [*self._service.allowed],
+                },
+                "key_required": self._needs_key,
+                "file_formats": [*FORMATS],
+            }
+        )
+
+    def _named(self) -> list[dict[str, Any]]:
+        """Return the code and the name of each language."""
+        return [{"code": code, "name": language_name(code)} for code in self._service.models.languages]
+
+
+def _texts(fields: Fields, limits: Limits) -> tuple[list[str], bool]:
+    """Return the texts of a request, and whether the request contains a list. Raises Refusal."""
+    q = fields.get("q")
+    if not q:
+        raise missing("q")
+    given = q if isinstance(q, list) else [q]
+    limits.check([], items=len(given))
+    texts = [text for text in given if isinstance(text, str)]
+    if len(texts) < len(given):
+        raise Refusal(400, "Invalid request: q must be a string or a list of strings")
+    limits.check(texts)
+    return texts, isinstance(q, list)
+
+
+def _field(fields: Fields, name: str) -> str:
+    value = fields.get(name)
+    if not isinstance(value, str) or not value.strip():
+        raise missing(name)
+    return value.strip()[:50]
+
+
+def _terms(fields: Fields, limits: Limits) -> dict[str, str]:
+    value = fields.get("terms") or "{}"
+    terms = parse_json(value.encode(), limits) if isinstance(value, str) else {"": None}
+    if not all(isinstance(translation, str) for translation in terms.values()):
+        raise Refusal(400, "Invalid request: terms must be a JSON object of terms and their translations")
+    return {term: str(translation) for term, translation in terms.items()}
+
+
+def _alternatives(fields: Fields, most: int) -> int:
+    value = fields.get("alternatives") or 0
+    try:
+        n: int = max(0, int(value))  # type: ignore[call-overload]
+    except (TypeError, ValueError):
+        raise Refusal(400, "Invalid request: alternatives parameter is not a number") from None
+    if n > most:
+        raise Refusal(400, f"Invalid request: alternatives parameter must be <= {most}")
+    return n
+
+
+def _alternative_texts(candidates: Sequence[Candidate]) -> list[str]:
+    """Return the texts of the alternatives to the best translation, without duplicates and empty texts."""
+    best, *others = (candidate.text for candidate in candidates)
+    return [text for text in dict.fromkeys(others) if text and text != best]
+
+
+async def _validated(fields: Fields, limits: Limits) -> TranslateRequest:
+    fields = {name: value for name, value in fields.items() if name != "api_key"}
+    if not fields.keys() <= TranslateRequest.model_fields.keys():
+        raise Refusal(400, "Invalid request: request: must have only documented fields")
+    counts = [len(value) for value in fields.values() if isinstance(value, (list, dict))]
+    limits.check([], items=max(counts, default=0))  # pydantic reports an error for each item
+    try:
+        return await aside(sum(counts), TranslateRequest.model_validate, fields)
+    except ValidationError as error:
+        problems = error.errors(include_input=False, include_url=False)  # values may quote the text
+        name = problems[0]["loc"][0]
+        same = [problem for problem in problems if problem["loc"][0] == name]
+        raise Refusal(400, f"Invalid request: {name}: {requirement(same)}") from None
+
+
+def _answer_v1(
+    facts: Mapping[str, object], by_text: list[list[Candidate]], detected: Sequence[object], is_aligned: bool
+) -> JSONResponse:
+    pairs = zip(by_text, detected, strict=True)
+    return JSONResponse({**facts, "translations": [_translation(*pair, is_aligned) for pair in pairs]})
+
+
+def _translation(candidates: list[Candidate], detected: object, is_aligned: bool) -> dict[str, object]:
+    best, *others = candidates
+    alignment = None
+    if is_aligned and best.alignment is not None:
+        alignment = [{"source": source, "target": target} for source, target in best.alignment]
+    return {
+        "detected": detected,
+        "text": best.text,
+        "score": best.score,
+        "log_prob": best.log_prob,
+        "confidence": None if best.confidence is None else best.confidence._asdict(),
+        "tm": best.match,
+        "alternatives": [{"text": other.text, "score": other.score} for other in others],
+        "alignment": alignment,
+    }
