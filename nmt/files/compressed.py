@@ -134,12 +134,12 @@ START_BYTES = 10  # the longest start
 def compression_of(name: Path | str) -> Compression | None:
     """Return the compression that the suffix of a file name indicates; None if it indicates none."""
     suffix = Path(name).suffix.lower()
-    return next((one for one in COMPRESSIONS if suffix == one.suffix), None)
+    return next((compression for compression in COMPRESSIONS if suffix == compression.suffix), None)
 
 
 def recognised(start: bytes) -> Compression | None:
     """Return the compression of a file that begins with `start`; None if it is not compressed."""
-    return next((one for one in COMPRESSIONS if one.start.match(start)), None)
+    return next((compression for compression in COMPRESSIONS if compression.start.match(start)), None)
 
 
 @contextmanager
@@ -184,9 +184,9 @@ def _decompress(file: IO[bytes], name: Path | str, compression: Compression) -> 
 
 def _misnamed(name: Path | str, start: bytes, compression: Compression) -> DataError:
     """Return the error for a file that is not compressed as its suffix indicates."""
-    found, stem = recognised(start), Path(name).stem
-    if found is None:
+    actual, stem = recognised(start), Path(name).stem
+    if actual is None:
         problem = f"its name ends in {compression.suffix}, but it is not compressed with {compression.name}"
         return DataError(f"{name}: {problem}; if it is not compressed at all, rename it to {stem}")
-    problem = f"compressed with {found.name}, but its name ends in {compression.suffix}"
-    return DataError(f"{name}: {problem}; rename it to {stem}{found.suffix}")
+    problem = f"compressed with {actual.name}, but its name ends in {compression.suffix}"
+    return DataError(f"{name}: {problem}; rename it to {stem}{actual.suffix}")

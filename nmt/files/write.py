@@ -127,9 +127,9 @@ def write_file(path: Path, *parts: bytes | memoryview) -> None:
         descriptor = _create(path)
         try:
             for part in parts:
-                rest = memoryview(part)
-                while rest:
-                    rest = rest[os.write(descriptor, rest[:CHUNK]) :]
+                left = memoryview(part)
+                while left:
+                    left = left[os.write(descriptor, left[:CHUNK]) :]
         finally:
             os.close(descriptor)
     except OSError as error:

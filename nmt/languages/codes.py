@@ -29,10 +29,10 @@ class Language(NamedTuple):
 def _languages() -> dict[str, Language]:
     """Return the languages by code. A member that usually stands for its macrolanguage, as arb for ar, is that one."""
     by_code: dict[str, Language] = {}
-    for code, others, of_language, of_regions, macrolanguage, name in rows_of("languages.tsv"):
+    for code, other_codes, of_language, of_regions, macrolanguage, name in rows_of("languages.tsv"):
         regions = dict(entry.split("=") for entry in of_regions.split())
         language = Language(code, name, tuple(of_language.split()), regions, macrolanguage or None)
-        by_code |= dict.fromkeys([code, *others.split()], language)
+        by_code |= dict.fromkeys([code, *other_codes.split()], language)
     return by_code
 
 

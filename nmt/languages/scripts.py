@@ -39,7 +39,7 @@ class Script:
 def scripts() -> dict[str, Script]:
     """Return all scripts by code. Several codes may stand for one script: Hans, Hant and Jpan for Hani."""
     by_code: dict[str, Script] = {}
-    for code, others, traits, ends, ranges, name in rows_of("scripts.tsv"):
+    for code, other_codes, traits, ends, ranges, name in rows_of("scripts.tsv"):
         script = Script(
             code,
             name,
@@ -49,7 +49,7 @@ def scripts() -> dict[str, Script]:
             ends,
             tuple(tuple(int(number, 16) for number in pair.split("-")) for pair in ranges.split()),
         )
-        by_code |= dict.fromkeys([code, *others.split()], script)
+        by_code |= dict.fromkeys([code, *other_codes.split()], script)
     return by_code
 
 

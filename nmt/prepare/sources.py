@@ -181,15 +181,15 @@ def _locate_path(source: PathSource, root: Path) -> tuple[SourceRecord, list[Sou
 
 def _locate_opus(source: OpusSource, languages: tuple[str, str]) -> tuple[SourceRecord, list[Source]]:
     name, _, version = source.opus.partition("/")
-    found = find_corpus(name, languages, version or None)
-    archive = cached(found.url, source.sha256)
+    corpus = find_corpus(name, languages, version or None)
+    archive = cached(corpus.url, source.sha256)
     if source.sha256 is None:
-        _say_unpinned(source.opus, f"opus: {found.name}/{found.version} and sha256: {archive.sha256}")
+        _say_unpinned(source.opus, f"opus: {corpus.name}/{corpus.version} and sha256: {archive.sha256}")
     record = SourceRecord(
         corpus=source.label,
-        opus=found.name,
-        version=found.version,
-        files={found.url: SourceFile(sha256=archive.sha256)},
+        opus=corpus.name,
+        version=corpus.version,
+        files={corpus.url: SourceFile(sha256=archive.sha256)},
     )
     return record, [TrainPath(path=str(archive.path), format="moses", score=score_of(source), name=source.label)]
 
@@ -220,10 +220,10 @@ def _say_unpinned(name: str | None, setting: str) -> None:
 
 def _check_content(source: Source, record: SourceRecord) -> None:
     """Raise DataError for a file whose checksum differs from the one in the config."""
-    for name, wanted in wanted_checksums(source, record).items():
-        if record.files[name].sha256 != wanted:
-            where = record.files[name].name or name
-            raise DataError(f"{where}: its SHA-256 is {record.files[name].sha256}, but the config expects {wanted}")
+    for name, expected in wanted_checksums(source, record).items():
+        file = record.files[name]
+        if file.sha256 != expected:
+            raise DataError(f"{file.name or name}: its SHA-256 is {file.sha256}, but the config expects {expected}")
 
 
 def wanted_checksums(source: Source, record: SourceRecord) -> dict[str, str]:

@@ -214,12 +214,14 @@ def placeholders(src: str, tgt: str, rng: Random) -> tuple[str, str]:
     if not copied:
         return src, tgt
     places: dict[str, _Copied] = {}
-    for each in some(rng, copied, 0.3):
+    for shared in some(rng, copied, 0.3):
         form, word = pick(rng, _PLACEHOLDERS), pick(rng, _WORDS)
-        places.setdefault(form.format(word.upper() if "$" in form or "__" in form else word), each)
+        if "$" in form or "__" in form:
+            word = word.upper()
+        places.setdefault(form.format(word), shared)
     return (
-        replaced(src, {each.src: text for text, each in places.items()}),
-        replaced(tgt, {each.tgt: text for text, each in places.items()}),
+        replaced(src, {shared.src: text for text, shared in places.items()}),
+        replaced(tgt, {shared.tgt: text for text, shared in places.items()}),
     )
 
 
@@ -231,9 +233,8 @@ def tags(src: str, tgt: str, rng: Random) -> tuple[str, str]:
         before, after = f"<{tag}>", f"</{tag.split()[0]}>"
     else:
         before, after = f"<{pick(rng, _EMPTY_TAGS).format(below(rng, 10))}/>", ""
-    sides = ((text, place, text[slice(*place)]) for text, place in ((src, where.src), (tgt, where.tgt)))
-    tagged_src, tagged_tgt = (replaced(text, {place: before + inner + after}) for text, place, inner in sides)
-    return tagged_src, tagged_tgt
+    tagged_src = replaced(src, {where.src: before + src[slice(*where.src)] + after})
+    return tagged_src, replaced(tgt, {where.tgt: before + tgt[slice(*where.tgt)] + after})
 
 
 def _copied(src: str, tgt: str) -> list[_Copied]:
@@ -249,11 +250,12 @@ def _copied(src: str, tgt: str) -> list[_Copied]:
 def _places(text: str) -> dict[str, list[Place]]:
     """Return the positions of numbers, addresses and capitalized words of four or more letters except the first."""
     inside = _inside_spans(text)
-    found = [(span.start, span.end) for span in spans(text) if span.kind in ("number", "url", "email")]
-    names = (match for match in _NAME.finditer(text) if match.start() > 0 and match[0][0].isupper())
-    found += [match.span() for match in names if match.start() not in inside]
+    all_places = [(span.start, span.end) for span in spans(text) if span.kind in ("number", "url", "email")]
+    for match in _NAME.finditer(text):
+        if match.start() > 0 and match[0][0].isupper() and match.start() not in inside:
+            all_places.append(match.span())
     places: defaultdict[str, list[Place]] = defaultdict(list)
-    for start, end in sorted(found):
+    for start, end in sorted(all_places):
         places[text[start:end]].append((start, end))
     return places
 
@@ -280,10 +282,10 @@ _ANY = SearchConfig()
 
 def terms(src: str, tgt: str, rng: Random, glossary: Glossary) -> tuple[str, str]:
     """Mark some of the source terms that the target translates as in the glossary; the target is unchanged."""
-    translated, rest = list[Span](), tgt
+    translated, remaining = list[Span](), tgt
     for span in sorted(constraint_spans(src, _ANY, glossary), key=lambda span: -len(span.wanted)):
         # matches are removed, so that a translation within another is not counted again
-        rest, n = alone(span.wanted).subn(" ", rest, count=1)
+        remaining, n = alone(span.wanted).subn(" ", remaining, count=1)
         translated += [span] * n
     if not translated:
         return src, tgt
@@ -297,11 +299,11 @@ def _with_others(spans: Sequence[Span], tgt: str, rng: Random, glossary: Glossar
     """Return the spans and the target with other translations, except for a translation that occurs twice."""
     changed = []
     for span in spans:
-        other, found = pick(rng, glossary.translations), list(alone(span.wanted).finditer(tgt))
+        other, matches = pick(rng, glossary.translations), list(alone(span.wanted).finditer(tgt))
         if rng.random() < MADE_UP:
             other = _made_up(other, rng)
-        if len(found) == 1:
-            span, tgt = replace(span, wanted=other), tgt[: found[0].start()] + other + tgt[found[0].end() :]
+        if len(matches) == 1:
+            span, tgt = replace(span, wanted=other), tgt[: matches[0].start()] + other + tgt[matches[0].end() :]
         changed.append(span)
     return changed, tgt
 

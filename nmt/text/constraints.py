@@ -89,11 +89,11 @@ def spans(text: str, flag: str = "") -> Iterator[Span]:
     """
     position = 0
     while match := _pattern(flag).search(text, position):
-        kind, wanted = str(match.lastgroup), match[0]
+        kind, content = str(match.lastgroup), match[0]
         if kind == "url":
-            wanted = _without_punctuation(wanted)
-        position = match.start() + len(wanted)
-        yield Span(match.start(), position, kind, wanted)
+            content = _without_punctuation(content)
+        position = match.start() + len(content)
+        yield Span(match.start(), position, kind, content)
 
 
 def _without_punctuation(url: str) -> str:
@@ -176,12 +176,12 @@ class Glossary:
             if order is not None and len(columns) > max(order):
                 columns = [columns[i] for i in order]
             if len(columns) != 2 or not all(columns):
-                found = f"found {amount(len(columns), 'column')}" if len(columns) != 2 else "one of them is blank"
-                raise DataError(f"{where}: a term and its translation are needed, in two columns; {found}")
+                problem = f"found {amount(len(columns), 'column')}" if len(columns) != 2 else "one of them is blank"
+                raise DataError(f"{where}: a term and its translation are needed, in two columns; {problem}")
             source, translation = columns
             if terms.setdefault(source, translation) != translation:
-                both = f"{terms[source]!r} and {translation!r}"
-                raise DataError(f"{where}: {source!r} has two translations, {both}; keep one")
+                known = terms[source]
+                raise DataError(f"{where}: {source!r} has two translations, {known!r} and {translation!r}; keep one")
         return cls(terms, str(path))
 
     def __len__(self) -> int:
@@ -235,11 +235,11 @@ class _Automaton:
         state = 0
         for start, end in units(text):
             state = self._after(state, text[start:end])
-            found = self._longest[state]
-            while found:
-                length, translation = self._terms[found]
+            term = self._longest[state]
+            while term:
+                length, translation = self._terms[term]
                 yield Span(end - length, end, "term", translation)
-                found = self._longest[self._shorter[found]]
+                term = self._longest[self._shorter[term]]
 
     def _after(self, state: int, unit: str) -> int:
         """Return the state that follows a state after a unit."""
@@ -286,15 +286,18 @@ _SIDES = {
 def _heading(cell: str) -> str | None:
     """Return the content of a column by its name: a language code, `source`, `target`, `term` or None."""
     text = cell.strip().lower()
-    rest = re.sub(_TERM, "", text).strip(" _-:()")
-    if text and not rest:
+    without_term = re.sub(_TERM, "", text).strip(" _-:()")
+    if text and not without_term:
         return "term"
-    name = re.fullmatch(r"([^\W\d_]+)(?:[-_][a-z]+| ?\(.*)?", rest)
+    name = re.fullmatch(r"([^\W\d_]+)(?:[-_][a-z]+| ?\(.*)?", without_term)
     if name and (name[1] in _LANGUAGES or (len(name[1]) == 2 and language_name(name[1]) != name[1])):
         return _LANGUAGES.get(name[1], name[1])
     words = re.findall(r"[^\W_]+", text)
-    sides = (side for side, stems in _SIDES.items() if any(re.match(stems, word) for word in words))
-    return next(sides, None) if len(words) <= 3 else None
+    if len(words) <= 3:
+        for side, stems in _SIDES.items():
+            if any(re.match(stems, word) for word in words):
+                return side
+    return None
 
 
 def _order(columns: Sequence[str], target: str | None, where: str) -> tuple[int, int] | None:
@@ -303,12 +306,12 @@ def _order(columns: Sequence[str], target: str | None, where: str) -> tuple[int,
     Raises DataError if the header has two languages, neither of which is `target`.
     """
     headings = [_heading(column) for column in columns]
-    found = [i for i, name in enumerate(headings) if name in ("source", "target")]
-    if len(found) != 2:  # a column of numbers is called No, as Norwegian is
-        found = [i for i, name in enumerate(headings) if name]
-    if len(found) != 2 or headings[found[0]] == headings[found[1]]:
+    columns_of_text = [i for i, name in enumerate(headings) if name in ("source", "target")]
+    if len(columns_of_text) != 2:  # a column of numbers is called No, as Norwegian is
+        columns_of_text = [i for i, name in enumerate(headings) if name]
+    if len({headings[i] for i in columns_of_text}) != 2 or len(columns_of_text) != 2:
         return None
-    first, second = found
+    first, second = columns_of_text
     code = None if target is None else parts_of(target)[0]
     if code is not None and not {code, "source", "target", "term"} & {headings[first], headings[second]}:
         languages = f"{columns[first]} and {columns[second]}"
@@ -331,14 +334,14 @@ class Applied:
         It must be a whole line: a term across a point where it was split counts, though it was not a constraint. Forms
         of letters may differ: translations are written in those that the model has learned.
         """
-        wanted = Counter(span.wanted for span in spans if span.kind == "term")
+        terms = Counter(span.wanted for span in spans if span.kind == "term")
         n_missing, translation = 0, comparable(translation)
-        for target, n in sorted(wanted.items(), key=lambda item: -len(item[0])):
+        for target, n in sorted(terms.items(), key=lambda item: -len(item[0])):
             # matches are removed, so that a translation within another is not counted again
             translation, n_found = alone(comparable(target) or target).subn(" ", translation, count=n)
             n_missing += n - n_found
-        self._n_terms += wanted.total()
-        self._n_lines += bool(wanted)
+        self._n_terms += terms.total()
+        self._n_lines += bool(terms)
         self._n_missing += n_missing
         if n_missing:
             self._lacking.add(number)
@@ -407,8 +410,11 @@ def mark_terms(text: str, terms: Iterable[Span]) -> str:
     text = CONTROL.sub(" ", text)
     parts, end = list[str](), 0
     for term in terms:
-        start = term.start - (term.start > end and text[term.start - 1] == " ")  # the space is part of a word's pieces
-        parts += text[end:start], TERM, text[start : term.end], TRANSLATION, " ", CONTROL.sub(" ", term.wanted), END
+        start = term.start
+        if start > end and text[start - 1] == " ":  # the space is part of a word's pieces
+            start -= 1
+        translation = CONTROL.sub(" ", term.wanted)
+        parts += text[end:start], TERM, text[start : term.end], TRANSLATION, " ", translation, END
         end = term.end
     return "".join([*parts, text[end:]])
 
@@ -424,7 +430,7 @@ def encode_marked(tokenizer: Tokenizer, text: str) -> list[int]:
 
 def marked(ids: Sequence[int]) -> list[tuple[slice, slice]]:
     """Return the slices of each marked term and its translation in the ids of a line; the line may be truncated."""
-    found = []
+    terms = []
     start = middle = 0
     for i, token in enumerate([*ids, _MARK_IDS[END]]):
         if token == _MARK_IDS[TERM]:
@@ -432,9 +438,9 @@ def marked(ids: Sequence[int]) -> list[tuple[slice, slice]]:
         elif token == _MARK_IDS[TRANSLATION]:
             middle = i
         elif token == _MARK_IDS[END] and middle:
-            found.append((slice(start, middle), slice(middle, i)))
+            terms.append((slice(start, middle), slice(middle, i)))
             middle = 0
-    return found
+    return terms
 
 
 def without_translations(ids: Sequence[int]) -> list[int]:

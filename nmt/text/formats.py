@@ -45,10 +45,10 @@ def text_problem(start: bytes) -> str | None:
 
 def compression_problem(start: bytes) -> str | None:
     """Return the compression of content that begins with `start`, and the remedy; None if it is not compressed."""
-    found = recognised(start)
-    if found is None:
+    kind = recognised(start)
+    if kind is None:
         return None
-    return f"compressed with {found.name}; decompress it ({found.command}) or rename it to end in {found.suffix}"
+    return f"compressed with {kind.name}; decompress it ({kind.command}) or rename it to end in {kind.suffix}"
 
 
 def _first(kinds: dict[AnyStr, str], start: AnyStr) -> str | None:

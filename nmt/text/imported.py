@@ -82,8 +82,8 @@ class ImportedVocabulary(Document):
         special = {PAD: self.padding, UNK: self.unknown, EOS: self.end}
         first = [original.index(special[i]) if i in special else None for i in range(N_SPECIAL)]
         tags = {*(self.languages or {}).values()}  # the last ids, since they stand for no text
-        others = [i for i, piece in enumerate(original) if piece not in special.values()]
-        return [*first, *sorted(others, key=lambda i: original[i] in tags)]
+        learned = [i for i, piece in enumerate(original) if piece not in special.values()]
+        return [*first, *sorted(learned, key=lambda i: original[i] in tags)]
 
     def with_tags(self, names: Sequence[str]) -> ImportedVocabulary:
         """Return a vocabulary with tags after the last piece of the source, but before padding if that is last: the
@@ -94,8 +94,9 @@ class ImportedVocabulary(Document):
         if self.languages:
             raise DataError(f"a vocabulary with tags of languages takes no others, such as {names[0]}")
         source, *target = self.pieces
-        is_before = source[-1] == self.padding and not target
-        end = len(source) - is_before
+        end = len(source)
+        if source[-1] == self.padding and not target:
+            end -= 1
         pieces = [*source[:end], *(f">>{name}<<" for name in names), *source[end:]]
         return self.model_copy(update={"pieces": [pieces, *target]})
 
@@ -123,12 +124,12 @@ class ImportedTokenizer(Tokenizer):
         except (RuntimeError, ValueError, UnicodeDecodeError) as error:
             raise DataError("not a SentencePiece model") from error
         self.first_learned = N_SPECIAL + sum(self._processor.is_byte(all_ids))
-        found = [*itertools.takewhile(_CUSTOM_TAG.fullmatch, reversed(learned))] if side == 0 else []
-        self.tags = {piece[2:-2]: self._id_of[piece] for piece in reversed(found)}
-        self.n_pieces -= len(found) + len({*(vocabulary.languages or {}).values()})
+        tags = [*itertools.takewhile(_CUSTOM_TAG.fullmatch, reversed(learned))] if side == 0 else []
+        self.tags = {piece[2:-2]: self._id_of[piece] for piece in reversed(tags)}
+        self.n_pieces -= len(tags) + len({*(vocabulary.languages or {}).values()})
         if side == 0:
-            others = {piece: i for piece, i in self._id_of.items() if i < self.n_pieces and _TAG.fullmatch(piece)}
-            self.target_languages = {piece[2:-2]: i for piece, i in others.items()}
+            targets = [piece for piece, i in self._id_of.items() if i < self.n_pieces and _TAG.fullmatch(piece)]
+            self.target_languages = {piece[2:-2]: self._id_of[piece] for piece in targets}
         # named one by one, so that a later field does not change the fingerprints of existing runs
         names = (vocabulary.direction, vocabulary.padding, vocabulary.unknown, vocabulary.end, vocabulary.to)
         parts = [model, json.dumps([*names, vocabulary.pieces]).encode(), bytes([side])]
@@ -158,8 +159,11 @@ class ImportedTokenizer(Tokenizer):
     def encode_all(self, lines: Sequence[str], to: str | None = None, threads: int = THREADS) -> list[list[int]]:
         divided = [self.tagged(line, to) for line in lines]
         encoded = self.encode_parts([text for _, text in divided], threads)
-        both = zip(divided, encoded, strict=True)
-        return [[*([self.tag(to)] if to else self.opening), *ids] if ids else ids for (to, _), ids in both]
+        result = []
+        for (language, _), ids in zip(divided, encoded, strict=True):
+            opening = [self.tag(language)] if language else self.opening
+            result.append([*opening, *ids] if ids else ids)
+        return result
 
     def tag_ids(self, names: Sequence[str] | None) -> list[int]:
         # the tag with which a translation opens says what the tag of the target language would
@@ -202,10 +206,12 @@ class ImportedTokenizer(Tokenizer):
 
         The segmenter must be a unigram model, and the text must consist of its pieces.
         """
-        found = self._processor.nbest_encode(text, nbest_size=n)
-        scores = [sum(map(self._processor.get_score, ids)) for ids in found]
-        segmented = [[self._id_of.get(piece, UNK) for piece in self._processor.id_to_piece(ids)] for ids in found]
-        return [*zip(segmented, scores, strict=True)]
+        segmentations = []
+        for ids in self._processor.nbest_encode(text, nbest_size=n):
+            score = sum(map(self._processor.get_score, ids))
+            pieces = self._processor.id_to_piece(ids)
+            segmentations.append(([self._id_of.get(piece, UNK) for piece in pieces], score))
+        return segmentations
 
     def decode(self, ids: Sequence[int]) -> str:
         """Decode ids to a line without space at its ends. Special ids are skipped."""

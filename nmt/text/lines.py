@@ -57,7 +57,7 @@ def read_aligned(first: Path, second: Path) -> Iterator[tuple[str, str]]:
 
 
 def pair_lines(
-    lines: Iterator[_One], others: Iterator[_Other], first: Path, second: Path
+    lines: Iterator[_One], other_lines: Iterator[_Other], first: Path, second: Path
 ) -> Iterator[tuple[_One, _Other]]:
     """Yield pairs of item n of one text and item n of the other; `first` and `second` are their names for messages.
 
@@ -65,13 +65,13 @@ def pair_lines(
     """
     n = 0
     for n, line in enumerate(lines, start=1):
-        other = next(others, None)
+        other = next(other_lines, None)
         if other is None:
             raise unequal(first, n + sum(1 for _ in lines), second, n - 1)
         yield line, other
-    rest = sum(1 for _ in others)
-    if rest:
-        raise unequal(first, n, second, n + rest)
+    n_more = sum(1 for _ in other_lines)
+    if n_more:
+        raise unequal(first, n, second, n + n_more)
 
 
 def decode_lines(lines: Iterable[bytes], name: Path | str) -> Iterator[str]:
@@ -260,21 +260,21 @@ class _RawLines:
     def _take(self, block: bytes) -> None:
         if self._check is not None and self._n_lines == 0:
             self._check(self._name, block)
-        first, *others = block.split(b"\n")
+        first, *following = block.split(b"\n")
         self._begun.append(first)
         self._n_begun += len(first)
         self._ended = not block
         if self._n_begun > LINE_BYTES:
             self._error, self._ended, self._begun = long_line(self._name, self._n_lines + 1), True, []
             return
-        if others or self._ended:
+        if following or self._ended:
             line = b"".join(self._begun)
-            self._n_lines += len(others)
-            self._begun = [others.pop()] if others else []
+            self._n_lines += len(following)
+            self._begun = [following.pop()] if following else []
             self._n_begun = sum(map(len, self._begun))
             if line or not self._ended:  # the last line may lack its end
                 self._lines.append(line)
-            self._lines.extend(others)
+            self._lines.extend(following)
 
 
 def _milliseconds(deadline: float) -> float | None:

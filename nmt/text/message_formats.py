@@ -103,5 +103,7 @@ def directives(text: str, flag: str) -> list[str]:
     """Return the directives of a format string, first each `%%`: the others in their order, or sorted if all are
     numbered or named."""
     matches = list(_directive(flag).finditer(text))
-    found = [match[0] for match in matches]
-    return sorted(sorted(found) if all(match.lastindex for match in matches) else found, key="%%".__ne__)
+    texts = [match[0] for match in matches]
+    if all(match.lastindex for match in matches):
+        texts.sort()
+    return sorted(texts, key="%%".__ne__)

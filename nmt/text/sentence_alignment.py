@@ -16,13 +16,10 @@ from math import log
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from nmt.text.lexicon import expected_counts, links
+from nmt.text.lexicon import Floats, expected_counts, links
+from nmt.text.tokenizer import Numbers
 from nmt.text.words import WORD
-
-Floats: TypeAlias = npt.NDArray[np.float64]
-Ints: TypeAlias = npt.NDArray[np.int64]
 
 _PRIORS = {(1, 1): 0.86, (2, 1): 0.045, (1, 2): 0.045, (2, 2): 0.01}
 """Probability of a bead by its numbers of sentences; a sentence without a counterpart is the rest."""
@@ -53,7 +50,7 @@ def align(source: Sequence[str], target: Sequence[str], translations: Sequence[s
     translations: of the source sentences by a model, whose words are compared, too.
     """
     # words beside those of the source, and lengths of the source only, so that bad translations do no harm
-    compared = source if translations is None else [" ".join(both) for both in zip(source, translations, strict=True)]
+    compared = source if translations is None else [*map(" ".join, zip(source, translations, strict=True))]
     texts = _Side.of(compared, target), _Side.of(target, compared)
     lengths = _Lengths.of(replace(texts[0], chars=_chars(source)), texts[1])
     steps = _search_wide(lengths)
@@ -76,18 +73,18 @@ class _Side:
 
     chars: Floats
     """Length of each sentence in characters, (S,)."""
-    ids: Ints
+    ids: Numbers
     """Words of all sentences, numbered from 1; rare words, 0, are those that occur once, and not on the other side."""
-    starts: Ints
+    starts: Numbers
     """Position in `ids` at which each sentence begins, and the end, (S + 1,)."""
     numbers: dict[str, int]
     """The number of each word that is not rare."""
 
     @classmethod
-    def of(cls, sentences: Sequence[str], others: Sequence[str]) -> _Side:
+    def of(cls, sentences: Sequence[str], other_side: Sequence[str]) -> _Side:
         split = [words(sentence) for sentence in sentences]
         counts = Counter(word for sentence in split for word in sentence)
-        shared = {word for sentence in others for word in words(sentence)}
+        shared = {word for sentence in other_side for word in words(sentence)}
         kept = [word for word, n in counts.items() if n > 1 or word in shared]
         numbers = {word: number for number, word in enumerate(kept, 1)}
         ids = np.array([numbers.get(word, 0) for sentence in split for word in sentence], np.int64)
@@ -99,7 +96,7 @@ class _Side:
         """Number of different words, including rare ones."""
         return len(self.numbers) + 1
 
-    def words_of(self, sentences: range) -> Ints:
+    def words_of(self, sentences: range) -> Numbers:
         return self.ids[self.starts[sentences.start] : self.starts[sentences.stop]]
 
 
@@ -120,8 +117,10 @@ class _Lengths:
         self._ratio, self._deviation = ratio, deviation
         # by the number of target sentences that have been read, for the last one and the last two
         sums = {1: np.concatenate([[1.0], tgt]), 2: np.concatenate([[1.0, 1.0], tgt[1:] + tgt[:-1]])}
-        self._sums = {n: own[: len(tgt) + 1] for n, own in sums.items()}
-        self._unrelated = {n: _log_normal(own, own[n:] if len(own) > n else tgt) for n, own in self._sums.items()}
+        self._sums = {n: lengths[: len(tgt) + 1] for n, lengths in sums.items()}
+        self._unrelated = {
+            n: _log_normal(lengths, lengths[n:] if len(lengths) > n else tgt) for n, lengths in self._sums.items()
+        }
 
     @classmethod
     def of(cls, src: _Side, tgt: _Side) -> _Lengths:
@@ -164,7 +163,7 @@ def _log_normal(lengths: Floats, sample: Floats) -> Floats:
 class _Lexicon:
     """Probabilities of the words of the target side given a word of the source side, or none (Model 1 of IBM)."""
 
-    def __init__(self, src: _Side, tgt: _Side, keys: Ints, probabilities: Floats) -> None:
+    def __init__(self, src: _Side, tgt: _Side, keys: Numbers, probabilities: Floats) -> None:
         self._src, self._tgt = src, tgt
         is_likely = probabilities > _LIKELY
         keys, probabilities = keys[is_likely], probabilities[is_likely]
@@ -252,7 +251,7 @@ def _search_wide(lengths: _Lengths) -> list[Step]:
         width *= 2
 
 
-def _around(steps: Sequence[Step], lengths: _Lengths) -> tuple[Ints, int]:
+def _around(steps: Sequence[Step], lengths: _Lengths) -> tuple[Numbers, int]:
     """Return the lower ends and the width of a band around beads."""
     n, m = lengths.sizes
     middle = np.zeros(n + 1, np.int64)
@@ -267,7 +266,7 @@ _MATCHED, _NO_TGT, _NO_SRC = range(3)
 """What ends at a place: a bead with both sides, or a source or target sentence without a counterpart."""
 
 
-def _search(lengths: _Lengths, lexicon: _Lexicon | None, lows: Ints, width: int) -> list[Step]:
+def _search(lengths: _Lengths, lexicon: _Lexicon | None, lows: Numbers, width: int) -> list[Step]:
     """Return the most probable beads. Row i, the place after i source sentences, has the places `lows[i]` to
     `lows[i] + width` of the target side."""
     n, m = lengths.sizes
@@ -286,15 +285,15 @@ def _search(lengths: _Lengths, lexicon: _Lexicon | None, lows: Ints, width: int)
         if i == 0:
             best[_MATCHED, 0] = 0.0
         else:
-            own = _scores_of_row(lengths, lexicon, i, low, width)
+            scores = _scores_of_row(lengths, lexicon, i, low, width)
             for kind, (ds, dt) in enumerate(kinds):
                 if ds <= i:
                     shift = margin + low - dt - int(lows[i - ds])
-                    reached = rows[-ds][shift : shift + width] + own[ds, dt]
+                    reached = rows[-ds][shift : shift + width] + scores[ds, dt]
                     is_better = reached > best[_MATCHED]
                     best[_MATCHED, is_better], choices[_MATCHED, i, is_better] = reached[is_better], kind
             shift = margin + low - int(lows[i - 1])
-            first, on = (scores[shift : shift + width] for scores in (rows[-1] + _SKIP, skipped + _SKIP_ON))
+            first, on = (rows[-1] + _SKIP)[shift : shift + width], (skipped + _SKIP_ON)[shift : shift + width]
             before = np.pad(tops[i - 1], margin)[shift : shift + width]
             best[_NO_TGT], choices[_NO_TGT, i] = np.maximum(first, on), np.where(on > first, _NO_TGT, before)
         # target sentences are skipped from the best place before them in the same row
@@ -320,10 +319,10 @@ def _scores_of_row(
 ) -> dict[tuple[int, int], Floats]:
     """Return the score of each bead that ends after i source sentences, at each place of the band, (W,)."""
     scores = {kind: np.full(width, log(prior)) for kind, prior in _PRIORS.items()}
-    for (ds, dt), own in scores.items():
+    for (ds, dt), by_place in scores.items():
         if ds <= i:
-            own += lengths.scores(float(lengths.src[i - ds : i].sum()), dt, slice(low, low + width))
-            own[: max(0, dt - low)] = -np.inf  # fewer target sentences have been read
+            by_place += lengths.scores(float(lengths.src[i - ds : i].sum()), dt, slice(low, low + width))
+            by_place[: max(0, dt - low)] = -np.inf  # fewer target sentences have been read
     if lexicon is not None:
         first = max(0, low - 2)
         for ds in range(1, min(i, 2) + 1):

@@ -94,21 +94,25 @@ class SimilarTexts:
         are_known = is_known[self._words[ranges(starts, lengths)]]
         n_common = np.add.reduceat(are_known, before, dtype=np.int64) if len(rows) else lengths
         bounds = n_common / np.maximum(longest, 1)
-        best, found = self.threshold - _ROUNDING, None
+        best, row = self.threshold - _ROUNDING, None
         for i in np.argsort(-bounds, kind="stable")[:MOST_COMPARED].tolist():
             if bounds[i] <= best:
                 break
             distance = self._distance(words, self._words[starts[i] : starts[i] + lengths[i]].tolist())
             similarity = 1 - distance / int(longest[i])
             if similarity > best and (or_equal or distance):
-                best, found = similarity, int(rows[i])
-        return found
+                best, row = similarity, int(rows[i])
+        return row
 
     def _candidates(self, words: Sequence[int]) -> _Integers:
         """Return the rows of texts of a suitable length which share one of the rarest words."""
         n = np.array([len(words)])
         by_rarity = sorted(words, key=lambda word: (0 if word == _UNKNOWN else self._frequency[word], word))
         rarest = {word for word in by_rarity[: int(self._n_rare(n)[0])] if word != _UNKNOWN}
-        of_words = [self._rows[self._starts[word] : self._starts[word + 1]] for word in sorted(rarest)]
-        rows = np.concatenate([np.zeros(0, np.int64), *(own for own in of_words if len(own) <= MOST_TEXTS)])
+        rows_of_words = [np.zeros(0, np.int64)]
+        for word in sorted(rarest):
+            start, stop = self._starts[word], self._starts[word + 1]
+            if stop - start <= MOST_TEXTS:
+                rows_of_words.append(self._rows[start:stop])
+        rows = np.concatenate(rows_of_words)
         return np.unique(rows[(self._lengths[rows] >= self._n_common(n)) & (self._n_needed[rows] <= n)])

@@ -187,13 +187,13 @@ def _evenly(text: str, span: Span, n: int) -> list[Span]:
     start, stop = span
     cuts = [start]
     for i in range(1, n):
-        here = index = start + i * (stop - start) // n
-        if here <= cuts[-1]:
+        middle = index = start + i * (stop - start) // n
+        if middle <= cuts[-1]:
             continue
         while index > cuts[-1] and _extends_grapheme(text, index):
             index -= 1
         if index <= cuts[-1]:  # the grapheme begins there: go past it
-            index = here
+            index = middle
             while index < stop and _extends_grapheme(text, index):
                 index += 1
         if index == stop:

@@ -226,9 +226,9 @@ class LosslessTokenizer(Tokenizer):
         model, ids = self._processor, list(range(self.n_pieces))
         pieces, end = model.id_to_piece(ids), N_SPECIAL + 256
         kinds = list(zip(model.is_unknown(ids), model.is_control(ids), model.is_byte(ids), strict=True))
-        wanted = [(i == UNK, i != UNK and i < N_SPECIAL, N_SPECIAL <= i < end) for i in ids]
+        expected = [(i == UNK, i != UNK and i < N_SPECIAL, N_SPECIAL <= i < end) for i in ids]
         has_bytes = pieces[N_SPECIAL:end] == [f"<0x{byte:02X}>" for byte in range(256)]
-        return kinds == wanted and has_bytes and not any(SPACE in piece[1:] for piece in pieces)
+        return kinds == expected and has_bytes and not any(SPACE in piece[1:] for piece in pieces)
 
     def extended(self, lines: Iterable[str], n_more: int, kind: TokenizerKind = "bpe") -> LosslessTokenizer:
         """Return a tokenizer that has up to `n_more` further pieces, learned from lines of new languages.
@@ -236,18 +236,18 @@ class LosslessTokenizer(Tokenizer):
         The pieces of this tokenizer keep their ids, and are merged before the new ones; tags follow the new pieces.
         Raises DataError if the lines have no text.
         """
-        own = ModelProto.FromString(self.model)
+        proto = ModelProto.FromString(self.model)
         # of which some are pieces of this tokenizer
         new = ModelProto.FromString(train_tokenizer(lines, self.first_learned + 2 * n_more, kind=kind).model)
-        known = {piece.piece for piece in own.pieces}
-        found = [piece.piece for piece in new.pieces[self.first_learned :] if piece.piece not in known]
-        letters = [piece for piece in found if len(piece) == 1][:n_more]
+        known = {piece.piece for piece in proto.pieces}
+        candidates = [piece.piece for piece in new.pieces[self.first_learned :] if piece.piece not in known]
+        letters = [piece for piece in candidates if len(piece) == 1][:n_more]
         known.update(letters)
-        merges = [piece for piece in found if len(piece) > 1 and known.issuperset(piece)][: n_more - len(letters)]
+        merges = [piece for piece in candidates if len(piece) > 1 and known.issuperset(piece)][: n_more - len(letters)]
         for piece in [*merges, *letters]:
-            own.pieces.add(piece=piece, score=float(-len(own.pieces)), type=ModelProto.SentencePiece.NORMAL)
-        own.trainer_spec.vocab_size = len(own.pieces)
-        return LosslessTokenizer(own.SerializeToString(), tags=[*self.tags])
+            proto.pieces.add(piece=piece, score=float(-len(proto.pieces)), type=ModelProto.SentencePiece.NORMAL)
+        proto.trainer_spec.vocab_size = len(proto.pieces)
+        return LosslessTokenizer(proto.SerializeToString(), tags=[*self.tags])
 
     def extends(self, other: Tokenizer) -> bool:
         """Return whether the first pieces of this tokenizer are those of another one."""

@@ -43,8 +43,8 @@ class Labels:
                 "this looks like text; use the language code label only for the file or column of classes"
             )
         if len(self.names) < 2:
-            found = f"only the label {self.names[0]!r}" if self.names else "no label"
-            raise DataError(f"{found}, but at least two are needed")
+            labels = f"only the label {self.names[0]!r}" if self.names else "no label"
+            raise DataError(f"{labels}, but at least two are needed")
         self._ids = {name: i for i, name in enumerate(self.names)}
         self.fingerprint = fingerprint_of("\n".join(self.names).encode())
 
@@ -57,10 +57,10 @@ class Labels:
 
     def id_of(self, label: str) -> int:
         """Return the id of a label; white space around the label is ignored. Raises DataError for an unknown label."""
-        found = self._ids.get(label.strip())
-        if found is None:
-            raise DataError(f"label {label.strip()[:40]!r} is not in the training text, which has {self.shown()}")
-        return found
+        label = label.strip()
+        if label not in self._ids:
+            raise DataError(f"label {label[:40]!r} is not in the training text, which has {self.shown()}")
+        return self._ids[label]
 
     def shown(self) -> str:
         """Return the first labels as text for a message."""
@@ -150,8 +150,8 @@ class Tokenizers:
             raise DataError(f"{directory.path}: there is no tokenizer in this directory")
         names = sorted(path.stem for path in directory.path.glob("*.model"))
         if names != languages:
-            wanted = " and ".join(languages)
-            raise DataError(f"{directory.path}: found vocabularies for {' and '.join(names)}, expected {wanted}")
+            expected = " and ".join(languages)
+            raise DataError(f"{directory.path}: found vocabularies for {' and '.join(names)}, expected {expected}")
         by_language = {name: LosslessTokenizer.load(directory.language(name), tags) for name in names}
         return cls(by_language, False, labels, profiles)
 
@@ -174,7 +174,7 @@ class Tokenizers:
     @property
     def tags(self) -> list[str]:
         """The names of all tags, in the order of their ids."""
-        return next(([*own.tags] for own in self.by_language.values() if own.tags), [])
+        return max(([*tokenizer.tags] for tokenizer in self.by_language.values()), key=len, default=[])
 
     def check_tags(self, names: Sequence[str]) -> None:
         """Raise DataError for a tag that the vocabulary lacks."""
@@ -188,10 +188,13 @@ class Tokenizers:
             return self
         if self.imported is not None:
             vocabulary = self.imported.with_tags(tags[len(self.tags) :])
-            models = {name: own.model for name, own in self.by_language.items()}
-            return replace(self.of_import(vocabulary, models), labels=self.labels, profiles=self.profiles)
-        made = {id(own): LosslessTokenizer(own.model, tags=tags) for own in self.by_language.values()}
-        return replace(self, by_language={name: made[id(own)] for name, own in self.by_language.items()})
+            by_language = {name: tokenizer.model for name, tokenizer in self.by_language.items()}
+            return replace(self.of_import(vocabulary, by_language), labels=self.labels, profiles=self.profiles)
+        models = {tokenizer.model for tokenizer in self.by_language.values()}
+        tagged = {model: LosslessTokenizer(model, tags=tags) for model in models}
+        return replace(
+            self, by_language={name: tagged[tokenizer.model] for name, tokenizer in self.by_language.items()}
+        )
 
     def choose(self, config: Config, to: str | None, source: str | None) -> Config:
         """Return the configuration of one direction of a model; see `Config.choose`.

@@ -80,10 +80,15 @@ class HeldOut:
         return cls(frozenset(pair[0].strip() for pair in pairs), frozenset(pair[1].strip() for pair in pairs))
 
 
+def _form_of(clean: CorpusClean) -> Callable[[str], str]:
+    """Return the function of the form in which lines are compared with those of development and test sets."""
+    return normal_form if clean.overlap in ("normal", "either") else comparable
+
+
 @lru_cache(maxsize=1)  # a process cleans many parts of a corpus
-def _compared(held_out: HeldOut, wanted: tuple[RepairName, ...], form: Callable[[str], str]) -> HeldOut:
-    """Return a form of the held-out lines as they are and as repaired; wanted: see `CleanConfig.repair`."""
-    steps = repairs(CorpusClean.model_construct(repair=[*wanted]))
+def _compared(held_out: HeldOut, repair: tuple[RepairName, ...], form: Callable[[str], str]) -> HeldOut:
+    """Return a form of the held-out lines as they are and as repaired; repair: see `CleanConfig.repair`."""
+    steps = repairs(CorpusClean.model_construct(repair=[*repair]))
     sides = (lines.union(_repaired(lines, steps)) for lines in (held_out.src, held_out.tgt))
     return HeldOut(*(frozenset(map(form, lines)) for lines in sides))
 
@@ -108,7 +113,7 @@ class Cleaner:
         self._max_chars, self._max_ratio = self._clean.max_chars or 0, self._clean.max_ratio or 0.0
         self._label_side = config.label_side
         self._densities = [usual_script(language).density for language in config.pair]
-        self._compared = normal_form if self._clean.overlap in ("normal", "either") else comparable
+        self._compared = _form_of(self._clean)
         self._repairs = repairs(self._clean)
         self._held_out = _compared(held_out, tuple(self._clean.repair or ()), self._compared)
         self._lengths: tuple[list[int], list[int]] = [], []
@@ -199,7 +204,7 @@ class LineCleaner:
         """
         clean = CorpusClean().over(config.clean)
         self._max_chars = config.max_chars
-        self._compared = normal_form if clean.overlap in ("normal", "either") else comparable
+        self._compared = _form_of(clean)
         self._repairs = repairs(clean)
         self._repairs.append(("letters", partial(write, forms=letters or {})))
         lines = {line.strip() for line in held_out}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -102,16 +103,21 @@ class Lengths:
 
     def count(self, src: Iterable[int], tgt: Iterable[int]) -> None:
         """Count pairs, by the lengths of their sides in characters."""
-        one, other = np.fromiter(src, np.int64), np.fromiter(tgt, np.int64)
-        both = (one > 0) & (other > 0)
-        histograms = (self.src, CHARS, one), (self.tgt, CHARS, other), (self.ratio, RATIOS, other[both] / one[both])
-        for own, edges, numbers in histograms:
-            own[:] = (np.bincount(np.searchsorted(edges, numbers, "right"), minlength=len(own)) + own).tolist()
+        src_chars, tgt_chars = np.fromiter(src, np.int64), np.fromiter(tgt, np.int64)
+        has_text = (src_chars > 0) & (tgt_chars > 0)
+        ratios = tgt_chars[has_text] / src_chars[has_text]
+        self.add(Lengths(_histogram(src_chars, CHARS), _histogram(tgt_chars, CHARS), _histogram(ratios, RATIOS)))
 
     def add(self, other: Lengths) -> None:
         """Add the histograms of other pairs to this one."""
-        for own, more in ((self.src, other.src), (self.tgt, other.tgt), (self.ratio, other.ratio)):
-            own[:] = [a + b for a, b in zip(own, more, strict=True)]
+        self.src = np.add(self.src, other.src).tolist()
+        self.tgt = np.add(self.tgt, other.tgt).tolist()
+        self.ratio = np.add(self.ratio, other.ratio).tolist()
+
+
+def _histogram(values: npt.NDArray[Any], edges: Sequence[float]) -> list[int]:
+    counts: list[int] = np.bincount(np.searchsorted(edges, values, "right"), minlength=len(edges) + 1).tolist()
+    return counts
 
 
 _N_SAMPLES = 3
@@ -173,10 +179,10 @@ class CleanReport:
     def add(self, other: CleanReport) -> None:
         """Add the counts of the next part of the same corpus."""
         self._add_counts(other)
-        for own, others in ((self.samples, other.samples), (self.repaired_samples, other.repaired_samples)):
-            for kind, samples in others.items():
-                for sample in samples:
-                    _add_sample(own, kind, sample)
+        for samples, more in ((self.samples, other.samples), (self.repaired_samples, other.repaired_samples)):
+            for kind, of_kind in more.items():
+                for sample in of_kind:
+                    _add_sample(samples, kind, sample)
         for side, counts in other.mix.items():
             sums = Counter(self.mix.get(side))
             sums.update(counts)
@@ -194,9 +200,9 @@ class CleanReport:
 
     def renumber(self, number: Callable[[int], int]) -> None:
         """Replace each line number of the samples by `number(line)`."""
-        for own in (self.samples, self.repaired_samples):
-            for kind, samples in own.items():
-                own[kind] = [(number(line), first, second) for line, first, second in samples]
+        for samples in (self.samples, self.repaired_samples):
+            for kind, of_kind in samples.items():
+                samples[kind] = [(number(line), first, second) for line, first, second in of_kind]
         self.kept_samples = [(value, number(line), src, tgt) for value, line, src, tgt in self.kept_samples]
 
     def to_json(self) -> Json:
@@ -227,10 +233,10 @@ def summed(counts: Iterable[Mapping[str, int]], order: Iterable[str]) -> dict[st
 
 
 def _add_sample(samples: dict[str, list[tuple[int, str, str]]], kind: str, sample: tuple[int, str, str]) -> None:
-    own = samples.setdefault(kind, [])
-    if len(own) < _N_SAMPLES:
+    of_kind = samples.setdefault(kind, [])
+    if len(of_kind) < _N_SAMPLES:
         line, first, second = sample
-        own.append((line, first[:_SAMPLE_CHARS], second[:_SAMPLE_CHARS]))
+        of_kind.append((line, first[:_SAMPLE_CHARS], second[:_SAMPLE_CHARS]))
 
 
 def total(reports: Iterable[CleanReport]) -> CleanReport:

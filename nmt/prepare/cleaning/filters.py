@@ -75,14 +75,14 @@ def _western(number: str) -> str:
     return number if number.isascii() else "".join(str(unicodedata.decimal(digit)) for digit in number)
 
 
-def _lacks(present: list[str], wanted: list[str]) -> bool:
-    """Return whether a number is missing. Leading zeros are ignored, but not zeros within a number: 10.000."""
+def _lacks(present: list[str], expected: list[str]) -> bool:
+    """Return whether an expected number is missing. Leading zeros are ignored, but not the other ones: 10.000."""
     digits, groups = "".join(map(_value, present)), " ".join(present)
     return any(
         number not in digits
         # compiling a pattern of a long number takes milliseconds
         and not (number in groups.replace(" ", "") and re.search(rf"\b0*{' ?'.join(number)}\b", groups))
-        for number in map(_value, wanted)
+        for number in map(_value, expected)
         if len(number) > 2 or int(number or "0") > _AS_WORDS
     )
 
@@ -130,9 +130,9 @@ def block_list(path: Path, language: str) -> SideTest:
 
     def has_words(text: str) -> bool:
         words = _word().findall(text)
-        found = entries.keys() & set(words)
-        line = f" {' '.join(words)} " if found else ""
-        return any(entry in line for first in found for entry in entries[first])
+        firsts = entries.keys() & set(words)
+        line = f" {' '.join(words)} " if firsts else ""
+        return any(entry in line for first in firsts for entry in entries[first])
 
     def test(text: str) -> bool:
         folded = text.casefold()
@@ -163,24 +163,22 @@ def filters(
     `supports`. `root`: the folder of the block lists; `mix`: `CleanReport.mix`, to which language identification adds
     its counts. Raises DataError if a block list or a package is missing.
     """
-    wanted = () if LABEL in languages else clean.drop or ()
-    if "copied" in wanted:
+    dropped = () if LABEL in languages else clean.drop or ()
+    if "copied" in dropped:
         yield "copied", same_letters
-    first, second = (
-        {} if language == LABEL else dict(side_tests(clean, language, root, mix)) for language in languages
-    )
-    either = {reason: _either(first.get(reason, _no), second.get(reason, _no)) for reason in first | second}
+    tests = [dict(side_tests(clean, language, root, mix)) if language != LABEL else {} for language in languages]
+    either = {reason: _either(*(test.get(reason, _no) for test in tests)) for reason in tests[0] | tests[1]}
     in_other = either.pop("language", None)
     yield from either.items()
-    both = {
+    pair_tests = {
         "links": _different(n_links),
         "tags": _different(tags),
         "numbers": other_numbers,
         "sentences": _different(n_sentences),
         "truncated": is_cut,
     }
-    for reason, is_bad in both.items():
-        if reason in wanted and all(supports(language, reason) for language in languages):
+    for reason, is_bad in pair_tests.items():
+        if reason in dropped and all(supports(language, reason) for language in languages):
             yield reason, is_bad
     if in_other is not None:
         yield "language", in_other
@@ -190,21 +188,21 @@ def side_tests(
     clean: CorpusClean, language: str, root: Path, mix: dict[str, dict[str, int]]
 ) -> Iterator[tuple[str, SideTest]]:
     """Yield the tests of a side with their reasons; for `root` and `mix`, see `filters`."""
-    wanted = clean.drop or ()
-    if "broken" in wanted:
+    dropped = clean.drop or ()
+    if "broken" in dropped:
         yield "broken", is_broken()
     has_words = is_spaced(language)
     if clean.max_words:
         yield "words", more_words(clean.max_words) if has_words else _no
     if clean.max_word_chars:
         yield "word", longer_word(clean.max_word_chars) if has_words else _no
-    if "shouted" in wanted:
+    if "shouted" in dropped:
         yield "shouted", is_shouted
     if clean.min_script:
         yield "script", other_script(language, clean.min_script)
     if clean.block_lists and language in clean.block_lists:
         yield "blocked", block_list(root / clean.block_lists[language], language)
-    if "language" in wanted and supports(language, "language"):
+    if "language" in dropped and supports(language, "language"):
         yield "language", in_other_language(language, mix.setdefault(language, {}))
 
 
@@ -276,8 +274,8 @@ def other_script(language: str, least: float) -> SideTest:
         del counts[None]  # no letters
         if not expected:
             totals.update(counts)
-        wanted = expected or [script for script, _ in totals.most_common(1)]
-        return sum(counts[script] for script in wanted) < least * counts.total()
+        accepted = expected or [script for script, _ in totals.most_common(1)]
+        return sum(counts[script] for script in accepted) < least * counts.total()
 
     return test
 

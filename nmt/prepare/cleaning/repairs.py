@@ -63,16 +63,16 @@ _ZERO_WIDTH = re.compile("[\u00ad\u200b\u2060\ufeff]")  # not the joiners, which
 
 def repairs(clean: CorpusClean) -> list[tuple[str, Repair]]:
     """Return the repairs for a corpus with their names in `REPAIRS`, in the order in which they are applied."""
-    wanted = clean.repair or ()
-    made: dict[str, tuple[str, Repair]] = {
+    chosen = clean.repair or ()
+    plain: dict[str, tuple[str, Repair]] = {
         "entities": ("entities", decode_entities),
         "control": ("control", remove_control),
         "NFC": ("unicode", partial(to_unicode_form, "NFC")),
         "NFKC": ("unicode", partial(to_unicode_form, "NFKC")),
         "spaces": ("spaces", plain_spaces),
     }
-    encoding = [("encoding", repair_encoding())] if "encoding" in wanted else []
-    return encoding + [repair for name, repair in made.items() if name in wanted]
+    encoding = [("encoding", repair_encoding())] if "encoding" in chosen else []
+    return encoding + [repair for name, repair in plain.items() if name in chosen]
 
 
 def decode_entities(text: str) -> str:
