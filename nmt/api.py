@@ -22,7 +22,6 @@ from pathlib import Path
 
 from nmt.config import Config
 from nmt.config.load import adopting, changed_config, load_config
-from nmt.data.corpus import Corpus
 from nmt.evaluate.compare.compare import Comparison
 from nmt.evaluate.compare.compare import compare as run_compare
 from nmt.evaluate.compare.systems import (
@@ -32,7 +31,8 @@ from nmt.evaluate.compare.systems import (
     single_members,
     translate_runs,
 )
-from nmt.evaluate.run import Evaluation, choose_split, corpus_of, evaluate_run, record_scores, texts_of
+from nmt.evaluate.report import Evaluation
+from nmt.evaluate.run import EvaluationText, choose_text, corpus_of, evaluate_text, record_scores, texts_of
 from nmt.prepare.prepare import prepare as run_prepare
 from nmt.process import keep_freed_memory
 from nmt.runs.model import ModelRef
@@ -107,8 +107,7 @@ def evaluate(
     the run. Raises ConfigError, CheckpointError or DataError.
     """
     translator = Translator.load(ModelRef((Path(run),), checkpoint, weights, to, source))
-    corpus = corpus_of(translator, Path(data) if data is not None else None)
-    return _evaluated(translator, corpus, choose_split(corpus, split), search)
+    return _evaluated(translator, choose_text(translator, Path(data) if data is not None else None, split), search)
 
 
 def evaluate_all(
@@ -126,13 +125,12 @@ def evaluate_all(
     directory = Path(data) if data is not None else None
     translators = Translator.load(ModelRef((Path(run),), checkpoint, weights)).by_direction()
     texts = texts_of(translators, lambda one: corpus_of(one, directory), splits)
-    return {label: _evaluated(text.translator, text.corpus, text.split, search) for label, text in texts.items()}
+    return {label: _evaluated(*text, search) for label, text in texts.items()}
 
 
-def _evaluated(translator: Translator, corpus: Corpus, split: str, search: Mapping[str, object] | None) -> Evaluation:
-    evaluation = evaluate_run(translator, corpus, split, translator.search_settings(search or {}))
-    assert translator.origin is not None, "the translator was loaded from a run"
-    record_scores(evaluation.report, translator.origin, corpus)
+def _evaluated(translator: Translator, text: EvaluationText, search: Mapping[str, object] | None) -> Evaluation:
+    evaluation = evaluate_text(translator, text, translator.search_settings(search or {}))
+    record_scores(evaluation.report, translator.origin, text.corpus)
     return evaluation
 
 

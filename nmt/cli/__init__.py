@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nmt.cli import (
+    challenge,
+    compare,
     evaluate,
     export,
     prepare,
@@ -24,6 +26,8 @@ from nmt.process import set_up
 
 __all__ = [
     "app",
+    "challenge",
+    "compare",
     "evaluate",
     "export",
     "main",

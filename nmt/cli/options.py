@@ -156,6 +156,8 @@ AddressOption = Annotated[
     str | None,
     option("--address", "Address of the Ray cluster.  [default: RAY_ADDRESS, or a local one]", "HOST:PORT"),
 ]
+SourceOption = Annotated[Path | None, option("--src", "Or use these files: the source …", "F")]
+ReferenceOption = Annotated[Path | None, option("--ref", "… and its references.", "F")]
 SplitOption = Annotated[str | None, option("--split", "Split to translate.  [default: the only test set]", "NAME")]
 RunDataOption = Annotated[Path | None, option("--data", "Data directory.  [default: the run's]", "DIR")]
 LowercaseOption = Annotated[bool, option("--lowercase", "Ignore case, to compare with papers that do.")]

@@ -9,7 +9,7 @@ Shapes have L lines.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from nmt.config import SearchConfig
 from nmt.console import Progress, aligned
 from nmt.errors import DataError
 from nmt.evaluate.metrics import Floats, LineCounts, count_lines
+from nmt.evaluate.run import EvaluationText
 from nmt.files.document import document_text
 from nmt.files.write import replace_file
 from nmt.translate.confidence import FORMAT, Calibration, Map, Measure, calibration_path
@@ -45,7 +46,7 @@ class Measured:
     """The chrF of each line, (L,)."""
     surer: float
     """The chrF of the half of the lines with the higher confidence."""
-    others: float
+    less_sure: float
     """The chrF of the other half."""
 
     def groups(self) -> list[tuple[float, float]]:
@@ -67,36 +68,36 @@ class Calibrated:
     def lines(self) -> Iterator[str]:
         """Yield lines that describe the maps, and how reliable the first is."""
         rows = [["", "Spearman", "chrF of more confident half", "of other half", "features"]]
-        for name, each in self.by_map.items():
-            figures = f"{each.map.correlation:.2f}", f"{each.surer:.1f}", f"{each.others:.1f}"
-            rows.append([name, *figures, ", ".join(each.map.weights)])
+        for name, measured in self.by_map.items():
+            figures = f"{measured.map.correlation:.2f}", f"{measured.surer:.1f}", f"{measured.less_sure:.1f}"
+            rows.append([name, *figures, ", ".join(measured.map.weights)])
         yield from aligned(rows, (1, 2, 3))
         forced, *_ = self.by_map.values()
         yield f"mean of each tenth of these {len(forced.scores):,} lines, with PyTorch:"
-        groups = [("confidence", "chrF"), *((f"{one:.1f}", f"{other:.1f}") for one, other in forced.groups())]
-        yield from aligned(groups, (0, 1))
+        groups = [(f"{confidence:.1f}", f"{chrf:.1f}") for confidence, chrf in forced.groups()]
+        yield from aligned([("confidence", "chrF"), *groups], (0, 1))
 
 
 def calibrate(
     translator: Translator,
     search: SearchConfig,
-    text: tuple[str, Sequence[str], Sequence[str]],
+    text: EvaluationText,
     reverse: tuple[Path, Translator] | None = None,
     samples: int = 0,
 ) -> Calibrated:
     """Translate a text with the single run of a translator, fit maps to the chrF of its lines, and write them.
 
-    text: its name, sources and references. reverse: a run of the opposite direction, whose scores are a feature of the
+    reverse: a run of the opposite direction, whose scores are a feature of the
     maps. samples: number of samples per line whose agreement is a feature; 0 for none. Raises DataError if the text has
     fewer than `MIN_LINES` lines that are not blank, ConfigError if the settings of the search are not supported.
     """
-    name, sources, references = text
-    with Progress(f"translating {name}", len(sources)) as progress:
-        found = translator.translate_lines(sources, search, progress=progress)
-        pairs = zip(sources, (best for best, *_ in found), references, strict=True)
-        kept = [(line, best, ref) for line, best, ref in pairs if best.parts]
+    with Progress(f"translating {text.name}", len(text.sources)) as progress:
+        translated = translator.translate_lines(text.sources, search, progress=progress)
+        best = [n_best[0] for n_best in translated]
+    kept = [row for row in zip(text.sources, best, text.references, strict=True) if row[1].parts]
     if len(kept) < MIN_LINES:
-        raise DataError(f"{name}: has {len(kept)} lines that are not blank; calibration needs at least {MIN_LINES}")
+        problem = f"has {len(kept)} lines that are not blank; calibration needs at least {MIN_LINES}"
+        raise DataError(f"{text.name}: {problem}")
     lines, translations, refs = zip(*kept, strict=True)
     measure = Measure(translator, search, translator.forced_decoder(search), reverse and reverse[1], samples)
     features = measure.features(lines, translations)
@@ -104,7 +105,7 @@ def calibrate(
     [counts] = count_lines("chrf", [texts], refs, translator.config.data.tgt)
     by_map = {
         "PyTorch": _measured(features, counts),
-        "CTranslate2": _measured({name: of for name, of in features.items() if name in SEARCHED}, counts),
+        "CTranslate2": _measured({name: features[name] for name in features if name in SEARCHED}, counts),
     }
     origin = translator.origin
     assert origin is not None, "the translator was loaded from a run"
@@ -113,7 +114,7 @@ def calibrate(
         step=origin.step,
         weights=origin.weights,
         tensors=translator.searcher.weights,
-        text=name,
+        text=text.name,
         n_lines=len(kept),
         metric=counts.metric.signature,
         reverse=None if reverse is None else str(reverse[0]),
@@ -140,12 +141,11 @@ def _measured(features: Mapping[str, Floats], counts: LineCounts) -> Measured:
         weights=of_feature, offset=offset, sums=sums.tolist(), values=values.tolist(), correlation=0.0, low=0.0
     )  # fmt: skip
     confidences = rough.expected({name: of[held_out] for name, of in features.items()})
-    found = {"correlation": spearman(confidences, scores[held_out]), "low": float(np.quantile(confidences, 0.25))}
     by_confidence = held_out[np.argsort(confidences, kind="stable")]
-    others, surer = (
-        LineCounts(counts.metric, counts.counts[rows]).score() for rows in np.array_split(by_confidence, 2)
-    )
-    return Measured(rough.model_copy(update=found), confidences, scores[held_out], surer, others)
+    less_sure, surer = (LineCounts(counts.metric, counts.counts[n]).score() for n in np.array_split(by_confidence, 2))
+    low, correlation = float(np.quantile(confidences, 0.25)), spearman(confidences, scores[held_out])
+    fitted_map = rough.model_copy(update={"correlation": correlation, "low": low})
+    return Measured(fitted_map, confidences, scores[held_out], surer, less_sure)
 
 
 def isotonic(x: Floats, y: Floats) -> tuple[Floats, Floats]:

@@ -6,8 +6,8 @@ import itertools
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -18,11 +18,11 @@ from nmt.console import Progress, printable, printable_sentence
 from nmt.errors import DataError
 from nmt.evaluate.contrasts import Contrast, kinds_of, language_of, make_contrasts
 from nmt.evaluate.report import Subject, facts
-from nmt.evaluate.run import read_split, subject_of
+from nmt.evaluate.run import EvaluationText, subject_of
 from nmt.evaluate.significance import Interval
 from nmt.files.read import read_regular, reading
 from nmt.tables import NOTE, Table
-from nmt.text.lines import bounded_list, read_aligned
+from nmt.text.lines import pair_lines, read_aligned, read_lines
 from nmt.text.tokenizer import is_blank
 from nmt.translate.score import Context, Scored
 from nmt.translate.translator import Translator
@@ -75,9 +75,8 @@ class Challenge:
     """Number of lines that the contrasts were made from, or of entries that were read."""
     kinds: tuple[str, ...]
     """The kinds in the order of the table; some may have no contrast."""
-    split: str | None = None
-    reference: str | None = None
-    """The file of references, if the text is not a split."""
+    place: Mapping[str, str] = field(default_factory=dict)
+    """The split, or the file of references, as a fact of the subject of a report."""
     seed: int | None = None
     """The seed of the contrasts; None if they were read."""
     notes: tuple[str, ...] = ()
@@ -88,57 +87,52 @@ class Challenge:
         return max((len(contrast.context) for contrast in self.contrasts), default=0) or None
 
 
-def of_lines(
-    lines: Sequence[tuple[str, str]],
-    name: str,
-    target: str,
-    seed: int,
-    split: str | None = None,
-    reference: str | None = None,
-    n_context: int = 0,
-) -> Challenge:
-    """Make a challenge set from parallel text.
+def of_text(text: EvaluationText, seed: int, n_context: int = 0) -> Challenge:
+    """Make a challenge set from a text.
 
-    `name` identifies the text, `target` is the language of the second side; `n_context`: the maximum number of lines
-    before each line that are its context, which ends at a blank line. Raises DataError if there is no contrast.
+    n_context: the maximum number of lines before each line that are its context, which ends at a blank line. Raises
+    DataError if there is no contrast.
     """
+    target, lines, name = text.languages[1], _pairs(text), Path(text.name).name
     language = language_of(target)
     contrasts, kinds = _in_context(make_contrasts(lines, name, language, seed), lines, n_context), kinds_of(language)
     if not contrasts:
         raise DataError(f"{name}: no contrast could be made from its {len(lines)} lines (kinds: {', '.join(kinds)})")
-    fewer = (
-        f"there are no word lists for {target}: numbers are changed in digits only and clauses dropped at commas only; "
-        "negation and agreement are changed where the target is de or en"
-    )
-    return Challenge(contrasts, len(lines), kinds, split, reference, seed, () if language.negated else (fewer,))
+    notes = []
+    if not language.negated:
+        notes.append(
+            f"there are no word lists for {target}: numbers are changed in digits only and clauses dropped at commas "
+            "only; negation and agreement are changed where the target is de or en"
+        )
+    return Challenge(contrasts, len(lines), kinds, text.place, seed, tuple(notes))
+
+
+def of_contrastive(text: EvaluationText, path: Path, n_context: int = 0) -> Challenge:
+    """Make a challenge set from a text and a file of wrong translations. For `n_context` see `of_text`.
+
+    Raises DataError if the file is missing, is not text or has more or fewer lines, or if there is no contrast.
+    """
+    lines, name = _pairs(text), Path(text.name).name
+    wrong = [line for _, line in pair_lines(iter(lines), read_lines(path), Path(text.name), path)]
+    contrasts = [
+        Contrast(GIVEN, *pair, (changed,), f"{name}.{number}")
+        for number, (pair, changed) in enumerate(zip(lines, wrong, strict=True), start=1)
+    ]
+    return _given(_in_context(contrasts, lines, n_context), len(contrasts), f"{text.name} and {path}")
+
+
+def _pairs(text: EvaluationText) -> list[tuple[str, str]]:
+    return list(zip(text.sources, text.first_references, strict=True))
 
 
 def _in_context(contrasts: Iterable[Contrast], lines: Sequence[tuple[str, str]], n: int) -> list[Contrast]:
     """Return contrasts of lines with up to `n` lines before them, back to a blank line."""
     before: list[tuple[tuple[str, str], ...]] = [()]
     for line in lines:
-        before.append((*before[-1], line)[-n:] if n and not any(map(is_blank, line)) else ())
-    return [replace(each, context=before[int(each.origin.rpartition(".")[2]) - 1]) for each in contrasts]
-
-
-def of_files(
-    source: Path, reference: Path, changed: Path | None, target: str, seed: int, n_context: int = 0
-) -> Challenge:
-    """Make a challenge set from two aligned files, optionally with the wrong translations in a third file.
-
-    n_context: see `of_lines`.
-
-    Raises DataError if a file is missing, is not text or has more lines than another, or if there is no contrast.
-    """
-    lines = bounded_list(read_aligned(source, reference), str(source))
-    if changed is None:
-        return of_lines(lines, reference.name, target, seed, reference=str(reference), n_context=n_context)
-    others = bounded_list(read_aligned(source, changed), str(source))
-    contrasts = [
-        Contrast(GIVEN, *pair, (other,), f"{reference.name}.{number}")
-        for number, (pair, (_, other)) in enumerate(zip(lines, others, strict=True), start=1)
-    ]
-    return _given(_in_context(contrasts, lines, n_context), len(contrasts), f"{reference} and {changed}")
+        follows = n > 0 and not any(map(is_blank, line))
+        before.append((*before[-1], line)[-n:] if follows else ())
+    numbered = ((contrast, int(contrast.origin.rpartition(".")[2])) for contrast in contrasts)
+    return [replace(contrast, context=before[number - 1]) for contrast, number in numbered]
 
 
 def of_published(
@@ -196,19 +190,7 @@ def _given(contrasts: Sequence[Contrast], n_lines: int, name: str) -> Challenge:
         raise DataError(f"{name}: every changed translation equals its reference")
     notes = (f"pairs skipped because the changed translation equals the reference: {n_equal:,}",) if n_equal else ()
     kinds = tuple(dict.fromkeys(contrast.kind for contrast in different))
-    return Challenge(different, n_lines, kinds, reference=name, notes=notes)
-
-
-def of_split(
-    translator: Translator, data_dir: Path | None, split_name: str | None, seed: int, n_context: int = 0
-) -> Challenge:
-    """Make a challenge set from a split of a corpus, by default from the run's only test set.
-
-    n_context: see `of_lines`. Raises DataError as `read_split` does, and if there is no contrast.
-    """
-    name, sources, references = read_split(translator, data_dir, split_name)
-    pairs = list(zip(sources, references, strict=True))
-    return of_lines(pairs, name, translator.config.data.tgt, seed, split=name, n_context=n_context)
+    return Challenge(different, n_lines, kinds, {"ref": name}, notes=notes)
 
 
 _InContext: TypeAlias = tuple[str, str, Context]
@@ -263,13 +245,13 @@ def score_contrasts(
     scored = dict(zip(pairs, score(pairs), strict=True))
     outcomes, left_out = [], Counter[str]()
     for contrast in contrasts:
-        found = [scored[pair] for pair in pairs_of(contrast)]
-        if any(each.cut for each in found):
+        lines = [scored[pair] for pair in pairs_of(contrast)]
+        if any(line.cut for line in lines):
             left_out["has more pieces than the model takes"] += 1
-        elif not all(each.pieces for each in found):
+        elif not all(line.pieces for line in lines):
             left_out["is blank"] += 1
         else:
-            reference, *changed = (Probability(each.log_prob, len(each.pieces)) for each in found)
+            reference, *changed = (Probability(line.log_prob, len(line.pieces)) for line in lines)
             outcomes.append(Outcome(contrast, reference, tuple(changed)))
     return outcomes, left_out
 
@@ -303,12 +285,12 @@ def wilson(right: int, n: int) -> Interval:
 
 def summarize(kind: str, outcomes: Sequence[Outcome]) -> KindResult:
     """Summarize the outcomes of one kind of contrasts."""
-    own = [outcome for outcome in outcomes if outcome.contrast.kind == kind]
-    n, right = len(own), sum(outcome.margin > 0 for outcome in own)
-    per_piece = sum(outcome.margin_per_piece > 0 for outcome in own)
-    if not n:
+    outcomes = [outcome for outcome in outcomes if outcome.contrast.kind == kind]
+    if not outcomes:
         return KindResult(kind, 0, 0, 0)
-    margin = math.fsum(outcome.margin for outcome in own) / n
+    n, right = len(outcomes), sum(outcome.margin > 0 for outcome in outcomes)
+    per_piece = sum(outcome.margin_per_piece > 0 for outcome in outcomes)
+    margin = math.fsum(outcome.margin for outcome in outcomes) / n
     return KindResult(kind, n, right, per_piece, right / n, wilson(right, n), per_piece / n, margin)
 
 
@@ -328,15 +310,23 @@ class Report:
     outcomes: tuple[Outcome, ...]
     notes: tuple[str, ...]
 
+    @property
+    def about(self) -> dict[str, object]:
+        """The facts about the text and the model; missing ones are None."""
+        challenge = self.challenge
+        facts = {"lines": challenge.n_lines, "context": challenge.context}
+        return {**facts, **vars(self.subject), "seed": challenge.seed}
+
     def results(self) -> list[KindResult]:
         """Return the results by kind of contrasts."""
         return [summarize(kind, self.outcomes) for kind in self.challenge.kinds]
 
     def failures(self, n: int) -> Iterator[str]:
         """Yield up to `n` wrong decisions of each kind, the worst first, as lines to print."""
+        wrong = [outcome for outcome in self.outcomes if outcome.margin <= 0]
+        wrong.sort(key=lambda outcome: outcome.margin)
         for kind in self.challenge.kinds:
-            wrong = [each for each in self.outcomes if each.contrast.kind == kind and each.margin <= 0]
-            for outcome in sorted(wrong, key=lambda outcome: outcome.margin)[:n]:
+            for outcome in [outcome for outcome in wrong if outcome.contrast.kind == kind][:n]:
                 contrast = outcome.contrast
                 worst = max(zip(outcome.changed, contrast.changed, strict=True))[1]
                 yield f"{kind}, {contrast.origin}, margin {outcome.margin:.2f}"
@@ -347,16 +337,11 @@ class Report:
 
 def as_table(report: Report) -> Table:
     """Return the results by kind as a table, with the text and model, the legend and notes below it."""
-    challenge = report.challenge
-    about = {
-        "lines": challenge.n_lines, "context": challenge.context, **vars(report.subject), "seed": challenge.seed,
-    }  # fmt: skip
-    results = report.results()
-    return Table(
-        ("kind", "pairs", "right %", "95 %", "per piece %", "margin"), [*map(_cells, results)], range(1, 6),
-        notes=[facts(about), LEGEND, *(f"{NOTE}{note}" for note in report.notes)],
-        records=[about | vars(result) for result in results],
-    )  # fmt: skip
+    about, results = report.about, report.results()
+    header = ("kind", "pairs", "right %", "95 %", "per piece %", "margin")
+    notes = [facts(about), LEGEND, *(f"{NOTE}{note}" for note in report.notes)]
+    records = [about | vars(result) for result in results]
+    return Table(header, [*map(_cells, results)], range(1, 6), notes=notes, records=records)
 
 
 def _cells(result: KindResult) -> tuple[str, ...]:
@@ -369,14 +354,7 @@ def _cells(result: KindResult) -> tuple[str, ...]:
 
 def as_json(report: Report) -> dict[str, object]:
     """Return the report as values that JSON can represent; missing values are None."""
-    return {
-        "kinds": report.results(),
-        "lines": report.challenge.n_lines,
-        "context": report.challenge.context,
-        **vars(report.subject),
-        "seed": report.challenge.seed,
-        "notes": report.notes,
-    }
+    return {"kinds": report.results(), **report.about, "notes": report.notes}
 
 
 def contrasts_json(outcomes: Sequence[Outcome]) -> str:
@@ -392,16 +370,14 @@ def contrasts_json(outcomes: Sequence[Outcome]) -> str:
 
     entries = []
     for (*_, kind), group in itertools.groupby(outcomes, entry_of):
-        same = list(group)
-        contrast = same[0].contrast
-        errors = [
-            {"type": each.contrast.kind, "contrastive": line, **probability._asdict()}
-            for each in same
-            for line, probability in zip(each.contrast.changed, each.changed, strict=True)
-        ]
+        errors = []
+        for outcome in group:
+            contrast = outcome.contrast
+            for line, probability in zip(contrast.changed, outcome.changed, strict=True):
+                errors.append({"type": contrast.kind, "contrastive": line, **probability._asdict()})
         entry = {
             "source": contrast.source, "reference": contrast.reference, "origin": contrast.origin,
-            "context": contrast.context or None, "kind": kind, **same[0].reference._asdict(), "errors": errors,
+            "context": contrast.context or None, "kind": kind, **outcome.reference._asdict(), "errors": errors,
         }  # fmt: skip
         entries.append({name: value for name, value in entry.items() if value is not None})
     return json.dumps(entries, ensure_ascii=False, indent=1) + "\n"
@@ -412,11 +388,10 @@ def challenge_run(translator: Translator, challenge: Challenge) -> Report:
 
     Raises DataError if no contrast can be scored, ConfigError for an engine that is not PyTorch.
     """
-
     config = translator.config
-    if any(contrast.context for contrast in challenge.contrasts):
+    if challenge.context:
         translator.check(config.search.model_copy(update={"context": 1}), 1)
-    search = config.search.with_tags(config.data.tags_of(challenge.split or ""))
+    search = config.search.with_tags(config.data.tags_of(challenge.place.get("split", "")))
 
     def score(pairs: Sequence[_InContext]) -> list[Scored]:
         with Progress("scoring", len(pairs), "lines") as progress:
@@ -427,5 +402,5 @@ def challenge_run(translator: Translator, challenge: Challenge) -> Report:
     notes = [f"pairs skipped because a line {reason}: {n:,}" for reason, n in sorted(left_out.items(), reverse=True)]
     if not outcomes:
         raise DataError(f"none of the {len(challenge.contrasts)} pairs can be scored: {'; '.join(notes)}")
-    subject = subject_of(translator, split=challenge.split, ref=challenge.reference)
+    subject = subject_of(translator, place=challenge.place)
     return Report(subject, challenge, tuple(outcomes), (*challenge.notes, *notes))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nmt.console import amount, printable
+from nmt.console import amount, printable, printable_sentence
 from nmt.errors import DataError
 from nmt.evaluate.comet import NeuralMetrics
 from nmt.evaluate.metrics import (
@@ -75,6 +75,41 @@ class Report:
     """Reasons why the scores are not comparable with others."""
 
 
+@dataclass(frozen=True)
+class Evaluation:
+    """A report, and the lines that were scored."""
+
+    report: Report
+    sources: Sequence[str]
+    references: Sequence[Reference]
+    translations: Sequence[str]
+
+    def samples(self, n: int) -> Iterator[str]:
+        """Yield `n` sentences as lines to print; see `sample_lines`."""
+        return sample_lines(self.sources, self.references, self.translations, n)
+
+    def with_neural_metrics(self, neural: NeuralMetrics) -> Report:
+        """Return the report with the scores of COMET models and of files of segment scores added.
+
+        Raises DataError as `NeuralMetrics.score` does.
+        """
+        by_metric = neural.score(self.sources, self.references, {SYSTEM: self.translations})[SYSTEM]
+        scores = [Score(name, s.mean, s.signature, s.higher_is_better) for name, s in by_metric.items()]
+        return replace(self.report, scores=(*self.report.scores, *scores))
+
+
+def sample_lines(
+    sources: Sequence[str], references: Sequence[Reference], translations: Sequence[str], n: int
+) -> Iterator[str]:
+    """Yield `n` evenly spread sentences with their references and translations, as lines to print."""
+    for row in sorted({i * len(sources) // n for i in range(n)}):
+        yield f"line {row + 1}"
+        yield f"  source       {printable_sentence(sources[row])}"
+        for text in as_tuple(references[row]):
+            yield f"  reference    {printable_sentence(text)}"
+        yield f"  translation  {printable_sentence(translations[row])}"
+
+
 def evaluate(
     hyps: Sequence[str],
     refs: Sequence[Reference],
@@ -130,7 +165,8 @@ def evaluate_files(
     report = evaluate(hyps, references, subject, to or language_of_files([hyp, *refs], references), lowercase, tokenize)
     if neural is None:
         return report
-    return with_neural_metrics(report, neural, [] if src is None else others[-1], references, hyps)
+    sources = [] if src is None else others[-1]
+    return Evaluation(report, sources, references, hyps).with_neural_metrics(neural)
 
 
 def language_of_files(paths: Sequence[Path], references: Sequence[Reference]) -> str | None:
@@ -160,22 +196,6 @@ def read_texts(paths: Sequence[Path]) -> list[list[str]]:
     if not texts[0]:
         raise DataError(f"{' and '.join(map(str, paths))} are empty: there is nothing to score")
     return texts
-
-
-def with_neural_metrics(
-    report: Report,
-    neural: NeuralMetrics,
-    sources: Sequence[str],
-    references: Sequence[Reference],
-    translations: Sequence[str],
-) -> Report:
-    """Return the report with the scores of COMET models and of files of segment scores added.
-
-    Raises DataError as `NeuralMetrics.score` does.
-    """
-    (by_metric,) = neural.score(sources, references, {SYSTEM: translations}).values()
-    scores = [Score(name, s.mean, s.signature, s.higher_is_better) for name, s in by_metric.items()]
-    return replace(report, scores=(*report.scores, *scores))
 
 
 def render_text(report: Report) -> str:

@@ -25,7 +25,7 @@ from nmt.errors import DataError
 from nmt.evaluate.contrasts import Edit
 from nmt.evaluate.metrics import Floats, LineCounts, MetricName, count_lines, default_tokenizer
 from nmt.evaluate.report import Subject, facts
-from nmt.evaluate.run import read_split, translate_text
+from nmt.evaluate.run import EvaluationText, subject_of, translate_text
 from nmt.evaluate.significance import Interval, bootstrap_scores, interval
 from nmt.files.write import open_output
 from nmt.languages.codes import parts_of
@@ -184,19 +184,19 @@ def count_signs(
 
     `languages` are source and target.
     """
-    found: Counter[str] = Counter()
+    n_lines: Counter[str] = Counter()
     for source, translation, reference in zip(sources, translations, references, strict=True):
         source, translation, reference = source.strip(), translation.strip(), reference.strip()
         if not (source and reference):
             continue
         if not translation:
-            found["empty"] += 1
+            n_lines["empty"] += 1
             continue
         ratio = len(translation) / len(reference)
-        found["copied"] += translation == source != reference
-        found["repeated"] += _most_often(translation, languages[1]) >= _most_often(source, languages[0]) + 2
-        found["length"] += not 1 / 2 <= ratio <= 2
-    return Signs(**found)
+        n_lines["copied"] += translation == source != reference
+        n_lines["repeated"] += _most_often(translation, languages[1]) >= _most_often(source, languages[0]) + 2
+        n_lines["length"] += not 1 / 2 <= ratio <= 2
+    return Signs(**n_lines)
 
 
 def _most_often(text: str, language: str) -> int:
@@ -211,27 +211,6 @@ SAMPLES = 1000
 
 
 @dataclass(frozen=True)
-class Text:
-    """A test set, with its languages and the numbers of its lines."""
-
-    name: str
-    """The name of the split, or of the file of references."""
-    sources: Sequence[str]
-    references: Sequence[str]
-    languages: tuple[str, str]
-    """The source and the target language."""
-    numbers: Sequence[int]
-    """The numbers of the lines, from 1."""
-
-    def sampled(self, n: int) -> Text:
-        """Return a text of at most `n` lines, which are spread evenly over this text."""
-        total = len(self.sources)
-        rows = sorted({i * total // n for i in range(n)})
-        sources, references = [self.sources[row] for row in rows], [self.references[row] for row in rows]
-        return Text(self.name, sources, references, self.languages, [self.numbers[row] for row in rows])
-
-
-@dataclass(frozen=True)
 class Plan:
     """The kinds and rates of the changes to measure."""
 
@@ -239,6 +218,8 @@ class Plan:
     rates: Sequence[float]
     """The rates in percent."""
     seed: int
+    lines: int | None = None
+    """Number of evenly spread lines to use; None for all."""
 
 
 @dataclass(frozen=True)
@@ -286,7 +267,7 @@ class Measured:
     """The signatures of chrF and BLEU."""
 
 
-def make_variants(text: Text, plan: Plan) -> list[Variant]:
+def make_variants(text: EvaluationText, plan: Plan) -> list[Variant]:
     """Return the variants of a text: the original, and each change with an effect on it at each rate.
 
     Raises DataError if no change has an effect.
@@ -304,7 +285,9 @@ def make_variants(text: Text, plan: Plan) -> list[Variant]:
 
 
 def measure(
-    text: Text, variants: Sequence[Variant], translate: Callable[[Sequence[str], Sequence[int]], Sequence[str]]
+    text: EvaluationText,
+    variants: Sequence[Variant],
+    translate: Callable[[Sequence[str], Sequence[int]], Sequence[str]],
 ) -> Measured:
     """Translate all variants of a text, each distinct line once, and score them. The first variant is the original.
 
@@ -316,24 +299,27 @@ def measure(
             distinct.setdefault(line, number)
     translated = dict(zip(distinct, translate(list(distinct), list(distinct.values())), strict=True))
     translations = [[translated[line] for line in variant.sources] for variant in variants]
-    chrf = _counted("chrf", translations, text.references, text.languages[1])
-    bleu = _counted("bleu", translations, text.references, text.languages[1])
-    between = _both_ways(_counted("chrf", translations, translations[0], text.languages[1]))
-    scores = [of_text.score() for of_text in chrf]
-    rows = [
-        Row(
+    references, target = text.first_references, text.languages[1]
+    chrf = _counted("chrf", translations, references, target)
+    bleu = _counted("bleu", translations, references, target)
+    between = _both_ways(_counted("chrf", translations, translations[0], target))
+    kept, original = _kept(chrf), chrf[0].score()
+    rows = []
+    for number, variant in enumerate(variants):
+        score = chrf[number].score()
+        signs = count_signs(variant.sources, translations[number], references, text.languages)
+        row = Row(
             variant.change,
             variant.rate,
             n_changed=sum(map(str.__ne__, variant.sources, text.sources)),
-            chrf=scores[number],
-            chrf_kept=100 * scores[number] / scores[0] if scores[0] else None,
-            chrf_kept_interval=kept,
+            chrf=score,
+            chrf_kept=100 * score / original if original else None,
+            chrf_kept_interval=kept[number],
             bleu=bleu[number].score(),
             consistency=float(between[number]),
-            **vars(count_signs(variant.sources, translations[number], text.references, text.languages)),
+            **vars(signs),
         )
-        for number, (variant, kept) in enumerate(zip(variants, _kept(chrf), strict=True))
-    ]
+        rows.append(row)
     return Measured(variants, translations, rows, (chrf[0].metric.signature, bleu[0].metric.signature))
 
 
@@ -342,9 +328,9 @@ def _counted(
 ) -> list[LineCounts]:
     """Count the lines of each text as `count_lines` does, but each distinct pair only once, which is faster."""
     places: dict[tuple[str, str], int] = {}
-    rows = [
-        [places.setdefault(pair, len(places)) for pair in zip(each, references, strict=True)] for each in translations
-    ]
+    rows = []
+    for lines in translations:
+        rows.append([places.setdefault(pair, len(places)) for pair in zip(lines, references, strict=True)])
     distinct, refs = zip(*places, strict=True)
     (counted,) = count_lines(metric, [distinct], refs, language)
     return [LineCounts(counted.metric, counted.counts[of_text]) for of_text in rows]
@@ -363,8 +349,8 @@ def _both_ways(chrf: Sequence[LineCounts]) -> Floats:
     """Return for each text the harmonic mean of chrF and of chrF with translations and references exchanged."""
     sums = np.stack([of_text.counts.sum(0) for of_text in chrf])
     n_grams = sums.reshape(len(sums), -1, 3)  # of translation, reference and both
-    one, other = chrf[0].scores(sums), chrf[0].scores(n_grams[:, :, [1, 0, 2]].reshape(sums.shape))
-    return 2 * one * other / np.maximum(one + other, np.finfo(float).tiny)
+    forth, back = chrf[0].scores(sums), chrf[0].scores(n_grams[:, :, [1, 0, 2]].reshape(sums.shape))
+    return 2 * forth * back / np.maximum(forth + back, np.finfo(float).tiny)
 
 
 LEGEND = (
@@ -390,6 +376,11 @@ class Report:
     measured: Measured
 
     @property
+    def about(self) -> dict[str, object]:
+        """The facts about the text and the model; missing ones are None."""
+        return {"lines": self.n_lines, **vars(self.subject), "seed": self.plan.seed}
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """Notes on changes and lines that were omitted."""
         notes, changed = [], {row.change for row in self.measured.rows}
@@ -405,56 +396,43 @@ def as_table(report: Report) -> Table:
     header = (
         "change", "rate", "lines", "chrF", "kept %", "95 %", "BLEU", "same", "empty", "copied", "repeated", "length",
     )  # fmt: skip
-    about = {"lines": report.n_lines, **vars(report.subject), "seed": report.plan.seed}
+    about, rows = report.about, report.measured.rows
     sentences = [*LEGEND, facts(about), *(f"{NOTE}{note}" for note in report.notes), *report.measured.signatures]
-    rows = report.measured.rows
-    return Table(
-        header, [*map(_cells, rows)], range(1, len(header)), notes=sentences,
-        records=[about | vars(row) for row in rows],
-    )  # fmt: skip
+    records = [about | vars(row) for row in rows]
+    return Table(header, [*map(_cells, rows)], range(1, len(header)), notes=sentences, records=records)
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    scores = f"{row.chrf:.2f}", f"{row.bleu:.2f}"
+    chrf, bleu = f"{row.chrf:.2f}", f"{row.bleu:.2f}"
     signs = [str(n) for n in (row.empty, row.copied, row.repeated, row.length)]
     if row.change is None:
-        return "none", "", "", scores[0], "", "", scores[1], "", *signs
+        return "none", "", "", chrf, "", "", bleu, "", *signs
     kept = "-" if row.chrf_kept is None else f"{row.chrf_kept:.1f}"
     interval = "" if row.chrf_kept_interval is None else "-".join(f"{end:.1f}" for end in row.chrf_kept_interval)
-    return (
-        row.change, f"{row.rate:g} %", f"{row.n_changed:,}", scores[0], kept, interval, scores[1],
-        f"{row.consistency:.2f}", *signs,
-    )  # fmt: skip
+    changed = f"{row.n_changed:,}"
+    return row.change, f"{row.rate:g} %", changed, chrf, kept, interval, bleu, f"{row.consistency:.2f}", *signs
 
 
 def as_json(report: Report) -> dict[str, object]:
     """Return the report as values that JSON can represent; missing values are None."""
-    return {
-        "rows": report.measured.rows,
-        "lines": report.n_lines,
-        **vars(report.subject),
-        "seed": report.plan.seed,
-        "signatures": report.measured.signatures,
-        "notes": report.notes,
-    }
+    measured = report.measured
+    return {"rows": measured.rows, **report.about, "signatures": measured.signatures, "notes": report.notes}
 
 
-def read_text(translator: Translator, data_dir: Path | None, split_name: str | None, *files: Path | None) -> Text:
-    """Read two aligned files, source and reference, or a split of a corpus; see `read_split`."""
-    name, sources, references = read_split(translator, data_dir, split_name, *files)
-    return Text(name, sources, references, translator.config.data.sides, range(1, len(sources) + 1))
-
-
-def measure_run(translator: Translator, search: SearchConfig, text: Text, plan: Plan) -> Measured:
+def measure_run(translator: Translator, search: SearchConfig, text: EvaluationText, plan: Plan) -> Report:
     """Translate a text and its changed variants, and score them. Raises DataError if no change has an effect."""
+    subject, n_all_lines = subject_of(translator, search, text.place), len(text.sources)
     search = search.with_tags(translator.config.data.tags_of(text.name))
+    if plan.lines is not None:
+        text = text.sampled(plan.lines)
 
     def translate(lines: Sequence[str], numbers: Sequence[int]) -> list[str]:
         n_original = len({*text.sources})
         say(f"{len(lines):,} lines to translate: {n_original:,} unchanged, {len(lines) - n_original:,} changed")
         return translate_text(translator, [Line(line) for line in lines], text.name, search, numbers)
 
-    return measure(text, make_variants(text, plan), translate)
+    measured = measure(text, make_variants(text, plan), translate)
+    return Report(subject, len(text.sources), n_all_lines, plan, measured)
 
 
 def write_texts(directory: Path, measured: Measured, languages: tuple[str, str]) -> None:

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from nmt import __version__
-from nmt.config import SearchConfig
+from nmt.config import Config, SearchConfig
 from nmt.config.data import LABEL
-from nmt.console import Progress, printable, printable_sentence, say
+from nmt.console import Progress, printable, say
 from nmt.data.corpus import Corpus, read_manifest, read_pairs_manifest
 from nmt.errors import DataError, UnsafeFileError
 from nmt.evaluate.metrics import Reference, Score, as_tuple, check_tokenizer
-from nmt.evaluate.report import Report, Subject, evaluate, read_texts
+from nmt.evaluate.report import Evaluation, Report, Subject, evaluate, read_texts
 from nmt.files.read import fingerprint_of, read_text
 from nmt.files.write import replace_file
 from nmt.layout import DataDir, RunDir
@@ -33,6 +33,7 @@ from nmt.translate.translator import Translator
 from nmt.translate.types import Line
 from nmt.version import digest
 
+NO_PLACE: Mapping[str, str] = {}
 STORED = 100
 """Number of files of translations of a text that a run keeps."""
 
@@ -41,29 +42,76 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """A report, and the lines that were scored."""
+class EvaluationText:
+    """A text to translate and its references: a split of a corpus, or files."""
 
-    report: Report
+    name: str
+    """The name of the split, or of the files of references."""
     sources: Sequence[str]
     references: Sequence[Reference]
-    translations: list[str]
+    languages: tuple[str, str]
+    """The source and the target language."""
+    numbers: Sequence[int]
+    """The numbers of the lines, from 1."""
+    corpus: Corpus | None = None
+    """The corpus of the split; None for files."""
 
-    def samples(self, n: int) -> Iterator[str]:
-        """Yield `n` sentences as lines to print; see `sample_lines`."""
-        return sample_lines(self.sources, self.references, self.translations, n)
+    @property
+    def first_references(self) -> list[str]:
+        """The reference of each line, the first one of several."""
+        return [as_tuple(reference)[0] for reference in self.references]
+
+    @property
+    def place(self) -> dict[str, str]:
+        """The text as facts of the subject of a report."""
+        return {"ref" if self.corpus is None else "split": self.name}
+
+    def lines(self, config: Config) -> list[Line]:
+        """Return the sources with what a run reads beside them."""
+        if self.corpus is None:
+            return [Line(source) for source in self.sources]
+        return source_lines(self.corpus, config, self.name)
+
+    def sampled(self, n: int) -> EvaluationText:
+        """Return a text of at most `n` lines, which are spread evenly over this text."""
+        total = len(self.sources)
+        rows = sorted({i * total // n for i in range(n)})
+        return replace(
+            self,
+            sources=[self.sources[row] for row in rows],
+            references=[self.references[row] for row in rows],
+            numbers=[self.numbers[row] for row in rows],
+        )
 
 
-def sample_lines(
-    sources: Sequence[str], references: Sequence[Reference], translations: Sequence[str], n: int
-) -> Iterator[str]:
-    """Yield `n` evenly spread sentences with their references and translations, as lines to print."""
-    for row in sorted({i * len(sources) // n for i in range(n)}):
-        yield f"line {row + 1}"
-        yield f"  source       {printable_sentence(sources[row])}"
-        for text in as_tuple(references[row]):
-            yield f"  reference    {printable_sentence(text)}"
-        yield f"  translation  {printable_sentence(translations[row])}"
+def read_split(corpus: Corpus, name: str, config: Config) -> EvaluationText:
+    """Read a split of a corpus, for the direction of a run. Raises DataError if there is no such split or it is
+    damaged."""
+    data, split = config.data, corpus.in_one_file(name)
+    corpus.verify(split.name, ("text",))
+    sources, references = split.text(data.src), split.text(data.tgt)
+    return EvaluationText(split.name, sources, references, data.sides, range(1, split.n + 1), corpus)
+
+
+def read_files(src: Path, refs: Sequence[Path], config: Config) -> EvaluationText:
+    """Read a file of sources and one or several files of references. Raises DataError as `read_texts` does."""
+    sources, *references = read_texts([src, *refs])
+    rows = references[0] if len(refs) == 1 else list(zip(*references, strict=True))
+    name = " ".join(map(str, refs))
+    return EvaluationText(name, sources, rows, config.data.sides, range(1, len(sources) + 1))
+
+
+def choose_text(
+    translator: Translator, data_dir: Path | None, split: str | None, src: Path | None = None, ref: Path | None = None
+) -> EvaluationText:
+    """Read a file of sources and one of references, or else a split, by default the only test set of the run's data.
+
+    Raises DataError as `corpus_of`, `choose_split`, `read_split` and `read_files` do.
+    """
+    if src is not None and ref is not None:
+        return read_files(src, [ref], translator.config)
+    corpus = corpus_of(translator, data_dir)
+    return read_split(corpus, choose_split(corpus, split), translator.config)
 
 
 class OtherPairError(DataError):
@@ -143,27 +191,20 @@ def choose_splits(corpus: Corpus, names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(chosen))
 
 
-class TextOfRun(NamedTuple):
-    """A split that a translator of one direction translates."""
-
-    translator: Translator
-    corpus: Corpus
-    split: str
-
-
 def texts_of(
     translators: Sequence[Translator], corpus_for: Callable[[Translator], Corpus], names: Sequence[str]
-) -> dict[str, TextOfRun]:
+) -> dict[str, tuple[Translator, EvaluationText]]:
     """Return the chosen splits of each direction, by the name of the split, with the direction if there are several.
 
     translators: one for each direction; corpus_for: opens the corpus of one. Directions without such a split are left
-    out, with a note, unless none has one. Raises DataError as `corpus_for` and `choose_splits`.
+    out, with a note, unless none has one. Raises DataError as `corpus_for`, `choose_splits` and `read_split` do.
     """
     opened = open_each(translators, corpus_for, OtherPairError)
-    texts = dict[str, TextOfRun]()
+    texts = {}
     for (translator, corpus), splits in open_each(opened, lambda pair: choose_splits(pair[1], names), DataError):
-        suffix = f" {translator.config.data.direction}" * (len(translators) > 1)
-        texts |= {f"{split}{suffix}": TextOfRun(translator, corpus, split) for split in splits}
+        direction = f" {translator.config.data.direction}" if len(translators) > 1 else ""
+        for split in splits:
+            texts[f"{split}{direction}"] = translator, read_split(corpus, split, translator.config)
     return texts
 
 
@@ -180,63 +221,30 @@ def corpus_of(translator: Translator, data_dir: Path | None) -> Corpus:
     return corpus
 
 
-def evaluate_run(
+def evaluate_text(
     translator: Translator,
-    corpus: Corpus,
-    split_name: str,
+    text: EvaluationText,
     search: SearchConfig,
+    src: Path | None = None,
     lowercase: bool = False,
     tokenize: str | None = None,
 ) -> Evaluation:
-    """Translate a split of a corpus with a translator loaded from one or several runs, and score it.
+    """Translate a text with a translator loaded from one or several runs, and score the translations.
 
-    Raises DataError if there is no such split or it is damaged, and as `evaluate` does.
-    """
-    config = translator.config.data
-    check_tokenizer(tokenize)
-    split = corpus.in_one_file(split_name)
-    corpus.verify(split.name, ("text",))
-    search = search.with_tags(config.tags_of(split.name))
-    subject = subject_of(translator, search, split=split.name)
-    lines = source_lines(corpus, translator.config, split.name)
-    return _evaluated(translator, lines, split.text(config.tgt), subject, search, lowercase, tokenize)
-
-
-def evaluate_run_on_files(
-    translator: Translator,
-    src: Path,
-    refs: Sequence[Path],
-    search: SearchConfig,
-    lowercase: bool = False,
-    tokenize: str | None = None,
-) -> Evaluation:
-    """Translate a file and score it against one or several files of references.
-
-    Raises DataError as `read_texts` does.
+    src: the file of sources, if the text is not a split. Raises DataError as `evaluate` does.
     """
     check_tokenizer(tokenize)
-    sources, *references = read_texts([src, *refs])
-    subject = subject_of(translator, search, split=str(src), ref=" ".join(map(str, refs)))
-    rows = list(zip(*references, strict=True))
-    lines = [Line(text) for text in sources]
-    return _evaluated(translator, lines, rows, subject, search, lowercase, tokenize)
-
-
-def _evaluated(
-    translator: Translator,
-    lines: Sequence[Line],
-    references: Sequence[Reference],
-    subject: Subject,
-    search: SearchConfig,
-    lowercase: bool,
-    tokenize: str | None,
-) -> Evaluation:
-    data = translator.config.data
-    translations = translate_text(translator, lines, str(subject.split), search)
-    report = evaluate(translations, references, subject, data.tgt, lowercase, tokenize)
+    data, place = translator.config.data, text.place
+    if src is None:
+        search = search.with_tags(data.tags_of(text.name))
+    else:
+        place["split"] = str(src)
+    subject = subject_of(translator, search, place)
+    translations = translate_text(translator, text.lines(translator.config), place["split"], search)
+    report = evaluate(translations, text.references, subject, data.tgt, lowercase, tokenize)
     if data.has_language_tags:
-        report = replace(report, scores=(*report.scores, *_off_target(translator, translations, references)))
-    return Evaluation(report, [line.text for line in lines], references, translations)
+        report = replace(report, scores=(*report.scores, *_off_target(translator, translations, text.references)))
+    return Evaluation(report, text.sources, text.references, translations)
 
 
 def _off_target(
@@ -259,27 +267,13 @@ def _off_target(
     yield from (Score(name, value, about, higher_is_better=False) for name, value in shares.items())
 
 
-def read_split(
-    translator: Translator, data_dir: Path | None, split_name: str | None, *files: Path | None
-) -> tuple[str, list[str], list[str]]:
-    """Return the name, sources and references of a split, by default the only test set of the run's data.
-
-    files: a source and its references, if they are not None, which are read instead; their name is that of the
-    references. Raises DataError if there is no such split or it is damaged, and as `corpus_of` and `read_texts` do.
-    """
-    if paths := [path for path in files if path is not None]:
-        sources, references = read_texts(paths)
-        return str(paths[1]), sources, references
-    config, corpus = translator.config.data, corpus_of(translator, data_dir)
-    split = corpus.in_one_file(choose_split(corpus, split_name))
-    corpus.verify(split.name, ("text",))
-    return split.name, split.text(config.src), split.text(config.tgt)
-
-
 def subject_of(
-    translator: Translator, search: SearchConfig | None = None, split: str | None = None, ref: str | None = None
+    translator: Translator, search: SearchConfig | None = None, place: Mapping[str, str] = NO_PLACE
 ) -> Subject:
-    """Return the subject of a report on a text translated with one or several runs."""
+    """Return the subject of a report on a text translated with one or several runs.
+
+    place: the split, or the file of references, or both files, as in `EvaluationText`.
+    """
     origins = [origin for origin in (translator.origin, *translator.others) if origin is not None]
     members = tuple(EnsembleMember(run=str(origin.run), step=origin.step, weights=origin.weights) for origin in origins)
     model = {"ensemble": members} if len(members) > 1 else vars(members[0])
@@ -287,7 +281,10 @@ def subject_of(
     if described is not None and translator.first is not None:
         described += f", via {translator.first.config.data.tgt}"
     direction = translator.config.data.direction if translator.config.data.has_language_tags else None
-    return Subject(**model, split=split, direction=direction, ref=ref, search=described, precision=translator.precision)
+    return Subject(
+        **model, split=place.get("split"), ref=place.get("ref"), direction=direction, search=described,
+        precision=translator.precision,
+    )  # fmt: skip
 
 
 def translate_text(
@@ -348,13 +345,13 @@ def describe_search(search: SearchConfig) -> str:
     return ", ".join([f"beam {search.beam}", penalty, *(f"{name} {value}" for name, value in changed.items())])
 
 
-def record_scores(report: Report, origin: Origin, corpus: Corpus) -> ScoreRecord:
+def record_scores(report: Report, origin: Origin | None, corpus: Corpus | None) -> ScoreRecord:
     """Append the scores of a split to scores.jsonl of the run `origin` or, for an ensemble, of its first run.
 
     If the run cannot be written to, a message is printed.
     """
     subject = report.subject
-    assert subject.split is not None, "a split was scored"
+    assert origin is not None and corpus is not None and subject.split is not None, "a run has translated a split"
     names = [corpus.directory.text(subject.split, language).name for language in corpus.languages]
     checksums = "".join(corpus.manifest.files[name].sha256 for name in names)
     record = ScoreRecord(

@@ -24,7 +24,7 @@ from nmt.config.source import without_query
 from nmt.console import say
 from nmt.data.corpus import Corpus
 from nmt.errors import CheckpointError, ConfigError, DataError
-from nmt.evaluate.run import evaluate_run, open_corpus, record_scores, texts_of
+from nmt.evaluate.run import evaluate_text, open_corpus, record_scores, texts_of
 from nmt.files.write import alone_in, open_output, refuse_links, remove, write_file, writing
 from nmt.languages.codes import language_name, parts_of
 from nmt.layout import ExportDir, RunDir
@@ -341,11 +341,10 @@ def _recorded(saved: Saved) -> list[ScoreRecord]:
 
 def _evaluated(request: ExportOptions, translator: Translator) -> list[ScoreRecord]:
     """Return the scores of every test set of the data directory. Raises DataError if it has none."""
-    origin = translator.origin
-    assert origin is not None, "the translator was loaded from a run"
+    texts = texts_of(translator.by_direction(), partial(_corpus, request), ())
     return [
-        record_scores(evaluate_run(*text, text.translator.config.search).report, origin, text.corpus)
-        for text in texts_of(translator.by_direction(), partial(_corpus, request), ()).values()
+        record_scores(evaluate_text(one, text, one.config.search).report, translator.origin, text.corpus)
+        for one, text in texts.values()
     ]
 
 

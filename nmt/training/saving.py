@@ -15,7 +15,7 @@ from typing import Literal, NoReturn
 
 from nmt.errors import CheckpointError, DivergedError, StoppedError, UnsafeFileError
 from nmt.evaluate.metrics import default_tokenizer, no_match_note, use_of
-from nmt.evaluate.run import sample_lines
+from nmt.evaluate.report import sample_lines
 from nmt.files.write import refuse_links, remove, replace_file
 from nmt.layout import CheckpointDir, RunDir
 from nmt.model.transformer import Model

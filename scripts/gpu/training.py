@@ -19,7 +19,7 @@ from nmt.config import Config
 from nmt.config.load import load_config
 from nmt.data.batching import Update
 from nmt.errors import StoppedError
-from nmt.evaluate.run import choose_split, corpus_of, evaluate_run
+from nmt.evaluate.run import choose_text, evaluate_text
 from nmt.layout import RunDir
 from nmt.prepare.prepare import prepare
 from nmt.runs.checkpoint import load_weights
@@ -158,8 +158,7 @@ def bleu(check: Check) -> Found:
         yield {"trained_s": round(time.monotonic() - start, 1), **_how(run), "last": _records(run, "train")[-1:]}
         translator = Translator.load(run, device=check.device.type)
         start = time.monotonic()
-        corpus = corpus_of(translator, data)
-        report = evaluate_run(translator, corpus, choose_split(corpus, None), config.search).report
+        report = evaluate_text(translator, choose_text(translator, data, None), config.search).report
         seconds = round(time.monotonic() - start, 1)
         yield {"bleu": round(report.scores[0].value, 1), "lines": report.n_lines, "evaluated_s": seconds}
         text = root / f"{'dev' if check.data is None else 'val'}.{config.data.src}"

@@ -18,7 +18,8 @@ from nmt.config import Config, SearchConfig
 from nmt.data.batching import unpadded
 from nmt.data.corpus import Corpora, Corpus
 from nmt.errors import ConfigError, DataError
-from nmt.evaluate.challenge import challenge_run, contrasts_json, of_files, of_published
+from nmt.evaluate.challenge import challenge_run, contrasts_json, of_contrastive, of_published
+from nmt.evaluate.run import read_files
 from nmt.layout import DataDir
 from nmt.prepare.append import append
 from nmt.prepare.pipeline.work import Sizes
@@ -355,7 +356,8 @@ def test_challenge_scores_lines_after_lines_before_them(text: Path, run: Path, t
     files = [tmp_path / name for name in ("s.aa", "s.bb", "c.bb")]
     for path, lines in zip(files, (src, tgt, [line[1:] for line in tgt]), strict=True):
         path.write_text("\n".join([*lines[:4], "", *lines[4:6]]) + "\n", encoding="utf-8")
-    plain, within = (challenge_run(translator, of_files(*files, "bb", 1, n)).outcomes for n in (0, 2))
+    given = read_files(files[0], [files[1]], translator.config)
+    plain, within = (challenge_run(translator, of_contrastive(given, files[2], n)).outcomes for n in (0, 2))
     before = [each.contrast.context for each in within]
     pairs = list(zip(src, tgt, strict=True))
     assert before == [(), (pairs[0],), (*pairs[:2],), (*pairs[1:3],), (), (pairs[4],)]

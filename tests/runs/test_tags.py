@@ -23,9 +23,9 @@ from nmt.config.load import load_config
 from nmt.data.batching import Indices, Packing
 from nmt.data.corpus import Corpus
 from nmt.errors import ConfigError, DataError
-from nmt.evaluate.challenge import challenge_run, of_lines
-from nmt.evaluate.robustness import Plan, measure_run, read_text
-from nmt.evaluate.run import corpus_of, evaluate_run, open_corpus
+from nmt.evaluate.challenge import challenge_run, of_text
+from nmt.evaluate.robustness import Plan, measure_run
+from nmt.evaluate.run import choose_text, corpus_of, evaluate_text, open_corpus, read_split
 from nmt.layout import DataDir, RunDir, TokenizerDir
 from nmt.prepare.prepare import prepare
 from nmt.recipes.directory import rooted
@@ -274,7 +274,8 @@ def test_test_set_is_translated_with_its_tags(run: Path) -> None:
     corpus = corpus_of(translator, None)
 
     def described(split: str, **search: object) -> str:
-        return str(evaluate_run(translator, corpus, split, translator.search_settings(search)).report.subject.search)
+        text = read_split(corpus, split, translator.config)
+        return str(evaluate_text(translator, text, translator.search_settings(search)).report.subject.search)
 
     assert "case=loud" in described("loud")
     assert "case=loud" not in described("loud", tags=[]) and "tags" not in described("other")
@@ -387,7 +388,7 @@ def test_model_grows_by_new_tags(run: Path, text: Path, tmp_path: Path, capsys: 
         torch.testing.assert_close(after[name][: len(tensor)], tensor, rtol=0, atol=0)
         assert len(after[name]) - len(tensor) == (name == "encoder.embedding.weight")
     translator = Translator.load(run)
-    found = evaluate_run(translator, corpus_of(translator, tmp_path / "data"), "other", SearchConfig(beam=1))
+    found = evaluate_text(translator, choose_text(translator, tmp_path / "data", "other"), SearchConfig(beam=1))
     assert len(found.translations) == 10, "its text may be evaluated by the model that lacks the tag"
     grown = open_corpus(RunDir(run), ("aa", "bb"), tmp_path / "data")
     assert grown.tokenizers.tags == [*translator.tokenizers.tags, "a=b"]
@@ -414,9 +415,9 @@ def test_challenge_robustness_and_calibration_use_tags_of_split(
 
     with monkeypatch.context() as patch:
         patch.setattr(translator, "score", score)
-        challenge_run(translator, of_lines([("mali 7 bore", "erob 7 ilam")] * 2, "x", "bb", 1, split="loud"))
+        challenge_run(translator, of_text(choose_text(translator, None, "loud"), 1))
     monkeypatch.setattr("nmt.evaluate.robustness.translate_text", translate)
-    measure_run(translator, SearchConfig(), read_text(translator, None, "loud"), Plan(("upper_case",), (100.0,), 1))
+    measure_run(translator, SearchConfig(), choose_text(translator, None, "loud"), Plan(("upper_case",), (100.0,), 1))
 
     def calibrate(_: object, search: SearchConfig, *__: object) -> None:
         seen.append(search)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from command import Command
 from nmt.evaluate.calibration import calibrate, isotonic, spearman
+from nmt.evaluate.run import EvaluationText
 from nmt.serve.models import load_models
 from nmt.serve.service import Service
 from nmt.translate import direction
@@ -40,7 +41,8 @@ def calibrated(run: Path) -> Path:
     mean = np.array([each.log_prob / sum(len(part.tgt_ids) + 1 for part in each.parts) for each in best])
     shares = mean.argsort().argsort() / len(mean)
     refs = [each.text[: int(len(each.text) * share)] + " X" for each, share in zip(best, shares, strict=True)]
-    calibrate(translator, translator.config.search, ("valid", LINES, refs))
+    text = EvaluationText("valid", LINES, refs, translator.config.data.sides, range(1, len(LINES) + 1))
+    calibrate(translator, translator.config.search, text)
     return run
 
 

@@ -18,7 +18,6 @@ from nmt.evaluate.robustness import (
     Plan,
     Report,
     Signs,
-    Text,
     as_json,
     as_table,
     changed_line,
@@ -27,12 +26,13 @@ from nmt.evaluate.robustness import (
     make_variants,
     measure,
 )
+from nmt.evaluate.run import EvaluationText
 from nmt.tables import render
 from nmt.text.constraints import protected
 
 SOURCES = ["Der Hund läuft.", "Die Katze schläft.", "Der Hund läuft.", "Zwei Hunde bellen laut.", "Ja"]
 REFERENCES = ["The dog runs.", "The cat sleeps.", "A dog is running.", "Two dogs bark loudly.", "Yes"]
-TEXT = Text("test", SOURCES, REFERENCES, ("de", "en"), range(1, 6))
+TEXT = EvaluationText("test", SOURCES, REFERENCES, ("de", "en"), range(1, 6))
 WORDS = {
     "Der": "The", "Die": "The", "Hund": "dog", "läuft.": "runs.", "Katze": "cat", "schläft.": "sleeps.", "Zwei": "Two",
     "Hunde": "dogs", "bellen": "bark", "laut.": "loudly.", "Ja": "Yes",
@@ -116,7 +116,7 @@ def test_empty_translations_have_no_relative_chrf() -> None:
 
 def test_change_without_effect_is_skipped_and_noted() -> None:
     plan = Plan(["accents", "upper_case", "typos"], [5], 1)
-    text = Text("test", ["Go 3 x"], ["Los 3 x"], ("en", "de"), [1])
+    text = EvaluationText("test", ["Go 3 x"], ["Los 3 x"], ("en", "de"), [1])
     variants = make_variants(text, plan)
     assert [variant.change for variant in variants] == [None, "upper_case"]  # no effect at 5 %, but the line has places
     report = Report(Subject(), 1, 1, plan, measure(text, variants, Translating()))
