@@ -7,6 +7,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -415,7 +416,8 @@ def test_challenge_robustness_and_calibration_use_tags_of_split(
 
     with monkeypatch.context() as patch:
         patch.setattr(translator, "score", score)
-        challenge_run(translator, of_text(choose_text(translator, None, "loud"), 1))
+        loud = choose_text(translator, None, "loud")
+        challenge_run(translator, of_text(replace(loud, sources=["mali 7 bore"], references=["erob 7 ilam"]), 1))
     monkeypatch.setattr("nmt.evaluate.robustness.translate_text", translate)
     measure_run(translator, SearchConfig(), choose_text(translator, None, "loud"), Plan(("upper_case",), (100.0,), 1))
 
