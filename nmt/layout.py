@@ -64,7 +64,7 @@ class DataDir:
     @property
     def is_prepared(self) -> bool:
         """Whether the directory has a manifest, which is written last."""
-        return self.manifest.is_file() or self.pairs.is_file()
+        return any(path.is_file() for path in (self.manifest, self.pairs))
 
     @property
     def tokenizer(self) -> TokenizerDir:

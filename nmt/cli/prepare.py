@@ -78,8 +78,8 @@ def prepare(
       nmt prepare --config mine.yaml --data data/prepared/mine --tokenizer-from runs/base-de-en
     """
     is_dry = dry_run or sample is not None
-    from nmt.prepare.append import append as run_append
-    from nmt.prepare.dry_run import dry_run as run_dry
+    from nmt.prepare.prepare import append as run_append
+    from nmt.prepare.prepare import dry_run as run_dry
     from nmt.prepare.prepare import prepare as run_stage
     from nmt.tasks.processes import open_runner
 

@@ -2,7 +2,7 @@
 
 `Corpora` is the corpus of each direction of a run.
 
-`nmt prepare` also writes documentation into it (see `nmt.prepare.records`), which is neither read nor checked.
+`nmt prepare` also writes documentation into it (see `nmt.data.manifest`), which is neither read nor checked.
 
 A `Side` is the token ids of one language; two sides are concatenated to train both directions. P lines of a side, B
 lines of a batch.
@@ -13,160 +13,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
 from nmt.config import DataConfig
+from nmt.data.manifest import ADVICE, Contents, FileRecord, Manifest, fingerprint_of_all, read_contents
 from nmt.errors import DataError
-from nmt.files.document import Document, read_document
 from nmt.files.read import check_regular, checksum, read_regular
 from nmt.layout import MONO, DataDir
 from nmt.text.tokenizer import PAD
 from nmt.text.vocabularies import Tokenizers
 
-FORMAT = 1
-"""Format number of a data directory whose training set is one file; incremented by incompatible changes."""
-SHARDED_FORMAT = 2
-"""Format number of a data directory whose training set is divided into shards."""
-PAIRS_FORMAT = 1
-"""Format number of a data directory with several pairs of languages."""
 SHARD_PAIRS = 1 << 20
 """Approximate number of pairs of a shard; a training set of at most this many pairs is one file."""
-
-_T = TypeVar("_T")
-
-
-def _or_none(value: object, validate: ValidatorFunctionWrapHandler) -> object:
-    try:
-        return validate(value)
-    except ValidationError:
-        return None
-
-
-_Lenient = Annotated[_T | None, WrapValidator(_or_none)]
-"""A value, or None if it is damaged: it is only needed to decide whether the directory is up to date."""
-
-
-class FileRecord(Document):
-    """One file of the data directory."""
-
-    bytes: int
-    sha256: str
-
-
-class TokenizerRecord(Document):
-    """The joint vocabulary, or the vocabularies of both languages."""
-
-    fingerprint: str
-
-
-class ShardRecord(Document):
-    """A shard of a training set that is too large for one file: pairs of one source, in random order."""
-
-    name: str
-    """The name that replaces the name of the split in the names of its files: `train.0-00007`."""
-    source: str
-    """The key of its source: `train.0`."""
-    pairs: Annotated[int, Field(ge=1)]
-
-
-class SplitRecord(Document):
-    """The training set, the development set or a test set."""
-
-    pairs: Annotated[int, Field(ge=1)]
-    """The number of pairs, with repetitions."""
-    shards: Annotated[list[ShardRecord], Field(min_length=1)] | None = None
-    """The shards of a large training set, in the order of the sources; they contain each pair once, even if repeated.
-    None: the split is one file for each language, with pairs in the order of the sources and repeated in place."""
-
-
-class MonoRecord(Document):
-    """The monolingual text of one language."""
-
-    lines: Annotated[int, Field(ge=1)]
-    documents: Annotated[int, Field(ge=1)]
-
-
-class SourceFile(Document):
-    """One file of a source."""
-
-    name: str | None = None
-    """Its name under `data.root`; None for a file of a Hub dataset, whose path is the key."""
-    sha256: str
-
-
-class SourceRecord(Document):
-    """A source: its files, and the numbers of its pairs (or lines of monolingual text) read, kept and dropped."""
-
-    corpus: str
-    hub: str | None = None
-    revision: str | None = None
-    commit: str | None = None
-    opus: str | None = None
-    """The name of a corpus of OPUS."""
-    version: str | None = None
-    """The version of a corpus of OPUS."""
-    files: dict[str, SourceFile]
-    """By language and `score`, by path within a Hub dataset, by path, or by URL."""
-    skipped: dict[str, int] | None = None
-    """The number of skipped units of the files, by reason; None if there are none."""
-    read: int | None = None
-    """None if the source has not been read yet."""
-    kept: int | None = None
-    """None, like `dropped`, for development and test sets."""
-    dropped: dict[str, int] | None = None
-    """The number of dropped pairs by reason, see `nmt.prepare.cleaning.counts`."""
-    repaired: dict[str, int] | None = None
-    """The number of repaired pairs by kind of repair; None if there are none."""
-
-
-class Manifest(Document):
-    """The manifest of a data directory. Fields are in the order in which they are written."""
-
-    format: int
-    languages: Annotated[tuple[str, str], Field(strict=False)]
-    """In alphabetical order."""
-    fingerprint: str
-    """Sixteen hexadecimal digits that identify the texts, the ids and the tokenizer."""
-    config: _Lenient[dict[str, object]] = None
-    """The preparation settings, see `nmt.prepare.recipe`."""
-    tokenizer: TokenizerRecord
-    sources: _Lenient[dict[str, SourceRecord]] = None
-    """By their keys in `data`: train.0, valid, test.NAME, mono.LANG.0."""
-    several: float = 1.0
-    """The estimated share of training pairs whose first side has several sentences; 1.0 if it is not known."""
-    splits: dict[str, SplitRecord]
-    mono: dict[str, MonoRecord] = Field(default_factory=dict)
-    """By language; empty without `data.mono`."""
-    warnings: list[str] = Field(default_factory=list)
-    files: dict[str, FileRecord]
-    """By their paths within the data directory."""
-
-
-class PairsManifest(Document):
-    """The manifest of a data directory with several pairs of languages."""
-
-    format: int
-    languages: list[str]
-    pairs: Annotated[dict[str, str], Field(min_length=1)]
-    """The fingerprint of the data directory of each pair, such as de-en."""
-    fingerprint: str
-    """Sixteen hexadecimal digits that identify them all."""
-    config: _Lenient[dict[str, object]] = None
-    """The preparation settings, see `nmt.prepare.recipe`."""
-    files: dict[str, FileRecord]
-    """By their paths within the directory."""
-
 
 Rows = npt.NDArray[np.int64]
 Integers = npt.NDArray[np.integer[Any]]
 """Integers of any type; large arrays have the smallest one."""
-
-ADVICE = "; remove the directory and run nmt prepare again"
-"""Advice for a damaged data directory, which ends a message."""
 
 
 def lengths_between(ends: Integers) -> npt.NDArray[np.int32]:
@@ -310,12 +175,18 @@ class Corpus:
     tokenizers: Tokenizers
 
     @classmethod
-    def open(cls, directory: DataDir) -> Corpus:
-        """Open a data directory.
+    def open(cls, directory: DataDir, pair: str | None = None) -> Corpus:
+        """Open a data directory. `pair`: the pair of languages, such as de-en; None: the only one.
 
         Raises DataError if it does not exist or has an unknown format, or if a file is missing or truncated.
         """
-        manifest = read_manifest(directory)
+        contents = read_contents(directory)
+        return cls.of(contents, contents.only_pair() if pair is None else pair)
+
+    @classmethod
+    def of(cls, contents: Contents, pair: str) -> Corpus:
+        """Open the files of a pair of languages. Raises DataError if a file is missing or truncated."""
+        directory, manifest = contents.folders[pair], contents.manifests[pair]
         for name, file in manifest.files.items():
             path = directory.path / name
             if not path.is_file() or path.stat().st_size != file.bytes:
@@ -335,13 +206,8 @@ class Corpus:
 
     @property
     def whole(self) -> str:
-        """The fingerprint of the directory of several pairs of languages that this one is in, else its own."""
-        parent = DataDir(self.directory.path.resolve().parent)
-        if parent.pairs.is_file():
-            manifest = read_pairs_manifest(parent)
-            if manifest.pairs.get("-".join(self.languages)) == self.fingerprint:
-                return manifest.fingerprint
-        return self.fingerprint
+        """The fingerprint of all pairs of languages that were prepared together."""
+        return fingerprint_of_all(self.directory, self.manifest)
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -452,22 +318,6 @@ def _mapped(path: Path) -> npt.NDArray[Any]:
     return array
 
 
-def read_manifest(directory: DataDir) -> Manifest:
-    """Read the manifest of a data directory. Raises DataError if it is missing or has an unknown format."""
-    if not directory.path.is_dir():
-        raise DataError(f"{directory.path}: no such data directory; nmt prepare with the same --config creates it")
-    if directory.pairs.is_file():
-        folders = ", ".join(str(directory.path / pair) for pair in read_pairs_manifest(directory).pairs)
-        raise DataError(f"{directory.path}: contains several pairs of languages; choose one of {folders}")
-    missing = f"{directory.path}: no data directory: manifest.json is missing; run nmt prepare"
-    return read_document(directory.manifest, Manifest, DataError, ADVICE, (FORMAT, SHARDED_FORMAT), missing)
-
-
-def read_pairs_manifest(directory: DataDir) -> PairsManifest:
-    """Read the manifest of a data directory with several pairs of languages. Raises DataError."""
-    return read_document(directory.pairs, PairsManifest, DataError, ADVICE, (PAIRS_FORMAT,))
-
-
 @dataclass(frozen=True)
 class Corpora:
     """The data directory of a run, opened for reading: the corpus of each of its directions."""
@@ -487,33 +337,20 @@ class Corpora:
         tags: with `data.directions`, the tags that the tokenizers have before those of the target languages.
         Raises DataError as `Corpus.open` does, or if a pair of languages is missing.
         """
-        needed = f"data.directions needs {', '.join(data.pairs)}"
-        if len(data.pairs) == 1:
-            needed = f"data.direction = {data.direction} needs {' and '.join(data.pair)}"
-        if directory.pairs.is_file():
-            manifest = read_pairs_manifest(directory)
-            if not data.pairs.keys() <= manifest.pairs.keys():
-                raise DataError(f"{directory.path}: contains {', '.join(manifest.pairs)}, but {needed}")
-            by_pair = {pair: Corpus.open(DataDir(directory.path / pair)) for pair in data.pairs}
-            for pair, corpus in by_pair.items():
-                if corpus.fingerprint != manifest.pairs[pair]:
-                    raise DataError(
-                        f"{corpus.directory.path}: not the data of {directory.pairs}; run nmt prepare again"
-                    )
-            fingerprint = manifest.fingerprint
-        else:
-            corpus = Corpus.open(directory)
-            pair = "-".join(corpus.languages)
-            if data.pairs.keys() != {pair}:
-                raise DataError(f"{directory.path}: contains {' and '.join(corpus.languages)}, but {needed}")
-            by_pair, fingerprint = {pair: corpus}, corpus.fingerprint
+        contents = read_contents(directory)
+        if not data.pairs.keys() <= contents.manifests.keys():
+            raise DataError(
+                f"{directory.path}: contains {', '.join(contents.manifests)}, but the config needs "
+                f"{', '.join(data.pairs)}"
+            )
+        by_pair = {pair: Corpus.of(contents, pair) for pair in data.pairs}
         tokenizers = next(iter(by_pair.values())).tokenizers
         if data.has_language_tags:
             tokenizers.check_directions(directory.path)
             tokenizers = tokenizers.of_languages(data.all_languages).with_tags([*tags, *data.language_tags])
             by_pair = {pair: replace(corpus, tokenizers=tokenizers) for pair, corpus in by_pair.items()}
-        by_direction = {each: by_pair["-".join(sorted(each.split("-")))] for each in data.directions}
-        return cls(directory, fingerprint, tokenizers, by_direction)
+        by_direction = {direction: by_pair["-".join(sorted(direction.split("-")))] for direction in data.directions}
+        return cls(directory, contents.fingerprint, tokenizers, by_direction)
 
     @property
     def first(self) -> Corpus:

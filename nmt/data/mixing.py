@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.config import Config, Stage
-from nmt.data.corpus import Manifest
+from nmt.data.manifest import Manifest
 from nmt.errors import ConfigError
 
 Rows = npt.NDArray[np.int64]

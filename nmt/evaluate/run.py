@@ -15,7 +15,8 @@ from nmt import __version__
 from nmt.config import Config, SearchConfig
 from nmt.config.data import LABEL
 from nmt.console import Progress, printable, say
-from nmt.data.corpus import Corpus, read_manifest, read_pairs_manifest
+from nmt.data.corpus import Corpus
+from nmt.data.manifest import read_contents
 from nmt.errors import DataError, UnsafeFileError
 from nmt.evaluate.metrics import Reference, Score, as_tuple, check_tokenizer
 from nmt.evaluate.report import Evaluation, Report, Subject, evaluate, read_texts
@@ -131,13 +132,11 @@ def open_corpus(run: RunDir, sides: tuple[str, str], data_dir: Path | None) -> C
     path = data_dir or Path(info.data_dir)
     if data_dir is None and not path.is_dir():
         raise DataError(f"{path}: the data directory of {run.path} does not exist; give its new path with --data")
-    directory, pair = DataDir(path), "-".join(sorted(sides))
-    is_of_several = directory.pairs.is_file()
-    pairs = [*read_pairs_manifest(directory).pairs] if is_of_several else ["-".join(read_manifest(directory).languages)]
-    if pair not in pairs:
-        problem = f"{path}: contains {', '.join(pairs)}, not {'-'.join(sides)}"
+    contents, pair = read_contents(DataDir(path)), "-".join(sorted(sides))
+    if pair not in contents.manifests:
+        problem = f"{path}: contains {', '.join(contents.manifests)}, not {'-'.join(sides)}"
         raise OtherPairError(problem if LABEL in sides else f"{problem}; {advice}")
-    corpus = Corpus.open(DataDir(path / pair) if is_of_several else directory)
+    corpus = Corpus.of(contents, pair)
     own, theirs = Tokenizers.load(run.tokenizer, sides), corpus.tokenizers
     # one of them may have more tags
     if own.with_tags(theirs.tags).fingerprint != theirs.with_tags(own.tags).fingerprint:

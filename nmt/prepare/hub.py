@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from nmt.config.source import HubSource, Source, TrainHub, TrainPath, score_of
 from nmt.console import listed
-from nmt.data.corpus import SourceFile, SourceRecord
+from nmt.data.manifest import SourceFile, SourceRecord
 from nmt.errors import DataError, HubError, error_text
 from nmt.files.read import checksum
 from nmt.prepare.formats.tables import find_columns, label_text, read_objects, written

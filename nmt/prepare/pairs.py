@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from nmt.config.source import AnyTrainSource
 from nmt.console import printable
-from nmt.data.corpus import SourceRecord
+from nmt.data.manifest import SourceRecord
 from nmt.errors import DataError
 from nmt.languages.codes import side_of
 from nmt.text.lines import pair_lines

@@ -6,80 +6,48 @@ that was stopped continues where it was when it is repeated. The directory appea
 
 from __future__ import annotations
 
-import json
-from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import chain
 from pathlib import Path
-from typing import Any, TypeAlias
+from tempfile import TemporaryDirectory
 
 from nmt.config import Config, DataConfig
 from nmt.console import show
-from nmt.data.corpus import (
-    FORMAT,
-    PAIRS_FORMAT,
-    SHARDED_FORMAT,
-    Corpora,
-    Manifest,
-    PairsManifest,
-    SourceRecord,
-    read_manifest,
+from nmt.data.corpus import Corpora, Corpus
+from nmt.data.manifest import (
+    SplitRecord,
+    added,
+    content_fingerprint,
+    file_facts,
+    read_contents,
+    write_index,
+    write_manifest,
 )
-from nmt.errors import ConfigError, DataError
-from nmt.files.document import document_text
-from nmt.files.read import fingerprint_of
-from nmt.files.write import write_file
+from nmt.errors import DataError
+from nmt.files.document import read_document
+from nmt.files.write import link, replace_file, writing
 from nmt.layout import DataDir
-from nmt.prepare.cleaning.counts import CleanReport, total
-from nmt.prepare.held_out import held_out_elsewhere, read_held_out, with_classes, write_held_out
-from nmt.prepare.pairs import SentencePair, naming
-from nmt.prepare.pipeline.clean import NO_OTHERS, Others
-from nmt.prepare.pipeline.encode import (
-    encode_text,
-    link_files,
-    make_joint,
-    make_tokenizers,
-    profiles_of,
-    use_tokenizers,
-)
-from nmt.prepare.pipeline.fuzzy import match_lines
-from nmt.prepare.pipeline.mono import MonoText, clean_mono, encode_mono
-from nmt.prepare.pipeline.read import read_side, sample_parts, training_parts
-from nmt.prepare.pipeline.settle import ChosenText, TrainingText, choose_text, settle_chosen, split_off
+from nmt.prepare.build import open_builds, settle_all
+from nmt.prepare.cleaning.counts import REASONS, summed, total
+from nmt.prepare.pairs import OpenSource, naming
+from nmt.prepare.pipeline.encode import EncodedText, encode_text, link_files, make_tokenizers, use_tokenizers
+from nmt.prepare.pipeline.read import training_parts
+from nmt.prepare.pipeline.settle import choose_text, pairs_of, settle_chosen
 from nmt.prepare.pipeline.work import SIZES, Sizes, Work, building
 from nmt.prepare.recipe import (
-    NewPieces,
-    Recipe,
+    changes_in_config,
     changes_since,
     check_replaceable,
     check_unneeded,
     recipe,
     reused_tokenizers,
 )
-from nmt.prepare.records import (
-    CleanRecord,
-    PreparedMono,
-    PreparedSplit,
-    PreparedTokenizers,
-    SplitOffRecord,
-    TextRecord,
-    content_fingerprint,
-    counted_source,
-    file_facts,
-    write_manifest,
-)
-from nmt.prepare.reporting.page import write_report
-from nmt.prepare.reporting.report import MonoReport, Report, make_report, mono_report, tokenizer_report
-from nmt.prepare.reporting.screen import table
+from nmt.prepare.reporting.page import report_json, report_page, write_report
+from nmt.prepare.reporting.report import Report, clean_record, make_report, tokenizer_report
+from nmt.prepare.reporting.screen import additions, screen, table
 from nmt.prepare.sources import open_source, text_folder
-from nmt.prepare.suspicions import Place, Sample, lacking, samples_of
+from nmt.prepare.suspicions import lacking
 from nmt.tasks.perform import TaskRunner
 from nmt.tasks.processes import InProcess
-from nmt.text.language import Profiles
-from nmt.text.letters import usual_forms
-from nmt.text.vocabularies import Tokenizers
-from nmt.text.words import count_characters
 
 
 def prepare(
@@ -104,13 +72,13 @@ def prepare(
     """
     directory = DataDir(data_dir)
     reused, new = reused_tokenizers(tokenizer_from, config)
-    wanted = recipe(config, reused, new)
+    settings = recipe(config, reused, new)
     check_replaceable(directory)
-    reasons = changes_since(directory, wanted, config)
-    if reasons == []:
-        _echo_up_to_date(directory, config.data, echo)
-        return
-    if reasons:
+    if directory.is_prepared:
+        reasons = changes_since(directory, settings, config)
+        if not reasons:
+            _echo_up_to_date(directory, config.data, echo)
+            return
         if not force:
             check_unneeded(directory, config, reasons)
         echo(f"preparing {data_dir} again: {'; '.join(reasons)}")
@@ -124,57 +92,23 @@ def prepare(
         for build in builds.values():
             build.open_mono()
         settle_all(builds, reused)
-        if len(builds) == 1:
+        for build in builds.values():
             build.clean_mono()
-            mono = {language: own.done.folder for language, own in build.mono_text.items()}
-            tokenizers = make_tokenizers(build.work, build.config, build.text, reused, mono)
-            reports = [build.write(staged, tokenizers, wanted)]
-        else:
-            reports = _write_pairs(config, builds, work, staged, reused, new, wanted)
-    for report, build in zip(reports, builds.values(), strict=True):
+        texts = {pair: build.prepared_text for pair, build in builds.items()}
+        tokenizers = make_tokenizers(work, config, texts, reused, new)
+        for pair, build in builds.items():
+            with naming(build.name):
+                folder_of_pair = DataDir(staged.path / build.name)
+                build.write(folder_of_pair, tokenizers[pair], recipe(build.config, reused, new))
+        if len(builds) > 1:
+            write_index(staged, {build.name: build.manifest for build in builds.values()}, settings)
+    n_asked = None if reused and not new.n else config.tokenizer.vocab_size
+    for build in builds.values():
         if build.name:
             echo(build.name)
-        for line in table(report, build.splits, None if reused and not new.n else config.tokenizer.vocab_size):
+        for line in table(build.outcome, build.splits, n_asked):
             echo(line)
-        echo_end(report.warnings, DataDir(data_dir / build.name), echo)
-
-
-def _write_pairs(
-    config: Config,
-    builds: Builds,
-    work: Work,
-    staged: DataDir,
-    reused: Tokenizers | None,
-    new: NewPieces,
-    wanted: Recipe,
-) -> list[Report]:
-    """Write the data directories of several pairs of languages, with one tokenizer."""
-    texts = {pair: build.text for pair, build in builds.items()}
-    work.versions["texts"] = " ".join(build.work.version("settle") for build in builds.values())
-    joint = make_joint(work, config, texts, reused, new)
-    profiles = Profiles(profiles={})
-    for pair, build in builds.items():
-        more = profiles_of(build.work, build.text, pair)
-        profiles = more.model_copy(update={"profiles": more.profiles | profiles.profiles})
-    joint = replace(joint.with_tags(config.data.tag_names), profiles=profiles)
-    reports = []
-    for pair, build in builds.items():
-        use_tokenizers(build.work, joint)
-        directory = DataDir(staged.path / build.name)
-        directory.path.mkdir()
-        with naming(build.name):
-            reports.append(build.write(directory, joint.of_languages(pair), recipe(build.config, reused, new)))
-    pairs = {build.name: read_manifest(DataDir(staged.path / build.name)).fingerprint for build in builds.values()}
-    manifest = PairsManifest(
-        format=PAIRS_FORMAT,
-        languages=[*config.data.all_languages],
-        pairs=pairs,
-        fingerprint=fingerprint_of(json.dumps(pairs, sort_keys=True).encode()),
-        config=wanted,
-        files=file_facts(staged.path),
-    )
-    write_file(staged.pairs, f"{document_text(manifest)}\n".encode())
-    return reports
+        _echo_end(build.outcome.warnings, DataDir(data_dir / build.name), echo)
 
 
 def _echo_up_to_date(directory: DataDir, data: DataConfig, echo: Callable[[str], None]) -> None:
@@ -186,203 +120,189 @@ def _echo_up_to_date(directory: DataDir, data: DataConfig, echo: Callable[[str],
             echo(f"warning: {warning}")
 
 
-@dataclass
-class Build:
-    """A data directory of two languages that is being written, and the records for its manifest.
-
-    A dry run only settles the text and reports on it.
-    """
-
-    config: Config
-    work: Work
-    root: Path
-    name: str
-    """The languages, such as de-en, if there are several pairs; otherwise empty."""
-    sample: int | None
-    """Maximum number of pairs of each corpus that are cleaned, in a dry run; None: all pairs."""
-    splits: dict[str, PreparedSplit] = field(default_factory=dict)
-    mono: dict[str, PreparedMono] = field(default_factory=dict)
-    mono_reports: list[MonoReport] = field(default_factory=list)
-    chosen: ChosenText = field(init=False)
-    text: TrainingText = field(init=False)
-    """The training text, once it is settled."""
-    samples: dict[str, Sample] = field(init=False)
-    """Samples of the settled text, and of the development and test sets, by key."""
-    mono_text: dict[str, MonoText] = field(default_factory=dict)
-    places: dict[str, list[Place]] = field(default_factory=dict)
-    """The places of the sampled pairs in each corpus, by key."""
-
-    def __post_init__(self) -> None:
-        data = self.config.data
-        self.sources = {key: open_source(source, data.pair, self.root) for key, source in data.sources()}
-        self.train = {key: source for key, source in self.sources.items() if key.startswith("train.")}
-        self.records: dict[str, SourceRecord] = {key: source.record for key, source in self.sources.items()}
-        self.held_out: dict[str, list[SentencePair]] = {}
-        self.warnings: list[str] = []
-
-    def open_mono(self) -> None:
-        """Open the sources of monolingual text."""
-        sources = self.config.data.mono_sources()
-        self.mono_sources = {key: open_source(each, (name, name), self.root) for key, name, each in sources}
-
-    def read_held_out(self) -> list[SentencePair]:
-        """Read the development and test sets, and return their pairs."""
-        self.held_out, self.warnings = read_held_out(self.sources)
-        for key, pairs in self.held_out.items():
-            skipped = dict(self.sources[key].units.skipped)
-            counts = {"read": len(pairs), **({"skipped": skipped} if skipped else {})}
-            self.records[key] = self.records[key].model_copy(update=counts)
-        return list(chain.from_iterable(self.held_out.values()))
-
-    def choose(self, held_out: Sequence[SentencePair], others: Others | None) -> None:
-        """Clean the training text, and split sets off. `others`: see `choose_text`; None: there is only one pair."""
-        data = self.config.data
-        if self.sample is None:
-            parts, skipped = training_parts(self.work, data, self.train)
-        else:
-            parts, skipped, self.places = sample_parts(self.work, self.train, self.sample)
-        self.chosen = choose_text(self.work, data, parts, skipped, held_out, others=others or NO_OTHERS)
-        if self.sample is None:  # a development set would be most of a sample
-            split_off(self.chosen, data, by_line=others is not None)
-
-    def settle(self, others: Others) -> None:
-        """Settle the training text; `others`: lines that other pairs have split off."""
-        self.text = settle_chosen(self.work, self.config.data, self.chosen, others)
-        self.samples = self.text.samples() | samples_of(self.held_out)
-        for key, own in self.places.items():
-            self.text.reports[key].renumber([0, *(place.line for place in own)].__getitem__)
-            self.samples[key].places = [own[place.line - 1] for place in self.samples[key].places]
-        self.held_out = {**self.chosen.split_off, **self.held_out}
-
-    def clean_mono(self) -> None:
-        """Clean the monolingual text."""
-        held_out = list(chain.from_iterable(self.held_out.values()))
-        self.mono_text = clean_mono(self.work, self.config.data, self.mono_sources, held_out)
-
-    def report(self, reports: Mapping[str, CleanReport], wanted: Recipe, **fields: Any) -> Report:
-        """Return the report; `reports`: counts of the training corpora by key, fields: see `make_report`."""
-        found = make_report(
-            self.config.data, self.text, reports, self.records, self.samples, self.warnings, settings=wanted,
-            sample=self.sample, held_out={key.removeprefix("test."): len(own) for key, own in self.held_out.items()},
-            **fields,
-        )  # fmt: skip
-        named = [f"{self.name}: {warning}" if self.name else warning for warning in found.warnings]
-        return found.model_copy(update={"warnings": named})
-
-    def write(self, directory: DataDir, tokenizers: Tokenizers, wanted: Recipe) -> Report:
-        """Write all files of the data directory, and return the report."""
-        data, text = self.config.data, self.text
-        for key, source in data.sources():
-            try:
-                tokenizers.check_tags(source.tag_names)
-            except DataError as error:
-                raise ConfigError(f"data.{key}.tags: {error}") from error
-        tokenizers.save(directory.tokenizer)
-        encoded = encode_text(self.work, data, text)
-        link_files(encoded.files, directory.path)
-        split = PreparedSplit(pairs=encoded.pairs, clean=CleanRecord.of(encoded.reports.values()), text=encoded.text)
-        split = with_classes(split, encoded.classes, tokenizers.labels)
-        self.splits["train"] = split if encoded.shards is None else split.model_copy(update={"shards": encoded.shards})
-        for language, own in encode_mono(self.work, data, self.mono_text).items():
-            link_files([own.done], directory.path)
-            self._record_mono(language, own)
-        for key, pairs in self.held_out.items():
-            name = key.removeprefix("test.")
-            self.splits[name] = write_held_out(directory, name, pairs, tokenizers, data.documents)
-        left_out = sum(report.dropped.get("shared", 0) for report in encoded.reports.values())
-        for name, amounts in data.drawn.items():
-            record = SplitOffRecord(asked=sum(amounts.values()), of=self.chosen.n_offered[name], left_out=left_out)
-            self.splits[name] = self.splits[name].model_copy(update={"split_off": record})
-            left_out = 0  # counted once for all sets
-        n_pairs = sum(own.pairs for own in self.splits.values())
-        link_files(match_lines(self.work, directory, data, [*self.splits], n_pairs), directory.path)
-        self.warnings += lacking(self.samples, tokenizers)
-        report = self.report(
-            encoded.reports,
-            wanted,
-            kind="prepared",
-            tokenizer=tokenizer_report(tokenizers, encoded.text),
-            mono=self.mono_reports,
-            classes={name: split.classes for name, split in self.splits.items() if split.classes},
-        )
-        self._write_manifest(directory, report, tokenizers)
-        write_report(directory.path, report)
-        return report
-
-    def _record_mono(self, language: str, encoded: MonoText) -> None:
-        """Record the monolingual text of a language and its sources."""
-        for number, report in enumerate(encoded.reports):
-            key = f"mono.{language}.{number}"
-            self.records[key] = counted_source(self.mono_sources[key].record, report, {})
-            self.mono_reports.append(mono_report(self.records[key], key, language, report))
-        summary = encoded.done.summary
-        self.mono[language] = PreparedMono(
-            lines=summary["lines"],
-            documents=summary["documents"],
-            clean=CleanRecord.of(encoded.reports),
-            text=TextRecord.model_validate(summary["text"]),
-        )
-
-    def _write_manifest(self, directory: DataDir, report: Report, tokenizers: Tokenizers) -> None:
-        files, counts = file_facts(directory.path), total(self.text.reports.values())
-        manifest = Manifest(
-            format=FORMAT if self.splits["train"].shards is None else SHARDED_FORMAT,
-            languages=report.languages,
-            fingerprint=content_fingerprint(files, tokenizers.letters),
-            config=report.settings,
-            tokenizer=PreparedTokenizers(
-                fingerprint=tokenizers.fingerprint, joint=tokenizers.joint, pieces=tokenizers.sizes
-            ),
-            sources=self.records,
-            several=counts.several / counts.kept,
-            splits=dict(self.splits),
-            warnings=report.warnings,
-            files=files,
-        )
-        write_manifest(directory, manifest.model_copy(update={"mono": self.mono}) if self.mono else manifest)
-
-
-Builds: TypeAlias = dict[tuple[str, str], Build]
-"""By their pairs of languages."""
-
-
-def open_builds(config: Config, work: Work, sample: int | None = None) -> Builds:
-    """Open the sources of all pairs of languages; `sample`: see `Build`."""
-    builds, root, pairs = Builds(), text_folder(config.data.root), config.data.pairs
-    for pair, direction in pairs.items():
-        view, name = config.towards(direction), pair if len(pairs) > 1 else ""
-        own = Work(work.folder / name, work.engine, work.sizes)
-        builds[view.data.pair] = Build(view, own, root, name, sample)
-    return builds
-
-
-def settle_all(builds: Builds, reused: Tokenizers | None) -> None:
-    """Read the text of all pairs of languages, and settle their training text.
-
-    No line that is held out for one pair is in the training text of another. Letters have the forms of a `reused`
-    tokenizer, or else with `repair: [letters]` the most frequent ones of the cleaned text of all pairs.
-    """
-    held_out, chosen, counts = {}, {}, defaultdict[str, Counter[str]](Counter)
-    for pair, build in builds.items():
-        with naming(build.name):
-            held_out[pair] = build.read_held_out()
-    for pair, build in builds.items():
-        with naming(build.name):
-            build.choose(held_out[pair], held_out_elsewhere(pair, held_out) if build.name else None)
-        chosen[pair] = list(chain.from_iterable(build.chosen.split_off.values()))
-        for side, language in enumerate(pair) if "letters" in (build.config.data.clean.repair or ()) else ():
-            for part in build.chosen.cleaned:
-                counts[language] += count_characters(read_side(part.folder, side))
-    letters = {language: usual_forms(language, counts[language]) for language in counts}
-    for pair, build in builds.items():
-        build.work.letters = letters if reused is None else letters | reused.letters
-        with naming(build.name):
-            build.settle(held_out_elsewhere(pair, chosen))
-
-
-def echo_end(warnings: Sequence[str], directory: DataDir, echo: Callable[[str], None]) -> None:
+def _echo_end(warnings: Sequence[str], directory: DataDir, echo: Callable[[str], None]) -> None:
     """Print the warnings, and the paths of the data directory and its report."""
     for warning in warnings:
         echo(f"warning: {warning}")
     echo(f"report: {directory.report_page}")
     echo(f"wrote {directory.path}")
+
+
+def dry_run(
+    config: Config,
+    sample: int | None = None,
+    report: Path | None = None,
+    echo: Callable[[str], None] = show,
+    engine: TaskRunner | None = None,
+    tokenizer_from: Path | None = None,
+) -> None:
+    """Clean the training text of a config and report on it, without writing anything else.
+
+    Args:
+        sample: the maximum number of pairs of each corpus, evenly spread, that are cleaned; None: all pairs.
+        report: the file (*.html or *.json), or the directory for both, to write the report to; None: no report.
+        engine: the engine that processes the whole text; by default this process.
+        tokenizer_from: as for `prepare`.
+
+    Each of several pairs of languages has its own report.
+
+    Raises DataError, also if no pairs are left, or HubError for the Hub.
+    """
+    reused, new = reused_tokenizers(tokenizer_from, config)
+    if engine is None or sample is not None:  # cleaning a sample takes less time than starting processes
+        engine = InProcess()
+    with TemporaryDirectory(prefix="nmt-") as folder:
+        builds = open_builds(config, Work(Path(folder), engine, SIZES), sample)
+        settle_all(builds, reused)
+    for build in builds.values():
+        if build.name:
+            echo(build.name)
+        if reused is not None:
+            build.warnings += lacking(build.samples, reused)
+        outcome = build.report(build.text.reports, recipe(build.config, reused, new), kind="dry run")
+        for line in screen(outcome):
+            echo(line)
+        if config.data.mono:
+            echo("data.mono was not read; a dry run covers only the training pairs")
+        if report is not None:
+            _write_dry_report(report, outcome)
+            echo(f"wrote {report}")
+
+
+def _write_dry_report(path: Path, report: Report) -> None:
+    renderers = {".html": report_page, ".json": report_json}
+    renderer = renderers.get(path.suffix.lower())
+    with writing(path):
+        if renderer is None:
+            path.mkdir(parents=True, exist_ok=True)
+            write_report(path, report)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(path, renderer(report))
+
+
+def append(
+    config: Config,
+    data_dir: Path,
+    echo: Callable[[str], None] = show,
+    engine: TaskRunner | None = None,
+    sizes: Sizes = SIZES,
+) -> None:
+    """Add new corpora, listed at the end of `data.train`, to a data directory. Existing shards stay unchanged.
+
+    The other corpora are not read again, and the vocabulary, development and test sets do not change. Pairs that the
+    directory already has are dropped. The arguments are described at `prepare`.
+
+    Raises DataError, also if the directory is not divided into shards, or another setting in the config has changed.
+    """
+    contents = read_contents(DataDir(data_dir))
+    corpus = Corpus.of(contents, next(iter(contents.manifests)))
+    if len(contents.manifests) > 1 or corpus.whole != corpus.fingerprint:
+        raise DataError(f"{data_dir}: text of several pairs of languages, which takes no additions; run nmt prepare")
+    keys = _new_corpora(config, corpus)
+    root = text_folder(config.data.root)
+    sources = {key: open_source(config.data.train[int(key[6:])], config.data.pair, root) for key in keys}
+    with building(data_dir) as (folder, staged):
+        report = _add(Work(folder, engine or InProcess(), sizes), config, corpus, sources, staged)
+    for line in additions(report):
+        echo(line)
+    _echo_end(report.warnings, DataDir(data_dir), echo)
+
+
+def _new_corpora(config: Config, corpus: Corpus) -> list[str]:
+    """Return the keys of the new corpora. Raises DataError if they cannot be added."""
+    directory, manifest = corpus.directory, corpus.manifest
+    train = manifest.splits["train"]
+    if config.data.has_labels:
+        raise DataError(
+            f"{directory.path}: cannot append to labelled text, because its labels come from all training text; "
+            "run nmt prepare instead"
+        )
+    if train.shards is None:
+        raise DataError(
+            f"{directory.path}: its training set is not divided into shards, so nothing can be added; run nmt prepare, "
+            f"with --tokenizer-from {directory.path} to keep the vocabulary"
+        )
+    if None in (manifest.config, manifest.sources, train.clean, train.text):
+        raise DataError(f"{directory.manifest}: does not record the settings and sources, so nothing can be added")
+    assert manifest.config is not None and manifest.sources is not None
+    n_before = sum(key.startswith("train.") for key in manifest.sources)
+    before = config.data.model_copy(update={"train": config.data.train[:n_before]})
+    if before.drawn != config.data.drawn:
+        raise DataError(f"{directory.path}: nothing is held out of added corpora; remove their valid and test")
+    if described := changes_in_config(manifest.config, config.model_copy(update={"data": before})):
+        raise DataError(
+            f"{directory.path}: only new corpora may be added, but other settings have changed: {'; '.join(described)}"
+        )
+    if new := {*config.data.tag_names} - {*corpus.tokenizers.tags}:
+        raise DataError(f"{directory.path}: its vocabulary lacks the tag {min(new)}; run nmt prepare instead")
+    if n_before == len(config.data.train):
+        raise DataError(f"{directory.path}: no new corpora; append them to the end of data.train")
+    return [f"train.{i}" for i in range(n_before, len(config.data.train))]
+
+
+def _add(work: Work, config: Config, corpus: Corpus, sources: Mapping[str, OpenSource], staged: DataDir) -> Report:
+    """Write the data directory with the new corpora into `staged`. Return the report on these."""
+    data, before, reported = config.data, corpus.manifest, corpus.directory.report
+    earlier = read_document(reported, Report, DataError, "; remove it") if reported.exists() else None
+    held_out = {name: pairs_of(corpus, name) for name in before.splits if name != "train"}
+    pairs = [pair for sentence_pairs in held_out.values() for pair in sentence_pairs]
+    work.letters = corpus.tokenizers.letters
+    parts, skipped = training_parts(work, data, sources)
+    chosen = choose_text(work, data, parts, skipped, pairs, corpus)
+    chosen.split_off.update({name: held_out[name] for name in data.drawn})
+    text = settle_chosen(work, data, chosen)
+    use_tokenizers(work, corpus.tokenizers)
+    encoded = encode_text(work, data, text, is_added=True)
+    for name in before.files:
+        target = staged.path / name
+        if staged.path.resolve() not in target.resolve().parents:  # the manifest may be someone else's
+            raise DataError(f"{corpus.directory.manifest}: damaged: {name} is not in the directory")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        link(corpus.directory.path / name, target)
+    link_files(encoded.files, staged.path)
+    files = file_facts(staged.path)
+    settings = recipe(config) | {"tokenizer": (before.config or {})["tokenizer"]}
+    train = _with_corpora(before.splits["train"], encoded)
+    records = {key: source.record for key, source in sources.items()}
+    report = make_report(
+        data, text, encoded.reports, records, text.samples(), kind="prepared", sample=None, settings=settings,
+        held_out={name: len(sentence_pairs) for name, sentence_pairs in held_out.items()},
+        mono=earlier.mono if earlier else [], tokenizer=tokenizer_report(corpus.tokenizers, train.text or {}),
+    )  # fmt: skip
+    several = 1.0  # it stays unknown
+    if before.several < 1 and train.clean and before.splits["train"].clean:
+        n_several = before.several * before.splits["train"].clean.kept + total(encoded.reports.values()).several
+        several = n_several / train.clean.kept
+    changed = {
+        "config": settings,
+        "fingerprint": content_fingerprint(files, corpus.tokenizers.letters),
+        "sources": (before.sources or {}) | records,
+        "several": several,
+        "splits": before.splits | {"train": train},
+        "warnings": before.warnings + report.warnings,
+        "files": files,
+    }
+    write_manifest(staged, before.model_copy(update=changed))
+    corpora = [*(earlier.corpora if earlier else []), *report.corpora]
+    write_report(staged.path, report.model_copy(update={"corpora": corpora, "warnings": changed["warnings"]}))
+    return report
+
+
+def _with_corpora(before: SplitRecord, encoded: EncodedText) -> SplitRecord:
+    """Return the record of a training set to which corpora have been added."""
+    assert before.clean is not None and before.text is not None and before.shards is not None
+    new = clean_record(encoded.reports.values())
+    clean = new.model_copy(
+        update={
+            "read": before.clean.read + new.read,
+            "kept": before.clean.kept + new.kept,
+            "dropped": summed([before.clean.dropped, new.dropped], REASONS),
+        }
+    )
+    return SplitRecord(
+        pairs=before.pairs + encoded.pairs,
+        shards=[*before.shards, *(encoded.shards or [])],
+        clean=clean,
+        text={language: added([before.text[language], counts]) for language, counts in encoded.text.items()},
+    )

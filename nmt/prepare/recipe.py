@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from nmt.config import Config, DataConfig, Section, TokenizerConfig
 from nmt.config.data import LABEL
@@ -17,9 +17,10 @@ from nmt.config.load import load_saved_config
 from nmt.config.messages import differences
 from nmt.config.old import without_old
 from nmt.config.source import FilesSource, PathSource, Source, is_url, score_of
-from nmt.data.corpus import ADVICE, Corpora, Corpus, Manifest, PairsManifest, read_manifest, read_pairs_manifest
+from nmt.data.corpus import Corpora, Corpus
+from nmt.data.manifest import ADVICE, Manifest, owned_files, read_contents
 from nmt.errors import CheckpointError, DataError
-from nmt.files.read import checksum, read_text
+from nmt.files.read import checksum
 from nmt.layout import DataDir, RunDir, not_usable
 from nmt.prepare.inputs import find_inputs, fingerprints
 from nmt.prepare.sources import text_folder, wanted_checksums
@@ -111,11 +112,16 @@ def changes(old: Recipe, new: Recipe) -> Iterator[str]:
 
 
 def changes_in_config(made_from: Recipe, config: Config) -> list[str]:
-    """Describe the settings of a config that differ from a recipe; the tokenizer may be reused in both."""
-    wanted = recipe(config)
+    """Describe the settings of a config that differ from a recipe; the tokenizer may be reused in both.
+
+    An empty recipe was not recorded, and differs from none.
+    """
+    if not made_from:
+        return []
+    settings = recipe(config)
     if is_reused(made_from):
-        wanted["tokenizer"] = made_from["tokenizer"]
-    return list(changes(made_from, wanted))
+        settings["tokenizer"] = made_from["tokenizer"]
+    return list(changes(made_from, settings))
 
 
 def is_reused(made_from: Recipe) -> bool:
@@ -160,40 +166,28 @@ def _known(settings: dict[str, Any]) -> _Sections:
     return _Sections.model_validate(settings)
 
 
-def changes_since(directory: DataDir, wanted: Recipe, config: Config) -> list[str] | None:
-    """Describe what has changed since the directory was prepared; return None if there is no directory yet."""
-    if not directory.is_prepared:
-        return None
+def changes_since(directory: DataDir, settings: Recipe, config: Config) -> list[str]:
+    """Describe what has changed since the directory was prepared with other settings than these."""
     try:
-        made_from = _read_recipe(directory)
-        if made_from is not None and (described := list(changes(made_from, wanted))):
+        contents = read_contents(directory)
+        if contents.config is not None and (described := list(changes(contents.config, settings))):
             return described
         corpora = Corpora.open(directory, config.data)
     except DataError as error:
         return [str(error).removesuffix(ADVICE).removesuffix("; run nmt prepare again")]
-    if made_from is None or any(corpus.manifest.sources is None for corpus in corpora.distinct):
+    if contents.config is None or any(corpus.manifest.sources is None for corpus in corpora.distinct):
         return [f"{directory.path} does not record the settings and sources"]
-    root, found = text_folder(config.data.root), dict[str, None]()
+    root, described = text_folder(config.data.root), []
     for direction in config.data.pairs.values():
-        data, corpus = config.data.towards(direction), corpora.by_direction[direction]
-        sources = [*data.sources(), *((key, source) for key, _, source in data.mono_sources())]
-        for key, source in sources:
-            found |= dict.fromkeys(_changed_files(corpus.manifest, key, source, root))
-    return [*found]
-
-
-def _read_recipe(directory: DataDir) -> Recipe | None:
-    """Return the recipe of a data directory, if it is recorded. Raises DataError if its manifest cannot be read."""
-    read = read_pairs_manifest if directory.pairs.is_file() else read_manifest
-    return read(directory).config
+        data, manifest = config.data.towards(direction), corpora.by_direction[direction].manifest
+        for key, source in [*data.sources(), *((key, source) for key, _, source in data.mono_sources())]:
+            described += _changed_files(manifest, key, source, root)
+    return list(dict.fromkeys(described))
 
 
 def unlike(directory: DataDir, config: Config) -> str | None:
     """Return a warning if the config differs from the settings that `directory` was prepared with, else None."""
-    made_from = _read_recipe(directory)
-    if not made_from:
-        return None
-    described = changes_in_config(made_from, config)
+    described = changes_in_config(read_contents(directory).config or {}, config)
     if not described:
         return None
     more = f", and {len(described) - 1} more" if len(described) > 1 else ""
@@ -227,13 +221,6 @@ def _changed_files(manifest: Manifest, key: str, source: Source, root: Path) -> 
             yield f"data.{key}.pairs is {source.pairs:,}, but {record.read:,} were read"
 
 
-class _Owned(BaseModel, strict=True):
-    """The names of the files of a data directory, in a manifest of any format."""
-
-    format: int
-    files: dict[str, object]
-
-
 def check_replaceable(directory: DataDir) -> None:
     """Raise DataError if the directory contains anything that `prepare` did not write."""
     path = directory.path
@@ -245,20 +232,7 @@ def check_replaceable(directory: DataDir) -> None:
     if not path.is_dir():
         raise DataError(f"{path}: is a file, not a data directory; choose another directory with --data")
     present = {item.relative_to(path).as_posix() for item in path.rglob("*") if not item.is_dir() or item.is_symlink()}
-    if not present:
-        return
-    ours = set()
-    manifest = directory.pairs if directory.pairs.is_file() else directory.manifest
-    if manifest.is_file():
-        try:
-            ours = {*_Owned.model_validate_json(read_text(manifest)).files, manifest.name}
-            ours |= {directory.report.name, directory.report_page.name}
-        except (OSError, UnicodeDecodeError, ValidationError) as error:
-            raise DataError(
-                f"{manifest}: damaged or not written by nmt, so nothing here is replaced; "
-                "remove the directory or choose another with --data"
-            ) from error
-    if others := present - ours:
+    if present and (others := present - owned_files(directory)):
         raise DataError(
             f"{path}: contains {min(others)}, which prepare did not write, so it is not replaced; "
             "choose another directory with --data or move it away"
@@ -272,24 +246,18 @@ def check_unneeded(directory: DataDir, config: Config, reasons: Sequence[str]) -
     config are considered.
     """
     try:
-        manifest: Manifest | PairsManifest
-        if directory.pairs.is_file():
-            manifest = read_pairs_manifest(directory)
-            content = f"the pairs {', '.join(manifest.pairs)}"
-        else:
-            manifest = Corpus.open(directory).manifest
-            content = f"{manifest.splits['train'].pairs:,} training pairs of {' and '.join(manifest.languages)}"
+        contents = read_contents(directory)
+        n_pairs = sum(Corpus.of(contents, pair).split("train").n for pair in contents.manifests)
     except DataError:  # damaged or of another version, so that no run can read it
         return
-    run = next(
-        (path for path in config.run_directory.parent.glob("*") if _is_trained_on(path, manifest.fingerprint)), None
-    )
-    if [*manifest.languages] == [*config.data.all_languages] and run is None:
+    runs = config.run_directory.parent.glob("*")
+    run = next((path for path in runs if _is_trained_on(path, contents.fingerprint)), None)
+    if contents.languages == config.data.all_languages and run is None:
         return
-    needed = "" if run is None else f", the text that {run} was trained on"
+    use = "" if run is None else f", the text that {run} was trained on"
     raise DataError(
-        f"{directory.path}: would be prepared again ({'; '.join(reasons)}), but contains {content}{needed}; "
-        "choose another directory with --data, or replace this one with --force"
+        f"{directory.path}: would be prepared again ({'; '.join(reasons)}), but contains {n_pairs:,} training pairs of "
+        f"{', '.join(contents.manifests)}{use}; choose another directory with --data, or replace this one with --force"
     )
 
 
@@ -308,62 +276,75 @@ def reused_tokenizers(path: Path | None, config: Config) -> tuple[Tokenizers | N
     """
     if path is None:
         return _given(config), NewPieces()
-    of_pairs = read_pairs_manifest(DataDir(path)) if DataDir(path).pairs.is_file() else None
-    if of_pairs is not None:
-        path = path / next(iter(of_pairs.pairs))
-    run, data = RunDir(path), DataDir(path)
-    if not run.tokenizer.path.is_dir():
-        raise DataError(not_usable(path, "neither a run nor a data directory, since it has no tokenizer/"))
-    wanted = config.data.all_languages
-    languages: Sequence[str]
-    if of_pairs is not None:
-        languages = of_pairs.languages
-    elif data.manifest.is_file():
-        languages = read_manifest(data).languages
-    elif run.config.is_file():
-        languages = load_saved_config(run.config).data.all_languages
-    else:
-        raise DataError(f"{path}: has neither manifest.json nor config.yaml, which list the languages of its tokenizer")
-    tokenizers = Tokenizers.load(run.tokenizer, languages)
-    if bool(tokenizers.letters) != ("letters" in (config.data.clean.repair or ())):
+    data, tokenizers = config.data, _of_directory(path)
+    if bool(tokenizers.letters) != ("letters" in (data.clean.repair or ())):
         raise DataError(
             f"data.clean.repair: {'add' if tokenizers.letters else 'remove'} letters: the vocabulary of {path} was "
             "learned that way, and may lack other forms of letters"
         )
-    if config.data.has_labels:  # only the text has a tokenizer, which any run with its language can provide
-        if config.data.src not in languages:
-            raise DataError(
-                f"{path}: its tokenizer is for {' and '.join(languages)}, but the texts are in {config.data.src}"
-            )
-        if tokenizers.is_public:
-            raise DataError(f"{path}: its tokenizer was imported for translation and is not available for labels")
-        of_text = {config.data.src: tokenizers.by_language[config.data.src]}
-        return replace(tokenizers, by_language=of_text, joint=config.tokenizer.joint, labels=None), NewPieces()
-    if config.data.has_language_tags:
+    if data.has_labels:
+        return _of_text(path, tokenizers, config), NewPieces()
+    if data.has_language_tags:
         tokenizers.check_directions(path)
-        can_grow = len(config.data.pairs) > 1 and tokenizers.imported is None
-        new = [language for language in wanted if can_grow and language not in languages]
-        n_pieces = tokenizers[languages[0]].n_pieces
-        more = max(0, config.tokenizer.vocab_size - n_pieces) if new else 0
-        return tokenizers.of_languages(wanted), NewPieces(new, more)
-    if not {*languages} >= {*wanted} or (languages != wanted and not tokenizers.joint):
-        raise DataError(
-            f"{path}: its tokenizer is for {' and '.join(languages)}, but the config is for {' and '.join(wanted)}"
-        )
-    if languages != wanted:
-        tokenizers = tokenizers.of_languages(wanted)
-    if tokenizers.only_direction not in (None, config.data.direction):
+        return tokenizers.of_languages(data.all_languages), _new_pieces(tokenizers, config)
+    languages = data.all_languages
+    if tokenizers.languages != languages:
+        if not tokenizers.joint or not {*tokenizers.languages} >= {*languages}:
+            raise DataError(
+                f"{path}: its tokenizer is for {' and '.join(tokenizers.languages)}, but the config is for "
+                f"{' and '.join(languages)}"
+            )
+        tokenizers = tokenizers.of_languages(languages)
+    if tokenizers.only_direction not in (None, data.direction):
         raise DataError(
             f"{path}: was imported for {tokenizers.only_direction}, and its tokenizer serves no other direction; "
-            f"data.direction is {config.data.direction}"
+            f"data.direction is {data.direction}"
         )
     if tokenizers.joint != config.tokenizer.joint:
-        kinds = {True: "one joint vocabulary", False: "one vocabulary for each language"}
+        kind = "one joint vocabulary" if tokenizers.joint else "one vocabulary for each language"
         raise DataError(
-            f"{path}: has {kinds[tokenizers.joint]}, but tokenizer.joint is {str(config.tokenizer.joint).lower()}; "
+            f"{path}: has {kind}, but tokenizer.joint is {str(config.tokenizer.joint).lower()}; "
             f"set tokenizer.joint={str(tokenizers.joint).lower()}"
         )
     return tokenizers, NewPieces()
+
+
+def _of_directory(path: Path) -> Tokenizers:
+    """Load the tokenizers of a run or data directory. Raises DataError if there are none."""
+    run, data = RunDir(path), DataDir(path)
+    folder, languages = run.tokenizer, None
+    if data.is_prepared:
+        contents = read_contents(data)
+        folder, languages = next(iter(contents.folders.values())).tokenizer, contents.languages
+    if not folder.path.is_dir():
+        raise DataError(not_usable(path, "neither a run nor a data directory, since it has no tokenizer/"))
+    if languages is None and run.config.is_file():
+        languages = load_saved_config(run.config).data.all_languages
+    if languages is None:
+        raise DataError(f"{path}: has neither manifest.json nor config.yaml, which list the languages of its tokenizer")
+    return Tokenizers.load(folder, languages)
+
+
+def _of_text(path: Path, tokenizers: Tokenizers, config: Config) -> Tokenizers:
+    """Return the tokenizer of the texts of a corpus with labels, which any run with their language can provide."""
+    language = config.data.src
+    if language not in tokenizers.languages:
+        raise DataError(
+            f"{path}: its tokenizer is for {' and '.join(tokenizers.languages)}, but the texts are in {language}"
+        )
+    if tokenizers.is_public:
+        raise DataError(f"{path}: its tokenizer was imported for translation and is not available for labels")
+    by_language = {language: tokenizers.by_language[language]}
+    return replace(tokenizers, by_language=by_language, joint=config.tokenizer.joint, labels=None)
+
+
+def _new_pieces(tokenizers: Tokenizers, config: Config) -> NewPieces:
+    """Return the pieces that a vocabulary needs for the languages that it does not have."""
+    languages = [language for language in config.data.all_languages if language not in tokenizers.languages]
+    if not languages or len(config.data.pairs) == 1 or tokenizers.imported is not None:
+        return NewPieces()
+    n_pieces = tokenizers[tokenizers.languages[0]].n_pieces
+    return NewPieces(languages, max(0, config.tokenizer.vocab_size - n_pieces))
 
 
 def _given(config: Config) -> Tokenizers | None:

@@ -21,7 +21,7 @@ from nmt.config.source import (
     score_of,
 )
 from nmt.console import say
-from nmt.data.corpus import SourceFile, SourceRecord
+from nmt.data.manifest import SourceFile, SourceRecord
 from nmt.errors import DataError
 from nmt.files.read import checksum
 from nmt.prepare.download import cached

@@ -31,7 +31,7 @@ from nmt.config.source import (
     score_of,
 )
 from nmt.console import Progress, say, show
-from nmt.data.corpus import read_manifest
+from nmt.data.manifest import folder_of, read_manifest
 from nmt.errors import ConfigError, DataError, StoppedError
 from nmt.files.write import Lock, replace_file
 from nmt.layout import DataDir, File, RunDir
@@ -171,9 +171,7 @@ def data_directory(run: Path, data: DataConfig, otherwise: str) -> Path:
     recorded = read_info(RunDir(run)).data_dir
     if not recorded:
         raise DataError(f"{run}: was imported and has no data directory; give {otherwise}")
-    path = Path(recorded)
-    if DataDir(path).pairs.is_file():
-        path /= "-".join(data.pair)
+    path = folder_of(DataDir(Path(recorded)), "-".join(data.pair)).path
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 

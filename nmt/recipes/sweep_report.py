@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from nmt.config.objectives import Metric
-from nmt.data.corpus import read_manifest, read_pairs_manifest
+from nmt.data.manifest import read_contents
 from nmt.errors import CheckpointError, DataError
 from nmt.evaluate.metrics import metric_name
 from nmt.evaluate.significance import CONFIDENCE, MIN_RUNS, error_and_freedom, quantile
@@ -127,11 +127,12 @@ def _n_different(directories: Iterable[Path], file_of: Callable[[DataDir, str, s
 def _checksums(data: DataDir, file_of: Callable[[DataDir, str, str], Path]) -> tuple[str, ...]:
     """Return the checksums of the development set for each language; empty if the manifest lacks them."""
     with suppress(DataError, KeyError):
-        if data.pairs.is_file():
-            pairs = [DataDir(data.path / pair) for pair in read_pairs_manifest(data).pairs]
-            return tuple(checksum for pair in pairs for checksum in _checksums(pair, file_of))
-        manifest = read_manifest(data)
-        return tuple(manifest.files[file_of(data, "valid", language).name].sha256 for language in manifest.languages)
+        contents = read_contents(data)
+        return tuple(
+            manifest.files[file_of(contents.folders[pair], "valid", language).name].sha256
+            for pair, manifest in contents.manifests.items()
+            for language in manifest.languages
+        )
     return ()
 
 

@@ -14,7 +14,7 @@ from nmt import __version__
 from nmt.config import Config
 from nmt.config.source import NOT_STATED, HubSource
 from nmt.console import printable
-from nmt.data.corpus import Manifest, read_manifest, read_pairs_manifest
+from nmt.data.manifest import Manifest, read_contents
 from nmt.errors import CheckpointError, DataError
 from nmt.evaluate.metrics import MetricName, corpus_score, metric_name
 from nmt.evaluate.report import metrics_of, signature, values
@@ -287,19 +287,13 @@ def _data(run: RunDir, config: Config) -> Iterator[str]:
 def _manifests(run: RunDir, config: Config) -> list[Manifest]:
     """Return the manifest of each pair of languages that the run was trained on, if its data still exists."""
     info = read_info(run)
-    directory = DataDir(Path(info.data_dir))
     try:
-        if directory.pairs.is_file():
-            pairs = read_pairs_manifest(directory)
-            if pairs.fingerprint != info.corpus:
-                return []
-            expected = [pairs.pairs.get(pair) for pair in config.data.pairs]
-            manifests = [read_manifest(DataDir(directory.path / pair)) for pair in config.data.pairs]
-        else:
-            expected, manifests = [info.corpus], [read_manifest(directory)]
+        contents = read_contents(DataDir(Path(info.data_dir)))
     except DataError:
         return []
-    return manifests if expected == [manifest.fingerprint for manifest in manifests] else []
+    if contents.fingerprint != info.corpus:
+        return []
+    return [contents.manifests[pair] for pair in config.data.pairs if pair in contents.manifests]
 
 
 def _training(run: RunDir) -> Iterator[str]:

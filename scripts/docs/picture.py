@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from nmt.config.load import check_config
-from nmt.prepare.dry_run import dry_run
+from nmt.prepare.prepare import dry_run
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PICTURE = ROOT / "docs" / "report.svg"

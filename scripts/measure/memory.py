@@ -28,9 +28,9 @@ from pathlib import Path
 
 import numpy as np
 
-from nmt.data.corpus import FORMAT, SHARD_PAIRS, SHARDED_FORMAT, Corpus, ShardRecord, SplitRecord
+from nmt.data.corpus import SHARD_PAIRS, Corpus
+from nmt.data.manifest import FORMAT, SHARDED_FORMAT, ShardRecord, SplitRecord, content_fingerprint, file_facts
 from nmt.layout import DataDir, RunDir
-from nmt.prepare.records import content_fingerprint, file_facts
 from nmt.text.tokenizer import N_SPECIAL
 
 LIMIT = 300.0  # MB = 2^20 bytes
@@ -92,7 +92,7 @@ def write_data(base: DataDir, directory: DataDir, n_pairs: int) -> None:
     if shards is None:
         _write_ids(corpus, directory, "train", n_pairs, np.int64)
     files = file_facts(directory.path)
-    train = SplitRecord(pairs=n_pairs, **({"shards": shards} if shards else {}))
+    train = SplitRecord(pairs=n_pairs) if shards is None else SplitRecord(pairs=n_pairs, shards=shards)
     manifest = corpus.manifest.model_copy(update={
         "format": SHARDED_FORMAT if is_sharded else FORMAT, "files": files, "fingerprint": content_fingerprint(files),
         "splits": {**corpus.manifest.splits, "train": train},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from nmt.data.corpus import FORMAT, SHARDED_FORMAT, Manifest, ShardRecord, SplitRecord, TokenizerRecord
+from nmt.data.manifest import FORMAT, SHARDED_FORMAT, Manifest, ShardRecord, SplitRecord, TokenizerRecord
 from nmt.files.document import document_text
 from nmt.layout import DataDir
 

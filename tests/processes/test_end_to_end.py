@@ -207,7 +207,7 @@ def test_data_of_another_pair_or_tokenizer_is_rejected(toy: Path, nmt: Command) 
     done(nmt("prepare", "--config", "toy.yaml", "--set", "tokenizer.vocab_size=330", "--data", "smaller"))
     cases = {
         ("train", "--config", "toy.yaml", "--run", "new", "--data", "other"):
-            "other: contains en and fr, but data.direction = de-en needs de and en",
+            "other: contains en-fr, but the config needs de-en",
         ("evaluate", "--run", RUN, "--data", "other"):
             "other: contains en-fr, not de-en; nmt evaluate (and calibrate, challenge, robustness) also takes a text "
             "with --src and --ref",

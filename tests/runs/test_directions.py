@@ -22,14 +22,13 @@ from nmt.config import Config
 from nmt.config.data import ANY
 from nmt.config.load import changed_config, dump_config, load_config
 from nmt.data import mixing
-from nmt.data.corpus import Corpora, Corpus, read_pairs_manifest
+from nmt.data.corpus import Corpora, Corpus
+from nmt.data.manifest import read_contents
 from nmt.errors import ConfigError, DataError
 from nmt.evaluate.run import _off_target, open_corpus
 from nmt.layout import DataDir, RunDir
-from nmt.prepare.append import append
-from nmt.prepare.dry_run import dry_run
 from nmt.prepare.pipeline.encode import evenly
-from nmt.prepare.prepare import prepare
+from nmt.prepare.prepare import append, dry_run, prepare
 from nmt.recipes.directory import run_config
 from nmt.runs.checkpoint import saved_steps
 from nmt.runs.info import read_info, read_scores, read_selected
@@ -246,14 +245,14 @@ def test_prepared_pairs_are_kept_until_a_file_changes(text: Path, tmp_path: Path
     said: list[str] = []
     config = settings(tmp_path)
     prepare(config, tmp_path / "data", echo=said.append)
-    before = read_pairs_manifest(DataDir(tmp_path / "data"))
+    before = read_contents(DataDir(tmp_path / "data"))
     said.clear()
     prepare(settings(tmp_path, ["aa-cc", "bb-aa"], direction_temperature=5.0), tmp_path / "data", echo=said.append)
     assert len(said) == 1 and "up to date" in said[0]
     write(tmp_path / "more.cc", [*(tmp_path / "more.cc").read_text(encoding="utf-8").splitlines()[:-1], "NEW"])
     prepare(config, tmp_path / "data", echo=said.append)
     assert "cc has changed" in said[1]
-    after = read_pairs_manifest(DataDir(tmp_path / "data"))
+    after = read_contents(DataDir(tmp_path / "data"))
     assert after.fingerprint != before.fingerprint
     prepare(config, tmp_path / "again", tokenizer_from=tmp_path / "data", echo=lambda _: None)
     with pytest.raises(DataError, match="would be prepared again"):
@@ -613,7 +612,7 @@ def test_comparison_is_by_direction(run: Path, data: Path, nmt: Command, tmp_pat
         refused = nmt("compare", run, tmp_path / "other", *option)
         assert refused.status == 2 and "--to and --from" in refused.err
     corpus = open_corpus(RunDir(run), ("aa", "cc"), data / "aa-cc")
-    assert corpus.whole == read_pairs_manifest(DataDir(data)).fingerprint
+    assert corpus.whole == read_contents(DataDir(data)).fingerprint
 
 
 def test_share_of_other_languages() -> None:

@@ -20,12 +20,11 @@ from forced import forced
 from m2m import M2M
 from nmt.config import Config
 from nmt.config.load import dump_config
-from nmt.data.corpus import read_manifest
+from nmt.data.manifest import read_manifest
 from nmt.errors import ConfigError, DataError
 from nmt.layout import DataDir, RunDir
 from nmt.model.masks import Padded
-from nmt.prepare.dry_run import dry_run
-from nmt.prepare.prepare import prepare
+from nmt.prepare.prepare import dry_run, prepare
 from nmt.runs.checkpoint import load_weights
 from nmt.runs.model import ModelRef, Saved, open_saved
 from nmt.search.step import padded

@@ -21,9 +21,8 @@ from nmt.errors import ConfigError, DataError
 from nmt.evaluate.challenge import challenge_run, contrasts_json, of_contrastive, of_published
 from nmt.evaluate.run import read_files
 from nmt.layout import DataDir
-from nmt.prepare.append import append
 from nmt.prepare.pipeline.work import Sizes
-from nmt.prepare.prepare import prepare
+from nmt.prepare.prepare import append, prepare
 from nmt.runs.model import open_saved
 from nmt.serve.bodies import Upload
 from nmt.serve.documents import translated_file

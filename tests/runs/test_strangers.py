@@ -20,12 +20,12 @@ from kept_run import kept, quicken
 from nmt.config.load import dump_config
 from nmt.config.source import TrainFiles
 from nmt.data.corpus import Corpus
+from nmt.data.manifest import content_fingerprint, file_facts
 from nmt.errors import CheckpointError, DataError, UnsafeFileError
 from nmt.files.write import Lock, replace_file, staged, work_directory, write_file
 from nmt.layout import DataDir, RunDir
 from nmt.prepare import prepare as prepare_module
 from nmt.prepare import sources
-from nmt.prepare.records import content_fingerprint, file_facts
 from nmt.runs.checkpoint import save_checkpoint
 from nmt.share.engine import load_ctranslate2
 from nmt.share.export import ExportOptions, engine_folder, export

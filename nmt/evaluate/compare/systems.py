@@ -12,7 +12,8 @@ from nmt.config import Config, SearchConfig
 from nmt.config.load import load_saved_config
 from nmt.config.messages import differences
 from nmt.console import say
-from nmt.data.corpus import Corpus, read_manifest, read_pairs_manifest
+from nmt.data.corpus import Corpus
+from nmt.data.manifest import read_contents
 from nmt.errors import ConfigError, DataError, NmtError
 from nmt.evaluate.comet import NeuralMetrics, SegmentScores
 from nmt.evaluate.metrics import Reference, as_tuple, blank_references_note, looks_lowercased, looks_tokenized
@@ -443,23 +444,20 @@ def find_in_training_text(directory: DataDir, sides: Mapping[str, Sequence[str]]
 
     Raises DataError if the text is missing or damaged.
     """
-    if directory.pairs.is_file():
-        in_pairs = frozenset[int]()
-        for pair in read_pairs_manifest(directory).pairs:
-            of_pair = {language: lines for language, lines in sides.items() if language in pair.split("-")}
-            in_pairs |= find_in_training_text(DataDir(directory.path / pair), of_pair)
-        return in_pairs
-    manifest, seen = read_manifest(directory), set[int]()
-    if "train" not in manifest.splits:
-        raise DataError(f"{directory.path}: has no training text")
-    shards = manifest.splits["train"].shards
-    for language, lines in sides.items():
-        numbers_of = defaultdict[bytes, list[int]](list)
-        for number, line in enumerate(lines):
-            numbers_of[line.encode() + b"\n"].append(number)
-        numbers_of.pop(b"\n", None)
-        for name in ["train"] if shards is None else [shard.name for shard in shards]:
-            path = directory.text(name, language)
-            with reading(path), open_regular(path) as file:
-                seen.update(number for line in file for number in numbers_of.get(line, ()))
+    contents, seen = read_contents(directory), set[int]()
+    for pair, manifest in contents.manifests.items():
+        folder = contents.folders[pair]
+        if "train" not in manifest.splits:
+            raise DataError(f"{folder.path}: has no training text")
+        shards = manifest.splits["train"].shards
+        names = ["train"] if shards is None else [shard.name for shard in shards]
+        for language in sides.keys() & {*manifest.languages}:
+            numbers_of = defaultdict[bytes, list[int]](list)
+            for number, line in enumerate(sides[language]):
+                numbers_of[line.encode() + b"\n"].append(number)
+            numbers_of.pop(b"\n", None)
+            for name in names:
+                path = folder.text(name, language)
+                with reading(path), open_regular(path) as file:
+                    seen.update(number for line in file for number in numbers_of.get(line, ()))
     return frozenset(seen)

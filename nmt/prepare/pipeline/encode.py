@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain, compress, islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from pydantic import BaseModel
 from nmt.config import Config, DataConfig, TokenizerConfig
 from nmt.config.data import LABEL, TokenizerKind
 from nmt.console import Progress
-from nmt.data.corpus import ShardRecord
+from nmt.data.manifest import ShardRecord, TextRecord, added
 from nmt.data.random_numbers import mixed
 from nmt.files.write import link
 from nmt.layout import MONO, DataDir, TokenizerDir
@@ -31,7 +31,6 @@ from nmt.prepare.pipeline.read import Part, read_side
 from nmt.prepare.pipeline.settle import TrainingText, by_source
 from nmt.prepare.pipeline.work import SIDES, Rows, Work, block_starts, follows, part_folder, rows_in_range
 from nmt.prepare.recipe import NewPieces
-from nmt.prepare.records import TextRecord, added
 from nmt.tasks.perform import Done, Json
 from nmt.text.blocks import BlockEncoder, Encoded, ranges
 from nmt.text.language import Profiles
@@ -52,37 +51,71 @@ class _Learning(BaseModel):
     labels: list[str] | None
 
 
-def make_tokenizers(
-    work: Work,
-    config: Config,
-    text: TrainingText,
-    reused: Tokenizers | None,
-    mono: Mapping[str, Path],
-) -> Tokenizers:
-    """Learn the vocabulary from the training text and `mono`, unless one is given, and write it for the next stage.
+@dataclass(frozen=True)
+class PreparedText:
+    """The training text of a pair of languages from which a vocabulary is learned."""
 
-    `mono`: by language, the folder of its cleaned monolingual text. Labels, and the profiles of the languages, are
-    always those of the training text.
+    work: Work
+    text: TrainingText
+    mono: Mapping[str, Path]
+    """By language, the folder of its cleaned monolingual text."""
+
+
+Texts: TypeAlias = Mapping[tuple[str, str], PreparedText]
+"""By pair of languages."""
+
+
+def make_tokenizers(
+    work: Work, config: Config, texts: Texts, reused: Tokenizers | None, new: NewPieces
+) -> dict[tuple[str, str], Tokenizers]:
+    """Learn the vocabulary of all pairs of languages, unless one is given, and write it for the next stage.
+
+    Labels, and the profiles of the languages, are always those of the training text.
+
+    work: the work folder of the data directory. reused, new: a tokenizer, which may be extended by pieces of new
+    languages.
     """
-    languages = config.data.pair
-    if reused is not None:
-        tokenizers = replace(reused, labels=text.labels).with_tags(config.data.tag_names)
-        use_tokenizers(work, tokenizers)
+    if reused is not None and not new.n:
+        tokenizers = reused
+    elif len(texts) > 1:
+        tokenizers = _learn_together(work, config, texts, reused, new)
     else:
-        learning = _Learning(
-            config=config.tokenizer, languages=languages, mono=dict(mono),
-            settled=[done.folder for done in text.settled],
-            labels=None if text.labels is None else text.labels.names,
-        )  # fmt: skip
-        version = work.version("settle", *([MONO] if mono else []))
-        with Progress("learning a vocabulary") as progress:
-            names = " and ".join(language for language in languages if language != LABEL)
-            progress.say(f"learning a vocabulary for {names} …")  # SentencePiece reports no progress
-            [done] = work.stage("tokenizer", "", learn, [learning], version)
-        tokenizers = Tokenizers.load(TokenizerDir(done.folder), languages).with_tags(config.data.tag_names)
-    # labels are no language; without a profile and forms of letters, there is nothing to write
-    profiles = profiles_of(work, text, languages if text.labels is None else ())
-    return replace(tokenizers, profiles=profiles if text.labels is None or profiles.letters else None)
+        tokenizers = _learn_pair(work, config, *texts.values())
+    if len(texts) > 1:
+        tokenizers = tokenizers.of_languages(config.data.all_languages)
+    labels, profiles = None, Profiles(profiles={})
+    for pair, prepared in texts.items():
+        labels = prepared.text.labels
+        more = profiles_of(prepared.work, prepared.text, pair if labels is None else ())  # labels are no language
+        profiles = more.model_copy(update={"profiles": more.profiles | profiles.profiles})
+    has_profiles = labels is None or profiles.letters
+    tokenizers = replace(tokenizers.with_tags(config.data.tag_names), labels=labels)
+    tokenizers = replace(tokenizers, profiles=profiles if has_profiles else None)
+    by_pair = {}
+    for pair, prepared in texts.items():
+        use_tokenizers(prepared.work, tokenizers)
+        by_pair[pair] = tokenizers.of_languages(pair) if len(texts) > 1 else tokenizers
+    return by_pair
+
+
+def _learn_pair(work: Work, config: Config, prepared: PreparedText) -> Tokenizers:
+    """Learn the vocabulary of a pair of languages from its training text and monolingual text."""
+    labels = prepared.text.labels
+    task = _Learning(
+        config=config.tokenizer, languages=config.data.pair, mono=dict(prepared.mono),
+        settled=[done.folder for done in prepared.text.settled],
+        labels=None if labels is None else labels.names,
+    )  # fmt: skip
+    version = prepared.work.version("settle", *([MONO] if prepared.mono else []))
+    done = _learn(work, learn, task, " and ".join(config.data.text_languages), version)
+    return Tokenizers.load(TokenizerDir(done.folder), config.data.pair)
+
+
+def _learn(work: Work, function: Callable[[Path, Any], Json], task: BaseModel, languages: str, version: str) -> Done:
+    with Progress("learning a vocabulary") as progress:
+        progress.say(f"learning a vocabulary for {languages} …")  # SentencePiece reports no progress
+        [done] = work.stage("vocabulary", "", function, [task], version)
+    return done
 
 
 def profiles_of(work: Work, text: TrainingText, languages: Sequence[str]) -> Profiles:
@@ -113,30 +146,22 @@ class _JointLearning(BaseModel):
     """The tokenizer directory that is extended by `vocab_size` pieces, if any."""
 
 
-def make_joint(
-    work: Work, config: Config, texts: Mapping[tuple[str, str], TrainingText], reused: Tokenizers | None, new: NewPieces
-) -> Tokenizers:
-    """Learn one vocabulary from the training text of several pairs of languages, each distinct line once.
-
-    work: the work folder of the data directory; its version must identify the texts. reused, new: a tokenizer that is
-    extended by pieces of new languages.
-    """
-    all_languages = config.data.all_languages
-    if reused is not None and not new.n:
-        return reused.of_languages(all_languages)
-    start = work.folder / "start"
+def _learn_together(work: Work, config: Config, texts: Texts, reused: Tokenizers | None, new: NewPieces) -> Tokenizers:
+    """Learn one vocabulary from the training text of several pairs of languages, each distinct line once."""
+    all_languages, start = config.data.all_languages, None
+    languages, vocab_size = all_languages, config.tokenizer.vocab_size
     if reused is not None:
+        languages, vocab_size, start = tuple(new.languages), new.n, work.folder / "start"
         reused.save(TokenizerDir(start))
     task = _JointLearning(
-        vocab_size=config.tokenizer.vocab_size if reused is None else new.n,
+        vocab_size=vocab_size,
         kind=config.tokenizer.kind,
-        settled=[(done.folder, pair) for pair, text in texts.items() for done in text.settled],
-        languages=[*(all_languages if reused is None else new.languages)],
-        start=None if reused is None else start,
+        settled=[(done.folder, pair) for pair, prepared in texts.items() for done in prepared.text.settled],
+        languages=[*languages],
+        start=start,
     )
-    with Progress("learning a vocabulary") as progress:
-        progress.say(f"learning a vocabulary for {', '.join(task.languages)} …")  # SentencePiece reports no progress
-        [done] = work.stage("tokenizer", "", learn_joint, [task], work.version(*work.versions))
+    version = " ".join(prepared.work.version("settle") for prepared in texts.values())
+    done = _learn(work, learn_joint, task, ", ".join(languages), version)
     return Tokenizers.load(TokenizerDir(done.folder), all_languages)
 
 

@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from nmt.config import DataConfig
 from nmt.config.source import AnyTrainSource
+from nmt.data.manifest import TextRecord, added
 from nmt.errors import DataError
 from nmt.layout import MONO, DataDir, TokenizerDir
 from nmt.prepare.cleaning.cleaner import LineCleaner, SeenLines
@@ -25,7 +26,6 @@ from nmt.prepare.pipeline.clean import cleaning_settings, comparable_lines, writ
 from nmt.prepare.pipeline.encode import read_cleaned, text_record, write_array
 from nmt.prepare.pipeline.read import read_side
 from nmt.prepare.pipeline.work import Work, part_folder
-from nmt.prepare.records import TextRecord, added
 from nmt.prepare.sources import check_count, read_part
 from nmt.tasks.perform import Done, Json
 from nmt.text.blocks import BlockEncoder

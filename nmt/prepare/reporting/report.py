@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from nmt.config import DataConfig
 from nmt.config.data import LABEL
-from nmt.data.corpus import SourceRecord
+from nmt.data.manifest import CleanRecord, SourceRecord, TextRecord
 from nmt.files.document import Document
-from nmt.prepare.cleaning.counts import CHARS, RATIOS, REASONS, REPAIRS, CleanReport, Lengths, drop_summary, summed
+from nmt.prepare.cleaning.counts import (
+    CHARS,
+    RATIOS,
+    REASONS,
+    REPAIRS,
+    CleanReport,
+    Lengths,
+    drop_summary,
+    summed,
+    total,
+)
 from nmt.prepare.cleaning.filters import UNSUPPORTED, supports
 from nmt.prepare.pipeline.settle import TrainingText
-from nmt.prepare.records import TextRecord, counted_source
 from nmt.prepare.suspicions import Sample, script_counts, suspicions
 from nmt.tasks.perform import Json
 from nmt.text.vocabularies import Tokenizers
@@ -173,6 +182,22 @@ def make_report(
         warnings=[*warnings, *text.warnings, *left_out, *empty, *found],
         **fields,
     )
+
+
+def clean_record(reports: Iterable[CleanReport]) -> CleanRecord:
+    """Return the sum of the counts of reports."""
+    report = total(reports)
+    return CleanRecord(read=report.read, kept=report.kept, dropped=report.dropped_in_order)
+
+
+def counted_source(record: SourceRecord, report: CleanReport, skipped: Mapping[str, int]) -> SourceRecord:
+    """Return the record of a source with the counts of its pairs."""
+    counts: dict[str, object] = {"read": report.read, "kept": report.kept, "dropped": report.dropped_in_order}
+    if skipped:
+        counts["skipped"] = skipped
+    if report.repaired:
+        counts["repaired"] = report.repaired
+    return record.model_copy(update=counts)
 
 
 def corpus_reports(

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from nmt.console import printable_sentence
+from nmt.data.manifest import SplitOffRecord, SplitRecord, TextRecord
 from nmt.languages.codes import is_spaced
 from nmt.prepare.cleaning.counts import REASONS, REPAIRS, counted, skipped_units
 from nmt.prepare.pipeline.work import BLOCK
-from nmt.prepare.records import PreparedSplit, SplitOffRecord, TextRecord
 from nmt.prepare.reporting.report import Report, SourceReport
 
 _LONG_WORD = 12  # characters; with a longer mean, spaces do not separate words, whatever the language code
@@ -24,7 +24,7 @@ _Rows: TypeAlias = dict[str, tuple[int, int, Mapping[str, int]]]
 """Numbers of pairs read and kept, and of those dropped by reason, by the name of the row."""
 
 
-def table(report: Report, splits: Mapping[str, PreparedSplit], asked: int | None) -> Iterator[str]:
+def table(report: Report, splits: Mapping[str, SplitRecord], asked: int | None) -> Iterator[str]:
     """Yield the lines of the report on a preparation.
 
     `asked`: the vocabulary size in the config, or None if the vocabulary was taken from another directory.

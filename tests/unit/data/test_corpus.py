@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nmt.data.corpus import FORMAT, Corpus, lines_of
+from nmt.data.corpus import Corpus, lines_of
+from nmt.data.manifest import FORMAT, content_fingerprint, file_facts
 from nmt.errors import DataError
 from nmt.files.read import checksum
 from nmt.layout import DataDir
 from nmt.prepare.pipeline.encode import write_encoded
-from nmt.prepare.records import content_fingerprint, file_facts
 from nmt.text.blocks import BlockEncoder
 from nmt.text.tokenizer import train_tokenizer
 from nmt.text.vocabularies import Tokenizers

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from nmt.config import Config
 from nmt.config.load import check_config
 from nmt.data import mixing
-from nmt.data.corpus import Manifest
+from nmt.data.manifest import Manifest
 from nmt.data.mixing import Mix, Position, Run, Segments, StagePlan, Stream, TrainCorpus, make_mix, train_corpora
 from nmt.errors import ConfigError
 

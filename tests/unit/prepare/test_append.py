@@ -11,13 +11,11 @@ from typing import Any
 import pytest
 
 from folders import TEST, TRAIN, VALID, Folder, files
-from nmt.data.corpus import PAIRS_FORMAT, PairsManifest
 from nmt.errors import DataError
 from nmt.files import write
-from nmt.files.document import document_text
 from nmt.layout import DataDir
-from nmt.prepare.append import append
 from nmt.prepare.pipeline.work import Sizes
+from nmt.prepare.prepare import append
 
 SIZES = Sizes(part_pairs=40, bucket_pairs=100, shard_pairs=60)
 FIRST, NEW = TRAIN[:150], [(f"{src} Neu.", f"{tgt} New.") for src, tgt in TRAIN[:70]]
@@ -128,7 +126,7 @@ def test_stopped_append_resumes(place: Folder, first: Path, monkeypatch: pytest.
     before = place.content()
     monkeypatch.setattr(write, "KEPT_AFTER", 0.0)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("nmt.prepare.append.encode_text", interrupt)
+        patch.setattr("nmt.prepare.prepare.encode_text", interrupt)
         add(place)
     assert place.content() == before
     add(place)
@@ -185,11 +183,14 @@ def test_invalid_appends_are_rejected(place: Folder, changes: dict[str, Any], me
 
 
 def test_pairs_beside_that_are_of_other_directories_do_not_matter(place: Folder) -> None:
-    others = PairsManifest(
-        format=PAIRS_FORMAT, languages=["cs", "de", "en"], pairs={"cs-de": "0" * 16, "cs-en": "1" * 16},
-        fingerprint="2" * 16, files={},
-    )  # fmt: skip
-    DataDir(place.folder).pairs.write_text(document_text(others))
+    others = {
+        "format": 1,
+        "languages": ["cs", "de", "en"],
+        "pairs": {"cs-de": "0" * 16},
+        "fingerprint": "2",
+        "files": {},
+    }
+    DataDir(place.folder).pairs.write_text(json.dumps(others))
     add(place)
     assert pairs(place) == Counter([*FIRST, *NEW])
 

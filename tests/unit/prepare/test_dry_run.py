@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 from command import Command
 from folders import TRAIN, VALID, Folder, files
 from nmt.config.load import check_config
+from nmt.data.manifest import content_fingerprint, file_facts
 from nmt.errors import DataError
 from nmt.layout import DataDir
-from nmt.prepare.dry_run import dry_run
 from nmt.prepare.pipeline.read import spread
-from nmt.prepare.prepare import prepare
-from nmt.prepare.records import content_fingerprint, file_facts
+from nmt.prepare.prepare import dry_run, prepare
 
 LONG = (" ".join(pair[0] for pair in TRAIN[:6]), TRAIN[0][1])
 BAD = [("leer", ""), ("Berlin", "Berlin"), LONG, TRAIN[3], VALID[5], ("x" * 1001, "y" * 900)]

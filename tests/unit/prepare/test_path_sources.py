@@ -14,9 +14,8 @@ from nmt.config import Config
 from nmt.config.load import check_config
 from nmt.config.source import PathSource, TrainFiles, TrainPath
 from nmt.errors import ConfigError, DataError
-from nmt.prepare.dry_run import dry_run
 from nmt.prepare.pairs import Units
-from nmt.prepare.prepare import prepare
+from nmt.prepare.prepare import dry_run, prepare
 from nmt.prepare.sources import open_source, read_part
 from nmt.recipes.directory import rooted
 

@@ -10,9 +10,9 @@ import pytest
 
 from folders import TEST, TRAIN, VALID, Folder, files
 from nmt.data.corpus import lines_of
+from nmt.data.manifest import TextRecord
 from nmt.errors import ConfigError, DataError
 from nmt.prepare.pipeline.work import Sizes
-from nmt.prepare.records import TextRecord
 from nmt.prepare.reporting.screen import length_of_pieces
 from nmt.text.tokenizer import EOS, UNK, LosslessTokenizer
 

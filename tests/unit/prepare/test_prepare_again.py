@@ -74,7 +74,7 @@ def test_directory_in_use_is_replaced_only_with_force(place: Folder, is_needed: 
         write_info(run, info)
         changes = {"data__max_chars": 40}
     changes["training__run_dir"] = str(place.folder / "runs" / "mine")
-    with pytest.raises(DataError, match=r"240 training pairs of de and en.*--force"):
+    with pytest.raises(DataError, match=r"240 training pairs of de-en.*--force"):
         place.prepare(**changes)
     assert place.content() == before
     assert "again: " in place.prepare(force=True, **changes)

@@ -13,12 +13,11 @@ from pyarrow import feather, parquet
 from labelled import TEST, TRAIN, VALID, labelled_config, write_reviews
 from nmt.config import Config
 from nmt.data.corpus import Corpus, lines_of
+from nmt.data.manifest import SplitRecord
 from nmt.errors import ConfigError, DataError
 from nmt.layout import DataDir
-from nmt.prepare.dry_run import dry_run
 from nmt.prepare.pipeline.work import Sizes
-from nmt.prepare.prepare import prepare
-from nmt.prepare.records import PreparedSplit
+from nmt.prepare.prepare import dry_run, prepare
 from nmt.text.vocabularies import Labels
 from tiny_corpus import tiny_settings, tiny_text
 
@@ -57,7 +56,7 @@ def test_text_and_labels_are_prepared(folder: Path, language: str) -> None:
         assert lines_of(split, "label").n_ids().tolist() == [1] * len(pairs)
         tokenizer = corpus.tokenizers[language]
         assert split.ids(language).tolist() == [i for text, _ in pairs for i in tokenizer.encode(text)]
-        record = PreparedSplit.model_validate(split_record(folder, name))
+        record = SplitRecord.model_validate(split_record(folder, name))
         assert record.classes == dict(sorted(Counter(label for _, label in pairs).items()))
         corpus.verify(name)
     assert "vocabulary: 330 pieces for " + language in said
@@ -74,7 +73,7 @@ def test_labels_of_repeated_corpora_are_counted_as_often_in_shards(folder: Path)
     train = {"files": {"en": "train.txt", "label": "train.label"}, "repeat": 3}
     config = labelled_config(folder, data={"train": [train]})
     prepare(config, folder / "data", echo=lambda _: None, sizes=Sizes(shard_pairs=100))
-    record = PreparedSplit.model_validate(split_record(folder, "train"))
+    record = SplitRecord.model_validate(split_record(folder, "train"))
     counts = Counter(label for _, label in TRAIN)
     assert record.shards and record.classes == {name: 3 * counts[name] for name in ("neg", "pos")}
 

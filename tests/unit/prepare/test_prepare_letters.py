@@ -11,9 +11,8 @@ from folders import Folder
 from nmt.config import Config
 from nmt.errors import ConfigError, DataError
 from nmt.layout import DataDir
-from nmt.prepare.append import append
 from nmt.prepare.pipeline.work import Sizes
-from nmt.prepare.prepare import prepare
+from nmt.prepare.prepare import append, prepare
 from nmt.text.vocabularies import Tokenizers
 
 NOUNS = ["کتاب", "خانه", "میز", "درخت", "شهر", "ماشین", "سیب", "یخ", "کوه", "دریا"]

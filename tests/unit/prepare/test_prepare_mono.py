@@ -13,9 +13,9 @@ import pytest
 from folders import PAIRS, TEST, TRAIN, VALID, Folder, files
 from nmt.data.corpus import lines_of
 from nmt.errors import DataError
-from nmt.prepare.append import append
 from nmt.prepare.pipeline import mono as stage
 from nmt.prepare.pipeline.work import Sizes
+from nmt.prepare.prepare import append
 from nmt.recipes.directory import rooted
 
 NEWS = [f"{tgt[:-1]}, says news {n}." for n, (_, tgt) in enumerate(PAIRS[:60])]

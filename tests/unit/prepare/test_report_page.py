@@ -8,9 +8,8 @@ import unicodedata
 import numpy as np
 import pytest
 
-from nmt.data.corpus import SourceRecord
+from nmt.data.manifest import SourceRecord, TextRecord
 from nmt.prepare.cleaning.counts import REASONS, CleanReport
-from nmt.prepare.records import TextRecord
 from nmt.prepare.reporting.page import report_page
 from nmt.prepare.reporting.report import Report, TokenizerReport, corpus_reports
 from nmt.prepare.reporting.screen import screen
