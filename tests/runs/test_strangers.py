@@ -24,8 +24,7 @@ from nmt.data.manifest import content_fingerprint, file_facts
 from nmt.errors import CheckpointError, DataError, UnsafeFileError
 from nmt.files.write import Lock, replace_file, staged, work_directory, write_file
 from nmt.layout import DataDir, RunDir
-from nmt.prepare import prepare as prepare_module
-from nmt.prepare import sources
+from nmt.prepare import build, sources
 from nmt.runs.checkpoint import save_checkpoint
 from nmt.share.engine import load_ctranslate2
 from nmt.share.export import ExportOptions, engine_folder, export
@@ -377,7 +376,7 @@ def test_signalled_command_leaves_no_partial_output(nmt, data, tmp_path, monkeyp
         assert (tmp_path / ".new.partial").is_dir()
         os.kill(os.getpid(), number)
 
-    monkeypatch.setattr(prepare_module, "file_facts", end)
+    monkeypatch.setattr(build, "file_facts", end)
     config = tmp_path / "c.yaml"
     config.write_text(dump_config(tiny_config()))
     manifest = json.loads((data / "manifest.json").read_text())["config"]

@@ -15,7 +15,7 @@ from nmt.config.load import dump_config
 from nmt.data.corpus import Corpus
 from nmt.errors import ConfigError, DataError
 from nmt.layout import DataDir, RunDir
-from nmt.prepare import prepare as module
+from nmt.prepare import build as module
 from nmt.prepare.recipe import check_replaceable
 from nmt.runs.info import RunInfo, write_info
 
