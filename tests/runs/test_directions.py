@@ -695,7 +695,8 @@ def test_exports_translate_in_all_directions(run: Path, tmp_path: Path) -> None:
         loaded = Translator.load(exported.path) if kind == "folder" else engine_for([exported.path])
         assert {to: loaded.translate(["mali bore"], to=to, source="aa", beam=1) for to in ("bb", "cc")} == expected
     other = next(step for step in saved_steps(RunDir(run)) if step != read_selected(RunDir(run)).best_step)
-    card = (export(ExportOptions(ModelRef((run,), str(other))), tmp_path / "other", "folder").path / "README.md").read_text("utf-8")
+    exported = export(ExportOptions(ModelRef((run,), str(other))), tmp_path / "other", "folder")
+    card = (exported.path / "README.md").read_text("utf-8")
     assert "mean over directions" not in card, "its scores on all lines are unknown"
     with pytest.raises(ConfigError, match="tags"):
         export_argos(ExportOptions(run), tmp_path / "x.argosmodel")
