@@ -88,8 +88,11 @@ def _list_zip(path: Path) -> Iterator[Member]:
         infos = _opened(listing, path, os.getpid()).infolist()
     for info in infos:
         mode = stat.S_IFMT(info.external_attr >> 16)  # 0 from systems without
-        kind = "links" if mode == stat.S_IFLNK else "devices" if mode not in (0, stat.S_IFREG) else ""
-        kind = "folders" if info.filename.endswith("/") else kind
+        kind = ""
+        if info.filename.endswith("/"):
+            kind = "folders"
+        elif mode not in (0, stat.S_IFREG):
+            kind = "links" if mode == stat.S_IFLNK else "devices"
         yield Member(info.filename, kind, partial(_open_in_zip, listing, path, info))
 
 
@@ -157,8 +160,9 @@ class _Tar:
         with file, damage(self._path, "tar"):
             for info in tar:
                 _check_size(self._path, packed, info.offset_data + info.size)
-                kind = "folders" if info.isdir() else "links" if info.issym() or info.islnk() else "devices"
-                yield Member(info.name, "" if info.isfile() else kind, partial(self.open, info))
+                kinds = {tarfile.DIRTYPE: "folders", tarfile.SYMTYPE: "links", tarfile.LNKTYPE: "links"}
+                kind = "" if info.isfile() else kinds.get(info.type, "devices")
+                yield Member(info.name, kind, partial(self.open, info))
             while cast(Any, tar).fileobj.read(BLOCK):  # to its end, which has the checksum of compressed content
                 pass
 
