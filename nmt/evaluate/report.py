@@ -24,8 +24,7 @@ from nmt.evaluate.metrics import (
     unspaced_notes,
     use_of,
 )
-from nmt.languages.codes import scripts_of
-from nmt.languages.scripts import KANA, script_of_text
+from nmt.languages.codes import KANA, script_of_text, scripts_of
 from nmt.runs.info import EnsembleMember, RecordedScore, ScoreRecord
 from nmt.tables import NOTE, Table
 from nmt.text.letters import forms_notes

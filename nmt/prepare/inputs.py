@@ -17,8 +17,7 @@ from typing import IO
 from nmt.config.source import PathSource
 from nmt.console import listed, printable, say
 from nmt.errors import DataError
-from nmt.files.archives import is_archive, is_read_in_order, read_archive
-from nmt.files.compressed import START_BYTES, compression_of, decompressed
+from nmt.files.compressed import START_BYTES, compression_of, decompressed, is_archive, is_read_in_order, read_archive
 from nmt.files.read import check_regular, checksum, open_regular, reading
 from nmt.text.formats import compression_problem
 from nmt.text.lines import READ_TWICE

@@ -24,7 +24,7 @@ from nmt.config.foreign import did_you_mean, misspelt
 from nmt.config.yaml12 import dump_yaml
 from nmt.console import Progress, listed, printable, say
 from nmt.errors import DataError, error_text
-from nmt.files.archives import Member, read_archive
+from nmt.files.compressed import Member, read_archive
 from nmt.files.read import read_regular
 from nmt.files.write import open_output, replace_file, writing
 from nmt.prepare.download import JSON_BYTES, cache_folder, cached, fetch_json

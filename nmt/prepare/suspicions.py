@@ -20,8 +20,7 @@ from unicodedata import normalize
 from nmt.config.data import LABEL
 from nmt.console import Item, printable_sentence
 from nmt.errors import DataError
-from nmt.languages.codes import language_name, scripts_of
-from nmt.languages.scripts import script_of_text, scripts
+from nmt.languages.codes import language_name, script_of_text, scripts, scripts_of
 from nmt.prepare.cleaning.repairs import without_marked_capitals
 from nmt.text.language import Profiles, in_other_language, trigrams
 from nmt.text.letters import usual_forms

@@ -16,8 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from nmt.errors import ConfigError, DataError
-from nmt.languages.codes import language_name
-from nmt.languages.scripts import script_of_text
+from nmt.languages.codes import language_name, script_of_text
 from nmt.serve.limits import Limits, Refusal
 from nmt.serve.metrics import Metrics
 from nmt.serve.models import Models

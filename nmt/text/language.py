@@ -19,8 +19,7 @@ from nmt.console import say
 from nmt.errors import DataError
 from nmt.files.document import Document, read_document
 from nmt.files.write import write_file
-from nmt.languages.codes import language_name, macrolanguage_of, scripts_of, tag_of
-from nmt.languages.scripts import script_of, script_of_text
+from nmt.languages.codes import language_name, macrolanguage_of, script_of, script_of_text, scripts_of, tag_of
 from nmt.text.letters import usual_forms, write
 from nmt.text.words import UNSPACED
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 from math import ceil
 from typing import cast
 
-from nmt.languages.scripts import character_class, scripts
+from nmt.languages.codes import character_class, scripts
 from nmt.text.message_formats import masked
 from nmt.text.words import UNSPACED
 

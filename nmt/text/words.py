@@ -11,7 +11,7 @@ from itertools import islice
 
 import numpy as np
 
-from nmt.languages.scripts import character_class, scripts
+from nmt.languages.codes import character_class, scripts
 
 _LINES = 1 << 10  # counted at a time
 

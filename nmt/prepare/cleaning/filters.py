@@ -12,8 +12,7 @@ from pathlib import Path
 from nmt.config.clean import CorpusClean
 from nmt.config.data import LABEL
 from nmt.errors import DataError
-from nmt.languages.codes import is_spaced, scripts_of, usual_script
-from nmt.languages.scripts import script_of
+from nmt.languages.codes import is_spaced, script_of, scripts_of, usual_script
 from nmt.prepare.cleaning.grouping import normal_form
 from nmt.prepare.cleaning.repairs import is_broken
 from nmt.text.language import identified_as, in_other_language
