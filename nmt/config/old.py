@@ -147,14 +147,14 @@ def _renamed_columns(tree: dict[str, Any]) -> Iterator[str]:
 
 def _renamed_training(tree: dict[str, Any]) -> Iterator[str]:
     """Replace settings of training in place, and yield a message about each."""
-    training = tree.get("training")
-    for name in _MOVED.keys() & training.keys() if isinstance(training, dict) else ():
-        value, sections = training.pop(name), _MOVED[name]
-        objective = training.get("objective")
-        section = objective if objective in sections else sections[0]
-        if value is not None and isinstance(settings := training.setdefault(section, {}), dict):
-            settings[name] = value
-        yield f"training.{name}: this setting is now training.{section}.{name}"
+    for name in _MOVED:
+        for _, training, _ in _places(tree, f"training.{name}"):
+            value, sections = training.pop(name), _MOVED[name]
+            objective = training.get("objective")
+            section = objective if objective in sections else sections[0]
+            if value is not None and isinstance(settings := training.setdefault(section, {}), dict):
+                settings[name] = value
+            yield f"training.{name}: this setting is now training.{section}.{name}"
     for where, masked, name in _places(tree, "training.masked.pair_task"):
         kinds, has_task = masked.pop("pair_negatives", ["shuffled"]), masked[name]
         if isinstance(has_task, bool):
