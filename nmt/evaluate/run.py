@@ -217,7 +217,7 @@ def corpus_of(translator: Translator, data_dir: Path | None) -> Corpus:
     origin, sides = translator.origin, translator.config.data.sides
     assert origin is not None, "the translator was loaded from a run"
     corpus = open_corpus(RunDir(origin.run), sides, data_dir)
-    for other in translator.others:
+    for other in translator.origins[1:]:
         open_corpus(RunDir(other.run), sides, corpus.directory.path)
     return corpus
 
@@ -275,7 +275,7 @@ def subject_of(
 
     place: the split, or the file of references, or both files, as in `EvaluationText`.
     """
-    origins = [origin for origin in (translator.origin, *translator.others) if origin is not None]
+    origins = translator.origins
     members = tuple(EnsembleMember(run=str(origin.run), step=origin.step, weights=origin.weights) for origin in origins)
     model = {"ensemble": members} if len(members) > 1 else vars(members[0])
     described = None if search is None else describe_search(search)
