@@ -16,9 +16,8 @@ from __future__ import annotations
 import math
 import random
 import threading
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -37,6 +36,7 @@ from nmt.search.forced import ForcedDecoder, check_equal
 from nmt.search.rules import ShouldStop, stop_if
 from nmt.search.step import Hypothesis, Pair, length_penalty
 from nmt.share.ctranslate2 import SHORTLIST, library
+from nmt.share.formats import NO_TERMS, check_supported, unsupported
 from nmt.text.tokenizer import EOS, Tokenizer
 from nmt.translate.searcher import Hypotheses, search_batches
 from nmt.translate.translator import Translator
@@ -46,35 +46,10 @@ if TYPE_CHECKING:
     import ctranslate2
 
 
-NO_TERMS = "terms are not supported by CTranslate2; use --engine native with a run or a folder export of it"
-Options = dict[str, object]
-"""Options of `ctranslate2.Translator.translate_batch`."""
-_Candidates = dict[int, list[tuple[list[int], float]]]
-"""Ids without `</s>` and log-probability of the translations of each row."""
-
-
-def unsupported(config: SearchConfig) -> list[str]:
-    """Return the names of the search settings in use that CTranslate2 does not support."""
-    is_unsupported = {
-        "length_penalty_kind": config.length_penalty_kind != "power" and config.length_penalty != 0,
-        "coverage_penalty": config.coverage_penalty != 0,
-        "diversity_groups": config.diversity_groups > 1,
-        "patience": config.patience == 0,
-        "lm": config.lm is not None,
-        "protect": bool(config.protect),
-    }
-    return [name for name, is_so in is_unsupported.items() if is_so]
-
-
-def check_supported(config: SearchConfig) -> None:
-    """Raise ConfigError with each setting that CTranslate2 does not support."""
-    values = config.model_dump()
-    problems = [
-        f"search.{name}: {values[name]} is not supported by CTranslate2; use --engine native"
-        for name in unsupported(config)
-    ]
-    if problems:
-        raise ConfigError(*problems)
+Candidate = tuple[list[int], float]
+"""The ids of a translation without `</s>`, and its log-probability."""
+Candidates = dict[int, list[Candidate]]
+"""The translations of each row."""
 
 
 @dataclass(frozen=True)
@@ -110,11 +85,11 @@ class Engine:
         model = folder.config.model
         self.max_positions = model.max_positions if model.positions == "learned" else None
         src, tgt = (folder.tokenizers[language] for language in folder.config.data.sides)
-        self._src, self._tgt = src.pieces(range(len(src))), tgt.pieces(range(len(tgt)))
-        self._never_written = tgt.never_written(folder.config.joins_sentences)
-        self._n_given = len(tgt.opening)
-        self._has_shortlist = (self.path / SHORTLIST).is_file()
-        self._tgt_ids = {piece: i for i, piece in enumerate(self._tgt)}
+        self.src, self.tgt = src.pieces(range(len(src))), tgt.pieces(range(len(tgt)))
+        self.never_written = tgt.never_written(folder.config.joins_sentences)
+        self.n_opening = len(tgt.opening)
+        self.has_shortlist = (self.path / SHORTLIST).is_file()
+        self.tgt_ids = {piece: i for i, piece in enumerate(self.tgt)}
         n_batches, n_threads = _threads()
         self._model = self._load(n_batches + 1, n_threads)  # one more, so that a short search does not wait for others
         self._sampling = threading.Lock()  # the seed is global
@@ -181,129 +156,31 @@ class Engine:
         longest = max((len(sentence.src_ids) for sentence in sentences), default=0)
         if longest >= self.positions:
             raise DataError(f"a line of {longest} pieces is too long: {self.path} accepts at most {self.positions - 1}")
-        lines = [
-            _Line(
-                row,
-                sentence.src_ids,
-                min(len(sentence.given) + sentence.max_length, self.positions),
-                [*sentence.given, *sentence.prefix],
-                len(sentence.given),
-            )
-            for row, sentence in enumerate(sentences)
-        ]
+        lines = []
+        for row, sentence in enumerate(sentences):
+            limit = min(len(sentence.given) + sentence.max_length, self.positions)
+            prefix = [*sentence.given, *sentence.prefix]
+            lines.append(_Line(row, sentence.src_ids, limit, prefix, len(sentence.given)))
         if not config.sample:
-            return self._search(self._model, lines, config, n_best, should_stop)
+            return _Search(self, self._model, config, n_best, should_stop).run(lines)
         with self._sampling:
             model = self._sampler(config.seed, sentences[0].key)
-            return self._search(model, lines, config, n_best, should_stop)
-
-    def _search(
-        self,
-        model: ctranslate2.Translator,
-        lines: Sequence[_Line],
-        config: SearchConfig,
-        n_best: int,
-        should_stop: ShouldStop | None,
-    ) -> list[list[Hypothesis]]:
-        translate = partial(self._translate, model, config, should_stop)
-        options = _options(config, n_best)
-        candidates, banned = translate(lines, options, suppress=config.sample), {*self._never_written, EOS}
-        special = [
-            line
-            for line in lines
-            if not banned.isdisjoint(i for ids, _ in candidates[line.row] for i in ids[line.n_given + self._n_given :])
-        ]
-        candidates |= translate(special, options, suppress=True)
-        long = [line for line in lines if any(len(ids) >= line.limit for ids, _ in candidates[line.row])]
-        # Long lines are searched again up to one token before the limit, where all live hypotheses are returned with
-        # the finished ones, without `</s>`. (A hypothesis that would finish only with the next token is missing;
-        # it could only be the last of several.)
-        options = _options(config, n_best, n_more=config.beam)
-        for limit in {line.limit for line in long}:
-            same = [line for line in long if line.limit == limit]
-            for row, hypotheses in translate(same, options, suppress=True, longest=max(limit - 1, 1)).items():
-                candidates[row] = [(ids[: limit - 1], log_prob) for ids, log_prob in hypotheses]
-        # the search has changed the model's probabilities
-        is_reshaped = config.sample or config.min_length or config.no_repeat_ngram
-        rows = {line.row for line in [*special, *long]}
-        to_score = [line for line in lines if is_reshaped or len(line.prefix) or line.row in rows]
-        candidates |= self._forced(to_score, candidates)
-        own = [[(ids[line.n_given :], log_prob) for ids, log_prob in candidates[line.row]] for line in lines]
-        return [_ranked(each, line.limit - line.n_given, config, n_best) for line, each in zip(lines, own, strict=True)]
+            return _Search(self, model, config, n_best, should_stop).run(lines)
 
     def log_probs(self, pairs: Sequence[Pair]) -> list[list[float]]:
         """Return the log-probabilities (nats, over the whole vocabulary) of each pair's target tokens, `</s>` last."""
         scored = self._model.score_batch(
-            [_pieces(self._src, src) for src, _ in pairs],
-            [_pieces(self._tgt, tgt) for _, tgt in pairs],
+            [_pieces(self.src, src) for src, _ in pairs],
+            [_pieces(self.tgt, tgt) for _, tgt in pairs],
             max_batch_size=64,
             max_input_length=0,
         )
         return [list(result.log_probs) for result in scored]
 
-    def _forced(self, lines: Iterable[_Line], candidates: _Candidates) -> _Candidates:
-        """Score the translations of these lines again by forced decoding."""
-        rows = [(line, ids) for line in lines for ids, _ in candidates[line.row]]
-        forced: _Candidates = {}
-        for (line, ids), values in zip(rows, self.log_probs([(line.src, ids) for line, ids in rows]), strict=True):
-            log_prob = math.fsum(values[line.n_given + self._n_given :])
-            forced.setdefault(line.row, []).append((ids, log_prob))
-        return forced
-
     def _sampler(self, seed: int, key: int) -> ctranslate2.Translator:
         """Return a new instance of the model, since CTranslate2 reads the seed when a thread starts."""
         self._library.set_random_seed((seed * 1_000_003 + key) % 2**32)
         return self._load(1, math.prod(_threads()))
-
-    def _translate(
-        self,
-        model: ctranslate2.Translator,
-        config: SearchConfig,
-        should_stop: ShouldStop | None,
-        lines: Sequence[_Line],
-        options: Options,
-        *,
-        suppress: bool,
-        longest: int | None = None,
-    ) -> _Candidates:
-        """Translate lines in concurrent batches, one for each thread.
-
-        CTranslate2 can stop within a batch only in greedy search, by a function that it calls for each token of each
-        line. The function needs Python's global interpreter lock: up to four times slower beside a busy thread.
-
-        Args:
-            should_stop: called before each batch.
-            suppress: whether to mask special tokens.
-            longest: maximum length; by default the largest limit of a batch.
-        """
-        if suppress:
-            options = options | {"suppress_sequences": [[self._tgt[i]] for i in self._never_written]}
-        waiting: list[tuple[_Line, ctranslate2.AsyncTranslationResult]] = []
-        for batch in _batches(lines, config):
-            stop_if(should_stop)
-            most = longest or max(line.limit for line in batch)
-            prefixes = [_pieces(self._tgt, line.prefix) for line in batch]
-            limits = {
-                "use_vmap": self._has_shortlist and not (config.sample or any(prefixes)),
-                "max_decoding_length": most,
-                "min_decoding_length": min(config.min_length, most),
-            }
-            results = model.translate_batch(
-                [_pieces(self._src, line.src) for line in batch],
-                prefixes if any(prefixes) else None,
-                asynchronous=True,
-                **options | limits,
-            )
-            waiting += zip(batch, results, strict=True)
-        return {line.row: self._read(result.result(), _exponent(config)) for line, result in waiting}
-
-    def _read(self, result: ctranslate2.TranslationResult, exponent: float) -> list[tuple[list[int], float]]:
-        candidates = []
-        for pieces, score in zip(result.hypotheses, result.scores, strict=True):
-            ids = [self._tgt_ids[piece] for piece in pieces]
-            log_prob = score * math.pow(max(len(ids), 1), exponent)
-            candidates.append((ids[:-1] if ids[-1:] == [EOS] else ids, log_prob))
-        return candidates
 
 
 def _threads() -> tuple[int, int]:
@@ -317,34 +194,136 @@ def _pieces(vocabulary: Sequence[str], ids: Sequence[int]) -> list[str]:
     return [vocabulary[i] for i in ids]
 
 
-def _exponent(config: SearchConfig) -> float:
-    """Return the length penalty, with 0 replaced by a tiny value, since 0 changes CTranslate2's stopping rule."""
-    return config.length_penalty or 1e-30
+@dataclass(frozen=True)
+class _Search:
+    """A search with one model and the same settings for all lines."""
 
+    engine: Engine
+    model: ctranslate2.Translator
+    config: SearchConfig
+    n_best: int
+    should_stop: ShouldStop | None
 
-def _options(config: SearchConfig, n_best: int, n_more: int = 0) -> Options:
-    """Return the options with which `translate_batch` returns all hypotheses that it finds.
+    def run(self, lines: Sequence[_Line]) -> list[list[Hypothesis]]:
+        """Return up to `n_best` hypotheses of each line."""
+        config = self.config
+        candidates = self.translate(lines, suppress=config.sample)
+        special = [line for line in lines if self.has_special(line, candidates[line.row])]
+        candidates |= self.translate(special, suppress=True)
+        long = [line for line in lines if any(len(ids) >= line.limit for ids, _ in candidates[line.row])]
+        # Long lines are searched again up to one token before the limit, where all live hypotheses are returned with
+        # the finished ones, without `</s>`. (A hypothesis that would finish only with the next token is missing;
+        # it could only be the last of several.)
+        for limit in {line.limit for line in long}:
+            same = [line for line in long if line.limit == limit]
+            for row, found in self.translate(
+                same, suppress=True, longest=max(limit - 1, 1), n_more=config.beam
+            ).items():
+                candidates[row] = [(ids[: limit - 1], log_prob) for ids, log_prob in found]
+        # the search has changed the model's probabilities
+        is_reshaped = config.sample or config.min_length or config.no_repeat_ngram
+        again = {line.row for line in [*special, *long]}
+        to_score = [line for line in lines if is_reshaped or len(line.prefix) or line.row in again]
+        candidates |= self.forced(to_score, candidates)
+        return [self.ranked(line, candidates[line.row]) for line in lines]
 
-    n_more: hypotheses to finish beyond those that the search needs, with a beam.
-    """
-    options: Options = {
-        "max_input_length": 0,
-        "no_repeat_ngram_size": config.no_repeat_ngram,
-        "length_penalty": _exponent(config),
-        "return_scores": True,
-        "return_end_token": True,
-        "sampling_topk": 1,
-    }
-    if config.sample:
-        return options | {
-            "beam_size": 1,
-            "num_hypotheses": 1 if config.top_k == 1 else n_best,  # all would be equal
-            "sampling_topk": config.top_k,
-            "sampling_topp": config.top_p,
-            "sampling_temperature": config.temperature,
+    def has_special(self, line: _Line, candidates: Sequence[Candidate]) -> bool:
+        """Return whether a translation contains a piece that no translation has."""
+        banned, start = {*self.engine.never_written, EOS}, line.n_given + self.engine.n_opening
+        return any(not banned.isdisjoint(ids[start:]) for ids, _ in candidates)
+
+    def forced(self, lines: Sequence[_Line], candidates: Candidates) -> Candidates:
+        """Score the translations of these lines again by forced decoding."""
+        rows = [(line, ids) for line in lines for ids, _ in candidates[line.row]]
+        log_probs = self.engine.log_probs([(line.src, ids) for line, ids in rows])
+        forced: Candidates = {}
+        for (line, ids), values in zip(rows, log_probs, strict=True):
+            log_prob = math.fsum(values[line.n_given + self.engine.n_opening :])
+            forced.setdefault(line.row, []).append((ids, log_prob))
+        return forced
+
+    def translate(
+        self, lines: Sequence[_Line], *, suppress: bool, longest: int | None = None, n_more: int = 0
+    ) -> Candidates:
+        """Translate lines in concurrent batches, one for each thread.
+
+        CTranslate2 can stop within a batch only in greedy search, by a function that it calls for each token of each
+        line. The function needs Python's global interpreter lock: up to four times slower beside a busy thread.
+
+        Args:
+            suppress: whether to mask special tokens.
+            longest: maximum length; by default the largest limit of a batch.
+            n_more: hypotheses to finish beyond those that the search needs, with a beam.
+        """
+        engine, config, options = self.engine, self.config, self.options(n_more)
+        if suppress:
+            options["suppress_sequences"] = [[engine.tgt[i]] for i in engine.never_written]
+        waiting: list[tuple[_Line, ctranslate2.AsyncTranslationResult]] = []
+        for batch in _batches(lines, config):
+            stop_if(self.should_stop)
+            most = longest or max(line.limit for line in batch)
+            prefixes = [_pieces(engine.tgt, line.prefix) for line in batch]
+            has_prefix = any(prefixes)
+            results = self.model.translate_batch(
+                [_pieces(engine.src, line.src) for line in batch],
+                prefixes if has_prefix else None,
+                asynchronous=True,
+                use_vmap=engine.has_shortlist and not config.sample and not has_prefix,
+                max_decoding_length=most,
+                min_decoding_length=min(config.min_length, most),
+                **options,
+            )
+            waiting += zip(batch, results, strict=True)
+        return {line.row: self.read(result.result()) for line, result in waiting}
+
+    def read(self, result: ctranslate2.TranslationResult) -> list[Candidate]:
+        """Convert the hypotheses of a line to ids and log-probabilities."""
+        candidates = []
+        for pieces, score in zip(result.hypotheses, result.scores, strict=True):
+            ids = [self.engine.tgt_ids[piece] for piece in pieces]
+            log_prob = score * math.pow(max(len(ids), 1), self.exponent)
+            candidates.append((ids[:-1] if ids[-1:] == [EOS] else ids, log_prob))
+        return candidates
+
+    @property
+    def exponent(self) -> float:
+        """The length penalty, with 0 replaced by a tiny value, since 0 changes CTranslate2's stopping rule."""
+        return self.config.length_penalty or 1e-30
+
+    def options(self, n_more: int = 0) -> dict[str, object]:
+        """Return the options with which `translate_batch` returns all hypotheses that it finds; see `translate`."""
+        config = self.config
+        options: dict[str, object] = {
+            "max_input_length": 0,
+            "no_repeat_ngram_size": config.no_repeat_ngram,
+            "length_penalty": self.exponent,
+            "return_scores": True,
+            "return_end_token": True,
+            "sampling_topk": 1,
         }
-    enough = 1 if config.beam == 1 else n_to_finish(config, n_best) + n_more
-    return options | {"beam_size": config.beam, "num_hypotheses": enough, "patience": enough / config.beam}
+        if config.sample:
+            return options | {
+                "beam_size": 1,
+                "num_hypotheses": 1 if config.top_k == 1 else self.n_best,  # all would be equal
+                "sampling_topk": config.top_k,
+                "sampling_topp": config.top_p,
+                "sampling_temperature": config.temperature,
+            }
+        enough = 1 if config.beam == 1 else n_to_finish(config, self.n_best) + n_more
+        return options | {"beam_size": config.beam, "num_hypotheses": enough, "patience": enough / config.beam}
+
+    def ranked(self, line: _Line, candidates: Sequence[Candidate]) -> list[Hypothesis]:
+        """Return the best candidates of a line as hypotheses."""
+        config, limit, hypotheses = self.config, line.limit - line.n_given, []
+        for ids, log_prob in candidates:
+            own_ids = ids[line.n_given :]
+            score = log_prob / length_penalty(len(own_ids) + 1, config)
+            hypotheses.append(Hypothesis(own_ids, log_prob, score, finished=len(own_ids) + 1 < limit))
+        if not config.sample:  # the last of equal ones, at the place of the first
+            hypotheses = list({tuple(hypothesis.ids): hypothesis for hypothesis in hypotheses}.values())
+        elif config.top_k == 1:
+            hypotheses *= self.n_best
+        return sorted(hypotheses, key=lambda hypothesis: -hypothesis.score)[: self.n_best]
 
 
 def _batches(lines: Sequence[_Line], config: SearchConfig) -> list[list[_Line]]:
@@ -354,32 +333,17 @@ def _batches(lines: Sequence[_Line], config: SearchConfig) -> list[list[_Line]]:
     for line in sorted(lines, key=lambda line: (-line.limit, -len(line.src))):
         batch = batches[-1] if batches else []
         longest = len(batch[0].src) if batch else 0
-        is_full = len(batch) == size.sentences or (len(batch) + 1) * (longest + 1) > size.tokens
-        if not batch or is_full:
+        if not batch or len(batch) == size.sentences or (len(batch) + 1) * (longest + 1) > size.tokens:
             batches.append([])
         batches[-1].append(line)
     return batches
-
-
-def _ranked(
-    candidates: Sequence[tuple[list[int], float]], limit: int, config: SearchConfig, n_best: int
-) -> list[Hypothesis]:
-    if not config.sample:
-        candidates = list({tuple(ids): (ids, log_prob) for ids, log_prob in candidates}.values())
-    hypotheses = [
-        Hypothesis(ids, log_prob, log_prob / length_penalty(len(ids) + 1, config), finished=len(ids) + 1 < limit)
-        for ids, log_prob in candidates
-    ]
-    if config.sample and config.top_k == 1:
-        hypotheses *= n_best
-    return sorted(hypotheses, key=lambda hypothesis: -hypothesis.score)[:n_best]
 
 
 def engine_translator(engine: Engine) -> Translator:
     """Return the translator of a loaded CTranslate2 model."""
     folder = engine.folder
     origin = Origin(folder.directory.path, folder.info.step, folder.info.weights, folder.info.reason)
-    return Translator(engine, folder.tokenizers, folder.config, [origin], folder.directory.path)
+    return Translator(engine, folder.tokenizers, folder.config, [origin])
 
 
 def load_ctranslate2(path: Path | str) -> Translator:

@@ -14,7 +14,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
-from torch import nn
 
 from nmt import __version__
 from nmt.config import Config, SearchConfig
@@ -26,7 +25,7 @@ from nmt.data.corpus import Corpus
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.evaluate.run import evaluate_text, open_corpus, record_scores, texts_of
 from nmt.files.write import alone_in, open_output, refuse_links, remove, write_file, writing
-from nmt.languages.codes import language_name, parts_of
+from nmt.languages.codes import language_name
 from nmt.layout import ExportDir, RunDir
 from nmt.runs.folder import (
     ExportInfo,
@@ -54,17 +53,14 @@ from nmt.share.engine import (
     load_ctranslate2,
     made_up_lines,
     search_for_check,
-    unsupported,
 )
-from nmt.share.transformers import check_held, made_up_log_prob, not_carried, save_transformers
+from nmt.share.formats import OTHERS_READ, check_format, check_norm, language_code, lost_settings
+from nmt.share.transformers import made_up_log_prob, save_transformers
 from nmt.text.lines import read_lines
 from nmt.translate.confidence import portable_calibrations
 from nmt.translate.searcher import NativeSearcher
 from nmt.translate.sentences import MAX_PIECES_FACTOR
 from nmt.translate.translator import Translator
-
-OTHERS_READ = 1024
-"""Number of pieces of a line that CTranslate2 and programs based on it read by default."""
 
 
 @dataclass(frozen=True)
@@ -152,14 +148,12 @@ def export_into(
     """
     saved = open_saved(request.model)
     model, tokenizers = saved.transformer(), saved.tokenizers
-    lost = [] if is_of_run else _lost(kind, saved.config.search)
+    lost = [] if is_of_run else lost_settings(kind, saved.config.search)
     search = saved.config.search.model_copy(update={name: getattr(SearchConfig(), name) for name in lost})
     config = saved.config.model_copy(update={"search": search})
     saved = replace(saved, config=config)
-    if kind != "folder" and not isinstance(norm := model.encoder.last_norm, nn.LayerNorm):
-        raise ConfigError(f"{request.run}: {norm} cannot be exported for {kind}, only LayerNorm; use --format folder")
-    if kind == "transformers":
-        check_held(request.run, config, tokenizers.imported)
+    check_norm(kind, request.run, model)
+    check_format(kind, saved)
     trained = check_inference(model)
     target, joins = tokenizers[config.data.tgt], config.joins_sentences
     searcher = NativeSearcher([model], target, torch.device("cpu"), "float32", joins)
@@ -203,17 +197,6 @@ def export_into(
         checked = None if comparison is None else str(comparison)
         write_file(directory.card, _card(saved, info, [*recorded, *scores], checked, request.license).encode())
     return Exported(output, comparison, scores, lost, info.tag, bool(tokenizers[config.data.src].letters))
-
-
-def _lost(kind: Kind, search: SearchConfig) -> list[str]:
-    """Return the names of the search settings in use that a format lacks; a directory has no language model."""
-    match kind:
-        case "folder":
-            return ["lm"] if search.lm is not None else []
-        case "ctranslate2":
-            return unsupported(search)
-        case "transformers":
-            return not_carried(search)
 
 
 def model_card(run: Path) -> str:
@@ -374,7 +357,7 @@ def converted(model: ModelRef, settings: Callable[[Config], SearchConfig]) -> Tr
     if not is_equal or saved.config.joins_sentences or not finds_the_same(settings(saved.config)):
         return None
     try:
-        found = replace(load_ctranslate2(made), run=path)
+        found = load_ctranslate2(made)
     except CheckpointError as error:
         say(f"translating with PyTorch: {error}")
         return None
@@ -393,7 +376,7 @@ def engine_for(model: AnyModel, int8: bool = False) -> Translator:
         raise ConfigError("several runs: CTranslate2 supports only one; for an ensemble, use --engine native")
     path = model.path
     if not is_folder(path):
-        return replace(load_ctranslate2(engine_folder(model, "int8" if int8 else "float32")), run=path)
+        return load_ctranslate2(engine_folder(model, "int8" if int8 else "float32"))
     if model.chooses_weights:
         raise ConfigError(f"{path}: already exported; leave out --checkpoint and --weights")
     engine = Engine(load_folder(path))
@@ -452,7 +435,9 @@ def export_argos(request: ExportOptions, output: Path, quantization: Quantizatio
     library()
     if output.suffix != SUFFIX:
         raise ConfigError(f"--output {output}: the name of an Argos Translate package must end in {SUFFIX}")
-    _check_argos(request)
+    saved = open_saved(request.model)
+    saved.check_exports()
+    check_format("argos", saved)
     output = output.absolute()
     with alone_in(output.parent, "exports"):
         if output.exists():
@@ -465,35 +450,6 @@ def export_argos(request: ExportOptions, output: Path, quantization: Quantizatio
                     entry.external_attr = 0o644 << 16
                     archive.writestr(entry, data, zipfile.ZIP_DEFLATED)
     return replace(exported, path=output, not_carried=())  # Argos Translate ignores all search settings
-
-
-def _check_argos(request: ExportOptions) -> None:
-    """Raise ConfigError for a run that Argos Translate does not support."""
-    saved = open_saved(request.model)
-    saved.check_exports()
-    data, model = saved.config.data, saved.config.model
-    if saved.tokenizers.imported is not None:
-        raise ConfigError(
-            f"{request.run}: its tokenizer is not of nmt, and Argos Translate cannot use it; use --format ctranslate2"
-        )
-    if data.has_language_tags or saved.tokenizers[data.src].tags:
-        raise ConfigError(f"{request.run}: has tags, which Argos Translate cannot use; use --format ctranslate2")
-    if model.positions == "learned" and model.max_positions < OTHERS_READ:
-        raise ConfigError(
-            f"{request.run}: has learned positions for {model.max_positions:,} pieces, but Argos Translate reads "
-            f"{OTHERS_READ:,}; train with model.max_positions={OTHERS_READ} or sinusoidal positions"
-        )
-    code = language_code(data.src)
-    if code == language_code(data.tgt):
-        raise ConfigError(f"{request.run}: Argos Translate has one code, {code}, for {data.src} and {data.tgt}")
-
-
-def language_code(name: str) -> str:
-    """Return the code of Argos Translate and LibreTranslate for a language: of two letters if there is one."""
-    language, script, region = parts_of(name)
-    if (language, script) == ("zh", "Hant"):
-        return "zt"
-    return "pb" if (language, region) == ("pt", "BR") else language
 
 
 def _package_files(folder: ExportDir, license: str | None) -> dict[str, bytes]:  # noqa: A002

@@ -90,38 +90,49 @@ class Imported:
     @property
     def n_removed(self) -> int:
         """The number of pieces removed from the vocabularies."""
-        sizes = [sum(map(len, each.imported.pieces)) for each in (self.full, self.tokenizers) if each.imported]
-        return sizes[0] - sizes[1]
+        return _n_pieces(self.full) - _n_pieces(self.tokenizers)
 
     def lines(self) -> Iterator[str]:
         """Yield lines that say what was imported."""
-        public, data = self.model, self.config.data
-        own_languages = data.all_languages if data.has_language_tags else data.sides
-        languages, tags = self.tokenizers[data.src].target_languages, self.tokenizers.tags
+        public, data, tokenizer = self.model, self.config.data, self.tokenizers[self.config.data.src]
+        revision = f" at {public.revision}" if public.revision else ""
+        kind = "an M2M-100" if tokenizer.opening else "a Marian"
+        of, options = f"for {data.direction}", ""
+        if data.has_language_tags:
+            of, options = f"between {', '.join(data.all_languages)}", f" --to {data.tgt} --from {data.src}"
+        yield f"{public.name}{revision}: {kind} model {of}"
         sizes = self.tokenizers.sizes
-        shared = f"{sizes[data.src]:,} pieces for {'both' if len(sizes) == 2 else 'all'} languages"
-        separate = " and ".join(f"{sizes[language]:,} pieces for {language}" for language in data.sides)
-        of = f"between {', '.join(own_languages)}" if data.has_language_tags else f"for {data.direction}"
-        kind = "an M2M-100" if self.tokenizers[data.src].opening else "a Marian"
-        yield f"{public.name}{f' at {public.revision}' if public.revision else ''}: {kind} model {of}"
-        yield f"{public.parameters / 1e6:.1f} million parameters, {shared if self.tokenizers.joint else separate}"
-        if self.n_removed and self.full.imported is not None:
-            n_all, millions = sum(map(len, self.full.imported.pieces)), f"{self.n_parameters / 1e6:.1f} million"
-            removed = f"{self.n_removed:,} of {n_all:,} pieces removed"
-            yield f"{removed}: {millions} parameters become {public.parameters / 1e6:.1f} million"
-            for language in own_languages:
-                share = removed_share(self.full[language].model, self.tokenizers[language].model)
-                if share is not None:
-                    learned = f"they were {share:.1%} of text like that from which the tokenizer learned"
-                    yield f"{language}: {learned}; their text is now spelled in smaller pieces"
-        if tags:
-            yield f"tags: {', '.join(tags)}; choose with --tag"
-        if languages:
-            to = self.tokenizers[data.src].to
-            yield f"target languages: {', '.join(sorted(languages))}; {f'--to {to}' if to else 'choose one with --to'}"
+        vocabulary = f"{sizes[data.src]:,} pieces for {'both' if len(sizes) == 2 else 'all'} languages"
+        if not self.tokenizers.joint:
+            vocabulary = " and ".join(f"{sizes[language]:,} pieces for {language}" for language in data.sides)
+        yield f"{public.parameters / 1e6:.1f} million parameters, {vocabulary}"
+        if self.n_removed:
+            yield from self._removed()
+        if self.tokenizers.tags:
+            yield f"tags: {', '.join(self.tokenizers.tags)}; choose with --tag"
+        if languages := tokenizer.target_languages:
+            chosen = f"--to {tokenizer.to}" if tokenizer.to else "choose one with --to"
+            yield f"target languages: {', '.join(sorted(languages))}; {chosen}"
         yield f"licence: {public.license or 'not stated in the model card'}"
-        options = f" --to {data.tgt} --from {data.src}" if data.has_language_tags else ""
         yield f"{self.run}: written; translate with nmt translate --run {self.run}{options}"
+
+    def _removed(self) -> Iterator[str]:
+        """Yield lines on the pieces that were removed."""
+        parameters = (
+            f"{self.n_parameters / 1e6:.1f} million parameters become {self.model.parameters / 1e6:.1f} million"
+        )
+        yield f"{self.n_removed:,} of {_n_pieces(self.full):,} pieces removed: {parameters}"
+        data = self.config.data
+        for language in data.all_languages if data.has_language_tags else data.sides:
+            share = removed_share(self.full[language].model, self.tokenizers[language].model)
+            if share is not None:
+                learned = f"they were {share:.1%} of text like that from which the tokenizer learned"
+                yield f"{language}: {learned}; their text is now spelled in smaller pieces"
+
+
+def _n_pieces(tokenizers: Tokenizers) -> int:
+    assert tokenizers.imported is not None, "these tokenizers are imported"
+    return sum(map(len, tokenizers.imported.pieces))
 
 
 def import_model(request: ImportOptions) -> Imported:
@@ -132,14 +143,14 @@ def import_model(request: ImportOptions) -> Imported:
     """
     folder, name, revision = located(request.name)
     theirs = _settings(folder)
-    full = tokenizers = (marian_tokenizers if theirs["model_type"] == "marian" else m2m_tokenizers)(
-        folder, theirs, request
-    )
-    rows = None
+    read_tokenizers = marian_tokenizers if theirs["model_type"] == "marian" else m2m_tokenizers
+    full = tokenizers = read_tokenizers(folder, theirs, request)
+    assert full.imported is not None, "these tokenizers are imported"
+    kept: list[Sequence[int]] = [range(len(pieces)) for pieces in full.imported.pieces]
     if request.keep_pieces_of:
-        tokenizers, rows = cut_vocabulary(full, request.keep_pieces_of)
+        tokenizers, kept = cut_vocabulary(full, request.keep_pieces_of)
     vocabulary = tokenizers.imported
-    assert vocabulary is not None and full.imported is not None, "these tokenizers are imported"
+    assert vocabulary is not None, "cut from an imported one"
     config = _config(folder, theirs, vocabulary, request.languages)
     output = request.run or Path("runs") / name.replace("/", "-")
     require_empty(output)
@@ -147,18 +158,12 @@ def import_model(request: ImportOptions) -> Imported:
         model, whole = make_model(config, tokenizers.sizes), make_model(config, full.sizes)
     assert isinstance(model, Transformer), "these models have an encoder and a decoder"
     model = model.to_empty(device="cpu")
-    _load_weights(folder, model, full.imported, vocabulary, rows)
-    if (
-        config.model.start_embedding == "zero" and model.decoder.embedding.weight[BOS].any()
-    ):  # it has learned, in transformers
+    _load_weights(folder, model, full.imported, vocabulary, kept)
+    start = model.decoder.embedding.weight[BOS]
+    if config.model.start_embedding == "zero" and start.any():  # it has learned, in transformers
         learned = config.model.model_copy(update={"start_embedding": "learned"})
         config = config.model_copy(update={"model": learned})
-    info = PublicModel(
-        name=name,
-        revision=revision,
-        license=stated_license(folder),
-        parameters=model.n_parameters,
-    )
+    info = PublicModel(name=name, revision=revision, license=stated_license(folder), parameters=model.n_parameters)
     with alone_in(output.absolute().parent, "imports"), writing(output), staged(output, is_directory=True) as part:
         _write(RunDir(part), config, tokenizers, model, info)
     return Imported(output, config, tokenizers, info, full, whole.n_parameters)
@@ -185,16 +190,18 @@ def _settings(folder: Path) -> dict[str, Any]:
     config, where = read_json(folder, "config.json"), folder / "config.json"
     if (kind := config.get("model_type")) not in [*_OPTIONS]:  # it may be unhashable
         raise DataError(f"{where}: model_type is {kind!r}; supported are {' and '.join(_OPTIONS)}")
-    for name, wanted in _OPTIONS[kind].items():
-        if config.get(name, wanted if name != "scale_embedding" else None) != wanted:
-            raise DataError(f"{where}: {name} is {config.get(name)!r}; only {wanted} is supported")
+    for name, supported in _OPTIONS[kind].items():
+        default = None if name == "scale_embedding" else supported
+        if config.get(name, default) != supported:
+            raise DataError(f"{where}: {name} is {config.get(name)!r}; only {supported} is supported")
     for first, second in [*_EQUAL, ("decoder_start_token_id", _STARTS[kind])]:
         if config.get(first) != config.get(second):
-            found = f"{first} is {config.get(first)!r} and {second} is {config.get(second)!r}"
-            raise DataError(f"{where}: {found}; only models in which both are equal are supported")
-    if config.get("activation_function") not in [*MARIAN_ACTIVATIONS]:  # it may be unhashable
+            values = f"{first} is {config.get(first)!r} and {second} is {config.get(second)!r}"
+            raise DataError(f"{where}: {values}; only models in which both are equal are supported")
+    activation = config.get("activation_function")
+    if activation not in [*MARIAN_ACTIVATIONS]:  # it may be unhashable
         known = listed([*MARIAN_ACTIVATIONS])
-        raise DataError(f"{where}: activation_function is {config.get('activation_function')!r}; supported are {known}")
+        raise DataError(f"{where}: activation_function is {activation!r}; supported are {known}")
     return config
 
 
@@ -258,19 +265,18 @@ def _load_weights(
     model: Transformer,
     full: ImportedVocabulary,
     vocabulary: ImportedVocabulary,
-    kept: list[list[int]] | None,
+    kept: Sequence[Sequence[int]],
 ) -> None:
     """Copy the weights into a model. Raises DataError if some are missing, left over or of another shape.
 
     full: the vocabulary of the public model; kept: for each vocabulary, the rows of its pieces in the tables of the
-    public model; None: all rows.
+    public model.
     """
-    sizes = len(full.pieces[0]), len(full.pieces[-1])
 
-    def rows_of(side: Literal[0, 1]) -> list[int | None]:
-        rows = vocabulary.original_rows(side)
-        own = None if kept is None else kept[min(side, len(kept) - 1)]
-        return rows if own is None else [None if row is None else own[row] for row in rows]
+    def rows_of(side: Literal[0, 1]) -> dict[int, int]:
+        """Return the row in the table of the public model by id, of the ids that it has."""
+        rows = kept[min(side, len(kept) - 1)]
+        return {i: rows[row] for i, row in enumerate(vocabulary.original_rows(side)) if row is not None}
 
     path = next((folder / name for name in WEIGHTS if (folder / name).exists()), folder / WEIGHTS[0])
     inverse = units_of(model).argsort()
@@ -278,11 +284,12 @@ def _load_weights(
         # the largest tensors first, while the memory of the others is not in use
         for names, table, side in tables_of(model):
             source, rows = take(names), rows_of(side)
-            _check_tensor(path, names[0], source, torch.Size((sizes[side], table.size(1))))
+            _check_tensor(path, names[0], source, torch.Size((len(full.original(side)), table.size(1))))
             table.zero_()
-            for start in range(0, len(rows), _ROWS):
-                part = {i: row for i, row in enumerate(rows[start : start + _ROWS], start) if row is not None}
-                table[[*part]] = source[[*part.values()]].index_select(1, inverse).to(table.dtype)
+            ids = [*rows]
+            for start in range(0, len(ids), _ROWS):
+                part = ids[start : start + _ROWS]
+                table[part] = source[[rows[i] for i in part]].index_select(1, inverse).to(table.dtype)
         for name, target, dims in weights_of(model):
             source = take([name])
             _check_tensor(path, name, source, target.shape)
@@ -292,12 +299,11 @@ def _load_weights(
         if is_marian := not full.languages:  # its decoder starts with padding
             model.decoder.embedding.weight[BOS] = model.decoder.embedding.weight[PAD]
         assert model.output_bias is not None, "set by the configuration"
-        source = take([OUTPUT_BIAS]) if is_marian else torch.zeros(1, sizes[1])
-        _check_tensor(path, OUTPUT_BIAS, source, torch.Size((1, sizes[1])))
-        rows = rows_of(1)
+        shape, rows = torch.Size((1, len(full.original(1)))), rows_of(1)
+        source = take([OUTPUT_BIAS]) if is_marian else torch.zeros(shape)
+        _check_tensor(path, OUTPUT_BIAS, source, shape)
         model.output_bias.fill_(ABSENT)
-        known = [i for i, row in enumerate(rows) if row is not None]
-        model.output_bias[known] = source[0, [row for row in rows if row is not None]].to(model.output_bias.dtype)
+        model.output_bias[[*rows]] = source[0, [*rows.values()]].to(model.output_bias.dtype)
 
 
 def _check_tensor(path: Path, name: str, tensor: Tensor, expected: torch.Size) -> None:
@@ -349,16 +355,16 @@ def _opened(path: Path) -> Iterator[Take]:
 
     def take(names: Sequence[str]) -> Tensor:
         nonlocal tensors, n_read
-        found = [name for name in names if name in left]
-        if not found:
+        present = [name for name in names if name in left]
+        if not present:
             raise DataError(f"{path}: lacks the weights {names[0]}")
         if path.name == WEIGHTS[0]:
             with safe_open(path, "pt") as opened:
-                tensor: Tensor = opened.get_tensor(found[0])
+                tensor: Tensor = opened.get_tensor(present[0])
         else:
-            tensor = tensors[found[0]]
+            tensor = tensors[present[0]]
         left.difference_update(names)
-        for name in found:
+        for name in present:
             tensors.pop(name, None)
         n_read += tensor.nbytes
         if tensors and n_read > _MAPPED_BYTES and zipfile.is_zipfile(path):
@@ -369,10 +375,10 @@ def _opened(path: Path) -> Iterator[Take]:
     for name in left.intersection(_POSITIONS):
         table = take([name]).float()
         if name.endswith("weights"):  # of fairseq, after two rows that are not used
-            table, wanted = table[2:], fairseq_table(len(table) - 2, table.size(1))
+            table, expected = table[2:], fairseq_table(len(table) - 2, table.size(1))
         else:
-            wanted = sinusoidal_table(*table.shape)[:, torch.arange(table.size(1)).view(-1, 2).T.flatten()]
-        if not torch.allclose(table, wanted, atol=1e-2):
+            expected = sinusoidal_table(*table.shape)[:, torch.arange(table.size(1)).view(-1, 2).T.flatten()]
+        if not torch.allclose(table, expected, atol=1e-2):
             raise DataError(f"{path}: {name} is not sinusoidal; only such positions are supported")
     if left:
         raise DataError(f"{path}: has {len(left)} tensors that such models do not have, such as {min(left)}")

@@ -22,11 +22,11 @@ from nmt.errors import DataError
 from nmt.files.read import DOCUMENT_BYTES, read_regular
 from nmt.languages.codes import macrolanguage_of, parts_of
 from nmt.layout import RunDir
+from nmt.share.formats import has_vocab_json
 from nmt.share.hub import download_file, download_files, parse_address, raise_hub_error
 from nmt.share.transformers import (
     FAIRSEQ_SPECIAL,
     LANGUAGE_CODES,
-    has_vocab_json,
     merges_of,
 )
 from nmt.text.imported import ImportedVocabulary
@@ -123,10 +123,10 @@ def stated_license(folder: Path) -> str | None:
     card = "\n".join(_read(folder, "README.md").decode("utf-8-sig", errors="replace").splitlines())
     matter = re.match(r"---\n(.*?)\n---", card, re.DOTALL)
     try:
-        found = yaml.load(matter[1], Loader=yaml.BaseLoader) if matter else None  # all values are text
+        metadata = yaml.load(matter[1], Loader=yaml.BaseLoader) if matter else None  # all values are text
     except yaml.YAMLError:
         return None
-    value = found.get("license") if isinstance(found, dict) else None
+    value = metadata.get("license") if isinstance(metadata, dict) else None
     names = value if isinstance(value, list) else [value]
     return printable(", ".join(map(str, names))) if any(names) else None
 
@@ -143,16 +143,12 @@ def marian_tokenizers(folder: Path, theirs: Mapping[str, Any], request: ImportOp
     names = ["vocab.json"] if is_joint else ["vocab.json", "target_vocab.json"]
     sizes = [theirs.get("vocab_size"), theirs.get("decoder_vocab_size") or theirs.get("vocab_size")]
     pieces = [_pieces(folder / name, read_json(folder, name), size) for name, size in zip(names, sizes, strict=False)]
-    unknown = about.get("unk_token", "<unk>")
-    special: dict[str, Any] = {
-        "padding": pieces[0][_id(folder, theirs, "pad_token_id", pieces)],
-        "end": pieces[0][_id(folder, theirs, "eos_token_id", pieces)],
-        "unknown": _content(unknown),
-    }
+    ids = {"padding": _id(folder, theirs, "pad_token_id", pieces), "end": _id(folder, theirs, "eos_token_id", pieces)}
+    special: dict[str, Any] = {role: pieces[0][i] for role, i in ids.items()}
+    special["unknown"] = _content(about.get("unk_token", "<unk>"))
     for name, of_side in zip(names, pieces, strict=True):
-        wanted = {"padding": theirs["pad_token_id"], "end": theirs["eos_token_id"]}
         for role, piece in special.items():
-            if piece not in of_side or of_side.index(piece) != wanted.get(role, of_side.index(piece)):
+            if piece not in of_side or of_side.index(piece) != ids.get(role, of_side.index(piece)):
                 raise DataError(
                     f"{folder / name}: {printable(piece)!r} is missing or has another id than in config.json"
                 )
@@ -214,15 +210,15 @@ def _name_in_model(code: str, names: Collection[str]) -> str:
         return code
     family, (language, script, _) = macrolanguage_of(code), parts_of(code)
     related = [name for name in names if macrolanguage_of(name) == family]
-    found = [name for name in related if parts_of(name)[:2] == (language, script)]
-    found = found or [
-        name
-        for name in related
-        if (parts_of(name)[0] == language or (language == family and len(parts_of(name)[0]) == 3))
-        and ("_" not in code or parts_of(name)[1] == script)
-    ]
-    if len(found) == 1:
-        return found[0]
+    fitting = [name for name in related if parts_of(name)[:2] == (language, script)]
+    if not fitting:
+        for name in related:
+            its_language, its_script, _ = parts_of(name)
+            is_member = its_language == language or (language == family and len(its_language) == 3)
+            if is_member and ("_" not in code or its_script == script):
+                fitting.append(name)
+    if len(fitting) == 1:
+        return fitting[0]
     near = related or [name for name in names if script and parts_of(name)[1] == script]
     hint = f", which has others, such as {', '.join(near[:5])}" if near else did_you_mean(misspelt(code, names))
     raise DataError(f"{code[:50]!r} is not one language of the model{hint}; see docs/public-models.md")
@@ -242,12 +238,12 @@ def _added_tokens(folder: Path, n_pieces: int) -> dict[str, int]:
     return {token: int(row) for token, row in rows.items()}
 
 
-def _direction(request: ImportOptions, own: Sequence[str], unnamed: str) -> str:
-    """Return the requested direction, by default that of the model's `own` languages.
+def _direction(request: ImportOptions, default: Sequence[str], unnamed: str) -> str:
+    """Return the requested direction, by default that of the languages that the model names.
 
     Raises DataError if it does not name two languages; the message is `unnamed` if none is requested.
     """
-    direction = request.direction or "-".join([*request.languages, *own][:2])
+    direction = request.direction or "-".join([*request.languages, *default][:2])
     if not DIRECTION.fullmatch(direction) or len({*direction.split("-")} - {"none", LABEL}) < 2:
         form = "--direction de-en" if request.direction else "--languages de,en"
         mistyped = f"{printable(direction)!r} does not name two languages; write them as in {form}"
@@ -260,7 +256,7 @@ def _content(token: object) -> str:
     return str(token.get("content") if isinstance(token, dict) else token)
 
 
-def cut_vocabulary(tokenizers: Tokenizers, texts: Sequence[Path]) -> tuple[Tokenizers, list[list[int]]]:
+def cut_vocabulary(tokenizers: Tokenizers, texts: Sequence[Path]) -> tuple[Tokenizers, list[Sequence[int]]]:
     """Reduce vocabularies to the pieces of texts, to special pieces, tags and single characters.
 
     Returns the smaller tokenizers, and for each vocabulary the rows of its pieces in the tables of the public model. In
@@ -269,6 +265,31 @@ def cut_vocabulary(tokenizers: Tokenizers, texts: Sequence[Path]) -> tuple[Token
     """
     full = tokenizers.imported
     assert full is not None, "these tokenizers are imported"
+    used = _used_pieces(tokenizers, full, texts)
+    first = [full.end, full.unknown, full.padding]  # transformers needs equal ids in both vocabularies
+    if full.languages and has_vocab_json(full):  # there, positions begin after the id of padding
+        first = FAIRSEQ_SPECIAL
+    kept, pieces = list[Sequence[int]](), list[list[str]]()
+    for all_pieces, used_pieces in zip(full.pieces, used, strict=True):
+        rows = [*map(all_pieces.index, first)]
+        for row, piece in enumerate(all_pieces):
+            if piece not in first and (piece in used_pieces or len(piece.removeprefix("\u2581")) <= 1):
+                rows.append(row)
+        kept.append(rows)
+        pieces.append([all_pieces[row] for row in rows])
+    models = {}
+    for side, (language, tokenizer) in enumerate(tokenizers.by_language.items()):
+        proto, number = ModelProto.FromString(tokenizer.model), min(side, len(kept) - 1)
+        removed = {*full.pieces[number]} - {*pieces[number]}
+        for piece in proto.pieces:
+            if piece.piece in removed:
+                piece.type = ModelProto.SentencePiece.UNUSED
+        models[language] = proto.SerializeToString()
+    return Tokenizers.of_import(full.model_copy(update={"pieces": pieces}), models), kept
+
+
+def _used_pieces(tokenizers: Tokenizers, full: ImportedVocabulary, texts: Sequence[Path]) -> list[set[str]]:
+    """Return the pieces of texts, and the tags, for each vocabulary. Raises DataError as `cut_vocabulary`."""
     languages = [*tokenizers.by_language]
     source = tokenizers[languages[0]]
     tags = {f">>{name}<<" for name in (*source.target_languages, *source.tags)} | {*(full.languages or {}).values()}
@@ -279,48 +300,32 @@ def cut_vocabulary(tokenizers: Tokenizers, texts: Sequence[Path]) -> tuple[Token
         if language not in languages:
             known = " or ".join(f".{name}" for name in languages)
             raise DataError(f"{path}: its name must end in {known}, the language of the text")
-        tokenizer, own = tokenizers[language], used[min(languages.index(language), len(used) - 1)]
-        lines = read_lines(path)
+        tokenizer, lines = tokenizers[language], read_lines(path)
+        used_pieces = used[min(languages.index(language), len(used) - 1)]
         while block := list(islice(lines, _LINES)):
-            found = tokenizer.pieces(sorted(set(chain.from_iterable(tokenizer.encode_all(block)))))
-            own.update(found)
-            missing -= {language} if found else set()
+            ids = sorted(set(chain.from_iterable(tokenizer.encode_all(block))))
+            used_pieces.update(tokenizer.pieces(ids))
+            if ids:
+                missing.discard(language)
     if missing:
         without = " and ".join(sorted(missing))
         raise DataError(f"--keep-pieces-of: no text in {without}; give text of each language, named FILE.LANGUAGE")
-    first = [full.end, full.unknown, full.padding]  # transformers needs equal ids in both vocabularies
-    if full.languages and has_vocab_json(full):  # there, positions begin after the id of padding
-        first = FAIRSEQ_SPECIAL
-    kept = [
-        [*map(all_pieces.index, first)]
-        + [
-            i
-            for i, piece in enumerate(all_pieces)
-            if piece not in first and (piece in own or len(piece.removeprefix("\u2581")) <= 1)
-        ]
-        for all_pieces, own in zip(full.pieces, used, strict=True)
-    ]
-    pieces = [[of_side[i] for i in rows] for of_side, rows in zip(full.pieces, kept, strict=True)]
-    models = {}
-    for side, language in enumerate(languages):
-        proto, number = ModelProto.FromString(tokenizers[language].model), min(side, len(kept) - 1)
-        gone = {*full.pieces[number]} - {*pieces[number]}
-        for piece in proto.pieces:
-            if piece.piece in gone:
-                piece.type = ModelProto.SentencePiece.UNUSED
-        models[language] = proto.SerializeToString()
-    return Tokenizers.of_import(full.model_copy(update={"pieces": pieces}), models), kept
+    return used
 
 
 def removed_share(full: bytes, cut: bytes) -> float | None:
     """Return the probability that a unigram model gives to the pieces that are unused in its cut version; None for
     other models."""
-    both = ModelProto.FromString(full), ModelProto.FromString(cut)
-    if both[0].trainer_spec.model_type != _UNIGRAM:
+    before, after = ModelProto.FromString(full), ModelProto.FromString(cut)
+    if before.trainer_spec.model_type != _UNIGRAM:
         return None
-    normal = [(a, b) for a, b in zip(both[0].pieces, both[1].pieces, strict=True) if a.type == _NORMAL]
-    gone = math.fsum(math.exp(a.score) for a, b in normal if b.type != _NORMAL)
-    return gone / math.fsum(math.exp(a.score) for a, _ in normal)
+    all_shares, removed_shares = [], []
+    for piece, cut_piece in zip(before.pieces, after.pieces, strict=True):
+        if piece.type == _NORMAL:
+            all_shares.append(math.exp(piece.score))
+            if cut_piece.type != _NORMAL:
+                removed_shares.append(math.exp(piece.score))
+    return math.fsum(removed_shares) / math.fsum(all_shares)
 
 
 def _id(folder: Path, theirs: Mapping[str, Any], name: str, pieces: list[list[str]]) -> int:

@@ -18,14 +18,14 @@ import torch
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 from torch import Tensor, nn
 
-from nmt.config import Config, ModelConfig, SearchConfig
-from nmt.errors import ConfigError
+from nmt.config import Config, ModelConfig
 from nmt.files.write import write_file
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.embedding import SinusoidalPositions, sinusoidal_table
 from nmt.model.transformer import ACTIVATIONS, DecoderLayer, EncoderLayer, Transformer
 from nmt.runs.checkpoint import save_tensors
 from nmt.search.forced import made_up
+from nmt.share.formats import TRANSFORMERS_CLASSES, has_vocab_json
 from nmt.text.imported import ImportedVocabulary
 from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD, UNK, Tokenizer
 from nmt.text.vocabularies import Tokenizers
@@ -181,59 +181,13 @@ def merges_of(pieces: Collection[str]) -> Iterator[tuple[str, str]]:
                 yield piece[:i], piece[i:]
 
 
-_CLASSES = {
-    ("pre", "sinusoidal"): ("pegasus", "PegasusForConditionalGeneration"),
-    ("pre", "learned"): ("blenderbot", "BlenderbotForConditionalGeneration"),
-    ("post", "sinusoidal"): ("marian", "MarianMTModel"),
-    ("pre", "fairseq"): ("m2m_100", "M2M100ForConditionalGeneration"),
-}
-"""Type and class of the equivalent model in transformers, by norm and positions."""
-_OTHERS = "use --format folder or ctranslate2"
-
-_NOT_CARRIED = (
-    "coverage_penalty", "diversity_groups", "mbr", "lm", "protect", "inline_terms",
-)  # fmt: skip
-
-
-def check_held(run: Path, config: Config, imported: ImportedVocabulary | None) -> None:
-    """Raise ConfigError with all reasons if no class of transformers is equivalent to the model."""
-    model, problems = config.model, []
-    if (model.norm, model.positions) not in _CLASSES or (model.positions == "fairseq" and imported is None):
-        problems.append(
-            f"{run}: transformers has no model with model.norm: {model.norm} and model.positions: {model.positions}; "
-            f"{_OTHERS}, or train with another norm or positions"
-        )
-    if imported is not None and imported.languages and not has_vocab_json(imported) and imported.pieces[0][0] != "<s>":
-        problems.append(f"{run}: transformers has no tokenizer for a cut vocabulary of NLLB; {_OTHERS}")
-    if imported is not None and imported.direction is None:
-        problems.append(f"{run}: transformers has no model with the vocabulary of a tokenizer.model; {_OTHERS}")
-    if model.tie_embeddings != "all" and imported is None:
-        problems.append(
-            f"{run}: model.tie_embeddings: {model.tie_embeddings}, but transformers supports only all; {_OTHERS}, "
-            "or train with all"
-        )
-    if problems:
-        raise ConfigError(*problems)
-
-
-def not_carried(search: SearchConfig) -> list[str]:
-    """Return the names of the search settings in use that have no equivalent in transformers."""
-    off = SearchConfig()
-    names = [name for name in _NOT_CARRIED if getattr(search, name) != getattr(off, name)]
-    if search.length_penalty_kind != "power" and search.length_penalty:
-        names.append("length_penalty_kind")
-    if search.split == "always":
-        names.append("split")
-    return sorted(names)
-
-
 def save_transformers(
     model: Transformer, config: Config, tokenizers: Tokenizers, n_positions: int, directory: Path
 ) -> None:
     """Write weights, configuration, search settings and tokenizer to `directory`. Raises OSError.
 
-    An imported model is written with its original ids. The configuration must have passed `check_held` and have no
-    settings of `not_carried`. n_positions: maximum length of a sequence, including `</s>`.
+    An imported model is written with its original ids. The configuration must have passed `check_format` and have no
+    settings of `lost_settings`. n_positions: maximum length of a sequence, including `</s>`.
     """
     imported = tokenizers.imported
     tensors = {name: tensor.detach().float() for name, tensor in _tensors(model, n_positions, imported)}
@@ -311,11 +265,6 @@ def made_up_log_prob(directory: Path, imported: ImportedVocabulary | None) -> fl
         )
         losses.append(float(exported(src, labels=tgt).loss.detach()))
     return -sum(losses) / len(losses)
-
-
-def has_vocab_json(imported: ImportedVocabulary) -> bool:
-    """Return whether a vocabulary with tags of languages is that of M2M-100, not of NLLB, by the form of the tags."""
-    return all(tag.startswith("__") for tag in (imported.languages or {}).values())
 
 
 # --- weights --------------------------------------------------------------------------------------
@@ -445,7 +394,7 @@ def _ids(imported: ImportedVocabulary | None, start: int) -> dict[str, int]:
 
 
 def _config(config: ModelConfig, n_pieces: Sequence[int], n_positions: int) -> dict[str, Any]:
-    kind, name = _CLASSES[config.norm, config.positions]
+    kind, name = TRANSFORMERS_CLASSES[config.norm, config.positions]
     stacks = (("encoder", config.encoder_layers), ("decoder", config.decoder_layers))
     return {
         "architectures": [name],
@@ -470,7 +419,7 @@ def _config(config: ModelConfig, n_pieces: Sequence[int], n_positions: int) -> d
 
 
 def _generation(config: Config, n_positions: int) -> dict[str, Any]:
-    """Return the content of generation_config.json, of the search settings without those of `not_carried`.
+    """Return the content of generation_config.json, of the search settings without those of `lost_settings`.
 
     All translations have the maximum length of a source with data.max_pieces pieces.
     """

@@ -413,18 +413,19 @@ def test_imported_run_is_not_resumed(place: Path, nmt: Command) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    ("name", "changes", "kind"),
     [
-        ("bpe_dropout", 0.1),
-        ("modifiers", {"typos": 0.1}),
-        ("masked", MaskedConfig(pair_task=["cut"])),
+        ("bpe_dropout", {"bpe_dropout": 0.1}, "translation"),
+        ("modifiers", {"modifiers": {"typos": 0.1}}, "translation"),
+        ("masked", {"objective": "masked", "max_tokens": 400, "masked": MaskedConfig(pair_task=["cut"])}, "encoder"),
     ],
 )
-def test_what_needs_our_own_tokenizer_is_refused(place: Path, name: str, value: object) -> None:
+def test_what_needs_our_own_tokenizer_is_refused(place: Path, name: str, changes: dict[str, Any], kind: str) -> None:
     config = adapting(place, place / "start")
-    changed = config.model_copy(update={"training": config.training.model_copy(update={name: value})})
+    training = config.training.model_copy(update={"init_from": None, **changes})
+    model = config.model.model_copy(update={"kind": kind})
     with pytest.raises(ConfigError, match=f"training.{name}.* imported"):
-        fit(changed, place / "data", place / "other")
+        fit(config.model_copy(update={"training": training, "model": model}), place / "data", place / "other")
 
 
 def test_cut_vocabulary_gives_equal_segmentation_and_rows(joint: Path, place: Path, tmp_path: Path) -> None:

@@ -77,8 +77,7 @@ def groupings(config: DataConfig) -> list[Grouping]:
     label_side = config.label_side
     rules = [Grouping("duplicate", pair_hash)]
     if NEAR_DUPLICATES in (config.clean.drop or ()):
-        key = normal_hash if label_side is None else _labelled_hash(label_side)
-        rules.append(Grouping("near_duplicate", key))
+        rules.append(Grouping("near_duplicate", normal_hash if label_side is None else _labelled_hash(label_side)))
     return rules
 
 

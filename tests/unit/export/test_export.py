@@ -32,7 +32,7 @@ from nmt.share.card import TrainingCost, training_cost
 from nmt.share.ctranslate2 import save_ctranslate2
 from nmt.share.engine import search_for_check
 from nmt.share.export import ExportOptions, export
-from nmt.share.transformers import not_carried
+from nmt.share.formats import lost_settings
 from nmt.text.language import Profiles
 from nmt.text.vocabularies import Tokenizers
 from scored_run import record
@@ -351,8 +351,8 @@ def test_export_of_run_that_repairs_letters_has_note(tmp_path: Path) -> None:
 
 
 def test_unsupported_search_settings_are_listed(tmp_path: Path, nmt: Command) -> None:
-    assert not_carried(SearchConfig()) == []
-    assert not_carried(SearchConfig(length_penalty=0.0, length_penalty_kind="gnmt")) == []
+    assert lost_settings("transformers", SearchConfig()) == []
+    assert lost_settings("transformers", SearchConfig(length_penalty=0.0, length_penalty_kind="gnmt")) == []
     run = with_search(write_run(tmp_path / "run"), "length_penalty_kind=gnmt", "protect=true", "split=always")
     with_search(run, "length_penalty=0.6", "beam=2")
     done = nmt("export", "--run", run, "--output", tmp_path / "out", "--format", "transformers")

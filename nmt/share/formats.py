@@ -1,0 +1,134 @@
+"""What the formats of `nmt export` support: CTranslate2, Hugging Face transformers and Argos Translate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from torch import nn
+
+from nmt.config import SearchConfig
+from nmt.errors import ConfigError
+from nmt.languages.codes import parts_of
+from nmt.model.transformer import Transformer
+from nmt.runs.folder import Kind
+from nmt.runs.model import Saved
+from nmt.text.imported import ImportedVocabulary
+
+OTHERS_READ = 1024
+"""Number of pieces of a line that CTranslate2 and programs based on it read by default."""
+NO_TERMS = "terms are not supported by CTranslate2; use --engine native with a run or a folder export of it"
+
+TRANSFORMERS_CLASSES = {
+    ("pre", "sinusoidal"): ("pegasus", "PegasusForConditionalGeneration"),
+    ("pre", "learned"): ("blenderbot", "BlenderbotForConditionalGeneration"),
+    ("post", "sinusoidal"): ("marian", "MarianMTModel"),
+    ("pre", "fairseq"): ("m2m_100", "M2M100ForConditionalGeneration"),
+}
+"""Type and class of the equivalent model in transformers, by norm and positions."""
+
+_OTHERS = "use --format folder or ctranslate2"
+_NOT_IN_TRANSFORMERS = ("coverage_penalty", "diversity_groups", "mbr", "lm", "protect", "inline_terms")
+
+
+def lost_settings(kind: Kind, search: SearchConfig) -> list[str]:
+    """Return the names of the search settings in use that a format lacks; a directory has no language model."""
+    match kind:
+        case "folder":
+            return ["lm"] if search.lm is not None else []
+        case "ctranslate2":
+            return unsupported(search)
+        case "transformers":
+            off = SearchConfig()
+            names = [name for name in _NOT_IN_TRANSFORMERS if getattr(search, name) != getattr(off, name)]
+            if search.length_penalty_kind != "power" and search.length_penalty:
+                names.append("length_penalty_kind")
+            if search.split == "always":
+                names.append("split")
+            return sorted(names)
+
+
+def unsupported(search: SearchConfig) -> list[str]:
+    """Return the names of the search settings in use that CTranslate2 does not support."""
+    is_unsupported = {
+        "length_penalty_kind": search.length_penalty_kind != "power" and search.length_penalty != 0,
+        "coverage_penalty": search.coverage_penalty != 0,
+        "diversity_groups": search.diversity_groups > 1,
+        "patience": search.patience == 0,
+        "lm": search.lm is not None,
+        "protect": bool(search.protect),
+    }
+    return [name for name, is_so in is_unsupported.items() if is_so]
+
+
+def check_supported(search: SearchConfig) -> None:
+    """Raise ConfigError with each setting that CTranslate2 does not support."""
+    problems = []
+    for name in unsupported(search):
+        value = getattr(search, name)
+        problems.append(f"search.{name}: {value} is not supported by CTranslate2; use --engine native")
+    if problems:
+        raise ConfigError(*problems)
+
+
+def check_format(kind: Kind | Literal["argos"], saved: Saved) -> None:
+    """Raise ConfigError with all reasons why a model with these settings cannot be exported to a format."""
+    problems = list[str]()
+    if kind == "transformers":
+        problems += _transformers_problems(saved)
+    elif kind == "argos":
+        problems += _argos_problems(saved)
+    if problems:
+        raise ConfigError(*[f"{saved.path}: {problem}" for problem in problems])
+
+
+def check_norm(kind: Kind, path: Path, model: Transformer) -> None:
+    """Raise ConfigError if a format has no such norm as the model of the run at `path`."""
+    if kind != "folder" and not isinstance(norm := model.encoder.last_norm, nn.LayerNorm):
+        raise ConfigError(f"{path}: {norm} cannot be exported for {kind}, only LayerNorm; use --format folder")
+
+
+def _transformers_problems(saved: Saved) -> Iterator[str]:
+    model, imported = saved.config.model, saved.tokenizers.imported
+    if (model.norm, model.positions) not in TRANSFORMERS_CLASSES or (model.positions == "fairseq" and imported is None):
+        kind = f"model.norm: {model.norm} and model.positions: {model.positions}"
+        yield f"transformers has no model with {kind}; {_OTHERS}, or train with another norm or positions"
+    if imported is None:
+        if model.tie_embeddings != "all":
+            supported = f"{model.tie_embeddings}, but transformers supports only all"
+            yield f"model.tie_embeddings: {supported}; {_OTHERS}, or train with all"
+        return
+    if imported.languages and not has_vocab_json(imported) and imported.pieces[0][0] != "<s>":
+        yield f"transformers has no tokenizer for a cut vocabulary of NLLB; {_OTHERS}"
+    if imported.direction is None:
+        yield f"transformers has no model with the vocabulary of a tokenizer.model; {_OTHERS}"
+
+
+def has_vocab_json(imported: ImportedVocabulary) -> bool:
+    """Return whether a vocabulary with tags of languages is that of M2M-100, not of NLLB, by the form of the tags."""
+    return all(tag.startswith("__") for tag in (imported.languages or {}).values())
+
+
+def _argos_problems(saved: Saved) -> Iterator[str]:
+    data, model = saved.config.data, saved.config.model
+    code = language_code(data.src)
+    if saved.tokenizers.imported is not None:
+        yield "its tokenizer is not of nmt, and Argos Translate cannot use it; use --format ctranslate2"
+    elif data.has_language_tags or saved.tokenizers[data.src].tags:
+        yield "has tags, which Argos Translate cannot use; use --format ctranslate2"
+    elif model.positions == "learned" and model.max_positions < OTHERS_READ:
+        yield (
+            f"has learned positions for {model.max_positions:,} pieces, but Argos Translate reads {OTHERS_READ:,}; "
+            f"train with model.max_positions={OTHERS_READ} or sinusoidal positions"
+        )
+    elif code == language_code(data.tgt):
+        yield f"Argos Translate has one code, {code}, for {data.src} and {data.tgt}"
+
+
+def language_code(name: str) -> str:
+    """Return the code of Argos Translate and LibreTranslate for a language: of two letters if there is one."""
+    language, script, region = parts_of(name)
+    if (language, script) == ("zh", "Hant"):
+        return "zt"
+    return "pb" if (language, region) == ("pt", "BR") else language
