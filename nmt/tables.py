@@ -47,14 +47,14 @@ class Table:
     text: str | None = None  # if the text shows more than this table
 
 
-def render(how: Format, tables: Sequence[Table], document: object) -> str:
+def render(format_: Format, tables: Sequence[Table], document: object) -> str:
     """Format tables. `document` is what JSON contains: values that JSON can represent, with None for unknown ones,
     and objects whose fields are such values."""
-    if how == "json":
+    if format_ == "json":
         return json.dumps(document, ensure_ascii=False, indent=1, default=vars)
-    if how == "csv":
+    if format_ == "csv":
         return as_csv([record for table in tables for record in table.records])
-    written = {"text": _text, "markdown": _markdown, "latex": _latex}[how]
+    written = {"text": _text, "markdown": _markdown, "latex": _latex}[format_]
     return "\n\n".join(map(written, tables))
 
 
@@ -73,7 +73,7 @@ def _flat(record: Mapping[str, object]) -> Iterator[tuple[str, object]]:
     for name, value in record.items():
         value = value._asdict() if hasattr(value, "_asdict") else value
         if isinstance(value, Mapping):
-            yield from ((f"{name}_{inner}", one) for inner, one in _flat(value))
+            yield from ((f"{name}_{inner}", inner_value) for inner, inner_value in _flat(value))
         elif isinstance(value, float | int | None):
             yield name, value
         else:
@@ -84,8 +84,10 @@ def _text(table: Table) -> str:
     if table.text is not None:
         return table.text
     rows = [[printable(str(cell)) for cell in row] for row in (table.header, *table.rows)]
-    above, below = ([line for each in texts for line in wrapped(each)] for texts in ([table.title], table.notes))
-    return "\n".join([*above, *aligned(rows, table.right), *below])
+    lines = [*wrapped(table.title), *aligned(rows, table.right)]
+    for note in table.notes:
+        lines += wrapped(note)
+    return "\n".join(lines)
 
 
 def wrapped(sentence: str) -> list[str]:

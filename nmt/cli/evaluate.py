@@ -134,7 +134,8 @@ def evaluate(
         return
     neural = find_metrics([SYSTEM], comet or (), comet_command, segment_scores or (), lower_is_better or ())
     if hyp is not None and ref:
-        print(_rendered([evaluate_files(hyp, ref, lowercase, tokenize, src, neural, to)], (), format_))
+        evaluation = evaluate_files(hyp, ref, src, to, lowercase, tokenize)
+        print(_rendered([evaluation.with_neural_metrics(neural)], (), format_))
         return
 
     from nmt.cli.defaults import resolve_models, search_settings
@@ -161,16 +162,16 @@ def evaluate(
     if src:
         texts = {str(src): (translators[0], read_files(src, ref or (), translators[0].config))}
     else:
-        texts = texts_of(translators, lambda one: corpus_of(one, data), split or ())
+        texts = texts_of(translators, lambda directed: corpus_of(directed, data), split or ())
     if len(texts) > 1:
         refuse(context, "several-texts", names=", ".join(texts))
 
     if samples is None:
         samples = 5 if format_ == "text" and sys.stdout.isatty() else 0
     reports, records = [], []
-    for (label, (one, text)), path in zip(texts.items(), _outputs(output, texts), strict=True):
+    for (label, (directed, text)), path in zip(texts.items(), _outputs(output, texts), strict=True):
         with nullcontext() if path is None else open_output(path) as file:
-            evaluation = evaluate_text(one, text, search, src, lowercase, tokenize)
+            evaluation = evaluate_text(directed, text, search, src, lowercase, tokenize)
             if file is not None:
                 file.writelines(f"{line}\n".encode() for line in evaluation.translations)
         reports.append(evaluation.with_neural_metrics(neural))
@@ -183,16 +184,16 @@ def evaluate(
     print(_rendered(reports, records, format_))
 
 
-def _rendered(reports: Sequence[Report], records: Sequence[ScoreRecord], how: Format) -> str:
+def _rendered(reports: Sequence[Report], records: Sequence[ScoreRecord], format_: Format) -> str:
     """Format the report of one text, or a table of several and the means over directions of the recorded ones."""
     from nmt.evaluate.report import History, as_json, macro_averages, render_text, score_table
 
     objects = [as_json(report) for report in reports]
     if len(reports) == 1:
-        return render(how, [score_table(reports, render_text(*reports))], *objects)
+        return render(format_, [score_table(reports, render_text(*reports))], *objects)
     means = macro_averages(records)
     table = score_table(reports, "\n".join([render("text", [History(records).table()], None), *means]))
-    return render(how, [replace(table, notes=[*table.notes, *means])], objects)
+    return render(format_, [replace(table, notes=[*table.notes, *means])], objects)
 
 
 def _is_classifier(paths: Sequence[Path]) -> bool:
@@ -205,7 +206,7 @@ def _is_classifier(paths: Sequence[Path]) -> bool:
 
 
 def _evaluate_classifier(
-    model: ModelRef, data: Path | None, splits: Sequence[str], precision: str, how: Format
+    model: ModelRef, data: Path | None, splits: Sequence[str], precision: str, format_: Format
 ) -> None:
     from nmt.evaluate.classification import Classifier, evaluate_classifier
     from nmt.evaluate.report import score_table
@@ -218,7 +219,7 @@ def _evaluate_classifier(
     text = "\n".join(line for report in reports for line in report.lines())
     objects = [report.json() for report in reports]
     table = score_table([report.report for report in reports], text)
-    print(render(how, [table], objects[0] if len(objects) == 1 else objects))
+    print(render(format_, [table], objects[0] if len(objects) == 1 else objects))
 
 
 def _outputs(output: Path | None, texts: Mapping[str, tuple[Translator, EvaluationText]]) -> Iterator[Path | None]:
@@ -241,7 +242,7 @@ def _outputs(output: Path | None, texts: Mapping[str, tuple[Translator, Evaluati
         yield output / f"{text.name}.{translator.config.data.translation_suffix}"
 
 
-def _show_history(runs: Sequence[Path], splits: Sequence[str], how: Format) -> None:
+def _show_history(runs: Sequence[Path], splits: Sequence[str], format_: Format) -> None:
     from nmt.cli.defaults import run_or_newest
     from nmt.evaluate.report import History
     from nmt.layout import RunDir
@@ -255,7 +256,7 @@ def _show_history(runs: Sequence[Path], splits: Sequence[str], how: Format) -> N
         of = f" of {', '.join(splits)}" if splits else ""
         raise CheckpointError(f"{directory.path}: no scores{of} recorded yet; run nmt evaluate first")
     history = History(records)
-    print(render(how, [history.table()], history.json()))
+    print(render(format_, [history.table()], history.json()))
 
 
 @app.command()

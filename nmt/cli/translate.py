@@ -212,55 +212,54 @@ def translate(
     from nmt.runs.model import ModelRef, open_ensemble
     from nmt.share.export import converted, engine_for
     from nmt.tasks.processes import open_runner
-    from nmt.translate.confidence import Estimator
-    from nmt.translate.direction import Direction, for_texts
     from nmt.translate.documents import Documents, DocumentTranslator
     from nmt.translate.files import Files, translate_file
     from nmt.translate.parts import Models, translate_in_parts
-    from nmt.translate.translator import Translator
+    from nmt.translate.translator import Translator, for_texts
+    from nmt.translate.types import WINDOW, Options
 
-    overrides = with_language_model(overrides or (), lm, lm_weight)
-    overrides = [*overrides, f"search.tags={json.dumps(tags)}"] if tags else overrides
-    files = Files(prefix, constraints, glossary, tuple(tm or ()), alignments, attention)
     documents = Documents(sources, output, output_dir, bilingual, reviewed) if has_documents else None
     if documents is not None and reviewed is not None and not (run or model):
         documents.write(None)
         return
-    target, source_language = output or "-", from_ or ANY
-    ref = ModelRef(resolve_models(run, model), checkpoint, weights)
+    overrides = with_language_model(overrides or (), lm, lm_weight)
+    if tags:
+        overrides = [*overrides, f"search.tags={json.dumps(tags)}"]
+    settings = partial(search_settings, beam=beam, length_penalty=length_penalty)
+    ref, target = ModelRef(resolve_models(run, model), checkpoint, weights), output or "-"
     if workers is not None or engine == "ray":
-        directed = replace(ref, to=to, source=source_language)
+        directed = replace(ref, to=to, source=from_ or ANY)
         saved = open_ensemble(directed)
-        search = search_settings(saved[0].config, beam, length_penalty, overrides)
-        for note in filter(None, (each.note for each in saved)):
-            say(note)
+        options = Options(settings(saved[0].config, overrides=overrides), n_best)
+        for member in saved:
+            if member.note is not None:
+                say(member.note)
         models = Models.of(directed, saved, precision)
         del saved  # to free memory; workers load the models again
         with open_runner("ray" if engine == "ray" else "local", workers, address, visible_gpus()) as processes:
-            translate_in_parts(processes, models, Path(source), Path(target), search, n_best, scores)
+            translate_in_parts(processes, models, Path(source), Path(target), options, scores)
         return
-    found: Translator | None = None
+    native_only = (prefix, constraints, glossary, alignments, attention)
+    translator: Translator | None = None
     if engine == "ctranslate2":
-        found = engine_for(ref, int8)
-    elif engine == "auto" and precision == "auto" and files == Files(tm=files.tm) and not confidence:
-        settings = partial(search_settings, beam=beam, length_penalty=length_penalty, overrides=overrides)
-        found = converted(ref, settings)
-    translator = found or Translator.load(ref, precision=precision)
-    translator = translator.towards(to, source_language, via)
+        translator = engine_for(ref, int8)
+    elif engine == "auto" and precision == "auto" and not (confidence or any(path is not None for path in native_only)):
+        translator = converted(ref, partial(settings, overrides=overrides))
+    if translator is None:
+        translator = Translator.load(ref, precision=precision)
+    elif documents is not None and model is None:
+        translator = translator.with_fallback(Translator.load(ref))
+    translator = translator.towards(to, from_ or ANY, via)
     if documents is not None:
-        native = translator if found is None else None
-        if found is not None and model is None:  # it aligns words, and has what CTranslate2 lacks
-            native = Translator.load(ref).towards(to, source_language, via)
-        configured = [*for_texts(translator.config.search), *overrides]
-        search = search_settings(translator.config, beam, length_penalty, configured)
-        direction = Direction(str(ref.path), translator, native)
-        memory = translator.memory(files.tm, search) if files.tm else None
-        documents.write(DocumentTranslator.of(direction, search, glossary, memory, confidence))
+        search = settings(translator.config, overrides=[*for_texts(translator.config.search), *overrides])
+        memory = translator.memory(tm, search) if tm else None
+        documents.write(DocumentTranslator.of(translator, search, glossary, memory, confidence))
         return
-    search = search_settings(translator.config, beam, length_penalty, overrides)
-    native = translator if found is None else None
-    estimator = Estimator.load(ref.path, translator, native, search) if confidence else None
-    translate_file(translator, source, target, search, n_best, files, scores, as_text, estimator)
+    search = settings(translator.config, overrides=overrides)
+    translator = replace(translator, config=translator.config.model_copy(update={"search": search}))
+    options = Options(search, n_best, confidence=confidence, n_estimated=WINDOW)
+    files = Files(prefix, constraints, glossary, tuple(tm or ()), alignments, attention, scores, as_text)
+    translate_file(translator, source, target, options, files)
 
 
 @app.command()

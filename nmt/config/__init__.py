@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from pydantic import model_validator
@@ -48,74 +48,87 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _check(self) -> Config:
-        kind, training, facts = self.model.kind, self.training, self.training.facts
-        problems = [
-            f"{setting} needs tokenizer.joint: true" for setting in self.joint_settings if not self.tokenizer.joint
+        problems: list[str] = []
+        if not self.tokenizer.joint:
+            problems += [f"{setting} needs tokenizer.joint: true" for setting in self.joint_settings]
+        problems += [
+            *self._length_problems(),
+            *self._model_kind_problems(),
+            *self._consistency_problems(),
+            *self._text_problems(),
+            *mixing_problems(self.data, self.training.stages),
+            *label_problems(self.data, self.training),
         ]
-        sides = "both sides of a pair, each of " if self.training.masked.pair_task or self.joins_sides else ""
-        longest = f"data.max_pieces = {self.data.max_pieces}{f', {self.n_tags} tags' * (self.n_tags > 0)}"
-        limits = {"training.max_tokens": training.max_tokens or DEFAULT_MAX_TOKENS}
+        raise_together(problems)
+        return self
+
+    def _length_problems(self) -> Iterator[str]:
+        """Yield problems of limits that the longest training sequences exceed."""
+        limits = {"training.max_tokens": self.training.max_tokens or DEFAULT_MAX_TOKENS}
         if self.model.positions == "learned":
             limits["model.max_positions"] = self.model.max_positions
-        problems += [
-            f"{key}: {limit} is too small for {sides}{longest} and an end of sentence"
-            for key, limit in limits.items()
-            if limit != "auto" and limit < self.longest
-        ]
-        not_of_decoders = {
-            "training.modifiers": bool(training.modifiers) and self.joins_sides,
-            "search.coverage_penalty": self.search.coverage_penalty and self.joins_sides,
-            "training.consistency: crossconst": training.consistency == "crossconst",
-        }
+        longest = f"data.max_pieces = {self.data.max_pieces}"
+        if self.n_tags:
+            longest += f", {self.n_tags} tags"
+        if self.training.masked.pair_task or self.joins_sides:
+            longest = f"both sides of a pair, each of {longest}"
+        for key, limit in limits.items():
+            if limit != "auto" and limit < self.longest:
+                yield f"{key}: {limit} is too small for {longest} and an end of sentence"
+
+    def _model_kind_problems(self) -> Iterator[str]:
+        """Yield problems of the objective, and of other settings that not all kinds of models support."""
+        kind, training, facts = self.model.kind, self.training, self.training.facts
         if kind == "decoder":
-            problems += [
-                f"{key}: not available with model.kind: decoder"
-                for key, is_given in not_of_decoders.items()
-                if is_given
-            ]
+            if training.modifiers and self.joins_sides:
+                yield "training.modifiers: not available with model.kind: decoder"
+            if self.search.coverage_penalty and self.joins_sides:
+                yield "search.coverage_penalty: not available with model.kind: decoder"
+            if training.consistency == "crossconst":
+                yield "training.consistency: crossconst: not available with model.kind: decoder"
         if kind not in facts.model_kinds:
             supported = " or ".join(name for name, of_name in OBJECTIVES.items() if kind in of_name.model_kinds)
-            problems.append(
+            yield (
                 f"training.objective: {facts.name} needs model.kind: {' or '.join(facts.model_kinds)}; model.kind: "
                 f"{kind} supports {supported}"
             )
         if facts.classifies and LABEL not in self.data.pair:
-            problems.append(
-                f"training.objective: classification needs data.direction: {self.data.src}-{LABEL}, found "
-                f"{self.data.direction}"
-            )
+            label = f"{self.data.src}-{LABEL}"
+            yield f"training.objective: classification needs data.direction: {label}, found {self.data.direction}"
         if others := set(training.languages) - set(self.data.text_languages):
-            problems.append(
-                f"training.{facts.name}.languages: must name {' or '.join(self.data.text_languages)}, found "
-                f"{', '.join(sorted(others))}"
-            )
-        if training.consistency == "crossconst" and not self.data.has_language_tags:
-            problems.append("training.consistency: crossconst needs data.directions")
-        is_disturbed = training.consistency == "crossconst" or (
-            training.consistency == "simcut" and training.cut_rate > 0
-        )
-        if (
-            training.has_consistency
-            and not is_disturbed
-            and not any(value for name, value in self.model if name.endswith("_dropout"))
-        ):
-            needs = "dropout" if training.consistency == "rdrop" else "cut_rate above 0"
-            problems.append(f"training.consistency: {training.consistency} needs {needs}; all model.*_dropout are 0")
-        for key, is_given in (("data.directions", self.data.has_language_tags), ("data.train", self.data.tag_names)):
-            if is_given and not facts.translates:
-                problems.append(f"{key}: tags need training.objective: translation, found {facts.name}")
-        if "fuzzy" in training.modifiers and self.data.fuzzy_threshold is None:
-            problems.append("training.modifiers.fuzzy: needs data.fuzzy_threshold, such as 0.7")
-        if self.tokenizer.kind == "char" and (self.tokenizer.model or training.bpe_dropout):
-            problems.append("tokenizer.kind: char: not available with tokenizer.model and training.bpe_dropout")
+            known = " or ".join(self.data.text_languages)
+            yield f"training.{facts.name}.languages: must name {known}, found {', '.join(sorted(others))}"
+
+    def _consistency_problems(self) -> Iterator[str]:
+        """Yield problems of consistency training, whose second pass must differ from the first."""
+        training = self.training
+        if training.consistency == "crossconst":
+            if not self.data.has_language_tags:
+                yield "training.consistency: crossconst needs data.directions"
+        elif not training.has_consistency or any(value for name, value in self.model if name.endswith("_dropout")):
+            return
+        elif training.consistency == "rdrop":
+            yield "training.consistency: rdrop needs dropout; all model.*_dropout are 0"
+        elif training.cut_rate == 0:
+            yield "training.consistency: simcut needs cut_rate above 0; all model.*_dropout are 0"
+
+    def _text_problems(self) -> Iterator[str]:
+        """Yield problems of settings of training that need text of a certain form."""
+        modifiers, facts = self.training.modifiers, self.training.facts
+        if not facts.translates:
+            found = f"tags need training.objective: translation, found {facts.name}"
+            if self.data.has_language_tags:
+                yield f"data.directions: {found}"
+            if self.data.tag_names:
+                yield f"data.train: {found}"
+        if "fuzzy" in modifiers and self.data.fuzzy_threshold is None:
+            yield "training.modifiers.fuzzy: needs data.fuzzy_threshold, such as 0.7"
+        if self.tokenizer.kind == "char" and (self.tokenizer.model or self.training.bpe_dropout):
+            yield "tokenizer.kind: char: not available with tokenizer.model and training.bpe_dropout"
         if self.joins_sentences and not self.data.documents:
-            problems.append("training.modifiers.join: needs data.documents: true")
-        if {"fuzzy", "join"} <= training.modifiers.keys():
-            problems.append("training.modifiers: fuzzy and join cannot be combined; both add text to the source")
-        problems += mixing_problems(self.data, training.stages)
-        problems += label_problems(self.data, training)
-        raise_together(problems)
-        return self
+            yield "training.modifiers.join: needs data.documents: true"
+        if {"fuzzy", "join"} <= modifiers.keys():
+            yield "training.modifiers: fuzzy and join cannot be combined; both add text to the source"
 
     @property
     def joint_settings(self) -> list[str]:
@@ -153,10 +166,10 @@ class Config(Section):
         """
         if self.data.has_labels:
             return (self.data.src,)
-        both = self.data.sides
+        sides = self.data.sides
         if self.training.languages:
-            return tuple(language for language in both if language in self.training.languages)
-        return both[1:] if self.training.objective == "causal" else both
+            return tuple(language for language in sides if language in self.training.languages)
+        return sides[1:] if self.training.objective == "causal" else sides
 
     @property
     def learns_several_languages(self) -> bool:
@@ -164,12 +177,9 @@ class Config(Section):
 
         This is always true for denoising, where a line of either language passes through encoder and decoder.
         """
-        is_denoising = self.training.objective == "denoising"
-        return (
-            bool(self.training.masked.pair_task)
-            or is_denoising
-            or (self.learns_lines and len(self.learned_languages) > 1)
-        )
+        if self.training.masked.pair_task or self.training.objective == "denoising":
+            return True
+        return self.learns_lines and len(self.learned_languages) > 1
 
     @property
     def n_classes(self) -> int:

@@ -169,52 +169,118 @@ class DataConfig(Section):
         if not self.directions:
             key, example = ("directions", "all") if self.languages else ("direction", "de-en")
             raise ValueError(f"{key}: must be given, such as {example}")
+        # the later checks assume that the earlier ones found nothing
+        checks = [self._form_problems, self._direction_problems, self._source_problems]
+        if self.has_language_tags:
+            checks.append(self._missing_pairs)
+        checks.append(self._block_list_problems)
         problems: list[str] = []
-        for direction in self.directions:
-            problems += _direction_problems("directions" if self.has_language_tags else "direction", direction)
-        if not problems:
-            problems += _directions_problems(self) if self.has_language_tags else _without_directions(self)
-            problems += self._mono_problems()
-        if not problems:
-            languages, is_pair = {*self.all_languages}, not self.has_language_tags
-            for where, source in self.sources():
-                problems += _language_problems(where, source, languages, self.languages, is_pair)
-        if not problems and self.has_language_tags:
-            problems += _missing_pairs(self)
-        cleaned = [(f"train.{i}.", source.clean) for i, source in enumerate(self.train)]
-        for where, clean in [("", self.clean), *cleaned]:
-            for language in (clean and clean.block_lists) or ():
-                if not problems and language not in self.all_languages:
-                    known = " or ".join(self.all_languages if self.has_language_tags else self.sides)
-                    problems.append(f"{where}clean.block_lists: must name {known}, found {language}")
-        if self.valid is not None and any(source.valid for source in self.train):
-            problems.append("valid: is given beside valid of a corpus in data.train; remove one of them")
-        taken = ["train", "valid", *self.test, *(source.label for source in self.train if source.test)]
-        for name in dict.fromkeys(taken[2:]):
-            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name) or taken.count(name) > 1:
-                problems.append(
-                    f"test: {name!r} is not a valid name of a test set; use letters, digits, '_', '.' and '-', and not "
-                    "train or valid, and each name once; the set that a corpus holds out has the name of the corpus"
-                )
-        raise_together(problems)
+        for check in checks:
+            problems = problems or list(check())
+        raise_together([*problems, *self._held_out_problems()])
         return self
 
-    def _mono_problems(self) -> Iterator[str]:
-        """Yield problems of the sources of monolingual text."""
+    def _form_problems(self) -> Iterator[str]:
+        """Yield problems of the names of the languages of directions."""
+        key = "directions" if self.has_language_tags else "direction"
+        for direction in self.directions:
+            match = DIRECTION.match(direction)
+            if match is None:
+                note = ""
+                if re.search(r"[,;+&\s]", direction):
+                    note = "; a model has several directions with data.directions"
+                elif direction.count("-") > 1:
+                    note = "; a region is written with an underscore, as in pt_BR-en"
+                yield f"{key}: {direction!r} is not of the form de-en{note}"
+            elif match[1] == match[2]:
+                yield f"{key}: {direction!r} names the same language twice"
+
+    def _direction_problems(self) -> Iterator[str]:
+        """Yield problems of the settings of directions, and of monolingual text, which needs a single direction."""
+        yield from self._problems_of_several() if self.has_language_tags else self._problems_of_one()
         if others := self.mono.keys() - {*self.sides}:
             yield f"mono: must name {self.src} or {self.tgt}, found {', '.join(sorted(others))}"
         if self.mono and "mono" in {*self.test, *self.drawn}:
             yield "test: 'mono' is reserved for the files of data.mono; choose another name for the test set"
         for key, language, source in self.mono_sources():
-            if isinstance(source, HubSource) and any(
-                not path.endswith((".parquet", ".jsonl")) for path in source.paths
-            ):
-                yield f"{key}.paths: monolingual text from the Hub must be in .parquet or .jsonl files"
-            if isinstance(source, HubSource) and source.document is not None:
-                yield f"{key}.document: not available for monolingual text, in which a blank line ends a document"
+            if isinstance(source, HubSource):
+                if not all(path.endswith((".parquet", ".jsonl")) for path in source.paths):
+                    yield f"{key}.paths: monolingual text from the Hub must be in .parquet or .jsonl files"
+                if source.document is not None:
+                    yield f"{key}.document: not available for monolingual text, in which a blank line ends a document"
             if source.tags is not None:
                 yield f"{key}.tags: monolingual text has no tags"
             yield from _language_problems(key, source, {language})
+
+    def _problems_of_one(self) -> Iterator[str]:
+        """Yield problems of settings that need several directions."""
+        if self.languages:
+            yield "languages: needs data.directions"
+        if self.direction_temperature > 1:
+            yield "direction_temperature: needs data.directions"
+
+    def _problems_of_several(self) -> Iterator[str]:
+        """Yield problems of several directions."""
+        if self.languages and (others := {*self.all_languages} - {*self.languages}):
+            yield f"directions: {min(others)} is not one of data.languages: {', '.join(self.languages)}"
+            return
+        for key, names in (("languages", self.languages), ("directions", self.directions)):
+            if twice := [name for name, n in Counter(names).items() if n > 1]:
+                yield f"{key}: names {twice[0]} twice"
+        if self.direction not in self.directions:
+            yield f"direction: {self.direction} is not one of data.directions: {', '.join(self.directions)}"
+        if LABEL in self.all_languages:
+            yield "directions: labels have no directions; write data.direction"
+        if self.mono:
+            yield "mono: not available with data.directions"
+        pairs = [pair.split("-") for pair in self.pairs]
+        for key, source in () if self.languages else self.sources():
+            if not any(source.has_languages(pair) for pair in pairs):
+                of = " and ".join(source.named_languages or ())
+                yield f"{key}: no direction in data.directions needs {of}; list all languages in data.languages"
+
+    def _source_problems(self) -> Iterator[str]:
+        """Yield problems of the languages that sources name."""
+        for key, source in self.sources():
+            if self.has_language_tags:
+                yield from _several_language_problems(key, source, self.languages, self.all_languages)
+            else:
+                yield from _language_problems(key, source, {*self.all_languages})
+
+    def _missing_pairs(self) -> Iterator[str]:
+        """Yield problems of directions without training or development text."""
+        for direction in self.pairs.values():
+            pair = sorted(direction.split("-"))
+            names = " and ".join(pair)
+            if self.train and not any(source.has_languages(pair) for source in self.train):
+                yield f"train: no corpus has {names}, which {direction} in data.directions needs"
+            if isinstance(self.valid, Source) and not self.valid.has_languages(pair):
+                yield (
+                    f"valid: has {' and '.join(self.valid.named_languages or ())}, but {direction} needs {names}; give "
+                    "a file for every language, or a number of lines to hold out"
+                )
+
+    def _block_list_problems(self) -> Iterator[str]:
+        """Yield problems of block lists of languages that the text does not have."""
+        known = " or ".join(self.all_languages if self.has_language_tags else self.sides)
+        cleaned = [(f"train.{i}.", source.clean) for i, source in enumerate(self.train)]
+        for where, clean in [("", self.clean), *cleaned]:
+            for language in (clean and clean.block_lists) or ():
+                if language not in self.all_languages:
+                    yield f"{where}clean.block_lists: must name {known}, found {language}"
+
+    def _held_out_problems(self) -> Iterator[str]:
+        """Yield problems of the development and test sets."""
+        if self.valid is not None and any(source.valid for source in self.train):
+            yield "valid: is given beside valid of a corpus in data.train; remove one of them"
+        tests = [*self.test, *(source.label for source in self.train if source.test)]
+        for name in dict.fromkeys(tests):
+            is_taken = name in ("train", "valid") or tests.count(name) > 1
+            if is_taken or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
+                yield (
+                    f"test: {name!r} is not a valid name of a test set; use letters, digits, '_', '.' and '-', and not "
+                    "train or valid, and each name once; the set that a corpus holds out has the name of the corpus"
+                )
 
     def sources(self) -> Iterator[tuple[str, Source]]:
         """Yield the key and source of every corpus. A development set that is held out has no source."""
@@ -374,32 +440,24 @@ class DataConfig(Section):
         """
         if not self.has_language_tags:
             return self
-        languages, has_several = {*direction.split("-")}, len(self.pairs) > 1
-
-        def chosen(sources: Iterable[_Source]) -> list[_Source]:
-            found = []
-            for each in sources:
-                if each.named_languages is None or languages <= {*each.named_languages}:
-                    own = _restricted(each, languages, "files", "columns", "sha256")
-                    changes: dict[str, str | None] = {"languages": None} if hasattr(each, "languages") else {}
-                    if own.label != each.label:
-                        changes["name"] = each.label
-                    found.append(own.model_copy(update=changes))
-            return found
-
-        clean = _restricted(self.clean, languages, "block_lists")
+        languages, clean = {*direction.split("-")}, self.clean
+        if len(self.pairs) > 1 and clean.overlap is None:
+            clean = clean.model_copy(update={"overlap": "either"})
+        train = []
+        for source in _of_languages(self.train, languages):
+            of_corpus = source.clean and _restricted(source.clean, languages, "block_lists")
+            train.append(source.model_copy(update={"clean": of_corpus}))
+        tests = {name: _of_languages([source], languages) for name, source in self.test.items()}
         changes = {
             "direction": direction,
             "directions": [direction],
             "languages": [],
-            "train": [
-                each.model_copy(update={"clean": each.clean and _restricted(each.clean, languages, "block_lists")})
-                for each in chosen(self.train)
-            ],
-            "valid": next(iter(chosen([self.valid])), None) if isinstance(self.valid, Source) else self.valid,
-            "test": {name: each for name, source in self.test.items() for each in chosen([source])},
-            "clean": clean.model_copy(update={"overlap": clean.overlap or "either"}) if has_several else clean,
+            "train": train,
+            "test": {name: found[0] for name, found in tests.items() if found},
+            "clean": _restricted(clean, languages, "block_lists"),
         }
+        if isinstance(self.valid, Source):
+            changes["valid"] = next(iter(_of_languages([self.valid], languages)), None)
         return self.model_copy(update=changes)
 
     def without_language_tags(self) -> DataConfig:
@@ -444,6 +502,21 @@ _Section = TypeVar("_Section", bound=Section)
 _Source = TypeVar("_Source", bound=Source)
 
 
+def _of_languages(sources: Iterable[_Source], languages: set[str]) -> list[_Source]:
+    """Return the sources that have both of these languages, with only these, and with their names."""
+    restricted = []
+    for source in sources:
+        if source.has_languages(languages):
+            of_pair = _restricted(source, languages, "files", "columns", "sha256")
+            changes: dict[str, str | None] = {}
+            if hasattr(source, "languages"):
+                changes["languages"] = None
+            if of_pair.label != source.label:
+                changes["name"] = source.label
+            restricted.append(of_pair.model_copy(update=changes))
+    return restricted
+
+
 def _restricted(section: _Section, languages: set[str], *fields: str) -> _Section:
     """Return a section whose mappings from languages have only these languages."""
     given = {field: getattr(section, field, None) for field in fields}
@@ -475,84 +548,37 @@ def _listed(directions: object, languages: object) -> object:
     )
 
 
-def _direction_problems(key: str, direction: str) -> Iterator[str]:
-    match = DIRECTION.match(direction)
-    if match is None:
-        note = (
-            "; a model has several directions with data.directions"
-            if re.search(r"[,;+&\s]", direction)
-            else "; a region is written with an underscore, as in pt_BR-en" * (direction.count("-") > 1)
-        )
-        yield f"{key}: {direction!r} is not of the form de-en{note}"
-    elif match[1] == match[2]:
-        yield f"{key}: {direction!r} names the same language twice"
+_LANGUAGE_FIELDS = ("files", "columns", "sha256", "languages")
+"""The settings of a source that name languages."""
 
 
-def _directions_problems(data: DataConfig) -> Iterator[str]:
-    """Yield problems of several directions."""
-    if data.languages and (others := {*data.all_languages} - {*data.languages}):
-        yield f"directions: {min(others)} is not one of data.languages: {', '.join(data.languages)}"
-        return
-    for key, names in (("languages", data.languages), ("directions", data.directions)):
-        if twice := [name for name, n in Counter(names).items() if n > 1]:
-            yield f"{key}: names {twice[0]} twice"
-    if data.direction not in data.directions:
-        yield f"direction: {data.direction} is not one of data.directions: {', '.join(data.directions)}"
-    if LABEL in data.all_languages:
-        yield "directions: labels have no directions; write data.direction"
-    if data.mono:
-        yield "mono: not available with data.directions"
-    pairs = [{*pair.split("-")} for pair in data.pairs]
-    for key, source in () if data.languages else data.sources():
-        own = source.named_languages
-        if own is not None and not any(pair <= {*own} for pair in pairs):
-            of = " and ".join(own)
-            yield f"{key}: no direction in data.directions needs {of}; list all languages in data.languages"
+def _named(source: Source) -> dict[str, Collection[str]]:
+    """Return the languages that the settings of a source name, by setting."""
+    values = {field: getattr(source, field, None) for field in _LANGUAGE_FIELDS}
+    return {field: value for field, value in values.items() if isinstance(value, dict | list)}
 
 
-def _missing_pairs(data: DataConfig) -> Iterator[str]:
-    """Yield problems of directions without training or development text."""
-    for direction in data.pairs.values():
-        pair = {*direction.split("-")}
-        if data.train and not any(
-            each.named_languages is None or pair <= {*each.named_languages} for each in data.train
-        ):
-            yield f"train: no corpus has {' and '.join(sorted(pair))}, which {direction} in data.directions needs"
-        own = data.valid.named_languages if isinstance(data.valid, Source) else None
-        if own is not None and not pair <= {*own}:
-            yield (
-                f"valid: has {' and '.join(own)}, but {direction} needs {' and '.join(sorted(pair))}; give "
-                "a file for every language, or a number of lines to hold out"
-            )
+def _language_problems(key: str, source: Source, languages: set[str]) -> Iterator[str]:
+    """Yield problems of the settings of a source that do not name exactly `languages`."""
+    for field, names in _named(source).items():
+        if {*names} != languages:
+            yield f"{key}.{field}: must name {' and '.join(sorted(languages))}, found {', '.join(names) or 'none'}"
 
 
-def _without_directions(data: DataConfig) -> Iterator[str]:
-    """Yield problems of settings that need several directions."""
-    for key, is_given in (("languages", data.languages), ("direction_temperature", data.direction_temperature > 1)):
-        if is_given:
-            yield f"{key}: needs data.directions"
-
-
-def _language_problems(
-    key: str, source: Source, languages: set[str], known: Sequence[str] = (), is_pair: bool = True
+def _several_language_problems(
+    key: str, source: Source, known: Sequence[str], languages: Sequence[str]
 ) -> Iterator[str]:
-    """Yield problems of the settings of a source that do not name exactly `languages`.
-
-    If it is no pair, they must name two or more, and all must be `known`, if that is given.
-    """
-    for field in ("files", "columns", "sha256", "languages"):
-        given = getattr(source, field, None)
-        if not isinstance(given, dict | list):
-            continue
-        if is_pair and {*given} != languages:
-            yield f"{key}.{field}: must name {' and '.join(sorted(languages))}, found {', '.join(given) or 'none'}"
-        elif not is_pair and (len(given) < 2 or not {*given} <= {*(known or given)}):
-            of = ", ".join(known or sorted(languages))
-            yield f"{key}.{field}: must name two or more of {of}, found {', '.join(given) or 'none'}"
-    for field, other in () if is_pair else (("sha256", "files"), ("columns", "languages")):
-        given, names = getattr(source, field, None), getattr(source, other, None)
-        if isinstance(given, dict) and names and {*given} != {*names}:
-            yield f"{key}.{field}: must name {' and '.join(names)}, as {other} does, found {', '.join(given) or 'none'}"
+    """Yield problems of the settings of a source for several directions: they must name two or more languages, the same
+    ones, which must be `known`, if any are."""
+    named = _named(source)
+    for field, names in named.items():
+        if len(names) < 2 or not {*names} <= {*(known or names)}:
+            of = ", ".join(known or languages)
+            yield f"{key}.{field}: must name two or more of {of}, found {', '.join(names) or 'none'}"
+    for field, other in (("sha256", "files"), ("columns", "languages")):
+        if field in named and named.get(other) and {*named[field]} != {*named[other]}:
+            found = ", ".join(named[field]) or "none"
+            yield f"{key}.{field}: must name {' and '.join(named[other])}, as {other} does, found {found}"
 
 
 TokenizerKind: TypeAlias = Literal["bpe", "char"]

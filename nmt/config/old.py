@@ -88,27 +88,13 @@ _MOVED = {
 def without_old(tree: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Return a copy of a tree without removed settings, and a message about each that had an effect."""
     kept = deepcopy(dict(tree))
-    lines = [*_listed(kept), *_moved(kept), *_dotted(kept)]
-    for masked in _sections(kept, "training.masked"):
-        kinds, has_task = masked.pop("pair_negatives", ["shuffled"]), masked.get("pair_task")
-        if isinstance(has_task, bool):
-            masked["pair_task"] = kinds if has_task else []
-            lines += [f"training.masked.pair_task: now a list of kinds; write {kinds}"] if has_task else []
+    lines = [*_renamed_clean(kept), *_renamed_columns(kept), *_renamed_training(kept)]
     _translate_search(kept)
-    for key in ("data.clean.overlap_sides", "data.train.*.clean.overlap_sides"):
-        for where, section, name in _places(kept, key):
-            if section.pop(name) == "either":
-                section["overlap"] = "either"
-                lines.append(f"{where}: write overlap: either")
-    for modifiers in _sections(kept, "training.modifiers"):
-        if (glossary := modifiers.pop("glossary", None)) is not None:
-            kept["training"]["glossary"] = glossary
-            lines.append("training.modifiers.glossary: this setting is now training.glossary")
-    has_lengths = any(section.get("share") or section.get("epochs") for section in _sections(kept, "training.stages.*"))
+    stages = [stage for _, stages, i in _places(kept, "training.stages.*") if isinstance(stage := stages[i], dict)]
+    has_lengths = any(stage.get("share") or stage.get("epochs") for stage in stages)
     for key, (neutral, advice) in GONE.items():
         for where, section, name in _places(kept, key):
-            value = section.pop(name)
-            if value != neutral:
+            if section.pop(name) != neutral:
                 lines.append(f"{where}: this setting has been removed; {advice}")
     for (key, value), (replacement, advice) in _GONE_VALUES.items():
         for where, section, name in _places(kept, key):
@@ -120,71 +106,79 @@ def without_old(tree: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     return kept, lines
 
 
-def _listed(tree: dict[str, Any]) -> Iterator[str]:
-    """Replace removed cleaning settings by list entries in place, and yield a message about each."""
-    old = {name for name, _ in _ENTRIES}
-    shared = dict(next(iter(_sections(tree, "data.clean")), {}))
-    for where, holder, name in [*_places(tree, "data.clean"), *_places(tree, "data.train.*.clean")]:
-        clean = holder[name]
-        given = {key: clean.pop(key) for key in old & clean.keys()} if isinstance(clean, dict) else {}
-        given = {key: value for key, value in given.items() if value is not None}
-        # the entries of a corpus replace those of all corpora
-        values = {**shared, **given}
-        for key in given:
-            setting = next(setting for (other, _), (setting, _) in _ENTRIES.items() if other == key)
-            entries = [
-                entry
-                for (other, value), (list_name, entry) in _ENTRIES.items()
-                if list_name == setting and values.get(other) == value
-            ]
-            if where != "data.clean":
-                entries = [entry for entry in entries if entry != NEAR_DUPLICATES]  # is of all corpora
-            clean[setting] = list(dict.fromkeys([*(clean.get(setting) or ()), *entries]))
-            yield f"{where}.{key}: this setting is now an entry of {where}.{setting}: {clean[setting]}"
+def _renamed_clean(tree: dict[str, Any]) -> Iterator[str]:
+    """Replace cleaning settings in place, and yield a message about each."""
+    old_names, shared = {name for name, _ in _ENTRIES}, {}
+    for where, holder, _ in [*_places(tree, "data.clean"), *_places(tree, "data.train.*.clean")]:
+        clean = holder["clean"]
+        if not isinstance(clean, dict):
+            continue
+        values = {name: clean.pop(name) for name in old_names & clean.keys()}
+        values = {name: value for name, value in values.items() if value is not None}
+        if where == "data.clean":
+            shared = values
+        for name in values:
+            setting = next(setting for (other, _), (setting, _) in _ENTRIES.items() if other == name)
+            entries = clean.get(setting) or []
+            for (other, value), (list_name, entry) in _ENTRIES.items():
+                # the entries of a corpus replace those of all corpora, but near-duplicates are of all
+                is_given = list_name == setting and {**shared, **values}.get(other) == value
+                if is_given and entry not in entries and (where == "data.clean" or entry != NEAR_DUPLICATES):
+                    entries = [*entries, entry]
+            clean[setting] = entries
+            yield f"{where}.{name}: this setting is now an entry of {where}.{setting}: {entries}"
+        if clean.pop("overlap_sides", None) == "either":
+            clean["overlap"] = "either"
+            yield f"{where}.overlap_sides: write overlap: either"
 
 
-def _dotted(tree: dict[str, Any]) -> Iterator[str]:
+def _renamed_columns(tree: dict[str, Any]) -> Iterator[str]:
     """Replace `column` of sources by paths in `columns` in place, and yield a message about each."""
-    for key in ("data.train", "data.valid", "data.test.*", "data.mono.*"):
-        for where, holder, name in _places(tree, key):
-            pair = tree.get("languages") or str(tree["data"].get("direction", "")).split("-")
-            languages = [name] if key == "data.mono.*" else pair
-            sources = holder[name] if isinstance(holder[name], list | tuple) else [holder[name]]
-            for source in sources:
-                column = source.pop("column", None) if isinstance(source, dict) else None
-                if column is not None:
-                    source["columns"] = {language: f"{column}.{language}" for language in languages}
-                    yield f"{where}: column: {column} is now columns: {source['columns']}"
+    for key in ("data.train.*.column", "data.valid.column", "data.test.*.column", "data.mono.*.*.column"):
+        for where, source, name in _places(tree, key):
+            column = source.pop(name)
+            languages = tree.get("languages") or str(tree["data"].get("direction", "")).split("-")
+            if where.startswith("data.mono."):
+                languages = [where.split(".")[2]]
+            if column is not None:
+                source["columns"] = {language: f"{column}.{language}" for language in languages}
+                yield f"{where}: {column} is now columns: {source['columns']}"
 
 
-def _moved(tree: dict[str, Any]) -> Iterator[str]:
-    """Move the settings of objectives to their sections in place, and yield a message about each."""
-    for training in _sections(tree, "training"):
-        for name in _MOVED.keys() & training.keys():
+def _renamed_training(tree: dict[str, Any]) -> Iterator[str]:
+    """Replace settings of training in place, and yield a message about each."""
+    for name in _MOVED:
+        for _, training, _ in _places(tree, f"training.{name}"):
             value, sections = training.pop(name), _MOVED[name]
             objective = training.get("objective")
             section = objective if objective in sections else sections[0]
-            if value is not None and isinstance(own := training.setdefault(section, {}), dict):
-                own[name] = value
+            if value is not None and isinstance(settings := training.setdefault(section, {}), dict):
+                settings[name] = value
             yield f"training.{name}: this setting is now training.{section}.{name}"
+    for where, masked, name in _places(tree, "training.masked.pair_task"):
+        kinds, has_task = masked.pop("pair_negatives", ["shuffled"]), masked[name]
+        if isinstance(has_task, bool):
+            masked[name] = kinds if has_task else []
+            if has_task:
+                yield f"{where}: now a list of kinds; write {kinds}"
+    for where, modifiers, name in _places(tree, "training.modifiers.glossary"):
+        if (glossary := modifiers.pop(name)) is not None:
+            tree["training"]["glossary"] = glossary
+            yield f"{where}: this setting is now training.glossary"
 
 
 def _translate_search(tree: dict[str, Any]) -> None:
     """Add search settings with the effect of removed ones, in place."""
-    for search in _sections(tree, "search"):
-        if isinstance(longest := search.get("max_length"), int) and longest > 0:
-            search |= {"max_length_ratio": 0.0, "max_length_offset": longest + 1}
-        if isinstance(patterns := search.get("protect_patterns"), list) and patterns:
-            known = {True: ["placeholders", "numbers"], "placeholders": ["placeholders"]}
-            search["protect"] = known.get(search.get("protect", False), []) + patterns
-        if search.get("sample") is True and search.get("mbr", "none") != "none" and "mbr_candidates" in search:
-            search["beam"] = search["mbr_candidates"]
-
-
-def _sections(tree: dict[str, Any], key: str) -> list[dict[str, Any]]:
-    """Return the mappings at a dotted key."""
-    values = [holder[name] for _, holder, name in _places(tree, key)]
-    return [value for value in values if isinstance(value, dict)]
+    search = tree.get("search")
+    if not isinstance(search, dict):
+        return
+    if isinstance(longest := search.get("max_length"), int) and longest > 0:
+        search |= {"max_length_ratio": 0.0, "max_length_offset": longest + 1}
+    if isinstance(patterns := search.get("protect_patterns"), list) and patterns:
+        known = {True: ["placeholders", "numbers"], "placeholders": ["placeholders"]}
+        search["protect"] = known.get(search.get("protect", False), []) + patterns
+    if search.get("sample") is True and search.get("mbr", "none") != "none" and "mbr_candidates" in search:
+        search["beam"] = search["mbr_candidates"]
 
 
 def _places(node: Any, key: str, where: str = "") -> Iterator[tuple[str, Any, Any]]:

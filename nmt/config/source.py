@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
@@ -159,8 +159,14 @@ class Source(Section):
     @property
     def named_languages(self) -> list[str] | None:
         """The languages that the settings name; None if they name none."""
-        names = (getattr(self, field, None) for field in ("languages", "files", "columns"))
-        return next(([*each] for each in names if each is not None), None)
+        for field in ("languages", "files", "columns"):
+            if (names := getattr(self, field, None)) is not None:
+                return [*names]
+        return None
+
+    def has_languages(self, pair: Collection[str]) -> bool:
+        """Return whether the source may have text in both languages of a pair."""
+        return self.named_languages is None or {*pair} <= {*self.named_languages}
 
     @property
     def label(self) -> str:

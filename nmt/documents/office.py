@@ -26,8 +26,7 @@ from lxml import etree
 from nmt.documents.inline import Mark, Passage, Text, Token
 from nmt.documents.types import Document, Languages, Results, Rules, in_target
 from nmt.errors import DataError, error_text
-from nmt.files.archives import open_zip
-from nmt.files.compressed import DamagedError, damage
+from nmt.files.compressed import DamagedError, damage, open_zip
 
 MAX_BYTES = 1 << 28
 """Maximum size of all members together, decompressed."""

@@ -16,8 +16,7 @@ from nmt.documents.open import FORMATS, read_document, refuse_document
 from nmt.documents.types import spaced
 from nmt.errors import ConfigError, DataError
 from nmt.evaluate.metrics import make_scorer
-from nmt.languages.codes import language_name, parts_of, scripts_of
-from nmt.languages.scripts import script_of_text
+from nmt.languages.codes import language_name, parts_of, script_of_text, scripts_of
 from nmt.text.lines import read_lines
 from nmt.text.sentence_alignment import align
 from nmt.text.split import sentences

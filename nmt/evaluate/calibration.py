@@ -122,7 +122,7 @@ def calibrate(
         forced=by_map["PyTorch"].map,
         searched=by_map["CTranslate2"].map,
     )
-    path = calibration_path(origin.run, translator, search)
+    path = calibration_path(origin.run, translator.config, search)
     replace_file(path, document_text(calibration))
     return Calibrated(path, by_map)
 

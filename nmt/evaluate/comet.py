@@ -164,11 +164,11 @@ def score_segments(
         files = ["-s", source, "-t", *of_system.values(), "-r", reference, "--to_json", output]
         _run(comet, [*map(str, files), "--quiet", "--model", model])
         segments = _read(output, comet)
-        found = {name: segments.get(str(path), []) for name, path in of_system.items()}
-    for name, scores in found.items():
+        scores_of = {name: segments.get(str(path), []) for name, path in of_system.items()}
+    for name, scores in scores_of.items():
         if len(scores) != len(sources):
             raise DataError(f"{comet.name}: {name}: found {len(scores)} scores for {len(sources)} lines")
-    return {name: SegmentScores(tuple(scores), signature(model, comet.version)) for name, scores in found.items()}
+    return {name: SegmentScores(tuple(scores), signature(model, comet.version)) for name, scores in scores_of.items()}
 
 
 def _first(reference: Reference) -> str:
@@ -291,15 +291,10 @@ def find_metrics(
     for metric, of_system in paths.items():
         if lacking := [system for system in systems if system not in of_system]:
             raise ConfigError(f"--segment-scores {metric}@{lacking[0]}=FILE is missing: all systems need scores")
-    read = {
-        metric: {
-            system: SegmentScores(
-                read_segment_scores(path), f"{metric}|scores read from a file", metric not in lower_is_better
-            )
-            for system, path in of_system.items()
-        }
-        for metric, of_system in paths.items()
-    }
+    read = dict[str, dict[str, SegmentScores]]()
+    for metric, of_system in paths.items():
+        known = f"{metric}|scores read from a file", metric not in lower_is_better
+        read[metric] = {system: SegmentScores(read_segment_scores(path), *known) for system, path in of_system.items()}
     comet = find_comet(command or COMMAND) if models else None
     return NeuralMetrics(tuple(models), comet, read)
 
@@ -311,9 +306,10 @@ def _split(text: str, systems: Sequence[str]) -> tuple[str, str, Path]:
         name, _, path = text.partition("=")
     else:
         form = f"NAME@SYSTEM=FILE, where SYSTEM is one of {', '.join(systems)}"
-        name, _, rest = text.partition("@")
-        system = max((each for each in systems if rest.startswith(f"{each}=")), key=len, default="")
-        path = rest[len(system) + 1 :]
+        name, _, assignment = text.partition("@")
+        matching = [system for system in systems if assignment.startswith(f"{system}=")]
+        system = max(matching, key=len, default="")
+        path = assignment[len(system) + 1 :]
     if not (name and system and path):
         raise ConfigError(f"--segment-scores {text}: expected {form}")
     return name, system, Path(path)

@@ -362,7 +362,7 @@ def make_contrasts(lines: Iterable[tuple[str, str]], name: str, language: Langua
             if candidates := list(edits):
                 edit = random.Random(f"{seed}\n{kind}\n{source}\n{reference}").choice(candidates)
                 yield Contrast(kind, source, reference, (edit.apply(reference),), f"{name}.{number}")
-        first, _, rest = reference.partition(" ")
-        if first in language.pronouns and source.startswith("It "):
-            others = tuple(f"{other} {rest}" for other in language.pronouns if other != first)
-            yield Contrast("pronoun", source, reference, others, f"{name}.{number}")
+        pronoun, _, following = reference.partition(" ")
+        if pronoun in language.pronouns and source.startswith("It "):
+            changed = tuple(f"{other} {following}" for other in language.pronouns if other != pronoun)
+            yield Contrast("pronoun", source, reference, changed, f"{name}.{number}")

@@ -19,8 +19,7 @@ from sacrebleu.metrics.chrf import CHRF
 
 from nmt.errors import DataError
 from nmt.evaluate.ter import FastTER
-from nmt.languages.codes import is_spaced, macrolanguage_of, scripts_of
-from nmt.languages.scripts import script_of_text
+from nmt.languages.codes import is_spaced, macrolanguage_of, script_of_text, scripts_of
 
 Floats = npt.NDArray[np.float64]
 

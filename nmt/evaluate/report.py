@@ -24,8 +24,7 @@ from nmt.evaluate.metrics import (
     unspaced_notes,
     use_of,
 )
-from nmt.languages.codes import scripts_of
-from nmt.languages.scripts import KANA, script_of_text
+from nmt.languages.codes import KANA, script_of_text, scripts_of
 from nmt.runs.info import EnsembleMember, RecordedScore, ScoreRecord
 from nmt.tables import NOTE, Table
 from nmt.text.letters import forms_notes
@@ -146,27 +145,24 @@ def evaluate(
 def evaluate_files(
     hyp: Path,
     refs: Sequence[Path],
+    src: Path | None = None,
+    to: str | None = None,
     lowercase: bool = False,
     tokenize: str | None = None,
-    src: Path | None = None,
-    neural: NeuralMetrics | None = None,
-    to: str | None = None,
-) -> Report:
+) -> Evaluation:
     """Score a file of hypotheses against one or several files of references. COMET also needs a file of sources.
 
     `to` is the language, by default that of `language_of_files`.
 
     Raises DataError as `evaluate` does, and if a file is missing, is not UTF-8 text, or differs in its number of lines.
     """
-    hyps, *others = read_texts([hyp, *refs, *filter(None, [src])])
+    hyps, *texts = read_texts([hyp, *refs, *filter(None, [src])])
+    sources = texts.pop() if src is not None else []
+    references = list(zip(*texts, strict=True))
     names = tuple(map(str, refs))
     subject = Subject(hyp=str(hyp), ref=names[0]) if len(names) == 1 else Subject(hyp=str(hyp), refs=names)
-    references = list(zip(*others[: len(refs)], strict=True))
     report = evaluate(hyps, references, subject, to or language_of_files([hyp, *refs], references), lowercase, tokenize)
-    if neural is None:
-        return report
-    sources = [] if src is None else others[-1]
-    return Evaluation(report, sources, references, hyps).with_neural_metrics(neural)
+    return Evaluation(report, sources, references, hyps)
 
 
 def language_of_files(paths: Sequence[Path], references: Sequence[Reference]) -> str | None:
@@ -191,8 +187,8 @@ def read_texts(paths: Sequence[Path]) -> list[list[str]]:
     texts = [bounded_list(read_lines(path), str(path)) for path in paths]
     counts = {path: len(lines) for path, lines in zip(paths, texts, strict=True)}
     if len({*counts.values()}) > 1:
-        first, *others = (f"{path} has {amount(n, 'line')}" for path, n in counts.items())
-        raise DataError(f"{first}, {', '.join(others)}: they must have the same number of lines")
+        sizes = ", ".join(f"{path} has {amount(n, 'line')}" for path, n in counts.items())
+        raise DataError(f"{sizes}: they must have the same number of lines")
     if not texts[0]:
         raise DataError(f"{' and '.join(map(str, paths))} are empty: there is nothing to score")
     return texts
@@ -202,14 +198,11 @@ def render_text(report: Report) -> str:
     """Format the report as text: a line per score, followed by the subject and notes."""
     lines, width = [], max(len(metric_name(score.metric)) for score in report.scores)
     for score in report.scores:
-        direction = "" if score.higher_is_better else "  (lower is better)"
         value = metric_value(score.metric, score.value)
-        lines.append(f"{metric_name(score.metric):<{width}} {value:>6}  {score.signature}{direction}")
-    bleu, *_ = report.scores
-    lines += [
-        use_of(bleu.value, report.n_lines, bleu.signature),
-        facts({"lines": report.n_lines, **vars(report.subject)}),
-    ]
+        lines.append(f"{metric_name(score.metric):<{width}} {value:>6}  {score.signature}{_direction(score)}")
+    bleu = report.scores[0]
+    lines.append(use_of(bleu.value, report.n_lines, bleu.signature))
+    lines.append(facts({"lines": report.n_lines, **vars(report.subject)}))
     lines += [f"{NOTE}{note}" for note in report.notes]
     return "\n".join(map(printable, lines))
 
@@ -226,20 +219,18 @@ def _fact(value: object) -> str:
 def score_table(reports: Sequence[Report], text: str) -> Table:
     """Return a table with a row for each report. `text` is what is shown as text."""
     metrics, subjects = metrics_of(reports), [vars(report.subject) for report in reports]
-    common = {name: value for name, value in subjects[0].items() if all(each[name] == value for each in subjects)}
-    rows = []
-    for report in reports:
-        subject = vars(report.subject)
-        own = {name: value for name, value in subject.items() if name not in common}
-        name = facts(own) if own else str(subject["run"] or subject["hyp"] or "ensemble")
+    common, rows, records, notes = dict(subjects[0]), [], [], list[str]()
+    for subject in subjects:
+        common = {name: value for name, value in common.items() if subject[name] == value}
+    for report, subject in zip(reports, subjects, strict=True):
+        name = facts({name: subject[name] for name in subject if name not in common})
+        name = name or str(subject["run"] or subject["hyp"] or "ensemble")
         rows.append([name, f"{report.n_lines:,}", *values(report.scores, metrics)])
-    notes = [signature(score) for report in reports for score in report.scores]
-    notes += [f"{NOTE}{note}" for report in reports for note in report.notes]
-    records = [
-        {**vars(report.subject), "lines": report.n_lines, **vars(score), "notes": report.notes}
-        for report in reports
-        for score in report.scores
-    ]
+        notes += map(signature, report.scores)
+        about = {**subject, "lines": report.n_lines}
+        records += [{**about, **vars(score), "notes": report.notes} for score in report.scores]
+    for report in reports:
+        notes += [f"{NOTE}{note}" for note in report.notes]
     header = ["", "lines", *map(metric_name, metrics)]
     return Table(header, rows, range(1, len(header)), facts(common), list(dict.fromkeys(notes)), records, text)
 
@@ -263,24 +254,27 @@ def values(scores: Sequence[RecordedScore | Score], metrics: Sequence[str]) -> l
     return [by_metric.get(metric, "-") for metric in metrics]
 
 
+def _direction(score: RecordedScore | Score) -> str:
+    return "" if score.higher_is_better else "  (lower is better)"
+
+
 def signature(score: RecordedScore | Score) -> str:
     """Format the signature of a score, with the name of its metric."""
-    direction = "" if score.higher_is_better else "  (lower is better)"
-    return f"{metric_name(score.metric)}: {score.signature}{direction}"
+    return f"{metric_name(score.metric)}: {score.signature}{_direction(score)}"
 
 
 def macro_averages(records: Sequence[ScoreRecord]) -> list[str]:
     """Return for each split with several directions a line with the means of the scores over directions."""
     lines = []
     for split in dict.fromkeys(record.split for record in records if record.direction is not None):
-        own = [record for record in records if record.split == split]
-        means = []
-        for metric in metrics_of(own):
-            known = [score.value for record in own if (score := record.score(metric))]
+        of_split = [record for record in records if record.split == split]
+        means, n = [], len(of_split)
+        for metric in metrics_of(of_split):
+            known = [score.value for record in of_split if (score := record.score(metric))]
             mean = f"{metric_name(metric)} {metric_value(metric, sum(known) / len(known))}"
-            means.append(mean + f" (of {len(known)} directions)" * (len(known) < len(own)))
-        if len(own) > 1:
-            lines.append(printable(f"macro-average of {split} over {len(own)} directions: {', '.join(means)}"))
+            means.append(mean if len(known) == n else f"{mean} (of {len(known)} directions)")
+        if n > 1:
+            lines.append(printable(f"macro-average of {split} over {n} directions: {', '.join(means)}"))
     return lines
 
 
@@ -307,36 +301,33 @@ class History:
         """Return the history as a table; scores that are not comparable are marked with an asterisk."""
         metrics = metrics_of(self.records)
         names = [f"{metric_name(metric)} " for metric in metrics]  # with space for asterisks
-        rows = [["date (UTC)", "split", "lines", "step", "weights", *names, "precision", "search"]]
+        header = ["date (UTC)", "split", "lines", "step", "weights", *names, "precision", "search"]
+        rows, lines = [], []
         splits_of = defaultdict[str, dict[str, None]](dict)
-        others = dict[str, None]()
+        incomparable = dict[str, None]()
         for record in self.records:
             cells = dict.fromkeys(metrics, "- ")
             for score in record.scores:
-                is_comparable = self.is_comparable(record, score)
-                if is_comparable:
-                    splits_of[signature(score)][record.name] = None
+                mark = " " if self.is_comparable(record, score) else "*"
+                if mark == "*":
+                    incomparable[f"* {signature(score)}"] = None
                 else:
-                    others[f"* {signature(score)}"] = None
-                cells[score.metric] = f"{metric_value(score.metric, score.value)}{' ' if is_comparable else '*'}"
+                    splits_of[signature(score)][record.name] = None
+                cells[score.metric] = metric_value(score.metric, score.value) + mark
             for note in record.notes:
                 splits_of[f"{NOTE}{note}"][record.name] = None
-            step = "-" if record.step is None else f"{record.step:,}"
+            date, step = record.date[:16].replace("T", " "), "-" if record.step is None else f"{record.step:,}"
             weights = record.weights or f"ensemble of {len(record.ensemble)}"
-            date = record.date[:16].replace("T", " ")
-            how = record.precision, record.search
-            rows.append([date, record.name, f"{record.lines:,}", step, weights, *cells.values(), *how])
-        n_splits = len({record.name for record in self.records})
-        below = [
-            line if len(splits) == n_splits else f"{line} ({', '.join(splits)})" for line, splits in splits_of.items()
-        ]
-        if others:
-            below.append("* not comparable with the other scores of the split: another signature, or another text")
+            about = date, record.name, f"{record.lines:,}", step, weights
+            rows.append([*about, *cells.values(), record.precision, record.search])
+            lines += [record.model_dump(exclude={"scores"}) | score for score in self._scores(record)]
+        notes, n_splits = [], len({record.name for record in self.records})
+        for line, splits in splits_of.items():
+            notes.append(line if len(splits) == n_splits else f"{line} ({', '.join(splits)})")
+        if incomparable:
+            notes.append("* not comparable with the other scores of the split: another signature, or another text")
         right = {2, 3, *range(5, 5 + len(metrics))}
-        lines = [
-            record.model_dump(exclude={"scores"}) | score for record in self.records for score in self._scores(record)
-        ]
-        return Table(rows[0], rows[1:], right, notes=[*below, *others], records=lines)
+        return Table(header, rows, right, notes=[*notes, *incomparable], records=lines)
 
     def json(self) -> list[dict[str, object]]:
         """Return the records as values that JSON can represent; their scores also have the key `comparable`."""

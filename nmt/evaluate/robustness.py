@@ -44,7 +44,7 @@ _IN_WORDS = "'’-‐‑/·"
 
 # marks that can replace one another without changing the meaning of the sentence
 _ALIKE = (".!…", ",;", "。！", "，；、", "،؛", "।॥", '"“”„«»', "'‘’‚‹›", "-–—")
-_OTHERS = {mark: marks.replace(mark, "") for marks in _ALIKE for mark in marks}
+_SIMILAR = {mark: marks.replace(mark, "") for marks in _ALIKE for mark in marks}
 
 _UMLAUTS = {"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ẞ": "Ss"}
 # Latin letters that Unicode does not decompose into a letter and an accent
@@ -131,8 +131,8 @@ def _punctuation_removed(line: str, _: str, __: Random) -> Iterator[Edit]:
 def _punctuation_changed(line: str, _: str, rng: Random) -> Iterator[Edit]:
     """Yield edits that replace punctuation marks by similar ones."""
     for start, end in _marks(line):
-        if others := _OTHERS.get(line[start:end]):
-            yield Edit(start, end, pick(rng, others))
+        if similar := _SIMILAR.get(line[start:end]):
+            yield Edit(start, end, pick(rng, similar))
 
 
 def _marks(line: str) -> Iterator[tuple[int, int]]:

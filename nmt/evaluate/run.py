@@ -137,9 +137,9 @@ def open_corpus(run: RunDir, sides: tuple[str, str], data_dir: Path | None) -> C
         problem = f"{path}: contains {', '.join(contents.manifests)}, not {'-'.join(sides)}"
         raise OtherPairError(problem if LABEL in sides else f"{problem}; {advice}")
     corpus = Corpus.of(contents, pair)
-    own, theirs = Tokenizers.load(run.tokenizer, sides), corpus.tokenizers
+    of_run, of_corpus = Tokenizers.load(run.tokenizer, sides), corpus.tokenizers
     # one of them may have more tags
-    if own.with_tags(theirs.tags).fingerprint != theirs.with_tags(own.tags).fingerprint:
+    if of_run.with_tags(of_corpus.tags).fingerprint != of_corpus.with_tags(of_run.tags).fingerprint:
         raise DataError(
             f"{path}: its tokenizer differs from that of {run.path}; nmt prepare --tokenizer-from {run.path} reuses it"
         )
@@ -149,11 +149,11 @@ def open_corpus(run: RunDir, sides: tuple[str, str], data_dir: Path | None) -> C
     return corpus
 
 
-def open_each(wanted: Sequence[T], open_one: Callable[[T], R], error: type[DataError]) -> list[tuple[T, R]]:
+def open_each(directions: Sequence[T], open_one: Callable[[T], R], error: type[DataError]) -> list[tuple[T, R]]:
     """Return each of several directions with what `open_one` returns for it. Those for which it raises `error` are left
     out, with a note, unless it does for all. Raises what `open_one` raises."""
     opened, problems = list[tuple[T, R]](), list[DataError]()
-    for direction in wanted:
+    for direction in directions:
         try:
             opened.append((direction, open_one(direction)))
         except error as problem:
@@ -161,7 +161,7 @@ def open_each(wanted: Sequence[T], open_one: Callable[[T], R], error: type[DataE
     if problems and not opened:
         raise problems[0]
     if problems:
-        say(f"left out {len(problems)} of {len(wanted)} directions: {problems[0]}")
+        say(f"left out {len(problems)} of {len(directions)} directions: {problems[0]}")
     return opened
 
 
@@ -184,7 +184,9 @@ def choose_splits(corpus: Corpus, names: Sequence[str]) -> list[str]:
     tests = corpus.tests
     if not names:
         return tests or [choose_split(corpus, None)]  # raises that there is no test set
-    chosen = [split for name in names for split in (tests if name == "all" and name not in tests else [name])]
+    chosen = []
+    for name in names:
+        chosen += tests if name == "all" and name not in tests else [name]
     for name in chosen or names:
         corpus.in_one_file(name)
     return list(dict.fromkeys(chosen))
@@ -215,7 +217,7 @@ def corpus_of(translator: Translator, data_dir: Path | None) -> Corpus:
     origin, sides = translator.origin, translator.config.data.sides
     assert origin is not None, "the translator was loaded from a run"
     corpus = open_corpus(RunDir(origin.run), sides, data_dir)
-    for other in translator.others:
+    for other in translator.origins[1:]:
         open_corpus(RunDir(other.run), sides, corpus.directory.path)
     return corpus
 
@@ -252,7 +254,7 @@ def _off_target(
     """Yield the percentage of translations that are not in the target language, and that of references, which is not 0,
     since short lines are hard to identify; nothing, with a message, if the language cannot be identified."""
     languages, tgt = translator.tokenizers.languages, translator.config.data.tgt
-    of_references = [line for each in references for line in as_tuple(each)]
+    of_references = [line for reference in references for line in as_tuple(reference)]
     try:
         shares = {
             "off-target %": 100 * share_of_others(translations, tgt, languages),
@@ -273,7 +275,7 @@ def subject_of(
 
     place: the split, or the file of references, or both files, as in `EvaluationText`.
     """
-    origins = [origin for origin in (translator.origin, *translator.others) if origin is not None]
+    origins = translator.origins
     members = tuple(EnsembleMember(run=str(origin.run), step=origin.step, weights=origin.weights) for origin in origins)
     model = {"ensemble": members} if len(members) > 1 else vars(members[0])
     described = None if search is None else describe_search(search)
@@ -362,7 +364,7 @@ def record_scores(report: Report, origin: Origin | None, corpus: Corpus | None) 
         step=None if subject.ensemble else origin.step,
         weights=None if subject.ensemble else origin.weights,
         averaged=[] if subject.ensemble else list(origin.averaged),
-        ensemble=[each.model_copy(update={"run": printable(each.run)}) for each in subject.ensemble or ()],
+        ensemble=[member.model_copy(update={"run": printable(member.run)}) for member in subject.ensemble or ()],
         search=str(subject.search),
         precision=str(subject.precision),
         scores=[

@@ -124,7 +124,8 @@ def _sums(drawn: Floats, counts: Sequence[Floats]) -> list[Floats]:
 
     A single matrix product is faster than one per system.
     """
-    return np.split(drawn @ np.hstack(counts), np.cumsum([each.shape[1] for each in counts])[:-1], axis=1)
+    ends = np.cumsum([columns.shape[1] for columns in counts])
+    return np.split(drawn @ np.hstack(counts), ends[:-1], axis=1)
 
 
 def interval(values: Floats) -> Interval:
@@ -194,13 +195,13 @@ def seeds_and_lines(baseline: Sequence[LineCounts], other: Sequence[LineCounts])
     first, second = slice(0, sizes[0]), slice(sizes[0], None)
     scores = [run.score() for run in baseline], [run.score() for run in other]
     between = statistics.variance(scores[0]) / sizes[0], statistics.variance(scores[1]) / sizes[1]
-    both = (_both(covariance[first, first]), _both(covariance[second, second]))
-    lines = max(0.0, over_lines - sum(both))  # remains with infinitely many runs; known, as there are many lines
+    shared = _interaction(covariance[first, first]), _interaction(covariance[second, second])
+    lines = max(0.0, over_lines - sum(shared))  # remains with infinitely many runs; known, as there are many lines
     value = statistics.mean(scores[1]) - statistics.mean(scores[0])  # exactly 0 for equal runs
     error, freedom = error_and_freedom(between, sizes, lines)
     half = error * quantile(CONFIDENCE, freedom)
-    twice_runs = error_and_freedom([each / 2 for each in between], [2 * n for n in sizes], lines)
-    seeds_on_twice_lines = [seeds - min(seeds, own) / 2 for seeds, own in zip(between, both, strict=True)]
+    twice_runs = error_and_freedom([variance / 2 for variance in between], [2 * n for n in sizes], lines)
+    seeds_on_twice_lines = [seeds - min(seeds, of_group) / 2 for seeds, of_group in zip(between, shared, strict=True)]
     twice_lines = error_and_freedom(seeds_on_twice_lines, sizes, lines / 2)
     p = two_sided_p(value / error, freedom) if error else float(value == 0)
     return SeedTest(
@@ -240,7 +241,7 @@ def _over_lines(runs: Sequence[LineCounts]) -> Floats:
     return covariance
 
 
-def _both(covariance: Floats) -> float:
+def _interaction(covariance: Floats) -> float:
     """Return the part of the variance over lines of a group's mean score that is specific to its runs."""
     n = len(covariance)
     shared = (covariance.sum() - np.trace(covariance)) / (n * (n - 1))

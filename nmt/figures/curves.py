@@ -71,7 +71,7 @@ def curves_of(name: str, records: Sequence[Record], unit: str = "token") -> Curv
     valid = [record for record in records if record.get("kind") == "valid"]
     has_bleu = any("bleu" in record for record in valid) or (not valid and unit == "token")
     key, factor = ("bleu", 1) if has_bleu else ("accuracy", 100)
-    rows: dict[tuple[int, str], list[list[float]]] = {(row, kind): [] for row in range(3) for kind in KINDS}
+    rows: dict[tuple[int, str], list[list[float | None]]] = {(row, kind): [] for row in range(3) for kind in KINDS}
     for record in records:
         kind = str(record.get("kind"))
         values = dict[int, float | None]()
@@ -81,11 +81,11 @@ def curves_of(name: str, records: Sequence[Record], unit: str = "token") -> Curv
         elif kind in KINDS:
             nll, score = number(record, "nll"), number(record, key)  # older logs lack the first
             values = {LOSS: number(record, "loss") if nll is None else nll, SCORE: score and factor * score}
-        place = [math.nan if (x := number(record, name)) is None else x for name in ("step", "minutes", "cpu_seconds")]
+        place = [number(record, name) for name in ("step", "minutes", "cpu_seconds")]
         for row, value in values.items():
             if value is not None:
                 rows[row, kind].append([*place, value, value, value])
-    points = {where: np.array(found, np.float64).reshape(-1, 6) for where, found in rows.items()}
+    points = {curve: np.array(values, np.float64).reshape(-1, 6) for curve, values in rows.items()}  # None is NaN
     return Curves(name, unit, "BLEU" if has_bleu else "accuracy (%)", points)
 
 
@@ -100,7 +100,7 @@ def mean_of(name: str, members: Sequence[Curves]) -> Curves:
     points = {}
     for where in first.points:
         by_step = [{point[STEP]: point for point in curves.points[where]} for curves in members]
-        shared = [step for step in by_step[0] if all(step in others for others in by_step)]
+        shared = [step for step in by_step[0] if all(step in of_run for of_run in by_step)]
         every = np.array([[of_run[step] for step in shared] for of_run in by_step]).reshape(len(members), -1, 6)
         points[where] = every.mean(0)
         points[where][:, LOW], points[where][:, HIGH] = every[..., LOW].min(0), every[..., HIGH].max(0)
@@ -150,14 +150,14 @@ def plot(
         raise ConfigError("plot needs runs: nmt plot RUN, or --group NAME=A,B,C")
     curves, messages = [], []
     for name, paths in members:
-        each = []
+        of_runs = []
         for path in paths:
             records = list(read_log(RunDir(path).log))
-            each.append(curves_of(name, records, unit_of(RunDir(path))))
+            of_runs.append(curves_of(name, records, unit_of(RunDir(path))))
             if lack := " and ".join(_missing(records)):
                 messages.append(f"{path}: its log has {lack} yet")
-        curves.append(each[0] if len(each) == 1 else mean_of(name, each))
-        n_drawn, n_most = _n_points(curves[-1]), max(map(_n_points, each))
+        curves.append(of_runs[0] if len(of_runs) == 1 else mean_of(name, of_runs))
+        n_drawn, n_most = _n_points(curves[-1]), max(map(_n_points, of_runs))
         if n_drawn < n_most:
             messages.append(f"{name}: the mean has only the {n_drawn} of {n_most} points that all of its runs have")
     save_picture(draw(curves, panels, columns), output)
@@ -214,23 +214,25 @@ def draw(runs: Sequence[Curves], panels: Sequence[str] = DEFAULT_PANELS, columns
     panels: what to draw, as in `DEFAULT_PANELS`; in pairs side by side, but below each other in one column of a paper.
     columns: draw for 1 or 2 columns of a paper (see `WIDTHS`), in its smaller type. None: a page 11 inches wide.
     """
-    chosen = [(QUANTITIES[quantity], SCALES[scale]) for quantity, scale in (panel.split("/") for panel in panels)]
     width, size = (11.0, 11) if columns is None else (WIDTHS[columns], 7)
-    n_across = 1 if columns == 1 else min(2, len(chosen))
+    n_across = 1 if columns == 1 else min(2, len(panels))
+    chosen = [(QUANTITIES[quantity], SCALES[scale]) for quantity, scale in (panel.split("/") for panel in panels)]
     grid = [chosen[i : i + n_across] for i in range(0, len(chosen), n_across)]
     # an axis is labelled once where all panels share it
-    shares_x = len(grid[-1]) == n_across and all([x for _, x in row] == [x for _, x in grid[0]] for row in grid)
-    shares_y = len(grid[-1]) == n_across and all(len({y for y, _ in row}) == 1 for row in grid)
+    is_full = len(chosen) % n_across == 0
+    shares_x = is_full and len({tuple(scale for _, scale in row) for row in grid}) == 1
+    shares_y = is_full and all(row[0][0] == row[-1][0] for row in grid)
     figure = Figure(layout="constrained")
-    heights = [max({LOSS: 5, SCORE: 4, RATE: 3}[quantity] for quantity, _ in row) for row in grid]
+    height_of = {LOSS: 5, SCORE: 4, RATE: 3}
+    heights = [max(height_of[quantity] for quantity, _ in row) for row in grid]
     axes = figure.subplots(
         len(grid), n_across, sharex="col" if shares_x else False, sharey="row" if shares_y else False, squeeze=False,
         height_ratios=heights,
     )  # fmt: skip
     for unused in axes[-1, len(grid[-1]) :]:
         unused.remove()
-    every = np.concatenate([points for curves in runs for points in curves.points.values()])
-    in_hours = np.nan_to_num(every[:, MINUTES]).max(initial=0.0) >= 90
+    drawn = np.concatenate([points for curves in runs for points in curves.points.values()])
+    in_hours = np.nan_to_num(drawn[:, MINUTES]).max(initial=0.0) >= 90
     for (row, column), panel in np.ndenumerate(axes):
         if column < len(grid[row]):
             quantity, scale = grid[row][column]
@@ -246,7 +248,9 @@ def draw(runs: Sequence[Curves], panels: Sequence[str] = DEFAULT_PANELS, columns
     looks = [Line2D([], [], **_look(kind, 0, size), label=KINDS[kind]) for kind in kinds]
     shared = {"fontsize": size, "frameon": False, "handlelength": 4}
     figure.legend(handles=names, loc="outside upper center", ncols=n_columns, **shared)
-    n_beside = 1 if columns == 1 else 2 if len(kinds) == 4 else 3
+    n_beside = 2 if len(kinds) == 4 else 3
+    if columns == 1:
+        n_beside = 1
     figure.legend(handles=looks, loc="outside lower center", ncols=n_beside, **shared)
     n_lines = math.ceil(len(runs) / n_columns) + math.ceil(len(kinds) / n_beside)
     figure.set_size_inches(width, (9.6 if columns is None else 6.0) / 12 * sum(heights) + 0.018 * size * n_lines)
@@ -325,4 +329,5 @@ def _label(name: str) -> str:
     text = printable(name)
     if len(text) > 60:
         text = f"{text[:28]} … {text[-29:]}"
-    return (" " if text.startswith("_") else "") + text.replace("$", r"\$")
+    text = text.replace("$", r"\$")
+    return f" {text}" if text.startswith("_") else text

@@ -69,9 +69,10 @@ def read_regular(path: Path, limit: int | None = None) -> bytes:
     """Read a regular file. Raises OSError, and UnsafeFileError for another kind of file or more than `limit` bytes."""
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
-        most = _memory() if limit is None else limit
+        most, what = limit, "such a file has"
+        if most is None:
+            most, what = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), "this machine has memory"
         if size > most:
-            what = "this machine has memory" if limit is None else "such a file has"
             raise UnsafeFileError(f"{path}: {size:,} bytes, more than {what} ({most:,})")
         return file.read(size or min(most, 1 << 16))  # files in /proc have size 0
 
@@ -79,11 +80,6 @@ def read_regular(path: Path, limit: int | None = None) -> bytes:
 def read_text(path: Path) -> str:
     """Read a small text file in UTF-8. Raises OSError, UnsafeFileError and UnicodeDecodeError."""
     return read_regular(path, DOCUMENT_BYTES).decode("utf-8")
-
-
-def _memory() -> int:
-    """Return the memory of this machine in bytes."""
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def open_text(path: Path) -> IO[bytes]:

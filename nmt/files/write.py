@@ -71,7 +71,10 @@ def staged(
         raise
     finally:
         with contextlib.suppress(OSError):
-            _clear(final, part, old) if is_directory else part.unlink(missing_ok=True)
+            if is_directory:
+                _clear(final, part, old)
+            else:
+                part.unlink(missing_ok=True)
 
 
 def _clear(final: Path, part: Path, old: Path) -> None:
@@ -159,7 +162,9 @@ def append_line(path: Path, line: bytes) -> None:
         with contextlib.suppress(OSError):  # a file system without locks: a single write is atomic on most
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         end = os.fstat(descriptor).st_size
-        data = (b"" if end == 0 or os.pread(descriptor, 1, end - 1) == b"\n" else b"\n") + line + b"\n"
+        data = line + b"\n"
+        if end > 0 and os.pread(descriptor, 1, end - 1) != b"\n":
+            data = b"\n" + data
         if os.write(descriptor, data) < len(data):
             os.ftruncate(descriptor, end)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))

@@ -137,7 +137,8 @@ def retried(url: str, attempt: Callable[[], _T], received: Callable[[], int] = i
             return attempt()
         except Failure as failure:
             now = received()
-            n_failures = 0 if now - before >= _PROGRESS else n_failures
+            if now - before >= _PROGRESS:
+                n_failures = 0
             before = now
             if not failure.may_pass or n_failures == len(PAUSES):
                 raise DataError(f"{url}: {failure}") from failure
@@ -186,8 +187,10 @@ def cache_folder() -> Path:
     if given := os.environ.get("NMT_CACHE"):
         return Path(given)
     shared = os.environ.get("XDG_CACHE_HOME", "")
+    if Path(shared).is_absolute():
+        return Path(shared) / "nmt"
     try:
-        return (Path(shared) if Path(shared).is_absolute() else Path.home() / ".cache") / "nmt"
+        return Path.home() / ".cache" / "nmt"
     except RuntimeError:
         raise DataError("no home directory to keep downloads in; set NMT_CACHE to a folder") from None
 
@@ -225,9 +228,11 @@ def fetch(url: str, to: Path, sha256: str | None) -> str:
 def _receive(url: str, part: Path) -> None:
     """Download the rest of a file with one request. Raises Failure, and DataError if it cannot be written."""
     known, start = _read(_note(part), _Beginning), _size(part)
-    asked = {"Range": f"bytes={start}-", "If-Range": known.validator} if known is not None and start else {}
+    headers = {}
+    if known is not None and start:
+        headers = {"Range": f"bytes={start}-", "If-Range": known.validator}
     try:
-        with answer(url, asked) as response:
+        with answer(url, headers) as response:
             if response.status == 200:
                 start = 0
                 _begin(part, response)

@@ -15,7 +15,7 @@ from nmt.console import listed
 from nmt.data.manifest import SourceFile, SourceRecord
 from nmt.errors import DataError, HubError, error_text
 from nmt.files.read import checksum
-from nmt.prepare.formats.tables import find_columns, label_text, read_objects, written
+from nmt.prepare.formats.tables import find_columns, label_text, read_objects
 from nmt.prepare.inputs import matches
 from nmt.prepare.pairs import Layout, Row, Units
 from nmt.share.hub import download_file, raise_hub_error
@@ -67,7 +67,7 @@ def read_hub(part: TrainHub, languages: tuple[str, str], units: Units) -> Iterat
         rows = datasets.load_dataset(kind, data_files=[str(local)], split="train", streaming=True, **options)
         features = rows.features or datasets.Features()
         if features:  # those of JSON Lines are not known in advance
-            find_columns(layout, [*features.flatten()], where, f"write {written(layout, 'NAME', 'NAME')}")
+            find_columns(layout, [*features.flatten()], where)
         classes = {name: label.names for name, label in features.items() if isinstance(label, datasets.ClassLabel)}
         yield from read_objects(_objects(rows, classes, where), layout, units, where)
     except StopIteration:

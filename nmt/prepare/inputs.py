@@ -17,8 +17,7 @@ from typing import IO
 from nmt.config.source import PathSource
 from nmt.console import listed, printable, say
 from nmt.errors import DataError
-from nmt.files.archives import is_archive, is_read_in_order, read_archive
-from nmt.files.compressed import START_BYTES, compression_of, decompressed
+from nmt.files.compressed import START_BYTES, compression_of, decompressed, is_archive, is_read_in_order, read_archive
 from nmt.files.read import check_regular, checksum, open_regular, reading
 from nmt.text.formats import compression_problem
 from nmt.text.lines import READ_TWICE
@@ -81,7 +80,9 @@ def _below(folder: Path) -> Iterator[Path]:
     for parent, folders, names in os.walk(folder, onerror=_fail):
         folders[:] = [name for name in folders if not is_hidden(name)]
         links = [name for name in folders if Path(parent, name).is_symlink()]
-        yield from (Path(parent, name) for name in [*links, *names] if not is_hidden(name))
+        for name in [*links, *names]:
+            if not is_hidden(name):
+                yield Path(parent, name)
 
 
 def _fail(error: OSError) -> None:
@@ -210,13 +211,17 @@ def fingerprints(inputs: Sequence[Input], root: Path) -> dict[str, str]:
 
 def relative_name(path: Path, root: Path) -> str:
     """Return the name of a file relative to `root`, or its whole path if it is elsewhere."""
-    return str(path.relative_to(root) if path.is_relative_to(root) else path)
+    if path.is_relative_to(root):
+        path = path.relative_to(root)
+    return str(path)
 
 
 def _named_format(name: str) -> str | None:
     """Return the format that a file name indicates, with or without a compression suffix; None if it indicates none."""
     path = PurePosixPath(name.lower())
-    return FORMATS.get(path.suffix if compression_of(path.name) is None else PurePosixPath(path.stem).suffix)
+    if compression_of(path.name) is not None:
+        path = PurePosixPath(path.stem)
+    return FORMATS.get(path.suffix)
 
 
 def _some(names: Sequence[str]) -> str:

@@ -22,9 +22,9 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 from nmt.config.data import DIRECTION
 from nmt.config.foreign import did_you_mean, misspelt
 from nmt.config.yaml12 import dump_yaml
-from nmt.console import Progress, printable, say
+from nmt.console import Progress, listed, printable, say
 from nmt.errors import DataError, error_text
-from nmt.files.archives import Member, read_archive
+from nmt.files.compressed import Member, read_archive
 from nmt.files.read import read_regular
 from nmt.files.write import open_output, replace_file, writing
 from nmt.prepare.download import JSON_BYTES, cache_folder, cached, fetch_json
@@ -129,7 +129,7 @@ def read_moses(archive: Path, languages: tuple[str, str], score: str | None = No
     Raises DataError if a file is missing or damaged, or the files have different numbers of lines.
     """
     members, stem = _aligned_members(archive, languages)
-    endings = [*languages, *([] if score is None else [score])]
+    endings = [*languages] if score is None else [*languages, score]
     names = [f"{stem}.{ending}" for ending in endings]
     if names[-1] not in members:
         raise DataError(f"{archive}: has no file {names[-1]} with scores; its files are {_some(members)}")
@@ -163,7 +163,7 @@ def _aligned_members(archive: Path, languages: tuple[str, str]) -> tuple[dict[st
 
 
 def _some(names: Iterable[str]) -> str:
-    return printable(", ".join(list(names)[:8])) or "nothing"
+    return printable(listed([*names], 8)) or "nothing"
 
 
 def _ask(question: Mapping[str, str]) -> list[OpusCorpus]:
@@ -196,7 +196,7 @@ def _pair(languages: tuple[str, str]) -> str:
 def _alike(name: str, names: list[str]) -> str:
     if alike := misspelt(name, names, 0.6):
         return did_you_mean(alike)
-    return f"; there are {', '.join(names[:10])}{' …' if len(names) > 10 else ''}" if names else ""
+    return f"; there are {listed(names, 10)}" if names else ""
 
 
 # --- nmt data -------------------------------------------------------------------------------------

@@ -20,8 +20,7 @@ from unicodedata import normalize
 from nmt.config.data import LABEL
 from nmt.console import Item, printable_sentence
 from nmt.errors import DataError
-from nmt.languages.codes import language_name, scripts_of
-from nmt.languages.scripts import script_of_text, scripts
+from nmt.languages.codes import language_name, script_of_text, scripts, scripts_of
 from nmt.prepare.cleaning.repairs import without_marked_capitals
 from nmt.text.language import Profiles, in_other_language, trigrams
 from nmt.text.letters import usual_forms
@@ -177,7 +176,9 @@ def _respelled(where: str, lines: Mapping[int, str], forms: Mapping[str, str]) -
 
 def lacking(samples: Mapping[str, Sample], tokenizers: Tokenizers) -> Iterator[str]:
     """Yield a warning for each language of which an imported vocabulary lacks a notable share of the characters."""
-    for side, language in enumerate(tokenizers.languages if tokenizers.imported else ()):
+    if tokenizers.imported is None:
+        return
+    for side, language in enumerate(tokenizers.languages):
         text = "".join(pair[side] for sample in samples.values() for pair in sample.pairs)
         counts = Counter(normalize("NFKC", text)).most_common()  # as segmenters do
         unknown = [(sign, n) for sign, n in counts if UNK in tokenizers[language].encode(sign)]
@@ -254,7 +255,8 @@ def _in_other_script(where: str, sides: Mapping[str, Iterable[str]]) -> Iterator
 def script_counts(lines: Iterable[str]) -> dict[str, int]:
     """Count lines by the script of their letters, the most frequent first; `other`: mixed or without letters."""
     of_lines = (script_of_text([line], _MOST) for line in lines)
-    return dict(Counter("other" if script is None else scripts()[script].name for script in of_lines).most_common())
+    names: dict[str | None, str] = {None: "other", **{code: script.name for code, script in scripts().items()}}
+    return dict(Counter(names[script] for script in of_lines).most_common())
 
 
 # --- single lines -----------------------------------------------------------------------------------
@@ -320,15 +322,14 @@ def _not_parallel(where: str, sample: Sample, language: str) -> Iterator[str]:
         if fitting is not None:
             rows_of.setdefault(fitting, []).extend(range(first, last))
     for kind, rows in rows_of.items():
-        is_whole = len(rows) == n
-        place = f"about lines {sample.places[rows[0]].line:,} to {sample.places[rows[-1]].line:,}"
+        place, advice = "the lines", ""
+        if len(rows) < n:
+            place = f"about lines {sample.places[rows[0]].line:,} to {sample.places[rows[-1]].line:,}"
+            advice = ", or set data.clean.misaligned=0.03, which drops such pairs"
         what = "are no more alike than lines paired at random, by lengths, names and numbers"
         if kind:
             what = f"look shifted: the {language} line {kind} its own fits most lines better"
-        yield (
-            f"{where}: {'the lines' if is_whole else place} {what}; check both files for a missing or an extra line"
-            f"{'' if is_whole else ', or set data.clean.misaligned=0.03, which drops such pairs'}"
-        )
+        yield f"{where}: {place} {what}; check both files for a missing or an extra line{advice}"
 
 
 def _fitting(likenesses: Mapping[str, Sequence[float]], most: float) -> str | None:

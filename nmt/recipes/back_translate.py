@@ -35,7 +35,7 @@ from nmt.runs.model import ModelRef
 from nmt.text.lines import read_aligned, read_lines
 from nmt.text.tokenizer import is_blank
 from nmt.translate.translator import Translator
-from nmt.translate.types import check_search
+from nmt.translate.types import Options, check_search
 
 UNFINISHED = "left blank: no finished translation outside the development and test sets (nmt prepare drops them)"
 SEARCHES = {
@@ -83,7 +83,7 @@ def back_translate(request: BackTranslation) -> int:
 
     def translate(translator: Translator, lines: Sequence[str], first: int) -> Iterator[str]:
         kept = ["" if rules.skip_reason(line) else line for line in lines]
-        for best, *_ in translator.translate_window(kept, request.search, 1, first):
+        for best, *_ in translator.translate_window(kept, Options(request.search), first):
             yield best.text if best.finished and rules.may_be_source(best.text) else ""
 
     def count(path: Path) -> dict[str, int]:

@@ -35,7 +35,7 @@ from nmt.share.export import engine_for
 from nmt.text.lines import read_aligned, read_lines
 from nmt.text.tokenizer import is_blank
 from nmt.translate.translator import Translator
-from nmt.translate.types import check_search
+from nmt.translate.types import Options, check_search
 
 Metric = Literal["chrf", "bleu"]
 EQUAL = "of these equal to the reference"
@@ -129,7 +129,7 @@ def distil(request: Distillation) -> int:
 
     def translate(translator: Translator, rows: Sequence[tuple[str, str]], first: int) -> Iterator[str]:
         lines = [line for line, _ in rows]
-        n_best_lists = translator.translate_window(lines, request.search, request.n_best, first)
+        n_best_lists = translator.translate_window(lines, Options(request.search, request.n_best), first)
         for (_, reference), n_best in zip(rows, n_best_lists, strict=True):
             texts = [best.text for best in n_best if best.finished and best.text.strip() not in text.held_out]
             yield nearest(texts, reference, request.nearest, tgt)

@@ -500,7 +500,7 @@ def tune_weights(request: Reranking, reference: Path, metric: MetricName) -> tup
         "lines": len(lists),
         "search": describe_search(request.search),
         "runs": {
-            **{name: _members(translator.origin, *translator.others) for name, translator in scorers.items()},
+            **{name: _members(*translator.origins) for name, translator in scorers.items()},
             **{name: _members(model.origin) for name, model in runs.language_models.items()},
         },
     }
@@ -519,10 +519,6 @@ def tune_weights(request: Reranking, reference: Path, metric: MetricName) -> tup
     return content, lines
 
 
-def _members(*origins: Origin | None) -> list[dict[str, object]]:
+def _members(*origins: Origin) -> list[dict[str, object]]:
     """Return the run, step and kind of weights of each member of an ensemble."""
-    return [
-        {"run": printable(str(origin.run)), "step": origin.step, "weights": origin.weights}
-        for origin in origins
-        if origin is not None
-    ]
+    return [{"run": printable(str(origin.run)), "step": origin.step, "weights": origin.weights} for origin in origins]

@@ -21,7 +21,7 @@ from nmt.serve.bodies import Upload
 from nmt.serve.limits import Refusal
 from nmt.serve.service import Service, Wish, of_rank
 from nmt.serve.side_thread import aside
-from nmt.translate.direction import Candidate
+from nmt.translate.types import Translation
 
 SECONDS = 1800.0
 """Time in seconds until a translated file is deleted."""
@@ -80,7 +80,7 @@ Result = TypeVar("Result")
 
 async def translated_html(
     service: Service, texts: Sequence[str], source: str, target: str, wish: Wish, seconds: float
-) -> list[list[Candidate]]:
+) -> list[list[Translation]]:
     """Return the translations of each HTML fragment, best first, including tags. Raises Refusal."""
     if source == target:
         return await service.translate(texts, source, target, wish, seconds)
@@ -93,8 +93,8 @@ async def translated_html(
 
 
 def _placed(
-    fragments: Sequence[HtmlFragment], rendered: Sequence[Sequence[Candidate]], languages: Languages
-) -> list[list[Candidate]]:
+    fragments: Sequence[HtmlFragment], rendered: Sequence[Sequence[Translation]], languages: Languages
+) -> list[list[Translation]]:
     """Return the translations of each fragment, best first, given those of the texts of all fragments."""
     remaining = iter(rendered)
     results = []
@@ -103,7 +103,7 @@ def _placed(
         for_fragment = []
         for rank in range(max(map(len, by_text), default=1)):
             candidates = [of_rank(ranked, rank) for ranked in by_text]
-            for_fragment.append(Candidate(fragment.translated_text(candidates, languages)))
+            for_fragment.append(Translation(fragment.translated_text(candidates, languages)))
         results.append(for_fragment)
     return results
 

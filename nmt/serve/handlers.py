@@ -20,7 +20,7 @@ from nmt.serve.limits import Limits, Refusal, missing
 from nmt.serve.service import AUTO, TERMS_OF_FILE, Service, Wish, by_source
 from nmt.serve.side_thread import aside
 from nmt.text.language import Detected, detect
-from nmt.translate.direction import Candidate
+from nmt.translate.types import Translation
 
 
 class TranslateRequest(BaseModel):
@@ -57,7 +57,7 @@ class Handlers:
 
     async def _translated(
         self, call: Call, texts: Sequence[str], languages: tuple[str, str], wish: Wish, *, is_html: bool = False
-    ) -> tuple[list[Detected], list[list[Candidate]]]:
+    ) -> tuple[list[Detected], list[list[Translation]]]:
         """Return the language of each text, and its translations, best first. Raises Refusal.
 
         languages: the source, which may be auto, and the target, a language of the models.
@@ -208,7 +208,7 @@ class Handlers:
                 "features": {
                     "alignment": all(direction.aligns for direction in directions),
                     "confidence": all(direction.has_confidence for direction in directions),
-                    "terms": all(direction.has_native for direction in directions),
+                    "terms": all(direction.native is not None for direction in directions),
                     "tm": any(direction.tm is not None for direction in directions),
                     "alternatives": models.alternatives,
                     "search": [*self._service.allowed],
@@ -263,7 +263,7 @@ def _alternatives(fields: Fields, most: int) -> int:
     return n
 
 
-def _alternative_texts(candidates: Sequence[Candidate]) -> list[str]:
+def _alternative_texts(candidates: Sequence[Translation]) -> list[str]:
     """Return the texts of the alternatives to the best translation, without duplicates and empty texts."""
     best, *others = (candidate.text for candidate in candidates)
     return [text for text in dict.fromkeys(others) if text and text != best]
@@ -285,13 +285,13 @@ async def _validated(fields: Fields, limits: Limits) -> TranslateRequest:
 
 
 def _answer_v1(
-    facts: Mapping[str, object], by_text: list[list[Candidate]], detected: Sequence[object], is_aligned: bool
+    facts: Mapping[str, object], by_text: list[list[Translation]], detected: Sequence[object], is_aligned: bool
 ) -> JSONResponse:
     pairs = zip(by_text, detected, strict=True)
     return JSONResponse({**facts, "translations": [_translation(*pair, is_aligned) for pair in pairs]})
 
 
-def _translation(candidates: list[Candidate], detected: object, is_aligned: bool) -> dict[str, object]:
+def _translation(candidates: list[Translation], detected: object, is_aligned: bool) -> dict[str, object]:
     best, *others = candidates
     alignment = None
     if is_aligned and best.alignment is not None:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from nmt.config.load import changed_config, keeping_split
 from nmt.console import say
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.languages.codes import parts_of
 from nmt.serve.limits import Refusal
-from nmt.translate.direction import Direction, for_texts
 from nmt.translate.translation_memory import TranslationMemory
-from nmt.translate.translator import Translator
+from nmt.translate.translator import Translator, for_texts
 from nmt.translate.types import unprotected
 
 EngineName = Literal["auto", "native", "ctranslate2"]
@@ -24,16 +23,16 @@ BATCH_TOKENS = 1024
 class Models:
     """The directions of a server, and the routes between its languages."""
 
-    def __init__(self, directions: Sequence[Direction]) -> None:
+    def __init__(self, directions: Sequence[Translator]) -> None:
         """Index the directions by their languages. Raises ConfigError if two translate the same languages."""
-        self.directions: dict[tuple[str, str], Direction] = {}
+        self.directions: dict[tuple[str, str], Translator] = {}
         self._by_parts: dict[object, str] = {}  # `en` and `eng` are one language, by the code that comes first
         for direction in directions:
             codes = [self._by_parts.setdefault(parts_of(code), code) for code in (direction.source, direction.target)]
             pair = codes[0], codes[1]
             other = self.directions.setdefault(pair, direction)
-            if other.name != direction.name:  # one model may have several tags of a language, such as pt_BR and pt_br
-                both = f"{direction.name} and {other.name}"
+            if other.run != direction.run:  # one model may have several tags of a language, such as pt_BR and pt_br
+                both = f"{direction.run} and {other.run}"
                 raise ConfigError(f"{both} both translate {'-'.join(pair)}; specify only one")
         self.languages = sorted(self._by_parts.values())
 
@@ -50,7 +49,7 @@ class Models:
             raise Refusal(400, f"{code} is not supported")
         return language
 
-    def route(self, source: str, target: str) -> list[Direction] | None:
+    def route(self, source: str, target: str) -> list[Translator] | None:
         """Return the directions from source to target: one, or two through a third language; None if there are none.
 
         There are none from a language to itself.
@@ -64,7 +63,7 @@ class Models:
                 return [self.directions[source, middle], self.directions[middle, target]]
         return None
 
-    def routes(self) -> Iterator[tuple[str, str, list[Direction]]]:
+    def routes(self) -> Iterator[tuple[str, str, list[Translator]]]:
         """Yield source, target and route of each possible translation."""
         for source in self.languages:
             for target in self.languages:
@@ -78,7 +77,7 @@ class Models:
     @property
     def alternatives(self) -> int:
         """Number of alternatives to the best translation that every direction can return."""
-        searches = [direction.search for direction in self.directions.values()]
+        searches = [direction.config.search for direction in self.directions.values()]
         return min((search.beam if search.mbr == "none" else 1 for search in searches), default=1) - 1
 
 
@@ -105,11 +104,11 @@ def load_models(
         if (first := resolved.setdefault(path.resolve(), path)) is not path:
             raise ConfigError(f"{first} and {path} are the same; specify only one")
     models = Models([each for path in paths for each in load_directions(path, engine, int8, overrides, zero_shot)])
-    for (source, target), direction in models.directions.items() if tm else ():
+    for (source, target), direction in [*models.directions.items()] if tm else ():
         memory = TranslationMemory.read(tm, source, target, is_required=len(models.directions) == 1)
         if len(memory):
-            memory.use_for(direction.config, direction.search)
-            direction.tm = memory
+            memory.use_for(direction.config, direction.config.search)
+            models.directions[source, target] = replace(direction, tm=memory)
     if tm and all(direction.tm is None for direction in models.directions.values()):
         raise DataError(f"--tm: no memory has the languages of {', '.join(map('-'.join, models.directions))}")
     return models
@@ -117,7 +116,7 @@ def load_models(
 
 def load_directions(
     path: Path, engine: EngineName, int8: bool, overrides: Sequence[str], zero_shot: bool = False
-) -> list[Direction]:
+) -> list[Translator]:
     """Load a run or an exported folder, with all its directions; see `load_models`.
 
     An imported model with several target languages has its own direction, in which a line may begin with the tag of
@@ -129,16 +128,16 @@ def load_directions(
         sources, targets = (dict.fromkeys(languages) for languages in zip(*pairs, strict=True))
         pairs = list(dict.fromkeys([*pairs, *((src, tgt) for src in sources for tgt in targets if src != tgt)]))
     if len(pairs) > 1:
-        return [own.between(src, tgt) for src, tgt in pairs]
-    return [own, *(own.towards(language) for language in own.others)]
+        return [own.towards(tgt, src) for src, tgt in pairs]
+    return [own, *(own.towards(language) for language in own.other_targets)]
 
 
-def load_direction(path: Path, engine: EngineName, int8: bool, overrides: Sequence[str]) -> Direction:
+def load_direction(path: Path, engine: EngineName, int8: bool, overrides: Sequence[str]) -> Translator:
     """Load the own direction of a run or an exported folder; see `load_directions`."""
     if engine == "native":
         if int8:
             raise ConfigError("--int8 needs CTranslate2; remove --engine native")
-        return Direction(str(path), None, _checked(Translator.load(path), overrides))
+        return _checked(Translator.load(path), overrides)
     import torch
 
     is_alone = engine == "ctranslate2" or _is_ctranslate2(path)
@@ -153,7 +152,10 @@ def load_direction(path: Path, engine: EngineName, int8: bool, overrides: Sequen
             if is_alone:
                 raise
             say(f"{path}: translating with PyTorch: {error.args[0]}")
-    return Direction(str(path), found, None if is_alone else _checked(Translator.load(path), overrides))
+    if found is not None and is_alone:
+        return found
+    native = _checked(Translator.load(path), overrides)
+    return native if found is None else found.with_fallback(native)
 
 
 def _checked(translator: Translator, overrides: Sequence[str]) -> Translator:
@@ -174,8 +176,7 @@ def _searching(translator: Translator, overrides: Sequence[str]) -> Translator:
     defaults = for_texts(search)
     if search.batch_tokens == "auto" and not torch.cuda.is_available():
         defaults.append(f"search.batch_tokens={BATCH_TOKENS}")
-    translator.config = keeping_split(translator.config, changed_config(translator.config, [*defaults, *overrides]))
-    return translator
+    return translator.with_search([*defaults, *overrides])
 
 
 def _is_ctranslate2(path: Path) -> bool:

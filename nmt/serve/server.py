@@ -141,7 +141,7 @@ def described(models: Models) -> list[str]:
     lines = []
     for source, target, route in models.routes():
         first, *others = route
-        way = f"by way of {others[0].source}" if others else f"{first.name} ({first.engine})"
+        way = f"by way of {others[0].source}" if others else f"{first.run} ({first.precision})"
         lines.append(f"{source}-{target}: {way}")
     return lines
 

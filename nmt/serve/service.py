@@ -16,8 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from nmt.errors import ConfigError, DataError
-from nmt.languages.codes import language_name
-from nmt.languages.scripts import script_of_text
+from nmt.languages.codes import language_name, script_of_text
 from nmt.serve.limits import Limits, Refusal
 from nmt.serve.metrics import Metrics
 from nmt.serve.models import Models
@@ -26,9 +25,9 @@ from nmt.serve.worker import Job, Worker, invalid
 from nmt.text.constraints import Glossary
 from nmt.text.language import LEAST_CONFIDENCE, Detected, detect, identifier
 from nmt.text.tokenizer import is_blank
-from nmt.translate.direction import Candidate, Direction, How
 from nmt.translate.translation_memory import TranslationMemory
-from nmt.translate.types import Confidence, Line, joint_match
+from nmt.translate.translator import Translator
+from nmt.translate.types import Confidence, Line, Options, Translation, joint_match
 
 Value = TypeVar("Value")
 
@@ -69,7 +68,7 @@ class Cache(Generic[Value]):
                 self._size -= dropped
 
 
-def memory(key: Sequence[object], candidates: Sequence[Candidate]) -> int:
+def memory(key: Sequence[object], candidates: Sequence[Translation]) -> int:
     """Return an upper bound on the memory in bytes of the cached translations of a line and their key."""
     of_translations = sum(
         CANDIDATE + sys.getsizeof(candidate.text) + PAIR * len(candidate.alignment or ()) for candidate in candidates
@@ -128,7 +127,7 @@ def lines_of(texts: Sequence[str], wish: Wish, tm: TranslationMemory | None = No
     return lines
 
 
-def joined(texts: Sequence[str], by_line: Sequence[Sequence[Candidate]]) -> list[list[Candidate]]:
+def joined(texts: Sequence[str], by_line: Sequence[Sequence[Translation]]) -> list[list[Translation]]:
     """Return the translations of each text, best first, joined from the translations of its lines.
 
     The second-best translation of a text consists of the second-best translation of each line that has one. The score
@@ -146,12 +145,12 @@ def joined(texts: Sequence[str], by_line: Sequence[Sequence[Candidate]]) -> list
     ]
 
 
-def of_rank(candidates: Sequence[Candidate], rank: int) -> Candidate:
+def of_rank(candidates: Sequence[Translation], rank: int) -> Translation:
     """Return the candidate with a rank (from 0), or the last one if there are fewer candidates."""
     return candidates[min(rank, len(candidates) - 1)]
 
 
-def _joined(lines: Sequence[tuple[str, Candidate]]) -> Candidate:
+def _joined(lines: Sequence[tuple[str, Translation]]) -> Translation:
     texts, pairs = [], []
     source = target = 0
     for line, candidate in lines:
@@ -164,7 +163,7 @@ def _joined(lines: Sequence[tuple[str, Candidate]]) -> Candidate:
     with_text = [candidate for candidate in candidates if candidate.text]
     confidences = [(each.confidence, len(each.text)) for each in candidates if each.confidence is not None]
     n_letters = sum(length for _, length in confidences)
-    return Candidate(
+    return Translation(
         text="\n".join(texts),
         score=math.fsum(candidate.score for candidate in with_text) / max(len(with_text), 1),
         log_prob=math.fsum(candidate.log_prob for candidate in with_text),
@@ -193,7 +192,7 @@ async def by_source(
     return [next(results[found.language]) for found in sources]
 
 
-BLANK = [Candidate("", ())]
+BLANK = [Translation("", ())]
 """The translations of a blank line."""
 AUTO = "auto"
 LONG = 40  # characters above which the language of a text is detected by itself
@@ -219,7 +218,7 @@ class Service:
         self.allowed = dict(allowed or {})
         self.metrics = Metrics()
         self._worker = Worker(self.metrics, threads)
-        self._cache: Cache[list[Candidate]] = Cache(cache)
+        self._cache: Cache[list[Translation]] = Cache(cache)
         self.is_ready = False
         self.is_stuck = False
         """Whether translating threads go on although the service is closed."""
@@ -238,7 +237,7 @@ class Service:
         await asyncio.to_thread(identifier)
         for direction in self.models.directions.values():
             deadline = time.monotonic() + self.limits.file_seconds
-            await self._one_way(direction, [Line("a")], How(direction.search), deadline, 1)
+            await self._one_way(direction, [Line("a")], Options(direction.config.search), deadline, 1)
         self.is_ready = True
 
     def close(self) -> None:
@@ -283,13 +282,13 @@ class Service:
 
     async def translate(
         self, texts: Sequence[str], source: str, target: str, wish: Wish, seconds: float
-    ) -> list[list[Candidate]]:
+    ) -> list[list[Translation]]:
         """Translate each text into up to `wish.n_best` translations, best first.
 
         seconds: time limit. Texts in the target language are returned unchanged. Raises Refusal.
         """
         if source == target:
-            return [[Candidate(text)] for text in texts]
+            return [[Translation(text)] for text in texts]
         route = self.route(source, target)
         how = self._how(route, wish)
         deadline = time.monotonic() + seconds
@@ -306,12 +305,12 @@ class Service:
                 raise Refusal(400, f"terms: occur too often; the maximum is {most}")
         for direction in route[:-1]:  # prefix and terms apply to the last direction
             plain = [replace(line, prefix="", glossary=None) for line in lines]
-            found = await self._one_way(direction, plain, How(direction.search), deadline, size)
+            found = await self._one_way(direction, plain, Options(direction.config.search), deadline, size)
             lines = [replace(line, text=best.text) for line, (best, *_) in zip(lines, found, strict=True)]
         found = await self._one_way(route[-1], lines, how, deadline, size)
         return await aside(size * wish.n_best, joined, texts, found)
 
-    def route(self, source: str, target: str) -> list[Direction]:
+    def route(self, source: str, target: str) -> list[Translator]:
         """Return the successive directions from source to target. Raises Refusal if there is no route."""
         route = self.models.route(source, target)
         if route is None:
@@ -319,13 +318,13 @@ class Service:
             raise Refusal(400, f"{into} is not available as a target language from {out_of}")
         return route
 
-    def _how(self, route: Sequence[Direction], wish: Wish) -> How:
+    def _how(self, route: Sequence[Translator], wish: Wish) -> Options:
         """Return the options for the last direction of a route. Raises Refusal if unsupported or not allowed."""
         last = route[-1]
         is_direct, languages = len(route) == 1, f"from {last.source} to {last.target}"
         if wish.terms and not is_direct:
             raise Refusal(400, f"terms: not supported for translations through {last.source}")
-        if wish.terms and not last.has_native:
+        if wish.terms and last.native is None:
             raise Refusal(400, f"terms: not supported {languages}")
         if wish.confidence and is_direct and not last.has_confidence:
             raise Refusal(400, f"confidence: not calibrated {languages}")
@@ -341,16 +340,16 @@ class Service:
         try:
             asked = {"to": wish.to, "tags": wish.tags}
             changes = {**wish.search, **{name: value for name, value in asked.items() if value is not None}}
-            search = last.search_settings(changes) if changes else last.search
+            search = last.search_settings(changes, "request") if changes else last.config.search
         except ConfigError as error:
             raise invalid(error) from error
         if wish.n_best > search.beam:
             raise Refusal(400, f"n_best: must be at most the beam, {search.beam}")
-        return How(search, wish.n_best, wish.align and is_direct and last.aligns, wish.confidence and is_direct)
+        return Options(search, wish.n_best, wish.align and is_direct and last.aligns, wish.confidence and is_direct)
 
     async def _one_way(
-        self, direction: Direction, lines: Sequence[Line], how: How, deadline: float, size: int
-    ) -> list[list[Candidate]]:
+        self, direction: Translator, lines: Sequence[Line], how: Options, deadline: float, size: int
+    ) -> list[list[Translation]]:
         """Return the translations of lines in one direction; equal and cached lines are not translated again, except in
         context.
 
@@ -359,7 +358,7 @@ class Service:
         keys, found, unknown = await aside(size, self._look_up, direction, lines, how)
         if unknown:
             try:
-                costs = await in_portions(size, [*unknown.values()], functools.partial(direction.costs, how=how))
+                costs = await in_portions(size, [*unknown.values()], functools.partial(direction.costs, options=how))
             except (ConfigError, DataError) as error:
                 raise invalid(error) from error
             job = Job(direction, how, [*unknown.values()], costs, deadline)
@@ -368,11 +367,11 @@ class Service:
         return [found[key] for key in keys]
 
     def _look_up(
-        self, direction: Direction, lines: Sequence[Line], how: How
-    ) -> tuple[list[_Key], dict[_Key, list[Candidate]], dict[_Key, Line]]:
+        self, direction: Translator, lines: Sequence[Line], how: Options
+    ) -> tuple[list[_Key], dict[_Key, list[Translation]], dict[_Key, Line]]:
         """Return the cache keys of lines, the translations of blank and cached lines, and the remaining lines."""
         keys = [_key(direction, line, how, i) for i, line in enumerate(lines)]
-        found: dict[_Key, list[Candidate]] = {}
+        found: dict[_Key, list[Translation]] = {}
         unknown: dict[_Key, Line] = {}
         for key, line in zip(keys, lines, strict=True):
             known = None
@@ -387,8 +386,8 @@ class Service:
         return keys, found, unknown
 
     def _keep(
-        self, direction: Direction, lines: Mapping[_Key, Line], by_line: Sequence[list[Candidate]], is_cached: bool
-    ) -> dict[_Key, list[Candidate]]:
+        self, direction: Translator, lines: Mapping[_Key, Line], by_line: Sequence[list[Translation]], is_cached: bool
+    ) -> dict[_Key, list[Translation]]:
         """Return new translations by key, and add them to the cache if `is_cached`."""
         n_characters = sum(len(line.text) for line in lines.values())
         self.metrics.characters.labels(f"{direction.source}-{direction.target}").inc(n_characters)
@@ -407,7 +406,7 @@ def _numbers_of_terms(lines: Sequence[Line], _: int) -> list[int]:
     return [len([*itertools.islice(of_line, TERMS_OF_LINE + 1)]) for of_line in occurrences]
 
 
-def _key(direction: Direction, line: Line, how: How, number: int) -> _Key:
+def _key(direction: Translator, line: Line, how: Options, number: int) -> _Key:
     """Return the cache key of a line; with sampling and in context, it includes `number`, since the translations of
     equal lines differ."""
     terms = line.glossary.fingerprint if line.glossary is not None else ""

@@ -15,14 +15,15 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import closing
+from dataclasses import replace
 
 from nmt.console import say
 from nmt.errors import ConfigError, DataError
 from nmt.search.rules import SearchStopped
 from nmt.serve.limits import LATE, Refusal, busy
 from nmt.serve.metrics import Metrics
-from nmt.translate.direction import Candidate, Direction, How
-from nmt.translate.types import Line
+from nmt.translate.translator import Translator
+from nmt.translate.types import Line, Options, Translation
 
 ROUND_COST = 5_000
 """Minimum cost of a round (see `search_cost`): up to a second on one core. A line that costs more is long."""
@@ -37,13 +38,13 @@ class Job:
     """The lines of a request to translate in one direction."""
 
     def __init__(
-        self, direction: Direction, how: How, lines: Sequence[Line], costs: Sequence[float], deadline: float
+        self, direction: Translator, how: Options, lines: Sequence[Line], costs: Sequence[float], deadline: float
     ) -> None:
-        """Create a job. costs: see `Direction.costs`; deadline: a time of `time.monotonic`."""
+        """Create a job. costs: see `Translator.costs`; deadline: a time of `time.monotonic`."""
         self.direction, self.how, self.lines, self.deadline = direction, how, lines, deadline
-        self.future: Future[list[list[Candidate]]] = Future()
+        self.future: Future[list[list[Translation]]] = Future()
         """Future of the translations of all lines, in order. Cancelling it stops the translation."""
-        self.done: list[list[Candidate]] = []
+        self.done: list[list[Translation]] = []
         self._sums = [0.0, *itertools.accumulate(costs)]
         self.in_context = how.search.context > 0
         self.is_long = (sum(costs) if self.in_context else max(costs, default=0)) > ROUND_COST
@@ -136,7 +137,7 @@ class Worker:
                 job.finish(busy(CLOSING))  # also stops the search
         return not any(thread.is_alive() for thread in self._serving)
 
-    def submit(self, job: Job) -> Future[list[list[Candidate]]]:
+    def submit(self, job: Job) -> Future[list[list[Translation]]]:
         """Add a job to the queue. Raises Refusal if the worker was closed."""
         with self._changed:
             if self._closed:
@@ -221,12 +222,12 @@ class Worker:
                 job.done.clear()
         first, n_pieces = jobs[0], 0
         lines = [line for job in jobs for line in job.current]
-        with closing(first.direction.translate(lines, first.how, len(first.done), should_stop)) as results:
+        with closing(first.direction.translate_window(lines, first.how, len(first.done), None, should_stop)) as results:
             for job in jobs:
                 for _ in job.current:
-                    candidates, n = next(results)
-                    job.done.append(candidates)
-                    n_pieces += n
+                    translations = next(results)
+                    n_pieces += sum(len(part.src_ids) for part in translations[0].parts)
+                    job.done.append([replace(translation, parts=()) for translation in translations])
                 if len(job.done) == len(job.lines):
                     job.finish()
         self._metrics.batch_pieces.observe(n_pieces)

@@ -343,7 +343,7 @@ def engine_translator(engine: Engine) -> Translator:
     """Return the translator of a loaded CTranslate2 model."""
     folder = engine.folder
     origin = Origin(folder.directory.path, folder.info.step, folder.info.weights, folder.info.reason)
-    return Translator(engine, folder.tokenizers, folder.config, [origin])
+    return Translator(engine, folder.tokenizers, folder.config, [origin], folder.directory.path)
 
 
 def load_ctranslate2(path: Path | str) -> Translator:

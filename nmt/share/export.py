@@ -357,7 +357,7 @@ def converted(model: ModelRef, settings: Callable[[Config], SearchConfig]) -> Tr
     if not is_equal or saved.config.joins_sentences or not finds_the_same(settings(saved.config)):
         return None
     try:
-        found = load_ctranslate2(made)
+        found = replace(load_ctranslate2(made), run=path)
     except CheckpointError as error:
         say(f"translating with PyTorch: {error}")
         return None
@@ -376,7 +376,7 @@ def engine_for(model: AnyModel, int8: bool = False) -> Translator:
         raise ConfigError("several runs: CTranslate2 supports only one; for an ensemble, use --engine native")
     path = model.path
     if not is_folder(path):
-        return load_ctranslate2(engine_folder(model, "int8" if int8 else "float32"))
+        return replace(load_ctranslate2(engine_folder(model, "int8" if int8 else "float32")), run=path)
     if model.chooses_weights:
         raise ConfigError(f"{path}: already exported; leave out --checkpoint and --weights")
     engine = Engine(load_folder(path))

@@ -109,8 +109,13 @@ def _without_punctuation(url: str) -> str:
 
 def alone(text: str) -> re.Pattern[str]:
     """Return a pattern for a text that is not part of a longer number or, in scripts with spaces, of a longer word."""
-    before = _START if re.match(f"[{_L}]", text) else ""
-    after = r"(?![.,:]?[0-9])" if text[-1].isdigit() else "" if text[-1] in ")]}>;%" else rf"(?![{_L}])"
+    before, after = "", rf"(?![{_L}])"
+    if re.match(f"[{_L}]", text):
+        before = _START
+    if text[-1].isdigit():
+        after = r"(?![.,:]?[0-9])"
+    elif text[-1] in ")]}>;%":
+        after = ""
     return re.compile(before + re.escape(text) + after)
 
 
@@ -135,11 +140,7 @@ class Glossary:
         for source, target in terms.items():
             if not (isinstance(source, str) and isinstance(target, str)):
                 raise DataError(f"{name}: {source!r} with the translation {target!r}: both must be text")
-            source, target = source.strip(), target.strip()
-            if not source or not target:
-                raise DataError(f"{name}: {source!r} with the translation {target!r}: neither may be blank")
-            if self._terms.setdefault(source, target) != target:
-                raise DataError(f"{name}: {source!r} has two translations, {self._terms[source]!r} and {target!r}")
+            _add_term(self._terms, source.strip(), target.strip(), name)
         self._automaton = _Automaton(self._terms)
         self.translations = sorted(set(self._terms.values()))
         """All translations."""
@@ -175,13 +176,10 @@ class Glossary:
                     continue
             if order is not None and len(columns) > max(order):
                 columns = [columns[i] for i in order]
-            if len(columns) != 2 or not all(columns):
-                problem = f"found {amount(len(columns), 'column')}" if len(columns) != 2 else "one of them is blank"
-                raise DataError(f"{where}: a term and its translation are needed, in two columns; {problem}")
-            source, translation = columns
-            if terms.setdefault(source, translation) != translation:
-                known = terms[source]
-                raise DataError(f"{where}: {source!r} has two translations, {known!r} and {translation!r}; keep one")
+            if len(columns) != 2:
+                n_columns = amount(len(columns), "column")
+                raise DataError(f"{where}: a term and its translation are needed, in two columns; found {n_columns}")
+            _add_term(terms, columns[0], columns[1], where)
         return cls(terms, str(path))
 
     def __len__(self) -> int:
@@ -198,6 +196,14 @@ class Glossary:
         They are in the order of their ends. Takes time linear in the length of the line and the number of occurrences.
         """
         return self._automaton.spans(text)
+
+
+def _add_term(terms: dict[str, str], source: str, translation: str, where: str) -> None:
+    if not source or not translation:
+        raise DataError(f"{where}: {source!r} with the translation {translation!r}: neither may be blank")
+    known = terms.setdefault(source, translation)
+    if known != translation:
+        raise DataError(f"{where}: {source!r} has two translations, {known!r} and {translation!r}; keep one")
 
 
 class _Automaton:
@@ -250,13 +256,13 @@ class _Automaton:
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield the number of the first line and the cells of each row of a table."""
-    lines = list(read_lines(path))
+    lines = [f"{line}\n" for line in read_lines(path)]
     if path.suffix.lower() == ".csv":
-        # where decimals have commas, Excel separates by semicolons
-        separator = ";" if lines and lines[0].count(";") > lines[0].count(",") else ","
-        reader = csv.reader((f"{line}\n" for line in lines), delimiter=separator, strict=True)
+        # where decimals have commas, Excel separates by semicolons; the first of equally many is taken
+        separator = max(",;", key="".join(lines[:1]).count)
+        reader = csv.reader(lines, delimiter=separator, strict=True)
     else:
-        reader = csv.reader((f"{line}\n" for line in lines), delimiter="\t", quoting=csv.QUOTE_NONE)
+        reader = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
     began = 1
     try:
         for cells in reader:
@@ -354,7 +360,8 @@ class Applied:
         yield f"glossary: {amount(self._n_terms, 'term')} in {amount(self._n_lines, 'line')}"
         if self._n_missing:
             missing = f"{amount(self._n_missing, 'term')} not translated as given"
-            yield f"glossary: {missing}, in {'line' if self._lacking.n == 1 else 'lines'} {self._lacking.first}"
+            lines = "line" if self._lacking.n == 1 else "lines"
+            yield f"glossary: {missing}, in {lines} {self._lacking.first}"
 
 
 _RANK = {"term": 0, "pattern": 2}  # of equally long spans; others 1: a tag that a pattern matches stays a tag
@@ -371,17 +378,19 @@ def constraint_spans(text: str, search: SearchConfig, glossary: Glossary | None 
         return []
     known = list(spans(text, flag))
     inside = {i for span in known for i in range(span.start + 1, span.end)}
-    occurrences = [] if glossary is None else glossary.spans(text)
-    terms = [span for span in occurrences if span.start not in inside and span.end not in inside]
-    copied = [span for span in known if ("numbers" if span.kind == "number" else "placeholders") in protect]
-    matched = [
-        Span(*match.span(), "pattern", match[0])
-        for pattern in protect
-        if pattern not in ("placeholders", "numbers")
-        for match in re.finditer(pattern, text)
-        if match[0]
-    ]
-    return _longest([*terms, *matched, *copied])
+    candidates: list[Span] = []
+    if glossary is not None:
+        candidates += (span for span in glossary.spans(text) if inside.isdisjoint((span.start, span.end)))
+    for setting in protect:
+        match setting:
+            case "numbers":
+                candidates += (span for span in known if span.kind == "number")
+            case "placeholders":
+                candidates += (span for span in known if span.kind != "number")
+            case pattern:
+                matches = (match for match in re.finditer(pattern, text) if match[0])
+                candidates += (Span(*match.span(), "pattern", match[0]) for match in matches)
+    return _longest(candidates)
 
 
 def _longest(spans: Iterable[Span]) -> list[Span]:
@@ -424,7 +433,10 @@ def encode_marked(tokenizer: Tokenizer, text: str) -> list[int]:
     line = f"{TERM} {text[1:]}" if text.startswith(TERM) else f" {text}"  # the first word as within a line
     ids: list[int] = []
     for part in _MARK.split(line):
-        ids += [_MARK_IDS[part]] if part in _MARK_IDS else tokenizer.encode_parts([part])[0]
+        if part in _MARK_IDS:
+            ids.append(_MARK_IDS[part])
+        else:
+            ids += tokenizer.encode_parts([part])[0]
     return ids
 
 

@@ -11,7 +11,7 @@ import codecs
 import csv
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import AnyStr
 
@@ -156,9 +156,12 @@ def _markup(text: str) -> str | None:
 
 
 def _po(lines: Sequence[str]) -> str | None:
-    is_po = [re.match(r'#|(msgctxt|msgid|msgid_plural|msgstr(\[\d+\])?)\s+"|\s*".*"\s*$', line) for line in lines]
-    has_both = all(any(line.startswith(key) for line in lines) for key in ("msgid ", "msgstr"))
-    return "a PO file of gettext" if has_both and sum(map(bool, is_po)) >= 0.8 * len(lines) else None
+    for key in ("msgid ", "msgstr"):
+        if not any(line.startswith(key) for line in lines):
+            return None
+    pattern = re.compile(r'#|(msgctxt|msgid|msgid_plural|msgstr(\[\d+\])?)\s+"|\s*".*"\s*$')
+    n_like_po = sum(pattern.match(line) is not None for line in lines)
+    return "a PO file of gettext" if n_like_po >= 0.8 * len(lines) else None
 
 
 def _json(text: str, lines: Sequence[str]) -> str | None:
@@ -169,9 +172,12 @@ def _json(text: str, lines: Sequence[str]) -> str | None:
         rows = [json.loads(line) for line in lines[:20]]
     except (ValueError, RecursionError):
         return None
-    n_strings = [sum(isinstance(item, str) for item in row) if isinstance(row, list) else 0 for row in rows]
-    is_json = all(isinstance(row, dict) and row for row in rows) or (len(rows) >= 3 and min(n_strings) >= 2)
-    return "JSON" if is_json else None
+    are_objects = all(isinstance(row, dict) and row for row in rows)
+    return "JSON" if are_objects or (len(rows) >= 3 and all(map(_has_strings, rows))) else None
+
+
+def _has_strings(row: object) -> bool:
+    return isinstance(row, list) and sum(isinstance(item, str) for item in row) >= 2
 
 
 def _tab_separated(lines: Sequence[str]) -> str | None:
@@ -182,10 +188,14 @@ def _tab_separated(lines: Sequence[str]) -> str | None:
     rows = [line.split("\t") for line in lines]
     if len(rows) < 5 or len({*map(len, rows)}) != 1 or len(rows[0]) < 2:
         return None
-    n_words = [sum(any(map(str.isalpha, cell)) for cell in column) for column in zip(*rows, strict=True)]
-    if len(rows[0]) == 2 and min(n_words) < 0.5 * len(rows):
+    if len(rows[0]) == 2 and min(map(_n_words, zip(*rows, strict=True))) < 0.5 * len(rows):
         return None
     return f"tab-separated text with {len(rows[0])} columns"
+
+
+def _n_words(cells: Iterable[str]) -> int:
+    """Return the number of cells with a letter."""
+    return sum(any(map(str.isalpha, cell)) for cell in cells)
 
 
 def _csv(lines: Sequence[str], suffix: str) -> str | None:
@@ -204,7 +214,7 @@ def _csv(lines: Sequence[str], suffix: str) -> str | None:
             continue
         is_prose = any(cell.startswith(" ") for row in rows for cell in row)
         n_quoted = sum(f'"{separator}' in line or f'{separator}"' in line for line in lines)
-        has_words = all(sum(any(map(str.isalpha, cell)) for cell in row) > 1 for row in rows[1:])
+        has_words = all(_n_words(row) > 1 for row in rows[1:])
         is_table = len(rows) >= 20 and len(rows[0]) > 2 and has_words
         if is_named or (not is_prose and (n_quoted >= 0.5 * len(lines) or is_table)):
             return f"CSV with the separator {separator!r}"

@@ -80,7 +80,9 @@ class ImportedVocabulary(Document):
         """Return the original id of every id; None for the ids that the public model lacks."""
         original = self.original(side)
         special = {PAD: self.padding, UNK: self.unknown, EOS: self.end}
-        first = [original.index(special[i]) if i in special else None for i in range(N_SPECIAL)]
+        first: list[int | None] = [None] * N_SPECIAL
+        for i, piece in special.items():
+            first[i] = original.index(piece)
         tags = {*(self.languages or {}).values()}  # the last ids, since they stand for no text
         learned = [i for i, piece in enumerate(original) if piece not in special.values()]
         return [*first, *sorted(learned, key=lambda i: original[i] in tags)]
@@ -148,9 +150,13 @@ class ImportedTokenizer(Tokenizer):
         return len(self._pieces)
 
     def tagged(self, line: str, to: str | None = None) -> tuple[str, str]:
-        to = self.to if to is None else to
-        match = _TAG.match(line) if to is None and self.target_languages else None
-        return (to or "", line) if match is None or "=" in match[1] else (match[1], line[match.end() :])
+        if to is None:
+            to = self.to
+        if to is None and self.target_languages:
+            match = _TAG.match(line)
+            if match is not None and "=" not in match[1]:
+                return match[1], line[match.end() :]
+        return to or "", line
 
     def tag(self, language: str) -> int:
         known = self.target_languages
@@ -159,11 +165,10 @@ class ImportedTokenizer(Tokenizer):
     def encode_all(self, lines: Sequence[str], to: str | None = None, threads: int = THREADS) -> list[list[int]]:
         divided = [self.tagged(line, to) for line in lines]
         encoded = self.encode_parts([text for _, text in divided], threads)
-        result = []
         for (language, _), ids in zip(divided, encoded, strict=True):
-            opening = [self.tag(language)] if language else self.opening
-            result.append([*opening, *ids] if ids else ids)
-        return result
+            if ids:
+                ids[:0] = [self.tag(language)] if language else self.opening
+        return encoded
 
     def tag_ids(self, names: Sequence[str] | None) -> list[int]:
         # the tag with which a translation opens says what the tag of the target language would

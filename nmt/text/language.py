@@ -19,8 +19,7 @@ from nmt.console import say
 from nmt.errors import DataError
 from nmt.files.document import Document, read_document
 from nmt.files.write import write_file
-from nmt.languages.codes import language_name, macrolanguage_of, scripts_of, tag_of
-from nmt.languages.scripts import script_of, script_of_text
+from nmt.languages.codes import language_name, macrolanguage_of, script_of, script_of_text, scripts_of, tag_of
 from nmt.text.letters import usual_forms, write
 from nmt.text.words import UNSPACED
 
@@ -61,12 +60,10 @@ def detect(text: str, languages: Sequence[str]) -> list[Detected]:
     detected = []
     for code in languages:
         language, macrolanguage = tag_of(code).language, macrolanguage_of(code)
-        shares = [
-            p if tag_of(known).language == language else p / 2
-            for known, p in ranked
-            if macrolanguage_of(known) == macrolanguage
-        ]
-        probability = sum(shares) if shares else float(in_script == [code])
+        members = [(known, p) for known, p in ranked if macrolanguage_of(known) == macrolanguage]
+        probability = float(in_script == [code])
+        if members:
+            probability = sum(p if tag_of(known).language == language else p / 2 for known, p in members)
         if script and written.isdisjoint(scripts_of(code)):
             probability = 0.0
         detected.append(Detected(code, float(f"{100 * probability:.4g}")))
@@ -236,13 +233,14 @@ def checked(windows: Iterable[list[str]], profiles: Profiles | None, language: s
     """
     counts, n_chars = Counter[str](), 0
     for window in windows:
-        for line in window if profiles is not None else ():
+        for line in window:
+            if profiles is None:
+                break
             counts += trigrams([line[:1000]])
             n_chars += len("".join(line[:1000].split()))
-            if profiles is not None and counts.total() >= LEAST:
+            if counts.total() >= LEAST:
                 difference = profiles.other(counts, language)
                 if difference and counts.total() > _LEAST_LETTERS * n_chars:
                     say(f"warning: the text {difference}; translating it anyway")
                 profiles = None
-                break
         yield window

@@ -16,8 +16,7 @@ from functools import cache, partial
 from unicodedata import normalize
 
 from nmt.console import printable_sentence
-from nmt.languages.codes import macrolanguage_of, parts_of, scripts_of
-from nmt.languages.scripts import rows_of
+from nmt.languages.codes import macrolanguage_of, parts_of, rows_of, scripts_of
 
 _ROWS = rows_of("letters.tsv")
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nmt.languages.scripts import KANA, character_class
+from nmt.languages.codes import KANA, character_class
 from nmt.text.blocks import ranges
 from nmt.text.split import CLAUSE_MARKS, COMMAS, SENTENCE_MARKS
 from nmt.text.tokenizer import Numbers

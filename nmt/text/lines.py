@@ -167,9 +167,10 @@ def _open(path: Path) -> Iterator[IO[bytes]]:
 
 def unequal(first: Path, n_first: int, second: Path, n_second: int) -> DataError:
     """Return the error for aligned files with different numbers of lines."""
-    names = (first.name, second.name) if first.parent == second.parent else (str(first), str(second))
+    names, where = [str(first), str(second)], ""
+    if first.parent == second.parent:
+        names, where = [first.name, second.name], f" (in {first.parent})"
     counts = f"{names[0]} has {amount(n_first, 'line')}, {names[1]} {n_second:,}"
-    where = f" (in {first.parent})" if first.parent == second.parent else ""
     return DataError(f"{counts}: they must pair line by line{where}")
 
 

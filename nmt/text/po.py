@@ -117,8 +117,8 @@ def _add(message: Message, line: str, place: int) -> str | None:
     if not line or (is_obsolete and line[0] == "|"):
         return None
     if line[0] == "#":
-        flags = re.findall(r"[^\s,]+", line[2:]) if line[1:2] in (",", "=") else ()
-        message.flags.update(flag.removeprefix("possible-") for flag in flags)
+        if line[1:2] in (",", "="):
+            message.flags.update(flag.removeprefix("possible-") for flag in re.findall(r"[^\s,]+", line[2:]))
         return "a comment inside a message" if message.parts else None
     if message.parts and is_obsolete != message.is_obsolete:
         return "only a part of the message is marked as obsolete"

@@ -54,12 +54,13 @@ def align(source: Sequence[str], target: Sequence[str], translations: Sequence[s
     texts = _Side.of(compared, target), _Side.of(target, compared)
     lengths = _Lengths.of(replace(texts[0], chars=_chars(source)), texts[1])
     steps = _search_wide(lengths)
-    lexicon = None
-    for _ in range(_ROUNDS if any(src and tgt for src, tgt in steps) else 0):
+    if not any(src and tgt for src, tgt in steps):
+        return [Bead(src, tgt, 0.0) for src, tgt in steps]
+    for _ in range(_ROUNDS):
         lexicon = _Lexicon.of(*texts, steps)
         lengths = lengths.adapted(steps)
         steps = _search(lengths, lexicon, *_around(steps, lengths))
-    return [Bead(src, tgt, lexicon.score(src, tgt) if lexicon and src and tgt else 0.0) for src, tgt in steps]
+    return [Bead(src, tgt, lexicon.score(src, tgt)) for src, tgt in steps]
 
 
 def words(sentence: str) -> list[str]:
@@ -226,7 +227,9 @@ class _Lexicon:
         return result
 
     def score(self, src: range, tgt: range) -> float:
-        """Return the mean of `scores` per word of the target sentences."""
+        """Return the mean of `scores` per word of the target sentences; 0 if one of the sides is empty."""
+        if not src or not tgt:
+            return 0.0
         return float(self.scores(src, tgt.start, tgt.stop).sum()) / len(self._tgt.words_of(tgt))
 
 
@@ -307,7 +310,7 @@ def _search(lengths: _Lengths, lexicon: _Lexicon | None, lows: Numbers, width: i
     steps, i, j, last = [], n, m, int(tops[n, m - lows[n]])
     while i or j:
         chosen = int(choices[last, i, j - lows[i]])
-        ds, dt = kinds[chosen] if last == _MATCHED else ((1, 0) if last == _NO_TGT else (0, 1))
+        ds, dt = {_MATCHED: kinds[chosen], _NO_TGT: (1, 0), _NO_SRC: (0, 1)}[last]
         steps.append((range(i - ds, i), range(j - dt, j)))
         i, j = i - ds, j - dt
         last = int(tops[i, j - lows[i]]) if last == _MATCHED else chosen

@@ -10,8 +10,9 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from math import ceil
+from typing import cast
 
-from nmt.languages.scripts import character_class, scripts
+from nmt.languages.codes import character_class, scripts
 from nmt.text.message_formats import masked
 from nmt.text.words import UNSPACED
 
@@ -139,11 +140,13 @@ def _sentences(text: str, line: Span, n_pieces: CountPieces, longest: int) -> li
         if level >= len(_WEAKER) and all(len(spans) == 1 for spans in cuts):
             break  # single characters
         counts = iter(counted([span for spans in cuts if len(spans) > 1 for span in spans]))
-        done = [
-            (span, next(counts) if len(spans) > 1 else n, start)
-            for (_, n, start), spans in zip(done, cuts, strict=True)
-            for span in spans
-        ]
+        shorter = []
+        for (_, n, start), spans in zip(done, cuts, strict=True):
+            if len(spans) > 1:
+                shorter += [(span, next(counts), start) for span in spans]
+            else:
+                shorter.append((spans[0], n, start))
+        done = shorter
         level += 1
     return done
 
@@ -175,9 +178,8 @@ def _is_abbreviated(text: str, mark: re.Match[str]) -> bool:
 
 
 def _continues_in_lowercase(text: str, mark: re.Match[str]) -> bool:
-    opened = _OPEN.match(text, mark.end())
-    after = opened.end() if opened else mark.end()
-    letter = text[after : after + 1]
+    opened = cast(re.Match[str], _OPEN.match(text, mark.end()))  # which may be empty
+    letter = text[opened.end() : opened.end() + 1]
     # Georgian sentences begin with letters that are lower case but have no title case
     return mark[1][0] in ".!?…" and letter.islower() and letter.title() != letter
 
@@ -231,11 +233,14 @@ def _pack(text: str, fragments: Sequence[Fragment], n_pieces: CountPieces, longe
         too_long = {group[0] for group, n in zip(together, counts, strict=True) if n > longest}
         if not too_long:
             return [(group[0][0], group[-1][1]) for group in groups]
-        halves = [
-            [group[: len(group) // 2], group[len(group) // 2 :]] if group[0] in too_long else [group]
-            for group in groups
-        ]
-        groups = [half for pair in halves for half in pair]
+        halved: list[list[Span]] = []
+        for group in groups:
+            if group[0] in too_long:
+                middle = len(group) // 2
+                halved += group[:middle], group[middle:]
+            else:
+                halved.append(group)
+        groups = halved
 
 
 _WIDE = re.compile(rf"[\uff01-\uff60\uffe0-\uffe6{character_class(['Hani'])}]")

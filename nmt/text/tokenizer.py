@@ -162,8 +162,10 @@ class Tokenizer(ABC):
     def never_written(self, joins: bool = False) -> list[int]:
         """Return the ids that no translation has: those that stand for no text, except the end of sentence and, if the
         model `joins` sentences, the separator."""
-        written = (EOS, SEPARATOR) if joins else (EOS,)
-        return [i for i in [*range(N_SPECIAL), *range(self.n_pieces, len(self))] if i not in written]
+        never = {*range(N_SPECIAL), *range(self.n_pieces, len(self))} - {EOS}
+        if joins:
+            never.remove(SEPARATOR)
+        return sorted(never)
 
     def tag_ids(self, names: Sequence[str] | None) -> list[int]:
         """Return the ids of tags. Raises DataError for a tag that the vocabulary lacks."""
@@ -292,9 +294,8 @@ class LosslessTokenizer(Tokenizer):
         return CONTROL.sub(" ", text.removeprefix(" "))
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        tags = [f">>{name}<<" for name in self.tags]
-        model, n = self._processor, self.n_pieces
-        return [str(model.id_to_piece(int(i))) if i < n else tags[i - n] for i in ids]
+        tags = {i: f">>{name}<<" for name, i in self.tags.items()}
+        return [tags.get(int(i)) or str(self._processor.id_to_piece(int(i))) for i in ids]
 
 
 def train_tokenizer(
@@ -371,4 +372,6 @@ def _training_lines(lines: Iterable[str], replaced: set[str]) -> Iterator[str]:
     table = {ord(character): " " for character in replaced - _OWN_SIGNS}
     for line in lines:
         text = _NO_PIECE.sub(" ", line)
-        yield f" {text.translate(table) if table else text}"
+        if table:
+            text = text.translate(table)
+        yield f" {text}"

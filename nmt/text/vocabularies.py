@@ -112,7 +112,10 @@ class Tokenizers:
     @property
     def languages(self) -> tuple[str, ...]:
         """Both languages in alphabetical order; LABEL is one of them if there are labels."""
-        return tuple(sorted([*self.by_language, *([] if self.labels is None else [LABEL])]))
+        languages = {*self.by_language}
+        if self.labels is not None:
+            languages.add(LABEL)
+        return tuple(sorted(languages))
 
     def side(self, language: str) -> Tokenizer | Labels:
         """Return the tokenizer of a language, or the labels for LABEL."""
@@ -127,7 +130,9 @@ class Tokenizers:
     def fingerprint(self) -> str:
         """Sixteen hexadecimal digits that identify the languages, their vocabularies and the forms of their letters."""
         parts = [f"{language}={self.side(language).fingerprint}" for language in self.languages]
-        parts += [f"joint={self.joint}", *([json.dumps(self.letters)] if self.letters else [])]
+        parts.append(f"joint={self.joint}")
+        if self.letters:
+            parts.append(json.dumps(self.letters))
         return fingerprint_of(" ".join(parts).encode())
 
     @classmethod
@@ -138,9 +143,9 @@ class Tokenizers:
         languages = sorted(language for language in languages if language != LABEL)
         if directory.imported.exists():
             vocabulary = read_document(directory.imported, ImportedVocabulary, DataError)
-            names = (
-                languages if vocabulary.direction is None or vocabulary.languages else vocabulary.direction.split("-")
-            )
+            names = languages
+            if vocabulary.direction is not None and not vocabulary.languages:
+                names = vocabulary.direction.split("-")
             models = {name: read_model(directory.language(name)) for name in names}
             return replace(cls.of_import(vocabulary, models), labels=labels, profiles=profiles)
         if directory.joint.exists():
@@ -242,8 +247,10 @@ class Tokenizers:
         elif self.tags:
             write_file(directory.tags, f"{json.dumps(self.tags)}\n".encode())
         for language, tokenizer in self.by_language.items():
-            is_shared = self.joint and self.imported is None
-            write_file(directory.joint if is_shared else directory.language(language), tokenizer.model)
+            path = directory.language(language)
+            if self.joint and self.imported is None:
+                path = directory.joint
+            write_file(path, tokenizer.model)
 
 
 def read_tags(path: Path) -> list[str]:

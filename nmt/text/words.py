@@ -11,7 +11,7 @@ from itertools import islice
 
 import numpy as np
 
-from nmt.languages.scripts import character_class, scripts
+from nmt.languages.codes import character_class, scripts
 
 _LINES = 1 << 10  # counted at a time
 
@@ -49,7 +49,11 @@ class _Classes(dict[int, str]):
         character = chr(code)
         category = unicodedata.category(character)[0]
         is_of_word = not IS_LETTERWISE.match(character) and (category in "LMN" or character in _JOINERS)
-        name = "j" if character == "\u200d" else ("mM" if category == "M" else "ow")[is_of_word]
+        name = "w" if is_of_word else "o"
+        if character == "\u200d":
+            name = "j"
+        elif category == "M":
+            name = "M" if is_of_word else "m"
         if code < 0x10000:  # bounds the memory
             self[code] = name
         return name

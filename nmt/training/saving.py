@@ -33,13 +33,13 @@ from nmt.runs.checkpoint import (
 )
 from nmt.runs.info import Selected, Weights, write_selected
 from nmt.runs.log import best_scores
-from nmt.runs.state import load_state, update_state
+from nmt.runs.state import TrainState, load_state, update_state
 from nmt.share.export import model_card
 from nmt.training.limits import End, cut_short, ended_by, resume_command
 from nmt.training.report.log import TrainingLog, clock, position
 from nmt.training.report.meter import Meter, collapse_alarm
 from nmt.training.session import Session
-from nmt.training.validate import Validation
+from nmt.training.validate import Validation, Validator
 
 
 def save(session: Session, meter: Meter, is_extra: bool = False) -> None:
@@ -160,34 +160,40 @@ def check(session: Session, log: TrainingLog) -> None:
     Raises Interrupted if the run is stopped meanwhile; the state is then unchanged.
     """
     state, settings = session.state, session.config.training
-    kinds: tuple[Weights, ...] = ("raw",) if session.ema is None or state.step == 0 else ("raw", "ema")
     validations: dict[Weights, Validation] = {}
-    for kind in kinds:
+    for kind in _KINDS if session.ema is not None and state.step else _KINDS[:1]:
         validations[kind] = session.validator.validate(session.to_validate(kind), session.stop.poll)
-    better = max(kinds, key=lambda kind: validations[kind].score(settings.selected_by))
+    scores = {kind: validation.score(settings.selected_by) for kind, validation in validations.items()}
+    better = max(scores, key=scores.__getitem__)
     watched = _watched(session, session.to_validate(better)) if session.watched else {}
     is_better = False
-    for kind in kinds:
-        score = validations[kind].score(settings.selected_by)
-        if math.isfinite(score) and (state.best_score is None or score > state.best_score):
+    for kind, score in scores.items():
+        if _is_best(state, score):
             is_better = is_better or state.start_score is None or score > state.start_score
             if session.saver.saved_step == state.step > 0:
                 state.best_score, state.best_step, state.best_weights = score, state.step, kind
     if state.step == 0:
-        state.start_score = validations["raw"].score(settings.selected_by)
+        state.start_score = scores["raw"]
     if is_better:
         state.checks_since_best = 0
     elif state.step % settings.validate_every_steps == 0:  # patience ignores an extra validation at the end of a run
         state.checks_since_best += 1
     state.last_check = state.step
-    for kind in kinds:
-        _record(session, log, validations[kind], kind)
+    for kind, validation in validations.items():
+        _record(session, log, validation, kind)
     _record_watched(session, log, watched, better)
+
+
+_KINDS: tuple[Weights, ...] = ("raw", "ema")
+
+
+def _is_best(state: TrainState, score: float) -> bool:
+    return math.isfinite(score) and (state.best_score is None or score > state.best_score)
 
 
 def _watched(session: Session, model: Model) -> dict[str, Validation]:
     """Score the test sets of training.watch."""
-    return {name: each.validate(model, session.stop.poll) for name, each in session.watched.items()}
+    return {name: validator.validate(model, session.stop.poll) for name, validator in session.watched.items()}
 
 
 def _record_watched(session: Session, log: TrainingLog, watched: Mapping[str, Validation], kind: Weights) -> None:
@@ -209,35 +215,16 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
     OSError or CheckpointError if the disk is full.
     """
     state, settings, run, log = session.state, session.config.training, session.run, meter.log
-    selected = _best(session)
-    # before half of a cool-down, the rate was so high that a mean with these checkpoints is worse than the last one
-    halfway = sum(state.cooldown or ()) / 2
-    steps = [step for step in steps_to_average(run, settings, state.step) if step > halfway]
-    try:
-        if len(steps) > 1 and state.seconds > 60 * (settings.max_minutes or math.inf):
-            raise CheckpointError("training.max_minutes is over")
-        tensors = average(run, steps)
-    except CheckpointError as error:
-        log.say(f"checkpoints are not averaged: {error}")
-        steps = []
-    final = state.best_score
-    if len(steps) > 1:
-        score = _final_score(session, meter, tensors, {"steps": steps})
-        selected = selected.model_copy(update={"average_steps": steps})
-        if math.isfinite(score) and (state.best_score is None or score > state.best_score):
-            reason = (
-                f"average of the checkpoints at steps {', '.join(map(str, steps))}, {_scored(session, score)}; "
-                f"not averaged: {_reason(session)}"
-            )
-            selected, final = selected.model_copy(update={"weights": "average", "reason": reason}), score
+    selected, score = _with_average(session, meter)
     if settings.start_share:
-        selected, final = _with_start(session, meter, selected)
-    step = state.step if selected.weights == "average" else state.best_step or state.step
-    bleu = best_scores(run, "bleu", step).get(selected.weights)
-    stem = _stem(selected.weights, step)
-    if (at_end := session.validator.at_end()) is not session.validator:
-        assign(model := session.to_validate("raw"), _tensors_of(session, selected), str(run.path))
-        validation = at_end.validate(model, session.stop.poll)
+        selected, score = _with_start(session, meter, selected)
+    step = state.step if selected.weights == "average" else _best_step(state)
+    bleu, stem = best_scores(run, "bleu", step).get(selected.weights), _stem(selected.weights, step)
+    all_lines = session.validator.at_end()
+    if all_lines is not session.validator:
+        model = session.to_validate("raw")
+        assign(model, _tensors_of(session, selected), str(run.path))
+        validation = all_lines.validate(model, session.stop.poll)
         _record(session, log, validation, "final")
         bleu, stem = validation.scores["bleu"], "final"
     log.sync()  # before the next lines, after which a resumed run has nothing left to do
@@ -246,27 +233,37 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
     update_state(run.step(state.step), state)
     write_selected(run, selected.model_copy(update={"finished_step": state.step, "finished_by": limit}))
     log.trackers.attach(partial(_describe, session))
-    others = clock(state.seconds - state.update_seconds - state.paused_seconds)
-    spent = f"{clock(state.update_seconds)} of updates, {clock(state.paused_seconds)} of validations and checkpoints"
-    spent += f", {others} of starting"
-    log.say(f"selected: {selected.reason} ({clock(state.seconds)} in all: {spent})")
-    if state.start_score is not None and final is not None and final <= state.start_score:
+    log.say(f"selected: {selected.reason} ({_times(state)})")
+    if state.start_score is not None and score is not None and score <= state.start_score:
         log.say(
             f"warning: the selected weights are not better than those that the run started with, "
             f"{_scored(session, state.start_score)}; {settings.init_from} remains the better model"
         )
-    if bleu is None:
-        return
-    if note := no_match_note(bleu):
-        log.say(f"warning: {note}")
-    if settings.facts.translates:
-        tokenizer = max(map(default_tokenizer, session.config.data.targets))  # 13a only if all languages have it
-        log.say(use_of(bleu, len(at_end.references), tokenizer))
-        path = run.dev / f"{stem}.{session.config.data.tgt}"
-        if sys.stderr.isatty() and path.is_file():
-            translations = path.read_text(encoding="utf-8").split("\n")
-            for line in sample_lines(at_end.src_lines, at_end.references, translations, 5):
-                log.say(line)
+    if bleu is not None:
+        if note := no_match_note(bleu):
+            log.say(f"warning: {note}")
+        if settings.facts.translates:
+            _show_quality(session, log, all_lines, bleu, stem)
+
+
+def _times(state: TrainState) -> str:
+    starting = state.seconds - state.update_seconds - state.paused_seconds
+    return (
+        f"{clock(state.seconds)} in all: {clock(state.update_seconds)} of updates, {clock(state.paused_seconds)} of "
+        f"validations and checkpoints, {clock(starting)} of starting"
+    )
+
+
+def _show_quality(session: Session, log: TrainingLog, validator: Validator, bleu: float, stem: str) -> None:
+    """Print what BLEU usually means and, on a terminal, some translations of the file with this stem."""
+    data = session.config.data
+    tokenizer = max(map(default_tokenizer, data.targets))  # 13a only if all languages have it
+    log.say(use_of(bleu, len(validator.references), tokenizer))
+    path = session.run.dev / f"{stem}.{data.tgt}"
+    if sys.stderr.isatty() and path.is_file():
+        translations = path.read_text(encoding="utf-8").split("\n")
+        for line in sample_lines(validator.src_lines, validator.references, translations, 5):
+            log.say(line)
 
 
 def _describe(session: Session, folder: Path) -> None:
@@ -278,32 +275,59 @@ def _describe(session: Session, folder: Path) -> None:
         (folder / "README.md").write_text(model_card(run.path), encoding="utf-8")
 
 
+def _with_average(session: Session, meter: Meter) -> tuple[Selected, float | None]:
+    """Average the newest checkpoints; select the average if it is better than the best checkpoint, and return the score
+    of the selected weights too."""
+    state, settings, run = session.state, session.config.training, session.run
+    selected = _best(session)
+    # before half of a cool-down, the rate was so high that a mean with these checkpoints is worse than the last one
+    halfway = sum(state.cooldown or ()) / 2
+    steps = [step for step in steps_to_average(run, settings, state.step) if step > halfway]
+    try:
+        if len(steps) > 1 and state.seconds > 60 * (settings.max_minutes or math.inf):
+            raise CheckpointError("training.max_minutes is over")
+        tensors = average(run, steps)
+    except CheckpointError as error:
+        meter.log.say(f"checkpoints are not averaged: {error}")
+        return selected, state.best_score
+    if len(steps) < 2:
+        return selected, state.best_score
+    score = _score_mean(session, meter, tensors, {"steps": steps})
+    selected = selected.model_copy(update={"average_steps": steps})
+    if not _is_best(state, score):
+        return selected, state.best_score
+    reason = (
+        f"average of the checkpoints at steps {', '.join(map(str, steps))}, {_scored(session, score)}; "
+        f"not averaged: {selected.reason}"
+    )
+    return selected.model_copy(update={"weights": "average", "reason": reason}), score
+
+
 def _with_start(session: Session, meter: Meter, selected: Selected) -> tuple[Selected, float]:
     """Interpolate the selected weights with those that the run started with; select the result, and return its score
     too."""
-    state, run, settings = session.state, session.run, session.config.training
-    start, share = load_weights(run.start), settings.start_share
+    start, share = load_weights(session.run.start), session.config.training.start_share
     tensors = {name: tensor.lerp(start[name], share) for name, tensor in _tensors_of(session, selected).items()}
-    score = _final_score(session, meter, tensors, {"start_share": share})
+    score = _score_mean(session, meter, tensors, {"start_share": share})
     reason = (
         f"{share:.0%} of the weights that the run started with and {1 - share:.0%} of the {selected.reason}; together "
         f"{_scored(session, score)}"
     )
     # a rejected average has steps, too
-    steps = selected.average_steps if selected.weights == "average" else [state.best_step or state.step]
+    steps = selected.average_steps if selected.weights == "average" else [_best_step(session.state)]
     return selected.model_copy(update={"weights": "average", "reason": reason, "average_steps": [0, *steps]}), score
 
 
 def _tensors_of(session: Session, selected: Selected) -> Tensors:
     """Read the selected weights."""
-    state, run = session.state, session.run
     if selected.weights == "average":
-        return load_weights(run.average)
-    return (load_ema if selected.weights == "ema" else load_weights)(run.step(state.best_step or state.step))
+        return load_weights(session.run.average)
+    checkpoint = session.run.step(_best_step(session.state))
+    return load_ema(checkpoint) if selected.weights == "ema" else load_weights(checkpoint)
 
 
-def _final_score(session: Session, meter: Meter, tensors: Tensors, origin: Mapping[str, object]) -> float:
-    """Validate weights made of others, save them as checkpoints/average, and return their score."""
+def _score_mean(session: Session, meter: Meter, tensors: Tensors, origin: Mapping[str, object]) -> float:
+    """Validate a mean of weights, save it as checkpoints/average, and return its score."""
     model, run, selected_by = session.to_validate("raw"), session.run, session.config.training.selected_by
     assign(model, tensors, str(run.average.path))
     validation = session.validator.validate(model, session.stop.poll)
@@ -315,18 +339,18 @@ def _final_score(session: Session, meter: Meter, tensors: Tensors, origin: Mappi
     return score
 
 
+def _best_step(state: TrainState) -> int:
+    """Return the step of the best checkpoint, or of the last one if none of them has been validated."""
+    return state.best_step or state.step
+
+
 def _best(session: Session) -> Selected:
     """Return the selection of the best checkpoint so far."""
-    state = session.state
-    return Selected(best_step=state.best_step, weights=state.best_weights, reason=_reason(session))
-
-
-def _reason(session: Session) -> str:
-    state = session.state
-    if state.best_score is None:
-        return "last checkpoint: none of the kept checkpoints has been validated"
-    kind = ", moving average" if state.best_weights == "ema" else ""
-    return f"best checkpoint, step {state.best_step}{kind}, {_scored(session, state.best_score)}"
+    state, reason = session.state, "last checkpoint: none of the kept checkpoints has been validated"
+    if state.best_score is not None:
+        kind = ", moving average" if state.best_weights == "ema" else ""
+        reason = f"best checkpoint, step {state.best_step}{kind}, {_scored(session, state.best_score)}"
+    return Selected(best_step=state.best_step, weights=state.best_weights, reason=reason)
 
 
 def _scored(session: Session, score: float) -> str:
@@ -339,29 +363,37 @@ def _scored(session: Session, score: float) -> str:
 
 def _record(session: Session, log: TrainingLog, validation: Validation, kind: Weights | Literal["final"]) -> None:
     """Log a validation, and write its translations to files if there are any."""
-    state, data = session.state, session.config.data
     name = "valid" if kind == "raw" else kind
-    for direction, own in validation.by_direction.items():
-        _log(session, log, own, f"{name}/{direction}")
+    for direction, part in validation.by_direction.items():
+        _log(session, log, part, f"{name}/{direction}")
     _log(session, log, validation, name)
     if not validation.translations:
         return
-    left, alarms = iter(session.validator.src_lines if kind != "final" else ()), dict[str, str]()
-    for direction, own in (validation.by_direction or {"": validation}).items():
-        sources = [*islice(left, len(own.translations))]
-        if sources and (alarm := collapse_alarm(sources, own.translations)) is not None:
-            alarms[direction] = alarm
-    if alarms:
-        direction, alarm = next(iter(alarms.items()))
-        others = f" (and {len(alarms) - 1} more)" * (len(alarms) > 1)
-        log.warn(state, f"{direction}{others}: {alarm}" if direction else alarm)
-    for ending, own in (validation.by_direction or {data.tgt: validation}).items():
-        path = session.run.dev / f"{_stem(kind, state.step)}.{ending}"
+    if kind != "final":
+        _warn_of_collapse(session, log, validation)
+    stem = _stem(kind, session.state.step)
+    for ending, part in (validation.by_direction or {session.config.data.tgt: validation}).items():
+        path = session.run.dev / f"{stem}.{ending}"
         try:
-            replace_file(path, "".join(f"{line}\n" for line in own.translations), may_follow=False)
+            replace_file(path, "".join(f"{line}\n" for line in part.translations), may_follow=False)
         except (OSError, UnsafeFileError) as error:
             reason = getattr(error, "strerror", error)
             log.say(f"warning: {path}: cannot be written: {reason}; training continues")
+
+
+def _warn_of_collapse(session: Session, log: TrainingLog, validation: Validation) -> None:
+    """Warn if most translations, of a direction if there are several, are alike."""
+    src_lines, alarms = iter(session.validator.src_lines), dict[str, str]()
+    for direction, part in (validation.by_direction or {"": validation}).items():
+        sources = [*islice(src_lines, len(part.translations))]
+        alarm = collapse_alarm(sources, part.translations) if sources else None
+        if alarm is not None:
+            alarms[direction] = alarm
+    if alarms:
+        direction, alarm = next(iter(alarms.items()))
+        if len(alarms) > 1:
+            direction += f" (and {len(alarms) - 1} more)"
+        log.warn(session.state, f"{direction}: {alarm}" if direction else alarm)
 
 
 def _stem(kind: Weights | Literal["final"], step: int) -> str:

@@ -23,7 +23,7 @@ from nmt.languages.codes import by_language, side_of
 from nmt.prepare.formats.units import read_units, text_of, variants
 from nmt.prepare.inputs import FORMATS, Input
 from nmt.prepare.pairs import one_line
-from nmt.translate.direction import Candidate
+from nmt.translate.types import Translation
 
 if TYPE_CHECKING:
     from lxml import etree
@@ -41,7 +41,7 @@ def bilingual_format(path: Path) -> str:
 
 
 def bilingual_content(
-    path: Path, name: str, languages: tuple[str, str], document: Document, translations: Sequence[Candidate]
+    path: Path, name: str, languages: tuple[str, str], document: Document, translations: Sequence[Translation]
 ) -> bytes:
     """Return the content of a bilingual file with the texts of a document and their translations, in order.
 
@@ -62,7 +62,7 @@ def bilingual_content(
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def _xliff(name: str, source: str, target: str, units: Sequence[tuple[str, Candidate]]) -> Iterator[str]:
+def _xliff(name: str, source: str, target: str, units: Sequence[tuple[str, Translation]]) -> Iterator[str]:
     languages = f"source-language={quoteattr(source)} target-language={quoteattr(target)}"
     yield from (
         '<?xml version="1.0" encoding="UTF-8"?>',

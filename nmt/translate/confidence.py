@@ -10,23 +10,26 @@ Shapes have L lines.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from nmt.config import SearchConfig
+from nmt.config import Config, SearchConfig
 from nmt.console import say
 from nmt.errors import CheckpointError, ConfigError
 from nmt.files.document import Document, read_document
 from nmt.layout import RunDir
 from nmt.runs.info import Weights
+from nmt.runs.model import Origin
 from nmt.search.forced import ForcedDecoder
+from nmt.text.vocabularies import Tokenizers
 from nmt.translate.mbr import pairwise
-from nmt.translate.translator import Translator
+from nmt.translate.score import Scored
 from nmt.translate.types import Confidence, Translation
 
 Floats = npt.NDArray[np.float64]
@@ -81,15 +84,28 @@ class Calibration(Document):
     """The map with only the total probability, which every engine reports."""
 
 
+class Measured(Protocol):
+    """A translator whose translations are measured; see `Translator`."""
+
+    @property
+    def config(self) -> Config: ...
+    @property
+    def tokenizers(self) -> Tokenizers: ...
+    def translate_lines(
+        self, lines: Iterable[str], search: SearchConfig, n_best: int
+    ) -> Iterator[list[Translation]]: ...
+    def score(self, pairs: Iterable[tuple[str, str]], search: SearchConfig) -> Iterator[Scored]: ...
+
+
 @dataclass(frozen=True)
 class Measure:
     """Computes the features of translations."""
 
-    translator: Translator
+    translator: Measured
     search: SearchConfig
     decoder: ForcedDecoder | None
     """Computes the probability of each piece; None if PyTorch is not used."""
-    reverse: Translator | None = None
+    reverse: Measured | None = None
     samples: int = 0
 
     def features(self, lines: Sequence[str], translations: Sequence[Translation]) -> dict[str, Floats]:
@@ -145,33 +161,6 @@ class Estimator:
     map: Map
     measure: Measure
 
-    @classmethod
-    def load(cls, run: Path, translator: Translator, native: Translator | None, search: SearchConfig) -> Estimator:
-        """Read the calibration of a run for one direction.
-
-        translator, native: the translator whose translations are estimated, and one that runs PyTorch, if any. Raises
-        CheckpointError if the run was not calibrated or its calibration is damaged, ConfigError if it was calibrated
-        with other weights, for an ensemble, and for a translator in two steps.
-        """
-        if translator.others or translator.first is not None:
-            raise ConfigError("--confidence: needs a single run, without --via")
-        path, advice = calibration_path(run, translator, search), f"; create it with nmt calibrate --run {run}"
-        missing = f"{run}: not calibrated for {path.stem.partition('-')[2]}{advice}"
-        calibration = read_document(path, Calibration, CheckpointError, advice, (FORMAT,), missing)
-        origin, tensors = translator.origin, translator.searcher.weights
-        assert origin is not None, "the translator was loaded from a run"
-        if tensors != calibration.tensors:
-            calibrated = f"step {calibration.step} ({calibration.weights}, {calibration.tensors})"
-            used = f"step {origin.step} ({origin.weights}, {tensors})"
-            raise ConfigError(f"{path}: calibrated with the weights of {calibrated}, but {used} is used{advice}")
-        reverse = None
-        if calibration.reverse is not None:
-            backwards = "-".join(reversed(translator.config.data.sides))
-            reverse = Translator.load_for(backwards, f"{path}: reverse", [Path(calibration.reverse)])
-        decoder = native.forced_decoder(search) if native is not None else None
-        chosen = calibration.searched if decoder is None else calibration.forced
-        return cls(chosen, Measure(translator, search, decoder, reverse, calibration.samples))
-
     def estimated(self, lines: Sequence[str], by_line: Iterable[Sequence[Translation]]) -> list[list[Translation]]:
         """Return the translations of each line with their confidence.
 
@@ -190,10 +179,25 @@ class Estimator:
         ]
 
 
-def calibration_path(run: Path, translator: Translator, search: SearchConfig) -> Path:
-    """Return the file with the calibration of a run for the direction of a translator."""
-    data = translator.config.data
-    return RunDir(run).calibration(f"{data.src}-{search.to or data.tgt}")
+def calibration_path(run: Path, config: Config, search: SearchConfig) -> Path:
+    """Return the file with the calibration of a run for one direction."""
+    return RunDir(run).calibration(f"{config.data.src}-{search.to or config.data.tgt}")
+
+
+def read_calibration(run: Path, config: Config, origin: Origin, tensors: str) -> Calibration:
+    """Read the calibration of a run for one direction.
+
+    origin, tensors: the weights in use and their fingerprint. Raises CheckpointError if the run was not calibrated or
+    its calibration is damaged, ConfigError if it was calibrated with other weights.
+    """
+    path, advice = calibration_path(run, config, config.search), f"; create it with nmt calibrate --run {run}"
+    missing = f"{run}: not calibrated for {path.stem.partition('-')[2]}{advice}"
+    calibration = read_document(path, Calibration, CheckpointError, advice, (FORMAT,), missing)
+    if tensors != calibration.tensors:
+        calibrated = f"step {calibration.step} ({calibration.weights}, {calibration.tensors})"
+        used = f"step {origin.step} ({origin.weights}, {tensors})"
+        raise ConfigError(f"{path}: calibrated with the weights of {calibrated}, but {used} is used{advice}")
+    return calibration
 
 
 def portable_calibrations(run: Path, tensors: str) -> list[Path]:

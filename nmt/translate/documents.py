@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeAlias
@@ -22,77 +21,80 @@ from nmt.tasks.perform import Json, Task
 from nmt.tasks.processes import InProcess
 from nmt.text.constraints import Glossary
 from nmt.translate.bilingual import bilingual_content, bilingual_format, read_reviewed
-from nmt.translate.direction import Candidate, Direction, How
 from nmt.translate.files import Warnings
 from nmt.translate.translation_memory import TranslationMemory
-from nmt.translate.types import Confidence, Line
+from nmt.translate.translator import Translator
+from nmt.translate.types import Confidence, Line, Options, Translation
 
 TEXTS = 512
 """Number of texts of a document that are translated, and kept for resuming, together."""
-Content: TypeAlias = Callable[[Document, Sequence[Candidate]], bytes]
+Translate: TypeAlias = Callable[[Document], Sequence[Translation]]
+Content: TypeAlias = Callable[[Document, Sequence[Translation]], bytes]
 """A function that returns the content of a file, given a document and its translations."""
 
 
 @dataclass(frozen=True)
 class DocumentTranslator:
-    """A direction with the options of a translation of documents."""
+    """A translator with the options of a translation of documents."""
 
-    direction: Direction
-    how: How
-    """Words are aligned only where a document has markup, and if `how.align` is true."""
+    translator: Translator
+    options: Options
+    """Words are aligned only where a document has markup, and if `options.align` is true."""
     glossary: Glossary | None = None
     tm: TranslationMemory | None = None
 
     @property
     def languages(self) -> Languages:
         """The source and target language."""
-        return self.direction.source, self.direction.target
+        return self.translator.source, self.translator.target
 
-    def content(self, document: Document, translations: Sequence[Candidate]) -> bytes:
+    def content(self, document: Document, translations: Sequence[Translation]) -> bytes:
         """Return a document with its translations, and with the language and direction of the target."""
         return document.translated(translations, self.languages)
 
     @classmethod
     def of(
         cls,
-        direction: Direction,
+        translator: Translator,
         search: SearchConfig,
         glossary: Path | None = None,
         tm: TranslationMemory | None = None,
         confidence: bool = False,
     ) -> DocumentTranslator:
         """Return a translator with a glossary that is read from a file, and with aligned words if possible."""
-        terms = None if glossary is None else Glossary.read(glossary, direction.target)
-        return cls(direction, How(search, align=direction.aligns, confidence=confidence), terms, tm)
+        terms = None if glossary is None else Glossary.read(glossary, translator.target)
+        return cls(translator, Options(search, align=translator.aligns, confidence=confidence), terms, tm)
 
-    def translate(self, source: Path, work: Path, is_shown: bool, document: Document) -> list[Candidate]:
+    def translate(self, source: Path, work: Path, is_shown: bool, document: Document) -> list[Translation]:
         """Return the translations of the texts of a document, with counted warnings printed to standard error.
 
         Texts that an interrupted call has translated with the same models and settings are read from the directory
         `work`. is_shown: whether to show a progress bar. Raises DataError, and ConfigError for unsupported settings.
         """
         texts = document.texts
-        how = replace(self.how, align=self.how.align and is_marked_up(source))
+        options = replace(self.options, align=self.options.align and is_marked_up(source))
         version = " ".join(
-            [self.direction.fingerprint, how.key, *(own.fingerprint for own in (self.glossary, self.tm) if own)]
+            [
+                self.translator.fingerprint,
+                options.key,
+                *(given.fingerprint for given in (self.glossary, self.tm) if given),
+            ]
         )
-        if how.confidence:
-            version += f" {self.direction.estimator.map.model_dump_json()}"
-        warnings, found, new = Warnings(), list[Candidate](), set[int]()
+        if options.confidence:
+            version += f" {self.translator.estimator.map.model_dump_json()}"
+        warnings, found, new = Warnings(), list[Translation](), set[int]()
         with Progress(f"translating {source.name}", len(texts), "texts", shown=is_shown) as progress:
 
             def translate(folder: Path, arguments: Json) -> Json:  # noqa: ARG001 (the signature of tasks)
                 lines = [Line(text, glossary=self.glossary, tm=self.tm, flag=flag) for text, flag in arguments["texts"]]
-                own, numbers = Warnings(), count(arguments["first"] + 1)
-                by_line = self.direction.translate(
-                    lines, how, arguments["first"], watch=lambda *of_line: own.add(next(numbers), *of_line)
-                )
-                best = [
-                    (each.text, each.alignment, each.confidence, each.match)
-                    for (each, *_), _ in progress.track(by_line)
-                ]
-                new.add(arguments["first"])
-                return {"translations": best, "warnings": asdict(own)}
+                first, of_part, results = arguments["first"], Warnings(), []
+                by_line = progress.track(self.translator.translate_window(lines, options, first))
+                for number, (line, translations) in enumerate(zip(lines, by_line, strict=True), start=first + 1):
+                    of_part.add(number, line, translations)
+                    best = translations[0]
+                    results.append((best.text, best.alignment, best.confidence, best.match))
+                new.add(first)
+                return {"translations": results, "warnings": asdict(of_part)}
 
             starts = range(0, len(texts), TEXTS)
             flagged = [*zip(texts, document.flags, strict=True)]
@@ -102,7 +104,7 @@ class DocumentTranslator:
             for _, done in InProcess().run(work, [replace(task, name=task.key) for task in tasks]):
                 progress.add(0 if len(found) in new else len(done.summary["translations"]))
                 found += [
-                    Candidate(text, alignment, confidence=confidence and Confidence(*confidence), match=match)
+                    Translation(text, alignment, confidence=confidence and Confidence(*confidence), match=match)
                     for text, alignment, confidence, match in done.summary["translations"]
                 ]
                 warnings.merge(Warnings(**done.summary["warnings"]))
@@ -242,7 +244,9 @@ class Documents:
         return jobs, others
 
 
-def _write(source: Path, outputs: Mapping[str, Content], translate: Callable[[Document], Sequence[Candidate]]) -> None:
+def _write(
+    source: Path, outputs: Mapping[str, Content], translate: Callable[[Document], Sequence[Translation]]
+) -> None:
     """Translate a document, and write each output with the content that its function returns."""
     with ExitStack() as opened:  # before translation, to find errors early
         files = [opened.enter_context(open_output(name)) for name in outputs]
@@ -256,14 +260,13 @@ def _write(source: Path, outputs: Mapping[str, Content], translate: Callable[[Do
         say(f"{source}: {amount(document.n_guessed, 'mark')} of formats, links or notes placed at a guess; check them")
 
 
-def _reviewed(path: Path, source: Path, translator: DocumentTranslator | None, document: Document) -> list[Candidate]:
+def _reviewed(path: Path, source: Path, translator: DocumentTranslator | None, document: Document) -> list[Translation]:
     """Return the reviewed translations of the texts of a document, aligned if there is a translator."""
     texts = document.texts
     translations = read_reviewed(path, source, texts, translator.languages if translator else None)
-    if translator is None or not (translator.how.align and is_marked_up(source)):
-        return [*map(Candidate, translations)]
-    alignments = translator.direction.align(texts, translations, translator.how.search)
-    return [*map(Candidate, translations, alignments)]
+    if translator is None or not (translator.options.align and is_marked_up(source)):
+        return [*map(Translation, translations)]
+    return [*translator.translator.align(texts, translations, translator.options.search)]
 
 
 @contextmanager

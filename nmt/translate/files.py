@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from nmt.config import SearchConfig
 from nmt.console import Progress, amount, say
 from nmt.console import n_lines as count_lines
 from nmt.documents import refuse_document
@@ -24,12 +23,11 @@ from nmt.text.language import checked
 from nmt.text.lines import beginning, read_lines, windows
 from nmt.text.tokenizer import UNK
 from nmt.translate.align import alignments, pharaoh
-from nmt.translate.confidence import Estimator
 from nmt.translate.score import EOS_PIECE, scored_line
 from nmt.translate.sentences import MAX_PIECES_FACTOR
 from nmt.translate.translation_memory import MATCH_KINDS, TranslationMemory
 from nmt.translate.translator import Translator
-from nmt.translate.types import WINDOW, Line, Translation
+from nmt.translate.types import WINDOW, Line, Options, Translation
 
 MAX_NUMBERS = 10
 """Maximum number of line numbers in a warning."""
@@ -51,33 +49,34 @@ class Files:
     """Output file for word alignments."""
     attention: Path | None = None
     """Output file for a picture of the attention weights of the first line that is not blank."""
+    scores: bool = False
+    """Whether to write scores beside the translations."""
+    as_text: bool = False
+    """Whether standard input may contain a document, whose lines are translated as they are."""
 
 
 def translate_file(
     translator: Translator,
     source: Path | str,
     target: Path | str,
-    search: SearchConfig | None = None,
-    n_best: int = 1,
+    options: Options | None = None,
     files: Files | None = None,
-    scores: bool = False,
-    as_text: bool = False,
-    estimator: Estimator | None = None,
 ) -> None:
     """Translate the lines of a file, or of standard input (`-`), into a file or to standard output (`-`).
 
-    Output line n is the translation of input line n. With `scores`, or `n_best` above 1, every translation has a line
-    of four tab-separated columns: number of the source line (from 1), score, log-probability, translation; best first.
-    An estimator adds a column before the translation with the confidence in it, empty for a blank line.
+    Output line n is the translation of input line n. With `files.scores`, or `n_best` above 1, every translation has a
+    line of four tab-separated columns: number of the source line (from 1), score, log-probability, translation; best
+    first. With `confidence`, there is a column before the translation with it, empty for a blank line.
     Lines are written to standard output as soon as they are translated. A file is written as F.part and renamed.
     Warnings are counted and printed to standard error at the end.
     Raises ConfigError for unsupported settings, DataError if the input is missing, not UTF-8 or, on standard input
-    without `as_text`, a document, if `prefixes` or `terms` has another number of lines, or if an output cannot be
+    without `files.as_text`, a document, if `prefixes` or `terms` has another number of lines, or if an output cannot be
     written.
     """
-    search, files = search or translator.config.search, files or Files()
+    options, files = options or Options(translator.config.search), files or Files()
+    search = options.search
     has_terms = files.terms is not None or (files.glossary is not None and not search.inline_terms)
-    translator.check(search, n_best, has_terms=has_terms)
+    translator.check(search, options.n_best, has_terms=has_terms)
     inputs = source, files.prefixes, files.terms, files.glossary, *files.tm
     refuse_overwriting((target, files.alignments, files.attention), inputs)
     glossary = Glossary.read(files.glossary, translator.config.data.tgt) if files.glossary is not None else None
@@ -92,19 +91,19 @@ def translate_file(
         with_cross_attention(decoder.models)
     drawn: Translation | None = None
     warnings, n_lines = Warnings(), 0
-    columns = scores or n_best > 1 or estimator is not None, estimator is not None
+    if options.confidence:
+        translator.estimator  # noqa: B018 (raises before anything is written)
+    columns = files.scores or options.n_best > 1 or options.confidence, options.confidence
     applied = Applied(glossary) if glossary is not None else None
     with ExitStack() as opened:
         constraints = _ConstraintFiles(files, glossary, memory)
         out = opened.enter_context(open_output(target))
         aligned = opened.enter_context(open_output(files.alignments)) if files.alignments else None
         progress = opened.enter_context(progress_between("translating", source, target))
-        text = input_windows(source, None if as_text else refuse_document)
+        text = input_windows(source, None if files.as_text else refuse_document)
         for window in checked(text, translator.tokenizers.profiles, translator.config.data.src):
             lines = constraints.next_lines(window)
-            by_line: Iterable[list[Translation]] = translator.translate_window(lines, search, n_best, n_lines, progress)
-            if estimator is not None:
-                by_line = estimator.estimated(window, by_line)
+            by_line = translator.translate_window(lines, options, n_lines, progress)
             best: list[Translation] = []
             for number, (line, translations) in enumerate(zip(lines, by_line, strict=True), start=n_lines + 1):
                 warnings.add(number, line, translations)

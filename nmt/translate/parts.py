@@ -29,7 +29,7 @@ from nmt.tasks.perform import TEXT, Json, Task, TaskRunner, join, run_all
 from nmt.text.language import Profiles, checked
 from nmt.translate.files import Warnings, input_windows, output_row
 from nmt.translate.translator import Translator
-from nmt.translate.types import Line, check_search
+from nmt.translate.types import Line, Options, check_search
 
 
 class Arithmetic(BaseModel):
@@ -84,8 +84,7 @@ def translate_in_parts(
     models: Models,
     source: Path,
     target: Path,
-    search: SearchConfig,
-    n_best: int = 1,
+    options: Options,
     scores: bool = False,
 ) -> None:
     """Translate a file into a file as `translate_file` does, on an engine, in parts of `WINDOW` lines.
@@ -93,6 +92,7 @@ def translate_in_parts(
     Parts that an interrupted earlier call has translated with the same models and settings are read from TARGET.work
     instead of translated again. Raises LockedError if another process writes there, and what `translate_file` raises.
     """
+    search, n_best = options.search, options.n_best
     check_search(search, n_best)
     refuse_overwriting((target,), (source,))
     if target.is_dir() or not target.parent.is_dir():
@@ -155,7 +155,7 @@ def translate_part(folder: Path, arguments: Json) -> Json:
     lines = source.read_bytes().decode().split("\n")[:-1]
     warnings, n_rows = Warnings(), 0
     with (folder / TEXT).open("wb") as out:
-        by_line = translator.translate_window(lines, request.search, request.n_best, first)
+        by_line = translator.translate_window(lines, Options(request.search, request.n_best), first)
         for number, (line, translations) in enumerate(zip(lines, by_line, strict=True), start=first + 1):
             warnings.add(number, Line(line), translations)
             out.writelines(output_row(number, translation, request.scores) for translation in translations)

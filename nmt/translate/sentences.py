@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from nmt.config import Config, SearchConfig
 from nmt.console import printable
@@ -12,20 +13,41 @@ from nmt.errors import ConfigError, DataError
 from nmt.search.beam import n_to_finish
 from nmt.search.constrained import n_within, term_ids, total_length
 from nmt.search.step import Hypothesis, length_penalty
-from nmt.text.constraints import Glossary, constraint_spans, encode_marked, mark_terms
+from nmt.text.constraints import constraint_spans, encode_marked, mark_terms
 from nmt.text.letters import comparable
 from nmt.text.split import join, n_sentences, split
 from nmt.text.tokenizer import SEPARATOR, UNK, Tokenizer, is_blank
 from nmt.text.vocabularies import Tokenizers
 from nmt.translate.mbr import choose
 from nmt.translate.translation_memory import Match, MatchKind
-from nmt.translate.types import BLANK, MAX_PARTS, NO_TERMS, Line, Part, Sentence, Translation, takes_terms, unprotected
+from nmt.translate.types import (
+    BLANK,
+    MAX_PARTS,
+    NO_TERMS,
+    Line,
+    Part,
+    Sentence,
+    Translation,
+    joint_match,
+    takes_terms,
+    unprotected,
+)
 
 MAX_PIECES_FACTOR = 4
 """Sentences are truncated to this multiple of `data.max_pieces`: longer ones could take hours or exhaust memory."""
 
 REPETITIONS = 8
 """Mean number of occurrences of a piece that makes a text repetitive: its translation may not become longer."""
+
+
+class _Source(NamedTuple):
+    """The text of a sentence: a line or a part of it."""
+
+    text: str
+    separator: str
+    ids: list[int]
+    key: int
+    is_whole: bool
 
 
 class Segmenter:
@@ -52,73 +74,103 @@ class Segmenter:
         texts = ["" if is_blank(self._src.as_read(line.text)) else line.text for line in lines]
         tags = self._src.tag_ids([*self._language_tag, *(search.tags or ())])
         encoded = self._src.encode_all(texts, search.to)
-        by_line = []
-        for number, (line, line_ids) in enumerate(zip(lines, encoded, strict=True), start=first):
-            splits = search.split == "always" or self._joins
-            needs_split = len(line_ids) > self._max_pieces or (splits and n_sentences(line.text) > 1)
-            to, text = self._src.tagged(line.text, search.to)
-            line = line if text == line.text else replace(line, tm=None)  # its tag may choose another language
-            match = find_match(line, text, search)
-            needs_split = needs_split and search.split != "never" and match is None
-            if needs_split and not line.terms:
-                parts = split(text, self._n_pieces, self._max_pieces, 0)
-                ids_of_parts = self._src.encode_all([part for part, _ in parts], to)
-            else:
-                parts, ids_of_parts = [(text, "")], [line_ids]
-            if search.inline_terms and line.glossary is not None:
-                both = zip([text for text, _ in parts], ids_of_parts, strict=True)
-                ids_of_parts = [self._with_terms(text, ids, search, line.glossary) for text, ids in both]
-            sentences = []
-            for i, ((text, separator), ids) in enumerate(zip(parts, ids_of_parts, strict=True)):
-                key = number * MAX_PARTS + i
-                match = match if len(parts) == 1 else find_match(line, text, search)
-                if match is not None:
-                    sentences.append(Sentence(text, separator, (), key, 0, match=match))
-                    continue
-                similar = self._similar(line, text, len(ids), len(parts) == 1) if ids else []
-                ids = [*tags, *ids] if ids else ids
-                phrases, n_ordered = phrases_of(line, text, search, self._tgt)
-                prefix = (self._tgt.encode(line.prefix.rstrip()) if line.prefix and i == 0 else ()) or self._tgt.opening
-                if UNK in prefix:  # only of imported models
-                    raise _unspellable("prefix", line.prefix)
-                src_ids, n_required = ids[: self.max_length], len(prefix) + total_length(phrases)
-                if src_ids and n_required > self.max_length:
-                    limit = f"{MAX_PIECES_FACTOR} * data.max_pieces = {self.max_length}"
-                    if self._max_positions is not None:
-                        limit = f"model.max_positions = {self._max_positions}"
-                    raise DataError(
-                        f"line {number + 1}: its prefix and terms have {n_required} pieces, more than a translation "
-                        f"may have ({limit}); shorten them"
-                    )
-                sentence = Sentence(
-                    text=text,
-                    separator=separator,
-                    src_ids=[*src_ids, *similar][: self.max_length],
-                    key=key,
-                    max_length=longest_translation(src_ids, n_required, search, self._max_positions),
-                    prefix=prefix,
-                    phrases=phrases,
-                    n_ordered=n_ordered,
-                    cut=len(ids) > self.max_length,
-                    whole=needs_split and len(parts) == 1,
-                )
-                sentences.append(sentence)
-            by_line.append(sentences)
-        return by_line
+        return [
+            self._sentences(line, ids, tags, search if line.protects else unprotected(search), number)
+            for number, (line, ids) in enumerate(zip(lines, encoded, strict=True), start=first)
+        ]
 
-    def _with_terms(self, text: str, ids: list[int], search: SearchConfig, glossary: Glossary) -> list[int]:
-        """Return the token ids of a text with inline translations of its terms; `ids` if it has no terms."""
-        terms = [span for span in constraint_spans(text, search, glossary) if span.kind == "term"]
-        return encode_marked(self._src, mark_terms(text, terms)) if terms else ids
+    def _sentences(
+        self, line: Line, ids: list[int], tags: Sequence[int], search: SearchConfig, number: int
+    ) -> list[Sentence]:
+        """Return the sentences of a line with these token ids."""
+        key = number * MAX_PARTS
+        to, text = self._src.tagged(line.text, search.to)
+        if text != line.text:  # its tag may choose another language
+            line = replace(line, tm=None)
+        if match := find_match(line, text, search):
+            return [Sentence(text, "", (), key, 0, match=match)]
+        parts, encoded = [(text, "")], [ids]
+        needs_split = self._needs_split(line, ids, search)
+        if needs_split and not line.terms:
+            parts = split(text, self._n_pieces, self._max_pieces, 0)
+            encoded = self._src.encode_all([part for part, _ in parts], to)
+        sentences = []
+        for index, ((part, separator), part_ids) in enumerate(zip(parts, encoded, strict=True)):
+            source = _Source(part, separator, part_ids, key + index, is_whole=len(parts) == 1)
+            if not source.is_whole and (match := find_match(line, part, search)):
+                sentences.append(Sentence(part, separator, (), source.key, 0, match=match))
+                continue
+            sentence = self._sentence(line, source, tags, search)
+            sentences.append(replace(sentence, whole=needs_split and source.is_whole))
+        return sentences
 
-    def _similar(self, line: Line, text: str, n: int, is_whole: bool) -> list[int]:
-        """Return a separator and the ids of the translation that the model reads beside `text`, a line or, if it is not
-        `is_whole`, a part of it, with `n` ids; an empty list if there is none or both are too long."""
-        similar = line.similar if is_whole else ""
-        if self._reads_similar and not similar and line.tm is not None:
-            similar = line.tm.similar(text)
-        ids = [SEPARATOR, *self._tgt.encode(similar)] if self._reads_similar and similar else []
+    def _needs_split(self, line: Line, ids: Sequence[int], search: SearchConfig) -> bool:
+        """Return whether a line is too long, or has several sentences that are translated separately."""
+        if search.split == "never":
+            return False
+        is_split_always = search.split == "always" or self._joins
+        return len(ids) > self._max_pieces or (is_split_always and n_sentences(line.text) > 1)
+
+    def _sentence(self, line: Line, source: _Source, tags: Sequence[int], search: SearchConfig) -> Sentence:
+        """Return the sentence of a line or a part of it."""
+        ids = self._with_terms(line, source, search)
+        similar = self._similar(line, source, len(ids))
+        if ids:
+            ids = [*tags, *ids]
+        phrases, n_ordered = phrases_of(line, source.text, search, self._tgt)
+        prefix = self._prefix(line, source)
+        src_ids = ids[: self.max_length]
+        n_required = len(prefix) + total_length(phrases)
+        if src_ids and n_required > self.max_length:
+            raise self._too_many(source, n_required)
+        return Sentence(
+            text=source.text,
+            separator=source.separator,
+            src_ids=[*src_ids, *similar][: self.max_length],
+            key=source.key,
+            max_length=longest_translation(src_ids, n_required, search, self._max_positions),
+            prefix=prefix,
+            phrases=phrases,
+            n_ordered=n_ordered,
+            cut=len(ids) > self.max_length,
+        )
+
+    def _with_terms(self, line: Line, source: _Source, search: SearchConfig) -> list[int]:
+        """Return the token ids of a text, with the translations of its terms where the model reads them."""
+        if not search.inline_terms or line.glossary is None:
+            return source.ids
+        spans = constraint_spans(source.text, search, line.glossary)
+        terms = [span for span in spans if span.kind == "term"]
+        return encode_marked(self._src, mark_terms(source.text, terms)) if terms else source.ids
+
+    def _similar(self, line: Line, source: _Source, n: int) -> list[int]:
+        """Return a separator and the ids of the translation that the model reads beside a text with `n` ids; an empty
+        list if there is none, or both are too long."""
+        if not n or not self._reads_similar:
+            return []
+        similar = line.similar if source.is_whole else ""
+        if not similar and line.tm is not None:
+            similar = line.tm.similar(source.text)
+        ids = [SEPARATOR, *self._tgt.encode(similar)] if similar else []
         return ids if n + len(ids) <= self._max_pieces else []
+
+    def _prefix(self, line: Line, source: _Source) -> Sequence[int]:
+        """Return the ids with which a translation starts, which belong to the first sentence of a line."""
+        ids: Sequence[int] = ()
+        if line.prefix and source.key % MAX_PARTS == 0:
+            ids = self._tgt.encode(line.prefix.rstrip())
+        if UNK in ids:  # only of imported models
+            raise _unspellable("prefix", line.prefix)
+        return ids or self._tgt.opening
+
+    def _too_many(self, source: _Source, n_required: int) -> DataError:
+        limit = f"{MAX_PIECES_FACTOR} * data.max_pieces = {self.max_length}"
+        if self._max_positions is not None:
+            limit = f"model.max_positions = {self._max_positions}"
+        return DataError(
+            f"line {source.key // MAX_PARTS + 1}: its prefix and terms have {n_required} pieces, more than a "
+            f"translation may have ({limit}); shorten them"
+        )
 
     def _n_pieces(self, texts: list[str]) -> list[int]:
         return [len(ids) for ids in self._src.encode_all(texts, "")]
@@ -176,6 +228,7 @@ class Segmenter:
             finished=all(hypothesis.finished for _, hypothesis in pairs),
             cut=any(sentence.cut for sentence in sentences),
             whole=any(sentence.whole for sentence in sentences),
+            match=joint_match([part.match for part in parts]),
             parts=tuple(parts),
         )
 
@@ -223,6 +276,16 @@ def find_match(line: Line, text: str, search: SearchConfig) -> Match | None:
     return match if all(comparable(term) in comparable(match.text) for term in terms) else None
 
 
+PLACEHOLDERS, PLACEHOLDER_CHARACTERS = 10, 60
+"""Maximum number of placeholders of a line that are protected by default, and of characters in all of them."""
+
+
+def has_few_placeholders(line: Line, search: SearchConfig) -> bool:
+    """Return whether a line has placeholders, but not so many that protecting them would be slow."""
+    copies = [span.wanted for span in constraint_spans(line.text, search, flag=line.flag)]
+    return 0 < len(copies) <= PLACEHOLDERS and sum(map(len, copies)) <= PLACEHOLDER_CHARACTERS
+
+
 def _unspellable(what: str, text: str) -> DataError:
     return DataError(f"the vocabulary of the model has no pieces for the {what} {printable(text)!r}")
 
@@ -236,7 +299,7 @@ def phrases_of(
     another required phrase. Protected text that the vocabulary of an imported model cannot spell is not required.
     Raises ConfigError for terms that this kind of search does not support, DataError for terms that cannot be spelled.
     """
-    spans = constraint_spans(text, search if line.protects else unprotected(search), line.glossary, line.flag)
+    spans = constraint_spans(text, search, line.glossary, line.flag)
     if search.inline_terms:
         spans = [span for span in spans if span.kind != "term"]
     if (line.terms or spans) and not takes_terms(search):

@@ -1,14 +1,15 @@
 """The translator, which splits lines into sentences, searches them, and yields translations in order.
 
-Training's validation, `nmt translate` and `nmt evaluate` all call `Translator.translate_lines`; programs call
-`Translator.translate`.
+Lines of text, documents and requests to a server all pass `Translator.translate_window`; training's validation and
+`nmt evaluate` call `translate_lines`, and programs `translate`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import replace
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import overload
@@ -18,43 +19,72 @@ from torch import Tensor
 
 from nmt.config import Config, SearchConfig
 from nmt.config.data import ANY, check_language
-from nmt.config.load import check_config, keeping_split
+from nmt.config.load import changed_config, check_config, keeping_split
 from nmt.console import Progress, say
-from nmt.errors import ConfigError
+from nmt.errors import CheckpointError, ConfigError
 from nmt.model.device import pick_device
 from nmt.runs.model import AnyModel, Origin, Saved, choose_precision, open_ensemble
-from nmt.search.forced import ForcedDecoder
-from nmt.search.rules import ShouldStop
+from nmt.search.forced import ForcedDecoder, with_cross_attention
+from nmt.search.rules import ShouldStop, stop_if
+from nmt.search.step import Hypothesis
 from nmt.text.constraints import AnyGlossary, Glossary
 from nmt.text.split import sentences
 from nmt.text.vocabularies import Tokenizers
+from nmt.translate.align import alignments, word_spans
+from nmt.translate.confidence import Estimator, Measure, calibration_path, read_calibration
 from nmt.translate.joint import JointSearch
 from nmt.translate.score import Context, PairScorer, Scored
-from nmt.translate.searcher import NativeSearcher, Searcher, in_order, search_cost
-from nmt.translate.sentences import Segmenter, n_candidates
+from nmt.translate.searcher import Hypotheses, NativeSearcher, Searcher, in_order, search_cost
+from nmt.translate.sentences import Segmenter, has_few_placeholders, n_candidates
 from nmt.translate.translation_memory import AnyMemory, TranslationMemory
-from nmt.translate.types import NOT_INLINE, WINDOW, Line, Part, Translation, check_search
+from nmt.translate.types import (
+    NOT_INLINE,
+    WINDOW,
+    Line,
+    Options,
+    Part,
+    Sentence,
+    Translation,
+    check_search,
+    takes_terms,
+    unprotected,
+)
 
 
+def for_texts(search: SearchConfig) -> list[str]:
+    """Return changes, `search.key=value`, to the configured settings for texts of several sentences: each sentence is
+    translated separately, and placeholders are protected, unless `split` is never or `protect` is set."""
+    changes = [] if search.protect else ["search.protect=placeholders"]
+    return changes if search.split == "never" else [*changes, "search.split=always"]
+
+
+@dataclass(frozen=True, eq=False)
 class Translator:
-    """A translator of lines of text, with one model or an ensemble."""
+    """A translator from one language into another, with one model or an ensemble. It is immutable and thread-safe."""
 
-    def __init__(
-        self, searcher: Searcher, tokenizers: Tokenizers, config: Config, origins: Sequence[Origin] = ()
-    ) -> None:
-        """Create a translator. origins: the origin of the weights of each model of an ensemble."""
-        self.searcher = searcher
-        self.tokenizers = tokenizers
-        self.config = config
-        self.origin: Origin | None = origins[0] if origins else None
-        self.others: Sequence[Origin] = origins[1:]
-        self.first: Translator | None = None
-        """The translator into another language, from which this one translates, if there are two steps (pivot)."""
-        self._segmenter = Segmenter(tokenizers, config, searcher.max_positions)
-        self._joint: JointSearch | None = None
-        if config.joins_sentences:
-            src, tgt = (tokenizers[language] for language in config.data.sides)
-            self._joint = JointSearch(searcher, src, tgt, min(config.data.max_pieces, self._segmenter.max_length))
+    searcher: Searcher
+    """The engine that translates: CTranslate2's or PyTorch's."""
+    tokenizers: Tokenizers
+    config: Config
+    origins: Sequence[Origin] = ()
+    """The origin of the weights of each model of an ensemble."""
+    run: Path | None = None
+    """The run or exported folder, the first of an ensemble; None for a model that was not loaded."""
+    fallback: Searcher | None = None
+    """PyTorch's engine beside CTranslate2's: it aligns words, and translates lines with terms, placeholders or search
+    settings that CTranslate2 does not support."""
+    first: Translator | None = None
+    """The translator into another language, from which this one translates, if there are two steps (pivot)."""
+    second: Config | None = None
+    """The configuration of the second of two steps."""
+    tm: TranslationMemory | None = None
+    """The translation memory of a server."""
+    to: str | None = None
+    """One of the target languages of an imported model, if it was chosen."""
+
+    @cached_property
+    def _segmenter(self) -> Segmenter:
+        return Segmenter(self.tokenizers, self.second or self.config, self.searcher.max_positions)
 
     @classmethod
     def load(cls, model: AnyModel, device: str = "auto", precision: str = "auto") -> Translator:
@@ -75,10 +105,14 @@ class Translator:
     def of(cls, saved: Sequence[Saved], device: torch.device, precision: str) -> Translator:
         """Return a translator with loaded models. Raises CheckpointError if their weights do not match."""
         first = saved[0]
-        models = [each.translation_model().to(device) for each in saved]
+        models = [member.translation_model().to(device) for member in saved]
         tokenizer, joins = first.tokenizers[first.config.data.tgt], first.config.joins_sentences
         searcher = NativeSearcher(models, tokenizer, device, precision, joins)
-        return cls(searcher, first.tokenizers, first.config, [each.origin for each in saved])
+        return cls(searcher, first.tokenizers, first.config, [member.origin for member in saved], first.path)
+
+    def with_fallback(self, native: Translator) -> Translator:
+        """Return a translator that uses the engine of `native`, PyTorch's, for what its own does not support."""
+        return replace(self, fallback=native.searcher)
 
     def towards(self, to: str | None, source: str | None = None, via: str | None = None) -> Translator:
         """Return a translator with the same models into one of several target languages.
@@ -86,20 +120,19 @@ class Translator:
         source: the source language if there are several; `ANY` if it makes no difference. via: a language into which
         lines are translated first (pivot); `source` must be given, too. Raises ConfigError.
         """
-        origins = [origin for origin in (self.origin, *self.others) if origin is not None]
         config = self.tokenizers.choose(self.config, to, source)
-        chosen = Translator(self.searcher, self.tokenizers, config, origins)
+        chosen_tag = to if config.search.to == to else None
+        chosen = replace(self, config=config, first=None, second=None, to=chosen_tag)
         direction, trained = config.data.direction, self.config.data.directions
         if via is None and len(trained) > 1 and direction not in trained:
             say(f"{direction}: a direction without training pairs (zero-shot), so expect more errors")
-        if via is not None:
-            if source in (None, ANY) or to is None:
-                raise ConfigError("--via: needs --from and --to")
-            check_language("--via", via, self.config.data.all_languages)
-            chosen.first = self.towards(via, source)
-            second = self.tokenizers.choose(self.config, to, via)  # the model may read the source language
-            chosen._segmenter = Segmenter(self.tokenizers, second, self.searcher.max_positions)
-        return chosen
+        if via is None:
+            return chosen
+        if source in (None, ANY) or to is None:
+            raise ConfigError("--via: needs --from and --to")
+        check_language("--via", via, self.config.data.all_languages)
+        second = self.tokenizers.choose(self.config, to, via)  # the model may read the source language
+        return replace(chosen, first=self.towards(via, source), second=second)
 
     @classmethod
     def load_for(cls, direction: str, option: str, paths: Sequence[Path], precision: str = "auto") -> Translator:
@@ -131,9 +164,74 @@ class Translator:
         return [self] if (to, source) == (None, None) else [self.towards(to, source)]
 
     @property
+    def origin(self) -> Origin | None:
+        """The origin of the weights, of the first model of an ensemble; None for a model that was not loaded."""
+        return self.origins[0] if self.origins else None
+
+    @property
+    def source(self) -> str:
+        """The source language."""
+        return self.config.data.src
+
+    @property
+    def target(self) -> str:
+        """The target language, by the name in which it was chosen."""
+        return self.to or self.config.data.tgt
+
+    @property
+    def other_targets(self) -> list[str]:
+        """The target languages among which the source of an imported model chooses by a tag."""
+        tokenizer = self.tokenizers[self.source]
+        is_chosen = self.config.search.to is not None or tokenizer.to is not None
+        return [] if is_chosen else [name for name in tokenizer.target_languages if name != self.target]
+
+    @property
     def precision(self) -> str:
         """The precision of matrix products."""
         return self.searcher.precision
+
+    @property
+    def native(self) -> Searcher | None:
+        """PyTorch's engine, which terms require; None if only CTranslate2 is used."""
+        return self.searcher if isinstance(self.searcher, NativeSearcher) else self.fallback
+
+    @property
+    def aligns(self) -> bool:
+        """Whether words can be aligned, which requires PyTorch, cross-attention, and no translation via a pivot."""
+        return self.native is not None and self.config.model.is_encoder_decoder and self.first is None
+
+    @cached_property
+    def has_confidence(self) -> bool:
+        """Whether confidence can be estimated, which requires nmt calibrate."""
+        try:
+            return bool(self.estimator)
+        except (ConfigError, CheckpointError):
+            return False
+
+    @cached_property
+    def estimator(self) -> Estimator:
+        """The estimator of the confidence in translations with the configured search settings.
+
+        Raises ConfigError for an ensemble and for a translator in two steps, and what `read_calibration` raises.
+        """
+        if len(self.origins) > 1 or self.first is not None:
+            raise ConfigError("--confidence: needs a single run, without --via")
+        assert self.run is not None and self.origin is not None, "the translator was loaded from a run"
+        calibration = read_calibration(self.run, self.config, self.origin, self.searcher.weights)
+        reverse = None
+        if calibration.reverse is not None:
+            option = f"{calibration_path(self.run, self.config, self.config.search)}: reverse"
+            reverse = Translator.load_for(f"{self.config.data.tgt}-{self.source}", option, [Path(calibration.reverse)])
+        decoder = None if self.native is None else self.forced_decoder()
+        expected = calibration.searched if decoder is None else calibration.forced
+        return Estimator(expected, Measure(self, self.config.search, decoder, reverse, calibration.samples))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Identifies the models, their arithmetic and the languages, which determine the translations of `Options`."""
+        engines = [self.searcher] if self.fallback is None else [self.searcher, self.fallback]
+        via = self.first and self.first.config.data.tgt
+        return f"{' '.join(engine.fingerprint for engine in engines)} {self.source} {via} {self.target}"
 
     @overload
     def translate(
@@ -240,9 +338,17 @@ class Translator:
         changed = check_config(dumped | {"search": dumped["search"] | dict(settings)}, where)
         return keeping_split(self.config, changed).search
 
+    def with_search(self, overrides: Sequence[str]) -> Translator:
+        """Return a translator with changed search settings, `search.key=value`. Raises ConfigError."""
+        return replace(self, config=keeping_split(self.config, changed_config(self.config, overrides)))
+
     def check(self, search: SearchConfig, n_best: int, has_terms: bool = False) -> None:
-        """Raise ConfigError if the settings are incompatible, or not supported by the searcher, and DataError if the
+        """Raise ConfigError if the settings are incompatible, or not supported by an engine, and DataError if the
         model has no such target language or tag."""
+        self._engine(search, n_best, has_terms)
+
+    def _engine(self, search: SearchConfig, n_best: int, has_terms: bool) -> Searcher:
+        """Return the engine for these settings; see `check`."""
         check_search(search, n_best)
         self.config.choose(None)
         if search.context and not self.config.joins_sentences:
@@ -251,18 +357,26 @@ class Translator:
             raise ConfigError("--via: not available with terms and with a language model (search.lm)")
         if search.inline_terms and "terms" not in self.config.training.modifiers:
             raise ConfigError(NOT_INLINE)
+        tokenizer, target = self.tokenizers[self.source], self.config.data.tgt
         if search.to is not None:
-            self.tokenizers[self.config.data.src].tag(search.to)
-        self.tokenizers[self.config.data.src].tag_ids(search.tags)
-        self.searcher.check(search, has_terms, self.config.data.tgt)
+            tokenizer.tag(search.to)
+        tokenizer.tag_ids(search.tags)
+        try:
+            self.searcher.check(search, has_terms, target)
+        except ConfigError:
+            if self.fallback is None:
+                raise
+            self.fallback.check(search, has_terms, target)
+            return self.fallback
+        return self.searcher
 
     def forced_decoder(self, search: SearchConfig | None = None) -> ForcedDecoder:
         """Return a forced decoder, which scores given translations and computes attention weights.
 
-        Raises ConfigError if the engine is not the native one, or if the target language is not chosen.
+        Raises ConfigError if PyTorch is not used, or if the target language is not chosen.
         """
         self.config.choose(None)
-        return self.searcher.forced_decoder(search or self.config.search)
+        return (self.native or self.searcher).forced_decoder(search or self.config.search)
 
     def score(
         self,
@@ -298,76 +412,186 @@ class Translator:
         """
         search = search or self.config.search
         self.check(search, n_best)
-        return self._windows(iter(lines), search, n_best, progress)
+        return self._windows(iter(lines), Options(search, n_best), progress)
 
     def _windows(
-        self, lines: Iterator[Line | str], search: SearchConfig, n_best: int, progress: Progress | None
+        self, lines: Iterator[Line | str], options: Options, progress: Progress | None
     ) -> Iterator[list[Translation]]:
         first = 0
         while window := list(islice(lines, WINDOW)):
-            yield from self.translate_window(window, search, n_best, first, progress)
+            yield from self.translate_window(window, options, first, progress)
             first += len(window)
 
-    def costs(self, lines: Sequence[Line], search: SearchConfig, n_best: int = 1, first: int = 0) -> list[float]:
+    def costs(self, lines: Sequence[Line], first: int, options: Options) -> list[float]:
         """Return the maximum search cost of each line (see `search_cost`).
 
         first: the number of the first line, from 0. Raises what `translate_window` raises for lines.
         """
-        n = n_candidates(search, n_best)
-        by_line = self._segmenter.split_lines(lines, search, first)
+        search = options.search
+        n = n_candidates(search, options.n_best)
+        by_line = self._segmenter.split_lines(self._with_protection(lines, search), search, first)
         return [sum(search_cost(sentence, search, n) for sentence in of_line) for of_line in by_line]
-
-    def given_translation(self, text: str, translation: str, search: SearchConfig) -> Translation:
-        """Return a given translation of a text, whose sentences are those of the text in order if there are as many."""
-        tgt, translated = self.tokenizers[self.config.data.tgt], sentences(translation)
-        [found] = self._segmenter.split_lines([Line(text)], search)
-        if len(found) != len(translated):
-            translated = [translation]
-            [found] = self._segmenter.split_lines([Line(text)], search.model_copy(update={"split": "never"}))
-        both = zip(found, tgt.encode_all(translated), strict=True)
-        parts = (Part(each.text, each.src_ids, ids[: self._segmenter.max_length]) for each, ids in both)
-        return Translation(translation, 0.0, 0.0, parts=tuple(parts))
 
     def translate_window(
         self,
         window: Sequence[Line | str],
-        search: SearchConfig,
-        n_best: int = 1,
+        options: Options,
         first: int = 0,
         progress: Progress | None = None,
         should_stop: ShouldStop | None = None,
     ) -> Generator[list[Translation]]:
-        """Yield the translations of each line of a window, whose lines are sorted by length together.
+        """Yield up to `options.n_best` translations of each line of a window, best first.
 
-        See `translate_lines`; `first` is the number of the first line, from 0. The settings are not checked: call
-        `check` before the first window. Raises SearchStopped soon after `should_stop` returns True: after the current
-        step in PyTorch, after the current batch in CTranslate2.
+        The lines are sorted by length together; see `translate_lines`. first: the number of the first line in its text,
+        from 0, which seeds sampling. Raises SearchStopped soon after `should_stop` returns True: after the current step
+        in PyTorch, after the current batch in CTranslate2. Raises ConfigError if settings are incompatible or not
+        supported, and DataError if prefixes and terms are too long.
         """
         lines = [Line(line) if isinstance(line, str) else line for line in window]
-        pivots: list[Translation] = []
-        if self.first is not None:
-            plain = [Line(line.text, is_first=line.is_first, protects=line.protects, flag=line.flag) for line in lines]
-            pivots = [best for best, *_ in self.first.translate_window(plain, search, 1, first, None, should_stop)]
-            lines = [replace(line, text=pivot.text) for line, pivot in zip(lines, pivots, strict=True)]
+        with closing(self._translated(lines, options, first, progress, should_stop)) as by_line:
+            translated = self._estimated(lines, by_line, options.n_estimated) if options.confidence else by_line
+            for line, translations in zip(lines, translated, strict=True):
+                stop_if(should_stop)
+                yield self._aligned(line, translations, should_stop) if options.align else translations
+
+    def _translated(
+        self,
+        lines: Sequence[Line],
+        options: Options,
+        first: int,
+        progress: Progress | None,
+        should_stop: ShouldStop | None,
+    ) -> Generator[list[Translation]]:
+        """Yield the translations of each line, without alignments and confidence, in one or two steps."""
+        if self.first is None:
+            yield from self._searched(lines, options, first, progress, should_stop)
+            return
+        plain = [Line(line.text, is_first=line.is_first, flag=line.flag) for line in lines]
+        in_between = self.first.translate_window(plain, Options(options.search), first, None, should_stop)
+        pivots = [best for best, *_ in in_between]
+        lines = [replace(line, text=pivot.text) for line, pivot in zip(lines, pivots, strict=True)]
+        by_line = self._searched(lines, options, first, progress, should_stop)
+        for pivot, translations in zip(pivots, by_line, strict=True):
+            yield [
+                replace(found, finished=found.finished and pivot.finished, cut=found.cut or pivot.cut)
+                for found in translations
+            ]
+
+    def _searched(
+        self,
+        lines: Sequence[Line],
+        options: Options,
+        first: int,
+        progress: Progress | None,
+        should_stop: ShouldStop | None,
+    ) -> Generator[list[Translation]]:
+        """Split lines into sentences, search these, and join their translations."""
+        search, lines = options.search, self._with_protection(lines, options.search)
+        engines = self._engines(lines, options)
         by_line = self._segmenter.split_lines(lines, search, first)
-        sentences = [sentence for of_line in by_line for sentence in of_line]
-        n_sentences = sum(bool(sentence.src_ids) for sentence in sentences)
-        n = n_candidates(search, n_best)
-        found = in_order(
-            self.searcher.search(sentences, search, n, should_stop)
-            if self._joint is None
-            else self._joint.search(lines, by_line, search, n, should_stop),
-            sentences,
-            None if progress is None else lambda n: progress.add(n * len(lines) / n_sentences),
-        )
-        with closing(found):
-            for row, of_line in enumerate(by_line):
-                of_sentences = [next(found) for _ in of_line]
-                translations = self._segmenter.join_hypotheses(of_line, of_sentences, search, n_best)
-                if pivots:
-                    is_finished, is_cut = pivots[row].finished, pivots[row].cut
-                    translations = [
-                        replace(each, finished=each.finished and is_finished, cut=each.cut or is_cut)
-                        for each in translations
-                    ]
-                yield translations
+        on_found = None
+        if progress is not None:
+            n_sentences = sum(bool(sentence.src_ids) for of_line in by_line for sentence in of_line)
+            on_found = partial(_add_lines, progress, len(lines) / max(n_sentences, 1))
+        with ExitStack() as opened:
+            hypotheses: dict[Searcher, Iterator[list[Hypothesis]]] = {}
+            for engine in dict.fromkeys(engines):
+                rows = [row for row, chosen in enumerate(engines) if chosen is engine]
+                of_engine = [by_line[row] for row in rows]
+                batches = self._batches(engine, [lines[row] for row in rows], of_engine, options, should_stop)
+                found = in_order(batches, [sentence for of_line in of_engine for sentence in of_line], on_found)
+                hypotheses[engine] = opened.enter_context(closing(found))
+            for engine, of_line in zip(engines, by_line, strict=True):
+                candidates = [next(hypotheses[engine]) for _ in of_line]
+                yield self._segmenter.join_hypotheses(of_line, candidates, search, options.n_best)
+
+    def _batches(
+        self,
+        engine: Searcher,
+        lines: Sequence[Line],
+        by_line: Sequence[Sequence[Sentence]],
+        options: Options,
+        should_stop: ShouldStop | None,
+    ) -> Generator[tuple[list[int], Hypotheses]]:
+        """Search the sentences of lines, several at once if the model joins them; see `Searcher.search`."""
+        search, n = options.search, n_candidates(options.search, options.n_best)
+        if not any(line.protects for line in lines):
+            search = unprotected(search)
+        if not self.config.joins_sentences:
+            return engine.search([sentence for of_line in by_line for sentence in of_line], search, n, should_stop)
+        src, tgt = (self.tokenizers[language] for language in self.config.data.sides)
+        joint = JointSearch(engine, src, tgt, min(self.config.data.max_pieces, self._segmenter.max_length))
+        return joint.search(lines, by_line, search, n, should_stop)
+
+    def _with_protection(self, lines: Sequence[Line], search: SearchConfig) -> Sequence[Line]:
+        """Return lines whose placeholders are protected if that is supported and they are few, where `search` protects
+        placeholders."""
+        if search.protect != "placeholders":
+            return lines
+        is_supported = self.native is not None and takes_terms(search)
+        return [replace(line, protects=is_supported and has_few_placeholders(line, search)) for line in lines]
+
+    def _engines(self, lines: Sequence[Line], options: Options) -> list[Searcher]:
+        """Return the engine that searches each line; all lines that are read in context have the same."""
+        search = options.search
+        needs = [
+            (line.protects, not search.inline_terms and bool(line.terms or line.glossary is not None)) for line in lines
+        ]
+        if search.context:
+            needs = [(any(protects for protects, _ in needs), any(has_terms for _, has_terms in needs))] * len(lines)
+        engines = {
+            (protects, has_terms): self._engine(search if protects else unprotected(search), options.n_best, has_terms)
+            for protects, has_terms in {*needs}
+        }
+        return [engines[need] for need in needs]
+
+    def _estimated(
+        self, lines: Sequence[Line], by_line: Iterator[list[Translation]], n: int
+    ) -> Iterator[list[Translation]]:
+        """Yield the translations of each line with their confidence, which is estimated for `n` lines together."""
+        texts = (line.text for line in lines)
+        while group := [*islice(by_line, n)]:
+            yield from self.estimator.estimated([*islice(texts, len(group))], group)
+
+    def _aligned(
+        self, line: Line, translations: Sequence[Translation], should_stop: ShouldStop | None = None
+    ) -> list[Translation]:
+        """Return the translations of a line with their aligned words."""
+        src, tgt = (self.tokenizers[language] for language in self.config.data.sides)
+        words = alignments(self._aligner, src, tgt, [line.text] * len(translations), translations, should_stop)
+        from_spans = word_spans(line.text)
+        aligned = []
+        for pairs, translation in zip(words, translations, strict=True):
+            to_spans = word_spans(translation.text)
+            aligned.append(replace(translation, alignment=tuple((from_spans[i], to_spans[j]) for i, j in pairs)))
+        return aligned
+
+    @cached_property
+    def _aligner(self) -> ForcedDecoder:
+        decoder = self.forced_decoder()
+        with_cross_attention(decoder.models)
+        return decoder
+
+    def align(self, texts: Sequence[str], translations: Sequence[str], search: SearchConfig) -> Iterator[Translation]:
+        """Yield given translations of texts with their aligned words. Requires `aligns`."""
+        for text, translation in zip(texts, translations, strict=True):
+            [aligned] = self._aligned(Line(text), [self._given_translation(text, translation, search)])
+            yield aligned
+
+    def _given_translation(self, text: str, translation: str, search: SearchConfig) -> Translation:
+        """Return a given translation of a text, whose sentences are those of the text in order if there are as many."""
+        tgt, translated = self.tokenizers[self.config.data.tgt], sentences(translation)
+        [of_text] = self._segmenter.split_lines([Line(text)], search)
+        if len(of_text) != len(translated):
+            translated = [translation]
+            [of_text] = self._segmenter.split_lines([Line(text)], search.model_copy(update={"split": "never"}))
+        parts = [
+            Part(sentence.text, sentence.src_ids, ids[: self._segmenter.max_length])
+            for sentence, ids in zip(of_text, tgt.encode_all(translated), strict=True)
+        ]
+        return Translation(translation, parts=tuple(parts))
+
+
+def _add_lines(progress: Progress, share: float, n_sentences: int) -> None:
+    """Count searched sentences as shares of lines."""
+    progress.add(n_sentences * share)

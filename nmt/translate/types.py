@@ -1,16 +1,19 @@
 """The input and output types of a translator.
 
-A `Line` is the input: text, and constraints on its translation. It becomes one or several `Sentence`s, which
-are searched, and their hypotheses become its `Translation`s.
+A `Line` is the input: text, and constraints on its translation. It becomes one or several `Sentence`s, which are
+searched, and their `Hypothesis`es become its `Translation`s.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import sha256
 from typing import NamedTuple
 
 from nmt.config import SearchConfig
+from nmt.documents.types import Translated
 from nmt.errors import ConfigError
 from nmt.text.constraints import Glossary
 from nmt.translate.translation_memory import MATCH_KINDS, Match, MatchKind, TranslationMemory
@@ -43,7 +46,7 @@ class Line:
     before: tuple[tuple[str, str], ...] = ()
     """The sentences before a line with `is_first`, with their translations."""
     protects: bool = True
-    """Whether the value `placeholders` of `search.protect` applies to the line."""
+    """Whether the value `placeholders` of `search.protect` applies to the line; the translator decides it."""
     flag: str = ""
     """The flag of gettext, one of the `GRAMMARS`, if the line belongs to a format string."""
 
@@ -101,16 +104,17 @@ class Confidence(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Translation:
+class Translation(Translated):
     """One translation of one line."""
 
-    text: str
-    score: float
+    score: float = 0.0
     """The ranking criterion: log_prob divided by the length penalty, plus the coverage penalty."""
-    log_prob: float
+    log_prob: float = 0.0
     """Log-probability of all pieces and ends of sentence (nats)."""
     confidence: Confidence | None = None
     """None if it was not estimated, or there is nothing that the model has translated."""
+    match: MatchKind | None = None
+    """How the line matches a translation memory; None if a part of it does not."""
     finished: bool = True
     """False if the translation, or a part of it, was cut off at the length limit."""
     cut: bool = False
@@ -125,10 +129,28 @@ class Translation:
         """The parts that the model has translated: those that are not taken from a translation memory."""
         return [part for part in self.parts if part.match in (None, "fuzzy")]
 
-    @property
-    def match(self) -> MatchKind | None:
-        """How the line matches a translation memory; None if a part of it does not."""
-        return joint_match([part.match for part in self.parts])
+
+ESTIMATED = 64
+"""Number of lines whose confidence is estimated together, so that a server need not wait for many."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of a translation; lines with the same `key` may share a batch."""
+
+    search: SearchConfig
+    n_best: int = 1
+    align: bool = False
+    """Whether to align words, which requires `Translator.aligns`."""
+    confidence: bool = False
+    n_estimated: int = ESTIMATED
+    """Number of lines whose confidence is estimated together."""
+
+    @cached_property
+    def key(self) -> str:
+        """Hash of the options of a translation."""
+        options = f"{self.n_best} {self.align} {self.confidence} {self.search.model_dump_json()}"
+        return sha256(options.encode()).hexdigest()
 
 
 def joint_match(kinds: Collection[MatchKind | None]) -> MatchKind | None:
@@ -136,7 +158,7 @@ def joint_match(kinds: Collection[MatchKind | None]) -> MatchKind | None:
     return None if None in kinds else next((kind for kind in MATCH_KINDS if kind in kinds), None)
 
 
-BLANK = Translation("", 0.0, 0.0)
+BLANK = Translation("")
 """The translation of a blank line."""
 
 NOT_INLINE = "search.inline_terms: the model was not trained with training.modifiers.terms"

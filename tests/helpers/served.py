@@ -8,7 +8,7 @@ import socket
 import threading
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -23,9 +23,8 @@ from nmt.serve.app import make_app
 from nmt.serve.server import listen, make_server
 from nmt.serve.service import Service
 from nmt.translate.align import word_spans
-from nmt.translate.direction import Candidate, Direction, How
 from nmt.translate.translator import Translator
-from nmt.translate.types import Confidence, Line
+from nmt.translate.types import Confidence, Line, Options, Part, Translation
 from waiting import until
 
 FORM = "multipart/form-data; boundary=XX"
@@ -37,7 +36,7 @@ def multipart(*parts: tuple[str, bytes]) -> bytes:
     return b"\r\n".join([*lines, b"--XX--\r\n"])
 
 
-class MadeUp(Direction):
+class MadeUp(Translator):
     """Translates a line into itself with its languages before it: `de>en: Hallo`, and `de>en#2: Hallo`.
 
     What lines that are named after an exception raise, and what waits for `gate` or until it is stopped, is for tests
@@ -46,31 +45,34 @@ class MadeUp(Direction):
 
     has_confidence = True  # type: ignore[assignment]
 
-    def __init__(self, source: str, target: str, has_native: bool = True) -> None:
-        self.name, self.engine, self.source, self.target = f"{source}-{target}", "made up", source, target
-        self.config = load_config("sample.yaml")
-        self.search = SearchConfig()
-        self._native = object() if has_native else None  # type: ignore[assignment]
-        main: Any = SimpleNamespace(first=None, config=self.config)
-        main.search_settings = partial(Translator.search_settings, main)
-        self._main = main
+    def __init__(self, source: str, target: str, has_native: bool = True, run: Path | None = None) -> None:
+        config, direction = load_config("sample.yaml"), f"{source}-{target}"
+        data = config.data.model_copy(update={"direction": direction, "directions": [direction]})
+        config = config.model_copy(update={"data": data, "search": SearchConfig()})
+        searcher: Any = SimpleNamespace(precision="made up")
+        tokenizers: Any = None
+        super().__init__(
+            searcher, tokenizers, config, run=run or Path(direction), fallback=searcher if has_native else None
+        )
         self.gate = threading.Event()
         self.gate.set()
         self.batches: list[list[str]] = []
-        self.hows: list[How] = []
+        self.hows: list[Options] = []
 
-    def costs(self, lines: Sequence[Line], first: int, how: How) -> list[float]:  # noqa: ARG002
+    def costs(self, lines: Sequence[Line], first: int, options: Options) -> list[float]:  # noqa: ARG002
         return [100.0 + len(line.text) for line in lines]
 
-    def translate(
+    def translate_window(
         self,
-        lines: Sequence[Line],
-        how: How,
+        window: Sequence[Line | str],
+        options: Options,
         first: int = 0,  # noqa: ARG002
+        progress: object = None,  # noqa: ARG002
         should_stop: ShouldStop | None = None,
-    ) -> Generator[tuple[list[Candidate], int]]:
+    ) -> Generator[list[Translation]]:
+        lines = [line for line in window if isinstance(line, Line)]
         self.batches.append([line.text for line in lines])
-        self.hows.append(how)
+        self.hows.append(options)
         for line in lines:
             if line.text == "wait":
                 assert self.gate.wait(30)
@@ -82,17 +84,18 @@ class MadeUp(Direction):
                 raise {"ZeroDivisionError": ZeroDivisionError, "SystemExit": SystemExit}.get(line.text, MemoryError)(
                     f"about {line.text}"
                 )
-            yield [self._candidate(line, rank, how) for rank in range(how.n_best)], len(line.text.split())
+            yield [self._candidate(line, rank, options) for rank in range(options.n_best)]
 
-    def _candidate(self, line: Line, rank: int, how: How) -> Candidate:
+    def _candidate(self, line: Line, rank: int, options: Options) -> Translation:
         mark = f"#{rank + 1}" if rank else ""
         text = f"{line.prefix}{self.source}>{self.target}{mark}: {line.text}"
         for source, target in line.glossary._terms.items() if line.glossary is not None else ():
             text = text.replace(source, target)
         to_spans = word_spans(text)[-len(word_spans(line.text)) :]
-        pairs = tuple(zip(word_spans(line.text), to_spans, strict=True)) if how.align else None
-        confidence = Confidence(100.0 - len(line.text), len(line.text) > 20) if how.confidence else None
-        return Candidate(text, pairs, -1.0 - rank, -2.0 - rank, confidence)
+        pairs = tuple(zip(word_spans(line.text), to_spans, strict=True)) if options.align else None
+        confidence = Confidence(100.0 - len(line.text), len(line.text) > 20) if options.confidence else None
+        ids = (0,) * len(line.text.split())
+        return Translation(text, pairs, -1.0 - rank, -2.0 - rank, confidence, parts=(Part(line.text, ids, ()),))
 
 
 class Answer(NamedTuple):

@@ -28,6 +28,7 @@ from nmt.translate import files
 from nmt.translate.files import translate_file
 from nmt.translate.parts import Models, translate_in_parts
 from nmt.translate.translator import Translator
+from nmt.translate.types import Options
 from places import ROOT
 from tasks import left, numbered
 from tiny_run import GREEDY, PLAIN, write_run
@@ -114,9 +115,9 @@ def test_translation_on_two_nodes_matches_one_process(
     run = write_run(tmp_path / "run", translator.config, tokenizer, translator.searcher.models[0])
     source, target = tmp_path / "in", tmp_path / "out"
     source.write_text("".join(f"{line}\n" for line in PLAIN))
-    translate_file(Translator.load(run), source, tmp_path / "whole", GREEDY)
+    translate_file(Translator.load(run), source, tmp_path / "whole", Options(GREEDY))
     monkeypatch.setattr(files, "WINDOW", 2)
-    translate_in_parts(engine, Models.of(ModelRef.of(run), open_ensemble(run)), source, target, GREEDY)
+    translate_in_parts(engine, Models.of(ModelRef.of(run), open_ensemble(run)), source, target, Options(GREEDY))
     assert target.read_bytes() == (tmp_path / "whole").read_bytes()
     assert not target.with_name("out.work").exists()
 

@@ -14,7 +14,6 @@ import pytest
 from command import Command
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate import documents
-from nmt.translate.direction import Direction
 from nmt.translate.translator import Translator
 from nmt.translate.types import Line
 from tiny_run import PLAIN, write_run
@@ -24,7 +23,7 @@ import os, signal, sys
 from nmt.cli import main
 from nmt.runs import model
 from nmt.translate import documents
-from nmt.translate.direction import Direction
+from nmt.translate.translator import Translator
 
 def translate(self, lines, *arguments, **options):
     if "STOP" in lines[0].text:
@@ -32,7 +31,7 @@ def translate(self, lines, *arguments, **options):
     return real(self, lines, *arguments, **options)
 
 model.pick_float32_library = lambda *_: "mkl"  # as in the tests' own process
-documents.TEXTS, real, Direction.translate = 1, Direction.translate, translate
+documents.TEXTS, real, Translator.translate_window = 1, Translator.translate_window, translate
 main(sys.argv[1:])
 """
 
@@ -49,14 +48,14 @@ def test_killed_translation_of_folder_is_continued(
     killed = subprocess.run([sys.executable, "-c", KILLED, *command, tmp_path / "out"], check=False)
     assert killed.returncode == -signal.SIGKILL
     assert [path.name for path in (tmp_path / "out").glob("*.txt")] == ["a.txt"]
-    seen, real = list[str](), Direction.translate
+    seen, real = list[str](), Translator.translate_window
 
-    def translate(self: Direction, lines: Sequence[Line], *arguments: Any, **options: Any) -> Iterator[Any]:
+    def translate(self: Translator, lines: Sequence[Line], *arguments: Any, **options: Any) -> Iterator[Any]:
         seen.extend(line.text for line in lines)
         return real(self, lines, *arguments, **options)
 
     monkeypatch.setattr(documents, "TEXTS", 1)
-    monkeypatch.setattr(Direction, "translate", translate)
+    monkeypatch.setattr(Translator, "translate_window", translate)
     assert nmt(*command, tmp_path / "out").status == 0
     assert seen == [texts["b.txt"][1], *texts["c.txt"]]
     monkeypatch.undo()

@@ -19,9 +19,10 @@ from nmt.tasks.perform import Task
 from nmt.tasks.processes import Processes
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate import files
-from nmt.translate.files import translate_file
+from nmt.translate.files import Files, translate_file
 from nmt.translate.parts import Models, translate_in_parts
 from nmt.translate.translator import Translator
+from nmt.translate.types import Options
 from tasks import children
 from tiny_run import BEAM, GREEDY, PLAIN, STRANGE, texts, tiny_config, write_run
 
@@ -41,7 +42,7 @@ def source(tmp_path: Path) -> Path:
 def test_killed_translation_worker_is_replaced(
     run: Path, source: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    translate_file(Translator.load(run), source, source.with_name("whole"), GREEDY)
+    translate_file(Translator.load(run), source, source.with_name("whole"), Options(GREEDY))
     told = capsys.readouterr().err
     monkeypatch.setattr(files, "WINDOW", 8)
     target, before = source.with_name("out"), children()
@@ -56,7 +57,7 @@ def test_killed_translation_worker_is_replaced(
                 os.kill(killed[0], signal.SIGKILL)
 
         monkeypatch.setattr(engine, "start", start_and_kill)
-        translate_in_parts(engine, models, source, target, GREEDY)
+        translate_in_parts(engine, models, source, target, Options(GREEDY))
     assert target.read_bytes() == source.with_name("whole").read_bytes()
     lost, _, rest = capsys.readouterr().err.partition("\n")
     assert lost.endswith("its process was killed (SIGKILL); retrying") and rest == told
@@ -111,18 +112,18 @@ def test_translate_file_writes_one_line_per_source_line(translator: Translator, 
     source, target = tmp_path / "in.txt", tmp_path / "out.txt"
     source.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(lines).encode())
     target.write_text("what was there before")
-    translate_file(translator, source, target, BEAM)
+    translate_file(translator, source, target, Options(BEAM))
     expected = "".join(f"{text}\n" for text in texts(translator, lines, BEAM))
     assert target.read_bytes().decode() == expected
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt", "out.txt"]
-    translate_file(translator, source, "-", BEAM)
+    translate_file(translator, source, "-", Options(BEAM))
     assert capsysbinary.readouterr().out.decode() == expected
 
 
 def test_n_best_output_has_columns(translator: Translator, tmp_path: Path) -> None:
     source, target = tmp_path / "in", tmp_path / "out"
     source.write_text(f"{PLAIN[0]}\n\n{PLAIN[1]}\n")
-    translate_file(translator, source, target, BEAM, n_best=2)
+    translate_file(translator, source, target, Options(BEAM, 2))
     rows = [line.split("\t", 3) for line in target.read_text().split("\n")[:-1]]
     assert [row[0] for row in rows] == ["1", "1", "2", "3", "3"]
     assert rows[2] == ["2", "0.000000", "0.000000", ""]
@@ -137,11 +138,11 @@ def test_error_leaves_no_partial_output(translator: Translator, tmp_path: Path) 
     target.write_text("before")
     source.write_bytes(b"good line\n" * 3 + b"caf\xe9\n")
     with pytest.raises(DataError, match=r"in: not UTF-8 at line 4, byte 4 of the line \(0xE9\)"):
-        translate_file(translator, source, target, GREEDY)
+        translate_file(translator, source, target, Options(GREEDY))
     with pytest.raises(DataError, match=r"none: no such file$"):
-        translate_file(translator, tmp_path / "none", target, GREEDY)
+        translate_file(translator, tmp_path / "none", target, Options(GREEDY))
     with pytest.raises(ConfigError):
-        translate_file(translator, source, target, GREEDY, n_best=2)
+        translate_file(translator, source, target, Options(GREEDY, 2))
     assert target.read_text() == "before"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]
 
@@ -168,7 +169,7 @@ def test_standard_input_starts_at_current_offset(
     with (tmp_path / "lines").open("rb") as file:
         file.seek(len(b"mali bore\n"))
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(file))
-        translate_file(translator, "-", tmp_path / "out", GREEDY)
+        translate_file(translator, "-", tmp_path / "out", Options(GREEDY))
     assert (tmp_path / "out").read_bytes().count(b"\n") == 2
 
 
@@ -187,5 +188,5 @@ def test_closed_or_binary_standard_input_raises(
         translate_file(translator, "-", tmp_path / "out")
     assert list(tmp_path.glob("out*")) == []
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(subtitles)))
-    translate_file(translator, "-", tmp_path / "out", as_text=True)
+    translate_file(translator, "-", tmp_path / "out", files=Files(as_text=True))
     assert (tmp_path / "out").read_bytes().count(b"\n") == 3

@@ -58,7 +58,7 @@ def test_copy_model_aligns_diagonally(copier: tuple[Transformer, Tokenizer]) -> 
     rng = random.Random(2)
     lines = [" ".join(rng.sample(WORDS, k=rng.randint(3, 10))) for _ in range(50)]
     ids = tokenizer.encode_all(lines)
-    translations = [Translation(line, 0.0, 0.0, parts=(Part(line, i, i),)) for line, i in zip(lines, ids, strict=True)]
+    translations = [Translation(line, parts=(Part(line, i, i),)) for line, i in zip(lines, ids, strict=True)]
     found = alignments(decoder, tokenizer, tokenizer, lines, translations)
     n_words = sum(len(line.split()) for line in lines)
     assert sum(map(len, found)) >= 0.97 * n_words

@@ -39,9 +39,8 @@ from nmt.share.export import ExportOptions, engine_for, export, export_argos
 from nmt.text.language import share_of_others
 from nmt.text.vocabularies import read_tags
 from nmt.training import saving
-from nmt.translate.direction import How
 from nmt.translate.translator import Translator
-from nmt.translate.types import Line
+from nmt.translate.types import Line, Options
 from served import serving
 from tiny_corpus import tiny_settings, tiny_text
 
@@ -713,7 +712,7 @@ def test_server_offers_trained_directions_first(run: Path) -> None:
         steps = models.route("bb", "cc")
         assert steps is not None and len(steps) == (1 if zero_shot else 2)
         [direct] = models.route("aa", "cc") or []
-        [([best, *_], _)] = direct.translate([Line("mali bore")], How(direct.search))
+        [[best, *_]] = direct.translate_window([Line("mali bore")], Options(direct.config.search))
         assert best.text == asked[0]
         with serving(Service(models)) as client:
             found = client.ask("/v1/translate", {"text": "mali bore", "source": "bb", "target": "cc"})

@@ -21,11 +21,10 @@ from nmt.prepare.prepare import prepare
 from nmt.serve.models import load_models
 from nmt.text.tokenizer import SEPARATOR
 from nmt.translate.align import src_word_shares
-from nmt.translate.direction import How
 from nmt.translate.files import Files, translate_file
 from nmt.translate.translation_memory import TranslationMemory
 from nmt.translate.translator import Translator
-from nmt.translate.types import Line
+from nmt.translate.types import Line, Options
 from tiny_corpus import tiny_settings
 from tiny_run import make, tiny_config, tiny_tokenizer
 from trained import assert_same_run, records, train_with_deaths
@@ -206,13 +205,13 @@ def test_memory_of_translation_provides_similar_segments(text: Path, run: Path, 
     [expected] = translator.translate_lines([Line(f"new {' '.join(words)}", similar=lines[0][::-1])])
     assert written[0] == lines[0][::-1] and written[1] == expected[0].text and expected[0].match == "fuzzy"
     search = translator.search_settings({"exact_matches": False})
-    translate_file(translator, tmp_path / "in", tmp_path / "out", search, files=files)
+    translate_file(translator, tmp_path / "in", tmp_path / "out", Options(search), files)
     assert "2 lines translated beside" in capsys.readouterr().err
     [[own]] = translator.translate_lines([Line(lines[0], similar=lines[0][::-1])])
     assert (tmp_path / "out").read_text(encoding="utf-8").splitlines()[0] == own.text
     [direction] = load_models([run], "native", False, (), tm=[str(tmp_path / "tm.tsv")]).directions.values()
     texts = [Line(text, tm=direction.tm) for text in (lines[0], f"new {' '.join(words)}")]
-    found = [best for (best, *_), _ in direction.translate(texts, How(translator.config.search))]
+    found = [best for best, *_ in direction.translate_window(texts, Options(translator.config.search))]
     assert [best.match for best in found] == ["exact", "fuzzy"] and found[1].text == expected[0].text
     # the words of the match are not those of the source
     shares = src_word_shares(translator.tokenizers["aa"], own.parts[0].src_ids, lines[0])

@@ -35,6 +35,7 @@ from nmt.share.public_vocabulary import ImportOptions
 from nmt.text.tokenizer import BOS, EOS, PAD
 from nmt.translate.files import translate_file
 from nmt.translate.translator import Translator
+from nmt.translate.types import Options
 from peer import of_transformers
 from sentences import sentence_pairs
 from tiny_corpus import tiny_settings
@@ -362,7 +363,7 @@ def test_lines_with_characters_that_vocabulary_lacks_are_counted(
     translator = Translator.load(public.run, precision="float32").towards(public.tgt, public.src)
     source = tmp_path / "text"
     source.write_text("Hund\n\u06a4\u06b5\u06ce\nHund \u06a4\n", encoding="utf-8")
-    translate_file(translator, source, tmp_path / "out", translator.search_settings({"beam": 1}))
+    translate_file(translator, source, tmp_path / "out", Options(translator.search_settings({"beam": 1})))
     assert "2 lines with characters that the vocabulary lacks" in capsys.readouterr().err
 
 

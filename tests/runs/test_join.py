@@ -32,11 +32,10 @@ from nmt.text.tokenizer import SEPARATOR
 from nmt.training.objectives import make_objective
 from nmt.training.objectives.translation import _in_context
 from nmt.training.validate import Execution, HeldOut
-from nmt.translate.direction import Direction, How
 from nmt.translate.searcher import NativeSearcher
 from nmt.translate.source_lines import source_lines
 from nmt.translate.translator import Translator
-from nmt.translate.types import Line, Sentence
+from nmt.translate.types import Line, Options, Sentence
 from tiny_corpus import tiny_settings, tiny_text
 from tiny_run import make, tiny_config, tiny_model, tiny_tokenizer, write_run
 from trained import assert_same_run, train_with_deaths
@@ -225,11 +224,10 @@ def test_context_changes_translations_and_ends_with_document(text: Path, data: P
 def test_placeholders_are_kept_in_context(text: Path, lively: Path) -> None:
     translator = Translator.load(lively)
     lines = (text / "test.aa").read_text(encoding="utf-8").splitlines()[:3]
-    direction = Direction("x", None, translator)
     search = translator.search_settings({"context": 2, "protect": "placeholders"})
 
     def translated(lines: list[str]) -> list[str]:
-        return [best.text for (best, *_), _ in direction.translate([*map(Line, lines)], How(search))]
+        return [best.text for best, *_ in translator.translate_window(lines, Options(search))]
 
     with_placeholder = translated([*lines, f"%s {lines[0]}"])
     assert with_placeholder[:3] == translated(lines) != [translated([line])[0] for line in lines]
@@ -272,7 +270,7 @@ def test_server_translates_texts_in_context(text: Path, lively: Path, monkeypatc
     own = "\n".join([*lines[:4], "", *lines[2:6]])
     models = load_models([lively], "native", False, ["search.context=2"])
     [direction] = models.directions.values()
-    search = direction.search
+    search = direction.config.search
     assert search.context == 2
 
     def alone(text: str) -> str:

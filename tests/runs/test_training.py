@@ -56,20 +56,19 @@ def _library_of_before():
 
 
 @pytest.mark.usefixtures("_library_of_before")
-@pytest.mark.parametrize(("recorded", "kept"), [("onednn", "onednn"), (None, "mkl")])
-def test_resumed_run_keeps_float32_library(tiny_data, text, tmp_path, monkeypatch, recorded, kept):
-    """Also one of before there was a choice, which was MKL's."""
+@pytest.mark.parametrize(("recorded", "precision"), [("onednn", "bf16"), ("mkl", "none")])
+def test_resumed_run_keeps_float32_library(tiny_data, text, tmp_path, monkeypatch, recorded, precision):
     monkeypatch.setattr(choices_module, "pick_float32_library", lambda *_: "onednn")
     fit(tiny_settings(text, training={"max_steps": 3}), tiny_data, tmp_path / "run")
     assert torch.backends.mkldnn.matmul.fp32_precision == "bf16"  # by which PyTorch lets oneDNN multiply
     info = RunDir(tmp_path / "run").info
     content = json.loads(info.read_text())
-    assert content.pop("float32_library") == "onednn"
-    info.write_text(json.dumps(content | ({"float32_library": recorded} if recorded else {})))
+    assert content["float32_library"] == "onednn"
+    info.write_text(json.dumps(content | {"float32_library": recorded}))
     monkeypatch.setattr(choices_module, "pick_float32_library", lambda *_: pytest.fail("it was chosen before"))
     fit(tiny_settings(text, training={"max_steps": 6}), tiny_data, tmp_path / "run", resume=True)
-    assert json.loads(info.read_text())["float32_library"] == kept
-    assert torch.backends.mkldnn.matmul.fp32_precision == {"onednn": "bf16", "mkl": "none"}[kept]
+    assert json.loads(info.read_text())["float32_library"] == recorded
+    assert torch.backends.mkldnn.matmul.fp32_precision == precision
 
 
 def test_run_with_raised_limit_equals_longer_run(tiny_data, text, tmp_path):

@@ -271,8 +271,9 @@ def for_directions(members: Members, settings: Translating) -> list[Translating]
     configs = [load_saved_config(RunDir(path).config).data for path in paths]
     if not any(config.has_several_directions for config in configs):
         return [settings]
-    first, *others = (config.directions for config in configs)
-    common = [direction for direction in first if all(direction in directions for directions in others)]
+    common = [
+        direction for direction in configs[0].directions if all(direction in config.directions for config in configs)
+    ]
     to, source = settings.model.to, settings.model.source
     if to is not None:
         common = [direction for direction in common if direction.endswith(f"-{to}")]
@@ -331,9 +332,10 @@ def _open(name: str, path: Path, settings: Translating) -> _Run:
 
 def _check_same_test(first: _Run, other: _Run) -> None:
     """Raise DataError unless both runs translate the same sources in the same direction, with the same references."""
-    one, another = first.config.data.direction, other.config.data.direction
-    if one != another:
-        raise DataError(f"{first.path} translates {one}, {other.path} {another}: all runs must have the same direction")
+    src_tgt, other_src_tgt = first.config.data.direction, other.config.data.direction
+    if src_tgt != other_src_tgt:
+        problem = f"{first.path} translates {src_tgt}, {other.path} {other_src_tgt}"
+        raise DataError(f"{problem}: all runs must have the same direction")
     if first.text.name != other.text.name:
         raise DataError(
             f"the only test set of {first.path} is {first.text.name}, but that of {other.path} is {other.text.name}: "
@@ -397,8 +399,8 @@ def _notes_on_group(name: str, runs: Sequence[_Run]) -> Iterator[str]:
     if len({*seeds}) < len(seeds):
         seed_of = ", ".join(f"{run.name} {seed}" for run, seed in zip(runs, seeds, strict=True))
         yield f"group {name}: runs have the same training.seed ({seed_of}): variation between seeds is underestimated"
-    first, *others = (run.config.model_dump(mode="json") for run in runs)
-    keys = {change.key for other in others for change in differences(first, other)}
+    first, *trees = (run.config.model_dump(mode="json") for run in runs)
+    keys = {change.key for tree in trees for change in differences(first, tree)}
     keys -= {"training.seed", "training.run_dir", "data.dir"}
     if keys:
         yield f"group {name}: its runs differ in more than the seed: {', '.join(sorted(keys))}"

@@ -146,8 +146,11 @@ class Cleaner:
     def repaired(self, src: str, tgt: str) -> tuple[str, str]:
         """Apply all repairs to both sides, count the repairs, and return the sides."""
         for kind, repair in self._repairs:
-            new_src = src if self._label_side == 0 else repair(src).strip()
-            new_tgt = tgt if self._label_side == 1 else repair(tgt).strip()
+            new_src, new_tgt = src, tgt
+            if self._label_side != 0:
+                new_src = repair(src).strip()
+            if self._label_side != 1:
+                new_tgt = repair(tgt).strip()
             if new_src != src:
                 self.report.repair(kind, self.report.read, src, new_src)
             elif new_tgt != tgt:
@@ -188,8 +191,10 @@ class Cleaner:
 
 def _length(text: str, density: float) -> float:
     """Return the length of a text, plus an offset; characters beyond ASCII count as `density` characters."""
-    n_more = 0 if density == 1 else (density - 1) * (len(text) - len(text.encode("ascii", "ignore")))
-    return _RATIO_OFFSET + len(text) + n_more
+    length = _RATIO_OFFSET + len(text)
+    if density == 1:
+        return length
+    return length + (density - 1) * (len(text) - len(text.encode("ascii", "ignore")))
 
 
 class LineCleaner:

@@ -12,8 +12,7 @@ from pathlib import Path
 from nmt.config.clean import CorpusClean
 from nmt.config.data import LABEL
 from nmt.errors import DataError
-from nmt.languages.codes import is_spaced, scripts_of, usual_script
-from nmt.languages.scripts import script_of
+from nmt.languages.codes import is_spaced, script_of, scripts_of, usual_script
 from nmt.prepare.cleaning.grouping import normal_form
 from nmt.prepare.cleaning.repairs import is_broken
 from nmt.text.language import identified_as, in_other_language
@@ -55,7 +54,12 @@ def tags(text: str) -> list[str]:
     """Return the tags and placeholders of a text, sorted."""
     if "<" not in text and "{" not in text and "%" not in text and "$" not in text:
         return []
-    return sorted(name[0] if (name := _NAME.match(tag)) else _POSITION.sub("", tag) for tag in _MARKUP.findall(text))
+    return sorted(map(_comparable_tag, _MARKUP.findall(text)))
+
+
+def _comparable_tag(tag: str) -> str:
+    name = _NAME.match(tag)
+    return _POSITION.sub("", tag) if name is None else name[0]
 
 
 def other_numbers(src: str, tgt: str) -> bool:
@@ -123,16 +127,22 @@ def block_list(path: Path, language: str) -> SideTest:
             words = _word().findall(folded)
             entries.setdefault(words[0], []).append(f" {' '.join(words)} ")
         else:  # punctuation, or words with it: c++
-            before, after = (r"\b" if char.isalnum() else "" for char in (entry[0], entry[-1]))
-            patterns.append(re.compile(f"{before}{re.escape(entry)}{after}", re.IGNORECASE))
+            pattern = re.escape(entry)
+            if entry[0].isalnum():
+                pattern = rf"\b{pattern}"
+            if entry[-1].isalnum():
+                pattern = rf"{pattern}\b"
+            patterns.append(re.compile(pattern, re.IGNORECASE))
     if not (patterns or parts or entries):
         raise DataError(f"{path}: has no words; write one word or expression on each line")
 
     def has_words(text: str) -> bool:
         words = _word().findall(text)
-        firsts = entries.keys() & set(words)
-        line = f" {' '.join(words)} " if firsts else ""
-        return any(entry in line for first in firsts for entry in entries[first])
+        candidates = [entry for first in entries.keys() & set(words) for entry in entries[first]]
+        if not candidates:
+            return False
+        line = f" {' '.join(words)} "
+        return any(entry in line for entry in candidates)
 
     def test(text: str) -> bool:
         folded = text.casefold()
@@ -192,6 +202,7 @@ def side_tests(
     if "broken" in dropped:
         yield "broken", is_broken()
     has_words = is_spaced(language)
+    # both sides have the same steps, so that the order of the reasons does not depend on the languages
     if clean.max_words:
         yield "words", more_words(clean.max_words) if has_words else _no
     if clean.max_word_chars:

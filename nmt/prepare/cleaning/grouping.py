@@ -77,7 +77,8 @@ def groupings(config: DataConfig) -> list[Grouping]:
     label_side = config.label_side
     rules = [Grouping("duplicate", pair_hash)]
     if NEAR_DUPLICATES in (config.clean.drop or ()):
-        rules.append(Grouping("near_duplicate", normal_hash if label_side is None else _labelled_hash(label_side)))
+        key = normal_hash if label_side is None else _labelled_hash(label_side)
+        rules.append(Grouping("near_duplicate", key))
     return rules
 
 

@@ -273,7 +273,11 @@ def _cut(pairs: Pairs) -> list[tuple[str, str]]:
     result = []
     for i, (src, tgt) in enumerate(pairs):
         share = _CUTS[i // 2 % len(_CUTS)]
-        result.append((src[: int(len(src) * share)], tgt) if i % 2 else (src, tgt[: int(len(tgt) * share)]))
+        if i % 2:
+            src = src[: int(len(src) * share)]
+        else:
+            tgt = tgt[: int(len(tgt) * share)]
+        result.append((src, tgt))
     return result
 
 

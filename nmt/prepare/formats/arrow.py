@@ -15,7 +15,7 @@ from nmt.config.data import LABEL
 from nmt.console import printable
 from nmt.errors import DataError, error_text
 from nmt.files.write import writing
-from nmt.prepare.formats.tables import class_names, find_columns, label_text, shown, written
+from nmt.prepare.formats.tables import class_names, find_columns, label_text, shown
 from nmt.prepare.inputs import Input
 from nmt.prepare.pairs import Layout, Row, Units
 
@@ -80,13 +80,13 @@ def _read(
 ) -> Iterator[Row]:
     import pyarrow as pa
 
-    n_rows, side = 0, layout.languages.index(LABEL) if LABEL in layout.languages else None
+    n_rows = 0
     with _seekable(file) as stream:
         with _reading(file, kind):
             schema, read_batches = opened(stream)
             columns = _columns(schema, layout, file.name)
             batches = read_batches(columns)
-        classes = class_names(schema.metadata).get(columns[side], []) if side is not None else []
+        classes = class_names(schema.metadata)
         while True:
             with _reading(file, kind, n_rows):
                 batch = next(batches, None)
@@ -96,11 +96,12 @@ def _read(
                 chosen = _flat(pa.Table.from_batches([batch])).select(columns)
             for part in chosen.to_batches(max_chunksize=_ROWS):
                 with _reading(file, kind, n_rows):
-                    sides = [column.to_pylist() for column in part.columns]
-                if side is not None:
-                    sides[side] = [label_text(label, classes) for label in sides[side]]
+                    cells = [column.to_pylist() for column in part.columns]
+                if LABEL in layout.languages:
+                    side = layout.languages.index(LABEL)
+                    cells[side] = [label_text(label, classes.get(columns[side], ())) for label in cells[side]]
                 n_rows += part.num_rows
-                yield from units.rows(zip(*sides, strict=True), layout, file.name)
+                yield from units.rows(zip(*cells, strict=True), layout, file.name)
 
 
 def _flat(table: pa.Table) -> pa.Table:
@@ -118,7 +119,7 @@ def _columns(schema: pa.Schema, layout: Layout, where: str) -> list[str]:
     Raises DataError unless there is one column for each, and its type is text.
     """
     schema = _flat(schema.empty_table()).schema
-    places = find_columns(layout, schema.names, where, f"write {written(layout, 'NAME', 'NAME')}")
+    places = find_columns(layout, schema.names, where)
     for language, place in zip(layout.languages, places, strict=False):
         kind = str(schema.types[place])
         if not (_TEXT.fullmatch(kind) or (language == LABEL and _NUMBER.fullmatch(kind))):

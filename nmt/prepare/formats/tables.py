@@ -6,6 +6,7 @@ import csv
 import json
 import math
 import re
+import sys
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -13,7 +14,7 @@ from itertools import chain, islice
 from typing import Any
 
 from nmt.config.data import LABEL
-from nmt.console import listed, printable
+from nmt.console import amount, listed, printable
 from nmt.errors import DataError
 from nmt.languages.codes import names_of, normalized
 from nmt.prepare.inputs import Input
@@ -54,12 +55,13 @@ def class_names(metadata: Mapping[bytes, bytes] | None) -> dict[str, list[str]]:
 _SHOWN, _CHARS = 10, 30  # of the names in a message, and of each
 
 
-def find_columns(layout: Layout, names: Sequence[str], where: str, remedy: str) -> tuple[int, ...]:
+def find_columns(layout: Layout, names: Sequence[str], where: str, advice: str = "") -> tuple[int, ...]:
     """Return the positions in `names` of the columns of both languages, and of scores and documents if `layout` has
     such columns.
 
-    Raises DataError, which begins with `where` and ends with `remedy`, unless there is exactly one column for each.
+    Raises DataError, which begins with `where` and ends with `advice`, unless there is exactly one column for each.
     """
+    remedy = f"write {written(layout, 'NAME', 'NAME')}{advice}"
     candidates = []  # a description of each column that is needed, and the names that fit it
     for language in layout.languages:
         if language in layout.columns:
@@ -73,7 +75,7 @@ def find_columns(layout: Layout, names: Sequence[str], where: str, remedy: str) 
     for what, alike in candidates:
         columns = [i for i, name in enumerate(names) if name in alike]
         if len(columns) != 1:
-            many = f"{len(columns)} columns" if columns else "no column"
+            many = amount(len(columns), "column") if columns else "no column"
             raise DataError(f"{where}: {many} {what}; the columns are {shown(names)}; {remedy}")
         places += columns
     if places[0] == places[1] and len({*layout.languages}) > 1:  # monolingual text has one column
@@ -155,18 +157,17 @@ def _cells(rows: Iterable[list[str]], layout: Layout, units: Units, where: str) 
     With a header, rows of another width are skipped: columns may be shifted.
     """
     columns = _numbers(layout, where)
-    least, most = (max(columns) + 1, None) if columns else (0, None)
+    least, most = 1 + max(columns or (-1,)), sys.maxsize
     for row in rows:
         if row in ([], [""]):
             units.skip("empty line")
         elif columns is None:
-            names = written(layout, "NAME", "NAME")
             numbers = written(layout, "1", "2")
-            remedy = f"write {names}, or numbers if there is no header: {numbers}"
-            columns, least, most = find_columns(layout, row, where, remedy), len(row), len(row)
+            columns = find_columns(layout, row, where, f", or numbers if there is no header: {numbers}")
+            least = most = len(row)
         elif len(row) < least:
             units.skip(f"fewer columns than {least}")
-        elif most is not None and len(row) > most:
+        elif len(row) > most:
             units.skip(f"more columns than {most}")
         else:
             yield [row[column] for column in columns]

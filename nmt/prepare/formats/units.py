@@ -7,7 +7,7 @@ refused, nothing that a file refers to is opened, and the size of a unit and the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from typing import IO, TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from nmt.console import printable
 from nmt.errors import DataError, error_text
 from nmt.files.read import DOCUMENT_BYTES
 from nmt.languages.codes import by_language, side_of
-from nmt.prepare.formats.tables import shown
+from nmt.prepare.formats.tables import shown, written
 from nmt.prepare.inputs import Input
 from nmt.prepare.pairs import (
     MAX_TAG,
@@ -207,17 +207,24 @@ def read_xliff(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
     """
     given = side_in_columns(file.name, layout, "source", "target")
     for unit in read_units(file, "xliff", frozenset({"trans-unit", "unit"})):
-        for element in unit.iter("{*}segment") if unit.tag.rpartition("}")[2] == "unit" else [unit]:
+        for element in _segments(unit):
             reason = _unconfirmed(unit, element)
             if reason is not None:
                 units.skip(reason)
                 continue
             names = (around.get("original") or around.get("id") for around in unit.iterancestors("{*}file"))
             units.enter(next(names, file.name))
-            side = _source_side(file.name, unit, element, layout, units) if given is None else given
+            side = given
+            if side is None:
+                side = _source_side(file.name, unit, element, layout, units)
             if side is not None:
                 for texts in _pairs(element):
                     yield texts[side], texts[1 - side], None
+
+
+def _segments(unit: etree._Element) -> Iterable[etree._Element]:
+    """Return the segments of a unit of version 2, or the unit of an earlier version itself."""
+    return unit.iter("{*}segment") if unit.tag.rpartition("}")[2] == "unit" else [unit]
 
 
 def _unconfirmed(unit: etree._Element, element: etree._Element) -> str | None:
@@ -242,10 +249,10 @@ def _source_side(name: str, unit: etree._Element, element: etree._Element, layou
         units.skip("no target")
         return None
     if not source or not target:
-        first, second = layout.languages
+        missing = "target" if source else "source"
         raise DataError(
-            f"{name}: no {'target' if source else 'source'} language is given; state which language is the source, "
-            f"with columns: {{{first}: source, {second}: target}} or the reverse"
+            f"{name}: no {missing} language is given; state which language is the source, with "
+            f"{written(layout, 'source', 'target')} or the reverse"
         )
     return side_of_source(source, target, layout, units)
 
@@ -275,7 +282,9 @@ def _pairs(element: etree._Element) -> Iterator[tuple[str, str]]:
 
 def _marked(side: etree._Element | None) -> dict[str, str]:
     """Return the texts of the marked segments of a side by `mid`; an empty mapping if two have the same `mid`."""
-    marks = [] if side is None else [mark for mark in side.iter("{*}mrk") if mark.get("mtype") == "seg"]
+    if side is None:
+        return {}
+    marks = [mark for mark in side.iter("{*}mrk") if mark.get("mtype") == "seg"]
     texts = {mark.get("mid", ""): text_of(mark) for mark in marks}
     return texts if len(texts) == len(marks) else {}
 
@@ -317,11 +326,8 @@ def _side_of_msgid(name: str, headers: Mapping[str, str], layout: Layout, units:
     """Return the index of the language of `msgid`. A message in other languages is counted, and None returned."""
     source, target = headers.get("x-source-language") or "en", headers.get("language", "")
     if not target:
-        first, second = layout.languages
-        raise DataError(
-            f"{name}: no Language in its header; state the languages with columns: {{{first}: msgid, "
-            f"{second}: msgstr}} or the reverse"
-        )
+        names = written(layout, "msgid", "msgstr")
+        raise DataError(f"{name}: no Language in its header; state the languages with {names} or the reverse")
     return side_of_source(source, target, layout, units)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -19,18 +19,17 @@ import torch
 from torch import Tensor
 
 from nmt.config import Config
-from nmt.config.load import changed_config
 from nmt.config.training import DEFAULT_MAX_TOKENS
 from nmt.console import say
 from nmt.data.batching import Batch, Indices, PairLengths, Pairs
-from nmt.data.corpus import Corpora
 from nmt.errors import ConfigError, NmtError
+from nmt.layout import RUN_FORMAT
 from nmt.model.attention import packing_obstacle
 from nmt.model.device import device_name, free_memory, out_of_memory
 from nmt.model.masks import Layout, Padded
 from nmt.model.precision import autocast, pick_float32_library, pick_precision, pick_threads, use_float32_library
 from nmt.model.transformer import Model
-from nmt.runs.info import RunInfo
+from nmt.runs.info import InitialWeights, RunInfo, launch
 from nmt.training.loss import Forward
 from nmt.training.objectives import Objective
 from nmt.training.parallel import World
@@ -40,98 +39,81 @@ from nmt.version import version
 SMALL_MODEL, FEW_TOKENS = 4_000_000, 1024
 """The largest model, in parameters, that is timed with several numbers of threads, and the tokens of its batch."""
 
-FEW = 0.02
-"""A model hardly learns to translate several sentences at once if fewer of its pairs have several: 0.2 % in Multi30k,
-1.3 % in Tatoeba, but 5 % in News Commentary, 8 % in Europarl, 15 % in TED."""
+REPORTED = {
+    "precision", "device", "device_name", "nmt", "torch", "threads", "processes", "float32_library", "layout",
+    "compiled", "auto_max_tokens",
+}  # fmt: skip
+"""The fields of run.json on which the last bits of the results depend."""
 
 
-@dataclass(frozen=True)
-class Choices:
-    """The choices of rank 0 and the environment in which they were made, as stored in run.json; see `RunInfo`."""
-
-    precision: str
-    device: str
-    device_name: str
-    nmt: str
-    torch: str
-    threads: int
-    processes: int
-    float32_library: str
-    layout: str
-    compiled: bool
-    auto_max_tokens: int | None
-    max_tokens: int
-
-
-def with_split(config: Config, corpora: Corpora) -> Config:
-    """Return the configuration with the value of `search.split` that auto stands for with this training text.
-
-    It is recorded in the run, whose exports need no training text.
-    """
-    if config.search.split != "auto":
-        return config
-    share = max(corpus.manifest.several for corpus in corpora.distinct)
-    split = "always" if share < FEW and not config.joins_sentences else "long"
-    return changed_config(config, [f"search.split={split}"])
-
-
-def choose(config: Config, before: RunInfo | None, inputs: Inputs, world: World) -> Choices:
-    """Resolve the settings that are `auto`, by measurements if necessary.
+def choose(inputs: Inputs, before: RunInfo | None, initial: InitialWeights | None, world: World) -> RunInfo:
+    """Resolve the settings that are `auto`, by measurements if necessary, and return the content of run.json.
 
     `before` is the run.json of a resumed run, which keeps its choices unless it has moved to another device. On another
     device, with other software, or with another number of threads or processes, a message says that the results are not
     bit-identical.
     """
-    settings, device = config.training, inputs.device
+    settings, device, corpora = inputs.config.training, inputs.device, inputs.corpora
     name, kept = device_name(device), before
     if before is not None and (before.device, before.device_name) != (device.type, name):
         kept = None
     precision = pick_precision(settings.precision, device) if kept is None else kept.precision
-    # runs of earlier versions without this choice used mkl
-    library = pick_float32_library(precision, device) if kept is None else kept.float32_library or "mkl"
+    library = kept.float32_library if kept is not None else None
+    library = library or pick_float32_library(precision, device)
     use_float32_library(library)
-    layout = pick_layout(config, device, precision)
-    is_compiled = pick_compile(config, device, inputs.to_shard)
+    layout = pick_layout(inputs.config, device, precision)
+    is_compiled = pick_compile(inputs.config, device, inputs.to_shard)
     max_tokens, auto_max_tokens = settings.max_tokens, None
     if max_tokens is None:
         max_tokens = default_max_tokens(device, world.size)
+    if kept is not None and kept.processes != world.size:
+        kept = None
     if max_tokens == "auto":
-        kept_tokens = kept.auto_max_tokens if kept is not None and kept.processes == world.size else None
-        useful = 4 * settings.update_tokens // world.size
-        max_tokens = auto_max_tokens = kept_tokens or pick_max_tokens(
-            inputs.objective, inputs.model, _sample(config, inputs), precision, device, useful
-        )
-    choices = Choices(
-        precision=precision,
-        device=device.type,
-        device_name=name,
-        nmt=version(),
-        torch=torch.__version__,
-        threads=_pick_threads(config, kept, inputs, world, precision, max_tokens),
-        processes=world.size,
-        float32_library=library,
-        layout=layout,
-        compiled=is_compiled,
-        auto_max_tokens=auto_max_tokens,
-        max_tokens=max_tokens,
-    )
+        auto_max_tokens = kept.auto_max_tokens if kept is not None else None
+        if auto_max_tokens is None:
+            useful = 4 * settings.update_tokens // world.size
+            sample = _sample(inputs)
+            auto_max_tokens = pick_max_tokens(inputs.objective, inputs.model, sample, precision, device, useful)
+        max_tokens = auto_max_tokens
+    modifiers = inputs.objective.modifiers
+    info = {
+        "format": RUN_FORMAT,
+        "data_dir": str(corpora.directory.path.resolve()),
+        "corpus": corpora.fingerprint,
+        "tokenizer": corpora.tokenizers.fingerprint,
+        "precision": precision,
+        "device": device.type,
+        "device_name": name,
+        "nmt": version(),
+        "torch": torch.__version__,
+        "threads": _pick_threads(inputs, kept, world, precision, max_tokens),
+        "processes": world.size,
+        "float32_library": library,
+        "layout": layout,
+        "compiled": is_compiled,
+        "auto_max_tokens": auto_max_tokens,
+        "max_tokens": max_tokens,
+        "glossary": modifiers and modifiers.glossary,
+        "initial": initial,
+        "launch": launch(),
+    }
+    made = RunInfo.model_validate({key: value for key, value in info.items() if value is not None})
     if before is not None:
-        _report_changes(before, choices)
-    return choices
+        _report_changes(before, made)
+    return made
 
 
-def _pick_threads(
-    config: Config, kept: RunInfo | None, inputs: Inputs, world: World, precision: str, max_tokens: int
-) -> int:
+def _pick_threads(inputs: Inputs, kept: RunInfo | None, world: World, precision: str, max_tokens: int) -> int:
     """Return the number of CPU threads: the user's setting, the number of the resumed run, or the fastest one."""
     n_threads, model = torch.get_num_threads(), inputs.model
     is_chosen = {"OMP_NUM_THREADS", "MKL_NUM_THREADS"} & {*os.environ}
     if n_threads == 1 or is_chosen or world.size > 1 or inputs.device.type != "cpu":
         return n_threads
-    before = kept.threads if kept is not None and kept.processes in (None, world.size) else None
-    if before or model.n_parameters > SMALL_MODEL:
-        return min(n_threads, before or n_threads)
-    pairs, n_tokens = _sample(config, inputs), min(max_tokens, config.training.update_tokens, FEW_TOKENS)
+    if kept is not None and kept.threads:
+        return min(n_threads, kept.threads)
+    if model.n_parameters > SMALL_MODEL:
+        return n_threads
+    pairs, n_tokens = _sample(inputs), min(max_tokens, inputs.config.training.update_tokens, FEW_TOKENS)
     rows = next(pairs.lengths.split(np.arange(len(pairs)), n_tokens))
 
     def work() -> None:
@@ -141,21 +123,21 @@ def _pick_threads(
     return pick_threads(work, n_threads)
 
 
-def _sample(config: Config, inputs: Inputs) -> Pairs:
+def _sample(inputs: Inputs) -> Pairs:
     """Return a sample of pairs that includes the longest ones, with the lengths that they have in training."""
     pairs = inputs.windows.sample()
-    if config.joins_sides:
+    if inputs.config.joins_sides:
         return inputs.objective.changed(pairs, pairs.lengths.longest(max(PROBE_TOKENS)), 0)
     return pairs
 
 
-def _report_changes(before: RunInfo, choices: Choices) -> None:
+def _report_changes(before: RunInfo, info: RunInfo) -> None:
     """Print how the choices and the environment of a resumed run differ from the previous ones."""
     was = before.model_dump(exclude_unset=True)
     changes = [
         f"{key} {value} instead of {was[key]}"
-        for key, value in asdict(choices).items()
-        if key != "max_tokens" and value is not None and was.get(key, value) != value
+        for key, value in info.model_dump(include=REPORTED, exclude_none=True).items()
+        if was.get(key, value) != value
     ]
     if changes:
         consequence = "data and order are the same, but results are not bit-identical"

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import asdict, replace
+import shutil
+from collections.abc import Iterable, Mapping
 
 import torch
 from torch import Tensor
 
-from nmt.config import Config
 from nmt.config.load import dump_config, load_config
 from nmt.console import say
 from nmt.data.corpus import Corpora
 from nmt.errors import CheckpointError, ConfigError, DataError, NmtError
 from nmt.files.write import replace_file, sync
-from nmt.layout import RUN_FORMAT, RunDir
+from nmt.layout import RunDir
 from nmt.model.precision import DTYPES, Halves, use_float32_library
 from nmt.prepare.recipe import unlike
 from nmt.process import Stop
@@ -26,11 +25,12 @@ from nmt.runs.checkpoint import (
     load_ema,
     load_optimizer,
     load_weights,
+    most_bytes,
     restore_optimizer,
     save_checkpoint,
     saved_steps,
 )
-from nmt.runs.info import InitialWeights, RunInfo, launch, read_info, write_info
+from nmt.runs.info import RunInfo, read_info, write_info
 from nmt.runs.state import TrainState, load_state
 from nmt.text.vocabularies import Tokenizers
 from nmt.training.limits import LIMITS, is_finished
@@ -40,39 +40,47 @@ from nmt.training.parallel import World, shard, shard_like
 from nmt.training.plan import Plan
 from nmt.training.report.trackers import check_installed
 from nmt.training.session import Session, position_of
-from nmt.training.setup.choices import Choices, choose, compiled, with_split
-from nmt.training.setup.inputs import Inputs, check_disk, check_sentences, load_initial, read_initial, read_inputs
+from nmt.training.setup.choices import choose, compiled
+from nmt.training.setup.inputs import Inputs, load_initial, read_initial, read_inputs
 from nmt.training.validate import DIRECTION_LINES, DirectionsValidator, Execution, HeldOut, Validator
 
 
-def write_run(session: Session, corpora: Corpora, choices: Choices, initial: InitialWeights | None) -> None:
+def write_run(session: Session, corpora: Corpora, info: RunInfo) -> None:
     """Write the run directory, or update the directory of a resumed run. run.json is last and makes the directory a
     run.
 
     Raises CheckpointError if the checkpoints of a new run do not fit on the disk, and OSError if writing fails.
     """
-    run, resume = session.run, session.plan.resume
-    message = check_disk(run, session.model.n_parameters, session.config.training, resume)
-    if message is not None:
-        say(message)
+    run = session.run
+    check_disk(session)
     for path in (run.tokenizer.path, run.checkpoints, run.dev):
         path.mkdir(parents=True, exist_ok=True)
-    if not resume or not _has_tokenizer(run, corpora):
+    if not (session.plan.resume and _has_tokenizer(run, corpora)):
         corpora.tokenizers.save(run.tokenizer)
         for path in (*run.tokenizer.path.iterdir(), run.tokenizer.path):
             sync(path)
     replace_file(run.config, dump_config(session.config))
-    modifiers = session.objective.modifiers
-    glossary = modifiers and modifiers.glossary
-    optional = {**asdict(choices), "glossary": glossary, "initial": initial, "launch": launch()}
-    info = RunInfo(
-        format=RUN_FORMAT,
-        data_dir=str(corpora.directory.path.resolve()),
-        corpus=corpora.fingerprint,
-        tokenizer=corpora.tokenizers.fingerprint,
-        **{key: value for key, value in optional.items() if value is not None},
-    )
     write_info(run, info)
+
+
+def check_disk(session: Session) -> None:
+    """Print how much disk space the checkpoints need. Raises CheckpointError if a new run needs more than is free."""
+    run, settings, is_resumed = session.run, session.config.training, session.plan.resume
+    n_kept = settings.keep_last
+    if settings.start_share:
+        n_kept += 1
+    most = most_bytes(session.model.n_parameters, n_kept, settings.ema > 0)
+    existing = next(path for path in (run.path, *run.path.absolute().parents) if path.exists())
+    free = shutil.disk_usage(existing).free
+    taken = sum(path.stat().st_size for path in run.checkpoints.rglob("*") if path.is_file())
+    text = f"checkpoints take up to {most / 1e6:,.0f} MB (training.keep_last), {free / 1e6:,.0f} MB are free"
+    is_enough = most <= free + taken
+    if not is_enough and not is_resumed:
+        raise CheckpointError(f"{run.path}: {text}; free some space, or lower training.keep_last")
+    if not is_enough:
+        say(f"{text}, which may not be enough")
+    elif not is_resumed:
+        say(text)
 
 
 def _has_tokenizer(run: RunDir, corpora: Corpora) -> bool:
@@ -92,52 +100,50 @@ def start(plan: Plan, world: World | None = None, stop: Stop | None = None) -> S
     Raises ConfigError, DataError or CheckpointError before anything is written.
     """
     world = world or World()
-    initial, origin = Tensors(), None
     inputs = world.on_all_ranks(lambda: read_inputs(plan, world))
-    corpora, model = inputs.corpora, inputs.model
-    config = with_split(plan.config, corpora)
-    plan = replace(plan, config=config)
+    model, settings, device = inputs.model, inputs.config.training, inputs.device
+    initial = Tensors()  # on rank 0
 
-    def check_and_choose() -> Choices:
-        nonlocal initial, origin  # on rank 0
-        check_installed(config.training.report_to)
-        before = check_resume(config, plan.run, inputs) if plan.resume else None
-        if message := unlike(corpora.directory, config):
+    def check_and_choose() -> RunInfo:
+        nonlocal initial
+        check_installed(settings.report_to)
+        before = check_resume(inputs) if plan.resume else None
+        if message := unlike(inputs.corpora.directory, inputs.config):
             say(message)
-        initial, origin = read_initial(plan, corpora, model, before)
-        return choose(config, before, inputs, world)
+        initial, origin = read_initial(inputs, before)
+        return choose(inputs, before, origin, world)
 
-    choices = world.on_rank0(check_and_choose)
-    use_float32_library(choices.float32_library)
-    fingerprint = world.on_rank0(lambda: corpora.fingerprint)
-    validator = world.on_all_ranks(lambda: _make_validator(config, inputs, choices, fingerprint))
-    watched = world.on_all_ranks(lambda: _watched(config, inputs, choices))
+    info = world.on_rank0(check_and_choose)
+    assert info.float32_library and info.max_tokens and info.threads, "chosen above"
+    use_float32_library(info.float32_library)
+    validators = world.on_all_ranks(lambda: make_validators(inputs, info))
     if inputs.to_shard:
-        shard(model, inputs.device, world, DTYPES[config.training.exchange_precision])
+        shard(model, device, world, DTYPES[settings.exchange_precision])
     load_initial(model, initial, world)
-    halves = None
+    halves, forward = None, None
     # on a GPU, every cast is a kernel launch; with several ranks, gradients are exchanged where autograd leaves them
-    if inputs.device.type == "cuda" and choices.precision != "float32" and world.size == 1:
-        halves = Halves(model, choices.precision)
-    runs = model if halves is None else halves.twin
+    if device.type == "cuda" and info.precision != "float32" and world.size == 1:
+        halves = Halves(model, info.precision)
+    if info.compiled:
+        forward = compiled(model if halves is None else halves.twin, cuts=settings.consistency == "simcut")
     session = Session(
-        plan=plan,
+        plan=inputs.plan,
         objective=inputs.objective,
         windows=inputs.windows,
-        validator=validator,
-        watched=watched,
+        validator=validators.pop("valid"),
+        watched=validators,
         model=model,
-        optimizer=world.on_all_ranks(lambda: make_optimizer(model, config.training, choices.precision)),
-        scaler=make_scaler(inputs.device, choices.precision),
+        optimizer=world.on_all_ranks(lambda: make_optimizer(model, settings, info.precision)),
+        scaler=make_scaler(device, info.precision),
         state=TrainState(),
-        device=inputs.device,
-        precision=choices.precision,
-        max_tokens=choices.max_tokens,
+        device=device,
+        precision=info.precision,
+        max_tokens=info.max_tokens,
         world=world,
         stop=stop or Stop(),
-        is_packed=choices.layout == "packed",
-        threads=choices.threads,
-        forward=compiled(runs, cuts=config.training.consistency == "simcut") if choices.compiled else None,
+        is_packed=info.layout == "packed",
+        threads=info.threads,
+        forward=forward,
         halves=halves,
         copy=inputs.copy,
     )
@@ -147,8 +153,8 @@ def start(plan: Plan, world: World | None = None, stop: Stop | None = None) -> S
     if plan.resume:
         session.is_over = world.on_rank0(lambda: is_finished(session))
     if not session.is_over:
-        world.on_rank0(lambda: write_run(session, corpora, choices, origin))
-        if config.training.start_share:
+        world.on_rank0(lambda: write_run(session, inputs.corpora, info))
+        if settings.start_share:
             world.on_rank0(lambda: _keep_start(session), serve=session.gather)
     return session
 
@@ -164,45 +170,63 @@ def _keep_start(session: Session) -> None:
         load_weights(session.run.start)
 
 
-def _watched(config: Config, inputs: Inputs, choices: Choices) -> dict[str, Validator]:
-    """Return the validators of the test sets of training.watch.
+def make_validators(inputs: Inputs, info: RunInfo) -> dict[str, Validator]:
+    """Return the validators of the development set, `valid`, and of the test sets of training.watch.
 
-    Raises ConfigError if there is none of that name, or if one has too long a sentence.
+    Raises DataError if the text differs between ranks, and ConfigError if there is no such test set, or a sentence of
+    these sets or of the training set is too long.
     """
-    names = config.training.watch
-    known = dict.fromkeys(split for corpus in inputs.corpora.distinct for split in corpus.tests)
-    if unknown := sorted({*names} - {*known}):
+    config, corpora = inputs.config, inputs.corpora
+    if corpora.fingerprint != info.corpus:
+        raise DataError(f"{corpora.directory.path}: its text differs from that of rank 0")
+    known = dict.fromkeys(split for corpus in corpora.distinct for split in corpus.tests)
+    if unknown := sorted({*config.training.watch} - {*known}):
         raise ConfigError(
             f"training.watch: {', '.join(unknown)}: the data directory has no such test set; it has "
             f"{', '.join(known) or 'none'}"
         )
-    validators = {name: _validator(config, inputs, choices, name) for name in names}
-    check_sentences(config, {f"test set {name} (training.watch)": each.longest for name, each in validators.items()})
+    n_sides = 2 if config.joins_sides else 1
+    longest = {"training set": n_sides * inputs.windows.longest() + config.n_tags}
+    validators = dict[str, Validator]()
+    for name in ("valid", *config.training.watch):
+        validators[name] = _validator(inputs, info, name)
+        label = "development set" if name == "valid" else f"test set {name} (training.watch)"
+        longest[label] = validators[name].longest
+    check_sentences(inputs, longest)
     return validators
 
 
-def _make_validator(config: Config, inputs: Inputs, choices: Choices, fingerprint: str) -> Validator:
-    """Load the development set. Raises DataError or ConfigError if it or the training set cannot be used."""
-    if inputs.corpora.fingerprint != fingerprint:
-        raise DataError(f"{inputs.corpora.directory.path}: its text differs from that of rank 0")
-    validator = _validator(config, inputs, choices, "valid")
-    n_sides = 2 if config.joins_sides else 1
-    in_training = n_sides * inputs.windows.longest() + config.n_tags
-    longest = {"training set": in_training, "development set": validator.longest}
-    check_sentences(config, longest)
-    return validator
+def check_sentences(inputs: Inputs, sets: Mapping[str, int]) -> None:
+    """Raise ConfigError for sentences longer than the settings allow, which would otherwise fail hours later.
+
+    `sets` has the length of the longest sentence of each set, including the end of sentence.
+    """
+    model, max_tokens = inputs.config.model, inputs.config.training.max_tokens
+    problems = []
+    for name, longest in sets.items():
+        limits = dict[str, int]()
+        if name == "training set" and isinstance(max_tokens, int):
+            limits["training.max_tokens"] = max_tokens
+        if model.positions == "learned":
+            limits["model.max_positions"] = model.max_positions
+        for key, limit in limits.items():
+            if longest > limit:
+                problems.append(f"{key}: {limit} is too small for a sentence of {longest} pieces in the {name}")
+    if problems:
+        raise ConfigError(*problems)
 
 
-def _validator(config: Config, inputs: Inputs, choices: Choices, name: str) -> Validator:
+def _validator(inputs: Inputs, info: RunInfo, name: str) -> Validator:
     """Return the validator of a split: of its one direction, or of all that have it."""
-    execution = Execution(inputs.device, choices.precision, choices.max_tokens)
-    most_lines = config.training.validate_lines
-    if most_lines is None and len(inputs.corpora.by_direction) > 1:
+    assert info.max_tokens, "chosen at the start"
+    execution = Execution(inputs.device, info.precision, info.max_tokens)
+    most_lines, directions = inputs.config.training.validate_lines, inputs.corpora.by_direction
+    if most_lines is None and len(directions) > 1:
         most_lines = DIRECTION_LINES
     by_direction = {}
-    for direction, corpus in inputs.corpora.by_direction.items():
+    for direction, corpus in directions.items():
         if name in corpus.splits:
-            objective = make_objective(config.towards(direction), corpus.tokenizers)
+            objective = make_objective(inputs.config.towards(direction), corpus.tokenizers)
             by_direction[direction] = objective.validator(HeldOut(corpus, name, most_lines), execution)
     return next(iter(by_direction.values())) if len(by_direction) == 1 else DirectionsValidator(by_direction)
 
@@ -210,35 +234,34 @@ def _validator(config: Config, inputs: Inputs, choices: Choices, name: str) -> V
 Shape = tuple[str, torch.Size, torch.dtype]
 # settings for the end of a run, checkpoints, logs and memory may change when it is resumed
 MAY_CHANGE = {
-    *LIMITS, "patience", "log_every_steps", "validate_every_steps", "save_every_steps", "keep_last", "average_last",
-    "max_tokens", "planned_steps", "device", "parallel", "compile", "run_dir", "watch", "report_to",
+    *(f"training.{limit}" for limit in LIMITS), "training.patience", "training.log_every_steps",
+    "training.validate_every_steps", "training.save_every_steps", "training.keep_last", "training.average_last",
+    "training.max_tokens", "training.planned_steps", "training.device", "training.parallel", "training.compile",
+    "training.run_dir", "training.watch", "training.report_to", "search.batch_tokens", "data.dir", "data.root",
 }  # fmt: skip
 
 
-def check_resume(config: Config, run: RunDir, inputs: Inputs) -> RunInfo:
+def check_resume(inputs: Inputs) -> RunInfo:
     """Check that the model, settings, tokenizer and text are the same as before, and return the content of run.json.
 
     Raises ConfigError, DataError or CheckpointError.
     """
-    info = read_info(run)
+    run, config, corpora = inputs.plan.run, inputs.config, inputs.corpora
+    info, before = read_info(run), load_config(run.config)
     if info.nmt is None:  # its updates and gradients were computed in another way
         raise CheckpointError(
             f"{run.path}: was started by an earlier version of nmt and cannot be resumed; start another run with "
             f"--init-from {run.path}"
         )
-    before, corpora = load_config(run.config), inputs.corpora
     was, now = (settings.without_licenses().model_dump() for settings in (before, config))
-    changed = [
-        f"{section}.{field}"
-        for section in ("data", "tokenizer", "model", "training", "search")
-        for field, value in was[section].items()
-        if value != now[section][field]
-        and (section, field) not in {("data", "dir"), ("data", "root")}
-        and not (section == "training" and field in MAY_CHANGE)
-        and (section, field) != ("search", "batch_tokens")
-    ]
-    if changed:
-        raise ConfigError(*[f"{run.config}: {key} cannot change when a run is resumed" for key in changed])
+    problems = []
+    for section, settings in was.items():
+        for field, value in settings.items():
+            key = f"{section}.{field}"
+            if value != now[section][field] and key not in MAY_CHANGE:
+                problems.append(f"{run.config}: {key} cannot change when a run is resumed")
+    if problems:
+        raise ConfigError(*problems)
     if before.training.max_steps != config.training.max_steps and config.training.ends_at_max_steps:
         say(
             f"the {config.training.schedule} schedule now falls to 0 at training.max_steps = "

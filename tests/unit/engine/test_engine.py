@@ -19,7 +19,7 @@ from nmt.search.step import length_penalty
 from nmt.share.formats import check_supported
 from nmt.text.constraints import Glossary, marked
 from nmt.text.tokenizer import N_SPECIAL
-from nmt.translate.types import Line, Sentence
+from nmt.translate.types import Line, Options, Sentence
 
 
 def at_most(n: int) -> dict[str, object]:
@@ -89,10 +89,10 @@ def test_engine_stops_before_next_batch(plain: Pair, monkeypatch: pytest.MonkeyP
     for most in (1, 2, 3):
         calls.clear()
         with pytest.raises(SearchStopped):
-            list(other.translate_window(LINES[:6], search, should_stop=lambda most=most: len(calls) >= most))
+            list(other.translate_window(LINES[:6], Options(search), should_stop=lambda most=most: len(calls) >= most))
         assert calls == [1] * most
-    found = other.translate_window(LINES[:6], search, should_stop=lambda: False)
-    assert list(found) == list(other.translate_window(LINES[:6], search))
+    found = other.translate_window(LINES[:6], Options(search), should_stop=lambda: False)
+    assert list(found) == list(other.translate_window(LINES[:6], Options(search)))
 
 
 def test_special_pieces_are_not_generated(eager: Pair) -> None:

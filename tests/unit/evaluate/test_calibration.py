@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +18,11 @@ from nmt.evaluate.calibration import calibrate, isotonic, spearman
 from nmt.evaluate.run import EvaluationText
 from nmt.serve.models import load_models
 from nmt.serve.service import Service
-from nmt.translate import direction
-from nmt.translate.confidence import Calibration, Estimator
+from nmt.translate import documents
+from nmt.translate.confidence import Calibration
+from nmt.translate.searcher import Searcher
 from nmt.translate.translator import Translator
+from nmt.translate.types import Options
 from served import serving
 from tiny_run import GREEDY, PLAIN, tiny_config, tiny_model, tiny_tokenizer, words, write_run
 
@@ -98,7 +102,7 @@ def test_lines_have_a_column_of_confidence_except_blank_ones(calibrated: Path, n
     rows = [line.split("\t") for line in target.read_text(encoding="utf-8").splitlines()]
     translator = Translator.load(calibrated)
     search = translator.config.search
-    estimator = Estimator.load(calibrated, translator, translator, search)
+    estimator = translator.estimator
     lines = [PLAIN[0], "", PLAIN[1]]
     found = estimator.estimated(lines, translator.translate_lines(lines, search))
     assert [row[3] for row in rows] == [f"{best.confidence.chrf:.1f}" if best.confidence else "" for best, *_ in found]
@@ -116,7 +120,7 @@ def test_translations_of_memory_have_no_confidence(calibrated: Path, nmt: Comman
 def test_bilingual_file_of_document_has_confidences(
     calibrated: Path, nmt: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(direction, "ESTIMATED", 16)  # in three batches
+    monkeypatch.setattr(documents, "Options", partial(Options, n_estimated=16))  # in three batches
     (tmp_path / "a.html").write_text("".join(f"<p>{line}</p>" for line in LINES[:40]), encoding="utf-8")
     given = "translate", "--run", calibrated, "--confidence", "--input", tmp_path / "a.html"
     done = nmt(*given, "--bilingual", tmp_path / "a.xlf")
@@ -126,10 +130,21 @@ def test_bilingual_file_of_document_has_confidences(
     assert nmt(*given, "--output", tmp_path / "b.html").status == 2
 
 
+class OtherEngine:
+    """An engine that is not PyTorch's for the translator, though it searches as that does."""
+
+    def __init__(self, searcher: Searcher) -> None:
+        self.searcher = searcher
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.searcher, name)
+
+
 def test_engine_without_probabilities_of_pieces_uses_its_own_map(calibrated: Path) -> None:
     translator = Translator.load(calibrated)
     search = translator.config.search
-    both = [Estimator.load(calibrated, translator, native, search) for native in (translator, None)]
+    searched = replace(translator, searcher=OtherEngine(translator.searcher))  # type: ignore[arg-type]
+    both = [each.estimator for each in (translator, searched)]
     assert [{*each.map.weights} >= {"least"} for each in both] == [True, False]
     found = [each.estimated(PLAIN, translator.translate_lines(PLAIN, search)) for each in both]
     assert all(best.confidence for of_map in found for best, *_ in of_map)
@@ -154,7 +169,7 @@ def test_export_has_calibration(calibrated: Path, nmt: Command, tmp_path: Path, 
 
 def test_confidence_of_server_is_that_of_command_line(calibrated: Path) -> None:
     translator = Translator.load(calibrated)
-    estimator = Estimator.load(calibrated, translator, translator, translator.config.search)
+    estimator = translator.estimator
     [[best]] = estimator.estimated([PLAIN[1]], translator.translate_lines([PLAIN[1]], translator.config.search))
     with serving(Service(load_models([calibrated], "native", False, ("search.split=long",)))) as client:
         assert client.ask("/v1/info").json["features"]["confidence"] is True

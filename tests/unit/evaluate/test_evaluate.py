@@ -91,7 +91,7 @@ def test_only_line_feeds_separate_lines_of_files(tmp_path: Path) -> None:
     lines = ["a\u2028b c d e", "f\x0cg\x85h i j k", "", "l m\x00n o p"]
     hyp = write(tmp_path / "hyp", "".join(f"{line}\n" for line in lines).encode())
     ref = write(tmp_path / "ref", b"\xef\xbb\xbf" + "\r\n".join(lines).encode())
-    report = evaluate_files(hyp, [ref])
+    report = evaluate_files(hyp, [ref]).report
     assert report.n_lines == 4
     assert [score.value for score in report.scores] == pytest.approx([100.0, 100.0, 0.0])
     assert report.subject == Subject(hyp=str(hyp), ref=str(ref))
@@ -100,20 +100,20 @@ def test_only_line_feeds_separate_lines_of_files(tmp_path: Path) -> None:
 def test_several_references_are_scored_together(tmp_path: Path) -> None:
     hyp = write(tmp_path / "hyp", b"a b c d e\nf g h i j\n")
     refs = [write(tmp_path / "one", b"a b c d x\nf g h i j\n"), write(tmp_path / "two", b"a b c d e\nf g h y j\n")]
-    report = evaluate_files(hyp, refs)
+    report = evaluate_files(hyp, refs).report
     assert [score.value for score in report.scores] == pytest.approx([100.0, 100.0, 0.0])
     assert all("|nrefs:2|" in score.signature for score in report.scores)
     assert report.subject == Subject(hyp=str(hyp), refs=tuple(map(str, refs)))
     assert render_text(report).endswith(f"lines 2, hyp {hyp}, refs {refs[0]} + {refs[1]}")
     assert as_json(report)["refs"] == tuple(map(str, refs))
-    assert evaluate_files(hyp, refs[:1]).scores[0].value < 90
+    assert evaluate_files(hyp, refs[:1]).report.scores[0].value < 90
 
 
 def test_blank_references_beside_others_are_reported(tmp_path: Path) -> None:
     hyp, ref = write(tmp_path / "hyp", b"a b c d e\nf g\n\n"), write(tmp_path / "ref", b"a b c d e f\nf g\n\n")
     other = write(tmp_path / "other", b" \nf g h\n\n")
-    assert evaluate_files(hyp, [ref]).notes == ()
-    [note] = evaluate_files(hyp, [ref, other]).notes
+    assert evaluate_files(hyp, [ref]).report.notes == ()
+    [note] = evaluate_files(hyp, [ref, other]).report.notes
     assert "blank" in note and "(lines: 1)" in note
     assert note in read_systems(single_members([hyp, ref]), [ref, other])[0].notes
 
@@ -121,8 +121,8 @@ def test_blank_references_beside_others_are_reported(tmp_path: Path) -> None:
 def test_blank_single_reference_of_translation_is_reported(tmp_path: Path) -> None:
     hyp, ref = write(tmp_path / "hyp", b"a b c d e\nf g\n\n"), write(tmp_path / "ref", b"a b c d e\n \n\n")
     blank = write(tmp_path / "blank", b"a b c d e\n\n\n")
-    assert evaluate_files(blank, [ref]).notes == ()
-    [note] = evaluate_files(hyp, [ref]).notes
+    assert evaluate_files(blank, [ref]).report.notes == ()
+    [note] = evaluate_files(hyp, [ref]).report.notes
     assert "blank" in note and "(lines: 1)" in note
     assert note in read_systems(single_members([blank, hyp]), [ref])[0].notes
 
@@ -237,28 +237,28 @@ def test_bleu_tokenizer_depends_on_target_language(tgt_lang: str | None, tok: st
 )
 def test_files_are_scored_by_language_of_name_and_script(names: str, text: str, tok: str, tmp_path: Path) -> None:
     hyp, ref = (write(tmp_path / name, f"{text}\n".encode()) for name in names.split())
-    assert f"|tok:{tok}|" in evaluate_files(hyp, [ref]).scores[0].signature
+    assert f"|tok:{tok}|" in evaluate_files(hyp, [ref]).report.scores[0].signature
 
 
 def test_language_follows_from_all_references(tmp_path: Path) -> None:
     hyp, ref = (write(tmp_path / name, "我们今天去公园里散步。\n".encode()) for name in ("hyp", "ref"))
     blank = write(tmp_path / "blank", b"\n")
     for refs in ([blank, ref], [ref, blank]):
-        assert "|tok:zh|" in evaluate_files(hyp, refs).scores[0].signature
+        assert "|tok:zh|" in evaluate_files(hyp, refs).report.scores[0].signature
         text, _ = read_systems(single_members([hyp, hyp]), refs)
         assert text.tgt_lang == "zh"
 
 
 def test_given_language_precedes_that_of_files(tmp_path: Path) -> None:
     hyp, ref = (write(tmp_path / name, "东京大学\n".encode()) for name in ("a.zh", "b.zh"))
-    assert "|tok:char|" in evaluate_files(hyp, [ref], to="jpn").scores[0].signature
+    assert "|tok:char|" in evaluate_files(hyp, [ref], to="jpn").report.scores[0].signature
     text, _ = read_systems(single_members([hyp, ref]), [ref], to="jpn")
     assert text.tgt_lang == "jpn"
 
 
 def test_chinese_files_have_scores_of_sacrebleu(tmp_path: Path) -> None:
     hyp, ref = "我们今天去公园散步。", "我们今天去公园里散步。"
-    report = evaluate_files(write(tmp_path / "m.zh", hyp.encode()), [write(tmp_path / "mr.zh", ref.encode())])
+    report = evaluate_files(write(tmp_path / "m.zh", hyp.encode()), [write(tmp_path / "mr.zh", ref.encode())]).report
     assert report.scores[0].value == pytest.approx(sacrebleu.corpus_bleu([hyp], [[ref]], tokenize="zh").score)
     assert not report.notes
 

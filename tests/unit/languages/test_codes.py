@@ -11,11 +11,12 @@ from nmt.languages.codes import (
     language_of,
     normalized,
     related_codes,
+    rows_of,
+    scripts,
     scripts_of,
     tag_of,
     usual_script,
 )
-from nmt.languages.scripts import rows_of, scripts
 
 
 def test_every_code_belongs_to_one_language() -> None:

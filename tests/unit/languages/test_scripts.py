@@ -9,7 +9,7 @@ import unicodedata
 import pytest
 import regex
 
-from nmt.languages.scripts import script_of, script_of_text, scripts
+from nmt.languages.codes import script_of, script_of_text, scripts
 
 SCRIPTS = {script.code: script for script in scripts().values()}
 

@@ -20,7 +20,7 @@ import pytest
 
 from nmt.config.source import TrainPath
 from nmt.errors import DataError
-from nmt.files import archives as tar_archive
+from nmt.files import compressed as tar_archive
 from nmt.prepare.inputs import FORMATS, Input, find_inputs, fingerprints, natural
 
 if sys.version_info >= (3, 14):

@@ -765,7 +765,7 @@ def test_server_with_failing_model_is_not_ready(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = MadeUp("de", "en")
-    monkeypatch.setattr(broken, "translate", lambda *_: 1 / 0)
+    monkeypatch.setattr(broken, "translate_window", lambda *_: 1 / 0)
     with serving(Service(Models([broken])), ready=False) as client:
         until(lambda: "not ready" in capsys.readouterr().err)
         answer = client.ask("/ready")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from copy import copy
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ import pytest
 
 from export_run import LINES, write_run
 from nmt.config import SearchConfig
-from nmt.config.load import changed_config
 from nmt.errors import CheckpointError, ConfigError, DataError, NmtError
 from nmt.serve.limits import Refusal
 from nmt.serve.models import Models, load_direction, load_models
@@ -20,9 +20,9 @@ from nmt.serve.service import Service, Wish
 from nmt.share.export import engine_for
 from nmt.text.constraints import Glossary
 from nmt.translate.align import word_spans
-from nmt.translate.direction import PLACEHOLDER_CHARACTERS, PLACEHOLDERS, Candidate, Direction, How
+from nmt.translate.sentences import PLACEHOLDER_CHARACTERS, PLACEHOLDERS
 from nmt.translate.translator import Translator
-from nmt.translate.types import Line
+from nmt.translate.types import MAX_PARTS, Line, Options, Sentence, Translation
 from served import MadeUp
 
 SEARCH = ("search.beam=3", "search.max_length_ratio=1.0")
@@ -34,7 +34,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def direction(run: Path) -> Direction:
+def direction(run: Path) -> Translator:
     return load_direction(run, "auto", False, SEARCH)
 
 
@@ -43,11 +43,11 @@ def native(run: Path) -> Translator:
     return Translator.load(run)
 
 
-Ask = Callable[..., list[list[Candidate]]]
+Ask = Callable[..., list[list[Translation]]]
 
 
 @pytest.fixture(scope="module")
-def ask(direction: Direction) -> Iterator[Ask]:
+def ask(direction: Translator) -> Iterator[Ask]:
     service = Service(Models([direction]))
     service.start()
     yield lambda texts, **wish: asyncio.run(service.translate(texts, "de", "en", Wish(**wish), 60))
@@ -83,7 +83,7 @@ def test_codes_of_one_language_are_one_language_of_the_server() -> None:
     two = [MadeUp("en", "pt_BR"), MadeUp("eng", "pt_br")]
     with pytest.raises(ConfigError):
         Models(two)
-    two[1].name = two[0].name  # two tags of one model
+    two[1] = MadeUp("eng", "pt_br", run=two[0].run)  # two tags of one model
     assert Models(two).languages == ["en", "pt_BR"] and Models(two).route("en", "pt_BR") == [two[0]]
 
 
@@ -98,11 +98,11 @@ def test_service_translates_like_nmt_translate(run: Path, ask: Ask) -> None:
 @pytest.mark.parametrize("split", ["long", "never"])
 def test_auto_keeps_split_of_a_run(run: Path, split: str, monkeypatch: pytest.MonkeyPatch) -> None:
     native = Translator.load(run)
-    native.config = changed_config(native.config, [f"search.split={split}"])
+    native = native.with_search([f"search.split={split}"])
     assert native.search_settings({"split": "auto"}).split == split
     monkeypatch.setattr(Translator, "load", lambda _: native)
     served = load_direction(run, "native", False, ["search.split=auto"])
-    assert served.search.split == served.search_settings({"split": "auto"}).split == split
+    assert served.config.search.split == served.search_settings({"split": "auto"}).split == split
 
 
 def test_minimum_bayes_risk_has_no_alternatives(run: Path) -> None:
@@ -110,9 +110,9 @@ def test_minimum_bayes_risk_has_no_alternatives(run: Path) -> None:
     assert load_models([run], "native", False, (*SEARCH, "search.mbr=chrf")).alternatives == 0
 
 
-def test_line_whose_prefix_is_too_long_is_named(direction: Direction) -> None:
+def test_line_whose_prefix_is_too_long_is_named(direction: Translator) -> None:
     with pytest.raises(DataError, match=r"^line 2: "):
-        direction.costs([Line(LINES[0]), Line(LINES[1], "ta " * 2000)], 0, How(direction.search))
+        direction.costs([Line(LINES[0]), Line(LINES[1], "ta " * 2000)], 0, Options(direction.config.search))
 
 
 def test_pytorch_translates_lines_with_terms(ask: Ask, native: Translator) -> None:
@@ -124,17 +124,20 @@ def test_pytorch_translates_lines_with_terms(ask: Ask, native: Translator) -> No
 
 
 def test_pytorch_translates_lines_with_placeholders(
-    direction: Direction, run: Path, monkeypatch: pytest.MonkeyPatch
+    direction: Translator, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, windows = Translator.translate_window, list[tuple[bool, list[str]]]()
+    windows = list[tuple[bool, list[int]]]()
 
-    def translate_window(self: Translator, lines: Sequence[Line], *rest: Any, **others: Any) -> Any:
-        windows.append((self.precision == direction.engine, [line.text for line in lines]))
-        return real(self, lines, *rest, **others)
+    def search(is_engine: bool, real: Callable[..., Any], sentences: Sequence[Sentence], *arguments: Any) -> Any:
+        windows.append((is_engine, [*dict.fromkeys(sentence.key // MAX_PARTS for sentence in sentences)]))
+        return real(sentences, *arguments)
 
-    monkeypatch.setattr(Translator, "translate_window", translate_window)
+    alone = load_direction(run, "ctranslate2", False, SEARCH)
+    for is_engine, engine in ((True, direction.searcher), (False, direction.fallback), (True, alone.searcher)):
+        assert engine is not None
+        monkeypatch.setattr(engine, "search", partial(search, is_engine, engine.search))
 
-    def translate(direction: Direction, search: SearchConfig) -> list[str]:
+    def translate(direction: Translator, search: SearchConfig) -> list[str]:
         windows.clear()
         lines = [
             LINES[0],
@@ -143,14 +146,10 @@ def test_pytorch_translates_lines_with_placeholders(
             "%s " * (PLACEHOLDERS + 1),
             f"{{{'a' * PLACEHOLDER_CHARACTERS}}}",
         ]
-        found = direction.translate([*map(Line, lines)], How(search))
-        return [candidates[0].text for candidates, _ in found]
+        return [best.text for best, *_ in direction.translate_window(lines, Options(search))]
 
-    kept = translate(direction, direction.search)
-    assert windows == [
-        (True, [LINES[0], f"3 {LINES[1]}", "%s " * 11, f"{{{'a' * 60}}}"]),
-        (False, [f"{LINES[2]} %s {{a}}"]),
-    ]
+    kept = translate(direction, direction.config.search)
+    assert windows == [(True, [0, 2, 3, 4]), (False, [1])]
     assert "%s" in kept[1] and "{a}" in kept[1]
     off = direction.search_settings({"protect": False})
     lost = translate(direction, off)
@@ -158,11 +157,11 @@ def test_pytorch_translates_lines_with_placeholders(
     assert [is_engine for is_engine, _ in windows] == [True]
     for other, search in (
         (direction, direction.search_settings({"sample": True, "max_length_ratio": 0.0, "max_length_offset": 4})),
-        (load_direction(run, "ctranslate2", False, SEARCH), direction.search),  # not supported by CTranslate2
+        (alone, direction.config.search),  # not supported by CTranslate2
     ):
         translate(other, search)
         assert [is_engine for is_engine, _ in windows] == [True]
-    assert load_direction(run, "native", False, ("search.sample=true",)).search.sample
+    assert load_direction(run, "native", False, ("search.sample=true",)).config.search.sample
 
 
 def test_terms_with_too_many_pieces_raise(ask: Ask) -> None:
@@ -195,19 +194,17 @@ def test_language_model_is_loaded_at_start(run: Path, tmp_path: Path) -> None:
 
 def test_engine_is_chosen_by_capabilities(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chosen = load_direction(run, "auto", False, ())
-    assert "CTranslate2" in chosen.engine and chosen.has_native and chosen.aligns
-    assert load_direction(run, "native", False, ()).engine == "float32"
+    assert "CTranslate2" in chosen.precision and chosen.native and chosen.aligns
+    assert load_direction(run, "native", False, ()).precision == "float32"
     alone = load_direction(run, "ctranslate2", False, ())
-    assert not alone.has_native and not alone.aligns
-    with pytest.raises(ConfigError, match="PyTorch"):
-        _ = alone.native
+    assert alone.native is None and not alone.aligns
     protected = ("search.protect=true",)  # not supported by CTranslate2
-    assert load_direction(run, "auto", False, protected).engine == "float32"
+    assert load_direction(run, "auto", False, protected).precision == "float32"
     assert "translating with PyTorch: search.protect" in capsys.readouterr().err
     with pytest.raises(ConfigError, match="protect"):
         load_direction(run, "ctranslate2", False, protected)
     exported = load_direction(run / "ctranslate2-float32", "auto", False, ())
-    assert exported.engine == alone.engine and not exported.has_native
+    assert exported.precision == alone.precision and exported.native is None
 
 
 def test_memory_of_server_is_used_unless_refused(run: Path, tmp_path: Path) -> None:
@@ -217,7 +214,7 @@ def test_memory_of_server_is_used_unless_refused(run: Path, tmp_path: Path) -> N
     service = Service(models)
     service.start()
 
-    def ask(text: str, **wish: Any) -> Candidate:
+    def ask(text: str, **wish: Any) -> Translation:
         [[found]] = asyncio.run(service.translate([text], "de", "en", Wish(**wish), 60))
         return found
 
@@ -238,9 +235,8 @@ def test_memory_without_languages_of_server_is_refused(run: Path, tmp_path: Path
         load_models([run], "native", False, SEARCH, tm=[str(other)])
 
 
-def test_invalid_startup_options_raise(run: Path, tmp_path: Path, direction: Direction) -> None:
-    other = copy(direction)
-    other.name = "other"
+def test_invalid_startup_options_raise(run: Path, tmp_path: Path, direction: Translator) -> None:
+    other = replace(direction, run=Path("other"))
     with pytest.raises(ConfigError, match="both translate de-en; specify only one"):
         Models([direction, other])
     with pytest.raises(ConfigError, match="are the same"):

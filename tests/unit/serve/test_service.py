@@ -18,8 +18,7 @@ from nmt.serve.models import Models
 from nmt.serve.service import Cache, Service, Wish, lines_of, memory
 from nmt.serve.side_thread import SideThread, aside, in_portions
 from nmt.text.constraints import Glossary, Span
-from nmt.translate.direction import Candidate, How
-from nmt.translate.types import Line
+from nmt.translate.types import Line, Options, Translation
 from served import MadeUp
 
 
@@ -36,7 +35,7 @@ def service(direction: MadeUp) -> Iterator[Service]:
     service.close()
 
 
-def translate(service: Service, *texts: str, **wish: Any) -> list[list[Candidate]]:
+def translate(service: Service, *texts: str, **wish: Any) -> list[list[Translation]]:
     return asyncio.run(service.translate(texts, "de", "en", Wish(**wish), 60))
 
 
@@ -61,13 +60,13 @@ def test_cache_memory_is_bounded(direction: MadeUp, aligned: bool, n_best: int) 
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
-        cache = Cache[list[Candidate]](most)
+        cache = Cache[list[Translation]](most)
         for number in range(600 // n_best):
             line = Line(" ".join(word(chosen) for _ in range(chosen.randint(1, 30))))
-            how = How(direction.search, n_best, aligned)
+            how = Options(direction.config.search, n_best, aligned)
             key = service_module._key(direction, line, how, 300 + number)
             candidates = [
-                Candidate(
+                Translation(
                     f"{line.text} {rank}", spans(1000, line) if aligned else None, chosen.random(), chosen.random()
                 )
                 for rank in range(n_best)
@@ -135,7 +134,7 @@ def test_small_work_comes_before_large_work_that_has_not_waited(monkeypatch: pyt
 def test_work_ends_with_its_client(service: Service, direction: MadeUp, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, go_on, firsts = threading.Event(), threading.Event(), list[int]()
 
-    def costs(lines: Sequence[Line], first: int, how: How) -> list[float]:  # noqa: ARG001
+    def costs(lines: Sequence[Line], first: int, options: Options) -> list[float]:  # noqa: ARG001
         firsts.append(first)
         begun.set()
         assert go_on.wait(30)

@@ -11,8 +11,7 @@ import pytest
 from nmt.serve.limits import Refusal
 from nmt.serve.metrics import Metrics
 from nmt.serve.worker import ROUND_COST, Job, Worker
-from nmt.translate.direction import How
-from nmt.translate.types import Line
+from nmt.translate.types import Line, Options
 from served import MadeUp
 from waiting import until
 
@@ -27,8 +26,8 @@ class Stage:
         self.worker.start()
 
     def job(self, *lines: str, seconds: float = 60.0, n_best: int = 1, **settings: object) -> Job:
-        search = self.direction.search.model_copy(update=settings)
-        how = How(search, n_best)
+        search = self.direction.config.search.model_copy(update=settings)
+        how = Options(search, n_best)
         of_job = [Line(line) for line in lines]
         job = Job(self.direction, how, of_job, self.direction.costs(of_job, 0, how), time.monotonic() + seconds)
         job.future.add_done_callback(lambda _: self.finished.append(lines[0]))

@@ -28,7 +28,7 @@ from nmt.translate.align import src_word_shares
 from nmt.translate.files import Files, translate_file
 from nmt.translate.sentences import phrases_of
 from nmt.translate.translator import Translator
-from nmt.translate.types import Line
+from nmt.translate.types import Line, Options
 from tiny_run import BEAM, PLAIN, texts, tiny_config, tiny_tokenizer, write_run
 
 OFF, ON = SearchConfig(), SearchConfig(protect=True)
@@ -113,8 +113,8 @@ def test_broken_glossary_csv_raises_with_line(tmp_path: Path, text: str, line: i
         ("a\tb\nHund hound\n", r"line 2: a term and its translation are needed, in two columns; found 1 column$"),
         ("#comment\n", r"line 1: .* found 1 column$"),
         ("a\tb\tc\n", r"line 1: .* found 3 columns$"),
-        ("Hund\t \n", r"line 1: .* one of them is blank$"),
-        ("\thound\n", r"line 1: .* one of them is blank$"),
+        ("Hund\t \n", r"line 1: .* neither may be blank$"),
+        ("\thound\n", r"line 1: .* neither may be blank$"),
         ("Hund\ta\n\nHund\tb\n", r"line 3: 'Hund' has two translations, 'a' and 'b'; keep one$"),
         ("", r"g\.tsv: has no terms"),
         ("# x\n", r"g\.tsv: has no terms"),
@@ -285,7 +285,9 @@ def test_terms_cut_by_sentence_split_are_reported(
     always = BEAM.model_copy(update={"split": "always"})
     (tmp_path / "in").write_text("Mali. Bore.\nMali bore. Tago ri.\n", encoding="utf-8")
     (tmp_path / "g.tsv").write_text("Mali\tÜnrú\nbore. Tago\tZürich\n", encoding="utf-8")
-    translate_file(translator, tmp_path / "in", tmp_path / "out", always, files=Files(glossary=tmp_path / "g.tsv"))
+    translate_file(
+        translator, tmp_path / "in", tmp_path / "out", Options(always), files=Files(glossary=tmp_path / "g.tsv")
+    )
     first, second = (tmp_path / "out").read_text(encoding="utf-8").splitlines()
     assert ("Ünrú" in first, "Ünrú" in second, "Zürich" in second) == (True, True, False)
     told = capsys.readouterr().err

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from nmt.languages.codes import language_of
-from nmt.languages.scripts import rows_of, scripts
+from nmt.languages.codes import language_of, rows_of, scripts
 from nmt.text.letters import comparable, usual_forms, write
 
 PERSIAN = Counter("یک کتاب و یک میز ۱۲۳۴۵۶۷۸۹۰")

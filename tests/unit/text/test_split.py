@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.languages.scripts import scripts
+from nmt.languages.codes import scripts
 from nmt.text.split import SENTENCE_MARKS, CountPieces, join, sentences, split
 from tiny_run import tiny_tokenizer
 

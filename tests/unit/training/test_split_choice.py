@@ -12,7 +12,7 @@ from nmt.config.load import adopting, changed_config, dump_config
 from nmt.data.corpus import Corpora
 from nmt.layout import DataDir, RunDir
 from nmt.recipes.directory import changed_settings
-from nmt.training.setup.choices import with_split
+from nmt.training.setup.inputs import with_split
 
 LOWER = [(src.lower(), tgt.lower()) for src, tgt in TRAIN[:200]]
 """Pairs of single sentences, in which no capital says where a sentence begins."""

@@ -111,7 +111,7 @@ def copied(tokenizer: Tokenizer, parts: Sequence[str]) -> tuple[FixedAttention, 
     """Return a decoder and a translation in which each piece of the parts is translated into itself."""
     ids = [tokenizer.encode(part) for part in parts]
     made = Translation(
-        "".join(parts), 0.0, 0.0, parts=tuple(Part(part, each, each) for part, each in zip(parts, ids, strict=True))
+        "".join(parts), parts=tuple(Part(part, each, each) for part, each in zip(parts, ids, strict=True))
     )
     return FixedAttention([torch.eye(len(each) + 1) for each in ids]), made
 
@@ -147,7 +147,7 @@ def test_word_alignment_sums_attention_of_pieces(tokenizer: Tokenizer) -> None:
     weights[n_first:, -1] = 1.0
     weights[n_first, :] = torch.eye(len(src) + 1)[-2]
     decoder = FixedAttention([weights])
-    translation = Translation("a \U0001f600", 0.0, 0.0, parts=(Part("\U0001f600 b", src, tgt),))
+    translation = Translation("a \U0001f600", parts=(Part("\U0001f600 b", src, tgt),))
     [found] = alignments(decoder, tokenizer, tokenizer, ["\U0001f600 b"], [translation])
     assert found == [(0, 0)], "one piece of the second word attends to b, all others to the end of sentence"
 
@@ -162,13 +162,13 @@ def test_attention_outside_words_gives_no_alignment(tokenizer: Tokenizer) -> Non
             weights = torch.zeros(len(tgt) + 1, len(src) + 1)
             weights[:, nowhere] = most
             weights[:, len(src) - 1] = 1 - most
-            translation = Translation("Hund", 0.0, 0.0, parts=(Part("Hund   Katze", src, tgt),))
+            translation = Translation("Hund", parts=(Part("Hund   Katze", src, tgt),))
             found = alignments(FixedAttention([weights]), tokenizer, tokenizer, ["Hund   Katze"], [translation])
             assert found == [expected]
 
 
 def test_blank_line_has_no_alignment(tokenizer: Tokenizer) -> None:
-    empty = Translation("", 0.0, 0.0, parts=(Part("Hund", tokenizer.encode("Hund"), []),))
+    empty = Translation("", parts=(Part("Hund", tokenizer.encode("Hund"), []),))
     n = len(tokenizer.encode("Hund")) + 1
     decoder = FixedAttention([torch.full((1, n), 1 / n)])
     assert alignments(decoder, tokenizer, tokenizer, ["", "Hund"], [BLANK, empty]) == [[], []]

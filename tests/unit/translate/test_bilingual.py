@@ -11,9 +11,8 @@ from nmt.documents import Document
 from nmt.errors import DataError
 from nmt.prepare.formats.units import read_tmx, read_xliff
 from nmt.translate.bilingual import bilingual_content, read_reviewed
-from nmt.translate.direction import Candidate
 from nmt.translate.translation_memory import MatchKind
-from nmt.translate.types import Confidence
+from nmt.translate.types import Confidence, Translation
 from reading import read_bytes
 
 TEXTS = ["Eins & <zwei>.", "Ja.", "Größer \U0001f600", "Ja."]
@@ -25,7 +24,7 @@ def written(path: Path, languages: tuple[str, str] = ("de", "en")) -> bytes:
     document = Document(TEXTS, lambda _: b"")
     sure = [None, Confidence(71.26, False), Confidence(30.0, True), None]
     matches: list[MatchKind | None] = ["exact", None, None, "fuzzy"]
-    done = [Candidate(text, None, 0.0, 0.0, *each) for text, *each in zip(DONE, sure, matches, strict=True)]
+    done = [Translation(text, None, 0.0, 0.0, *each) for text, *each in zip(DONE, sure, matches, strict=True)]
     return bilingual_content(path, "Brief & mehr.docx", languages, document, done)
 
 

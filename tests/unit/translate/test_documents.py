@@ -23,8 +23,8 @@ from nmt.serve.models import load_models
 from nmt.serve.service import Service
 from nmt.text.po import po_lines, po_messages
 from nmt.translate import documents
-from nmt.translate.direction import Direction, for_texts
 from nmt.translate.documents import Documents
+from nmt.translate.translator import Translator, for_texts
 from nmt.translate.types import Line
 from served import FORM, multipart, serving
 from tiny_run import PLAIN, tiny_config, tiny_model, tiny_tokenizer, write_run
@@ -220,15 +220,15 @@ class Engine:
 
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
-    engine, real = Engine(), Direction.translate
+    engine, real = Engine(), Translator.translate_window
 
-    def translate(self: Direction, lines: Sequence[Line], *arguments: Any, **options: Any) -> Iterator[Any]:
+    def translate(self: Translator, lines: Sequence[Line], *arguments: Any, **options: Any) -> Iterator[Any]:
         if len(engine.texts) == engine.stops_after:
             raise KeyboardInterrupt
         engine.texts += [line.text for line in lines]
         return real(self, lines, *arguments, **options)
 
-    monkeypatch.setattr(Direction, "translate", translate)
+    monkeypatch.setattr(Translator, "translate_window", translate)
     monkeypatch.setattr(documents, "TEXTS", 1)
     monkeypatch.setattr(write, "KEPT_AFTER", 0.0)
     return engine

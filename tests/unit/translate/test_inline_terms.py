@@ -11,7 +11,7 @@ from nmt.text.constraints import Glossary, marked
 from nmt.translate.files import Files, translate_file
 from nmt.translate.sentences import phrases_of
 from nmt.translate.translator import Translator
-from nmt.translate.types import Line
+from nmt.translate.types import Line, Options
 from tiny_run import BEAM, PLAIN, make, tiny_config, tiny_tokenizer
 
 INLINE = BEAM.model_copy(update={"inline_terms": True})
@@ -71,7 +71,7 @@ def test_inline_terms_are_reported_and_not_aligned_as_words(
     (tmp_path / "in").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     (tmp_path / "g.tsv").write_text(f"{WORD}\tZürich Zürich Zürich\n", encoding="utf-8")
     files = Files(glossary=tmp_path / "g.tsv", alignments=tmp_path / "a")
-    translate_file(translator, tmp_path / "in", tmp_path / "out", INLINE, files=files)
+    translate_file(translator, tmp_path / "in", tmp_path / "out", Options(INLINE), files=files)
     assert f"glossary: {len(lines)} terms in {len(lines)} lines\n" in capsys.readouterr().err
     aligned = (tmp_path / "a").read_text(encoding="utf-8").splitlines()
     words = [[int(pair.partition("-")[0]) for pair in pairs.split()] for pairs in aligned]

@@ -20,6 +20,7 @@ from nmt.translate import files, parts
 from nmt.translate.files import translate_file
 from nmt.translate.parts import Models, translate_in_parts
 from nmt.translate.translator import Translator
+from nmt.translate.types import Options
 from tiny_run import BEAM, GREEDY, PLAIN, STRANGE, tiny_model, write_run
 
 SAMPLE = SearchConfig(sample=True, beam=2, max_length_ratio=1.0, seed=5)
@@ -76,9 +77,9 @@ def test_parts_translate_like_whole_file(
 ) -> None:
     target = source.with_name("out")
     target.write_text("before")
-    translate_file(Translator.load(run), source, source.with_name("whole"), search, n_best)
+    translate_file(Translator.load(run), source, source.with_name("whole"), Options(search, n_best))
     messages = capsys.readouterr()
-    translate_in_parts(InProcess(), models(run), source, target, search, n_best)
+    translate_in_parts(InProcess(), models(run), source, target, Options(search, n_best))
     assert target.read_bytes() == source.with_name("whole").read_bytes()
     assert capsys.readouterr() == messages
     assert "translations cut off at the length limit" in messages.err
@@ -108,20 +109,20 @@ def test_finished_parts_are_reused(
     monkeypatch.setattr(write, "KEPT_AFTER", 0.0)
     target, whole = source.with_name("out"), source.with_name("whole")
     with pytest.raises(Stopped):
-        translate_in_parts(StoppedAfter(2), models(run), source, target, GREEDY)
+        translate_in_parts(StoppedAfter(2), models(run), source, target, Options(GREEDY))
     assert n_windows == [5, 5, 5] and not target.exists()
     lines = source.read_bytes().split(b"\n")
     lines[7] = b"ri su"
     source.write_bytes(b"\n".join(lines))
-    translate_in_parts(InProcess(), models(run), source, target, GREEDY)
+    translate_in_parts(InProcess(), models(run), source, target, Options(GREEDY))
     n_parts = -(-len(lines[:-1]) // 5)
     assert len(n_windows) == 3 + n_parts - 2
-    translate_file(Translator.load(run), source, whole, GREEDY)
+    translate_file(Translator.load(run), source, whole, Options(GREEDY))
     assert target.read_bytes() == whole.read_bytes()
     with pytest.raises(Stopped):
-        translate_in_parts(StoppedAfter(2), models(run), source, target, GREEDY)
+        translate_in_parts(StoppedAfter(2), models(run), source, target, Options(GREEDY))
     n_windows.clear()
-    translate_in_parts(InProcess(), models(run), source, target, BEAM)
+    translate_in_parts(InProcess(), models(run), source, target, Options(BEAM))
     assert len(n_windows) == n_parts
 
 
@@ -131,9 +132,9 @@ def test_concurrent_translation_raises(run: Path, source: Path) -> None:
     (work / "lock").touch()
     lock = Lock(work / "lock", "translates")
     with pytest.raises(LockedError, match=r"out\.work: another process translates here"):
-        translate_in_parts(InProcess(), models(run), source, source.with_name("out"), GREEDY)
+        translate_in_parts(InProcess(), models(run), source, source.with_name("out"), Options(GREEDY))
     lock.release()
-    translate_in_parts(InProcess(), models(run), source, source.with_name("out"), GREEDY)
+    translate_in_parts(InProcess(), models(run), source, source.with_name("out"), Options(GREEDY))
     assert not work.exists()
 
 
@@ -150,9 +151,9 @@ def test_errors_are_raised_before_translation(run: Path, source: Path, n_windows
         (source, source.parent, "is a directory, but the output must be a file"),
     ):
         with pytest.raises(DataError, match=error):
-            translate_in_parts(InProcess(), models(run), text, out, GREEDY)
+            translate_in_parts(InProcess(), models(run), text, out, Options(GREEDY))
     with pytest.raises(ConfigError, match="needs a beam of at least 2"):
-        translate_in_parts(InProcess(), models(run), source, target, GREEDY, n_best=2)
+        translate_in_parts(InProcess(), models(run), source, target, Options(GREEDY, 2))
     assert n_windows == [] and [path.name for path in source.parent.iterdir()] == ["in"]
 
 
@@ -162,4 +163,4 @@ def test_changed_model_raises(run: Path, source: Path, tokenizer: Tokenizer, tmp
     changed = write_run(tmp_path / "other", other.config, tokenizer, tiny_model(other.config, tokenizer, seed=4))
     there = before.model_copy(update={"model": ModelRef((changed,))})
     with pytest.raises(DataError, match=r"other: the weights have changed since the start; run the command again"):
-        translate_in_parts(InProcess(), there, source, source.with_name("out"), GREEDY)
+        translate_in_parts(InProcess(), there, source, source.with_name("out"), Options(GREEDY))

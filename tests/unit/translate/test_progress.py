@@ -10,7 +10,7 @@ from folders import Folder
 from nmt.console import Progress, n_lines
 from nmt.prepare.pipeline.work import Sizes
 from nmt.translate.translator import Translator
-from nmt.translate.types import Line
+from nmt.translate.types import Line, Options
 from screen import Terminal, rows, terminal
 
 
@@ -70,4 +70,4 @@ def test_progress_counts_all_translated_lines(translator: Translator) -> None:
     counted, search = Counted("translating"), translator.config.search.model_copy(update={"batch_tokens": 30})
     found = list(translator.translate_lines(lines, search, progress=counted))
     assert len(found) == 22 and counted.n == pytest.approx(22)
-    assert list(translator.translate_window([Line("")], search, 1, 0, counted)) and counted.n == pytest.approx(22)
+    assert list(translator.translate_window([Line("")], Options(search), 0, counted)) and counted.n == pytest.approx(22)

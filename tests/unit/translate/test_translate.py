@@ -21,7 +21,7 @@ from nmt.translate.language_model import LanguageModel
 from nmt.translate.searcher import THREAD_NAME
 from nmt.translate.sentences import longest_translation
 from nmt.translate.translator import Translator
-from nmt.translate.types import BLANK, Line, Translation
+from nmt.translate.types import BLANK, Line, Options, Translation
 from tiny_run import BEAM, GREEDY, PLAIN, STRANGE, make, texts, tiny_config, words
 
 
@@ -93,14 +93,14 @@ def test_search_stops_within_batch(translator: Translator, n_threads: int, monke
         return len(asked) > 4
 
     with pytest.raises(SearchStopped):
-        list(translator.translate_window(PLAIN, search, should_stop=should_stop))
+        list(translator.translate_window(PLAIN, Options(search), should_stop=should_stop))
     assert len(asked) <= 4 + n_threads  # no thread starts another step after the stop
     assert not [thread for thread in threading.enumerate() if thread.name.startswith(THREAD_NAME)]
-    found = translator.translate_window(PLAIN, BEAM, should_stop=lambda: False)
+    found = translator.translate_window(PLAIN, Options(BEAM), should_stop=lambda: False)
     assert [best.text for [best] in found] == texts(translator, PLAIN, BEAM)
     monkeypatch.setattr(InferenceModel, "start", None)  # no batch starts
     with pytest.raises(SearchStopped):
-        list(translator.translate_window(PLAIN, BEAM, should_stop=lambda: True))
+        list(translator.translate_window(PLAIN, Options(BEAM), should_stop=lambda: True))
 
 
 def test_n_best_translations_are_sorted_by_score(translator: Translator) -> None:
@@ -151,7 +151,7 @@ def test_learned_positions_truncate_long_line_with_warning(tokenizer: Tokenizer,
     start = tokenizer.decode(tokenizer.encode(long)[:19])
     assert second.text == texts(translator, [start])[0]
     (tmp_path / "in").write_text(f"{PLAIN[2]}\n{long}\n")
-    translate_file(translator, tmp_path / "in", tmp_path / "out", whole)
+    translate_file(translator, tmp_path / "in", tmp_path / "out", Options(whole))
     assert (
         "nmt: 1 line with more pieces than the model supports (model.max_positions, or 4 times data.max_pieces); "
         "only the start was translated: 2\n"
@@ -175,7 +175,7 @@ def test_unfinished_translations_are_counted(translator: Translator, tmp_path: P
     n_unfinished = sum(not best.finished for [best] in found)
     assert n_unfinished > 1
     (tmp_path / "in").write_text("\n".join([*PLAIN, ""]))
-    translate_file(translator, tmp_path / "in", tmp_path / "out", endless)
+    translate_file(translator, tmp_path / "in", tmp_path / "out", Options(endless))
     assert capsys.readouterr().err == (
         f"nmt: {n_unfinished} translations cut off at the length limit (search.max_length_ratio, max_length_offset)\n"
     )
@@ -184,10 +184,12 @@ def test_unfinished_translations_are_counted(translator: Translator, tmp_path: P
 
 def test_lines_that_lost_placeholders_are_counted(translator: Translator, tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
     (tmp_path / "in").write_text(f"{PLAIN[0]} %s\n{PLAIN[1]} 12\n{PLAIN[0]} https://example.org/a {{name}}\n")
-    translate_file(translator, tmp_path / "in", tmp_path / "out", GREEDY)
+    translate_file(translator, tmp_path / "in", tmp_path / "out", Options(GREEDY))
     [note] = [line for line in capsys.readouterr().err.splitlines() if "search.protect" in line]
     assert note.startswith("nmt: 2 lines ")
-    translate_file(translator, tmp_path / "in", tmp_path / "out", GREEDY.model_copy(update={"protect": "placeholders"}))
+    translate_file(
+        translator, tmp_path / "in", tmp_path / "out", Options(GREEDY.model_copy(update={"protect": "placeholders"}))
+    )
     assert "search.protect" not in capsys.readouterr().err
 
 
@@ -203,7 +205,7 @@ def test_lines_that_lost_placeholders_are_counted(translator: Translator, tmp_pa
 )
 def test_each_occurrence_of_placeholder_must_be_in_translation(source: str, text: str, is_lost: bool) -> None:
     warnings = Warnings()
-    warnings.add(1, Line(source), [Translation(text, 0.0, 0.0)])
+    warnings.add(1, Line(source), [Translation(text)])
     assert warnings.counts.get("lost", 0) == is_lost
 
 

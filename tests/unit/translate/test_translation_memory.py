@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -247,7 +248,6 @@ def test_invalid_sources_and_two_steps_are_refused(translator: Translator) -> No
     for tm, message in (("none.tmx", "no such file"), ("{path: a.tsv, column: x}", "column")):
         with pytest.raises((DataError, ConfigError), match=message):
             translator.translate([PLAIN[0]], tm=tm)
-    two_steps = make(tiny_tokenizer(), tiny_config())
-    two_steps.first = translator
+    two_steps = replace(make(tiny_tokenizer(), tiny_config()), first=translator)
     with pytest.raises(ConfigError, match="--via"):
         two_steps.translate([PLAIN[0]], tm=memory_of(("a", "b")))
