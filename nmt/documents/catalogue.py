@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import repeat
 
 from nmt.documents.inline import Mark, Passage, Text, Token, tagged
 from nmt.documents.types import Document, Languages, Results
@@ -77,31 +76,38 @@ def _fill(lines: list[str], entry: _Missing, results: Results) -> None:
     keys = [key for key in entry.message.lines if key.startswith("msgstr")]
     for i, key in enumerate(keys):
         text = forms[-1] if len(keys) == 1 else forms[min(i, len(forms) - 1)]
-        first, *others = entry.message.lines[key]
+        first, *continued = entry.message.lines[key]
         line_end = lines[first][len(lines[first].rstrip("\r\n")) :] or "\n"
         lines[first] = "".join(f"{line}{line_end}" for line in _written(key, text))
-        for other in others:
-            lines[other] = ""
-    texts = [*entry.texts, *forms]
-    is_changed = any(len({tuple(directives(text, flag)) for text in texts}) > 1 for flag in entry.formats)
-    is_changed |= any(map(_differ, entry.texts, forms, repeat(entry.formats[0])))
-    if is_changed and "fuzzy" not in entry.message.flags:
+        for number in continued:
+            lines[number] = ""
+    if _is_changed(entry, forms) and "fuzzy" not in entry.message.flags:
         start = min(number for numbers in entry.message.lines.values() for number in numbers)
         lines[start] = f"#, fuzzy{line_end}{lines[start]}"
 
 
-def _differ(source: str, translation: str, flag: str) -> bool:
-    """Return whether a translation lacks a number, or has different placeholders, tags, addresses or accelerators."""
-    exact, numbers = zip(_checked(source, flag), _checked(translation, flag), strict=True)
-    return exact[0] != exact[1] or not numbers[0] <= numbers[1]
+def _is_changed(entry: _Missing, forms: Sequence[str]) -> bool:
+    """Return whether translations lack a number, or have different placeholders, tags, addresses or accelerators."""
+    for flag in entry.formats:
+        if len({tuple(directives(text, flag)) for text in [*entry.texts, *forms]}) > 1:
+            return True
+    for text, form in zip(entry.texts, forms, strict=True):
+        exact, numbers = _checked(text, entry.formats[0])
+        translated_exact, translated_numbers = _checked(form, entry.formats[0])
+        if exact != translated_exact or not numbers <= translated_numbers:
+            return True
+    return False
 
 
 def _checked(text: str, flag: str) -> tuple[Counter[str], Counter[str]]:
     """Return the placeholders, tags, addresses and accelerators of a text, and its numbers without separators."""
-    found = list(spans(text, flag))
-    exact = [span.wanted for span in found if span.kind != "number"]
-    numbers = [re.sub(r"\D", "", span.wanted) for span in found if span.kind == "number"]
-    return Counter([*exact, *_ACCELERATOR.findall(text)]), Counter(numbers)
+    exact, numbers = Counter(_ACCELERATOR.findall(text)), Counter[str]()
+    for span in spans(text, flag):
+        if span.kind == "number":
+            numbers[re.sub(r"\D", "", span.wanted)] += 1
+        else:
+            exact[span.wanted] += 1
+    return exact, numbers
 
 
 def _text(passage: Passage[str], results: Results) -> str:

@@ -168,8 +168,10 @@ def open_html(name: str, content: bytes) -> Document:
 
 
 def _declared(name: str, content: bytes) -> str:
-    found = _CHARSET.search(_COMMENT.sub(b"", content[:_HEAD_BYTES]))
-    label = found[1].decode("ascii") if found else "utf-8"
+    declaration = _CHARSET.search(_COMMENT.sub(b"", content[:_HEAD_BYTES]))
+    if declaration is None:
+        return "utf-8"
+    label = declaration[1].decode("ascii")
     if re.match("utf-?(16|32)", label, re.IGNORECASE):  # impossible, since the label was read as ASCII
         return "utf-8"
     if (encoding := browser_encoding(label)) is None:
@@ -256,8 +258,10 @@ class _Reader:
             else:
                 if piece.name in _BLOCKS:
                     n_rubies = 0
+                elif piece.name == "ruby" and piece.is_end:
+                    n_rubies -= 1
                 elif piece.name == "ruby":
-                    n_rubies += -1 if piece.is_end else 1
+                    n_rubies += 1
                 yield self._mark(piece)
             i += 1
 

@@ -72,6 +72,12 @@ class Text:
     text: str
     raw: str = ""
     kind = "text"
+    has_break = False
+
+    @property
+    def has_text(self) -> bool:
+        """Whether it has more than white space."""
+        return bool(spaced(self.text).strip(" \u3000"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +93,12 @@ class Mark(Generic[M]):
     key: Hashable = None
     is_strict: bool = False
     """Whether all spans that begin inside the span of this `open` mark also end inside it, as in XML."""
+    has_text = False
+
+    @property
+    def has_break(self) -> bool:
+        """Whether it divides texts."""
+        return self.kind == "break"
 
 
 class Span(Generic[M]):
@@ -96,8 +108,8 @@ class Span(Generic[M]):
 
     def __init__(self, opening: Mark[M], closing: Mark[M], inside: list[Node[M]]) -> None:
         self.opening, self.closing, self.inside = opening, closing, inside
-        self.has_break = any(map(_has_break, inside))
-        self.has_text = any(map(_has_text, inside))
+        self.has_break = any(node.has_break for node in inside)
+        self.has_text = any(node.has_text for node in inside)
 
 
 Token: TypeAlias = "Text | Mark[M]"
@@ -123,14 +135,18 @@ class Block(Generic[M]):
 
     def __init__(self, nodes: Sequence[Node[M]]) -> None:
         self.nodes = nodes
-        whole = "".join(token.text for token in flat(nodes) if isinstance(token, Text))
-        self.before, self.after = _INNER.split(whole, maxsplit=1)
-        written = "".join(
-            token.text if isinstance(token, Text) else " " * (token.kind == "space") for token in flat(nodes)
-        )
-        self._raw = raw = spaced(written)
-        self._kept = [character.start() for character in _KEPT.finditer(written)]
-        self.text = "".join(raw[i] for i in self._kept)
+        texts, written = [], []
+        for token in flat(nodes):
+            if isinstance(token, Text):
+                texts.append(token.text)
+                written.append(token.text)
+            elif token.kind == "space":
+                written.append(" ")
+        self.before, self.after = _INNER.split("".join(texts), maxsplit=1)
+        whole = "".join(written)
+        self._raw = spaced(whole)
+        self._kept = [character.start() for character in _KEPT.finditer(whole)]
+        self.text = "".join(self._raw[i] for i in self._kept)
         """The text without markup, in which any white space is replaced by one space, and a line break between two
         letters of a script without spaces by none."""
         self.edges: set[int] = set()
@@ -141,22 +157,26 @@ class Block(Generic[M]):
     def _pieces(self, nodes: Sequence[Node[M]]) -> list[Piece[M]]:
         """Return the marks and spans among nodes; `_read` counts the characters of the raw text before each."""
         pieces: list[Piece[M]] = []
-        edge = Text("")
-        for previous, node, following in zip([edge, *nodes], nodes, [*nodes[1:], edge], strict=False):
+        for i, node in enumerate(nodes):
             if isinstance(node, Text):
                 self._read += len(node.text)
                 continue
-            self._read += node.kind == "space"
-            start = self._read
-            inside = self._pieces(node.inside) if isinstance(node, Span) else []
+            if node.kind == "space":
+                self._read += 1
+            start, inside = self._read, list[Piece[M]]()
+            if isinstance(node, Span):
+                inside = self._pieces(node.inside)
             is_empty = start == self._read and node.kind != "space"
-            follows_space = is_empty and isinstance(previous, Text) and self._raw[start - 1 : start] == " "
-            precedes_space = is_empty and isinstance(following, Text) and self._raw[start : start + 1] == " "
+            follows_text = i == 0 or isinstance(nodes[i - 1], Text)
+            precedes_text = i + 1 == len(nodes) or isinstance(nodes[i + 1], Text)
+            follows_space = is_empty and follows_text and self._raw[start - 1 : start] == " "
+            precedes_space = is_empty and precedes_text and self._raw[start : start + 1] == " "
             first, end = bisect_left(self._kept, start), bisect_left(self._kept, self._read)
             self.edges |= {first, end}
-            text = self.text[first:end].strip() if isinstance(node, Span) else ""
-            has_text = bool(text) and (text[0] != "{" or protected(text) != [text])
-            n_leaves = max(sum(piece.n_leaves for piece in inside), has_text)
+            text = self.text[first:end].strip()
+            n_leaves = sum(piece.n_leaves for piece in inside)
+            if isinstance(node, Span) and text and (text[0] != "{" or protected(text) != [text]):
+                n_leaves = max(n_leaves, 1)
             pieces.append(Piece(first, end, node, inside, n_leaves, follows_space, precedes_space))
         return pieces
 
@@ -246,19 +266,9 @@ def _nested(tokens: Iterable[Token[M]]) -> list[Node[M]]:
     return root
 
 
-def _has_break(node: Node[M]) -> bool:
-    return node.has_break if isinstance(node, Span) else node.kind == "break"
-
-
-def _has_text(node: Node[M]) -> bool:
-    return (
-        node.has_text if isinstance(node, Span) else isinstance(node, Text) and bool(spaced(node.text).strip(" \u3000"))
-    )
-
-
 def _items(nodes: Iterable[Node[M]]) -> Iterator[Token[M] | Block[M]]:
     """Divide nodes at breaks, and where spans that contain breaks begin and end."""
-    for has_break, group in itertools.groupby(nodes, _has_break):
+    for has_break, group in itertools.groupby(nodes, lambda node: node.has_break):
         if not has_break:
             yield from _block([*group])
             continue
@@ -273,7 +283,7 @@ def _items(nodes: Iterable[Node[M]]) -> Iterator[Token[M] | Block[M]]:
 
 def _block(nodes: list[Node[M]]) -> Iterator[Token[M] | Block[M]]:
     """Yield the text of nodes without breaks as a block, between the tokens around it."""
-    with_text = [i for i, node in enumerate(nodes) if _has_text(node)]
+    with_text = [i for i, node in enumerate(nodes) if node.has_text]
     first, end = (with_text[0], with_text[-1] + 1) if with_text else (0, 0)
     yield from flat(nodes[:first])
     inner = nodes[first:end]
@@ -440,7 +450,7 @@ def _nearest(places: Sequence[int], place: float) -> int:
 def _units(text: str, cuts: Set[int]) -> list[Unit]:
     """Return the words and placeholders of a text, and the symbols around them; all are also cut at `cuts`."""
     copied = {span.start: span.wanted for span in spans(text)}
-    inner = {i for start, wanted in copied.items() for i in range(start + 1, start + len(wanted))}
+    inner = {i for start, copy in copied.items() for i in range(start + 1, start + len(copy))}
     words = [word.span() for word in re.finditer(r"\S+", text)]
     edges = {start for start, _ in boundaries(text)}.union(*words).difference(inner).union(cuts)
     pairs = itertools.pairwise(sorted(edges))
@@ -539,18 +549,22 @@ def _stretches(origins: Origins, pieces: Sequence[Piece[M]], place: range) -> di
     units as innermost spans with text. A span around a lost placeholder in braces, such as a field, is a mark.
     """
     number_of = {unit: i for i, piece in enumerate(pieces) for unit in origins.inside(piece.start, piece.end)}
-    labels = [
-        (number_of.get(origin), unit)
-        for unit in place
-        if (origin := origins.of[unit]) is not None
-        and (origin in number_of or (unit in origins.known and origins.units[unit].is_word))
-    ]
     runs: dict[int | None, list[list[int]]] = defaultdict(list)
-    for number, group in itertools.groupby(labels, lambda label: label[0]):
-        runs[number].append([unit for _, unit in group])
+    previous: int | None = -1
+    for unit in place:
+        origin = origins.of[unit]
+        if origin is None:
+            continue
+        number = number_of.get(origin)
+        if number is None and not (unit in origins.known and origins.units[unit].is_word):
+            continue
+        if number != previous:
+            runs[number].append([])
+        runs[number][-1].append(unit)
+        previous = number
     # a span around a placeholder in braces, which is a mark, must not stay behind in the span around it
     kept = {unit for unit in place if origins.units[unit].text[:1] == "{"}
-    wanted: list[tuple[int, int, int]] = []
+    proposed: list[tuple[int, int, int]] = []
     for number, piece in enumerate(pieces):
         if not piece.n_leaves and number not in runs:
             continue
@@ -558,22 +572,19 @@ def _stretches(origins: Origins, pieces: Sequence[Piece[M]], place: range) -> di
         if origins.fixed.keys() >= {inside.start, inside.stop}:
             units = [*range(origins.fixed[inside.start], origins.fixed[inside.stop])]
         else:
+            fields = kept if piece.inside else set()
             units = max(
                 runs[number],
-                key=lambda run: (
-                    len(piece.inside) * len(kept.intersection(run)),
-                    len(origins.known.intersection(run)),
-                    len(run),
-                ),
+                key=lambda run: (len(fields.intersection(run)), len(origins.known.intersection(run)), len(run)),
                 default=[],
             )
             origins.n_guessed += origins.known.isdisjoint(units)
         first = units[0] if units else origins.by_place((piece.start + piece.end) // 2)
         end = units[-1] + 1 if units else first
-        wanted.append((first, -end, number))
+        proposed.append((first, -end, number))
     stretches: dict[int, tuple[int, int]] = {}
     start, n_left = place.start, sum(piece.n_leaves for piece in pieces)
-    for first, end, number in sorted(wanted):
+    for first, end, number in sorted(proposed):
         n_leaves = pieces[number].n_leaves
         first = max(min(first, place.stop - n_left), start)
         n_left -= n_leaves

@@ -465,22 +465,24 @@ def _formatted(tokens: Sequence[_Run | Token[Markup]]) -> tuple[list[Token[Marku
         if isinstance(token, _Run):
             lengths[token.format] += len(token.text)
     base = max(lengths, key=lambda key: lengths[key], default=b"")
-    found: list[Token[Markup]] = []
+    formatted: list[Token[Markup]] = []
     for key, group in itertools.groupby(tokens, lambda token: token.format if isinstance(token, _Run) else None):
         inner = [Text(token.text, token.text) if isinstance(token, _Run) else token for token in group]
         if key in (None, base):
-            found += inner
+            formatted += inner
         else:
             mark = Markup(format=runs[key])
-            found += [Mark("open", mark, key, is_strict=True), *inner, Mark("close", mark, key)]
-    return found, runs.get(base)
+            formatted += [Mark("open", mark, key, is_strict=True), *inner, Mark("close", mark, key)]
+    return formatted, runs.get(base)
 
 
 def _format(properties: etree._Element | None) -> bytes:
     """Return a key that is equal for runs of the same format, given the properties of a run."""
     if properties is None:
         return b""
-    length = sum(20 + len(str(each.text or "")) + sum(map(len, each.attrib.values())) for each in properties.iter())
+    length = 0
+    for element in properties.iter():
+        length += 20 + len(str(element.text or "")) + sum(map(len, element.attrib.values()))
     if length > _MAX_FORMAT:
         raise DataError(f"a run has more than {_MAX_FORMAT:,} characters of properties; save the document again")
     kept = (child for child in properties if not str(child.tag).endswith(_NOT_FORMAT))

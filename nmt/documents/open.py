@@ -70,8 +70,8 @@ def open_document(name: Path | str, content: bytes, should_stop: Callable[[], bo
         case ".odt":
             return open_odt(name, content, should_stop)
         case suffix:
-            found = f"documents of the type {suffix} are" if suffix else "a document whose name has no suffix is"
-            raise DataError(f"{name}: {found} not supported; save the document as one of {' '.join(FORMATS)}")
+            kind = f"documents of the type {suffix} are" if suffix else "a document whose name has no suffix is"
+            raise DataError(f"{name}: {kind} not supported; save the document as one of {' '.join(FORMATS)}")
 
 
 def read_document(path: Path) -> Document:

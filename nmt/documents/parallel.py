@@ -94,10 +94,10 @@ def read_sentences(path: Path) -> list[str]:
     else:
         refuse_document(path, remedy="; save it as plain text")
         texts = [*read_lines(path)]
-    found = [sentence for text in texts for sentence in sentences(spaced(text)) if not is_blank(sentence)]
-    if not found:
+    divided = [sentence for text in texts for sentence in sentences(spaced(text)) if not is_blank(sentence)]
+    if not divided:
         raise DataError(f"{path}: contains no text")
-    return found
+    return divided
 
 
 def parallel_text(source: Sequence[str], target: Sequence[str], translations: Sequence[str] | None) -> ParallelText:
@@ -111,7 +111,8 @@ def parallel_text(source: Sequence[str], target: Sequence[str], translations: Se
     for bead in beads:
         if not (bead.src and bead.tgt):
             continue
-        src, tgt = (_joined(side[each.start : each.stop]) for side, each in ((source, bead.src), (target, bead.tgt)))
+        src = _joined(source[bead.src.start : bead.src.stop])
+        tgt = _joined(target[bead.tgt.start : bead.tgt.stop])
         if translations is None:
             score = 1 - math.exp(-max(0.0, bead.score))
         else:
@@ -136,14 +137,9 @@ def write_parallel(out: IO[bytes], suffix: str, pairs: Sequence[ScoredPair], dir
         units = ((f'<prop type="score">{pair.score:.4f}</prop>', pair.src, pair.tgt) for pair in pairs)
         lines = tmx(units, source.replace("_", "-"), target.replace("_", "-"), "sentence")
     else:
-        lines = _tsv(pairs, source, target)
+        out.write(f"{source}\t{target}\tscore\n".encode())
+        lines = (f"{pair.src}\t{pair.tgt}\t{pair.score:.4f}" for pair in pairs)
     out.writelines(f"{line}\n".encode() for line in lines)
-
-
-def _tsv(pairs: Sequence[ScoredPair], source: str, target: str) -> Iterator[str]:
-    yield f"{source}\t{target}\tscore"
-    for pair in pairs:
-        yield f"{pair.src}\t{pair.tgt}\t{pair.score:.4f}"
 
 
 def tmx(units: Iterable[tuple[str, str, str]], source: str, target: str, segments: str) -> Iterator[str]:
@@ -161,10 +157,8 @@ def tmx(units: Iterable[tuple[str, str, str]], source: str, target: str, segment
     )
     yield "<body>"
     for number, (properties, src, tgt) in enumerate(units, start=1):
-        sides = "".join(
-            f"<tuv xml:lang={language}><seg>{escape(text)}</seg></tuv>"
-            for language, text in ((source, src), (target, tgt))
-        )
-        yield f'<tu tuid="{number}">{properties}{sides}</tu>'
+        source_side = f"<tuv xml:lang={source}><seg>{escape(src)}</seg></tuv>"
+        target_side = f"<tuv xml:lang={target}><seg>{escape(tgt)}</seg></tuv>"
+        yield f'<tu tuid="{number}">{properties}{source_side}{target_side}</tu>'
     yield "</body>"
     yield "</tmx>"

@@ -43,14 +43,13 @@ def open_subtitles(name: str, content: bytes) -> Document:
     lines = _LINE.findall(text)
     for number, line in enumerate(lines, start=1):
         if _BROKEN_TIME.match(line) and not _TIME.match(line):
-            found = printable(line.strip()[:80])
-            raise DataError(f"{name}: line {number}: malformed time {found}; write it as 00:00:01,000 --> 00:00:02,000")
+            time = printable(line.strip()[:80])
+            raise DataError(f"{name}: line {number}: malformed time {time}; write it as 00:00:01,000 --> 00:00:02,000")
     parts = list(_parts(lines, is_vtt))
-    if not any(isinstance(part, _Cue) for part in parts) and not (
-        is_vtt and text.lstrip("\ufeff").startswith("WEBVTT")
-    ):
+    cues = [part for part in parts if isinstance(part, _Cue)]
+    if not cues and not (is_vtt and text.lstrip("\ufeff").startswith("WEBVTT")):
         raise DataError(f"{name}: has no timing line such as 00:00:01,000 --> 00:00:02,000; is it a subtitle file?")
-    texts = [line for part in parts if isinstance(part, _Cue) for line in part.texts]
+    texts = [text for cue in cues for text in cue.texts]
 
     def write(results: Results, languages: Languages) -> bytes:
         written = (part if isinstance(part, str) else part.translated(results) for part in parts)
@@ -97,11 +96,11 @@ class _Cue:
         visible = [match.start() for match in re.finditer(f"(?s:{TAG}|(.))", text) if match[1]]
         nearest: dict[int, tuple[float, int]] = {}  # by line, the distance of its end from the even division
         for n, i in enumerate(visible):
-            wanted = n * len(self._lines) / len(visible)
+            place = n * len(self._lines) / len(visible)  # in lines
             if not (_LINE_END.match(text, i) and is_boundary(text, i)):
                 continue
-            if i > self._start and 0 < (line := round(wanted)) < len(self._lines):
-                nearest[line] = min(nearest.get(line, (1.0, i)), (abs(wanted - line), i))
+            if i > self._start and 0 < (line := round(place)) < len(self._lines):
+                nearest[line] = min(nearest.get(line, (1.0, i)), (abs(place - line), i))
         cuts = sorted(i for _, i in nearest.values())
         lines = [
             text[start:end].replace(line_end, "").strip(" ")

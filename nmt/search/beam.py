@@ -127,7 +127,7 @@ def _best(
 ) -> _Continuations:
     """Return the 2K best continuations of each row, or all if there are fewer."""
     n_groups, length = config.diversity_groups, rows.ids.size(2) + 1
-    found = []
+    by_part = []
     for part, logits, log_z in by_sentence(scores):
         of_part = slice(part.start * n_groups, part.stop * n_groups)
         of_rules = rules if len(log_z) == len(rules.limits) else rules.keep(part)
@@ -135,10 +135,8 @@ def _best(
         phrases = constraints and constraints.keep(part)
         if phrases is not None:
             phrases.apply(logits, length)
-        found.append(_continuations(logits, log_z, rows.log_prob[of_part], config, phrases))
-    if len(found) == 1:
-        return found[0]
-    return _Continuations(*map(torch.cat, zip(*found, strict=True)))
+        by_part.append(_continuations(logits, log_z, rows.log_prob[of_part], config, phrases))
+    return _Continuations(*map(torch.cat, zip(*by_part, strict=True))) if len(by_part) > 1 else by_part[0]
 
 
 def _continuations(

@@ -172,7 +172,7 @@ class _PhraseRows:
         states = [state]
         for _ in range(depth - 1):
             states.append(self.of_states(self.links, states[-1]))
-        ids = torch.stack([self.of_states(self.ids, each) for each in states], -1)
+        ids = torch.stack([self.of_states(self.ids, linked) for linked in states], -1)
         return ids, torch.stack(states, -1) + 1
 
     def advanced(self, state: Tensor, tokens: Tensor, depth: int) -> Tensor:
@@ -239,7 +239,7 @@ class Constraints:
     def apply(self, logits: Tensor, length: int) -> None:
         """Mask in place, in logits (B, M, V), the tokens at position `length` (from 1) after which the phrases no
         longer fit, and `</s>` where a phrase is missing. PAD is masked already."""
-        rows, (wanted, lacking, state) = self._rows, self._open()
+        rows, (next_ids, lacking, state) = self._rows, self._open()
         n_missing = (lacking * rows.lengths[:, None]).sum(-1)  # (B, M) ids
         end = logits[..., EOS].masked_fill(n_missing > 0, MINUS_INF)
         if length >= self._first_tight:
@@ -247,8 +247,10 @@ class Constraints:
             # a token that continues a word undoes the phrase before it
             undone = (rows.missing * rows.lengths[:, None]).sum(-1) - n_missing
             # (B, M, P, 2 D): an id that continues a word extends what a complete phrase ends in, too
-            chains = zip(rows.chains(rows.state, self._depth), rows.chains(state, self._depth), strict=True)
-            ids, begun = (torch.cat(both, -1) for both in chains)
+            (complete_ids, complete_begun), (ids, begun) = (
+                rows.chains(of_phrases, self._depth) for of_phrases in (rows.state, state)
+            )
+            ids, begun = torch.cat((complete_ids, ids), -1), torch.cat((complete_begun, begun), -1)
             continues = self._continues_word(ids)
             is_of_complete = torch.arange(ids.size(-1), device=ids.device) < self._depth
             begun = begun.masked_fill(continues != is_of_complete, 0)
@@ -263,20 +265,20 @@ class Constraints:
             logits.masked_fill_((n_missing > n_left)[..., None], MINUS_INF)
             logits.scatter_(-1, ids, allowed)
         logits[..., EOS] = end
-        self._keep_order(logits, wanted, lacking, state)
+        self._keep_order(logits, next_ids, lacking, state)
 
-    def _keep_order(self, logits: Tensor, wanted: Tensor, lacking: Tensor, state: Tensor) -> None:
+    def _keep_order(self, logits: Tensor, next_ids: Tensor, lacking: Tensor, state: Tensor) -> None:
         """Mask in place the next id of ordered phrases before their turn and after they have occurred.
 
-        It stays if an open phrase needs the same id or if no other id is allowed. `wanted`, `lacking` and `state` are
-        the results of `_open`. The first of several ids is never masked: it may be only a space.
+        It stays if an open phrase needs the same id or if no other id is allowed. `next_ids`, `lacking` and `state`
+        are the results of `_open`. The first of several ids is never masked: it may be only a space.
         """
         rows = self._rows
         if rows.turns.size(1) == 1:
             return
         is_early = ~rows.has_turn(lacking) & ((state > 0) | (rows.lengths[:, None] == 1))
         ids = rows.of_states(rows.ids, state).masked_fill(~is_early, PAD)  # (B, M, P); PAD is masked already
-        ids = ids.masked_fill((ids[..., :, None] == wanted[..., None, :]).any(-1), PAD)
+        ids = ids.masked_fill((ids[..., :, None] == next_ids[..., None, :]).any(-1), PAD)
         allowed = logits.gather(-1, ids)
         logits.scatter_(-1, ids, MINUS_INF)
         is_stuck = ~(logits > MINUS_INF).any(-1, keepdim=True)  # after a prefix, or near the limit
@@ -291,10 +293,10 @@ class Constraints:
         of its phrases. The best of each bank come first, then the second best of each, and so on. A sentence without
         phrases has one bank.
         """
-        wanted, _, _ = self._open()
+        next_ids, _, _ = self._open()
         _, best = largest(logits, min(beam + 1, logits.size(-1)))
-        ids = torch.cat((best.sort(-1).values, wanted), -1)  # (B, M, K + 1 + P)
-        is_new = torch.cat((torch.ones_like(best, dtype=torch.bool), wanted != PAD), -1)
+        ids = torch.cat((best.sort(-1).values, next_ids), -1)  # (B, M, K + 1 + P)
+        is_new = torch.cat((torch.ones_like(best, dtype=torch.bool), next_ids != PAD), -1)
         same = (ids[..., :, None] == ids[..., None, :]) & is_new[..., None, :]
         is_new &= ~same.tril(-1).any(-1)
         totals = log_prob[..., None] + (logits.gather(-1, ids) - log_z[..., None]).clamp(max=0.0)
@@ -320,7 +322,7 @@ class Constraints:
     def _open(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return three tensors (B, M, P) on the phrases of each hypothesis.
 
-        next_id: the next id of the phrase; PAD if it is complete or may not count next
+        next_ids: the next id of the phrase; PAD if it is complete or may not count next
         lacking: the number of missing copies, if the next token does not continue the last word of a complete one
         state: the number of generated ids of the phrase
         """

@@ -162,8 +162,8 @@ def check_inference(model: DecodingModel) -> float:
     for expected, following in zip(torch.split(trained.view(tgt.shape), 1, 1), torch.split(tgt, 1, 1), strict=True):
         [(logits, log_z)] = step.step(tokens)
         searched = logits[:, 0].gather(1, following) - log_z
-        for wanted, found in torch.cat((expected, searched), 1).tolist():
-            check_equal(wanted, found, "search (nmt/model/inference.py)")
+        for log_prob, by_search in torch.cat((expected, searched), 1).tolist():
+            check_equal(log_prob, by_search, "search (nmt/model/inference.py)")
         tokens = following
     return float(trained.mean())
 

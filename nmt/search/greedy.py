@@ -185,12 +185,12 @@ def _from_all(probs: Tensor, numbers: Tensor) -> Tensor:
     """Sample ids (R, 1) from probs (R, V) by inverting their cumulative sums at uniform numbers (R, 1)."""
     blocks = F.pad(probs, (0, -probs.size(-1) % BLOCK)).view(len(probs), -1, BLOCK)  # (R, C, BLOCK)
     sums = blocks.sum(-1).cumsum(-1, dtype=torch.float64)  # (R, C)
-    wanted = numbers * sums[:, -1:]
-    block = torch.searchsorted(sums, wanted).clamp(max=sums.size(1) - 1)  # beyond the last if they are NaN
+    mass = numbers * sums[:, -1:]
+    block = torch.searchsorted(sums, mass).clamp(max=sums.size(1) - 1)  # beyond the last if they are NaN
     inside = blocks[torch.arange(len(blocks), device=block.device), block[:, 0]].cumsum(-1, dtype=torch.float64)
     # the target inside the block; the cumulative sums inside it are rounded differently
-    rest = torch.minimum(wanted - F.pad(sums, (1, 0)).gather(1, block), inside[:, -1:])
-    return (block * BLOCK + torch.searchsorted(inside, rest)).clamp(max=probs.size(1) - 1)
+    mass_inside = torch.minimum(mass - F.pad(sums, (1, 0)).gather(1, block), inside[:, -1:])
+    return (block * BLOCK + torch.searchsorted(inside, mass_inside)).clamp(max=probs.size(1) - 1)
 
 
 def _from_likeliest(probs: Tensor, numbers: Tensor, top_p: float) -> Tensor:

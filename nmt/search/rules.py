@@ -36,14 +36,14 @@ def largest(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """
     if k == 1:
         return x.max(-1, keepdim=True)
-    n_columns, n_rest = divmod(x.size(-1), N_ROWS)
+    n_columns, n_remaining = divmod(x.size(-1), N_ROWS)
     if x.size(-1) < FEW or k > n_columns // 8 or x.numel() < SMALL:
         return x.topk(k)
     end = N_ROWS * n_columns
     columns = x[..., :end].view(*x.shape[:-1], N_ROWS, n_columns).amax(-2).topk(k).indices  # (..., k)
     rows = torch.arange(0, end, n_columns, device=x.device)
-    rest = torch.arange(end, x.size(-1), device=x.device).expand(*columns.shape[:-1], n_rest)
-    candidates = torch.cat(((columns[..., None] + rows).flatten(-2), rest), -1)  # (..., 16 * k + rest)
+    remaining = torch.arange(end, x.size(-1), device=x.device).expand(*columns.shape[:-1], n_remaining)
+    candidates = torch.cat(((columns[..., None] + rows).flatten(-2), remaining), -1)  # (..., 16 * k + rest)
     values, order = x.gather(-1, candidates).topk(k)
     return values, candidates.gather(-1, order)
 

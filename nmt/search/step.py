@@ -155,11 +155,11 @@ class TransformerStep:
 
 def _prefix(first: Tensor, n_first: Tensor, given: Tensor) -> Prefix:
     """Return a prefix of `given` (B, G) directly after `first` (B, S), of which `n_first` (B, 1) are tokens."""
-    both = torch.cat((first, given), 1)
+    tokens = torch.cat((first, given), 1)
     lengths = n_first + (given != PAD).sum(1, keepdim=True)
-    index = torch.arange(int(lengths.max()), device=both.device).expand(len(both), -1)
-    index = torch.where(index < n_first, index, index + first.size(1) - n_first).clamp(max=both.size(1) - 1)
-    return Prefix(both.gather(1, index), lengths, n_first)
+    index = torch.arange(int(lengths.max()), device=tokens.device).expand(len(tokens), -1)
+    index = torch.where(index < n_first, index, index + first.size(1) - n_first).clamp(max=tokens.size(1) - 1)
+    return Prefix(tokens.gather(1, index), lengths, n_first)
 
 
 def by_sentence(parts: Iterable[Scores]) -> Iterator[tuple[slice, Tensor, Tensor]]:
