@@ -108,8 +108,8 @@ class Span(Generic[M]):
 
     def __init__(self, opening: Mark[M], closing: Mark[M], inside: list[Node[M]]) -> None:
         self.opening, self.closing, self.inside = opening, closing, inside
-        self.has_break = any(node.has_break for node in inside)
-        self.has_text = any(node.has_text for node in inside)
+        self.has_break: bool = any(node.has_break for node in inside)
+        self.has_text: bool = any(node.has_text for node in inside)
 
 
 Token: TypeAlias = "Text | Mark[M]"
