@@ -361,7 +361,17 @@ def test_translate_rejects_document_without_as_text(name: str, content: bytes, t
     (tmp_path / name).write_bytes(content)
     (tmp_path / "none").mkdir()
     shutil.copy(ROOT / "configs" / "sample.yaml", tmp_path / "none" / "config.yaml")
-    found = nmt("translate", "--run", tmp_path / "none", "--input", tmp_path / name, "--workers", "2")
+    found = nmt(
+        "translate",
+        "--run",
+        tmp_path / "none",
+        "--input",
+        tmp_path / name,
+        "--output",
+        tmp_path / "out",
+        "--workers",
+        "2",
+    )
     assert (found.status, found.err.count("\n")) == (2, 1)
     assert f"nmt: {tmp_path / name}: " in found.err and ".docx" in found.err and "--as-text" in found.err
     taken = nmt("translate", "--run", tmp_path / "none", "--input", tmp_path / name, "--as-text")
