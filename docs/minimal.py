@@ -37,7 +37,7 @@ from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD
 from nmt.text.vocabularies import Tokenizers
 from nmt.training.loss import LossSums, fused_loss
 from nmt.training.optim import learning_rate, make_optimizer
-from nmt.translate.sentences import longest_translation
+from nmt.translate.segment import longest_translation
 
 CONFIG = "sample.yaml"
 OVERRIDES = [

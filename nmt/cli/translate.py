@@ -213,8 +213,7 @@ def translate(
     from nmt.share.export import converted, engine_for
     from nmt.tasks.processes import open_runner
     from nmt.translate.documents import Documents, DocumentTranslator
-    from nmt.translate.files import Files, translate_file
-    from nmt.translate.parts import Models, translate_in_parts
+    from nmt.translate.files import Files, Models, translate_file, translate_in_parts
     from nmt.translate.translator import Translator, for_texts
     from nmt.translate.types import WINDOW, Options
 
@@ -412,8 +411,7 @@ def generate(
 
     from nmt.cli.defaults import run_or_newest, search_settings
     from nmt.runs.model import ModelRef
-    from nmt.translate.generate import Generator, generate_file
-    from nmt.translate.language_model import LanguageModel
+    from nmt.translate.language_model import Generator, LanguageModel, generate_file
 
     model = ModelRef((run_or_newest(run),), checkpoint, weights)
     language_model = LanguageModel.load(model, precision=precision)

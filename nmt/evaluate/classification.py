@@ -27,7 +27,7 @@ from nmt.text.tokenizer import is_blank
 from nmt.training.objectives.classification import sequence_logits
 from nmt.training.validate import Execution
 from nmt.translate.files import input_windows, progress_between
-from nmt.translate.sentences import MAX_PIECES_FACTOR
+from nmt.translate.segment import MAX_PIECES_FACTOR
 
 _SHOWN_LABELS = 20
 """Maximum number of labels of a confusion matrix in text."""

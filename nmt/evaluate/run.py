@@ -29,9 +29,8 @@ from nmt.runs.model import Origin, open_saved
 from nmt.text.language import share_of_others
 from nmt.text.vocabularies import Tokenizers
 from nmt.translate.files import Warnings
-from nmt.translate.source_lines import source_lines
 from nmt.translate.translator import Translator
-from nmt.translate.types import Line
+from nmt.translate.types import Line, source_lines
 from nmt.version import digest
 
 NO_PLACE: Mapping[str, str] = {}

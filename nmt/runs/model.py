@@ -15,7 +15,7 @@ from nmt.errors import CheckpointError, ConfigError
 from nmt.layout import RunDir
 from nmt.model.device import device_name
 from nmt.model.precision import pick_float32_library, pick_precision, use_float32_library
-from nmt.model.stacks import DecodingModel, make_model
+from nmt.model.stacks import DecoderModel, DecodingModel, make_model
 from nmt.model.transformer import Model, Transformer
 from nmt.runs.checkpoint import ChosenWeights, check_fit, choose_weights
 from nmt.runs.folder import is_folder, load_folder
@@ -130,6 +130,13 @@ class Saved:
         self.check_exports()
         model = self.model()
         assert isinstance(model, Transformer), "implied by model.kind"
+        return model
+
+    def language_model(self) -> DecoderModel:
+        """Build a language model. Raises ConfigError if the model was trained for something else."""
+        self._check_objective("causal")
+        model = self.model()
+        assert isinstance(model, DecoderModel), "implied by the objective"
         return model
 
     def check_classifies(self) -> None:

@@ -11,7 +11,7 @@ from nmt.console import say
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.languages.codes import parts_of
 from nmt.serve.limits import Refusal
-from nmt.translate.translation_memory import TranslationMemory
+from nmt.translate.memory import TranslationMemory
 from nmt.translate.translator import Translator, for_texts
 from nmt.translate.types import unprotected
 

@@ -25,7 +25,7 @@ from nmt.serve.worker import Job, Worker, invalid
 from nmt.text.constraints import Glossary
 from nmt.text.language import LEAST_CONFIDENCE, Detected, detect, identifier
 from nmt.text.tokenizer import is_blank
-from nmt.translate.translation_memory import TranslationMemory
+from nmt.translate.memory import TranslationMemory
 from nmt.translate.translator import Translator
 from nmt.translate.types import Confidence, Line, Options, Translation, joint_match
 

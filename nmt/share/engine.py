@@ -38,7 +38,7 @@ from nmt.search.step import Hypothesis, Pair, length_penalty
 from nmt.share.ctranslate2 import SHORTLIST, library
 from nmt.share.formats import NO_TERMS, check_supported, unsupported
 from nmt.text.tokenizer import EOS, Tokenizer
-from nmt.translate.searcher import Hypotheses, search_batches
+from nmt.translate.search import Hypotheses, search_batches
 from nmt.translate.translator import Translator
 from nmt.translate.types import Sentence, Translation
 

@@ -58,8 +58,8 @@ from nmt.share.formats import OTHERS_READ, check_format, check_norm, language_co
 from nmt.share.transformers import made_up_log_prob, save_transformers
 from nmt.text.lines import read_lines
 from nmt.translate.confidence import portable_calibrations
-from nmt.translate.searcher import NativeSearcher
-from nmt.translate.sentences import MAX_PIECES_FACTOR
+from nmt.translate.search import NativeSearcher
+from nmt.translate.segment import MAX_PIECES_FACTOR
 from nmt.translate.translator import Translator
 
 

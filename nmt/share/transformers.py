@@ -29,7 +29,7 @@ from nmt.share.formats import TRANSFORMERS_CLASSES, has_vocab_json
 from nmt.text.imported import ImportedVocabulary
 from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD, UNK, Tokenizer
 from nmt.text.vocabularies import Tokenizers
-from nmt.translate.sentences import MAX_PIECES_FACTOR, longest_translation
+from nmt.translate.segment import MAX_PIECES_FACTOR, longest_translation
 
 FAIRSEQ_SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]
 """The first pieces of M2M-100 and NLLB."""

@@ -1,1 +1,5 @@
-"""Translation of text: lines are split into sentences, searched in batches, and joined from the hypotheses."""
+"""Translation of lines, files and documents with trained models; `translator.Translator` is the entry.
+
+A `Line` becomes `Sentence`s (`segment`), these are searched (`search`), and their `Hypothesis`es are joined into the
+line's `Translation`s (`segment`); the types are in `types`. `files` and `documents` read and write.
+"""

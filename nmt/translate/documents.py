@@ -22,7 +22,7 @@ from nmt.tasks.processes import InProcess
 from nmt.text.constraints import Glossary
 from nmt.translate.bilingual import bilingual_content, bilingual_format, read_reviewed
 from nmt.translate.files import Warnings
-from nmt.translate.translation_memory import TranslationMemory
+from nmt.translate.memory import TranslationMemory
 from nmt.translate.translator import Translator
 from nmt.translate.types import Confidence, Line, Options, Translation
 

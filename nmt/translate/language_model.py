@@ -1,23 +1,29 @@
-"""Language models, which score lines of text."""
+"""Language models, which score lines of text, and continue given beginnings of lines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
 
 import torch
 
 from nmt.config import Config, SearchConfig
 from nmt.console import Progress, say
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, DataError
+from nmt.files.write import open_output, refuse_overwriting
 from nmt.model.device import pick_device
 from nmt.model.precision import for_inference
 from nmt.model.stacks import DecoderModel
-from nmt.runs.model import AnyModel, Origin, Saved, choose_precision, open_saved
+from nmt.runs.model import AnyModel, Origin, choose_precision, open_saved
 from nmt.search.forced import ForcedDecoder
-from nmt.text.tokenizer import Tokenizer
+from nmt.text.tokenizer import BOS, Tokenizer, is_blank
+from nmt.translate.files import input_windows
 from nmt.translate.score import PairScorer, Scored
-from nmt.translate.sentences import MAX_PIECES_FACTOR
+from nmt.translate.search import NativeSearcher, in_order
+from nmt.translate.segment import MAX_PIECES_FACTOR
+from nmt.translate.types import MAX_PARTS, WINDOW, Sentence, check_search
 
 
 @dataclass(frozen=True)
@@ -39,30 +45,13 @@ class LanguageModel:
         Raises CheckpointError if the run or checkpoint is missing or damaged, DataError if its tokenizer is, and
         ConfigError if the run is not a language model.
         """
-        saved = open_saved(model)
-        torch_device = pick_device(device)
-        loaded = cls.of(saved, torch_device, choose_precision(saved, precision, torch_device))
+        saved, torch_device = open_saved(model), pick_device(device)
+        decoder, config = saved.language_model().to(torch_device), saved.config
         if saved.note:
             say(saved.note)
-        return loaded
-
-    @classmethod
-    def of(cls, saved: Saved, device: torch.device, precision: str) -> LanguageModel:
-        """Return the language model of a loaded run.
-
-        Raises ConfigError if it is not a language model, CheckpointError if its weights do not match.
-        """
-        config = saved.config
-        if config.training.facts.name != "causal":
-            raise ConfigError(
-                f"{saved.path}: is not a language model (objective causal), but was trained with "
-                f"{config.training.facts.name}"
-            )
-        model = saved.model()
-        assert isinstance(model, DecoderModel), "a causal objective trains a decoder"
-        return cls(
-            model.to(device), saved.tokenizers[config.learned_languages[-1]], config, device, precision, saved.origin
-        )
+        tokenizer = saved.tokenizers[config.learned_languages[-1]]
+        chosen_precision = choose_precision(saved, precision, torch_device)
+        return cls(decoder, tokenizer, config, torch_device, chosen_precision, saved.origin)
 
     @property
     def max_length(self) -> int:
@@ -82,3 +71,81 @@ class LanguageModel:
         """Return a forced decoder, which scores given token ids with this model."""
         tokens = search.batch_size(self.device.type).tokens
         return ForcedDecoder([for_inference(self.model, self.precision)], self.device, self.precision, tokens)
+
+
+class Generator:
+    """A generator of text, which continues given beginnings of lines with a language model."""
+
+    def __init__(self, language_model: LanguageModel, search: SearchConfig, n: int) -> None:
+        """Check the settings. Raises ConfigError if they do not apply to generation.
+
+        n: number of lines to generate for each beginning: the best of the beam, or samples.
+        """
+        check_search(search, n)
+        if unused := [name for name in ("lm", "mbr", "protect", "inline_terms") if _is_set(search, name)]:
+            raise ConfigError(*[f"search.{name}: applies to translations, not to generated text" for name in unused])
+        self._tokenizer = language_model.tokenizer
+        self._search, self._n = search, n
+        is_fixed = search.max_length_ratio == 0
+        self._longest = search.max_length_offset if is_fixed else language_model.config.data.max_pieces + 1
+        self._searcher = NativeSearcher(
+            [language_model.model], self._tokenizer, language_model.device, language_model.precision
+        )
+        self._searcher.check(search, has_terms=False, language=language_model.config.learned_languages[-1])
+        self.n_unfinished = 0
+        """Number of lines that ended at the maximum length."""
+
+    def lines(self, beginnings: Iterable[str], progress: Progress | None = None) -> Iterator[list[str]]:
+        """Yield the generated lines of each beginning, in order; a blank beginning stands for the start of a line.
+
+        `progress` counts beginnings as they are searched, which is in another order. Raises DataError if a beginning
+        is too long.
+        """
+        stream, first = iter(beginnings), 0
+        while window := list(islice(stream, WINDOW)):
+            sentences = self._sentences(window, first)
+            batches = self._searcher.search(sentences, self._search, self._n)
+            for found in in_order(batches, sentences, None if progress is None else progress.add):
+                self.n_unfinished += sum(not hypothesis.finished for hypothesis in found)
+                yield [self._tokenizer.decode(hypothesis.ids) for hypothesis in found]
+            first += len(window)
+
+    def _sentences(self, beginnings: Sequence[str], first: int) -> list[Sentence]:
+        """Return the beginnings as sentences for the search; `first` is the number of the first beginning, from 0."""
+        encoded = self._tokenizer.encode_all(["" if is_blank(text) else text.rstrip() for text in beginnings])
+        limit = self._searcher.max_positions
+        sentences = []
+        for number, (text, ids) in enumerate(zip(beginnings, encoded, strict=True), start=first):
+            longest = max(self._longest, len(ids) + 1)
+            if limit is not None:
+                longest = min(longest, limit)
+                if len(ids) >= limit:
+                    raise DataError(
+                        f"line {number + 1}: has {len(ids)} pieces, more than the model has positions for "
+                        f"(model.max_positions = {limit}); shorten it"
+                    )
+            # the source is not read; only its length matters
+            sentence = Sentence(text, "", [BOS, *ids], number * MAX_PARTS, longest, prefix=ids)
+            sentences.append(sentence)
+        return sentences
+
+
+def _is_set(search: SearchConfig, name: str) -> bool:
+    return bool(getattr(search, name) != SearchConfig.model_fields[name].default)
+
+
+def generate_file(generator: Generator, source: Path | str | None, target: Path | str, prefix: str = "") -> None:
+    """Generate lines that start with the lines of a file or of standard input (`-`), or with `prefix` without a source.
+
+    Raises DataError if the input is missing, not UTF-8 or has a line that is too long, or the output cannot be written.
+    """
+    refuse_overwriting([target], [source])
+    beginnings: Iterable[str] = [prefix]
+    if source is not None:
+        beginnings = (line for window in input_windows(source) for line in window)
+    with open_output(target) as out:
+        for lines in generator.lines(beginnings):
+            out.writelines(f"{line}\n".encode() for line in lines)
+            out.flush()
+    if n := generator.n_unfinished:
+        say(f"{n:,} {'line was' if n == 1 else 'lines were'} cut off at the maximum length (search.max_length_offset)")

@@ -32,11 +32,10 @@ from nmt.text.split import sentences
 from nmt.text.vocabularies import Tokenizers
 from nmt.translate.align import alignments, word_spans
 from nmt.translate.confidence import Estimator, Measure, calibration_path, read_calibration
-from nmt.translate.joint import JointSearch
+from nmt.translate.memory import AnyMemory, TranslationMemory
 from nmt.translate.score import Context, PairScorer, Scored
-from nmt.translate.searcher import Hypotheses, NativeSearcher, Searcher, in_order, search_cost
-from nmt.translate.sentences import Segmenter, has_few_placeholders, n_candidates
-from nmt.translate.translation_memory import AnyMemory, TranslationMemory
+from nmt.translate.search import Hypotheses, JointSearch, NativeSearcher, Searcher, in_order, search_cost
+from nmt.translate.segment import Segmenter, has_few_placeholders, n_candidates
 from nmt.translate.types import (
     NOT_INLINE,
     WINDOW,

@@ -12,11 +12,13 @@ from functools import cached_property
 from hashlib import sha256
 from typing import NamedTuple
 
-from nmt.config import SearchConfig
+from nmt.config import Config, SearchConfig
+from nmt.data.corpus import Corpus
+from nmt.data.modifiers import FuzzyMatches
 from nmt.documents.types import Translated
 from nmt.errors import ConfigError
 from nmt.text.constraints import Glossary
-from nmt.translate.translation_memory import MATCH_KINDS, Match, MatchKind, TranslationMemory
+from nmt.translate.memory import MATCH_KINDS, Match, MatchKind, TranslationMemory
 
 WINDOW = 4096
 """Number of lines, or pairs of lines, that are read ahead and sorted by length together."""
@@ -190,3 +192,21 @@ def unprotected(search: SearchConfig) -> SearchConfig:
 def takes_terms(search: SearchConfig) -> bool:
     """Return whether a search with these settings supports terms."""
     return not (search.sample or search.diversity_groups > 1 or search.no_repeat_ngram)
+
+
+def source_lines(corpus: Corpus, config: Config, split: str) -> list[Line]:
+    """Return the sources of a split, with the translations of similar lines, or the beginnings of documents.
+
+    Without an order of documents, all lines are one document. Raises DataError as `FuzzyMatches.of` and
+    `Corpus.follows` do.
+    """
+    own, data = corpus.split(split), config.data
+    texts = own.text(data.src)
+    if "fuzzy" in config.training.modifiers:
+        matches, tokenizer = FuzzyMatches.of(corpus, config, split), corpus.tokenizers[data.tgt]
+        targets = map(matches.target, range(own.n))
+        similar = ("" if target is None else tokenizer.decode(target.tolist()) for target in targets)
+        return [Line(text, similar=each) for text, each in zip(texts, similar, strict=True)]
+    is_ordered = corpus.directory.follows(split).name in corpus.manifest.files
+    follows = corpus.follows(own).tolist() if is_ordered else [1] * own.n
+    return [Line(text, is_first=not each) for text, each in zip(texts, follows, strict=True)]

@@ -18,7 +18,7 @@ from nmt.runs.checkpoint import save_checkpoint
 from nmt.runs.info import RunInfo, Selected, write_info, write_selected
 from nmt.text.tokenizer import Tokenizer, train_tokenizer
 from nmt.text.vocabularies import Tokenizers
-from nmt.translate.searcher import NativeSearcher
+from nmt.translate.search import NativeSearcher
 from nmt.translate.translator import Translator
 
 TINY = {

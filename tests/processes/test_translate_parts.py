@@ -19,8 +19,7 @@ from nmt.tasks.perform import Task
 from nmt.tasks.processes import Processes
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate import files
-from nmt.translate.files import Files, translate_file
-from nmt.translate.parts import Models, translate_in_parts
+from nmt.translate.files import Files, Models, translate_file, translate_in_parts
 from nmt.translate.translator import Translator
 from nmt.translate.types import Options
 from tasks import children

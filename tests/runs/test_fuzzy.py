@@ -22,7 +22,7 @@ from nmt.serve.models import load_models
 from nmt.text.tokenizer import SEPARATOR
 from nmt.translate.align import src_word_shares
 from nmt.translate.files import Files, translate_file
-from nmt.translate.translation_memory import TranslationMemory
+from nmt.translate.memory import TranslationMemory
 from nmt.translate.translator import Translator
 from nmt.translate.types import Line, Options
 from tiny_corpus import tiny_settings

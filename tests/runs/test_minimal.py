@@ -9,7 +9,7 @@ from nmt.data.batching import Pairs
 from nmt.data.corpus import Corpus, lines_of
 from nmt.layout import DataDir
 from nmt.text.vocabularies import Tokenizers
-from nmt.translate.sentences import longest_translation
+from nmt.translate.segment import longest_translation
 from places import ROOT
 from tiny_corpus import tiny_settings
 from tiny_run import BEAM, GREEDY, PLAIN, make, texts, tiny_config, tiny_model, words

@@ -24,8 +24,8 @@ from nmt.files.write import open_output
 from nmt.layout import DataDir, RunDir
 from nmt.runs.info import read_info
 from nmt.runs.model import ModelRef, open_saved
-from nmt.translate.source_lines import source_lines
 from nmt.translate.translator import Translator
+from nmt.translate.types import source_lines
 
 
 @dataclass(frozen=True)

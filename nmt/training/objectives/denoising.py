@@ -26,8 +26,8 @@ from nmt.text.tokenizer import MASK
 from nmt.text.vocabularies import Tokenizers
 from nmt.training.objectives import Objective
 from nmt.training.validate import Execution, HeldOut, SplitValidator, Validation, Validator, text_scores
-from nmt.translate.searcher import NativeSearcher
-from nmt.translate.sentences import longest_translation
+from nmt.translate.search import NativeSearcher
+from nmt.translate.segment import longest_translation
 from nmt.translate.translator import Translator
 from nmt.translate.types import MAX_PARTS, Sentence
 

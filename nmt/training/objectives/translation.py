@@ -35,10 +35,9 @@ from nmt.training.validate import (
     Validator,
     text_scores,
 )
-from nmt.translate.searcher import NativeSearcher
-from nmt.translate.source_lines import source_lines
+from nmt.translate.search import NativeSearcher
 from nmt.translate.translator import Translator
-from nmt.translate.types import Line
+from nmt.translate.types import Line, source_lines
 
 
 class Translation(Objective):

@@ -20,7 +20,7 @@ from nmt.serve.models import load_models
 from nmt.serve.service import Service
 from nmt.translate import documents
 from nmt.translate.confidence import Calibration
-from nmt.translate.searcher import Searcher
+from nmt.translate.search import Searcher
 from nmt.translate.translator import Translator
 from nmt.translate.types import Options
 from served import serving

@@ -19,7 +19,7 @@ from nmt.runs.checkpoint import assign, load_weights
 from nmt.runs.folder import Folder, is_folder, load_folder, new_directory, verify_export
 from nmt.runs.model import open_saved
 from nmt.share.export import ExportOptions, export
-from nmt.translate.searcher import NativeSearcher
+from nmt.translate.search import NativeSearcher
 from nmt.translate.translator import Translator
 
 BEAM = SearchConfig(beam=3, max_length_ratio=1.0)

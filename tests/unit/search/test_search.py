@@ -19,7 +19,7 @@ from nmt.search.greedy import greedy_search
 from nmt.search.rules import Rules, SearchStopped, largest
 from nmt.search.step import Ensemble, Fusion, Hypothesis, StepModel, length_penalty
 from nmt.text.tokenizer import BOS, EOS, PAD, UNK
-from nmt.translate.sentences import n_candidates
+from nmt.translate.segment import n_candidates
 from tables import BANNED, A, B, Prefix, Table, TableModel, attention, forced_log_prob, random_table, waiting
 
 

@@ -26,7 +26,7 @@ from nmt.text.tokenizer import CONTROL, Tokenizer
 from nmt.text.words import is_boundary, units
 from nmt.translate.align import src_word_shares
 from nmt.translate.files import Files, translate_file
-from nmt.translate.sentences import phrases_of
+from nmt.translate.segment import phrases_of
 from nmt.translate.translator import Translator
 from nmt.translate.types import Line, Options
 from tiny_run import BEAM, PLAIN, texts, tiny_config, tiny_tokenizer, write_run

@@ -11,7 +11,7 @@ from nmt.documents import Document
 from nmt.errors import DataError
 from nmt.prepare.formats.units import read_tmx, read_xliff
 from nmt.translate.bilingual import bilingual_content, read_reviewed
-from nmt.translate.translation_memory import MatchKind
+from nmt.translate.memory import MatchKind
 from nmt.translate.types import Confidence, Translation
 from reading import read_bytes
 

@@ -9,9 +9,8 @@ import pytest
 from nmt.config import SearchConfig
 from nmt.search.step import Hypothesis
 from nmt.text.tokenizer import FIRST_RESERVED, SEPARATOR
-from nmt.translate.joint import JointSearch
-from nmt.translate.searcher import Hypotheses, in_order
-from nmt.translate.translation_memory import Match
+from nmt.translate.memory import Match
+from nmt.translate.search import Hypotheses, JointSearch, in_order
 from nmt.translate.types import Line, Sentence
 from tiny_run import tiny_tokenizer
 

@@ -16,9 +16,8 @@ from nmt.runs.model import ModelRef, open_ensemble
 from nmt.tasks.perform import Done, Task
 from nmt.tasks.processes import InProcess
 from nmt.text.tokenizer import Tokenizer
-from nmt.translate import files, parts
-from nmt.translate.files import translate_file
-from nmt.translate.parts import Models, translate_in_parts
+from nmt.translate import files
+from nmt.translate.files import Models, translate_file, translate_in_parts
 from nmt.translate.translator import Translator
 from nmt.translate.types import Options
 from tiny_run import BEAM, GREEDY, PLAIN, STRANGE, tiny_model, write_run
@@ -35,7 +34,7 @@ def run(tokenizer: Tokenizer, translator: Translator, tmp_path_factory: pytest.T
 @pytest.fixture(autouse=True)
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "WINDOW", 5)
-    parts._translator.cache_clear()
+    files._translator.cache_clear()
 
 
 @pytest.fixture

@@ -16,10 +16,9 @@ from nmt.runs.model import Origin
 from nmt.search.rules import SearchStopped
 from nmt.text.tokenizer import EOS, N_SPECIAL, PAD, LosslessTokenizer, Tokenizer
 from nmt.translate.files import Warnings, translate_file
-from nmt.translate.generate import Generator, generate_file
-from nmt.translate.language_model import LanguageModel
-from nmt.translate.searcher import THREAD_NAME
-from nmt.translate.sentences import longest_translation
+from nmt.translate.language_model import Generator, LanguageModel, generate_file
+from nmt.translate.search import THREAD_NAME
+from nmt.translate.segment import longest_translation
 from nmt.translate.translator import Translator
 from nmt.translate.types import BLANK, Line, Options, Translation
 from tiny_run import BEAM, GREEDY, PLAIN, STRANGE, make, texts, tiny_config, words

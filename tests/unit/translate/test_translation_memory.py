@@ -10,7 +10,7 @@ import pytest
 from command import Command
 from file_server import serve_files
 from nmt.errors import ConfigError, DataError
-from nmt.translate.translation_memory import Match, TranslationMemory
+from nmt.translate.memory import Match, TranslationMemory
 from nmt.translate.translator import Translator
 from nmt.translate.types import Line
 from tiny_run import BEAM, PLAIN, make, tiny_config, tiny_model, tiny_tokenizer, write_run
@@ -103,7 +103,7 @@ def test_most_frequent_translation_is_taken_and_latest_of_equals() -> None:
 
 
 def test_text_with_same_hash_is_no_match(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmt.translate.translation_memory.hash", lambda _: 1, raising=False)
+    monkeypatch.setattr("nmt.translate.memory.hash", lambda _: 1, raising=False)
     memory = memory_of(("a", "x"))
     assert memory.find("a") == Match("x", "exact") and memory.find("b") is None
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from nmt.translate.searcher import THREAD_NAME, run_all
+from nmt.translate.search import THREAD_NAME, run_all
 from tiny_run import BEAM, PLAIN, make, tiny_config, tiny_tokenizer
 
 CPU = torch.device("cpu")

@@ -19,7 +19,7 @@ from nmt.text.split import join, n_sentences, split
 from nmt.text.tokenizer import SEPARATOR, UNK, Tokenizer, is_blank
 from nmt.text.vocabularies import Tokenizers
 from nmt.translate.mbr import choose
-from nmt.translate.translation_memory import Match, MatchKind
+from nmt.translate.memory import Match, MatchKind
 from nmt.translate.types import (
     BLANK,
     MAX_PARTS,
