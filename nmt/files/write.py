@@ -207,7 +207,9 @@ def refuse_overwriting(targets: Sequence[Path | str | None], inputs: Sequence[Pa
     # not Path.is_file, which raises OSError for an impossible or unreachable name
     read = {os.path.realpath(name) for name in inputs if name is not None and os.path.isfile(name)}  # noqa: PTH113
     written = set[str]()
-    for target in (str(name) for name in targets if name is not None and str(name) != "-"):
+    for target in targets:
+        if target is None or str(target) == "-":
+            continue
         path = os.path.realpath(target)
         if path in read:
             raise DataError(f"{target}: is an input and would be overwritten; choose another output file")

@@ -242,12 +242,11 @@ def macrolanguage_of(code: str) -> str:
 @cache
 def related_codes(code: str) -> str:
     """Return the codes of a language in the table, of its macrolanguage and of its members, divided by `|`."""
-    above = macrolanguage_of(code)
-    return "|".join(
-        other
-        for other, language in _languages().items()
-        if language.code == above or code in (language.code, language.macrolanguage)
-    )
+    above, related = macrolanguage_of(code), []
+    for other, language in _languages().items():
+        if language.code == above or code in (language.code, language.macrolanguage):
+            related.append(other)
+    return "|".join(related)
 
 
 def scripts_of(code: str) -> tuple[str, ...]:

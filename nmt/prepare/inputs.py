@@ -27,13 +27,15 @@ _WILDCARDS = re.compile(r"[*?]")
 
 def natural(name: str) -> tuple[list[list[str | tuple[int, str]]], str]:
     """Return a sort key for file names that orders numbers by value: `file.2` before `file.10`."""
-    parts = [re.split("([0-9]+)", part) for part in name.split("/")]
-    return [[_number(text) if n % 2 else text for n, text in enumerate(part)] for part in parts], name
+    return [_natural(part) for part in name.split("/")], name
 
 
-def _number(digits: str) -> tuple[int, str]:  # of any length, unlike int()
-    significant = digits.lstrip("0")
-    return len(significant), significant
+def _natural(part: str) -> list[str | tuple[int, str]]:
+    texts: list[str | tuple[int, str]] = [*re.split("([0-9]+)", part)]
+    for i in range(1, len(texts), 2):
+        digits = str(texts[i]).lstrip("0")
+        texts[i] = len(digits), digits  # of any length, unlike int()
+    return texts
 
 
 def matches(name: str, pattern: str) -> bool:

@@ -56,14 +56,22 @@ class OpusCorpus(BaseModel, frozen=True):
     """Size of the archive; None if OPUS does not say."""
     is_latest: Annotated[bool, BeforeValidator(lambda value: str(value) == "True")] = Field(False, alias="latest")
     url: str = Field(min_length=1)
-    source: object = Field(None, exclude=True)
-    target: object = Field(None, exclude=True)
-    preprocessing: object = Field("moses", exclude=True)
+    source: object = None
+    target: object = None
+    preprocessing: object = "moses"
 
     @property
     def bytes(self) -> int | None:
         """Size of the archive, rounded to kilobytes; None if OPUS does not say."""
         return None if self.kilobytes is None else 1024 * self.kilobytes
+
+    @property
+    def record(self) -> dict[str, object]:
+        """The record for machines."""
+        return {
+            "from": "OPUS", "name": self.name, "version": self.version, "pairs": self.pairs, "bytes": self.bytes,
+            "is_latest": self.is_latest, "url": self.url,
+        }  # fmt: skip
 
     @property
     def age(self) -> tuple[bool, list[int]]:
@@ -217,8 +225,7 @@ def list_corpora(languages: tuple[str, str]) -> Table:
     if not corpora:
         raise DataError(f"no corpus for {_pair(languages)}; check that OPUS uses these language codes")
     rows = [(corpus.name, corpus.version, _number(corpus.pairs), _size(corpus.bytes)) for corpus in corpora]
-    fields = "name", "version", "pairs", "bytes", "is_latest", "url"
-    records = [{"from": "OPUS", **{field: getattr(corpus, field) for field in fields}} for corpus in corpora]
+    records = [corpus.record for corpus in corpora]
     return Table(("corpus", "version", "pairs", "size"), rows, (2, 3), records=records)
 
 

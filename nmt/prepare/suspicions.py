@@ -106,7 +106,10 @@ def at_intervals(items: Iterable[Item], most: int) -> list[Item]:
 
 def samples_of(held_out: Mapping[str, Iterable[tuple[Any, ...]]]) -> dict[str, Sample]:
     """Return a sample of each development and test set, by key."""
-    return {key: Sample.of(pair[:2] for pair in pairs) for key, pairs in held_out.items()}
+    samples = {}
+    for key, pairs in held_out.items():
+        samples[key] = Sample.of(pair[:2] for pair in pairs)
+    return samples
 
 
 def with_places(pairs: Iterable[_Pair]) -> Iterator[tuple[_Pair, Place]]:
@@ -202,26 +205,32 @@ def _swapped(corpora: Mapping[str, _Pairs]) -> dict[str, tuple[float, str]]:
         return {}
     anchor = min(corpora, key=lambda key: (key != "valid", not key.startswith("test."), key))
     weights = _evidence(corpora[anchor])
-    shares = {key: _share_reversed(pairs, weights) for key, pairs in corpora.items() if key != anchor}
-    return {key: (share, anchor) for key, share in shares.items() if share >= _SURE}
+    swapped = {}
+    for key, pairs in corpora.items():
+        if key != anchor and (share := _share_reversed(pairs, weights)) >= _SURE:
+            swapped[key] = share, anchor
+    return swapped
 
 
 def _evidence(pairs: _Pairs) -> dict[str, float]:
     """Return the log-odds (nats, add-one smoothed) that each trigram is on the first side rather than on the second."""
-    first, second = (Counter(gram for pair in pairs for gram in _trigrams(pair[side])) for side in (0, 1))
-    n_kinds = len(first.keys() | second.keys())
-    totals = math.log((first.total() + n_kinds) / (second.total() + n_kinds))
-    return {gram: math.log((first[gram] + 1) / (second[gram] + 1)) - totals for gram in first.keys() | second.keys()}
+    first, second = Counter[str](), Counter[str]()
+    for src, tgt in pairs:
+        first.update(_trigrams(src))
+        second.update(_trigrams(tgt))
+    grams = first.keys() | second.keys()
+    totals = math.log((first.total() + len(grams)) / (second.total() + len(grams)))
+    return {gram: math.log((first[gram] + 1) / (second[gram] + 1)) - totals for gram in grams}
 
 
 def _share_reversed(pairs: _Pairs, evidence: Mapping[str, float]) -> float:
     """Return the share of clear pairs that match better with swapped sides; 0.5 if few pairs are clear."""
     decided = []
-    for pair in pairs:
-        grams = [_trigrams(line) for line in pair]
-        first, second = (sum([evidence[gram] for gram in side if gram in evidence]) for side in grams)
-        if abs(first - second) > _CLEAR * sum(map(len, grams)):
-            decided.append(first < second)
+    for src, tgt in pairs:
+        first, second = _trigrams(src), _trigrams(tgt)
+        difference = sum(evidence.get(gram, 0.0) for gram in first) - sum(evidence.get(gram, 0.0) for gram in second)
+        if abs(difference) > _CLEAR * (len(first) + len(second)):
+            decided.append(difference < 0)
     return sum(decided) / len(decided) if len(decided) >= _LEAST_PAIRS else 0.5
 
 
@@ -346,10 +355,11 @@ def _likenesses(pairs: Sequence[tuple[str, str]], texts: Sequence[str], counts: 
     """Return the similarity of the first side of each pair to another text, by length and by common words; NaN if that
     is empty. Rare words, such as numbers and names, count most; `counts` says how many texts have a word.
     """
-    compared = [(src, text) for (src, _), text in zip(pairs, texts, strict=True)]
-    ratios = [math.log((len(src) + 5) / (len(text) + 5)) if text else math.nan for src, text in compared]
+    ratios, shared = [], []
+    for (src, _), text in zip(pairs, texts, strict=True):
+        ratios.append(math.log((len(src) + 5) / (len(text) + 5)) if text else math.nan)
+        shared.append(min(1.0, sum(3 / counts[word] for word in _words(src) & _words(text))))
     usual = median([ratio for ratio in ratios if not math.isnan(ratio)] or [0.0])
-    shared = [min(1.0, sum(3 / counts[word] for word in _words(src) & _words(text))) for src, text in compared]
     return [round(3 * words - abs(ratio - usual), 9) for words, ratio in zip(shared, ratios, strict=True)]
 
 

@@ -240,11 +240,11 @@ def tags(src: str, tgt: str, rng: Random) -> tuple[str, str]:
 def _copied(src: str, tgt: str) -> list[_Copied]:
     """Return the positions of the texts that occur exactly once on each side, in source order."""
     of_src, of_tgt = _places(src), _places(tgt)
-    return [
-        _Copied(places[0], of_tgt[text][0])
-        for text, places in of_src.items()
-        if len(places) == 1 and len(of_tgt.get(text, ())) == 1
-    ]
+    copied = []
+    for text, places in of_src.items():
+        if len(places) == len(of_tgt.get(text, ())) == 1:
+            copied.append(_Copied(places[0], of_tgt[text][0]))
+    return copied
 
 
 def _places(text: str) -> dict[str, list[Place]]:

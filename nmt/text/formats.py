@@ -210,15 +210,20 @@ def _csv(lines: Sequence[str], suffix: str) -> str | None:
         except csv.Error:
             continue
         rows = rows if is_named else rows[:-1] or rows  # the last may continue
-        if (len(rows) < 10 and not is_named) or len({*map(len, rows)}) != 1 or len(rows[0]) < 2:
+        if len({*map(len, rows)}) != 1 or len(rows[0]) < 2:
             continue
-        is_prose = any(cell.startswith(" ") for row in rows for cell in row)
-        n_quoted = sum(f'"{separator}' in line or f'{separator}"' in line for line in lines)
-        has_words = all(_n_words(row) > 1 for row in rows[1:])
-        is_table = len(rows) >= 20 and len(rows[0]) > 2 and has_words
-        if is_named or (not is_prose and (n_quoted >= 0.5 * len(lines) or is_table)):
+        if is_named or _is_written_by_program(lines, rows, separator):
             return f"CSV with the separator {separator!r}"
     return None
+
+
+def _is_written_by_program(lines: Sequence[str], rows: Sequence[Sequence[str]], separator: str) -> bool:
+    """Return whether lines are a table, given its rows of as many cells, and no prose with commas."""
+    if len(rows) < 10 or any(cell.startswith(" ") for row in rows for cell in row):
+        return False
+    n_quoted = sum(f'"{separator}' in line or f'{separator}"' in line for line in lines)
+    has_words = all(_n_words(row) > 1 for row in rows[1:])
+    return n_quoted >= 0.5 * len(lines) or (len(rows) >= 20 and len(rows[0]) > 2 and has_words)
 
 
 _ASCII = b"xn--a-+AGE- \\x41"

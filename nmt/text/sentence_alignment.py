@@ -118,10 +118,12 @@ class _Lengths:
         self._ratio, self._deviation = ratio, deviation
         # by the number of target sentences that have been read, for the last one and the last two
         sums = {1: np.concatenate([[1.0], tgt]), 2: np.concatenate([[1.0, 1.0], tgt[1:] + tgt[:-1]])}
-        self._sums = {n: lengths[: len(tgt) + 1] for n, lengths in sums.items()}
-        self._unrelated = {
-            n: _log_normal(lengths, lengths[n:] if len(lengths) > n else tgt) for n, lengths in self._sums.items()
-        }
+        self._sums: dict[int, Floats] = {}
+        self._unrelated: dict[int, Floats] = {}
+        for n, lengths in sums.items():
+            lengths = lengths[: len(tgt) + 1]
+            self._sums[n] = lengths
+            self._unrelated[n] = _log_normal(lengths, lengths[n:] if len(lengths) > n else tgt)
 
     @classmethod
     def of(cls, src: _Side, tgt: _Side) -> _Lengths:
@@ -187,7 +189,8 @@ class _Lexicon:
         tgt_index, src_index = links(n_tgt, n_src)
         targets = np.concatenate(tgt_words)
         # a word that both sides have is taken for its own translation, as if it were seen twice
-        same = [number * tgt.n_words + tgt.numbers[word] for word, number in src.numbers.items() if word in tgt.numbers]
+        shared = [word for word in src.numbers if word in tgt.numbers]
+        same = [src.numbers[word] * tgt.n_words + tgt.numbers[word] for word in shared]
         n_same = 2 * len(same)
         keys = np.concatenate(src_words)[src_index] * tgt.n_words + targets[tgt_index]
         keys = np.concatenate([np.array([*same, *same], np.int64), keys])

@@ -228,7 +228,9 @@ class LosslessTokenizer(Tokenizer):
         model, ids = self._processor, list(range(self.n_pieces))
         pieces, end = model.id_to_piece(ids), N_SPECIAL + 256
         kinds = list(zip(model.is_unknown(ids), model.is_control(ids), model.is_byte(ids), strict=True))
-        expected = [(i == UNK, i != UNK and i < N_SPECIAL, N_SPECIAL <= i < end) for i in ids]
+        expected = [(False, True, False)] * N_SPECIAL + [(False, False, True)] * 256
+        expected[UNK] = (True, False, False)
+        expected += [(False, False, False)] * (self.n_pieces - end)
         has_bytes = pieces[N_SPECIAL:end] == [f"<0x{byte:02X}>" for byte in range(256)]
         return kinds == expected and has_bytes and not any(SPACE in piece[1:] for piece in pieces)
 

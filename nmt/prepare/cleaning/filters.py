@@ -70,7 +70,7 @@ def other_numbers(src: str, tgt: str) -> bool:
     numbers = _NUMBER.findall(src), _NUMBER.findall(tgt)
     if numbers[0] == numbers[1]:
         return False
-    first, second = ([_western(number) for number in side] for side in numbers)
+    first, second = [*map(_western, numbers[0])], [*map(_western, numbers[1])]
     return _lacks(first, second) or _lacks(second, first)
 
 
@@ -82,13 +82,13 @@ def _western(number: str) -> str:
 def _lacks(present: list[str], expected: list[str]) -> bool:
     """Return whether an expected number is missing. Leading zeros are ignored, but not the other ones: 10.000."""
     digits, groups = "".join(map(_value, present)), " ".join(present)
-    return any(
-        number not in digits
+    for number in map(_value, expected):
+        if number in digits or (len(number) <= 2 and int(number or "0") <= _AS_WORDS):
+            continue
         # compiling a pattern of a long number takes milliseconds
-        and not (number in groups.replace(" ", "") and re.search(rf"\b0*{' ?'.join(number)}\b", groups))
-        for number in map(_value, expected)
-        if len(number) > 2 or int(number or "0") > _AS_WORDS
-    )
+        if number not in groups.replace(" ", "") or not re.search(rf"\b0*{' ?'.join(number)}\b", groups):
+            return True
+    return False
 
 
 def _value(number: str) -> str:
@@ -176,10 +176,14 @@ def filters(
     dropped = () if LABEL in languages else clean.drop or ()
     if "copied" in dropped:
         yield "copied", same_letters
-    tests = [dict(side_tests(clean, language, root, mix)) if language != LABEL else {} for language in languages]
-    either = {reason: _either(*(test.get(reason, _no) for test in tests)) for reason in tests[0] | tests[1]}
-    in_other = either.pop("language", None)
-    yield from either.items()
+    first, second = (dict(side_tests(clean, language, root, mix)) for language in languages)
+    in_other = None
+    for reason in first | second:
+        is_bad_side = _either(first.get(reason, _no), second.get(reason, _no))
+        if reason == "language":
+            in_other = is_bad_side
+        else:
+            yield reason, is_bad_side
     pair_tests = {
         "links": _different(n_links),
         "tags": _different(tags),
@@ -197,7 +201,9 @@ def filters(
 def side_tests(
     clean: CorpusClean, language: str, root: Path, mix: dict[str, dict[str, int]]
 ) -> Iterator[tuple[str, SideTest]]:
-    """Yield the tests of a side with their reasons; for `root` and `mix`, see `filters`."""
+    """Yield the tests of a side with their reasons, none for labels; for `root` and `mix`, see `filters`."""
+    if language == LABEL:
+        return
     dropped = clean.drop or ()
     if "broken" in dropped:
         yield "broken", is_broken()

@@ -46,8 +46,12 @@ def class_names(metadata: Mapping[bytes, bytes] | None) -> dict[str, list[str]]:
     """Return the names of classes by column, as the library `datasets` records them in the metadata of a schema."""
     try:
         features = json.loads((metadata or {})[b"huggingface"])["info"]["features"]
-        classes = {column: feature["names"] for column, feature in features.items() if "names" in feature}
-        return {column: names for column, names in classes.items() if all(isinstance(name, str) for name in names)}
+        classes = {}
+        for column, feature in features.items():
+            names = feature.get("names")
+            if names is not None and all(isinstance(name, str) for name in names):
+                classes[column] = names
+        return classes
     except (KeyError, ValueError, TypeError, AttributeError):  # someone else's metadata
         return {}
 

@@ -153,10 +153,11 @@ def read_tmx(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
     for unit in read_units(file, "tmx", frozenset({"tu"})):
         texts = [(language, text) for language, text in variants(unit) if text]
         by_name = by_language(texts, names)
-        sides = [next(filter(None, named), []) for named in (by_name[:n_first], by_name[n_first:])]
+        first = next(filter(None, by_name[:n_first]), [])
+        second = next(filter(None, by_name[n_first:]), [])
         other_tags = dict.fromkeys(tag for tag, _ in texts if tag and side_of(tag, names) is None)
         note = limited(f" (found {shown([*other_tags])}; see columns)", "", units) if other_tags else ""
-        if units.skip_blank(["".join(side) for side in sides], layout.languages, note):
+        if units.skip_blank(("".join(first), "".join(second)), layout.languages, note):
             continue
         documents = (prop.text for prop in unit.iterchildren("{*}prop") if prop.get("type") in types)
         units.enter(next(documents, file.name))
@@ -164,7 +165,6 @@ def read_tmx(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
         if layout.score is not None and (score := _score(unit, layout.score)) is None:
             units.skip(NO_SCORE)
             continue
-        first, second = sides
         if len(first) + len(second) > 2:
             tags = ", ".join(dict.fromkeys(tag[:MAX_TAG] for tag, _ in texts))
             units.skip(limited(f"several texts in a language, all used ({tags})", "several texts, all used", units))
