@@ -186,13 +186,13 @@ def evaluate(
 
 def _rendered(reports: Sequence[Report], records: Sequence[ScoreRecord], format_: Format) -> str:
     """Format the report of one text, or a table of several and the means over directions of the recorded ones."""
-    from nmt.evaluate.report import History, as_json, macro_averages, render_text, score_table
+    from nmt.evaluate.report import as_json, history_table, macro_averages, render_text, score_table
 
     objects = [as_json(report) for report in reports]
     if len(reports) == 1:
         return render(format_, [score_table(reports, render_text(*reports))], *objects)
     means = macro_averages(records)
-    table = score_table(reports, "\n".join([render("text", [History(records).table()], None), *means]))
+    table = score_table(reports, "\n".join([render("text", [history_table(records)], None), *means]))
     return render(format_, [replace(table, notes=[*table.notes, *means])], objects)
 
 
@@ -244,7 +244,7 @@ def _outputs(output: Path | None, texts: Mapping[str, tuple[Translator, Evaluati
 
 def _show_history(runs: Sequence[Path], splits: Sequence[str], format_: Format) -> None:
     from nmt.cli.defaults import run_or_newest
-    from nmt.evaluate.report import History
+    from nmt.evaluate.report import history_json, history_table
     from nmt.layout import RunDir
     from nmt.runs.info import read_scores
 
@@ -253,10 +253,9 @@ def _show_history(runs: Sequence[Path], splits: Sequence[str], format_: Format) 
     directory = RunDir(run_or_newest(runs[0] if runs else None))
     records = [record for record in read_scores(directory) if not splits or record.split in splits]
     if not records:
-        of = f" of {', '.join(splits)}" if splits else ""
-        raise CheckpointError(f"{directory.path}: no scores{of} recorded yet; run nmt evaluate first")
-    history = History(records)
-    print(render(format_, [history.table()], history.json()))
+        scores = f"scores of {', '.join(splits)}" if splits else "scores"
+        raise CheckpointError(f"{directory.path}: no {scores} recorded yet; run nmt evaluate first")
+    print(render(format_, [history_table(records)], history_json(records)))
 
 
 @app.command()

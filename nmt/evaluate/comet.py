@@ -25,7 +25,7 @@ from pydantic import Field, RootModel, ValidationError
 
 from nmt.console import printable, say
 from nmt.errors import ConfigError, DataError, error_text
-from nmt.evaluate.metrics import METRICS, Reference, as_tuple
+from nmt.evaluate.metrics import METRICS, Reference, References, Texts, as_tuple
 from nmt.files.document import Document
 from nmt.text.lines import bounded_list, read_lines
 
@@ -142,9 +142,9 @@ def signature(model: str, version: str | None) -> str:
 def score_segments(
     comet: Comet,
     model: str,
-    sources: Sequence[str],
-    references: Sequence[Reference],
-    translations: Mapping[str, Sequence[str]],
+    sources: Texts,
+    references: References,
+    translations: Mapping[str, Texts],
 ) -> dict[str, SegmentScores]:
     """Score the translations of each system with a COMET model, which is loaded once for all systems.
 
@@ -237,7 +237,7 @@ class NeuralMetrics:
     """Scores read from files, by metric and system."""
 
     def score(
-        self, sources: Sequence[str], references: Sequence[Reference], translations: Mapping[str, Sequence[str]]
+        self, sources: Texts, references: References, translations: Mapping[str, Texts]
     ) -> dict[str, dict[str, SegmentScores]]:
         """Return the line scores of each system by metric name.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,9 @@ _NAMES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
 
 Reference = str | tuple[str, ...]
 """The reference of a line, or its several references."""
+References: TypeAlias = Sequence[Reference]
+Texts: TypeAlias = Sequence[str]
+"""The lines of a text."""
 
 TOKENIZERS = ("13a", "intl", "zh", "char", "none")
 """Tokenizers for BLEU, described in the documentation of sacrebleu."""
@@ -90,7 +93,7 @@ def use_of(bleu: float, n_lines: int, tokenizer: str) -> str:
     return f"BLEU {bleu:.1f} usually means: {use} (docs/evaluating.md; not for comparing test sets{caveat})"
 
 
-def blank_references_note(refs: Sequence[Reference], systems: Sequence[Sequence[str]]) -> str | None:
+def blank_references_note(refs: References, systems: Sequence[Texts]) -> str | None:
     """Return a note on lines with a blank reference, which sacrebleu does not leave out; None without such lines.
 
     Lines without any text, in all references and in the translations of all systems, change no score.
@@ -102,7 +105,7 @@ def blank_references_note(refs: Sequence[Reference], systems: Sequence[Sequence[
     return f"{what}; leave such lines out (lines: {n:,})" if n else None
 
 
-def unspaced_notes(refs: Sequence[Reference], tgt_lang: str | None, tokenize: str | None = None) -> Iterator[str]:
+def unspaced_notes(refs: References, tgt_lang: str | None, tokenize: str | None = None) -> Iterator[str]:
     """Yield a note if BLEU divides at spaces text that is written without them, for which it is misleading."""
     tokenize = tokenize or default_tokenizer(tgt_lang)
     text = " ".join(map(" ".join, map(as_tuple, refs)))
@@ -114,12 +117,12 @@ def unspaced_notes(refs: Sequence[Reference], tgt_lang: str | None, tokenize: st
         )
 
 
-def looks_tokenized(lines: Sequence[str]) -> bool:
+def looks_tokenized(lines: Texts) -> bool:
     """Return whether at least a tenth of the lines end in a full stop after a space, as in tokenised text."""
     return 10 * sum(line.endswith(" .") for line in lines) >= len(lines) > 0
 
 
-def looks_lowercased(lines: Sequence[str]) -> bool:
+def looks_lowercased(lines: Texts) -> bool:
     """Return whether at most 1 % of the lines with cased letters contain an upper-case letter.
 
     Lines that repeat a single word, which a poorly trained model may produce, do not count as lower-cased.
@@ -131,8 +134,8 @@ def looks_lowercased(lines: Sequence[str]) -> bool:
 
 def corpus_score(
     metric: MetricName,
-    hyps: Sequence[str],
-    refs: Sequence[Reference],
+    hyps: Texts,
+    refs: References,
     tgt_lang: str | None = None,
     lowercase: bool = False,
     tokenize: str | None = None,
@@ -156,7 +159,7 @@ def corpus_score(
     return Score(metric, result.score, f"{result.name}|{scorer.get_signature()}", higher_is_better=metric != "ter")
 
 
-def check_lines(hyps: Sequence[str], refs: Sequence[Reference]) -> None:
+def check_lines(hyps: Texts, refs: References) -> None:
     """Raise DataError unless there are as many hypotheses as references, and at least one."""
     if len(hyps) != len(refs):
         raise DataError(f"found {len(hyps)} hypotheses, but {len(refs)} references; the numbers must be equal")
@@ -166,7 +169,7 @@ def check_lines(hyps: Sequence[str], refs: Sequence[Reference]) -> None:
 
 def make_scorer(
     metric: MetricName,
-    refs: Sequence[Reference],
+    refs: References,
     tgt_lang: str | None = None,
     lowercase: bool = False,
     tokenize: str | None = None,
@@ -247,8 +250,8 @@ class LineCounts:
 
 def count_lines(
     metric: MetricName,
-    systems: Sequence[Sequence[str]],
-    refs: Sequence[Reference],
+    systems: Sequence[Texts],
+    refs: References,
     tgt_lang: str | None = None,
     lowercase: bool = False,
     tokenize: str | None = None,

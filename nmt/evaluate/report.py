@@ -13,8 +13,9 @@ from nmt.errors import DataError
 from nmt.evaluate.comet import NeuralMetrics
 from nmt.evaluate.metrics import (
     METRICS,
-    Reference,
+    References,
     Score,
+    Texts,
     as_tuple,
     blank_references_note,
     corpus_score,
@@ -79,9 +80,9 @@ class Evaluation:
     """A report, and the lines that were scored."""
 
     report: Report
-    sources: Sequence[str]
-    references: Sequence[Reference]
-    translations: Sequence[str]
+    sources: Texts
+    references: References
+    translations: Texts
 
     def samples(self, n: int) -> Iterator[str]:
         """Yield `n` sentences as lines to print; see `sample_lines`."""
@@ -97,9 +98,7 @@ class Evaluation:
         return replace(self.report, scores=(*self.report.scores, *scores))
 
 
-def sample_lines(
-    sources: Sequence[str], references: Sequence[Reference], translations: Sequence[str], n: int
-) -> Iterator[str]:
+def sample_lines(sources: Texts, references: References, translations: Texts, n: int) -> Iterator[str]:
     """Yield `n` evenly spread sentences with their references and translations, as lines to print."""
     for row in sorted({i * len(sources) // n for i in range(n)}):
         yield f"line {row + 1}"
@@ -110,8 +109,8 @@ def sample_lines(
 
 
 def evaluate(
-    hyps: Sequence[str],
-    refs: Sequence[Reference],
+    hyps: Texts,
+    refs: References,
     subject: Subject,
     tgt_lang: str | None = None,
     lowercase: bool = False,
@@ -165,7 +164,7 @@ def evaluate_files(
     return Evaluation(report, sources, references, hyps)
 
 
-def language_of_files(paths: Sequence[Path], references: Sequence[Reference]) -> str | None:
+def language_of_files(paths: Sequence[Path], references: References) -> str | None:
     """Return a code of the language by whose rules text is divided into words for scores; None if it has no letters.
 
     It follows from the script of the text: und_Thai for Thai. Text in Chinese characters is Japanese if it has kana;
@@ -278,60 +277,64 @@ def macro_averages(records: Sequence[ScoreRecord]) -> list[str]:
     return lines
 
 
-class History:
-    """The recorded scores of a run, oldest first, and which of them are comparable.
+# Comparable scores of a split and metric have the signature and the text of the newest one, or of the newest one
+# without notes if there is one.
 
-    Comparable scores of a split and metric have the signature and the text of the newest one, or of the newest one
-    without notes if there is one.
+
+def _marked_scores(records: Sequence[ScoreRecord]) -> list[list[dict[str, object]]]:
+    """Return for each record its scores with the key `comparable`."""
+    standard = {}
+    for record in sorted(records, key=lambda record: not record.notes):  # the last one wins
+        for score in record.scores:
+            standard[record.name, score.metric] = score.signature, record.text
+    marked = []
+    for record in records:
+        scores = []
+        for score in record.scores:
+            is_comparable = standard[record.name, score.metric] == (score.signature, record.text)
+            scores.append(score.model_dump() | {"comparable": is_comparable})
+        marked.append(scores)
+    return marked
+
+
+def history_table(records: Sequence[ScoreRecord]) -> Table:
+    """Return the recorded scores of a run, oldest first, as a table.
+
+    Scores that are not comparable with the others of their split are marked with an asterisk.
     """
+    metrics = metrics_of(records)
+    names = [f"{metric_name(metric)} " for metric in metrics]  # with space for asterisks
+    header = ["date (UTC)", "split", "lines", "step", "weights", *names, "precision", "search"]
+    rows, lines = [], []
+    splits_of = defaultdict[str, dict[str, None]](dict)
+    incomparable = dict[str, None]()
+    for record, marked in zip(records, _marked_scores(records), strict=True):
+        cells = dict.fromkeys(metrics, "- ")
+        for score, values in zip(record.scores, marked, strict=True):
+            cells[score.metric] = metric_value(score.metric, score.value)
+            if values["comparable"]:
+                cells[score.metric] += " "
+                splits_of[signature(score)][record.name] = None
+            else:
+                cells[score.metric] += "*"
+                incomparable[f"* {signature(score)}"] = None
+            lines.append(record.model_dump(exclude={"scores"}) | values)
+        for note in record.notes:
+            splits_of[f"{NOTE}{note}"][record.name] = None
+        date, step = record.date[:16].replace("T", " "), "-" if record.step is None else f"{record.step:,}"
+        weights = record.weights or f"ensemble of {len(record.ensemble)}"
+        about = date, record.name, f"{record.lines:,}", step, weights
+        rows.append([*about, *cells.values(), record.precision, record.search])
+    notes, n_splits = [], len({record.name for record in records})
+    for line, splits in splits_of.items():
+        notes.append(line if len(splits) == n_splits else f"{line} ({', '.join(splits)})")
+    if incomparable:
+        notes.append("* not comparable with the other scores of the split: another signature, or another text")
+    right = {2, 3, *range(5, 5 + len(metrics))}
+    return Table(header, rows, right, notes=[*notes, *incomparable], records=lines)
 
-    def __init__(self, records: Sequence[ScoreRecord]) -> None:
-        self.records = records
-        self._standard = {
-            (record.name, score.metric): (score.signature, record.text)
-            for record in sorted(records, key=lambda record: not record.notes)  # the last one wins
-            for score in record.scores
-        }
 
-    def is_comparable(self, record: ScoreRecord, score: RecordedScore) -> bool:
-        """Return whether a score has the same signature and text as the comparable scores of its split and metric."""
-        return self._standard[record.name, score.metric] == (score.signature, record.text)
-
-    def table(self) -> Table:
-        """Return the history as a table; scores that are not comparable are marked with an asterisk."""
-        metrics = metrics_of(self.records)
-        names = [f"{metric_name(metric)} " for metric in metrics]  # with space for asterisks
-        header = ["date (UTC)", "split", "lines", "step", "weights", *names, "precision", "search"]
-        rows, lines = [], []
-        splits_of = defaultdict[str, dict[str, None]](dict)
-        incomparable = dict[str, None]()
-        for record in self.records:
-            cells = dict.fromkeys(metrics, "- ")
-            for score in record.scores:
-                mark = " " if self.is_comparable(record, score) else "*"
-                if mark == "*":
-                    incomparable[f"* {signature(score)}"] = None
-                else:
-                    splits_of[signature(score)][record.name] = None
-                cells[score.metric] = metric_value(score.metric, score.value) + mark
-            for note in record.notes:
-                splits_of[f"{NOTE}{note}"][record.name] = None
-            date, step = record.date[:16].replace("T", " "), "-" if record.step is None else f"{record.step:,}"
-            weights = record.weights or f"ensemble of {len(record.ensemble)}"
-            about = date, record.name, f"{record.lines:,}", step, weights
-            rows.append([*about, *cells.values(), record.precision, record.search])
-            lines += [record.model_dump(exclude={"scores"}) | score for score in self._scores(record)]
-        notes, n_splits = [], len({record.name for record in self.records})
-        for line, splits in splits_of.items():
-            notes.append(line if len(splits) == n_splits else f"{line} ({', '.join(splits)})")
-        if incomparable:
-            notes.append("* not comparable with the other scores of the split: another signature, or another text")
-        right = {2, 3, *range(5, 5 + len(metrics))}
-        return Table(header, rows, right, notes=[*notes, *incomparable], records=lines)
-
-    def json(self) -> list[dict[str, object]]:
-        """Return the records as values that JSON can represent; their scores also have the key `comparable`."""
-        return [record.model_dump() | {"scores": self._scores(record)} for record in self.records]
-
-    def _scores(self, record: ScoreRecord) -> list[dict[str, object]]:
-        return [score.model_dump() | {"comparable": self.is_comparable(record, score)} for score in record.scores]
+def history_json(records: Sequence[ScoreRecord]) -> list[dict[str, object]]:
+    """Return the records as values that JSON can represent; their scores also have the key `comparable`."""
+    scores = _marked_scores(records)
+    return [record.model_dump() | {"scores": marked} for record, marked in zip(records, scores, strict=True)]

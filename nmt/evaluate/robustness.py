@@ -23,7 +23,7 @@ from nmt.config import SearchConfig
 from nmt.console import say
 from nmt.errors import DataError
 from nmt.evaluate.contrasts import Edit
-from nmt.evaluate.metrics import Floats, LineCounts, MetricName, count_lines, default_tokenizer
+from nmt.evaluate.metrics import Floats, LineCounts, MetricName, Texts, count_lines, default_tokenizer
 from nmt.evaluate.report import Subject, facts
 from nmt.evaluate.run import EvaluationText, subject_of, translate_text
 from nmt.evaluate.significance import Interval, bootstrap_scores, interval
@@ -177,9 +177,7 @@ class Signs:
     """Translations with more than twice or less than half the characters of their reference."""
 
 
-def count_signs(
-    sources: Sequence[str], translations: Sequence[str], references: Sequence[str], languages: tuple[str, str]
-) -> Signs:
+def count_signs(sources: Texts, translations: Texts, references: Texts, languages: tuple[str, str]) -> Signs:
     """Count translations with signs of hallucination. Lines with a blank source or reference are skipped.
 
     `languages` are source and target.
@@ -230,7 +228,7 @@ class Variant:
     """The kind of change; None for the unchanged sources."""
     rate: float
     """The rate in percent."""
-    sources: Sequence[str]
+    sources: Texts
 
 
 @dataclass(frozen=True)
@@ -261,7 +259,7 @@ class Measured:
     """All variants of the sources, with their translations and scores; the first is the original."""
 
     variants: Sequence[Variant]
-    translations: Sequence[Sequence[str]]
+    translations: Sequence[Texts]
     rows: Sequence[Row]
     signatures: tuple[str, str]
     """The signatures of chrF and BLEU."""
@@ -287,7 +285,7 @@ def make_variants(text: EvaluationText, plan: Plan) -> list[Variant]:
 def measure(
     text: EvaluationText,
     variants: Sequence[Variant],
-    translate: Callable[[Sequence[str], Sequence[int]], Sequence[str]],
+    translate: Callable[[Texts, Sequence[int]], Texts],
 ) -> Measured:
     """Translate all variants of a text, each distinct line once, and score them. The first variant is the original.
 
@@ -323,9 +321,7 @@ def measure(
     return Measured(variants, translations, rows, (chrf[0].metric.signature, bleu[0].metric.signature))
 
 
-def _counted(
-    metric: MetricName, translations: Sequence[Sequence[str]], references: Sequence[str], language: str
-) -> list[LineCounts]:
+def _counted(metric: MetricName, translations: Sequence[Texts], references: Texts, language: str) -> list[LineCounts]:
     """Count the lines of each text as `count_lines` does, but each distinct pair only once, which is faster."""
     places: dict[tuple[str, str], int] = {}
     rows = []
@@ -426,7 +422,7 @@ def measure_run(translator: Translator, search: SearchConfig, text: EvaluationTe
     if plan.lines is not None:
         text = text.sampled(plan.lines)
 
-    def translate(lines: Sequence[str], numbers: Sequence[int]) -> list[str]:
+    def translate(lines: Texts, numbers: Sequence[int]) -> list[str]:
         n_original = len({*text.sources})
         say(f"{len(lines):,} lines to translate: {n_original:,} unchanged, {len(lines) - n_original:,} changed")
         return translate_text(translator, [Line(line) for line in lines], text.name, search, numbers)

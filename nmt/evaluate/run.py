@@ -18,7 +18,7 @@ from nmt.console import Progress, printable, say
 from nmt.data.corpus import Corpus
 from nmt.data.manifest import read_contents
 from nmt.errors import DataError, UnsafeFileError
-from nmt.evaluate.metrics import Reference, Score, as_tuple, check_tokenizer
+from nmt.evaluate.metrics import References, Score, Texts, as_tuple, check_tokenizer
 from nmt.evaluate.report import Evaluation, Report, Subject, evaluate, read_texts
 from nmt.files.read import fingerprint_of, read_text
 from nmt.files.write import replace_file
@@ -47,8 +47,8 @@ class EvaluationText:
 
     name: str
     """The name of the split, or of the files of references."""
-    sources: Sequence[str]
-    references: Sequence[Reference]
+    sources: Texts
+    references: References
     languages: tuple[str, str]
     """The source and the target language."""
     numbers: Sequence[int]
@@ -247,9 +247,7 @@ def evaluate_text(
     return Evaluation(report, text.sources, text.references, translations)
 
 
-def _off_target(
-    translator: Translator, translations: Sequence[str], references: Sequence[Reference]
-) -> Iterator[Score]:
+def _off_target(translator: Translator, translations: Texts, references: References) -> Iterator[Score]:
     """Yield the percentage of translations that are not in the target language, and that of references, which is not 0,
     since short lines are hard to identify; nothing, with a message, if the language cannot be identified."""
     languages, tgt = translator.tokenizers.languages, translator.config.data.tgt

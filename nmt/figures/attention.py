@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,18 +41,12 @@ def save_picture(figure: Figure, output: Path) -> None:
 
     check_picture(output)
     data = io.BytesIO()
-    with any_script(), rc_context({"svg.fonttype": "none", "pdf.fonttype": 42}):  # 42: TrueType; 3 is not text for all
+    with warnings.catch_warnings(), rc_context({"svg.fonttype": "none", "pdf.fonttype": 42}):
+        # the font lacks many scripts, for which boxes are drawn; type 42 is TrueType, while 3 is not text for all
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure.savefig(data, format=output.suffix[1:].lower(), dpi=150)
     with open_output(output) as file:
         file.write(data.getvalue())
-
-
-@contextmanager
-def any_script() -> Iterator[None]:
-    """Ignore matplotlib's warnings about missing glyphs. The font lacks many scripts; boxes are drawn for them."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        yield
 
 
 def draw_attention(

@@ -29,7 +29,7 @@ from nmt.evaluate.compare.screen import (
 )
 from nmt.evaluate.compare.systems import Group, System, all_systems
 from nmt.evaluate.contrasts import n_words
-from nmt.evaluate.metrics import Floats, LineCounts, Metric, as_tuple, metric_name
+from nmt.evaluate.metrics import Floats, LineCounts, Metric, Texts, as_tuple, metric_name
 from nmt.evaluate.significance import bootstrap_scores, interval
 from nmt.figures.html import asset, document, escaped, histogram, interval_bar, line_chart
 from nmt.layout import RunDir
@@ -50,9 +50,9 @@ class View:
     """The names of the groups."""
     others: Sequence[int]
     """The positions of the groups that are compared with the baseline."""
-    references: Sequence[str]
+    references: Texts
     """The first reference of each line, with control characters escaped, as in all text of the page."""
-    translations: Sequence[Sequence[str]]
+    translations: Sequence[Texts]
     """The translation of each line, by group."""
     results: Sequence[Result]
     """The results with meaningful line scores: chrF, if it was computed, and metrics that average line scores."""

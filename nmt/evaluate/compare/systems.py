@@ -16,7 +16,7 @@ from nmt.data.corpus import Corpus
 from nmt.data.manifest import read_contents
 from nmt.errors import ConfigError, DataError, NmtError
 from nmt.evaluate.comet import NeuralMetrics, SegmentScores
-from nmt.evaluate.metrics import Reference, as_tuple, blank_references_note, looks_lowercased, looks_tokenized
+from nmt.evaluate.metrics import Reference, Texts, as_tuple, blank_references_note, looks_lowercased, looks_tokenized
 from nmt.evaluate.report import language_of_files, read_texts
 from nmt.evaluate.run import OtherPairError, choose_split, open_corpus, open_each, subject_of, translate_text
 from nmt.files.read import open_regular, reading
@@ -439,7 +439,7 @@ def _find_in_training_texts(runs: Sequence[_Run], notes: list[str]) -> frozenset
     return seen
 
 
-def find_in_training_text(directory: DataDir, sides: Mapping[str, Sequence[str]]) -> frozenset[int]:
+def find_in_training_text(directory: DataDir, sides: Mapping[str, Texts]) -> frozenset[int]:
     """Return the indices of the lines whose source or reference is in the training text of a data directory.
 
     `sides` maps each language to its lines; blank lines are ignored.

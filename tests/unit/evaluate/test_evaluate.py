@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,12 +17,13 @@ from nmt.evaluate.compare.compare import compare
 from nmt.evaluate.compare.systems import Group, System, TextToTranslate, read_systems, single_members
 from nmt.evaluate.metrics import METRICS, class_scores, corpus_score, unspaced_notes, use_of
 from nmt.evaluate.report import (
-    History,
     Report,
     Subject,
     as_json,
     evaluate,
     evaluate_files,
+    history_json,
+    history_table,
     metric_value,
     render_text,
     score_table,
@@ -29,7 +31,7 @@ from nmt.evaluate.report import (
 from nmt.evaluate.run import record_scores
 from nmt.evaluate.ter import count_edits
 from nmt.layout import DataDir, RunDir
-from nmt.runs.info import EnsembleMember, read_scores
+from nmt.runs.info import EnsembleMember, ScoreRecord, read_scores
 from nmt.runs.model import Origin
 from nmt.tables import render
 from nmt.text.letters import forms_notes
@@ -336,28 +338,32 @@ def test_score_table_has_row_per_report_and_common_facts_in_title() -> None:
     assert render_text(reports[0]).count("\n") == 4
 
 
-def marks(history: History) -> list[list[bool]]:
-    return [[score["comparable"] for score in each["scores"]] for each in history.json()]
+def marks(*records: ScoreRecord) -> list[list[bool]]:
+    dumped: list[Any] = history_json(records)
+    return [[score["comparable"] for score in record["scores"]] for record in dumped]
 
 
 def test_scores_are_compared_with_newest_score_of_split() -> None:
-    history = History([
-        record("a", version="2.5.0"), record("b", version="2.5.0"), record("a", text="other"), record("a"),
-        record("a", bleu=40.0, step=None, weights=None, ensemble=[EnsembleMember(run="x", step=1, weights="raw")] * 2),
-    ])  # fmt: skip
-    assert marks(history) == [[False] * 3, [True] * 3, [False] * 3, [True] * 3, [True] * 3]
+    ensemble = [EnsembleMember(run="x", step=1, weights="raw")] * 2
+    assert marks(
+        record("a", version="2.5.0"),
+        record("b", version="2.5.0"),
+        record("a", text="other"),
+        record("a"),
+        record("a", bleu=40.0, step=None, weights=None, ensemble=ensemble),
+    ) == [[False] * 3, [True] * 3, [False] * 3, [True] * 3, [True] * 3]
     odd, old = record("a", notes=["lowercased"], version="lc"), record("a", version="2.5.0")
-    assert marks(History([old, record("a"), odd])) == [[False] * 3, [True] * 3, [False] * 3]
-    assert marks(History([record("a", version="2.5.0", notes=["tokenize"]), odd])) == [[False] * 3, [True] * 3]
+    assert marks(old, record("a"), odd) == [[False] * 3, [True] * 3, [False] * 3]
+    assert marks(record("a", version="2.5.0", notes=["tokenize"]), odd) == [[False] * 3, [True] * 3]
     one = record("a").scores
-    assert marks(History([record(version="2.5.0"), record(scores=one[:1])])) == [[False, True, True], [True]]
+    assert marks(record(version="2.5.0"), record(scores=one[:1])) == [[False, True, True], [True]]
 
 
 def test_history_marks_incomparable_scores() -> None:
     old = record("test_a", bleu=9.5, version="2.5.0", lines=12_345, search="beam 1\x1b", step=12_000)
     member = EnsembleMember(run="x", step=1, weights="raw")
     both = record("test_a", step=None, weights=None, ensemble=[member, member], scores=record().scores[:2])
-    table = History([old, record("test_a"), both]).table()
+    table = history_table([old, record("test_a"), both])
     lines = render("text", [table], None).splitlines()
     assert lines[:4] == [
         "date (UTC)        split    lines    step  weights         BLEU    chrF     TER   precision  search",
@@ -377,8 +383,7 @@ def test_history_marks_incomparable_scores() -> None:
         "* TER: TER|nrefs:1|case:mixed|version:2.5.0  (lower is better)",
     ]
     assert [each["comparable"] for each in table.records] == [False] * 3 + [True] * 5
-    assert "*" not in render("text", [History([record(), record("b")]).table()], None)
-    history = History([record(text="before"), record(), record("b", version="2.5.0")])
-    text = render("text", [history.table()], None)
+    assert "*" not in render("text", [history_table([record(), record("b")])], None)
+    text = render("text", [history_table([record(text="before"), record(), record("b", version="2.5.0")])], None)
     assert text.count("*") == 3 + 1 + 3, "scores, explanation, signatures"
     assert "BLEU: BLEU|nrefs:1|case:mixed|version:2.5.0 (b)" in text
