@@ -65,7 +65,7 @@ class ObjectiveFacts:
 
     name: str
     model_kinds: tuple[str, ...]
-    """The values of `model.kind` that support it."""
+    """The kinds of models that support it."""
     use: str = "use it with nmt train --init-from"
     """What a trained model is for, as advice in messages."""
     metric: Metric = "perplexity"

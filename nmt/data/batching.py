@@ -250,20 +250,23 @@ class _Cut:
         self._src, self._tgt = src, tgt
         self._is_low = np.zeros(len(tgt), np.bool_)
 
-    def parts(self, orders: tuple[Indices, Indices], by: int, n_parts: int) -> Iterator[Indices]:
+    def parts(self, orders: Sequence[Indices], by: int, n_parts: int) -> Iterator[Indices]:
         """Yield the parts of pairs, given in both `orders`; each is sorted as in its last halving, initially `by`."""
         if n_parts == 1 or len(orders[by]) < 2:
             if len(orders[by]):
                 yield orders[by]
             return
-        (tgt_middle, tgt_padded), (src_middle, src_padded) = (self._middle(order, n_parts) for order in orders)
-        by, middle = (1, src_middle) if src_padded < tgt_padded else (0, tgt_middle)
-        low, high, other = orders[by][:middle], orders[by][middle:], orders[1 - by]
-        self._is_low[low] = True
-        is_low = self._is_low[other]
-        self._is_low[low] = False
-        for half, other_half, n in ((low, other[is_low], n_parts // 2), (high, other[~is_low], n_parts - n_parts // 2)):
-            yield from self.parts((other_half, half) if by else (half, other_half), by, n)
+        middles = [self._middle(order, n_parts) for order in orders]
+        by = int(middles[1][1] < middles[0][1])  # what leaves less padding; by target length if both are equal
+        order, other_order, middle = orders[by], orders[1 - by], middles[by][0]
+        self._is_low[order[:middle]] = True
+        is_low = self._is_low[other_order]
+        self._is_low[order[:middle]] = False
+        low, high = [order[:middle], other_order[is_low]], [order[middle:], other_order[~is_low]]
+        for half, n in ((low, n_parts // 2), (high, n_parts - n_parts // 2)):
+            if by:
+                half.reverse()
+            yield from self.parts(half, by, n)
 
     def _middle(self, pairs: Indices, n_parts: int) -> tuple[int, int]:
         """Return the index at which to halve `pairs`, and the padded tokens of both halves as batches."""
@@ -317,7 +320,9 @@ class Pairs:
 
     def split(self, rows: Indices, max_tokens: int) -> Iterator[Indices]:
         """Split the rows of an update into micro-batches of at most `max_tokens`, see `training.max_tokens`."""
-        return (self.lengths.split if self._is_grouped else self.lengths.split_by_length)(rows, max_tokens)
+        if self._is_grouped:
+            return self.lengths.split(rows, max_tokens)
+        return self.lengths.split_by_length(rows, max_tokens)
 
     @property
     def n_scored(self) -> int:

@@ -61,7 +61,7 @@ class BpeDropout:
         A line that would have more than `max_pieces` pieces is segmented without dropout.
         """
         self._segments, self._seed, self._max_pieces = segments, training.seed, max_pieces
-        self._cuts = [_Cuts(lines, own, _cutter(own, training), self._seed) for lines, own in sides]
+        self._cuts = [_Cuts(lines, tokenizer, _cutter(tokenizer, training), self._seed) for lines, tokenizer in sides]
 
     def pairs(self, epoch: int) -> Pairs:
         """Return the pairs of `epoch`."""
@@ -72,7 +72,8 @@ class BpeDropout:
         """Return the segmented sources (number 0) or targets (1) of an epoch."""
         cuts = self._cuts[number]
         rows = np.arange(cuts.n_lines)
-        rows = rows if self._segments is None else self._segments.rows(rows)
+        if self._segments is not None:
+            rows = self._segments.rows(rows)
         return cuts.lines(hashed(key_of(self._seed, epoch, number), rows), self._max_pieces)
 
 
@@ -84,12 +85,12 @@ class Merges:
         id_of = {piece: i for i, piece in enumerate(pieces) if i >= first}
         self._letters = [[i] for i in range(first)]
         self._letters += [[id_of[letter] for letter in piece] for piece in pieces[first:]]
-        self._merged = {
-            (id_of[piece[:middle]], id_of[piece[middle:]]): i
-            for piece, i in id_of.items()
-            for middle in range(1, len(piece))
-            if piece[:middle] in id_of and piece[middle:] in id_of
-        }
+        self._merged = dict[tuple[int, int], int]()
+        for piece, i in id_of.items():
+            for middle in range(1, len(piece)):
+                left, right = id_of.get(piece[:middle]), id_of.get(piece[middle:])
+                if left is not None and right is not None:
+                    self._merged[left, right] = i
 
     def cut(self, word: Sequence[int], rate: float, numbers: Iterator[int]) -> list[int]:
         """Segment a word, given in any pieces, and drop merges at `rate` according to 32-bit random `numbers`."""
@@ -112,9 +113,9 @@ class Merges:
             ids[left], after[left], after[right] = new, end, 0
             if end < n:
                 before[end] = left
-            for one, other in ((before[left], left), (left, end)):
-                if one >= 0 and other < n and (new := merged((ids[one], ids[other]))) is not None:
-                    heapq.heappush(possible, (new, one, other))
+            for i, j in ((before[left], left), (left, end)):
+                if i >= 0 and j < n and (new := merged((ids[i], ids[j]))) is not None:
+                    heapq.heappush(possible, (new, i, j))
             while dropped:
                 heapq.heappush(possible, dropped.pop())
         pieces, i = [], 0
@@ -139,13 +140,14 @@ def sampled(tokenizer: ImportedTokenizer, n: int, word: Sequence[int], numbers: 
     """Draw one of the `n` most probable segmentations of a word; a tag or a word with unknown text stays as it is."""
     if UNK in word or not tokenizer.pieces(word[:1])[0].startswith("\u2581"):
         return list(word)
-    drawn = tokenizer.segmentations(tokenizer.decode(word), n)
-    found = [each for each in drawn if min(each[0], default=0) > UNK]  # the segmenter may lack text of the vocabulary
-    if not found:
+    probable = tokenizer.segmentations(tokenizer.decode(word), n)
+    # the segmenter may lack text of the vocabulary
+    probable = [(ids, score) for ids, score in probable if min(ids, default=0) > UNK]
+    if not probable:
         return list(word)
-    best = found[0][1]
-    ends = list(accumulate(math.exp(ALPHA * (score - best)) for _, score in found))
-    return found[bisect_right(ends, next(numbers) / 2**32 * ends[-1])][0]
+    best = probable[0][1]
+    ends = list(accumulate(math.exp(ALPHA * (score - best)) for _, score in probable))
+    return probable[bisect_right(ends, next(numbers) / 2**32 * ends[-1])][0]
 
 
 class _Cuts:
@@ -208,10 +210,10 @@ class _Cuts:
         n_ids = np.bincount(line, n_pieces, n_lines)
         return np.frombuffer(self._ids, self._dtype)[ranges(bounds[cuts], n_pieces)], n_ids.astype(np.int64)
 
-    def _drawn(self, wanted: _Numbers) -> _Numbers:
-        """Return the cuts at the indices `wanted` of `made`, after making the missing ones."""
-        cuts = self._made[wanted]
-        missing = np.unique(wanted[cuts < 0])
+    def _drawn(self, indices: _Numbers) -> _Numbers:
+        """Return the cuts at these indices of `made`, after making the missing ones."""
+        cuts = self._made[indices]
+        missing = np.unique(indices[cuts < 0])
         if len(missing) == 0:
             return cuts.astype(np.int64)
         self._made[missing] = np.arange(len(self._bounds) - 1, len(self._bounds) - 1 + len(missing))
@@ -221,7 +223,7 @@ class _Cuts:
             numbers = _random_numbers(b"%d %d " % (self._seed, k) + word)
             self._ids.extend(self._cut(array(self._dtype.char, word), numbers))
             self._bounds.append(len(self._ids))
-        return self._made[wanted].astype(np.int64)
+        return self._made[indices].astype(np.int64)
 
 
 def _random_numbers(key: bytes) -> Iterator[int]:

@@ -96,7 +96,9 @@ class Lines:
 
 
 def concatenated(lines: Sequence[Lines]) -> Lines:
-    """Concatenate lines in memory."""
+    """Concatenate lines in memory; those of a single file stay memory-mapped."""
+    if len(lines) == 1:
+        return lines[0]
     shifts = np.cumsum([0, *(len(own.ids) for own in lines[:-1])])
     ends = [own.ends + shift for own, shift in zip(lines, shifts.tolist(), strict=True)]
     return Lines(np.concatenate([own.ids for own in lines]), np.concatenate(ends))

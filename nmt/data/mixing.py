@@ -63,7 +63,7 @@ class Stream:
     A pass has the shards in random order, and the blocks of `block` consecutive rows of each in random order.
     """
 
-    def __init__(self, shards: Sequence[Run], key: tuple[int, ...], block: int = BLOCK) -> None:
+    def __init__(self, shards: Sequence[Run], key: tuple[int, ...], block: int) -> None:
         """`key`: the seed of the run and the number of the corpus."""
         self._shards, self._key, self._block = shards, key, block
         self.n = sum(shard.n for shard in shards)
@@ -109,11 +109,22 @@ class TrainCorpus:
     name: str
     runs: tuple[Run, ...]
     repeat: int = 1
+    weight: float | None = None
+    """The weight in `data.train`, if it has one."""
+    is_used: bool = True
+    """Whether it is learned in its direction."""
+    block: int = 1
+    """Number of consecutive pairs that stay together; in one file, pairs are in the order of their texts."""
 
     @cached_property
     def n(self) -> int:
         """The number of pairs of the corpus."""
         return sum(run.n for run in self.runs)
+
+    @property
+    def n_per_epoch(self) -> int:
+        """The number of pairs of the corpus in an epoch in which all corpora are mixed by size."""
+        return self.n * self.repeat
 
 
 @dataclass(frozen=True)
@@ -153,7 +164,7 @@ class Mix:
     @cached_property
     def n_pairs(self) -> int:
         """Number of pairs in an epoch."""
-        return sum(corpus.n * corpus.repeat for corpus in self.corpora)
+        return sum(corpus.n_per_epoch for corpus in self.corpora)
 
     def has(self, at: Position) -> bool:
         """Return whether a position exists in this mixture."""
@@ -213,79 +224,68 @@ def make_mix(config: Config, manifests: Mapping[str, Manifest]) -> Mix:
 
     Raises ConfigError if the data directory has other corpora than the config.
     """
-    corpora: list[TrainCorpus] = []
-    by_direction, first, has_several = [], 0, len(manifests) > 1
-    for direction, manifest in manifests.items():
-        view = config.towards(direction)
-        own = _corpora(view, manifest)
-        by_direction.append((view, own))
-        corpora += [
-            replace(
-                corpus,
-                name=f"{direction} {corpus.name}" if has_several else corpus.name,
-                runs=tuple(run._replace(first=first + run.first) for run in corpus.runs),
-            )
-            for corpus in own.values()
-        ]
-        first += sum(corpus.n for corpus in own.values())
+    by_direction = [_corpora(config.towards(direction), manifest) for direction, manifest in manifests.items()]
     stages = [_plan(config, stage, by_direction) for stage in config.training.stages or [Stage()]]
+    corpora, first, has_several = list[TrainCorpus](), 0, len(manifests) > 1
+    for direction, of_direction in zip(manifests, by_direction, strict=True):
+        for corpus in of_direction:
+            runs = tuple(run._replace(first=first + run.first) for run in corpus.runs)
+            corpora.append(replace(corpus, runs=runs))
+            if has_several:
+                corpora[-1] = replace(corpora[-1], name=f"{direction} {corpus.name}")
+        first += sum(corpus.n for corpus in of_direction)
     has_shards = any(manifest.splits["train"].shards is not None for manifest in manifests.values())
     # a direction in one file has less than a window, but many directions do not fit in memory
     is_large = has_several and first > WINDOW_PAIRS
     if not (has_shards or is_mixed(config) or is_large):
         return Mix(corpora, stages, 1, is_whole=True)
-    return Mix(corpora, stages, -(-sum(corpus.n * corpus.repeat for corpus in corpora) // WINDOW_PAIRS))
+    return Mix(corpora, stages, -(-sum(corpus.n_per_epoch for corpus in corpora) // WINDOW_PAIRS))
 
 
-def _corpora(config: Config, manifest: Manifest) -> dict[str, TrainCorpus]:
-    """Return the training corpora of a direction by their keys. Raises ConfigError as `make_mix`."""
-    found, recorded = train_corpora(manifest), manifest.sources or {}
+def _corpora(config: Config, manifest: Manifest) -> list[TrainCorpus]:
+    """Return the training corpora of a direction. Raises ConfigError as `make_mix`."""
+    by_key, recorded = train_corpora(manifest), manifest.sources or {}
     if not _is_weighted(config):
-        return found
+        return list(by_key.values())
     names = {f"train.{i}": source.label for i, source in enumerate(config.data.train)}
     # cleaning may keep no pairs of a corpus; of several directions, it may also have none in one
     empty = {key for key in names if key in recorded and recorded[key].kept == 0}
-    if different := sorted((names.keys() ^ found.keys()) - empty):
+    if different := sorted((names.keys() ^ by_key.keys()) - empty):
         problem = f"data.{different[0]}: the data directory has no pairs of this corpus"
         if different[0] not in names:
-            problem = f"data.train: lacks a corpus of the data directory, {found[different[0]].name}"
+            problem = f"data.train: lacks a corpus of the data directory, {by_key[different[0]].name}"
         raise ConfigError(f"{problem}, so corpora cannot be weighted; run nmt prepare again")
-    weighted = {name for stage in config.training.stages for name, weight in (stage.weights or {}).items() if weight}
     for i, source in enumerate(config.data.train):
-        if f"train.{i}" in empty and not config.data.has_language_tags and (source.weight or source.label in weighted):
+        weights = [
+            source.weight,
+            *(stage.weights.get(source.label) for stage in config.training.stages if stage.weights),
+        ]
+        if f"train.{i}" in empty and any(weights) and not config.data.has_language_tags:
             raise ConfigError(
                 f"data.train.{i}: nmt prepare kept no pairs of this corpus, so it cannot have a weight; remove it from "
                 "the config, and run nmt prepare again"
             )
-    return {key: replace(corpus, name=names[key]) for key, corpus in found.items()}
+    corpora = []
+    for key, corpus in by_key.items():
+        source = config.data.train[_number(key)]
+        is_used = source.to in (None, config.data.tgt)
+        corpora.append(replace(corpus, name=source.label, weight=source.weight, is_used=is_used))
+    return corpora
 
 
-def _plan(config: Config, stage: Stage, by_direction: Sequence[tuple[Config, Mapping[str, TrainCorpus]]]) -> StagePlan:
+def _plan(config: Config, stage: Stage, by_direction: Sequence[Sequence[TrainCorpus]]) -> StagePlan:
     """Return the shares of all corpora: those of the directions, times those of the corpora within each."""
-    used = [_used(view, corpora) for view, corpora in by_direction]
-    sizes = [
-        [size if key in of_view else Fraction(0) for key, size in zip(own, _sizes(view, stage, own), strict=True)]
-        for (view, own), of_view in zip(by_direction, used, strict=True)
-    ]
-    n_pairs = [Fraction(sum(corpus.n * corpus.repeat for corpus in of_view.values())) for of_view in used]
+    sizes = [_sizes(stage, corpora, config.data.temperature) for corpora in by_direction]
+    n_pairs = [Fraction(sum(corpus.n_per_epoch for corpus in corpora if corpus.is_used)) for corpora in by_direction]
     weights = _powers(n_pairs, config.data.direction_temperature)
-    weights = [weight if any(own) else Fraction(0) for weight, own in zip(weights, sizes, strict=True)]
+    weights = [weight if any(of_corpora) else Fraction(0) for weight, of_corpora in zip(weights, sizes, strict=True)]
     if not any(weights):
         raise ConfigError(f"training.stages: no direction has pairs of {', '.join(stage.weights or ())}")
-    shares = [
-        weight / sum(weights) * size / (sum(own) or 1)
-        for weight, own in zip(weights, sizes, strict=True)
-        for size in own
-    ]
+    shares: list[Fraction] = []
+    for weight, of_corpora in zip(weights, sizes, strict=True):
+        share = weight / sum(weights) / (sum(of_corpora) or 1)
+        shares += [share * size for size in of_corpora]
     return StagePlan(tuple(shares), stage.steps)
-
-
-def _used(config: Config, corpora: Mapping[str, TrainCorpus]) -> dict[str, TrainCorpus]:
-    """Return the corpora that are used in a direction."""
-    if not _is_weighted(config):
-        return dict(corpora)
-    wanted = None, config.data.tgt
-    return {key: corpus for key, corpus in corpora.items() if config.data.train[_number(key)].to in wanted}
 
 
 def _powers(sizes: Sequence[Fraction], temperature: float) -> list[Fraction]:
@@ -295,14 +295,15 @@ def _powers(sizes: Sequence[Fraction], temperature: float) -> list[Fraction]:
     return [_exact(float(f"{float(size) ** (1 / temperature):.9g}")) for size in sizes]
 
 
-def _sizes(config: Config, stage: Stage, corpora: Mapping[str, TrainCorpus]) -> list[Fraction]:
-    """Return numbers in proportion to the shares of the corpora of a direction."""
+def _sizes(stage: Stage, corpora: Sequence[TrainCorpus], temperature: float | None) -> list[Fraction]:
+    """Return numbers in proportion to the shares of the corpora of a direction; 0 for those that are not used."""
     if stage.weights is not None:
-        return [_exact(stage.weights.get(corpus.name, 0.0)) for corpus in corpora.values()]
-    if stage.temperature is None and config.data.train[0].weight is not None:
-        return [_exact(config.data.train[_number(key)].weight or 0.0) for key in corpora]
-    sizes = [Fraction(corpus.n * corpus.repeat) for corpus in corpora.values()]
-    return _powers(sizes, stage.temperature or config.data.temperature or 1)
+        sizes = [_exact(stage.weights.get(corpus.name, 0.0)) for corpus in corpora]
+    elif stage.temperature is None and corpora and corpora[0].weight is not None:
+        sizes = [_exact(corpus.weight or 0.0) for corpus in corpora]
+    else:
+        sizes = _powers([Fraction(corpus.n_per_epoch) for corpus in corpora], stage.temperature or temperature or 1)
+    return [size if corpus.is_used else Fraction(0) for size, corpus in zip(sizes, corpora, strict=True)]
 
 
 def _exact(number: float) -> Fraction:
@@ -321,7 +322,8 @@ def train_corpora(manifest: Manifest) -> dict[str, TrainCorpus]:
     if train.shards is None:
         for key in sorted((key for key in sources if _number(key) >= 0), key=_number):
             n = (sources[key].kept or 0) * _repeat(manifest, key)  # repeated in place
-            runs |= {key: [Run(first, n)]} if n else {}
+            if n:
+                runs[key] = [Run(first, n)]
             first += n
         if first != train.pairs:
             return {"train.0": TrainCorpus("train", (Run(0, train.pairs),))}
@@ -330,7 +332,7 @@ def train_corpora(manifest: Manifest) -> dict[str, TrainCorpus]:
         runs.setdefault(shard.source, []).append(Run(first, shard.pairs))
         first += shard.pairs
     names = {key: sources[key].corpus if key in sources else key for key in runs}
-    return {key: TrainCorpus(names[key], tuple(runs[key]), _repeat(manifest, key)) for key in runs}
+    return {key: TrainCorpus(names[key], tuple(runs[key]), _repeat(manifest, key), block=BLOCK) for key in runs}
 
 
 def _repeat(manifest: Manifest, key: str) -> int:

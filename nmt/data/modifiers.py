@@ -72,18 +72,24 @@ class FuzzyMatches:
     def target(self, row: int) -> Indices | None:
         """Return the ids of the translation for line `row`; None if it has no match."""
         match = np.array([self._rows[row]], np.int64)
-        return self._targets.between(match, match + 1).astype(np.int64) if match[0] >= 0 else None
+        if match[0] < 0:
+            return None
+        return self._targets.between(match, match + 1).astype(np.int64)
 
     def appended(self, src: Indices, tgt: Indices, row: int, rng: Random | None = None) -> tuple[Indices, Indices]:  # noqa: ARG002
         """Return pair `row` with its match after the source; without it if there is none or both are too long."""
         target = self.target(row)
-        return src if target is None or len(src) + len(target) >= self._max_pieces else joined(src, target), tgt
+        if target is not None and len(src) + len(target) < self._max_pieces:
+            src = joined(src, target)
+        return src, tgt
 
     def with_sources(self, pairs: Pairs) -> Pairs:
         """Return the pairs of the split, or its first ones, with the matches beside their sources."""
         rows = np.arange(len(pairs))
-        changed = [self.appended(*pair, row) for row, pair in enumerate(zip(*pairs.lines(rows), strict=True))]
-        return Pairs.changed([src for src, _ in changed], [tgt for _, tgt in changed], rows)
+        src, tgt = pairs.lines(rows)
+        for row in range(len(pairs)):
+            src[row], tgt[row] = self.appended(src[row], tgt[row], row)
+        return Pairs.changed(src, tgt, rows)
 
 
 class FollowingPairs:
@@ -108,10 +114,10 @@ class FollowingPairs:
         for place in range(first, min(first + rng.randint(1, MOST_JOINED), len(follows))):
             at = np.array([place])
             more = [lines.between(at, at + 1).astype(np.int64) for lines in self._sides[number]]
-            both = joined(src, more[0]), joined(tgt, more[1])
-            if not follows[place] or max(map(len, both)) > self._max_pieces:
+            longer = joined(src, more[0]), joined(tgt, more[1])
+            if not follows[place] or max(map(len, longer)) > self._max_pieces:
                 break
-            src, tgt = both
+            src, tgt = longer
         return src, tgt
 
 
@@ -124,19 +130,26 @@ class Modifiers:
         self._seed, self._max_pieces = config.training.seed, data.max_pieces
         self._src, self._tgt = (corpora.tokenizers[language] for language in data.sides)
         self._starts = corpora.starts
-        glossary = Glossary.of(settings.glossary, data.tgt) if settings.glossary is not None else None
-        self.glossary = None if glossary is None else glossary.fingerprint
+        glossary: Glossary | None = None
+        self.glossary: str | None = None
         """The fingerprint of the glossary, if any."""
+        if settings.glossary is not None:
+            glossary = Glossary.of(settings.glossary, data.tgt)
+            self.glossary = glossary.fingerprint
         self.rates = settings.modifiers
         self._ends = np.cumsum(list(self.rates.values()))
         self._modifiers, self._appending = [], list[dict[str, FuzzyMatches | FollowingPairs]]()
         for direction, corpus in corpora.by_direction.items():
-            self._appending.append({})
+            appending: dict[str, FuzzyMatches | FollowingPairs] = {}
             if "fuzzy" in self.rates:
-                self._appending[-1]["fuzzy"] = FuzzyMatches.of(corpus, config.towards(direction))
+                appending["fuzzy"] = FuzzyMatches.of(corpus, config.towards(direction))
             if "join" in self.rates:
-                self._appending[-1]["join"] = FollowingPairs(corpus, config.towards(direction).data)
-            self._modifiers.append(_modifiers(direction, glossary if direction == data.direction else None))
+                appending["join"] = FollowingPairs(corpus, config.towards(direction).data)
+            self._appending.append(appending)
+            modifiers = _modifiers(direction)
+            if glossary is not None and direction == data.direction:
+                modifiers["terms"] = partial(terms, glossary=glossary)
+            self._modifiers.append(modifiers)
 
     def modified(self, pairs: Pairs, rows: Indices, epoch: int) -> Pairs:
         """Return the pairs `rows` (N,) as modified in `epoch`; row i of the result is row `rows[i]`."""
@@ -177,34 +190,35 @@ class Modifiers:
         rows = np.flatnonzero(pairs.corpus_rows(np.arange(len(pairs))) < self._starts[1])
         rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), N_TRIED)).astype(np.int64)]
         texts = [self._texts(*ids) for ids in zip(*pairs.lines(rows), strict=True)]
-        found: dict[str, tuple[str, str] | None] = {}
+        examples: dict[str, tuple[str, str] | None] = dict.fromkeys(self.rates)
         for name in self.rates:
-            tried = zip(texts, map(partial(self._example, name), texts, pairs.corpus_rows(rows).tolist()), strict=True)
-            found[name] = next(((shown_marks(new[0]), new[1]) for old, new in tried if new != old), None)
-        return found
+            for text, row in zip(texts, pairs.corpus_rows(rows).tolist(), strict=True):
+                src, tgt = self._example(name, text, row)
+                if (src, tgt) != text:
+                    examples[name] = shown_marks(src), tgt
+                    break
+        return examples
 
     def _example(self, name: str, texts: tuple[str, str], row: int) -> tuple[str, str]:
         """Return a pair of the first direction, row `row` of the corpus, as changed by a modifier."""
         if name not in self._appending[0]:
             return self._modifiers[0][name](*texts, Random(row))
         none = np.zeros(0, np.int64)
-        added = self._appending[0][name].appended(none, none, row, Random(row))
-        src, tgt = (
-            " <separator> ".join([text, *(tokenizer.decode(part.tolist()) for part in _after_separators(ids))])
-            for tokenizer, text, ids in zip((self._src, self._tgt), texts, added, strict=True)
-        )
-        return src, tgt
+        src, tgt = self._appending[0][name].appended(none, none, row, Random(row))
+        return texts[0] + _text_after(self._src, src), texts[1] + _text_after(self._tgt, tgt)
 
     def _texts(self, src: Indices, tgt: Indices) -> tuple[str, str]:
         return self._src.decode(src.tolist()), self._tgt.decode(tgt.tolist())
 
 
-def _after_separators(ids: Indices) -> list[Indices]:
-    return np.split(ids, np.flatnonzero(ids == SEPARATOR))[1:]
+def _text_after(tokenizer: Tokenizer, ids: Indices) -> str:
+    """Return the text of appended ids, which begin with a separator."""
+    parts = np.split(ids, np.flatnonzero(ids == SEPARATOR))[1:]
+    return "".join(f" <separator> {tokenizer.decode(part.tolist())}" for part in parts)
 
 
-def _modifiers(direction: str, glossary: Glossary | None) -> Mapping[str, Modifier]:
-    """Return all modifiers by name for pairs of a direction; `terms` has no effect without a glossary."""
+def _modifiers(direction: str) -> dict[str, Modifier]:
+    """Return all modifiers by name for pairs of a direction; `terms` has no effect."""
     src, tgt = direction.split("-")
     languages = src, tgt
     return {
@@ -216,7 +230,7 @@ def _modifiers(direction: str, glossary: Glossary | None) -> Mapping[str, Modifi
         "noise": noise,
         "placeholders": placeholders,
         "tags": tags,
-        "terms": (lambda src, tgt, _: (src, tgt)) if glossary is None else partial(terms, glossary=glossary),
+        "terms": lambda src, tgt, _: (src, tgt),
     }
 
 

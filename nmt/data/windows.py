@@ -11,7 +11,7 @@ the ids of a window are in memory until it is over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,8 +23,8 @@ import numpy.typing as npt
 from nmt.config import Config
 from nmt.data.batching import Pairs, Update, epoch_updates
 from nmt.data.bpe_dropout import BpeDropout
-from nmt.data.corpus import Corpora, Joined, Lines, Rows, Side, Split, concatenated, lines_of
-from nmt.data.mixing import BLOCK, Position, Segments, Stream, is_mixed, make_mix, train_corpora
+from nmt.data.corpus import Corpora, Corpus, Joined, Lines, Rows, Side, Split, concatenated, lines_of
+from nmt.data.mixing import Position, Segments, Stream, is_mixed, make_mix
 from nmt.errors import DataError
 from nmt.text.blocks import ranges
 
@@ -96,44 +96,39 @@ class Windows:
         self.mix = make_mix(config, {direction: corpus.manifest for direction, corpus in by_direction.items()})
         self._corpora, self._config, self._examples, settings = corpora, config, examples, config.training
         self._has_dropout = settings.bpe_dropout > 0 or settings.subword_nbest > 1
-        parts = [
-            (corpus, split, direction.split("-"))
-            for direction, corpus in by_direction.items()
-            for split in corpus.train_splits
-        ]
-        self._files = {side: [(split, sides[side]) for _, split, sides in parts] for side in (0, 1)}
-        self._ends = np.cumsum([split.n for _, split, _ in parts])
-        self._unverified = {(split.directory, split.name): corpus for corpus, split, _ in parts if corpus.is_sharded}
-        self._is_sharded = shards = any(corpus.is_sharded for corpus in by_direction.values())
-        # in one file the pairs are in the order of their texts
-        blocks = [
-            BLOCK if corpus.is_sharded else 1
-            for corpus in by_direction.values()
-            for _ in train_corpora(corpus.manifest)
-        ]
+        self._src_files, self._tgt_files = list[tuple[Split, str]](), list[tuple[Split, str]]()
+        self._unverified: dict[Split, Corpus] = {}  # shards that no window has read yet
+        for direction, corpus in by_direction.items():
+            src_language, tgt_language = direction.split("-")
+            for split in corpus.train_splits:
+                self._src_files.append((split, src_language))
+                self._tgt_files.append((split, tgt_language))
+                if corpus.is_sharded:
+                    self._unverified[split] = corpus
+        self._ends = np.cumsum([split.n for split, _ in self._src_files])
+        self._is_sharded = bool(self._unverified)
         self._streams = [
-            Stream(part.runs, (settings.seed, i), block)
-            for i, (part, block) in enumerate(zip(self.mix.corpora, blocks, strict=True))
+            Stream(corpus.runs, (settings.seed, i), corpus.block) for i, corpus in enumerate(self.mix.corpora)
         ]
-        self._mono: list[Lines] = []
-        if config.learns_lines:
-            corpus = corpora.first
-            learned = [language for language in corpus.mono_languages if language in config.learned_languages]
-            self._mono = [lines_of(corpus.mono(language), language) for language in learned]
-            if self._mono and (shards or is_mixed(config)):
-                what = "training text in shards" if shards else "weights, data.temperature and training.stages"
-                raise DataError(f"{corpus.directory.path}: data.mono needs training in one window, without {what}")
+        self._mono = self._monolingual() if config.learns_lines else []
         self._whole: Pairs | None = None
         self._dropout: BpeDropout | None = None
         if self.mix.is_whole:
-            lines = {side: [lines_of(*file) for file in files] for side, files in self._files.items()}
-            sides = {side: own[0] if len(own) == 1 else Joined(*own) for side, own in lines.items()}
-            self._whole = self._learned(sides)
+            src = [lines_of(*file) for file in self._src_files]
+            tgt = [lines_of(*file) for file in self._tgt_files]
+            self._whole = self._examples(_joined(src), _joined(tgt), self._mono, None)
             if self._has_dropout:
-                src, tgt = (own[0] if len(own) == 1 else concatenated(own) for own in lines.values())
-                self._dropout = self._make_dropout(src, tgt)
+                self._dropout = self._make_dropout(concatenated(src), concatenated(tgt))
         self._planner: ThreadPoolExecutor | None = None
         self._planned: tuple[Position, Future[Window]] | None = None
+
+    def _monolingual(self) -> list[Lines]:
+        corpus, languages = self._corpora.first, self._config.learned_languages
+        mono = [lines_of(corpus.mono(name), name) for name in corpus.mono_languages if name in languages]
+        if mono and (self._is_sharded or is_mixed(self._config)):
+            what = "training text in shards" if self._is_sharded else "weights, data.temperature and training.stages"
+            raise DataError(f"{corpus.directory.path}: data.mono needs training in one window, without {what}")
+        return mono
 
     @property
     def n_examples(self) -> int:
@@ -172,7 +167,8 @@ class Windows:
             return self._whole.lengths.max()
         n_lines = 2 if self._config.training.masked.pair_task else 1  # of a sequence
         if not self._is_sharded:
-            longest = max(int(lines_of(*file).n_ids().max()) for files in self._files.values() for file in files)
+            files = *self._src_files, *self._tgt_files
+            longest = max(int(lines_of(*file).n_ids().max()) for file in files)
             return n_lines * (1 + longest)
         recorded = (self._corpora.first.manifest.config or {}).get("data")
         limit = recorded.get("max_pieces") if isinstance(recorded, dict) else None
@@ -208,24 +204,26 @@ class Windows:
         segments = Segments([run for stream, part in takes for run in stream.take(*part)], int(self._ends[-1]))
         if self._unverified:
             numbers = np.unique(np.searchsorted(self._ends, segments.firsts, side="right"))
-            for split, _ in (self._files[0][number] for number in numbers.tolist()):
-                if (corpus := self._unverified.get((split.directory, split.name))) is not None:
-                    corpus.verify(split.name, ("ids", "ends"))
-                    del self._unverified[split.directory, split.name]
+            for number in numbers.tolist():
+                split, _ = self._src_files[number]
+                if split in self._unverified:
+                    self._unverified[split].verify(split.name, ("ids", "ends"))
+                    del self._unverified[split]
         return segments
 
     def _pairs(self, segments: Segments, epoch: int | None) -> Pairs:
         """Return the pairs of a window, with BPE-dropout of `epoch` if one is given."""
-        sides = {side: WindowLines(files, segments) for side, files in self._files.items()}
+        src, tgt = WindowLines(self._src_files, segments), WindowLines(self._tgt_files, segments)
         if self._has_dropout and epoch is not None and len(segments):
-            return self._make_dropout(sides[0].lines, sides[1].lines, segments).pairs(epoch)
-        return self._learned(sides, segments)
-
-    def _learned(self, sides: Mapping[int, Side], segments: Segments | None = None) -> Pairs:
-        """Return the examples of a text, given its sources and targets."""
-        return self._examples(sides[0], sides[1], self._mono, segments)
+            return self._make_dropout(src.lines, tgt.lines, segments).pairs(epoch)
+        return self._examples(src, tgt, self._mono, segments)
 
     def _make_dropout(self, src: Lines, tgt: Lines, segments: Segments | None = None) -> BpeDropout:
         data, tokenizers = self._config.data, self._corpora.tokenizers
-        pairs = ((src, tokenizers[data.src]), (tgt, tokenizers[data.tgt]))
-        return BpeDropout(pairs, data.max_pieces, self._config.training, segments)
+        sides = ((src, tokenizers[data.src]), (tgt, tokenizers[data.tgt]))
+        return BpeDropout(sides, data.max_pieces, self._config.training, segments)
+
+
+def _joined(files: Sequence[Lines]) -> Side:
+    """Return the lines of all files as one side."""
+    return files[0] if len(files) == 1 else Joined(*files)

@@ -97,8 +97,10 @@ def classify_file(classifier: Classifier, source: Path | str, target: Path | str
             for row in too_long:
                 cut.add(n_lines + row + 1)
             probabilities = classifier.probabilities(encoded, progress.add)
-            for text, own in zip(window, probabilities, strict=True):
-                out.write(f"{'' if is_blank(text) else output_row(classifier.labels, own, all_labels)}\n".encode())
+            for text, of_text in zip(window, probabilities, strict=True):
+                if not is_blank(text):
+                    out.write(output_row(classifier.labels, of_text, all_labels).encode())
+                out.write(b"\n")
             out.flush()
             n_lines += len(window)
     if cut.n:
@@ -108,7 +110,9 @@ def classify_file(classifier: Classifier, source: Path | str, target: Path | str
 
 def output_row(labels: Sequence[str], probabilities: npt.NDArray[np.float32], all_labels: bool = False) -> str:
     """Return the most probable label and its probability, or all labels and probabilities, separated by tabs."""
-    order = np.argsort(-probabilities, kind="stable")[: None if all_labels else 1]
+    order = np.argsort(-probabilities, kind="stable")
+    if not all_labels:
+        order = order[:1]
     return "\t".join(f"{labels[i]}\t{probabilities[i]:.6f}" for i in order.tolist())
 
 
@@ -157,14 +161,14 @@ def evaluate_classifier(classifier: Classifier, corpus: Corpus, split_name: str)
     encoded, cut = classifier.encode(split.text(data.src))
     with Progress(f"classifying {split.name}", split.n) as progress:
         probabilities = classifier.probabilities(encoded, progress.add)
-    found = class_scores(probabilities, np.asarray(split.ids(data.tgt), np.int64))
+    of_classes = class_scores(probabilities, np.asarray(split.ids(data.tgt), np.int64))
     signature = f"labels:{len(classifier.labels)}|version:{__version__}"
     scores = (
-        Score("accuracy", found.accuracy, signature, higher_is_better=True),
-        Score("macro_f1", found.macro_f1, signature, higher_is_better=True),
-        Score("calibration_error", found.calibration_error, f"{signature}|bins:{BINS}", higher_is_better=False),
+        Score("accuracy", of_classes.accuracy, signature, higher_is_better=True),
+        Score("macro_f1", of_classes.macro_f1, signature, higher_is_better=True),
+        Score("calibration_error", of_classes.calibration_error, f"{signature}|bins:{BINS}", higher_is_better=False),
     )
     notes = (f"{len(cut):,} texts were cut at {classifier.max_length:,} pieces",) if cut else ()
     subject = Subject(split=split.name, search="none", precision=classifier.precision)
     report = Report(scores, split.n, subject, notes)
-    return ClassReport(report, record_scores(report, origin, corpus), found, classifier.labels)
+    return ClassReport(report, record_scores(report, origin, corpus), of_classes, classifier.labels)

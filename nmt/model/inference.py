@@ -19,12 +19,12 @@ from torch import Tensor, nn
 
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.precision import DTYPES
-from nmt.model.stacks import DecodingModel
 from nmt.model.transformer import (
     ACTIVATIONS,
     Activation,
     Decoder,
     DecoderLayer,
+    DecodingModel,
     Encoder,
     EncoderLayer,
     SubLayer,
@@ -115,8 +115,8 @@ class InferenceModel:
         """Apply the decoder's layers: (B, M, D) -> (B, M, D)."""
         for i, layer in enumerate(self._decoder.layers):
             append = functools.partial(state.caches[i].append, slots)
-            wanted = weights if i == self._attention_layer else None
-            x = layer(x, append, slots.bias, state.memories[i], state.memory_bias, wanted)
+            of_layer = weights if i == self._attention_layer else None
+            x = layer(x, append, slots.bias, state.memories[i], state.memory_bias, of_layer)
         return x
 
 
@@ -172,8 +172,8 @@ class _Attention:
         """
         b, length, _ = x.shape
         parts = self._inputs(x).view(b, length, self._n_parts, self._n_heads, -1).permute(2, 0, 3, 1, 4)
-        query, *own = parts.unbind(0)  # (B, H, L, E) each
-        attended, attention = attend(query, *keys_values(own), bias, explicitly=weights is not None)
+        query, *new = parts.unbind(0)  # (B, H, L, E) each
+        attended, attention = attend(query, *keys_values(new), bias, explicitly=weights is not None)
         if weights is not None and attention is not None:
             weights.append(attention)
         return self._output(attended.transpose(1, 2).flatten(2))
@@ -372,8 +372,8 @@ class DecoderState:
         b = len(self._src_mask)
         if n_hypotheses > 1 or self._foreign is not None:
             past = self._src_mask.new_zeros(b, 1, start) if self._foreign is None else self._foreign
-            others = ~torch.eye(n_hypotheses, dtype=torch.bool, device=past.device)
-            self._foreign = torch.cat((past.expand(b, n_hypotheses, -1), others.expand(b, -1, -1)), 2)
+            is_other = ~torch.eye(n_hypotheses, dtype=torch.bool, device=past.device)
+            self._foreign = torch.cat((past.expand(b, n_hypotheses, -1), is_other.expand(b, -1, -1)), 2)
             masked = F.pad(self._foreign, (0, n_keys - self._n_slots), value=True)
         else:
             masked = torch.arange(n_keys, device=self._src_mask.device)[None, None] >= self._n_slots
@@ -421,17 +421,18 @@ MAX_UNPADDED = 8
 def product(weight: Tensor, bias: Tensor | None, precision: str, activation: Activation | None = None) -> Product:
     """Return the product with `weight` (N, K) float32, followed by an activation, in float32, bf16 or fp16."""
     dtype = DTYPES[precision]
-    own, own_bias = weight.to(dtype), None if bias is None else bias.to(dtype)
-    function = None if activation is None else activation.function
+    cast_weight, cast_bias = weight.to(dtype), bias
+    if bias is not None:
+        cast_bias = bias.to(dtype)
 
     def plain(x: Tensor) -> Tensor:
-        y = F.linear(x.to(dtype), own, own_bias)
-        return y if function is None else function(y)
+        y = F.linear(x.to(dtype), cast_weight, cast_bias)
+        return y if activation is None else activation.function(y)
 
     if dtype != torch.bfloat16 or weight.device.type != "cpu" or not packs():
         return plain
     # F.linear would rearrange the weight for oneDNN's kernels in each call, which takes as long as a product of 64 rows
-    reordered = torch.ops.mkldnn._reorder_linear_weight(own, None)
+    reordered = torch.ops.mkldnn._reorder_linear_weight(cast_weight, None)
     few_inputs = FEW // len(weight)
 
     def packed(x: Tensor) -> Tensor:
@@ -443,7 +444,7 @@ def product(weight: Tensor, bias: Tensor | None, precision: str, activation: Act
         else:
             padded = torch.empty(size, x.size(-1), dtype=torch.bfloat16)  # the last rows are not used
             padded[: len(rows)] = rows
-        output = _pointwise(padded, reordered, own_bias, activation)
+        output = _pointwise(padded, reordered, cast_bias, activation)
         return output[: len(rows)].view(*x.shape[:-1], -1)
 
     return packed
@@ -462,9 +463,8 @@ def padded_size(n_rows: int) -> int:
 
 
 def _pointwise(x: Tensor, packed: Tensor, bias: Tensor | None, activation: Activation | None) -> Tensor:
-    output: Tensor = torch.ops.mkldnn._linear_pointwise(
-        x, packed, bias, "none" if activation is None else activation.onednn, [], "none"
-    )
+    name = "none" if activation is None else activation.onednn
+    output: Tensor = torch.ops.mkldnn._linear_pointwise(x, packed, bias, name, [], "none")
     return output
 
 
@@ -474,7 +474,7 @@ def packs() -> bool:
     weight, x = torch.eye(64), torch.linspace(-1, 1, 2 * 64).view(2, 64)
     try:
         packed = torch.ops.mkldnn._reorder_linear_weight(weight.to(torch.bfloat16), None)
-        found = _pointwise(x.to(torch.bfloat16), packed, None, ACTIVATIONS["relu"])
+        product = _pointwise(x.to(torch.bfloat16), packed, None, ACTIVATIONS["relu"])
     except (AttributeError, RuntimeError):
         return False
-    return torch.allclose(found.float(), x.relu(), atol=0.01)
+    return torch.allclose(product.float(), x.relu(), atol=0.01)

@@ -174,16 +174,18 @@ class Halves:
     @torch.no_grad()
     def collect(self) -> None:
         """Add the gradients of the twin to the gradients of the model in float32, and clear them in the twin."""
-        found = [(weight, half) for weight, half in self._pairs if half.grad is not None]
-        if not found:  # all weights are frozen
+        learned = [(weight, half) for weight, half in self._pairs if half.grad is not None]
+        if not learned:  # all weights are frozen
             return
-        grads = [torch.empty_like(weight) for weight, _ in found]
-        torch._foreach_copy_(grads, [cast(Tensor, half.grad) for _, half in found])
-        earlier = [
-            (weight.grad, grad) for (weight, _), grad in zip(found, grads, strict=True) if weight.grad is not None
-        ]
-        if earlier:
-            torch._foreach_add_([total for total, _ in earlier], [grad for _, grad in earlier])
-        for (weight, half), grad in zip(found, grads, strict=True):
-            weight.grad = grad if weight.grad is None else weight.grad
+        grads = [torch.empty_like(weight) for weight, _ in learned]
+        torch._foreach_copy_(grads, [cast(Tensor, half.grad) for _, half in learned])
+        totals, added = list[Tensor](), list[Tensor]()
+        for (weight, half), grad in zip(learned, grads, strict=True):
             half.grad = None
+            if weight.grad is None:
+                weight.grad = grad
+            else:
+                totals.append(weight.grad)
+                added.append(grad)
+        if totals:
+            torch._foreach_add_(totals, added)

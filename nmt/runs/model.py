@@ -15,8 +15,7 @@ from nmt.errors import CheckpointError, ConfigError
 from nmt.layout import RunDir
 from nmt.model.device import device_name
 from nmt.model.precision import pick_float32_library, pick_precision, use_float32_library
-from nmt.model.stacks import DecoderModel, DecodingModel, make_model
-from nmt.model.transformer import Model, Transformer
+from nmt.model.transformer import DecoderModel, DecodingModel, Model, Transformer, make_model
 from nmt.runs.checkpoint import ChosenWeights, check_fit, choose_weights
 from nmt.runs.folder import is_folder, load_folder
 from nmt.runs.info import PublicModel, Weights, check_is_run, read_info, read_selected

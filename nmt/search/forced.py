@@ -25,8 +25,7 @@ from nmt.model.attention import MultiHeadAttention
 from nmt.model.inference import InferenceModel
 from nmt.model.masks import Padded
 from nmt.model.precision import autocast
-from nmt.model.stacks import DecodingModel
-from nmt.model.transformer import Model, Transformer
+from nmt.model.transformer import DecodingModel, Model, Transformer
 from nmt.search.rules import ShouldStop, stop_if
 from nmt.search.step import Pair, TransformerStep, padded
 from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD, SEPARATOR

@@ -29,8 +29,7 @@ from nmt.files.read import DOCUMENT_BYTES
 from nmt.files.write import alone_in, staged, write_file, writing
 from nmt.layout import RUN_FORMAT, RunDir
 from nmt.model.embedding import fairseq_table, sinusoidal_table
-from nmt.model.stacks import make_model
-from nmt.model.transformer import Transformer
+from nmt.model.transformer import Transformer, make_model
 from nmt.runs.checkpoint import save_checkpoint
 from nmt.runs.folder import require_empty
 from nmt.runs.info import PublicModel, RunInfo, Selected, write_info, write_selected

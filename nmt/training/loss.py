@@ -24,8 +24,7 @@ from nmt.config import TrainingConfig
 from nmt.data.batching import Batch, PackedBatch
 from nmt.model.masks import Layout, Packed, Padded, pad_rows
 from nmt.model.precision import row_step
-from nmt.model.stacks import DecoderModel, EncoderModel
-from nmt.model.transformer import Model
+from nmt.model.transformer import DecoderModel, EncoderModel, Model
 from nmt.text.tokenizer import EOS, PAD, SEPARATOR
 from nmt.training.parallel import is_sharded
 

@@ -95,8 +95,8 @@ class Muon(Adam):
         first = self.param_groups[0]
         learns = first["params"][0].new_ones(()) if self.found_inf is None else 1 - self.found_inf
         lr = first["lr"] * learns
-        for shape, found in by_shape.items():
-            weights, grads, momenta = map(list, zip(*found, strict=True))
+        for shape, tensors_of_shape in by_shape.items():
+            weights, grads, momenta = map(list, zip(*tensors_of_shape, strict=True))
             grad = torch.stack(grads).masked_fill_(learns == 0, 0)
             momentum = torch.stack(momenta).lerp_(grad, (1 - MOMENTUM) * learns)
             torch._foreach_copy_(momenta, momentum.unbind())
@@ -128,23 +128,24 @@ def make_optimizer(model: nn.Module, config: TrainingConfig, precision: str = "f
 
     With bf16 as `precision`, Muon's matrix products are in bf16, otherwise in float32.
     """
-    blocks = {
-        parameter: 3 if name.endswith("in_weight") else 1  # projections of query, key and value
-        for name, parameter in model.named_parameters()
-        if config.optimizer == "muon" and ".layers." in name and parameter.dim() > 1
-    }
-    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    groups: list[dict[str, Any]] = [
-        {"params": [p for p in parameters if blocks.get(p) == n], "weight_decay": config.weight_decay, "blocks": n}
-        for n in (1, 3)
-    ]
-    groups += [
-        {"params": [p for p in parameters if p.dim() > 1 and p not in blocks], "weight_decay": config.weight_decay},
-        {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
-    ]
+    decay = config.weight_decay
+    blocks: list[dict[str, Any]] = [{"params": [], "weight_decay": decay, "blocks": n} for n in (1, 3)]
+    matrices: dict[str, Any] = {"params": [], "weight_decay": decay}
+    vectors: dict[str, Any] = {"params": [], "weight_decay": 0.0}
+    for name, parameter in model.named_parameters():
+        if not parameter.requires_grad:
+            continue
+        if parameter.dim() <= 1:
+            group = vectors
+        elif config.optimizer == "muon" and ".layers." in name:
+            group = blocks[name.endswith("in_weight")]  # projections of query, key and value
+        else:
+            group = matrices
+        group["params"].append(parameter)
     beta1, beta2 = config.betas
-    optimizer = (Muon if blocks else Adam)(
-        [group for group in groups if group["params"]],
+    kind = Muon if any(group["params"] for group in blocks) else Adam
+    optimizer = kind(
+        [group for group in (*blocks, matrices, vectors) if group["params"]],
         lr=0.0,
         betas=(beta1, beta2),
         eps=config.eps,
@@ -170,7 +171,7 @@ class Ema:
         The decay is at most (1 + step) / (10 + step), so that the initial weights are soon forgotten.
         """
         share = (1 - min(self.decay, (1 + step) / (10 + step))) * has_learned
-        own = [to_local(tensor) for tensor in self.tensors.values()]
-        change = torch._foreach_sub([to_local(parameter) for parameter in parameters], own)
+        averages = [to_local(tensor) for tensor in self.tensors.values()]
+        change = torch._foreach_sub([to_local(parameter) for parameter in parameters], averages)
         torch._foreach_mul_(change, share)
-        torch._foreach_add_(own, change)
+        torch._foreach_add_(averages, change)

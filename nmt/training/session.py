@@ -42,7 +42,7 @@ class Session:
     """One training run in memory."""
 
     plan: Plan
-    objective: Objective
+    training_objective: Objective
     windows: Windows
     validator: Validator
     model: Model
@@ -117,7 +117,7 @@ class Session:
         self.window = self.packing = self.changed = None  # they are large, and so are the next ones
         self.window = self.windows.load(self.position)
         if self.is_packed:
-            longest = 0 if self.windows.is_fixed and not self.objective.changes else self.config.longest
+            longest = 0 if self.windows.is_fixed and not self.training_objective.changes else self.config.longest
             self.packing = Packing(self.window.pairs, max_len=longest)
 
     def updates(self) -> list[Update]:
@@ -132,7 +132,7 @@ class Session:
 
         Every rank changes all pairs, since the loss is divided by the target tokens of all ranks.
         """
-        self.changed, learned = self.objective.learned(self._window.pairs, update, self.state.epoch)
+        self.changed, learned = self.training_objective.learned(self._window.pairs, update, self.state.epoch)
         if self.changed is not None and self.packing is not None:
             self.packing = Packing(self.changed, max_len=self.packing.max_len)
         return learned
@@ -203,7 +203,7 @@ class Session:
             self.copy = deepcopy(self.model)
         settings = self.config.training
         twin = None if self.halves is None else self.halves.twin
-        self.learner = Learner(self.model, self.objective, self.forward or twin)
+        self.learner = Learner(self.model, self.training_objective, self.forward or twin)
         if self.world.size > 1 and not self.is_sharded:
             self.learner = replicate(self.learner, DTYPES[settings.exchange_precision])
 

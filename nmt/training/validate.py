@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -13,8 +13,7 @@ from nmt.data.batching import Pairs, even_batches
 from nmt.data.corpus import Corpus
 from nmt.evaluate.metrics import corpus_score
 from nmt.model.precision import autocast
-from nmt.model.stacks import DecodingModel
-from nmt.model.transformer import Model
+from nmt.model.transformer import DecodingModel, Model
 from nmt.search.forced import check_inference
 from nmt.training.loss import LossSums, cross_entropy
 
@@ -115,31 +114,31 @@ class DirectionsValidator(Validator):
     """A validator of several directions. Its scores are the means of theirs (macro-average)."""
 
     def __init__(self, by_direction: Mapping[str, Validator]) -> None:
-        self._by_direction = by_direction
-        self.src_lines = [line for each in by_direction.values() for line in each.src_lines]
-        self.references = [line for each in by_direction.values() for line in each.references]
-        self.longest = max(each.longest for each in by_direction.values())
+        self._by_direction, validators = by_direction, by_direction.values()
+        self.src_lines = [line for validator in validators for line in validator.src_lines]
+        self.references = [line for validator in validators for line in validator.references]
+        self.longest = max(validator.longest for validator in validators)
 
     def at_end(self) -> Validator:
         """Return a validator of all lines, with the configured search."""
-        return DirectionsValidator({direction: each.at_end() for direction, each in self._by_direction.items()})
+        return DirectionsValidator({name: validator.at_end() for name, validator in self._by_direction.items()})
 
     def scored(self, model: Model, poll: Callable[[], None]) -> Validation:
-        by_direction = {direction: each.scored(model, poll) for direction, each in self._by_direction.items()}
-        every = list(by_direction.values())
+        by_direction = {name: validator.scored(model, poll) for name, validator in self._by_direction.items()}
+        validations = list(by_direction.values())
 
-        def mean(value: Callable[[Validation], float]) -> float:
-            return sum(map(value, every)) / len(every)
+        def mean(values: Iterable[float]) -> float:
+            return sum(values) / len(validations)
 
-        nll = mean(lambda each: each.nll)
+        nll = mean(validation.nll for validation in validations)
         return Validation(
-            mean(lambda each: each.loss),
-            nll,
-            math.exp(min(nll, 700.0)),
-            mean(lambda each: each.accuracy),
-            {name: mean(lambda each, name=name: each.scores[name]) for name in every[0].scores},  # type: ignore[misc]
-            [line for each in every for line in each.translations],
-            by_direction,
+            loss=mean(validation.loss for validation in validations),
+            nll=nll,
+            perplexity=math.exp(min(nll, 700.0)),
+            accuracy=mean(validation.accuracy for validation in validations),
+            scores={name: mean(found.scores[name] for found in validations) for name in validations[0].scores},
+            translations=[line for validation in validations for line in validation.translations],
+            by_direction=by_direction,
         )
 
 

@@ -24,7 +24,7 @@ from nmt.data.batching import joined
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.files.read import open_regular, reading
 from nmt.model.device import pick_device
-from nmt.model.stacks import EncoderModel
+from nmt.model.transformer import EncoderModel
 from nmt.runs.model import AnyModel, ModelRef, choose_precision, open_saved
 from nmt.text.lines import READ_TWICE, read_aligned
 from nmt.text.tokenizer import Tokenizer, is_blank

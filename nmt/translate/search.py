@@ -24,8 +24,7 @@ from nmt.data.batching import sent
 from nmt.errors import ConfigError
 from nmt.model.inference import InferenceModel
 from nmt.model.precision import float32_library, for_inference, threads
-from nmt.model.stacks import DecodingModel
-from nmt.model.transformer import Transformer
+from nmt.model.transformer import DecodingModel, Transformer
 from nmt.runs.folder import fingerprint
 from nmt.runs.model import open_saved
 from nmt.search import search as search_best

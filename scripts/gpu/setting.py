@@ -24,8 +24,7 @@ from nmt.layout import DataDir, RunDir
 from nmt.model.attention import packing_obstacle
 from nmt.model.device import pick_device
 from nmt.model.precision import Halves, pick_precision
-from nmt.model.stacks import make_model
-from nmt.model.transformer import Model
+from nmt.model.transformer import Model, make_model
 from nmt.process import Stop
 from nmt.runs.state import TrainState
 from nmt.text.tokenizer import EOS, N_SPECIAL, LosslessTokenizer
@@ -194,7 +193,7 @@ class Check:
         runs = model if halves is None else halves.twin
         return Session(
             plan=Plan(config, DataDir(Path("none")), RunDir(Path("none")), resume=False, start={}, tags=()),
-            objective=self.objective(config),
+            training_objective=self.objective(config),
             windows=cast(Windows, None),
             window=Window(Position(), pairs, self.updates(mode.update_tokens, pairs)),
             validator=cast(Validator, None),

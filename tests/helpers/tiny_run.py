@@ -12,8 +12,7 @@ from nmt.config import Config, SearchConfig
 from nmt.config.load import dump_config, load_config
 from nmt.config.objectives import MaskedConfig
 from nmt.layout import RUN_FORMAT, RunDir
-from nmt.model.stacks import EncoderModel
-from nmt.model.transformer import Model, Transformer
+from nmt.model.transformer import EncoderModel, Model, Transformer
 from nmt.runs.checkpoint import save_checkpoint
 from nmt.runs.info import RunInfo, Selected, write_info, write_selected
 from nmt.text.tokenizer import Tokenizer, train_tokenizer

@@ -6,6 +6,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,9 @@ def test_rotary_positions_need_both_parts_of_their_recipe(n_files: int, patched:
     config = model_config(nmt)
     torch.manual_seed(1)
     models = [nmt("nmt.model.transformer").Transformer(config, VOCAB, VOCAB)]
-    models += [nmt("nmt.model.stacks").DecoderModel(config, VOCAB, 0, sees_source) for sees_source in (False, True)]
+    models += [
+        nmt("nmt.model.transformer").DecoderModel(config, VOCAB, 0, sees_source) for sees_source in (False, True)
+    ]
     check_inference = nmt("nmt.search.forced").check_inference
     for model in models:
         if n_files == 2:
@@ -143,10 +146,12 @@ def test_objective_is_one_file_and_one_row(patched: Import, tmp_path: Path) -> N
     tree = {**SETTINGS, "data": {**data, "max_pieces": 100}, "training": training}
     config = nmt("nmt.config.load").check_config(tree, "made up")
     nmt("nmt.prepare.prepare").prepare(config, tmp_path / "data", echo=lambda _: None)
-    session = nmt("nmt.training.setup.start").start(config, tmp_path / "data", tmp_path / "run", resume=False)
+    directories = nmt("nmt.layout").DataDir(tmp_path / "data"), nmt("nmt.layout").RunDir(tmp_path / "run")
+    plan = nmt("nmt.training.plan").Plan(config, *directories, resume=False, start={}, tags=())
+    session = nmt("nmt.training.setup.start").start(plan)
     pairs, rows = session.pairs, np.arange(4)
-    whole, learned = pairs.lines(rows)[0], session.objective.changed(pairs, rows, 0)
+    whole, learned = pairs.lines(rows)[0], session.training_objective.changed(pairs, rows, 0)
     assert [[*src, *tgt] for src, tgt in zip(*learned.lines(rows), strict=True)] == [[*line] for line in whole]
-    nmt("nmt.training.loop").fit(config, tmp_path / "data", tmp_path / "fitted")
+    nmt("nmt.training.loop").fit(replace(plan, run=nmt("nmt.layout").RunDir(tmp_path / "fitted")))
     runs = {run.name: run for run in nmt("nmt.runs.listing").summarise_all(tmp_path)}
     assert runs["fitted"].best_perplexity is not None and runs["fitted"].step == 12

@@ -11,7 +11,7 @@ from fitting import fit, start
 from kept_run import settings
 from nmt.config import Config
 from nmt.errors import ConfigError
-from nmt.model.stacks import DecoderModel
+from nmt.model.transformer import DecoderModel
 from nmt.share.export import ExportOptions, export
 from nmt.translate.files import Files, translate_file
 from nmt.translate.translator import Translator

@@ -40,7 +40,7 @@ def test_denoising_model_learns_both_sides(data: Path, pretrained: Path, tmp_pat
     assert len(session.pairs) == 2 * session.windows.mix.n_pairs
     assert len(session.validator.references) == 6 == len(session.validator.src_lines)
     targets = unpadded(session.validator.pairs.batch(np.arange(6)).tgt_out)
-    decode = session.objective.tokenizers["aa"].decode
+    decode = session.training_objective.tokenizers["aa"].decode
     assert [decode(ids.tolist()) for ids in targets] == session.validator.references
     [first, last] = records(pretrained, "valid")
     assert last["nll"] < first["nll"]
@@ -57,7 +57,7 @@ def test_denoising_learns_from_monolingual_text(data: Path, tmp_path: Path) -> N
     session = start(config, tmp_path / "data", tmp_path / "run", resume=False)
     assert session.windows.n_examples == len(session.pairs) == 2 * session.windows.mix.n_pairs + 30
     last = session.pairs.batch(np.array([len(session.pairs) - 1])).tgt_out[0, :-1].tolist()
-    assert session.objective.tokenizers["aa"].decode(last) == "mono z29"
+    assert session.training_objective.tokenizers["aa"].decode(last) == "mono z29"
     mixed = tiny_settings(text, training={"objective": "denoising"}, data={**mono, "temperature": 5.0})
     with pytest.raises(DataError, match=r"data\.mono needs training in one window, without weights"):
         start(mixed, tmp_path / "data", tmp_path / "other", resume=False)

@@ -130,7 +130,7 @@ def test_source_of_pair_is_followed_by_target_of_match(text: Path, data: Path, t
     kinds = {"fuzzy": 0, "upper": 0, "plain": 0, "long": 0}
     for epoch in range(2):
         rows = np.arange(len(session.pairs))
-        changed = session.objective.changed(session.pairs, rows, epoch)
+        changed = session.training_objective.changed(session.pairs, rows, epoch)
         sources = [ids.tolist() for ids in unpadded(changed.batch(rows).src)]
         for row, ids in zip(session.pairs.corpus_rows(rows).tolist(), sources, strict=True):
             assert len(ids) <= longest
@@ -153,7 +153,7 @@ def test_each_direction_has_matches_of_its_source_after_its_tag(text: Path, data
     tokenizer, train = corpus.tokenizers["aa"], corpus.split("train")
     texts, matches = ({language: read(language) for language in ("aa", "bb")} for read in (train.text, train.matches))
     rows = np.arange(len(session.pairs))
-    sources = unpadded(session.objective.changed(session.pairs, rows, 0).batch(rows).src)
+    sources = unpadded(session.training_objective.changed(session.pairs, rows, 0).batch(rows).src)
     for row, ids in zip(session.pairs.corpus_rows(rows).tolist(), (ids.tolist() for ids in sources), strict=True):
         if SEPARATOR in ids:
             direction, own = divmod(row, train.n)

@@ -160,7 +160,7 @@ def test_pairs_are_joined_with_following_ones(text, data, tmp_path, is_sharded, 
     session = start(config, data, tmp_path / "run", resume=False)
     corpora, rows = Corpora.open(DataDir(data), config.data), np.arange(len(session.pairs))
     tokenizer, after = corpora.tokenizers["aa"], followers(text)
-    batch = session.objective.changed(session.pairs, rows, 0).batch(rows)
+    batch = session.training_objective.changed(session.pairs, rows, 0).batch(rows)
     n_joined = [0, 0, 0, 0]
     for src, tgt in zip(unpadded(batch.src), unpadded(batch.tgt_out), strict=True):
         assert max(len(src), len(tgt)) <= 40 + bool(directions)

@@ -18,7 +18,7 @@ from nmt.config import Config
 from nmt.data.batching import unpadded
 from nmt.errors import CheckpointError, ConfigError
 from nmt.layout import RunDir
-from nmt.model.stacks import DecoderModel
+from nmt.model.transformer import DecoderModel
 from nmt.recipes.directory import run_config
 from nmt.runs.checkpoint import choose_weights
 from nmt.runs.listing import as_table, summarise
@@ -47,7 +47,7 @@ def test_language_model_learns_target_language(data: Path, tmp_path: Path) -> No
     assert len(session.pairs) == session.windows.mix.n_pairs
     tgt = session.config.data.tgt
     ids = unpadded(session.validator.pairs.batch(np.arange(len(session.validator.pairs))).tgt_out)
-    lines = [session.objective.tokenizers[tgt].decode(line.tolist()) for line in ids]
+    lines = [session.training_objective.tokenizers[tgt].decode(line.tolist()) for line in ids]
     assert lines == (data / f"valid.{tgt}").read_text(encoding="utf-8").splitlines()
     both = start(causal(data, causal={"languages": ["aa", "bb"]}), data, tmp_path / "both", resume=False)
     assert len(both.pairs) == 2 * len(session.pairs)

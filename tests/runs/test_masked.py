@@ -21,7 +21,7 @@ from nmt.config import Config
 from nmt.data.batching import Packing
 from nmt.errors import DataError
 from nmt.model.masks import Padded
-from nmt.model.stacks import EncoderModel
+from nmt.model.transformer import EncoderModel
 from nmt.prepare.prepare import prepare
 from nmt.training.loss import cross_entropy
 from nmt.training.session import Session

@@ -118,8 +118,8 @@ def drawn(session: Session, rows: Indices, epoch: int) -> list[list[int]]:
     assert session.window is not None
     pairs = session.window.pairs
     changed, first = (
-        session.objective.changed(pairs, rows, epoch),
-        min(session.objective.tokenizers["aa"].tags.values()),
+        session.training_objective.changed(pairs, rows, epoch),
+        min(session.training_objective.tokenizers["aa"].tags.values()),
     )
     old, new = pairs.batch(rows), changed.batch(np.arange(len(rows)))
     assert torch.equal(old.tgt_out, new.tgt_out) and (changed.corpus_rows(np.arange(len(rows))) == rows).all()
@@ -162,7 +162,7 @@ def test_tags_go_with_other_settings(
         train = [source.model_copy(update={"weight": 1.0}) for source in config.data.train]
         config = config.model_copy(update={"data": config.data.model_copy(update={"train": train})})
     session = start(config, data, tmp_path / "run", resume=False)
-    tokenizer, corpus = session.objective.tokenizers["aa"], Corpus.open(DataDir(data))
+    tokenizer, corpus = session.training_objective.tokenizers["aa"], Corpus.open(DataDir(data))
     tags, n_first = tokenizer.tags, corpus.manifest.sources["train.0"].kept  # type: ignore[index]
     first = {True: tags["case=plain"], False: tags["case=loud"]}
     for update in session.updates()[:5]:
@@ -355,7 +355,7 @@ def test_corpus_of_which_nothing_is_kept_needs_no_tags(text: Path, tmp_path: Pat
     prepare(config, tmp_path / "data", echo=lambda _: None)
     session = start(config, tmp_path / "data", tmp_path / "run", resume=False)
     found = {tuple(tags) for tags in drawn(session, np.arange(len(session.pairs)), 0)}
-    tokenizer = session.objective.tokenizers["aa"]
+    tokenizer = session.training_objective.tokenizers["aa"]
     assert found == {(), (tokenizer.tags["case=plain"],), tuple(tokenizer.tag_ids(["case=loud", "form=short"]))}
 
 

@@ -264,7 +264,7 @@ def test_pass_bytes_grow_with_tokens_and_passes(tiny_data, text, tmp_path):
     longest, found = session.pairs.lengths.longest(40), []
     for consistency in ("none", "rdrop"):  # the second with a second pass
         objective = make_objective(
-            tiny_settings(text, training={"consistency": consistency}), session.objective.tokenizers
+            tiny_settings(text, training={"consistency": consistency}), session.training_objective.tokenizers
         )
         batches = [session.pairs.batch(longest[:n]) for n in (20, 40)]
         one, two = (choices.pass_bytes(objective, session.model, each, "float32", session.device) for each in batches)

@@ -59,7 +59,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mixing, "WINDOW_PAIRS", 100)
     monkeypatch.setattr(streams, "BLOCK", 8)
-    monkeypatch.setattr("nmt.data.windows.BLOCK", 8)
 
 
 def config_of(

@@ -20,8 +20,7 @@ from nmt.console import Progress
 from nmt.data.batching import Indices, Pairs, unpadded
 from nmt.data.corpus import Corpora
 from nmt.data.random_numbers import DENOISING, hashed, key_of
-from nmt.model.stacks import DecodingModel
-from nmt.model.transformer import Model
+from nmt.model.transformer import DecodingModel, Model
 from nmt.text.tokenizer import MASK
 from nmt.text.vocabularies import Tokenizers
 from nmt.training.objectives import Objective
@@ -73,10 +72,10 @@ def infilled(settings: DenoisingConfig, seed: int, pairs: Pairs, rows: Indices, 
     """Return the pairs `rows` (N,) with spans of the sources masked; row i of the result is row `rows[i]`."""
     corpus_rows, lines = pairs.corpus_rows(rows), unpadded(pairs.batch(rows).tgt_out)
     seeds = hashed(key_of(seed, epoch, DENOISING), corpus_rows).tolist()
-    noised = [
-        infill(ids, settings.mask_share, settings.mask_span, np.random.default_rng(line_seed))
-        for ids, line_seed in zip(lines, seeds, strict=True)
-    ]
+    noised = []
+    for ids, line_seed in zip(lines, seeds, strict=True):
+        rng = np.random.default_rng(line_seed)
+        noised.append(infill(ids, settings.mask_share, settings.mask_span, rng))
     return Pairs.changed(noised, lines, corpus_rows)
 
 
@@ -102,10 +101,10 @@ class RestorationValidator(SplitValidator):
         assert isinstance(model, DecodingModel), "only decoders write text"
         search, searcher = self._config.search, self._searcher.with_models([model])
         masked = unpadded(self.pairs.batch(np.arange(len(self.pairs))).src)
-        sentences = [
-            Sentence("", "", ids, row * MAX_PARTS, longest_translation(ids, 0, search, searcher.max_positions))
-            for row, ids in enumerate(ids.tolist() for ids in masked)
-        ]
+        sentences = []
+        for row, ids in enumerate(masked):
+            limit = longest_translation(ids.tolist(), 0, search, searcher.max_positions)
+            sentences.append(Sentence("", "", ids.tolist(), row * MAX_PARTS, limit))
         restored = [""] * len(sentences)
         with Progress("validating", len(sentences)) as progress:
             for rows, hypotheses in searcher.search(sentences, search, 1):

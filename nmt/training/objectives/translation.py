@@ -23,8 +23,7 @@ from nmt.data.mixing import Segments, train_corpora
 from nmt.data.modifiers import FuzzyMatches, Modifiers
 from nmt.data.random_numbers import TAGS, fractions, hashed, key_of
 from nmt.errors import ConfigError, DataError
-from nmt.model.stacks import DecodingModel
-from nmt.model.transformer import Model
+from nmt.model.transformer import DecodingModel, Model
 from nmt.text.vocabularies import Tokenizers
 from nmt.training.objectives import Objective
 from nmt.training.validate import (
@@ -79,44 +78,44 @@ class Tagging:
         """Raises ConfigError if the data directory has other corpora than the config, or lacks a tag."""
         self._seed, self._rate = config.training.seed, config.training.tag_dropout
         tokenizer = corpora.tokenizers[config.data.src]
-        runs: list[tuple[int, list[int], list[int]]] = []
+        self._always, self._all = list[Indices](), list[Indices]()  # of each run of pairs with the same tags
+        starts = list[int]()
         for start, (direction, corpus) in zip(corpora.starts.tolist(), corpora.by_direction.items(), strict=False):
             data = config.data.towards(direction)
             language = tokenizer.tag_ids(data.language_tag)
             tags = _tags_by_row(corpus, data) if data.tag_names else {0: []}
-            runs += [(start + first, language, own) for first, own in sorted(tags.items())]
-        self._starts = np.array([first for first, _, _ in runs])
-        self._always, self._all = (
-            [np.array(ids, np.int64) for ids in column]
-            for column in ([language for _, language, _ in runs], [language + own for _, language, own in runs])
-        )
+            for first, of_corpus in sorted(tags.items()):
+                starts.append(start + first)
+                self._always.append(np.array(language, np.int64))
+                self._all.append(np.array(language + of_corpus, np.int64))
+        self._starts = np.array(starts)
 
     def tagged(self, pairs: Pairs, rows: Indices, epoch: int) -> Pairs:
         """Return the pairs `rows` (N,) with tags before their sources; row i of the result is row `rows[i]`."""
         (src, tgt), corpus_rows = pairs.lines(rows), pairs.corpus_rows(rows)
         numbers = np.searchsorted(self._starts, corpus_rows, side="right") - 1
         drawn = fractions(hashed(key_of(self._seed, epoch, TAGS), corpus_rows))
-        sources = [
-            np.concatenate(((self._all if is_tagged else self._always)[number], source))
-            for source, number, is_tagged in zip(src, numbers, drawn >= self._rate, strict=True)
-        ]
-        return Pairs.changed(sources, tgt, corpus_rows)
+        for place, (number, is_tagged) in enumerate(zip(numbers.tolist(), drawn >= self._rate, strict=True)):
+            tags = self._all[number] if is_tagged else self._always[number]
+            src[place] = np.concatenate((tags, src[place]))
+        return Pairs.changed(src, tgt, corpus_rows)
 
 
 def _tags_by_row(corpus: Corpus, data: DataConfig) -> dict[int, list[int]]:
     """Return the tags of the training corpora by the first row of each run of their pairs. Raises ConfigError."""
-    manifest, tokenizer = corpus.manifest, corpus.tokenizers[data.src]
-    found, again = train_corpora(manifest), f"{corpus.directory.path}: run nmt prepare again"
+    sources, tokenizer = corpus.manifest.sources or {}, corpus.tokenizers[data.src]
+    corpora, again = train_corpora(corpus.manifest), f"{corpus.directory.path}: run nmt prepare again"
     tags: dict[int, list[int]] = {}
     for i, source in enumerate(data.train):
-        key, sources = f"train.{i}", manifest.sources or {}
-        if key not in found and not (key in sources and sources[key].kept == 0):
+        key = f"train.{i}"
+        if key not in corpora and not (key in sources and sources[key].kept == 0):
             raise ConfigError(f"{again}, which records no pairs of data.{key} and so cannot give it tags")
         try:
             ids = tokenizer.tag_ids(source.tag_names)
         except DataError as error:
             raise ConfigError(f"{again}: data.{key}.tags: {error}") from error
-        tags |= dict.fromkeys((run.first for run in found[key].runs), ids) if key in found else {}
+        if key in corpora:
+            tags |= dict.fromkeys((run.first for run in corpora[key].runs), ids)
     return tags
 
 
@@ -133,9 +132,11 @@ def one_sequence(pairs: Pairs, rows: Indices, epoch: int) -> Pairs:  # noqa: ARG
     The loss is computed after the separator, end of sentence counted. The sources are not changed: their lengths are
     the lengths of the prefixes.
     """
-    both = list(zip(*pairs.lines(rows), strict=True))
-    scored = [np.arange(len(src) + len(tgt) + 2) > len(src) for src, tgt in both]
-    sources, sequences = [src for src, _ in both], [joined(src, tgt) for src, tgt in both]
+    sources, targets = pairs.lines(rows)
+    sequences, scored = [], []
+    for src, tgt in zip(sources, targets, strict=True):
+        sequences.append(joined(src, tgt))
+        scored.append(np.arange(len(src) + len(tgt) + 2) > len(src))
     return Pairs.changed(sources, sequences, pairs.corpus_rows(rows), scored)
 
 
@@ -197,10 +198,10 @@ def _in_context(lines: Sequence[Line], references: Sequence[str], n: int) -> lis
 
     So all lines are independent of each other, and translated at once.
     """
-    found, before = list[Line](), deque[tuple[str, str]](maxlen=n)
+    in_context, before = list[Line](), deque[tuple[str, str]](maxlen=n)
     for line, reference in zip(lines, references, strict=True):
         if line.is_first:
             before.clear()
-        found.append(replace(line, is_first=True, before=tuple(before)))
+        in_context.append(replace(line, is_first=True, before=tuple(before)))
         before.append((line.text, reference))
-    return found
+    return in_context

@@ -343,8 +343,8 @@ def announce(session: Session, log: TrainingLog) -> None:
         log.say(f"validations translate at most {n_lines} lines by greedy search, only the last one translates all")
     for note in unspaced_notes(session.validator.references, data.tgt):
         log.say(f"warning: {note}")
-    if session.objective.modifiers is not None:
-        announce_modifiers(session, session.objective.modifiers, log)
+    if session.training_objective.modifiers is not None:
+        announce_modifiers(session, session.training_objective.modifiers, log)
     if session.forward is not None:
         log.say("training.compile: the model is compiled first, so the first updates take a minute or more")
     if session.state.step:

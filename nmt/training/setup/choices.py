@@ -73,9 +73,11 @@ def choose(inputs: Inputs, before: RunInfo | None, initial: InitialWeights | Non
         if auto_max_tokens is None:
             useful = 4 * settings.update_tokens // world.size
             sample = _sample(inputs)
-            auto_max_tokens = pick_max_tokens(inputs.objective, inputs.model, sample, precision, device, useful)
+            auto_max_tokens = pick_max_tokens(
+                inputs.training_objective, inputs.model, sample, precision, device, useful
+            )
         max_tokens = auto_max_tokens
-    modifiers = inputs.objective.modifiers
+    modifiers = inputs.training_objective.modifiers
     info = {
         "format": RUN_FORMAT,
         "data_dir": str(corpora.directory.path.resolve()),
@@ -117,7 +119,7 @@ def _pick_threads(inputs: Inputs, kept: RunInfo | None, world: World, precision:
     rows = next(pairs.lengths.split(np.arange(len(pairs)), n_tokens))
 
     def work() -> None:
-        pass_bytes(inputs.objective, model, pairs.batch(rows), precision, inputs.device)
+        pass_bytes(inputs.training_objective, model, pairs.batch(rows), precision, inputs.device)
         model.zero_grad()
 
     return pick_threads(work, n_threads)
@@ -127,7 +129,7 @@ def _sample(inputs: Inputs) -> Pairs:
     """Return a sample of pairs that includes the longest ones, with the lengths that they have in training."""
     pairs = inputs.windows.sample()
     if inputs.config.joins_sides:
-        return inputs.objective.changed(pairs, pairs.lengths.longest(max(PROBE_TOKENS)), 0)
+        return inputs.training_objective.changed(pairs, pairs.lengths.longest(max(PROBE_TOKENS)), 0)
     return pairs
 
 

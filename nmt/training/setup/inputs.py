@@ -15,8 +15,7 @@ from nmt.data.corpus import Corpora
 from nmt.data.windows import Windows
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.model.device import pick_device
-from nmt.model.stacks import make_model
-from nmt.model.transformer import Model
+from nmt.model.transformer import Model, make_model
 from nmt.runs.checkpoint import Tensors, saved_steps
 from nmt.runs.folder import fingerprint
 from nmt.runs.info import InitialWeights, RunInfo
@@ -43,7 +42,7 @@ class Inputs:
     """The plan with the value of `search.split` that auto stands for."""
     corpora: Corpora
     windows: Windows
-    objective: Objective
+    training_objective: Objective
     device: torch.device
     model: Model
     copy: Model | None

@@ -128,7 +128,7 @@ def start(plan: Plan, world: World | None = None, stop: Stop | None = None) -> S
         forward = compiled(model if halves is None else halves.twin, cuts=settings.consistency == "simcut")
     session = Session(
         plan=inputs.plan,
-        objective=inputs.objective,
+        training_objective=inputs.training_objective,
         windows=inputs.windows,
         validator=validators.pop("valid"),
         watched=validators,
@@ -271,7 +271,7 @@ def check_resume(inputs: Inputs) -> RunInfo:
         raise DataError(f"{corpora.directory.path}: its tokenizer is not the one that {run.path} was trained with")
     if info.corpus != corpora.fingerprint:
         raise DataError(f"{corpora.directory.path}: its text is not the one that {run.path} was trained on")
-    modifiers = inputs.objective.modifiers
+    modifiers = inputs.training_objective.modifiers
     if modifiers is not None and info.glossary != modifiers.glossary:
         raise DataError(f"{config.training.glossary}: the terms have changed since {run.path} was started")
     if info.data_dir != str(corpora.directory.path.resolve()):

@@ -15,7 +15,7 @@ from nmt.data.batching import PairLengths, Pairs, epoch_updates, even_batches
 from nmt.data.corpus import Corpus, Joined, Lines, lines_of
 from nmt.layout import DataDir
 from nmt.model.masks import Padded
-from nmt.model.stacks import DecoderModel
+from nmt.model.transformer import DecoderModel
 from nmt.text.tokenizer import BOS, EOS, PAD, SEPARATOR
 from nmt.training.objectives.translation import one_sequence
 

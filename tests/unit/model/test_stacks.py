@@ -12,8 +12,7 @@ from nmt.config import ModelConfig
 from nmt.data.batching import Batch, Packing, Pairs
 from nmt.data.corpus import Lines
 from nmt.model.masks import Packed, Padded, prefix_mask
-from nmt.model.stacks import DecoderModel, EncoderModel, mean_state
-from nmt.model.transformer import Model
+from nmt.model.transformer import DecoderModel, EncoderModel, Model, mean_state
 
 LINES = Lines.of([np.array(ids) for ids in ([20, 8, 21, 22], [23, 24], [25, 26, 8, 27, 28])])
 KINDS = [("pre", "sinusoidal"), ("post", "learned")]

@@ -13,7 +13,7 @@ from nmt.config import SearchConfig
 from nmt.errors import DataError
 from nmt.model.inference import InferenceModel
 from nmt.model.masks import Padded
-from nmt.model.stacks import DecoderModel
+from nmt.model.transformer import DecoderModel
 from nmt.search import search
 from nmt.search.forced import ForcedDecoder, Pair
 from nmt.search.rules import Rules

@@ -21,7 +21,7 @@ from nmt.errors import CheckpointError
 from nmt.model import inference
 from nmt.model.inference import InferenceModel
 from nmt.model.masks import Padded
-from nmt.model.stacks import DecoderModel
+from nmt.model.transformer import DecoderModel
 from nmt.search import greedy
 from nmt.search.greedy import draw, greedy_search, sample_search, uniform
 from nmt.search.rules import Rules

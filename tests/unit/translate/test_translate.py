@@ -11,7 +11,7 @@ import torch
 from nmt.config import SearchConfig
 from nmt.errors import ConfigError
 from nmt.model.inference import DecoderState, InferenceModel
-from nmt.model.stacks import DecoderModel
+from nmt.model.transformer import DecoderModel
 from nmt.runs.model import Origin
 from nmt.search.rules import SearchStopped
 from nmt.text.tokenizer import EOS, N_SPECIAL, PAD, LosslessTokenizer, Tokenizer
