@@ -144,10 +144,10 @@ def data(
         case "get", [name, pair]:
             show(*get(name, language_pair(pair), version, output or Path("data")))
         case _:
-            wanted = "a language pair, as in nmt data list de-en"
+            operands = "a language pair, as in nmt data list de-en"
             if action != "list":
-                wanted = f"a name and a language pair, as in nmt data {action} Europarl de-en"
-            raise ConfigError(f"data {action} takes {wanted}, found {' '.join(words)}")
+                operands = f"a name and a language pair, as in nmt data {action} Europarl de-en"
+            raise ConfigError(f"data {action} takes {operands}, found {' '.join(words)}")
 
 
 @app.command()
@@ -221,10 +221,10 @@ def align(
         )
     with open_output(output) as out:
         translations = None if translator is None else translator.translate(texts[0], beam=1)
-        found = parallel_text(*texts, translations)
-        if not found.pairs:
+        aligned = parallel_text(*texts, translations)
+        if not aligned.pairs:
             raise DataError(f"{source} and {target}: no sentences match; is one a translation of the other?")
-        write_parallel(out, suffix, found.pairs, chosen)
-    say(found.summary())
-    if 2 * (found.shapes[1, 0] + found.shapes[0, 1]) > sum(map(len, texts)):
+        write_parallel(out, suffix, aligned.pairs, chosen)
+    say(aligned.summary())
+    if 2 * (aligned.shapes[1, 0] + aligned.shapes[0, 1]) > sum(map(len, texts)):
         say("warning: most sentences have no counterpart; is one document a translation of the other?")

@@ -95,9 +95,9 @@ class Config(Section):
         if facts.classifies and LABEL not in self.data.pair:
             label = f"{self.data.src}-{LABEL}"
             yield f"training.objective: classification needs data.direction: {label}, found {self.data.direction}"
-        if others := set(training.languages) - set(self.data.text_languages):
+        if unknown := set(training.languages) - set(self.data.text_languages):
             known = " or ".join(self.data.text_languages)
-            yield f"training.{facts.name}.languages: must name {known}, found {', '.join(sorted(others))}"
+            yield f"training.{facts.name}.languages: must name {known}, found {', '.join(sorted(unknown))}"
 
     def _consistency_problems(self) -> Iterator[str]:
         """Yield problems of consistency training, whose second pass must differ from the first."""
@@ -116,11 +116,11 @@ class Config(Section):
         """Yield problems of settings of training that need text of a certain form."""
         modifiers, facts = self.training.modifiers, self.training.facts
         if not facts.translates:
-            found = f"tags need training.objective: translation, found {facts.name}"
+            problem = f"tags need training.objective: translation, found {facts.name}"
             if self.data.has_language_tags:
-                yield f"data.directions: {found}"
+                yield f"data.directions: {problem}"
             if self.data.tag_names:
-                yield f"data.train: {found}"
+                yield f"data.train: {problem}"
         if "fuzzy" in modifiers and self.data.fuzzy_threshold is None:
             yield "training.modifiers.fuzzy: needs data.fuzzy_threshold, such as 0.7"
         if self.tokenizer.kind == "char" and (self.tokenizer.model or self.training.bpe_dropout):

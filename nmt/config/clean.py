@@ -79,7 +79,7 @@ class CorpusClean(CleanConfig):
             raise ValueError(f"{min(of_all)} concerns all corpora: set it in data.clean")
         return steps
 
-    def over(self, others: CleanConfig) -> CorpusClean:
+    def over(self, shared: CleanConfig) -> CorpusClean:
         """Return a copy in which settings that are None are replaced by those in `others`."""
-        given = {name: getattr(others, name) for name in CleanConfig.model_fields if getattr(self, name) is None}
+        given = {name: getattr(shared, name) for name in CleanConfig.model_fields if getattr(self, name) is None}
         return self.model_copy(update=given)

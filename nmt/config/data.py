@@ -198,8 +198,8 @@ class DataConfig(Section):
     def _direction_problems(self) -> Iterator[str]:
         """Yield problems of the settings of directions, and of monolingual text, which needs a single direction."""
         yield from self._problems_of_several() if self.has_language_tags else self._problems_of_one()
-        if others := self.mono.keys() - {*self.sides}:
-            yield f"mono: must name {self.src} or {self.tgt}, found {', '.join(sorted(others))}"
+        if unknown := self.mono.keys() - {*self.sides}:
+            yield f"mono: must name {self.src} or {self.tgt}, found {', '.join(sorted(unknown))}"
         if self.mono and "mono" in {*self.test, *self.drawn}:
             yield "test: 'mono' is reserved for the files of data.mono; choose another name for the test set"
         for key, language, source in self.mono_sources():
@@ -221,8 +221,8 @@ class DataConfig(Section):
 
     def _problems_of_several(self) -> Iterator[str]:
         """Yield problems of several directions."""
-        if self.languages and (others := {*self.all_languages} - {*self.languages}):
-            yield f"directions: {min(others)} is not one of data.languages: {', '.join(self.languages)}"
+        if self.languages and (unknown := {*self.all_languages} - {*self.languages}):
+            yield f"directions: {min(unknown)} is not one of data.languages: {', '.join(self.languages)}"
             return
         for key, names in (("languages", self.languages), ("directions", self.directions)):
             if twice := [name for name, n in Counter(names).items() if n > 1]:
@@ -318,7 +318,7 @@ class DataConfig(Section):
             "train": [bare(source) for source in self.train],
             "valid": bare(self.valid) if isinstance(self.valid, Source) else self.valid,
             "test": {name: bare(source) for name, source in self.test.items()},
-            "mono": {language: [bare(source) for source in own] for language, own in self.mono.items()},
+            "mono": {language: [bare(source) for source in sources] for language, sources in self.mono.items()},
         }
         return self.model_copy(update=changes)
 
@@ -351,9 +351,9 @@ class DataConfig(Section):
 
     def clean_of(self, key: str) -> CorpusClean:
         """Return all cleaning settings of the training corpus `key`, such as `train.0`."""
-        own = self.train[int(key.removeprefix("train."))].clean or CorpusClean()
-        limits = {"max_chars": own.max_chars or self.max_chars, "max_ratio": own.max_ratio or self.max_ratio}
-        return own.over(self.clean).model_copy(update=limits)
+        clean = self.train[int(key.removeprefix("train."))].clean or CorpusClean()
+        limits = {"max_chars": clean.max_chars or self.max_chars, "max_ratio": clean.max_ratio or self.max_ratio}
+        return clean.over(self.clean).model_copy(update=limits)
 
     @property
     def src(self) -> str:
@@ -418,18 +418,18 @@ class DataConfig(Section):
         for option, name, known in (("--to", tgt, targets), ("--from", src, self.all_languages)):
             if name is not None:
                 check_language(option, name, known)
-        found = [pair for pair in pairs if tgt in (None, pair[1]) and src in (None, pair[0])]
-        if not found and src is not None and tgt not in (None, src):
+        matching = [pair for pair in pairs if tgt in (None, pair[1]) and src in (None, pair[0])]
+        if not matching and src is not None and tgt not in (None, src):
             return f"{src}-{tgt}"
-        if not found:
+        if not matching:
             raise ConfigError(f"the model does not translate from {src} to {tgt or 'another language'}")
-        if len({pair[1] for pair in found}) > 1:
-            asked = ", ".join(dict.fromkeys(pair[1] for pair in found))
+        if len({pair[1] for pair in matching}) > 1:
+            asked = ", ".join(dict.fromkeys(pair[1] for pair in matching))
             raise ConfigError(f"the model has several target languages; choose one with --to: {asked}")
-        if len(found) > 1 and not is_any:
-            asked = ", ".join(pair[0] for pair in found)
+        if len(matching) > 1 and not is_any:
+            asked = ", ".join(pair[0] for pair in matching)
             raise ConfigError(f"the model has several source languages; choose one with --from: {asked}")
-        directions = ["-".join(pair) for pair in found]
+        directions = ["-".join(pair) for pair in matching]
         return self.direction if self.direction in directions else directions[0]
 
     def towards(self, direction: str) -> DataConfig:
@@ -453,7 +453,7 @@ class DataConfig(Section):
             "directions": [direction],
             "languages": [],
             "train": train,
-            "test": {name: found[0] for name, found in tests.items() if found},
+            "test": {name: sources[0] for name, sources in tests.items() if sources},
             "clean": _restricted(clean, languages, "block_lists"),
         }
         if isinstance(self.valid, Source):
@@ -577,8 +577,8 @@ def _several_language_problems(
             yield f"{key}.{field}: must name two or more of {of}, found {', '.join(names) or 'none'}"
     for field, other in (("sha256", "files"), ("columns", "languages")):
         if field in named and named.get(other) and {*named[field]} != {*named[other]}:
-            found = ", ".join(named[field]) or "none"
-            yield f"{key}.{field}: must name {' and '.join(named[other])}, as {other} does, found {found}"
+            names = ", ".join(named[field]) or "none"
+            yield f"{key}.{field}: must name {' and '.join(named[other])}, as {other} does, found {names}"
 
 
 TokenizerKind: TypeAlias = Literal["bpe", "char"]

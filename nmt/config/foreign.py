@@ -193,18 +193,18 @@ def matching_words(name: str, candidates: Iterable[str]) -> list[str]:
     These are the candidates that contain all words of `name`, or else begin with it, or else have no other words.
     """
     known = {plain(candidate): candidate for candidate in candidates}
-    wanted = plain(name)
-    words = {*wanted.split("_")}
+    plain_name = plain(name)
+    words = {*plain_name.split("_")}
     matches = [key for key in known if words <= {*key.split("_")}]
-    if not matches and len(wanted) >= 4:
-        matches = [key for key in known if key.startswith(wanted)]
+    if not matches and len(plain_name) >= 4:
+        matches = [key for key in known if key.startswith(plain_name)]
     return [known[key] for key in matches or [key for key in known if {*key.split("_")} <= words]]
 
 
 def listed(names: Sequence[str]) -> str:
     """Format names as `a, b or c`, with remarks from `BESIDES`."""
-    *others, last = dict.fromkeys(f"{name} ({BESIDES[name]})" if name in BESIDES else name for name in names)
-    return f"{', '.join(others)} or {last}" if others else last
+    *first_names, last = dict.fromkeys(f"{name} ({BESIDES[name]})" if name in BESIDES else name for name in names)
+    return f"{', '.join(first_names)} or {last}" if first_names else last
 
 
 def did_you_mean(names: Sequence[str]) -> str:

@@ -185,15 +185,15 @@ _LISTED = {
 
 def _descriptions(config: Config) -> dict[str, list[str]]:
     """Return the comment of each section and key."""
-    found: dict[str, list[str]] = {}
+    comments: dict[str, list[str]] = {}
     for section in type(config).model_fields:
         model = type(getattr(config, section))
-        found[section] = comment(model.__doc__, "# ")
+        comments[section] = comment(model.__doc__, "# ")
         for key, field in model.model_fields.items():
-            found[f"{section}.{key}"] = comment(field.description, "# ")
+            comments[f"{section}.{key}"] = comment(field.description, "# ")
             for name, part in _LISTED.get(key, ()):
-                found[f"{section}.{key}"] += comment(f"{name}: {part.description}", "#   ")
-    return found
+                comments[f"{section}.{key}"] += comment(f"{name}: {part.description}", "#   ")
+    return comments
 
 
 def commented(tree: Mapping[str, Mapping[str, object]], comments: Mapping[str, Sequence[str]]) -> str:

@@ -44,8 +44,8 @@ def _sections_of(annotation: object) -> tuple[list[type[Section]], str]:
     if get_origin(annotation) is Annotated:
         return _sections_of(get_args(annotation)[0])
     if get_origin(annotation) in (Union, UnionType):
-        found = [_sections_of(one) for one in get_args(annotation)]
-        return [model for models, _ in found for model in models], found[0][1]
+        alternatives = [_sections_of(alternative) for alternative in get_args(annotation)]
+        return [model for models, _ in alternatives for model in models], alternatives[0][1]
     if get_origin(annotation) in (list, dict):
         models, middle = _sections_of(get_args(annotation)[-1])
         return models, f"*.{middle}"
@@ -85,10 +85,10 @@ def problems_in(error: ValidationError, section: type[Section] = Config) -> list
     # All alternatives of a union fail together; the one with the more deeply nested error was meant.
     inner = {
         key.rpartition(".")[0]
-        for key, found in by_key.items()
-        if any(_LABEL.fullmatch(str(part)) for part in found[0]["loc"])
+        for key, errors in by_key.items()
+        if any(_LABEL.fullmatch(str(part)) for part in errors[0]["loc"])
     }
-    return [line for key, found in by_key.items() if key not in inner for line in _describe(key, found, section)]
+    return [line for key, errors in by_key.items() if key not in inner for line in _describe(key, errors, section)]
 
 
 def _key(details: ErrorDetails) -> str:
@@ -96,18 +96,18 @@ def _key(details: ErrorDetails) -> str:
     return ".".join(parts[:-1] if details["loc"][-1:] in _ALTERNATIVES else parts)
 
 
-def requirement(found: Sequence[ErrorDetails]) -> str:
+def requirement(errors: Sequence[ErrorDetails]) -> str:
     """Return the requirement that a value violates, such as `must be text or a list`.
 
     found: the errors of the value, one for each alternative of its type.
     """
-    expected = [_EXPECTED.get(each["type"], each["msg"].removeprefix("Input should ")) for each in found]
+    expected = [_EXPECTED.get(error["type"], error["msg"].removeprefix("Input should ")) for error in errors]
     text = f"must {' or '.join(dict.fromkeys(expected))}".replace(" or be ", " or ").replace("'", "")
     return text.replace("greater than or equal to", "at least").replace("less than or equal to", "at most")
 
 
-def _describe(key: str, found: Sequence[ErrorDetails], section: type[Section]) -> Iterator[str]:
-    details = found[0]
+def _describe(key: str, errors: Sequence[ErrorDetails], section: type[Section]) -> Iterator[str]:
+    details = errors[0]
     match details["type"]:
         case "extra_forbidden" if "." in str(details["loc"][-1]):
             yield f"{key}: dotted keys are only for --set; in a file, nest keys by indentation"
@@ -122,7 +122,7 @@ def _describe(key: str, found: Sequence[ErrorDetails], section: type[Section]) -
             choices = re.findall("'([^']*)'", details["ctx"]["expected"]) if kind == "literal_error" else []
             # A value that is not text may be huge.
             meant = nearest_value(details["input"], choices) if isinstance(details["input"], str) else []
-            must = "" if meant and len(choices) > 5 else f"{requirement(found)}, "
+            must = "" if meant and len(choices) > 5 else f"{requirement(errors)}, "
             yield f"{key}: {must}found {shown(details['input'])}{did_you_mean(meant)}"
 
 
@@ -195,22 +195,22 @@ def nearest(key: str, root: type[Section] = Config) -> str:
     toolkit, which has equivalents only in a configuration."""
     section, _, name = key.rpartition(".")
     paths = [_like(path, key.split(".")) for path in field_paths(root)]
-    own = {path.rpartition(".")[2]: path for path in paths if path.rpartition(".")[0] == section}
+    siblings = {path.rpartition(".")[2]: path for path in paths if path.rpartition(".")[0] == section}
     if not section:
-        own = {name: name for name in root.model_fields}
+        siblings = {name: name for name in root.model_fields}
     meant = equivalent_settings(name, section) if root is Config else []
     if any(path.startswith(f"{section}.") for path in meant):
         return did_you_mean(meant)
-    if not meant and (near := misspelt(name, own)):
-        return did_you_mean([own[near[0]]])
+    if not meant and (near := misspelt(name, siblings)):
+        return did_you_mean([siblings[near[0]]])
     # Not the fields of a stage, some of which have the same names as training's own.
     elsewhere = [p for p in paths if p.rpartition(".")[2] == plain(name) and not p.startswith("training.stages.")]
     if elsewhere or meant:
         return did_you_mean([*elsewhere, *meant])
     if root is Config and (note := advice_on(name)):
         return f"; {note}"
-    if alike := matching_words(name, own):
-        return did_you_mean([own[word] for word in alike])
+    if alike := matching_words(name, siblings):
+        return did_you_mean([siblings[word] for word in alike])
     by_name = {path.rpartition(".")[2]: path for path in paths}
     return did_you_mean([by_name[word] for word in misspelt(name, by_name, cutoff=0.8)])
 

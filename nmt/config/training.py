@@ -86,8 +86,8 @@ def mixing_problems(data: DataConfig, stages: Sequence[Stage]) -> Iterator[str]:
             yield f"{key}.steps: must be given because this is not the last stage"
         for name in stage.weights or ():
             if names[name] != 1:
-                found = "is not a training corpus" if name not in names else "is the name of several corpora"
-                yield f"{key}: {name} {found}: {', '.join(names)}; data.train.*.name sets a name"
+                problem = "is not a training corpus" if name not in names else "is the name of several corpora"
+                yield f"{key}: {name} {problem}: {', '.join(names)}; data.train.*.name sets a name"
     if stages and all(stage.weights or stage.temperature for stage in stages) and (data.temperature or any(weights)):
         yield "training.stages: every stage has its own mixture, so the weights or temperature in data have no effect"
 

@@ -99,9 +99,9 @@ def concatenated(lines: Sequence[Lines]) -> Lines:
     """Concatenate lines in memory; those of a single file stay memory-mapped."""
     if len(lines) == 1:
         return lines[0]
-    shifts = np.cumsum([0, *(len(own.ids) for own in lines[:-1])])
-    ends = [own.ends + shift for own, shift in zip(lines, shifts.tolist(), strict=True)]
-    return Lines(np.concatenate([own.ids for own in lines]), np.concatenate(ends))
+    shifts = np.cumsum([0, *(len(of_file.ids) for of_file in lines[:-1])])
+    ends = [of_file.ends + shift for of_file, shift in zip(lines, shifts.tolist(), strict=True)]
+    return Lines(np.concatenate([of_file.ids for of_file in lines]), np.concatenate(ends))
 
 
 def lines_of(split: Split, language: str, n: int | None = None) -> Lines:

@@ -113,20 +113,20 @@ class Build:
             self.records[key] = self.records[key].model_copy(update=counts)
         return list(chain.from_iterable(self.held_out.values()))
 
-    def choose(self, held_out: Sequence[SentencePair], others: Others | None) -> None:
-        """Clean the training text, and split sets off. `others`: see `choose_text`; None: there is only one pair."""
+    def choose(self, held_out: Sequence[SentencePair], elsewhere: Others | None) -> None:
+        """Clean the training text, and split sets off. `elsewhere`: see `choose_text`; None: there is only one pair."""
         data = self.config.data
         if self.sample is None:
             parts, skipped = training_parts(self.work, data, self.train)
         else:
             parts, skipped, self.places = sample_parts(self.work, self.train, self.sample)
-        self.chosen = choose_text(self.work, data, parts, skipped, held_out, others=others or NO_OTHERS)
+        self.chosen = choose_text(self.work, data, parts, skipped, held_out, elsewhere=elsewhere or NO_OTHERS)
         if self.sample is None:  # a development set would be most of a sample
-            split_off(self.chosen, data, by_line=others is not None)
+            split_off(self.chosen, data, by_line=elsewhere is not None)
 
-    def settle(self, others: Others) -> None:
-        """Settle the training text; `others`: lines that other pairs have split off."""
-        self.text = settle_chosen(self.work, self.config.data, self.chosen, others)
+    def settle(self, elsewhere: Others) -> None:
+        """Settle the training text; `elsewhere`: lines that other pairs have split off."""
+        self.text = settle_chosen(self.work, self.config.data, self.chosen, elsewhere)
         self.samples = self.text.samples() | samples_of(self.held_out)
         for key, places in self.places.items():
             self.text.reports[key].renumber([0, *(place.line for place in places)].__getitem__)

@@ -104,11 +104,11 @@ def changes(old: Recipe, new: Recipe) -> Iterator[str]:
     was, now = old.pop("block_lists", None), new.pop("block_lists", None)
     if isinstance(was, dict) and isinstance(now, dict):
         yield from (f"{name} has changed" for name in was if now.get(name, "") not in ("", was[name]))
-    for key, was, wanted in differences(old, new):
-        if was is None or wanted is None:
+    for key, was, value in differences(old, new):
+        if was is None or value is None:
             yield f"{key} was {'added' if was is None else 'removed'}"
         else:
-            yield f"{key} was {was}, is {wanted}"
+            yield f"{key} was {was}, is {value}"
 
 
 def changes_in_config(made_from: Recipe, config: Config) -> list[str]:
@@ -232,9 +232,9 @@ def check_replaceable(directory: DataDir) -> None:
     if not path.is_dir():
         raise DataError(f"{path}: is a file, not a data directory; choose another directory with --data")
     present = {item.relative_to(path).as_posix() for item in path.rglob("*") if not item.is_dir() or item.is_symlink()}
-    if present and (others := present - owned_files(directory)):
+    if present and (foreign := present - owned_files(directory)):
         raise DataError(
-            f"{path}: contains {min(others)}, which prepare did not write, so it is not replaced; "
+            f"{path}: contains {min(foreign)}, which prepare did not write, so it is not replaced; "
             "choose another directory with --data or move it away"
         )
 

@@ -80,12 +80,12 @@ Others: TypeAlias = tuple[Sequence[str], Sequence[str]]
 NO_OTHERS: Others = ((), ())
 
 
-def write_pairs(work: Work, name: str, pairs: Sequence[SentencePair], others: Others = NO_OTHERS) -> Path:
-    """Write the text of pairs, then that of `others`, for the tasks of later stages. Return its folder."""
+def write_pairs(work: Work, name: str, pairs: Sequence[SentencePair], elsewhere: Others = NO_OTHERS) -> Path:
+    """Write the text of pairs, then that of `elsewhere`, for the tasks of later stages. Return its folder."""
     folder = part_folder(work.folder, name, 0)
     folder.mkdir(parents=True, exist_ok=True)
     for side in SIDES:
-        write_side(folder, side, [*(pair[side] for pair in pairs), *others[side]])
+        write_side(folder, side, [*(pair[side] for pair in pairs), *elsewhere[side]])
     text = b"".join((folder / f"text.{side}").read_bytes() for side in SIDES)
     work.versions[name] = fingerprint_of(text)
     return folder
@@ -193,7 +193,7 @@ def duplicates(
         gone: the rows of each part that have been dropped before; they belong to no group.
     """
     slices = [_read_keys(folder, bucket, n_buckets, gone.get(part)) for part, folder in enumerate(folders)]
-    sizes = [len(each.rows) for each in slices]
+    sizes = [len(part.rows) for part in slices]
     if not sum(sizes):
         return {}, 0
     high, low, rows, scores = (np.concatenate(column) for column in zip(*slices, strict=True))
@@ -205,8 +205,8 @@ def duplicates(
     dropped = np.sort(order[~is_first])
     starts = np.cumsum([0, *sizes])
     ends = np.searchsorted(dropped, starts)
-    found = {part: np.sort(rows[dropped[ends[part] : ends[part + 1]]]) for part in range(len(folders))}
-    return {part: own for part, own in found.items() if len(own)}, len(order)
+    dropped_by_part = {part: np.sort(rows[dropped[ends[part] : ends[part + 1]]]) for part in range(len(folders))}
+    return {part: part_rows for part, part_rows in dropped_by_part.items() if len(part_rows)}, len(order)
 
 
 class _Slice(NamedTuple):
@@ -228,8 +228,8 @@ def _read_keys(folder: Path, bucket: int, n_buckets: int, gone: Rows | None) -> 
     is_left = np.ones(keys.shape[1], np.bool_)
     if gone is not None:
         is_left[gone] = False
-    own = is_left[rows]
-    return _Slice(keys[0, chosen][own], keys[1, chosen][own], rows[own], scores[own])
+    is_chosen = is_left[rows]
+    return _Slice(keys[0, chosen][is_chosen], keys[1, chosen][is_chosen], rows[is_chosen], scores[is_chosen])
 
 
 def _sorted(high: _Keys, low: _Keys) -> Rows:
@@ -273,8 +273,8 @@ def group_parts(work: Work, config: DataConfig, cleaned: Sequence[Done]) -> Drop
 def group_bucket(folder: Path, task: _Grouping) -> Json:
     """Write the rows of duplicates among the pairs whose keys are in one range."""
     folders = [part_folder(task.drops.work, "clean", part) / task.keys for part in range(task.n_parts)]
-    found, n_compared = duplicates(folders, task.bucket, task.n_buckets, task.drops.rows())
-    write_drops(folder / "drops.npy", found)
+    dropped, n_compared = duplicates(folders, task.bucket, task.n_buckets, task.drops.rows())
+    write_drops(folder / "drops.npy", dropped)
     return {"pairs": n_compared}
 
 

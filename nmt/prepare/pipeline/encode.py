@@ -182,7 +182,7 @@ def learn_joint(folder: Path, task: _JointLearning) -> Json:
     lines = (
         line
         for language, weight in weights.items()
-        for line in evenly(lambda own=language: lines_of(own), n_lines[language],  # type: ignore[misc]
+        for line in evenly(lambda code=language: lines_of(code), n_lines[language],  # type: ignore[misc]
                            round(total_lines * weight / sum(weights.values())))
     )  # fmt: skip
     if task.start is None:
@@ -195,10 +195,10 @@ def learn_joint(folder: Path, task: _JointLearning) -> Json:
     return {"pairs": 0}
 
 
-def evenly(lines: Callable[[], Iterable[str]], n: int, wanted: int) -> Iterator[str]:
+def evenly(lines: Callable[[], Iterable[str]], n: int, n_chosen: int) -> Iterator[str]:
     """Yield `wanted` of `n` lines, evenly spread, and each as often as any other, or once more."""
-    for start in range(0, wanted, n):
-        k = min(n, wanted - start)
+    for start in range(0, n_chosen, n):
+        k = min(n, n_chosen - start)
         yield from (line for i, line in enumerate(lines()) if (i + 1) * k // n > i * k // n)
 
 
@@ -270,10 +270,10 @@ def encode_text(work: Work, config: DataConfig, text: TrainingText, is_added: bo
     encoded = encode_parts(work, config, text, is_large, repeats, n_pairs)
     summaries = [done.summary for done in encoded]
     reports = {key: CleanReport.from_json(report.to_json()) for key, report in text.reports.items()}  # a copy
-    own = by_source(reports, text.parts, [CleanReport.from_json(each["report"]) for each in summaries])
+    long_pairs = by_source(reports, text.parts, [CleanReport.from_json(summary["report"]) for summary in summaries])
     for key, report in reports.items():
         report.kept_lengths, report.kept_samples = Lengths(), []  # encoding describes the pairs that it keeps
-        report.add(own[key])
+        report.add(long_pairs[key])
     refuse_empty(total(reports.values()))
     shards = None
     if is_large:
@@ -281,12 +281,12 @@ def encode_text(work: Work, config: DataConfig, text: TrainingText, is_added: bo
     else:
         files = _join_in_order(work, config, encoded)
     times = [repeats[part.key] if is_large else 1 for part in text.parts]  # shards are repeated when they are read
-    learned = [each for each, n in zip(summaries, times, strict=True) for _ in range(n)]
+    learned = [summary for summary, n in zip(summaries, times, strict=True) for _ in range(n)]
     counts = {
-        language: added(TextRecord.model_validate(each["text"][language]) for each in learned)
+        language: added(TextRecord.model_validate(summary["text"][language]) for summary in learned)
         for language in config.text_languages
     }
-    classes = sum((Counter(each["classes"]) for each in learned), Counter[str]())
+    classes = sum((Counter(summary["classes"]) for summary in learned), Counter[str]())
     n = sum(report.kept * repeats[key] for key, report in reports.items())
     return EncodedText(files, n, reports, counts, shards, classes)
 
@@ -357,8 +357,8 @@ def encode_part(folder: Path, task: _Encoding) -> Json:
         raw = [line + b"\n" for line in (task.settled / f"text.{side}").read_bytes().split(b"\n")[:-1]]
         if not is_whole:
             raw = [raw[row] for row in rows.tolist()]
-        own = encoded[side] if is_whole else encoded[side].take(rows)
-        text[language] = write_encoded(DataDir(folder), PART, language, raw, own).model_dump()
+        chosen = encoded[side] if is_whole else encoded[side].take(rows)
+        text[language] = write_encoded(DataDir(folder), PART, language, raw, chosen).model_dump()
         if task.is_shuffled:
             np.save(_text_ends(DataDir(folder), language), np.cumsum([len(line) for line in raw], dtype=np.int64))
         if language == LABEL:
@@ -443,22 +443,22 @@ def _join_shards(
     """Write the training text of each source as shards, in random order."""
     arguments, keys = [], []
     for key in dict.fromkeys(part.key for part in parts):
-        own = [done for part, done in zip(parts, encoded, strict=True) if part.key == key]
-        n = sum(done.summary["pairs"] for done in own)
+        of_source = [done for part, done in zip(parts, encoded, strict=True) if part.key == key]
+        n = sum(done.summary["pairs"] for done in of_source)
         n_shards = max(1, round(n / work.sizes.shard_pairs))
         for shard in range(n_shards if n else 0):
             arguments.append(
                 _Joining(
-                    languages=config.pair, parts=[done.folder for done in own], name=f"{key}-{shard:05}",
+                    languages=config.pair, parts=[done.folder for done in of_source], name=f"{key}-{shard:05}",
                     documents=config.documents, shard=shard, n_shards=n_shards,
                 )
             )  # fmt: skip
             keys.append(key)
     done = work.stage("join", "writing shards", join_shard, arguments, work.version("encode"))
     records = [
-        ShardRecord(name=task.name, source=key, pairs=each.summary["pairs"])
-        for task, key, each in zip(arguments, keys, done, strict=True)
-        if each.summary["pairs"]  # by chance, a shard of a tiny corpus may have no pair
+        ShardRecord(name=task.name, source=key, pairs=written.summary["pairs"])
+        for task, key, written in zip(arguments, keys, done, strict=True)
+        if written.summary["pairs"]  # by chance, a shard of a tiny corpus may have no pair
     ]
     return done, records
 
@@ -475,7 +475,7 @@ def join(folder: Path, task: _Joining) -> Json:
                     shutil.copyfileobj(text, file, 1 << 20)
         # one file at a time: there may be more than a process may open
         ends = [np.load(part.ends(PART, language)) for part in parts]
-        n_ids = [int(own[-1]) if len(own) else 0 for own in ends]
+        n_ids = [int(part_ends[-1]) if len(part_ends) else 0 for part_ends in ends]
         ids = (np.load(part.ids(PART, language)) for part in parts)
         dtype = np.load(parts[0].ids(PART, language), mmap_mode="r").dtype
         write_array(names.ids(task.name, language), dtype, sum(n_ids), ids)
@@ -487,19 +487,17 @@ def join(folder: Path, task: _Joining) -> Json:
 def join_shard(folder: Path, task: _Joining) -> Json:
     """Collect the pairs of a shard from all parts of its source, and put them in the order of their hashes."""
     slices = list(_slices(task))
-    order = np.argsort(np.concatenate([each.order for each in slices]), kind="stable")
-    names = DataDir(folder)
+    order = np.argsort(np.concatenate([part.order for part in slices]), kind="stable")
+    names, parts = DataDir(folder), [taken.part for taken in slices]
     for language in task.languages:
-        text, ends = _read(
-            slices, [(each.part.text(PART, language), _text_ends(each.part, language)) for each in slices]
-        )
+        text, ends = _read(slices, [(part.text(PART, language), _text_ends(part, language)) for part in parts])
         with names.text(task.name, language).open("wb") as file:
             file.writelines(block.tobytes() for block in _reordered(text, ends, order))
-        ids, ends = _read(slices, [(each.part.ids(PART, language), each.part.ends(PART, language)) for each in slices])
+        ids, ends = _read(slices, [(part.ids(PART, language), part.ends(PART, language)) for part in parts])
         write_array(names.ids(task.name, language), ids.dtype, len(ids), _reordered(ids, ends, order))
         np.save(names.ends(task.name, language), np.cumsum(np.diff(ends, prepend=0)[order]).astype(np.uint32))
     if task.documents:
-        follow = [np.load(each.part.follows(PART))[each.rows] for each in slices]
+        follow = [np.load(part.part.follows(PART))[part.rows] for part in slices]
         np.save(names.follows(task.name), np.concatenate(follow)[order])
     return {"pairs": len(order)}
 

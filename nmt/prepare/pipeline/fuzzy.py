@@ -47,8 +47,8 @@ def match_lines(work: Work, directory: DataDir, data: DataConfig, splits: Sequen
         for language in data.pair
     ]  # fmt: skip
     done = work.stage("fuzzy", "finding similar lines", match, arguments, total=2 * n_pairs)
-    for task, each in zip(arguments, done, strict=True):
-        say(f"{task.language}: {each.summary['share']:.1%} of the training lines have a similar line")
+    for task, matched in zip(arguments, done, strict=True):
+        say(f"{task.language}: {matched.summary['share']:.1%} of the training lines have a similar line")
     return done
 
 
@@ -63,8 +63,8 @@ def match(folder: Path, task: _Matching) -> Json:
         first_rows.setdefault(line, row)
     index, row_of = SimilarTexts(first_rows, task.threshold), [*first_rows.values()]
     for split, lines in texts.items():
-        found = (index.find(line, or_equal=False) for line in lines)
-        rows = np.fromiter((-1 if i is None else row_of[i] for i in found), np.int32, len(lines))
+        matches = (index.find(line, or_equal=False) for line in lines)
+        rows = np.fromiter((-1 if i is None else row_of[i] for i in matches), np.int32, len(lines))
         np.save(DataDir(folder).matches(split, task.language), rows)
         n += len(lines)
         shares[split] = float((rows >= 0).mean())

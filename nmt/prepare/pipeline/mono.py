@@ -84,19 +84,19 @@ def clean_mono(
     folder, languages = write_pairs(work, _HELD_OUT, held_out), sorted(config.mono)
     settings, arguments = cleaning_settings(config), []
     for language in languages:
-        own = [sources[key] for key, other, _ in config.mono_sources() if other == language]
-        versions = [work.versions[_HELD_OUT], *(source.record.model_dump_json() for source in own)]
+        of_language = [sources[key] for key, other, _ in config.mono_sources() if other == language]
+        versions = [work.versions[_HELD_OUT], *(source.record.model_dump_json() for source in of_language)]
         arguments.append(
             _Cleaning(
-                config=settings, language=language, sources=[list(source.parts) for source in own], held_out=folder,
-                versions=versions, letters=work.letters.get(language, {}),
+                config=settings, language=language, sources=[[*source.parts] for source in of_language],
+                held_out=folder, versions=versions, letters=work.letters.get(language, {}),
             )
         )  # fmt: skip
     version = work.versions["block lists"]
     done = work.stage(MONO, "cleaning monolingual text", clean_language, arguments, version, count="lines")
     cleaned = {}
-    for language, each in zip(languages, done, strict=True):
-        cleaned[language] = MonoText(each, _reports(each))
+    for language, part in zip(languages, done, strict=True):
+        cleaned[language] = MonoText(part, _reports(part))
         for source, report in zip(config.mono[language], cleaned[language].reports, strict=True):
             check_count(source, report.read)
         _refuse_empty(language, cleaned[language].reports)
@@ -129,12 +129,12 @@ def encode_mono(work: Work, config: DataConfig, cleaned: Mapping[str, MonoText])
         sum(text.lines for text in cleaned.values()), count="lines",
     )  # fmt: skip
     encoded = {}
-    for (language, text), each in zip(cleaned.items(), done, strict=True):
+    for (language, text), part in zip(cleaned.items(), done, strict=True):
         reports = [CleanReport.from_json(report.to_json()) for report in text.reports]  # a copy
-        for report, more in zip(reports, _reports(each), strict=True):
+        for report, more in zip(reports, _reports(part), strict=True):
             report.add(more)
         _refuse_empty(language, reports)
-        encoded[language] = MonoText(each, reports)
+        encoded[language] = MonoText(part, reports)
     return encoded
 
 
@@ -172,7 +172,7 @@ def clean_language(folder: Path, task: _Cleaning) -> Json:
                 rows.append(np.array([line[:2] for line in kept], np.int64).reshape(-1, 2))
             reports.append(cleaner.report)
     np.save(folder / "rows.npy", np.concatenate(rows))
-    return {"reports": [each.to_json() for each in reports], "lines": sum(each.read for each in reports)}
+    return {"reports": [report.to_json() for report in reports], "lines": sum(report.read for report in reports)}
 
 
 def _cleaned(task: _Cleaning, parts: Sequence[AnyTrainSource], cleaner: LineCleaner, document: int) -> Iterator[_Line]:

@@ -225,23 +225,29 @@ def training_parts(
     parts: list[Part] = []
     counts, skipped = dict.fromkeys(sources, 0), {key: Counter[str]() for key in sources}
     for key, batch in batches:
-        lines: Sequence[Range | str]
-        if _is_plain(one := batch[0]):
-            paths = [root / one.files[language] for language in data.pair]
-            lines = ranges = cut_aligned([*paths, *([root / one.score] if one.score else [])], work.sizes.part_pairs)
-            sizes = [each.n_lines for each in ranges]
+        record, lines = sources[key].record, list[Range | str]()
+        if _is_plain(source := batch[0]):
+            paths = [root / source.files[language] for language in data.pair]
+            if source.score:
+                paths.append(root / source.score)
+            ranges = cut_aligned(paths, work.sizes.part_pairs)
+            lines, sizes = [*ranges], [file_range.n_lines for file_range in ranges]
         else:
             done = next(written)
             sizes = done.summary["counts"]
             lines = [str(done.folder / f"{number:05}") for number in range(len(sizes))]
             skipped[key].update(done.summary["skipped"])
-        version, corpus = sources[key].record.model_dump_json(), sources[key].record.corpus
-        for each, n in zip(lines, sizes, strict=True):
-            parts.append(Part(key=key, corpus=corpus, first=counts[key], n=n, lines=each, version=version))
+        for part_lines, n in zip(lines, sizes, strict=True):
+            first = counts[key]
+            parts.append(
+                Part(
+                    key=key, corpus=record.corpus, first=first, n=n, lines=part_lines, version=record.model_dump_json()
+                )
+            )
             counts[key] += n
     for key, n in counts.items():
         check_count(data.train[int(key.removeprefix("train."))], n)
-    return parts, {key: dict(each) for key, each in skipped.items()}
+    return parts, {key: dict(part_lines) for key, part_lines in skipped.items()}
 
 
 def sample_parts(

@@ -100,16 +100,16 @@ def choose_text(
     skipped: dict[str, dict[str, int]],
     held_out: Sequence[SentencePair],
     earlier: Corpus | None = None,
-    others: Others = NO_OTHERS,
+    elsewhere: Others = NO_OTHERS,
 ) -> ChosenText:
     """Clean training corpora that have been read into parts, and find duplicates.
 
     Args:
         skipped: see `TrainingText`.
         earlier: the data directory to which the corpora are added, if any.
-        others: held-out lines of other pairs of languages.
+        elsewhere: held-out lines of other pairs of languages.
     """
-    folder = write_pairs(work, HELD_OUT, held_out, others)
+    folder = write_pairs(work, HELD_OUT, held_out, elsewhere)
     work.versions["block lists"] = json.dumps(block_lists(config))
     cleaned = clean_parts(work, config, parts, folder)
     recalled = _recall_parts(work, config, earlier, len(parts)) if earlier is not None else []
@@ -123,12 +123,12 @@ def pairs_of(corpus: Corpus, split: str) -> list[SentencePair]:
     return [SentencePair(*pair, "") for pair in zip(src, tgt, strict=True)]
 
 
-def settle_chosen(work: Work, config: DataConfig, text: ChosenText, others: Others = NO_OTHERS) -> TrainingText:
-    """Write the remaining text of each part, without what has been split off, also from `others`. Raises DataError."""
+def settle_chosen(work: Work, config: DataConfig, text: ChosenText, elsewhere: Others = NO_OTHERS) -> TrainingText:
+    """Write the remaining text of each part, without what has been split off, here or `elsewhere`. Raises DataError."""
     folders = None
-    if text.split_off or any(others):
+    if text.split_off or any(elsewhere):
         held_out = list(chain.from_iterable(text.split_off.values()))
-        folders = write_pairs(work, SPLIT_OFF, held_out), write_pairs(work, f"{SPLIT_OFF}-others", [], others)
+        folders = write_pairs(work, SPLIT_OFF, held_out), write_pairs(work, f"{SPLIT_OFF}-others", [], elsewhere)
     version = work.version(*work.versions)
     arguments = [
         _Settling(
@@ -157,8 +157,8 @@ def by_source(keys: Iterable[str], parts: Sequence[Part], reports: Sequence[Clea
 
 class _Recalling(BaseModel):
     config: DataConfig
-    sides: tuple[Path, Path]
-    """The files with the text."""
+    sides: list[Path]
+    """The files with the text of both sides."""
     follows: Path | None
     """The file that says which pair follows the one before it, with `data.documents`."""
 
@@ -166,11 +166,10 @@ class _Recalling(BaseModel):
 def _recall_parts(work: Work, config: DataConfig, earlier: Corpus, first: int) -> list[Done]:
     """Hash the pairs of an earlier data directory, in tasks of the stage `clean` numbered from `first`."""
     settings = cleaning_settings(config)
-    one, other = config.pair
     arguments = [
         _Recalling(
             config=settings,
-            sides=(earlier.directory.text(shard.name, one), earlier.directory.text(shard.name, other)),
+            sides=[earlier.directory.text(shard.name, language) for language in config.pair],
             follows=earlier.directory.follows(shard.name) if config.documents else None,
         )
         for shard in earlier.manifest.splits["train"].shards or []
@@ -261,7 +260,8 @@ def split_off(text: ChosenText, config: DataConfig, by_line: bool) -> None:
     by_line: whether pairs are chosen by their numbers in the corpus instead of their text, so that the sets are the
     same for all pairs of languages of a corpus.
     """
-    for split, corpus, amount in [(split, *each) for split, of in config.drawn.items() for each in of.items()]:
+    amounts = [(split, *amount) for split, by_corpus in config.drawn.items() for amount in by_corpus.items()]
+    for split, corpus, amount in amounts:
         draw, blocks = Draw(amount, ties=config.documents), dict[int, Rows]()
         parts = [number for number, part in enumerate(text.parts) if corpus in ("train", part.key)]
         with Progress("splitting off", sum(text.cleaned[part].summary["kept"] for part in parts), "pairs") as progress:
@@ -320,11 +320,11 @@ def settle_part(folder: Path, task: _Settling) -> Json:
     for reason, rows in task.drops.by_reason(task.part).items():
         reason_of |= dict.fromkeys(rows.tolist(), reason)
     if task.split_off is not None:
-        own = [*_sides(*task.split_off, task.version)]
+        held_out = [*_sides(*task.split_off, task.version)]
         if task.label_side is not None:
-            own[task.label_side] = set()  # an equal label is no overlap
+            held_out[task.label_side] = set()  # an equal label is no overlap
         for row, (src, tgt) in enumerate(zip(*map(comparable_lines, sides), strict=True)):
-            if row not in reason_of and (src in own[0] or tgt in own[1]):
+            if row not in reason_of and (src in held_out[0] or tgt in held_out[1]):
                 reason_of[row] = task.rows.get(row, "shared")  # documents may have equal pairs
     report = CleanReport.from_json(task.report)
     for side, forms in enumerate(task.letters):
@@ -361,11 +361,11 @@ def settle_part(folder: Path, task: _Settling) -> Json:
 
 
 @lru_cache(maxsize=1)
-def _sides(folder: Path, others: Path, version: str) -> tuple[set[str], set[str]]:
+def _sides(folder: Path, elsewhere: Path, version: str) -> tuple[set[str], set[str]]:
     """Return the two sides of the development set with those of other pairs of languages; `version` identifies the
     content of the folders."""
     del version
-    src, tgt = ({*comparable_lines(read_side(folder, side) + read_side(others, side))} for side in SIDES)
+    src, tgt = ({*comparable_lines(read_side(folder, side) + read_side(elsewhere, side))} for side in SIDES)
     return src, tgt
 
 
@@ -395,8 +395,8 @@ def _conflicts(folders: Sequence[Path], side: int, hashes: list[npt.NDArray[np.u
     n = int(np.count_nonzero(counts > 1))
     if n == 0:
         return []
-    first = values[counts > 1][0]
-    part, row = next((part, int(np.flatnonzero(own == first)[0])) for part, own in enumerate(hashes) if first in own)
+    is_first = [np.flatnonzero(part_hashes == values[counts > 1][0]) for part_hashes in hashes]
+    part, row = next((part, int(rows[0])) for part, rows in enumerate(is_first) if len(rows))
     text = printable(read_side(folders[part], side)[row][:_SHOWN])
     return [f"data.train: {n:,} {'texts have' if n > 1 else 'text has'} more than one label, such as {text!r}"]
 

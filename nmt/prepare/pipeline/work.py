@@ -45,13 +45,13 @@ class Drops(BaseModel):
 
     def by_reason(self, part: int) -> dict[str, Rows]:
         """Return the dropped rows of a part by reason, in the order of the stages; each row occurs once."""
-        found = {}
+        by_reason = {}
         for reason, stage, n_tasks in self.groups:
             folders = [part_folder(self.work, stage, number) for number in range(n_tasks)]
-            found[reason] = np.sort(np.concatenate([_rows_of(folder / "drops.npy", part) for folder in folders]))
+            by_reason[reason] = np.sort(np.concatenate([_rows_of(folder / "drops.npy", part) for folder in folders]))
         if self.is_judged:
-            found["misaligned"] = np.load(part_folder(self.work, "judge", part) / "misaligned.npy")
-        return found
+            by_reason["misaligned"] = np.load(part_folder(self.work, "judge", part) / "misaligned.npy")
+        return by_reason
 
     def rows(self) -> dict[int, Rows]:
         """Return the rows of duplicates by part, omitting parts without duplicates."""
@@ -150,9 +150,8 @@ class Work:
             count: the key of the number of pairs in the summary of a task.
             first: the number of the first task, if the stage is continued.
         """
-        tasks = [
-            Task(f"{name}/{number:05}", function, each, version) for number, each in enumerate(arguments, start=first)
-        ]
+        numbered = enumerate(arguments, start=first)
+        tasks = [Task(f"{name}/{number:05}", function, argument, version) for number, argument in numbered]
         self.versions[name] = _digest([*([self.versions[name]] if first else []), *(task.key for task in tasks)])
         return_freed_memory()  # of earlier stages in this process: workers need memory now
         with Progress(title, total, "pairs") as progress:

@@ -102,7 +102,7 @@ def _classes(classes: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
         rows = [
             [
                 escaped(label),
-                *(f"{own[label]:,} ({_share(own[label], sum(own.values()))})" for own in classes.values()),
+                *(f"{counts[label]:,} ({_share(counts[label], sum(counts.values()))})" for counts in classes.values()),
             ]
             for label in next(iter(classes.values()))
         ]
@@ -140,22 +140,25 @@ def _lengths(report: Report) -> Iterator[str]:
     yield '<h2>Lengths</h2>\n<p class="legend">'
     yield '<span class="key" style="background: var(--read)"></span> read'
     yield '<span class="key" style="background: var(--kept); margin-left: 1rem"></span> kept</p>\n<div class="charts">'
-    of_all = {
-        "read": [corpus.lengths_read for corpus in report.corpora],
-        "kept": [corpus.lengths_kept for corpus in report.corpora],
-    }
+    read = [corpus.lengths_read for corpus in report.corpora]
+    kept = [corpus.lengths_kept for corpus in report.corpora]
     ticks = {i: f"{edge:,}" for i, edge in enumerate(report.character_edges, start=1) if edge.bit_count() == 1}
     for language in report.text_languages:
-        sides = {kind: _added(each.characters[language] for each in own) for kind, own in of_all.items()}
+        sides = {
+            "read": _added(lengths.characters[language] for lengths in read),
+            "kept": _added(lengths.characters[language] for lengths in kept),
+        }
         yield histogram(f"{language}: characters a line", sides, ticks, "pairs")
     if len(report.text_languages) == 2:
         first, second = report.languages
-        ratios = {kind: _added(each.ratio for each in own) for kind, own in of_all.items()}
-        ticks = {
-            i: f"{edge:g}" if edge >= 1 else f"1/{1 / edge:g}"
-            for i, edge in enumerate(report.ratio_edges, start=1)
-            if math.log2(edge).is_integer()
+        ratios = {
+            "read": _added(lengths.ratio for lengths in read),
+            "kept": _added(lengths.ratio for lengths in kept),
         }
+        ticks = {}
+        for i, edge in enumerate(report.ratio_edges, start=1):
+            if math.log2(edge).is_integer():
+                ticks[i] = f"{edge:g}" if edge >= 1 else f"1/{1 / edge:g}"
         yield histogram(f"length of {second} in lengths of {first}", ratios, ticks, "pairs")
     yield "</div>"
 

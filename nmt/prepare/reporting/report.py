@@ -175,11 +175,11 @@ def make_report(
         for key, report in reports.items()
         if report.kept == 0
     ]
-    found = suspicions(samples, samples.keys() - reports.keys(), data.pair, names, data.clean.repair or ())
+    suspicious = suspicions(samples, samples.keys() - reports.keys(), data.pair, names, data.clean.repair or ())
     return Report(
         languages=data.pair,
         corpora=corpus_reports(reports, records, samples, data.pair),
-        warnings=[*warnings, *text.warnings, *left_out, *empty, *found],
+        warnings=[*warnings, *text.warnings, *left_out, *empty, *suspicious],
         **fields,
     )
 
@@ -213,11 +213,11 @@ def corpus_reports(
         records: records of sources, by key.
         samples: samples of the cleaned text, by key.
     """
-    found = []
+    corpora = []
     for key, counts in reports.items():
         sample = samples.get(key, Sample())
         sides = zip(*sample.pairs, strict=True) if sample.pairs else [(), ()]
-        found.append(
+        corpora.append(
             CorpusReport(
                 **_source_fields(key, records[key], counts, languages),
                 skipped=records[key].skipped or {},
@@ -226,7 +226,7 @@ def corpus_reports(
                     for kind, samples in counts.repaired_samples.items()
                 },
                 kept_samples=[
-                    _sample(languages, *sample[1:]) for sample in sorted(counts.kept_samples, key=lambda one: one[1])
+                    _sample(languages, *sample[1:]) for sample in sorted(counts.kept_samples, key=lambda kept: kept[1])
                 ],
                 lengths_read=_histograms(languages, counts.read_lengths),
                 lengths_kept=_histograms(languages, counts.kept_lengths),
@@ -238,7 +238,7 @@ def corpus_reports(
                 identified=counts.mix,
             )
         )
-    return found
+    return corpora
 
 
 def mono_report(record: SourceRecord, key: str, language: str, counts: CleanReport) -> MonoReport:

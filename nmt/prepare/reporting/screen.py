@@ -39,12 +39,12 @@ def table(report: Report, splits: Mapping[str, SplitRecord], asked: int | None) 
     pieces = report.tokenizer.pieces
     vocabularies = {" and ".join(pieces): max(pieces.values())} if report.tokenizer.joint else pieces
     for languages, size in vocabularies.items():
-        how = ""
+        note = ""
         if asked is None:
-            how = ", not learned from this text"
+            note = ", not learned from this text"
         elif size < asked:
-            how = f": the text allows no more, {asked:,} were requested"
-        yield f"vocabulary: {size:,} pieces for {languages}{how}"
+            note = f": the text allows no more, {asked:,} were requested"
+        yield f"vocabulary: {size:,} pieces for {languages}{note}"
     for language, counts in report.tokenizer.text.items():
         yield f"{language}: {length_of_pieces(language, counts)}"
     for name, split in splits.items():
@@ -67,15 +67,16 @@ def _counts(report: Report) -> Iterator[str]:
 
 def additions(report: Report) -> Iterator[str]:
     """Yield the lines of the report on corpora that were added to a data directory."""
-    yield from (f"{one.key} {one.corpus}: {one.kept:,} of {one.read:,} pairs added" for one in report.corpora)
+    for corpus in report.corpora:
+        yield f"{corpus.key} {corpus.corpus}: {corpus.kept:,} of {corpus.read:,} pairs added"
     yield from count_lines(_rows(report.corpora))
     yield from _skipped_and_repaired(report)
 
 
 def _skipped_and_repaired(report: Report) -> Iterator[str]:
-    for each in report.corpora:
-        if each.skipped:
-            yield from _wrapped(skipped_units(f"{each.key} {each.corpus}", each.skipped))
+    for corpus in report.corpora:
+        if corpus.skipped:
+            yield from _wrapped(skipped_units(f"{corpus.key} {corpus.corpus}", corpus.skipped))
     if report.repaired:
         kinds = ", ".join(f"{REPAIRS[kind]} {n:,}" for kind, n in report.repaired.items())
         yield from _wrapped(f"repaired: {kinds}")
@@ -126,13 +127,13 @@ def _shares(classes: Mapping[str, int]) -> str:
 
 def _split_off(split_off: SplitOffRecord, n_pairs: int) -> str:
     asked = split_off.asked
-    how = f"a share of {asked:g}"
+    method = f"a share of {asked:g}"
     if isinstance(asked, int):
-        how = f"{asked:,} lines, but at most a tenth"
+        method = f"{asked:,} lines, but at most a tenth"
         if n_pairs > min(asked, max(1, split_off.of // 10)):
-            how += f"; more, so that documents, or blocks of {BLOCK} pairs, stay whole"
+            method += f"; more, so that documents, or blocks of {BLOCK} pairs, stay whole"
     left_out = f"; {split_off.left_out:,} that share a side with them were left out" if split_off.left_out else ""
-    return f"{n_pairs:,} of {split_off.of:,} training pairs, split off by a hash of their text ({how}){left_out}"
+    return f"{n_pairs:,} of {split_off.of:,} training pairs, split off by a hash of their text ({method}){left_out}"
 
 
 _N_SAMPLES = 3
@@ -166,7 +167,7 @@ def _samples(report: Report, reason: str) -> Iterator[str]:
         for corpus in report.corpora
         for number, sample in enumerate(corpus.dropped_samples.get(reason, []))
     ]
-    for _, corpus, sample in sorted(samples, key=lambda each: each[0])[:_N_SAMPLES]:
+    for _, corpus, sample in sorted(samples, key=lambda numbered: numbered[0])[:_N_SAMPLES]:
         yield f"  {corpus.corpus}, pair {sample['line']:,}"
         for language in report.languages:
             yield f"    {language}  {printable_sentence(str(sample[language]))}"[:COLUMNS].rstrip()
