@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from nmt.config.load import load_saved_config
-from nmt.config.objectives import OBJECTIVES, Metric
+from nmt.config.objectives import Metric
 from nmt.console import printable, width
 from nmt.errors import CheckpointError, NmtError
 from nmt.files.write import lock_holder
@@ -29,35 +29,35 @@ from nmt.tables import Table
 State = Literal["running", "imported", "finished", "stopped", "broken"]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Summary:
     """A summary of a run. Unknown fields are None."""
 
     name: str
     path: Path
-    state: State
-    step: int
+    state: State = "stopped"
+    step: int = 0
     """The last update that was logged or saved."""
-    max_steps: int | None
-    checkpoint: int | None
+    max_steps: int | None = None
+    checkpoint: int | None = None
     """The step of the last checkpoint."""
-    split: str
+    split: str = ""
     """The value of `search.split`; empty if the run does not translate."""
-    best_bleu: float | None
+    best_bleu: float | None = None
     """The best BLEU on the development set, including the average at the end; None if the run does not translate."""
-    best_perplexity: float | None
+    best_perplexity: float | None = None
     """The best perplexity on the development set of a run that does not write text."""
-    best_accuracy: float | None
+    best_accuracy: float | None = None
     """The best accuracy on the development set of a classifier."""
-    test: ScoreRecord | None
+    test: ScoreRecord | None = None
     """The newest score of a test set."""
-    minutes: float | None
+    minutes: float | None = None
     """Training time, summed over resumes."""
-    last_written: float
+    last_written: float = 0.0
     """The time of the last write, in seconds since 1970."""
-    holder: dict[str, object] | None
+    holder: dict[str, object] | None = None
     """The host, the pid and the start time of the training process, if it is running."""
-    problem: str | None
+    problem: str | None = None
     """The first problem found, such as a damaged file."""
 
     @property
@@ -83,8 +83,8 @@ def summarise_all(root: Path) -> list[Summary]:
     if not root.is_dir():
         raise CheckpointError(f"{root}: no such directory; nmt train creates run directories, by default in runs/")
     sweeps = [path.parent for path in root.glob("*/configs") if path.is_dir() and not is_run(path.parent)]
-    found = [path for folder in (root, *sweeps) for path in folder.iterdir() if is_run(path)]
-    runs = [replace(summarise(RunDir(path)), name=str(path.relative_to(root))) for path in found]
+    paths = [path for folder in (root, *sweeps) for path in folder.iterdir() if is_run(path)]
+    runs = [replace(summarise(RunDir(path)), name=str(path.relative_to(root))) for path in paths]
     if not runs and is_run(root):
         raise CheckpointError(f"{root}: is a run directory; give the directory that contains it")
     if not runs:
@@ -94,19 +94,17 @@ def summarise_all(root: Path) -> list[Summary]:
 
 def summarise(run: RunDir) -> Summary:
     """Summarise a run directory from all files that can be read; damage is reported in the summary."""
-    problems: list[str] = []
-    max_steps: int | None = None
-    split = ""
-    selected = Selected()
-    steps, tests = list[int](), list[ScoreRecord]()
-    is_imported = False
-    last, metric, best = Record(), OBJECTIVES["translation"].metric, dict[Metric, float | None]()
+    summary, problems = Summary(run.path.name, run.path), list[str]()
+    metric: Metric = "bleu"
+    selected, steps, last = Selected(), list[int](), Record()
     with _collecting(problems, run):
         config = load_saved_config(run.config)
-        max_steps, metric = config.training.max_steps, config.training.facts.metric
-        split = config.search.split if metric == "bleu" else ""
+        summary.max_steps, metric = config.training.max_steps, config.training.facts.metric
+        if metric == "bleu":
+            summary.split = config.search.split
     with _collecting(problems, run):
-        is_imported = not read_info(run).data_dir
+        if not read_info(run).data_dir:
+            summary.state, summary.max_steps = "imported", None
     with _collecting(problems, run):
         selected = read_selected(run)
     with _collecting(problems, run):
@@ -116,40 +114,28 @@ def summarise(run: RunDir) -> Summary:
         steps = _checkpoints(run)
         if selected.finished_step in steps[-1:]:  # a resumed run does not need it
             check_selected(run, selected, selected.weights)
+            summary.state = "finished"
     with _collecting(problems, run):
-        best = {metric: min(best_scores(run, metric).values(), key=partial(rank, metric), default=None)}
+        best = min(best_scores(run, metric).values(), key=partial(rank, metric), default=None)
+        setattr(summary, f"best_{metric}", best)
         last = last_record(run.log)
     with _collecting(problems, run):
-        tests = [record for record in read_scores(run) if record.is_test]
-    holder = lock_holder(run.lock)
-    state: State = "stopped"
-    if holder is not None:
-        state = "running"
-    elif problems:
-        state = "broken"
-    elif is_imported:
-        state = "imported"
-    elif steps and selected.finished_step == steps[-1]:
-        state = "finished"
-    return Summary(
-        name=run.path.name,
-        path=run.path,
-        state=state,
-        step=max(int(number(last, "step") or 0), *steps[-1:], 0),
-        max_steps=None if is_imported else max_steps,
-        checkpoint=steps[-1] if steps else None,
-        split=split,
-        best_bleu=best.get("bleu"),
-        best_perplexity=best.get("perplexity"),
-        best_accuracy=best.get("accuracy"),
-        test=tests[-1] if tests else None,
-        minutes=_minutes(run, steps, number(last, "minutes")),
-        last_written=_newest(
-            run.path, run.config, run.info, run.lock, run.selected, run.log, run.scores, run.checkpoints, run.dev
-        ),
-        holder=holder,
-        problem=problems[0] if problems else None,
+        for record in read_scores(run):
+            if record.is_test:
+                summary.test = record
+    summary.holder = lock_holder(run.lock)
+    if problems:
+        summary.state, summary.problem = "broken", problems[0]
+    if summary.holder is not None:
+        summary.state = "running"
+    if steps:
+        summary.checkpoint = steps[-1]
+    summary.step = max(int(number(last, "step") or 0), *steps[-1:], 0)
+    summary.minutes = _minutes(run, steps, number(last, "minutes"))
+    summary.last_written = _newest(
+        run.path, run.config, run.info, run.lock, run.selected, run.log, run.scores, run.checkpoints, run.dev
     )
+    return summary
 
 
 @contextmanager
@@ -197,23 +183,31 @@ def as_table(runs: Sequence[Summary]) -> Table:
     rows = [header, *(_row(run, time.time()) for run in runs)]
     if not any(run.test for run in runs):
         rows = [(*row[:4], *row[5:]) for row in rows]
-    tests = [run.test and {"name": run.test.name, **{one.metric: one.value for one in run.test.scores}} for run in runs]
-    records = [{**each, "test": test or {}} for each, test in zip(as_json(runs), tests, strict=True)]
+    records = as_json(runs)
+    for record, run in zip(records, runs, strict=True):
+        record["test"] = {}
+        if run.test is not None:
+            record["test"] = {"name": run.test.name} | {score.metric: score.value for score in run.test.scores}
     return Table(rows[0], rows[1:], range(2, len(rows[0]) - 1), records=records)
 
 
 def _row(run: Summary, now: float) -> tuple[str, ...]:
-    holder = run.holder
-    process = "" if holder is None else f"{holder.get('host', '?')}:{holder.get('pid', '?')}"
+    holder, steps, notes = run.holder, f"{run.step:,}", [run.problem] if run.problem else []
+    if run.max_steps is not None:
+        steps += f" / {run.max_steps:,}"
+    if holder is not None:
+        notes.insert(0, f"{holder.get('host', '?')}:{holder.get('pid', '?')}")
+    if not notes and run.split:
+        notes.append(f"split: {run.split}")
     return (
         run.name,
         run.state,
-        f"{run.step:,}" + (f" / {run.max_steps:,}" if run.max_steps is not None else ""),
+        steps,
         _dev_score(run),
         "-" if run.test is None else _test_score(run.test),
         "-" if run.minutes is None else _duration(run.minutes),
         _age(now - run.last_written),
-        "; ".join(filter(None, (process, run.problem))) or (run.split and f"split: {run.split}"),
+        "; ".join(notes),
     )
 
 
@@ -228,11 +222,16 @@ def _dev_score(run: Summary) -> str:
 
 def _test_score(record: ScoreRecord) -> str:
     """Format a shortened name of a test set and its BLEU or accuracy, with an asterisk if there are notes."""
-    bleu, accuracy, name = record.score("bleu"), record.score("accuracy"), printable(record.name)
-    value = "-" if bleu is None else f"{bleu.value:.1f}{'*' if record.notes else ''}"
+    bleu, accuracy, name, value = record.score("bleu"), record.score("accuracy"), printable(record.name), "-"
+    if width(name) > 12:
+        name = f"{name[:4]}…{name[-6:]}"
     if accuracy is not None:
         value = f"{accuracy.value:.1%}"
-    return f"{name if width(name) <= 12 else f'{name[:4]}…{name[-6:]}'} {value}"
+    elif bleu is not None:
+        value = f"{bleu.value:.1f}"
+        if record.notes:
+            value += "*"
+    return f"{name} {value}"
 
 
 def _duration(minutes: float) -> str:
