@@ -61,8 +61,10 @@ def aligned(rows: Sequence[Sequence[str]], right: Collection[int]) -> list[str]:
     for row in rows:
         cells = []
         for i, (cell, widest) in enumerate(zip(row, widths, strict=True)):
-            padding = " " * (widest - width(cell))
-            cells.append(padding + cell if i in right else cell + padding)
+            parts = [cell, " " * (widest - width(cell))]
+            if i in right:
+                parts.reverse()
+            cells += ["".join(parts)]
         lines.append("  ".join(cells).rstrip())
     return lines
 
@@ -151,8 +153,12 @@ class Numbers:
     def add(self, number: int) -> None:
         """Count the line with this line number."""
         self.n += 1
-        if self.n <= 11:
-            self.first += f"{', ' if self.first else ''}{number if self.n <= 10 else '…'}"
+        if self.n == 1:
+            self.first = str(number)
+        elif self.n <= 10:
+            self.first += f", {number}"
+        elif self.n == 11:
+            self.first += ", …"
 
 
 def n_lines(path: Path) -> int | None:

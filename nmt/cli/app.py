@@ -74,8 +74,8 @@ app = _App(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(is_given: bool) -> None:
+    if is_given:
         print(f"nmt {nmt_version()}")
         raise typer.Exit()
 

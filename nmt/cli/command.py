@@ -109,9 +109,10 @@ probably meant; else --config."""
 
 def no_such_command(given: str, commands: Collection[str]) -> str:
     """Return the error message for the unknown command `given`, with a suggestion."""
-    others = (OTHER_COMMANDS | INSTEAD_OF_COMMANDS).items()
-    meant = [command for command, names in others if plain(given) in names.split()] or misspelt(given, commands, 0.6)
-    return f"No such command '{given}'; " + (f"it is nmt {meant[0]}" if meant else "nmt --help lists the commands")
+    similar = (OTHER_COMMANDS | INSTEAD_OF_COMMANDS).items()
+    meant = [command for command, names in similar if plain(given) in names.split()] or misspelt(given, commands, 0.6)
+    advice = f"it is nmt {meant[0]}" if meant else "nmt --help lists the commands"
+    return f"No such command '{given}'; {advice}"
 
 
 def no_such_option(command: str, options: Collection[str], given: str) -> str:
@@ -134,7 +135,8 @@ def no_such_option(command: str, options: Collection[str], given: str) -> str:
 def _set(keys: Sequence[str]) -> str:
     if len(keys) > 1:
         return f"--set KEY=VALUE, where KEY is {listed(keys)}"
-    return f"--set {keys[0]}=VALUE" + (f", {BESIDES[keys[0]]}" if keys[0] in BESIDES else "")
+    key = keys[0]
+    return f"--set {key}=VALUE, {BESIDES[key]}" if key in BESIDES else f"--set {key}=VALUE"
 
 
 def _settings(command: str, given: str) -> list[str]:
@@ -144,7 +146,9 @@ def _settings(command: str, given: str) -> list[str]:
     section = "search" if command in SEARCHING else "training"
     exact = [path for path in paths if dotted in (path, path.rpartition(".")[2])]
     exact = [path for path in exact if path.startswith(f"{section}.")] or exact
-    meant = exact or equivalent_settings(name, section) or misspelt(dotted, paths if "." in dotted else ())
+    meant = exact or equivalent_settings(name, section)
+    if not meant and "." in dotted:
+        meant = misspelt(dotted, paths)
     return [path for path in meant if command not in SEARCHING or path.startswith("search.")]
 
 
@@ -231,9 +235,13 @@ class Command(TyperCommand):
         }
         params = self.get_params(ctx)
         for param in params:
-            title = headings.get(param.opts[0], "Options") if len(params) > _FEW else "Options"
+            title = "Options"
+            if param.param_type_name == "argument":
+                title = "Arguments"
+            elif len(params) > _FEW:
+                title = headings.get(param.opts[0], title)
             if (record := param.get_help_record(ctx)) is not None:
-                groups["Arguments" if param.param_type_name == "argument" else title].append(record)
+                groups[title].append(record)
         for title, records in groups.items():
             if records:
                 with formatter.section(title):
@@ -273,8 +281,9 @@ class Command(TyperCommand):
         for option in singles:
             values = given.get(option.name or "", ())
             if len(values) > 1:
-                found = " and ".join(values)
-                raise Misuse(f"{option.opts[0]} is given {len(values)} times, {found}; it takes one value")
+                raise Misuse(
+                    f"{option.opts[0]} is given {len(values)} times, {' and '.join(values)}; it takes one value"
+                )
         changed: dict[str, str] = {}
         for override in given.get("overrides") or ():
             key = override.partition("=")[0]
@@ -282,9 +291,9 @@ class Command(TyperCommand):
             if changed.get(key, override) != override and os.environ.get("RANK", "0") == "0":
                 say(f"--set {key} is given more than once; the last value takes effect: {override}")
             changed[key] = override
-        for option in singles if self.name not in RECIPES else ():
+        for option in singles:
             key = SETTING_OF.get(option.opts[0], "")
-            if self.name in SEARCHING and not key.startswith("search."):
+            if self.name in RECIPES or (self.name in SEARCHING and not key.startswith("search.")):
                 continue  # --run and --data do not change settings here
             if key in changed and option.name in given:
                 value = f"{option.opts[0]} {given[option.name][0]}"
@@ -303,7 +312,9 @@ def _repeat_options(args: Sequence[str], options: Collection[str]) -> list[str]:
             if option and not has_value:
                 raise Misuse(f"{option} needs a value")
             option, equals, _ = arg.partition("=")
-            option, has_value = option if option in options else "", bool(equals)
+            has_value = bool(equals)
+            if option not in options:
+                option = ""
         elif option and has_value:
             repeated.append(option)
         else:

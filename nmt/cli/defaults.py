@@ -67,11 +67,14 @@ def search_settings(
     Raises ConfigError.
     """
     overrides = overrides or ()
-    others = [override for override in overrides if not override.startswith("search.")]
-    if others:
-        meant = ["" if "." in other.partition("=")[0] else nearest(other.partition("=")[0]) for other in others]
-        start = "only search.* settings can be changed here"
-        raise ConfigError(*[f"--set {other}: {start}{end}" for other, end in zip(others, meant, strict=True)])
+    problems = []
+    for override in overrides:
+        key = override.partition("=")[0]
+        if not override.startswith("search."):
+            advice = "" if "." in key else nearest(key)
+            problems.append(f"--set {override}: only search.* settings can be changed here{advice}")
+    if problems:
+        raise ConfigError(*problems)
     search = _searching(config, overrides, {"beam": beam, "length_penalty": length_penalty})
     if search.lm is None and any(override.startswith("search.lm_weight=") for override in overrides):
         raise ConfigError(
@@ -84,8 +87,8 @@ def _searching(config: Config, overrides: Sequence[str], options: Mapping[str, o
     """Return search settings changed by overrides, and by options, which precede overrides of the same setting."""
     given, tree = {name: value for name, value in options.items() if value is not None}, config.model_dump()
     tree["search"] |= given
-    others = [each for each in overrides if each.partition("=")[0].removeprefix("search.") not in given]
-    return keeping_split(config, overridden(tree, "command line", others)).search
+    kept = [override for override in overrides if override.partition("=")[0].removeprefix("search.") not in given]
+    return keeping_split(config, overridden(tree, "command line", kept)).search
 
 
 def with_language_model(overrides: Sequence[str], lm: Path | None, weight: float | None) -> list[str]:

@@ -66,8 +66,10 @@ def _ended_by_signals() -> Iterator[None]:
         except (Exception, _Ended):
             if not received:
                 raise
-            name = signal.Signals(received[0]).name
-            _fail(128 + received[0], "interrupted" if name == "SIGINT" else f"ended by {name}")
+            number = received[0]
+            if number == signal.SIGINT:
+                _fail(INTERRUPTED, "interrupted")
+            _fail(128 + number, f"ended by {signal.Signals(number).name}")
 
 
 @contextmanager

@@ -43,8 +43,10 @@ def runs(typed: str) -> list[str]:
     """Return completions of run directories in runs/ or in the directory typed so far."""
     from nmt.runs.listing import is_run
 
-    parent = Path(typed if typed.endswith("/") else Path(typed).parent)
-    folders = [parent, *([Path("runs")] if parent == Path() else [])]
+    parent = Path(typed) if typed.endswith("/") else Path(typed).parent
+    folders = [parent]
+    if parent == Path():
+        folders.append(Path("runs"))
     try:
         paths = sorted(str(path) for folder in folders if folder.is_dir() for path in folder.iterdir() if is_run(path))
     except OSError:

@@ -227,5 +227,5 @@ def _given(context: Any) -> Iterator[str]:
         if value not in (None, (), [], param.default):
             name = param.metavar if param.param_type_name == "argument" else param.opts[0]
             yield name
-            for part in value if isinstance(value, (list, tuple)) else [value]:
-                yield f"{name}={part}"
+            values = value if isinstance(value, (list, tuple)) else [value]
+            yield from (f"{name}={part}" for part in values)

@@ -60,7 +60,9 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, 
     """
     by_name = {name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}
     names = sorted(by_name, key=lambda name: (-by_name[name].itemsize, name))  # so that all are aligned
-    header, end = dict[str, object]() if metadata is None else dict[str, object](__metadata__=metadata), 0
+    header, end = dict[str, object](), 0
+    if metadata is not None:
+        header["__metadata__"] = metadata
     for name in names:
         start, end = end, end + by_name[name].nbytes
         dtype, shape = _NAMES[by_name[name].dtype], list(by_name[name].shape)
@@ -297,5 +299,6 @@ def choose_weights(
         last_steps = steps_to_average(run, settings, step)
         reason = f"average of the checkpoints at steps {', '.join(map(str, last_steps))}"
         return ChosenWeights(step, "average", reason, average(run, last_steps), tuple(last_steps))
-    own: Weights = "ema" if kind == "ema" else "raw"
-    return ChosenWeights(step, own, reason, (load_ema if own == "ema" else load_weights)(run.step(step)))
+    if kind == "ema":
+        return ChosenWeights(step, "ema", reason, load_ema(run.step(step)))
+    return ChosenWeights(step, "raw", reason, load_weights(run.step(step)))

@@ -90,7 +90,9 @@ class RunInfo(Document):
     @property
     def public(self) -> PublicModel | None:
         """The public model from which the run, or a run that it started with, was imported."""
-        return self.imported or (None if self.initial is None else self.initial.public)
+        if self.imported is None and self.initial is not None:
+            return self.initial.public
+        return self.imported
 
 
 class Selected(Document):
@@ -112,8 +114,9 @@ class Selected(Document):
     @property
     def identity(self) -> tuple[int | None, Weights, list[int]]:
         """The step, the kind and the averaged steps of the weights."""
-        steps = self.average_steps if self.weights == "average" else []
-        return (steps[-1] if steps else self.best_step), self.weights, steps
+        if self.weights == "average" and self.average_steps:
+            return self.average_steps[-1], self.weights, self.average_steps
+        return self.best_step, self.weights, []
 
 
 def check_is_run(path: Path) -> None:

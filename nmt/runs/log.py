@@ -71,11 +71,14 @@ def best_scores(run: RunDir, metric: Metric, at_step: int | None = None) -> dict
     best: dict[Weights, float] = {}
     for record in read_log(run.log, having=f'"{metric}"'.encode()):
         score, step = number(record, metric), number(record, "step")
-        # at step 0, the initial weights of another run were validated
-        if is_validation(record) and score is not None and (step != 0 if at_step is None else step == at_step):
-            kind = KINDS[record["kind"]]
-            before = score if at_step is not None else best.get(kind, score)
-            best[kind] = min(before, score, key=partial(rank, metric))
+        if not is_validation(record) or score is None:
+            continue
+        kind = KINDS[record["kind"]]
+        if at_step is not None:
+            if step == at_step:
+                best[kind] = score
+        elif step != 0:  # at step 0, the initial weights of another run were validated
+            best[kind] = min(best.get(kind, score), score, key=partial(rank, metric))
     return best
 
 
@@ -133,9 +136,10 @@ def learning_curve(run: RunDir) -> list[Point]:
 def curve_table(points: Sequence[Point]) -> Table:
     """Return a learning curve as a table with a row for each validation."""
     has_bleu = any(point.bleu for point in points)
-    columns = ["BLEU raw", "moving average", "mean of the last", "chrF", "perplexity"]
-    header = ["minutes", "steps", *(columns if has_bleu else ["perplexity", "accuracy"])]
-    rows = []
+    columns = ["perplexity", "accuracy"]
+    if has_bleu:
+        columns = ["BLEU raw", "moving average", "mean of the last", "chrF", "perplexity"]
+    header, rows = ["minutes", "steps", *columns], []
     for point in points:
         cells = [_rounded(point.minutes, 1), f"{point.step:,}"]
         if has_bleu:

@@ -61,7 +61,9 @@ def ended(session: Session) -> End | None:
         state.cooldown_start, state.cooldown_end = cooldown_start, cooldown_end
     if some_stop:
         return End(stop or "another rank", is_early=True)
-    return End(_limit_message(session) if limit else "", is_early=False) if some_limit else None
+    if some_limit:
+        return End(_limit_message(session) if limit else "", is_early=False)
+    return None
 
 
 def limit_reached(session: Session) -> str | None:
@@ -104,7 +106,9 @@ def _limit_message(session: Session) -> str:
 def _setting(settings: TrainingConfig, limit: str) -> str:
     """Return the key and the value of a limit."""
     value = getattr(settings, limit)
-    return f"training.{limit} = {f'{value:g}' if isinstance(value, float) else value}"
+    if isinstance(value, float):
+        value = f"{value:g}"
+    return f"training.{limit} = {value}"
 
 
 def fix_cooldown(session: Session) -> bool:
@@ -180,7 +184,7 @@ def cut_short(settings: TrainingConfig, last: int, cooldown_start: int | None = 
     """Return the parts of the schedule that a run misses if it ends at step `last`, after a cool-down if one is
     given."""
     missed = []
-    if min(last, last if cooldown_start is None else cooldown_start) < settings.warmup_steps:
+    if last < settings.warmup_steps or (cooldown_start is not None and cooldown_start < settings.warmup_steps):
         missed.append(f"the end of the warm-up (training.warmup_steps = {settings.warmup_steps})")
     if settings.ends_at_max_steps and last < LONG_BEFORE * settings.max_steps:
         missed.append(f"the end of the {settings.schedule} schedule (training.max_steps = {settings.max_steps})")

@@ -132,11 +132,11 @@ class World:
             result = call()
         except Exception as error:
             failure = error
-        own = None if failure is None else (str(failure), int(getattr(failure, "exit_status", 1)))
+        report = None if failure is None else (str(failure), int(getattr(failure, "exit_status", 1)))
         failures: list[tuple[str, int] | None] = [None] * self.size
         with self.collective():
-            dist.all_gather_object(failures, own)
-        if failure is not None and failures.index(own) == self.rank:
+            dist.all_gather_object(failures, report)
+        if failure is not None and failures.index(report) == self.rank:
             raise failure
         if any(failures):
             raise SystemExit(max(other[1] for other in failures if other))
@@ -236,18 +236,18 @@ def meet(store: Store, rank: int, size: int) -> Store:
 
     After a restart, the store still holds the keys of dead processes; a new random name separates them.
     """
-    own = uuid4().hex
+    key = uuid4().hex
     if rank == 0:
-        store.set("nmt/name", own)
+        store.set("nmt/name", key)
         for other in range(1, size):
-            answer = store.get(f"nmt/{own}/{other}").decode()  # blocks until it is set
-            store.set(f"nmt/{own}/{answer}", "heard")
-        return PrefixStore(own, store)
+            answer = store.get(f"nmt/{key}/{other}").decode()  # blocks until it is set
+            store.set(f"nmt/{key}/{answer}", "heard")
+        return PrefixStore(key, store)
     name = ""
-    while not name or not store.check([f"nmt/{name}/{own}"]):  # a dead rank 0 acknowledges nothing
+    while not name or not store.check([f"nmt/{name}/{key}"]):  # a dead rank 0 acknowledges nothing
         if (newest := store.get("nmt/name").decode()) != name:
             name = newest
-            store.set(f"nmt/{name}/{rank}", own)
+            store.set(f"nmt/{name}/{rank}", key)
         time.sleep(POLL_SECONDS)
     return PrefixStore(name, store)
 

@@ -122,10 +122,12 @@ class Session:
 
     def updates(self) -> list[Update]:
         """Return the remaining updates of the window up to the end of the stage."""
-        state, first = self.state, self.state.update_in_epoch
+        state = self.state
+        updates = self._window.updates[state.update_in_epoch :]
         n_updates = self.windows.mix.stages[state.stage].n_updates
-        left = None if n_updates is None else max(0, state.stage_step + n_updates - state.step)
-        return self._window.updates[first : None if left is None else first + left]
+        if n_updates is not None:
+            updates = updates[: max(0, state.stage_step + n_updates - state.step)]
+        return updates
 
     def changed_update(self, update: Update) -> Update:
         """Change the pairs of an update, and return an update whose rows and tokens refer to the changed pairs.
@@ -145,9 +147,7 @@ class Session:
         if len(done) < len(self._window.updates):
             n_pairs = sum(len(update.rows) for update in done) // self.config.n_per_pair
         position = self.windows.mix.after(self.position, n_pairs, state.step)
-        for name, value in vars(position).items():
-            setattr(state, name, list(value) if name == "drawn" else value)
-        state.update_in_epoch = 0
+        vars(state).update(vars(position), drawn=[*position.drawn], update_in_epoch=0)
 
     @property
     def pairs(self) -> Pairs:

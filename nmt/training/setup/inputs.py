@@ -313,7 +313,7 @@ class _Source:
                     theirs[name.replace("encoder", "decoder", 1)] = theirs[name]
         names = {id(parameter): name for name, parameter in model.named_parameters()}
         takes_output = stacks.get(self._inputs.config.model.stacks[-1]) == saved.stacks[-1]
-        found: Tensors = {}
+        taken: Tensors = {}
         for alias, parameter in model.named_parameters(remove_duplicate=False):
             stack, _, of_stack = alias.partition(".")
             name = alias
@@ -329,8 +329,8 @@ class _Source:
             if tensor.shape != parameter.shape:
                 shapes = f"has shape {tuple(tensor.shape)}, this model needs {tuple(parameter.shape)} for {alias}"
                 raise CheckpointError(f"{self.saved.path}: {name} {shapes}")
-            found.setdefault(names[id(parameter)], tensor.float())
-        return found
+            taken.setdefault(names[id(parameter)], tensor.float())
+        return taken
 
     def _extended(self, tensor: Tensor, parameter: Tensor) -> Tensor:
         """Add the rows of new pieces, which start with the mean of the pieces that spell them, and of new tags."""
@@ -378,11 +378,12 @@ class _Source:
             )
         elif not known.joint:
             for stack, other in self._stacks.items():
-                reads, found = _language(config, stack), _language(self.saved.config, other)
-                if found != reads:
+                language, other_language = _language(config, stack), _language(self.saved.config, other)
+                if other_language != language:
                     yield (
-                        f"{path}: its {other} reads {found}, the {stack} of this run reads {reads}, and each language "
-                        "has its own vocabulary; start from a run of this direction, or with a joint vocabulary"
+                        f"{path}: its {other} reads {other_language}, the {stack} of this run reads {language}, and "
+                        "each language has its own vocabulary; start from a run of this direction, or with a joint "
+                        "vocabulary"
                     )
                     return
 

@@ -120,12 +120,13 @@ def start(plan: Plan, world: World | None = None, stop: Stop | None = None) -> S
     if inputs.to_shard:
         shard(model, device, world, DTYPES[settings.exchange_precision])
     load_initial(model, initial, world)
-    halves, forward = None, None
+    halves, forward, runs = None, None, model
     # on a GPU, every cast is a kernel launch; with several ranks, gradients are exchanged where autograd leaves them
     if device.type == "cuda" and info.precision != "float32" and world.size == 1:
         halves = Halves(model, info.precision)
+        runs = halves.twin
     if info.compiled:
-        forward = compiled(model if halves is None else halves.twin, cuts=settings.consistency == "simcut")
+        forward = compiled(runs, cuts=settings.consistency == "simcut")
     session = Session(
         plan=inputs.plan,
         training_objective=inputs.training_objective,
@@ -354,4 +355,5 @@ def _broadcast(session: Session, tensors: Tensors, shapes: list[Shape]) -> Itera
     for name, shape, dtype in shapes:
         tensor = tensors.pop(name) if session.world.is_rank0 else torch.empty(shape, dtype=dtype)
         session.world.broadcast(tensor)
-        yield name, shard_like(tensor, parameters[name if name in parameters else name.rpartition("/")[0]])
+        parameter = parameters.get(name)  # moments have the name of their parameter before a slash
+        yield name, shard_like(tensor, parameters[name.rpartition("/")[0]] if parameter is None else parameter)
