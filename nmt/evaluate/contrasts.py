@@ -161,10 +161,13 @@ class Language:
             "clause dropped": clauses(line, self.conjunctions),
         }
         if self.negated is not None:
-            is_question = "?" in line  # a negated question often asks the same as a plain one
-            is_negated = self.negated.search(line) is not None
-            kinds["negation removed"] = rewritten(line, () if is_question else self.removals)
-            kinds["negation inserted"] = rewritten(line, () if is_question or is_negated else self.insertions)
+            removals, insertions = self.removals, self.insertions
+            if self.negated.search(line) is not None:
+                insertions = ()
+            if "?" in line:  # a negated question often asks the same as a plain one
+                removals = insertions = ()
+            kinds["negation removed"] = rewritten(line, removals)
+            kinds["negation inserted"] = rewritten(line, insertions)
         if self.article is not None:
             kinds["article"] = self.article(line)
         if self.either_number is not None:

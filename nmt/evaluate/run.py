@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from nmt import __version__
 from nmt.config import Config, SearchConfig
@@ -352,16 +352,18 @@ def record_scores(report: Report, origin: Origin | None, corpus: Corpus | None) 
     assert origin is not None and corpus is not None and subject.split is not None, "a run has translated a split"
     names = [corpus.directory.text(subject.split, language).name for language in corpus.languages]
     checksums = "".join(corpus.manifest.files[name].sha256 for name in names)
+    weights: dict[str, Any] = {}
+    if not subject.ensemble:
+        weights = {"step": origin.step, "weights": origin.weights, "averaged": list(origin.averaged)}
+    members = [member.model_copy(update={"run": printable(member.run)}) for member in subject.ensemble or ()]
     record = ScoreRecord(
         date=datetime.now(UTC).isoformat("T", "seconds"),
         nmt=__version__,
         split=subject.split,
         direction=subject.direction,
         lines=report.n_lines,
-        step=None if subject.ensemble else origin.step,
-        weights=None if subject.ensemble else origin.weights,
-        averaged=[] if subject.ensemble else list(origin.averaged),
-        ensemble=[member.model_copy(update={"run": printable(member.run)}) for member in subject.ensemble or ()],
+        **weights,
+        ensemble=members,
         search=str(subject.search),
         precision=str(subject.precision),
         scores=[

@@ -69,8 +69,9 @@ def curves_of(name: str, records: Sequence[Record], unit: str = "token") -> Curv
     Training losses are without label smoothing and validation losses without the pair task, so both are comparable.
     """
     valid = [record for record in records if record.get("kind") == "valid"]
-    has_bleu = any("bleu" in record for record in valid) or (not valid and unit == "token")
-    key, factor = ("bleu", 1) if has_bleu else ("accuracy", 100)
+    key, factor, metric = "accuracy", 100, "accuracy (%)"
+    if any("bleu" in record for record in valid) or (not valid and unit == "token"):
+        key, factor, metric = "bleu", 1, "BLEU"
     rows: dict[tuple[int, str], list[list[float | None]]] = {(row, kind): [] for row in range(3) for kind in KINDS}
     for record in records:
         kind = str(record.get("kind"))
@@ -79,14 +80,16 @@ def curves_of(name: str, records: Sequence[Record], unit: str = "token") -> Curv
             perplexity = number(record, "perplexity", most=1e305)  # training writes exp(700) at most
             values = {LOSS: math.log(perplexity) if perplexity else None, RATE: number(record, "lr")}
         elif kind in KINDS:
-            nll, score = number(record, "nll"), number(record, key)  # older logs lack the first
-            values = {LOSS: number(record, "loss") if nll is None else nll, SCORE: score and factor * score}
+            loss, score = number(record, "nll"), number(record, key)
+            if loss is None:  # in older logs
+                loss = number(record, "loss")
+            values = {LOSS: loss, SCORE: score and factor * score}
         place = [number(record, name) for name in ("step", "minutes", "cpu_seconds")]
         for row, value in values.items():
             if value is not None:
                 rows[row, kind].append([*place, value, value, value])
     points = {curve: np.array(values, np.float64).reshape(-1, 6) for curve, values in rows.items()}  # None is NaN
-    return Curves(name, unit, "BLEU" if has_bleu else "accuracy (%)", points)
+    return Curves(name, unit, metric, points)
 
 
 def mean_of(name: str, members: Sequence[Curves]) -> Curves:

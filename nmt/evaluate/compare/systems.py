@@ -123,7 +123,10 @@ def _listed(parts: Sequence[str]) -> Iterator[Path]:
     while parts:
         n = next((n for n in range(len(parts), 1, -1) if _matching(",".join(parts[:n]))), 1)
         path, parts = ",".join(parts[:n]), parts[n:]
-        yield from _matching(path) if has_magic(path) else [Path(path)] if path else []
+        if has_magic(path):
+            yield from _matching(path)
+        elif path:
+            yield Path(path)
 
 
 def _matching(pattern: str) -> list[Path]:

@@ -111,22 +111,19 @@ def test_several_references_are_scored_together(tmp_path: Path) -> None:
     assert evaluate_files(hyp, refs[:1]).report.scores[0].value < 90
 
 
-def test_blank_references_beside_others_are_reported(tmp_path: Path) -> None:
-    hyp, ref = write(tmp_path / "hyp", b"a b c d e\nf g\n\n"), write(tmp_path / "ref", b"a b c d e f\nf g\n\n")
-    other = write(tmp_path / "other", b" \nf g h\n\n")
-    assert evaluate_files(hyp, [ref]).report.notes == ()
-    [note] = evaluate_files(hyp, [ref, other]).report.notes
+@pytest.mark.parametrize("contents", [[b"a b c d e f\nf g\n\n", b" \nf g h\n\n"], [b"a b c d e\n \n\n"]])
+def test_blank_references_of_translations_are_reported(contents: list[bytes], tmp_path: Path) -> None:
+    hyp, blank = write(tmp_path / "hyp", b"a b c d e\nf g\n\n"), write(tmp_path / "blank", b"a b c d e\n\n\n")
+    refs = [write(tmp_path / str(n), content) for n, content in enumerate(contents)]
+    [note] = evaluate_files(hyp, refs).report.notes
     assert "blank" in note and "(lines: 1)" in note
-    assert note in read_systems(single_members([hyp, ref]), [ref, other])[0].notes
+    assert note in read_systems(single_members([blank, hyp]), refs)[0].notes
 
 
-def test_blank_single_reference_of_translation_is_reported(tmp_path: Path) -> None:
-    hyp, ref = write(tmp_path / "hyp", b"a b c d e\nf g\n\n"), write(tmp_path / "ref", b"a b c d e\n \n\n")
-    blank = write(tmp_path / "blank", b"a b c d e\n\n\n")
-    assert evaluate_files(blank, [ref]).report.notes == ()
-    [note] = evaluate_files(hyp, [ref]).report.notes
-    assert "blank" in note and "(lines: 1)" in note
-    assert note in read_systems(single_members([blank, hyp]), [ref])[0].notes
+def test_lines_without_text_in_all_files_are_not_reported(tmp_path: Path) -> None:
+    for blank in (b"\n", b" \n"):
+        hyp, ref = write(tmp_path / "hyp", b"a b c d e\n\n"), write(tmp_path / "ref", b"a b c d e\n" + blank)
+        assert evaluate_files(hyp, [ref]).report.notes == ()
 
 
 def test_unreadable_or_empty_files_raise(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from matplotlib.image import imread
 
 from command import Command
 from logged_run import GOLDEN, make_run, train, valid
-from nmt.errors import ConfigError, DataError
-from nmt.figures.attention import check_picture, draw_attention, save_picture
+from nmt.errors import ConfigError
+from nmt.figures.attention import draw_attention, save_picture
 from nmt.figures.curves import HIGH, LOSS, LOW, MOST_POINTS, SCORE, VALUE, Curves, curves_of, draw, mean_of, plot, thin
 
 LOG = [
@@ -273,9 +273,7 @@ def test_groups_are_named_and_what_not_all_runs_have_is_reported(nmt: Command, f
 # --- names --------------------------------------------------------------------------------------
 
 
-def test_legend_escapes_and_shortens_run_names(folder: Path) -> None:
-    for name in NAMES:
-        make_run(folder / name, LOG)
+def test_legend_escapes_and_shortens_run_names() -> None:
     assert names(draw([curves_of(name, LOG) for name in NAMES])) == [*NAMES.values()]
 
 
@@ -313,14 +311,6 @@ def test_pieces_of_any_script_are_drawn_without_warning(tmp_path: Path, ending: 
     start = (tmp_path / f"a{ending}").read_bytes()[:500]
     assert {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<svg"}[ending.lower()] in start
     assert [path.name for path in tmp_path.iterdir()] == [f"a{ending}"]
-
-
-def test_unknown_format_or_missing_directory_raises(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"a\.gif: unknown picture format; use one of \.png, \.pdf, \.svg"):
-        check_picture(tmp_path / "a.gif")
-    with pytest.raises(DataError, match=r"the directory .*no does not exist"):
-        check_picture(tmp_path / "no" / "a.png")
-    assert list(tmp_path.iterdir()) == []
 
 
 # --- Whole pictures, written and looked at; what is in them is tested in tests/unit/figures ---
