@@ -93,17 +93,15 @@ def test_data_after_end_raises(suffix: str) -> None:
 
 @each
 def test_document_name_must_match_content(tmp_path: Path, suffix: str) -> None:
-    path = tmp_path / f"a.de{suffix}"
-    path.write_bytes(TEXT)
-    with pytest.raises(DataError, match=rf"a\.de{suffix}: its name ends in {suffix}, but .* rename it to a\.de$"):
-        list(read_lines(path))
     other = next(one for one in PACK if one != suffix)
-    path.write_bytes(PACK[other](TEXT))
-    with pytest.raises(DataError, match=rf"but its name ends in {suffix}; rename it to a\.de{other}$"):
-        list(read_lines(path))
-    (tmp_path / "a.de").write_bytes(PACK[suffix](TEXT))
-    with pytest.raises(DataError, match=f"rename it to end in {suffix}"):
-        list(read_lines(tmp_path / "a.de"))
+    for name, data, said in (
+        (f"a.de{suffix}", TEXT, rf"its name ends in {suffix}, but .* rename it to a\.de$"),
+        (f"a.de{suffix}", PACK[other](TEXT), rf"but its name ends in {suffix}; rename it to a\.de{other}$"),
+        ("a.de", PACK[suffix](TEXT), f"rename it to end in {suffix}"),
+    ):
+        (tmp_path / name).write_bytes(data)
+        with pytest.raises(DataError, match=rf"{name}: .*{said}"):
+            list(read_lines(tmp_path / name))
 
 
 @each

@@ -162,13 +162,14 @@ def test_redirects_to_other_schemes_raise(site: Site, tmp_path: Path) -> None:
     site.files["/b.txt"] = TEXT
     site.troubles = [Status(302, {"Location": "/b.txt"})]
     assert download(f"{site.url}/a.txt", tmp_path / "a").read_bytes() == TEXT
-    for place in ("file:///etc/passwd", "ftp://127.0.0.1/a", "data:text/plain,a", "gopher://a"):
-        site.troubles = [Status(301, {"Location": place})]
-        with pytest.raises(DataError, match="the server responded with 301"):
+    others = ("file:///etc/passwd", "ftp://127.0.0.1/a", "data:text/plain,a", "gopher://a")
+    for troubles in [
+        *([Status(302, {"Location": place})] for place in others),
+        [Status(302, {"Location": "/a.txt"})] * 30,
+    ]:
+        site.troubles = troubles
+        with pytest.raises(DataError, match="the server responded with 302"):
             download(f"{site.url}/a.txt", tmp_path / "b")
-    site.troubles = [Status(302, {"Location": "/a.txt"})] * 30
-    with pytest.raises(DataError, match="302"):
-        download(f"{site.url}/a.txt", tmp_path / "b")
 
 
 def test_https_never_redirects_to_http() -> None:

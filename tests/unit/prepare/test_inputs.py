@@ -97,18 +97,18 @@ def problem(root: Path, path: str, **settings: str) -> str:
 # --- paths ----------------------------------------------------------------------------------------
 
 
-def test_files_folders_and_patterns_are_found(tmp_path: Path) -> None:
-    write(tmp_path, FILES)
-    assert contents(tmp_path, "b/f.2.tmx") == {"b/f.2.tmx": b"two"}
-    assert contents(tmp_path, str(tmp_path / "b/f.2.tmx")) == {"b/f.2.tmx": b"two"}
-    assert list(contents(tmp_path, ".").items()) == list(CONTENT.items())
-    assert list(contents(tmp_path, "b").values()) == [b"one", b"two", b"ten"]
-    assert list(contents(tmp_path, "b/*.tmx").items()) == [("b/f.2.tmx", b"two"), ("b/f.10.tmx", b"ten")]
-    assert list(contents(tmp_path, f"{tmp_path}/?/f.??.tmx")) == ["b/f.10.tmx"]
-    for everything in ("**", "**/*", "**/**/*"):
-        assert list(contents(tmp_path, everything)) == list(CONTENT), everything
-    assert list(contents(tmp_path, "**/f*.tmx")) == ["b/f.2.tmx", "b/f.10.tmx"]
-    assert list(contents(tmp_path, "**/b/*.gz")) == ["b/f.1.tmx.gz"]
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("b/f.2.tmx", ["b/f.2.tmx"]), ("{}/b/f.2.tmx", ["b/f.2.tmx"]), (".", list(CONTENT)),
+        ("b", ["f.1.tmx.gz", "f.2.tmx", "f.10.tmx"]), ("b/*.tmx", ["b/f.2.tmx", "b/f.10.tmx"]),
+        ("{}/?/f.??.tmx", ["b/f.10.tmx"]), ("**", list(CONTENT)), ("**/*", list(CONTENT)), ("**/**/*", list(CONTENT)),
+        ("**/f*.tmx", ["b/f.2.tmx", "b/f.10.tmx"]), ("**/b/*.gz", ["b/f.1.tmx.gz"]),
+    ],
+)  # fmt: skip
+def test_files_folders_and_patterns_are_found(tmp_path: Path, path: str, found: list[str]) -> None:
+    names = list(contents(write(tmp_path, FILES), path.format(tmp_path)).items())
+    assert names == [(name, next(CONTENT[key] for key in CONTENT if key.endswith(name))) for name in found]
 
 
 def test_names_are_sorted_naturally() -> None:
@@ -127,12 +127,11 @@ def test_format_follows_name_or_setting(tmp_path: Path) -> None:
     inputs = find_inputs(TrainPath(path="."), tmp_path)
     assert [one.format for one in inputs] == list(FORMATS.values())
     assert {one.format for one in find_inputs(TrainPath(path=".", format="csv"), tmp_path)} == {"csv"}
-    write(tmp_path, {"corpus": b"", "c.tsv.xz": lzma.compress(b"")})
-    assert "set format to one of tmx, xliff" in problem(tmp_path, "corpus")
-    write(tmp_path, {"brief.DOCX": b""})
-    assert "Word" in problem(tmp_path, "brief.DOCX")
-    assert find_inputs(TrainPath(path="corpus", format="tsv"), tmp_path)[0].format == "tsv"
-    assert find_inputs(TrainPath(path="c.tsv.xz"), tmp_path)[0].format == "tsv"
+    write(tmp_path, {"corpus": b"", "c.tsv.xz": lzma.compress(b""), "brief.DOCX": b""})
+    for path, said in (("corpus", "set format to one of tmx, xliff"), ("brief.DOCX", "Word")):
+        assert said in problem(tmp_path, path)
+    for source in (TrainPath(path="corpus", format="tsv"), TrainPath(path="c.tsv.xz")):
+        assert find_inputs(source, tmp_path)[0].format == "tsv"
 
 
 def test_folder_members_are_matched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -147,42 +146,46 @@ def test_folder_members_are_matched(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "no file matches members: *.xlf; the files are README, a.po" in problem(tmp_path, ".", members="*.xlf")
 
 
-def test_path_without_files_raises(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("absent/a.tmx", "absent/a.tmx: nothing there under"), ("notes/a.txt/b.tmx", "b.tmx: nothing there under"),
+        ("*.tmx", "*.tmx: no file matches under"), ("no*", "no*: no file matches under"),
+        ("empty", "empty: no files in it under"), ("hidden", "hidden: no files in it under"),
+        ("a\0b", "a\0b: nothing there under"), ("/x/y", "/x/y: nothing there; check path and data.root in the config"),
+        ("a" * 300, "cannot be read: File name too long"),
+        ("notes", "notes: a.txt, b.md: the name shows no known format"),
+    ],
+)  # fmt: skip
+def test_path_without_files_raises(tmp_path: Path, path: str, said: str) -> None:
     write(tmp_path, {"notes/a.txt": b"", "notes/b.md": b"", "hidden/.x": b""})
     (tmp_path / "empty").mkdir()
-    end = f" under {tmp_path}; check path and data.root in the config"
-    assert problem(tmp_path, "absent/a.tmx") == f"absent/a.tmx: nothing there{end}"
-    assert problem(tmp_path, "notes/a.txt/b.tmx") == f"notes/a.txt/b.tmx: nothing there{end}"
-    assert problem(tmp_path, "*.tmx") == f"*.tmx: no file matches{end}"
-    assert problem(tmp_path, "no*") == f"no*: no file matches{end}"
-    for folder in ("empty", "hidden"):
-        assert problem(tmp_path, folder) == f"{folder}: no files in it{end}"
-    assert problem(tmp_path, "a\0b") == f"a\0b: nothing there{end}"
-    assert problem(tmp_path, f"{tmp_path}/x") == f"{tmp_path}/x: nothing there; check path and data.root in the config"
-    assert "cannot be read: File name too long" in problem(tmp_path, "a" * 300)
-    said = problem(tmp_path, "notes")
-    assert said.startswith("notes: a.txt, b.md: the name shows no known format")
+    expected = said.replace("under", f"under {tmp_path}; check path and data.root in the config")
+    assert expected in problem(tmp_path, path)
 
 
 def test_links_and_special_files_are_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write(tmp_path, {"data/a.tmx": b"a", "other/b.tmx": b"b"})
-    data = tmp_path / "data"
-    (data / "loop").symlink_to("..")
-    (data / "again").symlink_to(".")
-    (data / "c.tmx").symlink_to("../other/b.tmx")
-    (data / "broken.tmx").symlink_to("absent")
-    (data / "itself.tmx").symlink_to("itself.tmx")
-    (data / "zero.tmx").symlink_to("/dev/zero")
-    (tmp_path / "linked").symlink_to("data")
+    data = write(tmp_path, {"data/a.tmx": b"a", "other/b.tmx": b"b"}) / "data"
+    targets = {
+        "loop": "..",
+        "again": ".",
+        "c.tmx": "../other/b.tmx",
+        "broken.tmx": "absent",
+        "itself.tmx": "itself.tmx",
+    }
+    for name, target in {**targets, "zero.tmx": "/dev/zero", "../linked": "data"}.items():
+        (data / name).symlink_to(target)
     os.mkfifo(data / "pipe.tmx")
     for path in ("data", "linked", "data/**", "linked/*"):
         assert list(contents(tmp_path, path).values()) == [b"a", b"b"], path
-        said = capsys.readouterr().err
-        assert f"nmt: {path}: skipped: links, special files (6)" in said
+        assert f"nmt: {path}: skipped: links, special files (6)" in capsys.readouterr().err
     assert list(contents(tmp_path, "**/b.tmx")) == ["other/b.tmx"]
-    assert "a pipe, where a regular file is needed" in problem(tmp_path, "data/pipe.tmx")
-    assert "a device, where a regular file is needed" in problem(tmp_path, "data/zero.tmx")
-    assert "data/broken.tmx: nothing there" in problem(tmp_path, "data/broken.tmx")
+    for name, said in {
+        "pipe": "a pipe, where a regular",
+        "zero": "a device, where a",
+        "broken": "nothing there",
+    }.items():
+        assert said in problem(tmp_path, f"data/{name}.tmx")
 
 
 # --- archives -------------------------------------------------------------------------------------
@@ -310,12 +313,13 @@ def test_damaged_tar_raises(tmp_path: Path) -> None:
         write(tmp_path, {"a.tar": data, "a.tar.gz": gzip.compress(data)})
         for name in ("a.tar", "a.tar.gz"):
             assert said in problem(tmp_path, name), said
-    write(tmp_path, {"a.tar.gz": gzip.compress(tarred({"a.tmx": bytes(30_000_000)}))})
-    assert "bytes that unpack to 30,000,512, which is unsafe" in problem(tmp_path, "a.tar.gz")
-    write(tmp_path, {"a.tar.gz": gzip.compress(whole)[:-4]})
-    assert "a.tar.gz: not readable as gzip: it is cut off" in problem(tmp_path, "a.tar.gz")
-    write(tmp_path, {"a.tar.xz": b""})
-    assert "a.tar.xz: not readable as xz: it is empty" in problem(tmp_path, "a.tar.xz")
+    for name, data, said in (
+        ("a.tar.gz", gzip.compress(tarred({"a.tmx": bytes(30_000_000)})), "unpack to 30,000,512, which is unsafe"),
+        ("a.tar.gz", gzip.compress(whole)[:-4], "a.tar.gz: not readable as gzip: it is cut off"),
+        ("a.tar.xz", b"", "a.tar.xz: not readable as xz: it is empty"),
+    ):
+        write(tmp_path, {name: data})
+        assert said in problem(tmp_path, name)
 
 
 # --- checksums ------------------------------------------------------------------------------------

@@ -22,6 +22,10 @@ def write(folder: Path, **files: bytes) -> None:
         (folder / name.replace("_", ".")).write_bytes(data)
 
 
+def lines_of(path: Path) -> list[str]:
+    return list(read_lines(path))
+
+
 def aligned(folder: Path) -> list[tuple[str, str]]:
     return list(read_aligned(folder / "a.de", folder / "a.en"))
 
@@ -93,20 +97,18 @@ def test_file_that_is_not_text_raises(tmp_path: Path, data: bytes, message: str)
 
 
 def test_missing_or_broken_files_raise(tmp_path: Path) -> None:
-    for read in (checksum, lambda path: list(read_lines(path))):
-        with pytest.raises(DataError, match=r"absent: no such file"):
-            read(tmp_path / "absent")
-        with pytest.raises(DataError, match="a directory, where a text file is needed"):
-            read(tmp_path)
-    (tmp_path / "a.gz").write_bytes(b"not gzip\n")
-    with pytest.raises(DataError, match=r"a\.gz: its name ends in \.gz, but it is not compressed with gzip; if "):
-        list(read_lines(tmp_path / "a.gz"))
-    write(tmp_path, b_de=b"x")
-    with pytest.raises(DataError, match=r"a\.gz: its name ends in \.gz, but it is not compressed with gzip; if "):
+    write(tmp_path, a_gz=b"not gzip\n", cut_gz=gzip.compress(b"a\n" * 10_000)[:-9], b_de=b"x")
+    name = r"a\.gz: its name ends in \.gz, but it is not compressed with gzip; if "
+    cut = r"cut\.gz: not readable as gzip after line \d+: it is cut off"
+    missing, folder = r"absent: no such file", "a directory, where a text file is needed"
+    for read, file, said in (
+        (checksum, "absent", missing), (lines_of, "absent", missing), (checksum, ".", folder), (lines_of, ".", folder),
+        (lines_of, "a.gz", name), (lines_of, "cut.gz", cut),
+    ):  # fmt: skip
+        with pytest.raises(DataError, match=said):
+            read(tmp_path / file)
+    with pytest.raises(DataError, match=name):
         list(open_source(TrainFiles(files={"de": "b.de", "en": "a.gz"}), ("de", "en"), tmp_path).pairs())
-    (tmp_path / "cut.gz").write_bytes(gzip.compress(b"a\n" * 10_000)[:-9])
-    with pytest.raises(DataError, match=r"cut\.gz: not readable as gzip after line \d+: it is cut off"):
-        list(read_lines(tmp_path / "cut.gz"))
 
 
 def test_files_source_is_reusable(tmp_path: Path) -> None:

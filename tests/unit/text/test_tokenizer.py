@@ -132,24 +132,19 @@ def test_tokenizers_not_trained_by_nmt_are_rejected(
 ) -> None:
     with pytest.raises(DataError, match=r"absent\.model: the tokenizer cannot be read: No such file"):
         LosslessTokenizer.load(tmp_path / "absent.model")
-    (tmp_path / "garbage.model").write_bytes(b"garbage")
-    with pytest.raises(DataError, match=r"garbage\.model: not a SentencePiece model"):
-        LosslessTokenizer.load(tmp_path / "garbage.model")
-    (tmp_path / "empty.model").write_bytes(b"")
-    with pytest.raises(DataError, match=r"empty\.model: not a SentencePiece model"):
-        LosslessTokenizer.load(tmp_path / "empty.model")
-    (tmp_path / "cut.model").write_bytes(tokenizer.model[:5000])
-    with pytest.raises(
-        DataError, match=r"cut\.model: (not a SentencePiece model|a SentencePiece model that nmt did not)"
-    ):
-        LosslessTokenizer.load(tmp_path / "cut.model")
     foreign = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(LINES), model_writer=foreign, vocab_size=80, minloglevel=2
     )
-    (tmp_path / "foreign.model").write_bytes(foreign.getvalue())
-    with pytest.raises(DataError, match=r"foreign\.model: a SentencePiece model that nmt did not train"):
-        LosslessTokenizer.load(tmp_path / "foreign.model")
+    for model, said in (
+        (b"garbage", "not a SentencePiece model"),
+        (b"", "not a SentencePiece model"),
+        (tokenizer.model[:5000], "(not a SentencePiece model|a SentencePiece model that nmt did not)"),
+        (foreign.getvalue(), "a SentencePiece model that nmt did not train"),
+    ):
+        (tmp_path / "a.model").write_bytes(model)
+        with pytest.raises(DataError, match=rf"a\.model: {said}"):
+            LosslessTokenizer.load(tmp_path / "a.model")
     assert capfd.readouterr() == ("", "")
 
 
@@ -232,10 +227,12 @@ def test_label_ids_follow_sorted_order(tmp_path: Path) -> None:
 
 
 def test_invalid_sets_of_labels_are_rejected() -> None:
-    with pytest.raises(DataError, match="only the label 'pos', but at least two are needed"):
-        Labels(["pos", "pos"])
-    with pytest.raises(DataError, match=r"1,001 different labels, such as '0', '1', '10', .*: this looks like text"):
-        Labels(map(str, range(1001)))
+    for names, said in (
+        (["pos", "pos"], "only the label 'pos', but at least two are needed"),
+        (map(str, range(1001)), r"1,001 different labels, such as '0', '1', '10', .*: this looks like text"),
+    ):
+        with pytest.raises(DataError, match=said):
+            Labels(names)
     assert len(Labels(map(str, range(1000)))) == 1000
     with pytest.raises(DataError, match="label 'meh' is not in the training text, which has neg, pos"):
         Labels(["neg", "pos"]).id_of("meh")
