@@ -266,16 +266,25 @@ def test_json_lines_are_read(data: bytes, layout: Layout, expected: list[tuple[s
     assert pairs(read_jsonl, data, layout) == (expected, {})
 
 
-def test_objects_without_text_are_skipped() -> None:
-    lines = [{"de": "x", "en": "X"}, {"de": None, "en": "X"}, {"de": "x"}, {}, {"de": "\ud800", "en": "X"}]
-    data = b"\n \n" + "\n".join(map(json.dumps, lines)).encode()
-    skipped = {"empty line": 2, "no text in de": 1, "no text in en": 1, "no text in de or en": 1}
-    skipped["broken Unicode in de"] = 1
-    assert pairs(read_jsonl, data) == ([("x", "X")], skipped)
-    data = b'{"translation": null}\n{"translation": {"de": "x", "en": "X"}}\n{}\n'
-    assert pairs(read_jsonl, data, MAPPING) == ([("x", "X")], {"no text in de or en": 2})
-    assert pairs(read_jsonl, b'{"t": "x", "gb": null}', columns("t", ["gb", "en"])) == ([], {"no text in en": 1})
-    assert pairs(read_jsonl, b'{"de": "", "en": " "}') == ([], {"no text in de or en": 1})
+OBJECTS = [{"de": "x", "en": "X"}, {"de": None, "en": "X"}, {"de": "x"}, {}, {"de": "\ud800", "en": "X"}]
+
+
+@pytest.mark.parametrize(
+    ("data", "layout", "expected", "skipped"),
+    [
+        (b"\n \n" + "\n".join(map(json.dumps, OBJECTS)).encode(), NAMED, [("x", "X")],
+         {"empty line": 2, "no text in de": 1, "no text in en": 1, "no text in de or en": 1,
+          "broken Unicode in de": 1}),
+        (b'{"translation": null}\n{"translation": {"de": "x", "en": "X"}}\n{}\n', MAPPING, [("x", "X")],
+         {"no text in de or en": 2}),
+        (b'{"t": "x", "gb": null}', columns("t", ["gb", "en"]), [], {"no text in en": 1}),
+        (b'{"de": "", "en": " "}', NAMED, [], {"no text in de or en": 1}),
+    ],
+)  # fmt: skip
+def test_objects_without_text_are_skipped(
+    data: bytes, layout: Layout, expected: list[tuple[str, str]], skipped: dict[str, int]
+) -> None:
+    assert pairs(read_jsonl, data, layout) == (expected, skipped)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import partial
 from random import Random
 
@@ -91,22 +92,29 @@ def draws(modify: object, src: str = SRC, tgt: str = TGT, n: int = 60) -> set[tu
     return {modify(src, tgt, Random(seed)) for seed in range(n)}
 
 
-def test_case_modifiers_change_case() -> None:
-    assert upper_case(SRC, TGT, Random(0)) == (
-        "DER HUND VON MARIA AUS KÖLN FRISST 12 MÄUSE, SIEHE www.a.de!",
-        "MARIA'S DOG FROM KÖLN EATS 12 MICE, SEE www.a.de.",
-    )
-    assert title_case("don’t e\u0301te\u0301 {name} öl iPhone 3d", "ab-cd", Random(0)) == (
-        "Don’t E\u0301te\u0301 {name} Öl IPhone 3d",
-        "Ab-Cd",
-    )
-    assert lower_case("Der %S Hund in HTTP://A.de", "The Dog", Random(0)) == ("der %s hund in http://a.de", "The Dog")
-    assert lower_case("Das ${Name} UND", "The Dog", Random(0)) == ("das ${Name} und", "The Dog")
-    assert upper_case("Straße", "street", Random(0)) == ("STRASSE", "STREET")
-    assert upper_case("ılık iyi", "big ice", Random(0), languages=("tr_TR", "en")) == ("ILIK İYİ", "BIG ICE")
-    assert upper_case("ılık iyi", "big ice", Random(0), languages=("tur_Latn", "azj")) == ("ILIK İYİ", "BİG İCE")
-    assert title_case("ılık iyi", "big ice", Random(0), languages=("az", "tr")) == ("Ilık İyi", "Big İce")
-    assert lower_case("ILIK İYİ", "BIG", Random(0), languages=("tr", "en")) == ("ılık iyi", "BIG")
+@pytest.mark.parametrize(
+    ("modify", "languages", "pair", "expected"),
+    [
+        (upper_case, ("", ""), (SRC, TGT), ("DER HUND VON MARIA AUS KÖLN FRISST 12 MÄUSE, SIEHE www.a.de!",
+                                             "MARIA'S DOG FROM KÖLN EATS 12 MICE, SEE www.a.de.")),
+        (title_case, ("", ""), ("don’t e\u0301te\u0301 {name} öl iPhone 3d", "ab-cd"),
+         ("Don’t E\u0301te\u0301 {name} Öl IPhone 3d", "Ab-Cd")),
+        (lower_case, ("", ""), ("Der %S Hund in HTTP://A.de", "The Dog"), ("der %s hund in http://a.de", "The Dog")),
+        (lower_case, ("", ""), ("Das ${Name} UND", "The Dog"), ("das ${Name} und", "The Dog")),
+        (upper_case, ("", ""), ("Straße", "street"), ("STRASSE", "STREET")),
+        (upper_case, ("tr_TR", "en"), ("ılık iyi", "big ice"), ("ILIK İYİ", "BIG ICE")),
+        (upper_case, ("tur_Latn", "azj"), ("ılık iyi", "big ice"), ("ILIK İYİ", "BİG İCE")),
+        (title_case, ("az", "tr"), ("ılık iyi", "big ice"), ("Ilık İyi", "Big İce")),
+        (lower_case, ("tr", "en"), ("ILIK İYİ", "BIG"), ("ılık iyi", "BIG")),
+    ],
+)  # fmt: skip
+def test_case_modifiers_change_case(
+    modify: Callable[..., tuple[str, str]],
+    languages: tuple[str, str],
+    pair: tuple[str, str],
+    expected: tuple[str, str],
+) -> None:
+    assert modify(*pair, Random(0), languages=languages) == expected
 
 
 @pytest.mark.parametrize(

@@ -81,15 +81,19 @@ def test_glossary_table_is_read_with_or_without_header(tmp_path: Path, name: str
     assert [span.wanted for span in constraint_spans('a "b" Hund', OFF, glossary)] == ["c", "hound, dog"]
 
 
-def test_first_terms_of_three_letters_are_no_header(tmp_path: Path) -> None:
-    (tmp_path / "g.tsv").write_text("cat\tkat\ndog\thond\n", encoding="utf-8")
-    assert Glossary.read(tmp_path / "g.tsv", target="nl").translations == ["hond", "kat"]
-
-
-@pytest.mark.parametrize("target", ["en_GB", "eng_Latn"])
-def test_glossary_header_fits_any_code_of_target(target: str, tmp_path: Path) -> None:
-    (tmp_path / "g.csv").write_text("en;de\ndog;Hund\n", encoding="utf-8")
-    assert Glossary.read(tmp_path / "g.csv", target=target).translations == ["dog"]
+@pytest.mark.parametrize(
+    ("name", "text", "target", "translations"),
+    [
+        ("g.tsv", "cat\tkat\ndog\thond\n", "nl", ["hond", "kat"]),  # terms of three letters are no header
+        ("g.csv", "en;de\ndog;Hund\n", "en_GB", ["dog"]),
+        ("g.csv", "en;de\ndog;Hund\n", "eng_Latn", ["dog"]),
+    ],
+)
+def test_glossary_header_fits_any_code_of_target(
+    name: str, text: str, target: str, translations: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    assert Glossary.read(tmp_path / name, target=target).translations == translations
 
 
 def test_glossary_header_with_other_languages_raises(tmp_path: Path) -> None:

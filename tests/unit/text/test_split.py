@@ -149,11 +149,16 @@ def test_sentence_ends_are_found_in_scripts_with_spaces(expected: list[str]) -> 
         assert parts == [*((sentence, gap) for sentence in expected[:-1]), (expected[-1], "")]
 
 
-def test_sentence_ends_are_found_in_scripts_without_spaces() -> None:
-    expected = ["你好！", "我是王先生。", "「你来吗？」", "来。"]
-    assert split("".join(expected), by_character, 7) == [(sentence, "") for sentence in expected]
-    assert parts_of("一二三，四五六；七八九。十", by_character, 8) == ["一二三，四五六；", "七八九。", "十"]
-    assert parts_of("一二三，四五六；七八九。十", by_character, 7) == ["一二三，", "四五六；", "七八九。", "十"]
+@pytest.mark.parametrize(
+    ("longest", "parts"),
+    [
+        (7, ["你好！", "我是王先生。", "「你来吗？」", "来。"]),
+        (8, ["一二三，四五六；", "七八九。", "十"]),
+        (7, ["一二三，", "四五六；", "七八九。", "十"]),
+    ],
+)
+def test_sentence_ends_are_found_in_scripts_without_spaces(longest: int, parts: list[str]) -> None:
+    assert split("".join(parts), by_character, longest) == [(part, "") for part in parts]
 
 
 def test_every_mark_of_the_table_ends_a_sentence() -> None:
@@ -189,25 +194,33 @@ def test_other_marks_end_no_sentence(text: str) -> None:
     assert sentences(text) == [text]
 
 
-def test_sentence_ends_of_khmer_and_full_width_forms_need_no_space() -> None:
-    assert sentences("នេះជាផ្ទះ។គាត់មក៕បាទ") == ["នេះជាផ្ទះ។", "គាត់មក៕", "បាទ"]
-    assert sentences("តើនៅផ្ទះទេ?គាត់មក!បាទ") == ["តើនៅផ្ទះទេ?", "គាត់មក!", "បាទ"]
-    assert sentences("ይወዳል!ሳራ ይወዳል?ሳራ።") == ["ይወዳል!", "ሳራ ይወዳል?", "ሳራ።"]
-    assert sentences("赤い。「赤い。」彼は「赤い。」") == ["赤い。", "「赤い。」", "彼は「赤い。」"]
-    assert sentences("赤い（古い。）。「赤い。」！？次") == ["赤い（古い。）。", "「赤い。」！？", "次"]
-    assert sentences("家である．彼が来た．本当!？はい") == ["家である．", "彼が来た．", "本当!？", "はい"]
+@pytest.mark.parametrize(
+    "expected",
+    [
+        ["នេះជាផ្ទះ។", "គាត់មក៕", "បាទ"], ["តើនៅផ្ទះទេ?", "គាត់មក!", "បាទ"], ["ይወዳል!", "ሳራ ይወዳል?", "ሳራ።"],
+        ["赤い。", "「赤い。」", "彼は「赤い。」"], ["赤い（古い。）。", "「赤い。」！？", "次"],
+        ["家である．", "彼が来た．", "本当!？", "はい"],
+    ],
+)  # fmt: skip
+def test_sentence_ends_of_khmer_and_full_width_forms_need_no_space(expected: list[str]) -> None:
+    assert sentences("".join(expected)) == expected
 
 
-def test_weaker_boundaries_are_tried_in_order() -> None:
-    text = "one two, three four; five six: seven"
-    assert parts_of(text, by_word, 6) == ["one two, three four; five six:", "seven"]
-    assert parts_of(text, by_word, 5) == ["one two, three four;", "five six: seven"]
-    assert parts_of(text, by_word, 3) == ["one two,", "three four;", "five six: seven"]
-    assert parts_of(text, by_word, 1) == text.split()
-    assert parts_of("eins – zwei drei vier", by_word, 3) == ["eins –", "zwei drei vier"]
-    assert parts_of("das kostet 10\u00a0000 Euro", by_character, 12) == ["das kostet", "10\u00a0000 Euro"]
-    assert parts_of("klein geht es. weiter. So.", by_word, 4) == ["klein geht es. weiter.", "So."]
-    assert parts_of("klein geht es. weiter. So.", by_word, 3) == ["klein geht es.", "weiter.", "So."]
+@pytest.mark.parametrize(
+    ("n_pieces", "longest", "parts"),
+    [
+        (by_word, 6, ["one two, three four; five six:", "seven"]),
+        (by_word, 5, ["one two, three four;", "five six: seven"]),
+        (by_word, 3, ["one two,", "three four;", "five six: seven"]),
+        (by_word, 1, ["one", "two,", "three", "four;", "five", "six:", "seven"]),
+        (by_word, 3, ["eins –", "zwei drei vier"]),
+        (by_character, 12, ["das kostet", "10\u00a0000 Euro"]),
+        (by_word, 4, ["klein geht es. weiter.", "So."]),
+        (by_word, 3, ["klein geht es.", "weiter.", "So."]),
+    ],
+)
+def test_weaker_boundaries_are_tried_in_order(n_pieces: CountPieces, longest: int, parts: list[str]) -> None:
+    assert parts_of(" ".join(parts), n_pieces, longest) == parts
 
 
 def test_very_long_word_is_cut() -> None:

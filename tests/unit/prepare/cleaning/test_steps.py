@@ -264,21 +264,31 @@ def test_identified_languages_are_counted() -> None:
     assert cleaner.report.dropped == {"language": 1}
 
 
-def test_steps_that_a_language_does_not_support_drop_nothing() -> None:
-    both = CleanConfig(drop=["sentences", "truncated", "language"], min_script=0.5)
-    assert reason("This is good.", "นี่คือ", both, "en-th") is None
-    assert reason("This is good.", "דאָס איז גוט.", both, "en-yi") is None
-    assert reason("Das sind die Kinder im Garten.", "דאָס איז גוט.", both, "en-yi") == "language"
+LABELS = CleanConfig(drop=["copied", "shouted", "numbers", "truncated"], max_words=3, overlap="either")
+SEVERAL = CleanConfig(drop=["sentences", "truncated", "language"], min_script=0.5)
+
+
+@pytest.mark.parametrize(
+    ("src", "tgt", "clean", "languages", "expected"),
+    [
+        ("This is good.", "นี่คือ", SEVERAL, "en-th", None),
+        ("This is good.", "דאָס איז גוט.", SEVERAL, "en-yi", None),
+        ("Das sind die Kinder im Garten.", "דאָס איז גוט.", SEVERAL, "en-yi", "language"),
+        ("Es ist gut.", "VIEL SCHLECHTER ALS 1990", LABELS, "de-label", None),
+        ("VIEL SCHLECHTER ALS 1990", "gut", LABELS, "de-label", "words"),
+    ],
+)
+def test_steps_that_a_language_does_not_support_or_labels_drop_nothing(
+    src: str, tgt: str, clean: CleanConfig, languages: str, expected: str | None
+) -> None:
+    assert reason(src, tgt, clean, languages) == expected
+
+
+def test_steps_that_a_language_does_not_support_are_known() -> None:
     marks, identified = ["sentences", "truncated"], ["language"]
     left_out = {"th": marks, "lo": marks, "bo": ["sentences", "language"], "yi": identified, "azb": identified}
     for language, expected in (left_out | {"deu": [], "ckb": [], "nb": []}).items():
         assert [reason for reason in UNSUPPORTED if not supports(language, reason)] == expected
-
-
-def test_labels_are_not_filtered() -> None:
-    clean = CleanConfig(drop=["copied", "shouted", "numbers", "truncated"], max_words=3, overlap="either")
-    assert reason("Es ist gut.", "VIEL SCHLECHTER ALS 1990", clean, "de-label") is None
-    assert reason("VIEL SCHLECHTER ALS 1990", "gut", clean, "de-label") == "words"
 
 
 def test_unknown_script_is_that_of_most_text() -> None:
@@ -304,39 +314,28 @@ def test_missing_package_raises(clean: CleanConfig, package: str, monkeypatch: p
         Cleaner(config(clean), "train.0", HELD_OUT)
 
 
-def test_block_list_path_is_relative_to_root(tmp_path: Path) -> None:
-    (tmp_path / "bad.en").write_text("# words\nDarn it\nheck\n/\\d{3}-\\d{4}/\n\nc++\n$$$\n", encoding="utf-8")
-    (tmp_path / "bad.zh").write_text("坏话\n", encoding="utf-8")
-    data = config(CleanConfig(block_lists={"en": "bad.en", "zh": "bad.zh"}), "en-zh")
-    cleaner = Cleaner(data.model_copy(update={"root": str(tmp_path)}), "train.0", HELD_OUT)
-    kept = [("oh darn that", "好"), ("Hecklers shout", "好"), ("heck", "坏人说话"), ("12-3456", "一二")]
-    kept += [("c and ac++", "好"), ("a $$ b", "好")]
-    dropped = [
-        ("in C++, say", "好"),
-        ("a$$$b", "好"),
-        ("DARN  it!", "好"),
-        ("what the Heck.", "好"),
-        ("call 555-1234 now", "好"),
-        ("fine", "他说坏话了"),
-    ]
-    assert [cleaner.clean(SentencePair(*pair, "")) is None for pair in kept] == [
-        False,
-        False,
-        True,
-        False,
-        False,
-        False,
-    ]
-    assert all(cleaner.clean(SentencePair(*pair, "")) is None for pair in dropped)
-    assert cleaner.report.dropped == {"blocked": 7}
-
-
-def test_block_list_matches_whole_words(tmp_path: Path) -> None:
-    (tmp_path / "bad").write_text("हम\n", encoding="utf-8")
-    data = config(CleanConfig(block_lists={"hi": "bad"}), "en-hi").model_copy(update={"root": str(tmp_path)})
+@pytest.mark.parametrize(
+    ("languages", "src", "tgt", "is_kept"),
+    [
+        ("en-zh", "oh darn that", "好", True), ("en-zh", "Hecklers shout", "好", True),
+        ("en-zh", "heck", "坏人说话", False), ("en-zh", "12-3456", "一二", True), ("en-zh", "c and ac++", "好", True), ("en-zh", "a $$ b", "好", True),
+        ("en-zh", "in C++, say", "好", False), ("en-zh", "a$$$b", "好", False), ("en-zh", "DARN  it!", "好", False),
+        ("en-zh", "what the Heck.", "好", False), ("en-zh", "call 555-1234 now", "好", False),
+        ("en-zh", "fine", "他说坏话了", False), ("en-hi", "for us", "यह हमें मिला", True),
+        ("en-hi", "we are here", "यहाँ हम हैं।", False),
+    ],
+)  # fmt: skip
+def test_texts_with_blocked_words_are_dropped(
+    languages: str, src: str, tgt: str, is_kept: bool, tmp_path: Path
+) -> None:
+    lists = {"en": "# words\nDarn it\nheck\n/\\d{3}-\\d{4}/\n\nc++\n$$$\n", "zh": "坏话\n", "hi": "हम\n"}
+    for language, words in lists.items():
+        (tmp_path / f"bad.{language}").write_text(words, encoding="utf-8")
+    block_lists = {language: f"bad.{language}" for language in languages.split("-")}
+    data = config(CleanConfig(block_lists=block_lists), languages).model_copy(update={"root": str(tmp_path)})
     cleaner = Cleaner(data, "train.0", HELD_OUT)
-    assert cleaner.clean(SentencePair("for us", "यह हमें मिला", "")) is not None
-    assert cleaner.clean(SentencePair("we are here", "यहाँ हम हैं।", "")) is None
+    assert (cleaner.clean(SentencePair(src, tgt, "")) is not None) == is_kept
+    assert cleaner.report.dropped == ({} if is_kept else {"blocked": 1})
 
 
 @pytest.mark.parametrize(
