@@ -41,13 +41,19 @@ def test_language_sample_is_spread() -> None:
         assert all(len(tgt) == 300 for _, tgt in pairs)
 
 
-def test_unswapped_corpora_give_no_warning() -> None:
-    assert told(train_0=TRAIN, valid=VALID, test_a=TEST) == []
-    assert told(train_0=TRAIN, train_1=sentence_pairs(300, seed=9)) == []
-    assert told(train_0=TRAIN) == []
-    assert told(train_0=TRAIN, valid=[]) == []
-    assert told(train_0=TRAIN, valid=[(f"{n}", f"{n}") for n in range(50)]) == []
-    assert told(train_0=[(a, a + "!") for a, _ in TRAIN], valid=[(a, a + "?") for a, _ in VALID]) == []
+@pytest.mark.parametrize(
+    "corpora",
+    [
+        {"train_0": TRAIN, "valid": VALID, "test_a": TEST},
+        {"train_0": TRAIN, "train_1": sentence_pairs(300, seed=9)},
+        {"train_0": TRAIN},
+        {"train_0": TRAIN, "valid": []},
+        {"train_0": TRAIN, "valid": [(f"{n}", f"{n}") for n in range(50)]},
+        {"train_0": [(a, a + "!") for a, _ in TRAIN], "valid": [(a, a + "?") for a, _ in VALID]},
+    ],
+)
+def test_unswapped_corpora_give_no_warning(corpora: dict[str, Pairs]) -> None:
+    assert told(**corpora) == []
 
 
 def test_swapped_corpus_warning_mentions_reference() -> None:

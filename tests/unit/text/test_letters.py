@@ -16,18 +16,27 @@ PERSIAN = Counter("یک کتاب و یک میز ۱۲۳۴۵۶۷۸۹۰")
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("text", "expected", "language", "characters"),
     [
-        ("يك كتاب", "یک کتاب"),
-        ("یک کتـــاب", "یک کتاب"),
-        ("\u200fیک کتاب.\u200e", "یک کتاب."),
-        ("ﻳﻚ ﻛﺘﺎﺏ", "یک کتاب"),
-        ("٢٠٢٤", "۲۰۲۴"),
-        ("یک کتاب", "یک کتاب"),
+        *((text, expected, "fa", PERSIAN) for text, expected in (
+            ("يك كتاب", "یک کتاب"), ("یک کتـــاب", "یک کتاب"), ("\u200fیک کتاب.\u200e", "یک کتاب."),
+            ("ﻳﻚ ﻛﺘﺎﺏ", "یک کتاب"), ("٢٠٢٤", "۲۰۲۴"), ("یک کتاب", "یک کتاب"),
+            # marks take their spaces along
+            ("\u200f سیب", "سیب"), ("ـ کتاب ـ میز ـ", "کتاب میز"), (" \u200f سیب", " سیب"),
+            ("سیب\u200f میز", "سیب میز"),
+            ("ـ", ""), ("\u200f ـ", ""), ("\u200fسیب  میز ", "سیب  میز "),
+        )),
+        # digits are chosen together, and stay if some are missing in the text
+        ("٠١٢٩", "۰۱۲۹", "fa", Counter("٠١٢٣٤٥٦٧٨٩" + "۰۱۳۵۷" * 50)),
+        ("سال ۱۳۵۷", "سال ۱۳۵۷", "fa", Counter("سال ۱۳۵۷ و ۱۴۰۲ و ۸۶۷ " * 1000 + "123456780")),
+        # presentation forms are never the usual ones, nor are quotation marks those of Hebrew signs
+        ("ﺑﺎﺏ باب ﺑﺒﺮ ﻻ", "باب باب ببر لا", "fa", Counter("ﺑﺎﺏ ﮐﺘﺎﺏ ﺑﺒﺮ ﻻ" * 100)),
+        ("ﻛﺘﺎﺏ", "کتاب", "fa", Counter("ﺑﺎﺏ ﮐﺘﺎﺏ ﺑﺒﺮ ﻻ" * 100)),
+        ("צה”ל ג’ו צה״ל ג׳ו", "צה״ל ג׳ו צה״ל ג׳ו", "he", Counter("“שלום” ’כן’ צה״ל ג׳ו")),
     ],
-)
-def test_text_is_written_in_the_usual_forms(text: str, expected: str) -> None:
-    assert write(text, usual_forms("fa", PERSIAN)) == expected
+)  # fmt: skip
+def test_text_is_written_in_the_usual_forms(text: str, expected: str, language: str, characters: Counter[str]) -> None:
+    assert write(text, usual_forms(language, characters)) == expected
 
 
 @pytest.mark.parametrize("characters", [PERSIAN, Counter("ي" * 9), Counter()])
@@ -35,37 +44,6 @@ def test_usual_forms_do_not_change_any_more(characters: Counter[str]) -> None:
     forms = usual_forms("fa", characters)
     written = write("".join(forms), forms)
     assert write(written, forms) == written
-
-
-def test_digits_are_chosen_together() -> None:
-    digits = Counter("٠١٢٣٤٥٦٧٨٩" + "۰۱۳۵۷" * 50)
-    assert write("٠١٢٩", usual_forms("fa", digits)) == "۰۱۲۹"
-
-
-def test_digits_stay_if_some_are_missing_in_the_text() -> None:
-    digits = Counter("سال ۱۳۵۷ و ۱۴۰۲ و ۸۶۷ " * 1000 + "123456780")
-    assert write("سال ۱۳۵۷", usual_forms("fa", digits)) == "سال ۱۳۵۷"
-
-
-@pytest.mark.parametrize(("text", "expected"), [("ﺑﺎﺏ باب ﺑﺒﺮ ﻻ", "باب باب ببر لا"), ("ﻛﺘﺎﺏ", "کتاب")])
-def test_presentation_forms_are_never_the_usual_ones(text: str, expected: str) -> None:
-    assert write(text, usual_forms("fa", Counter("ﺑﺎﺏ ﮐﺘﺎﺏ ﺑﺒﺮ ﻻ" * 100))) == expected
-
-
-def test_quotation_marks_are_no_usual_form_of_hebrew_signs() -> None:
-    forms = usual_forms("he", Counter("“שלום” ’כן’ צה״ל ג׳ו"))
-    assert write("צה”ל ג’ו צה״ל ג׳ו", forms) == "צה״ל ג׳ו צה״ל ג׳ו"
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("\u200f سیب", "سیب"), ("ـ کتاب ـ میز ـ", "کتاب میز"), (" \u200f سیب", " سیب"), ("سیب\u200f میز", "سیب میز"),
-        ("ـ", ""), ("\u200f ـ", ""), ("\u200fسیب  میز ", "سیب  میز "),
-    ],
-)  # fmt: skip
-def test_marks_take_their_spaces_along(text: str, expected: str) -> None:
-    assert write(text, usual_forms("fa", PERSIAN)) == expected
 
 
 def test_ascii_is_never_replaced() -> None:

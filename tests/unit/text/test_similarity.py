@@ -49,18 +49,22 @@ def test_found_text_is_as_similar_as_any(threshold: float, monkeypatch: pytest.M
     assert n_found >= 100
 
 
-def test_long_texts_are_compared_word_by_word() -> None:
-    long = [f"w{i}" for i in range(100)]
-    index = SimilarTexts([" ".join(long), " ".join(long[::-1]), ""], 0.7)
-    assert index.find(" ".join([*long[1:50], "new", *long[50:]])) == 0
-    assert index.find(" ".join(long[:65])) is None
+LONG = [f"w{i}" for i in range(100)]
 
 
-def test_words_and_punctuation_and_letters_of_unspaced_scripts_are_words() -> None:
-    index = SimilarTexts(["Speichern (unter), bitte!", "我喜欢吃苹果和香蕉。"], 0.7)
-    assert index.find("Speichern (ohne), bitte!") == 0
-    assert index.find("我喜欢吃橙子和香蕉。") == 1
-    assert index.find("我不喝橙子和香蕉?") is None
+@pytest.mark.parametrize(
+    ("texts", "text", "row"),
+    [
+        ([" ".join(LONG), " ".join(LONG[::-1]), ""], " ".join([*LONG[1:50], "new", *LONG[50:]]), 0),
+        ([" ".join(LONG), " ".join(LONG[::-1]), ""], " ".join(LONG[:65]), None),
+        # words, punctuation and letters of scripts without spaces are compared
+        (["Speichern (unter), bitte!", "我喜欢吃苹果和香蕉。"], "Speichern (ohne), bitte!", 0),
+        (["Speichern (unter), bitte!", "我喜欢吃苹果和香蕉。"], "我喜欢吃橙子和香蕉。", 1),
+        (["Speichern (unter), bitte!", "我喜欢吃苹果和香蕉。"], "我不喝橙子和香蕉?", None),
+    ],
+)
+def test_texts_are_compared_word_by_word(texts: list[str], text: str, row: int | None) -> None:
+    assert SimilarTexts(texts, 0.7).find(text) == row
 
 
 def test_words_of_too_many_texts_lead_to_no_text(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,13 +76,11 @@ def test_control_characters_are_encoded_as_spaces(tokenizer: Tokenizer) -> None:
 
 
 def test_decoded_text_has_no_line_break(tokenizer: Tokenizer) -> None:
-    line_feed, carriage_return = N_SPECIAL + 0x0A, N_SPECIAL + 0x0D
-    assert tokenizer.decode([*tokenizer.encode("Hund"), line_feed, carriage_return]) == "Hund  "
+    assert tokenizer.decode([*tokenizer.encode("Hund"), N_SPECIAL + 0x0A, N_SPECIAL + 0x0D]) == "Hund  "
 
 
 def test_decode_skips_special_ids(tokenizer: Tokenizer) -> None:
-    ids = tokenizer.encode("Der Hund")
-    assert tokenizer.decode([BOS, *ids, EOS, PAD, UNK, N_SPECIAL - 1]) == "Der Hund"
+    assert tokenizer.decode([BOS, *tokenizer.encode("Der Hund"), EOS, PAD, UNK, N_SPECIAL - 1]) == "Der Hund"
     assert tokenizer.decode([N_SPECIAL + 0xFF]) == "\ufffd"
 
 
@@ -330,8 +328,7 @@ def test_take_selects_encoded_lines(encoder: BlockEncoder, tokenizer: Tokenizer)
 
 
 def test_ids_of_large_vocabulary_have_four_bytes() -> None:
-    assert id_dtype(65_536) is np.uint16
-    assert id_dtype(65_537) is np.uint32
+    assert (id_dtype(65_536), id_dtype(65_537)) == (np.uint16, np.uint32)
 
 
 def test_target_language_of_tokenizer_without_tags_is_refused(tokenizer: Tokenizer) -> None:
