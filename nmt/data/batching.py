@@ -27,6 +27,7 @@ from torch import Tensor
 
 from nmt.data.corpus import Integers, Lines, Side
 from nmt.data.mixing import Segments
+from nmt.model.masks import Packed, Padded
 from nmt.text.blocks import ranges
 from nmt.text.tokenizer import BOS, EOS, PAD, SEPARATOR
 
@@ -78,6 +79,16 @@ class Batch(OnDevice):
     def tgt_mask(self) -> Tensor:
         """(B, T) bool, True at tokens, False at padding."""
         return self.tgt_out != PAD
+
+    @property
+    def src_layout(self) -> Padded:
+        """The layout of the sources."""
+        return Padded(self.src_mask)
+
+    @property
+    def tgt_layout(self) -> Padded:
+        """The layout of the targets."""
+        return Padded(self.tgt_mask)
 
 
 def unpadded(lines: Tensor) -> list[Indices]:
@@ -292,17 +303,17 @@ class Pairs:
         segments: Segments | None = None,
         scored: Sequence[Scored] | None = None,
         labels: Indices | None = None,
-        is_grouped: bool = True,
     ) -> None:
         """Pair the lines of `src` and `tgt`, which must be equal in number.
 
         `segments`: the rows of a window. `scored`: for each target, end of sentence counted, a mask of the tokens in
         the loss; None: all tokens. `labels` (P,): classes. The sum of their losses is weighted so that it is their mean
         once it is divided by `n_scored`: an update's loss is the mean over tokens plus the mean over labels, however it
-        is split. `is_grouped`: whether the pairs of an update have similar lengths.
+        is split.
         """
         self.lengths, self._src, self._tgt = PairLengths(src.n_ids(), tgt.n_ids()), src, tgt
-        self._segments, self._scored, self._labels, self._is_grouped = segments, scored, labels, is_grouped
+        self._segments, self._scored, self._labels = segments, scored, labels
+        self._is_grouped = True  # the pairs of an update have similar lengths
         self._label_weight = 1.0 if labels is None else self.n_scored / max(len(labels), 1)
 
     @classmethod
@@ -316,7 +327,9 @@ class Pairs:
     ) -> Pairs:
         """Return the changed pairs of an update, whose lengths may differ; `corpus_rows` (P,): see the method."""
         segments = Segments([(corpus_rows, np.ones_like(corpus_rows))], 0)
-        return cls(Lines.of(src), Lines.of(tgt), segments, scored, labels, is_grouped=False)
+        pairs = cls(Lines.of(src), Lines.of(tgt), segments, scored, labels)
+        pairs._is_grouped = False
+        return pairs
 
     def split(self, rows: Indices, max_tokens: int) -> Iterator[Indices]:
         """Split the rows of an update into micro-batches of at most `max_tokens`, see `training.max_tokens`."""
@@ -397,6 +410,16 @@ class PackedBatch(OnDevice):
     token_indices: Tensor | None = None
     labels: Tensor | None = None
     label_weight: float = 1.0
+
+    @property
+    def src_layout(self) -> Packed:
+        """The layout of the sources."""
+        return Packed(self.src_bounds, self.src_positions, self.max_len)
+
+    @property
+    def tgt_layout(self) -> Packed:
+        """The layout of the targets."""
+        return Packed(self.tgt_bounds, self.tgt_positions, self.max_len)
 
 
 class Packing:

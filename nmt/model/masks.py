@@ -36,11 +36,13 @@ class Padded:
     """The padded layout: tensors are (B, L, ...), padding is on the right, and `mask` (B, L) is True at tokens.
 
     With a `row_step`, the layers of a stack see the B * L positions as rows, padded with zeros to a multiple of it, so
-    that their matrix products have few different sizes; only attention sees sentences.
+    that their matrix products have few different sizes; only attention sees sentences. Where `kept` (B, L) bool is
+    False, the embedding of a token is dropped.
     """
 
     mask: Tensor
     row_step: int = 0
+    kept: Tensor | None = None
 
     @property
     def max_len(self) -> int:
@@ -67,12 +69,13 @@ class Packed:
 
     Sentence i extends from `bounds[i]` to `bounds[i + 1]`, (B + 1,) int32. `positions` (N,) int64 are the positions of
     the tokens in their sentences, none of which is longer than `max_len`. `bounds` implies both, but deriving them
-    would synchronize with the GPU.
+    would synchronize with the GPU. Where `kept` (1, N) bool is False, the embedding of a token is dropped.
     """
 
     bounds: Tensor
     positions: Tensor
     max_len: int
+    kept: Tensor | None = None
 
     def flatten(self, x: Tensor) -> Tensor:
         """Return x (1, N, D) unchanged, as its tokens already form rows."""

@@ -197,9 +197,9 @@ class Encoder(Stack):
     def __init__(self, config: ModelConfig, embedding: Embedding) -> None:
         super().__init__(config, embedding, (EncoderLayer(config) for _ in range(config.encoder_layers)))
 
-    def forward(self, ids: Tensor, layout: Layout, kept: Tensor | None = None) -> Tensor:
-        """Encode ids (B, S) int64 -> hidden states (B, S, D). For `kept` see `Embedding`."""
-        x = layout.flatten(self.embedding(ids, layout.positions, layout.max_len, kept))
+    def forward(self, ids: Tensor, layout: Layout) -> Tensor:
+        """Encode ids (B, S) int64 -> hidden states (B, S, D)."""
+        x = layout.flatten(self.embedding(ids, layout.positions, layout.max_len, layout.kept))
         mask = attention_mask(layout, layout)
         for layer in self.layers:
             x = layer(x, mask)
@@ -232,15 +232,14 @@ class Decoder(Stack):
         memory: Tensor | None = None,
         memory_layout: Layout | None = None,
         weights: list[Tensor] | None = None,
-        kept: Tensor | None = None,
         prefix: Tensor | None = None,
     ) -> Tensor:
         """Decode with teacher forcing: ids (B, T) int64, `<s>` first -> hidden states (B, T, D).
 
-        The cross-attention weights of `attention_layer`, (B, H, T, S), are appended to `weights`. For `kept` see
-        `Embedding`. All tokens of a sequence attend to its first `prefix` (B,) tokens; this needs the padded layout.
+        The cross-attention weights of `attention_layer`, (B, H, T, S), are appended to `weights`. All tokens of a
+        sequence attend to its first `prefix` (B,) tokens; this needs the padded layout.
         """
-        x = layout.flatten(self.embedding(ids, layout.positions, layout.max_len, kept))
+        x = layout.flatten(self.embedding(ids, layout.positions, layout.max_len, layout.kept))
         mask = attention_mask(layout, layout, causal=True)
         if prefix is not None:
             mask = replace(mask, allowed=prefix_mask(prefix, ids.size(1))[:, None], causal=False)
@@ -314,18 +313,9 @@ class Transformer(Model):
         self.decoder = Decoder(config, tgt_embedding)
         self._add_output(config, tgt_vocab)
 
-    def forward(
-        self,
-        src: Tensor,
-        src_layout: Layout,
-        tgt_in: Tensor,
-        tgt_layout: Layout,
-        src_kept: Tensor | None = None,
-        tgt_kept: Tensor | None = None,
-    ) -> Tensor:
-        """Run teacher forcing: src (B, S), tgt_in (B, T) -> hidden states (B, T, D). For `kept` see `Embedding`."""
-        memory = self.encoder(src, src_layout, src_kept)
-        hidden: Tensor = self.decoder(tgt_in, tgt_layout, memory, src_layout, kept=tgt_kept)
+    def forward(self, src: Tensor, src_layout: Layout, tgt_in: Tensor, tgt_layout: Layout) -> Tensor:
+        """Run teacher forcing: src (B, S), tgt_in (B, T) -> hidden states (B, T, D)."""
+        hidden: Tensor = self.decoder(tgt_in, tgt_layout, self.encoder(src, src_layout), src_layout)
         return hidden
 
 
@@ -361,17 +351,9 @@ class EncoderModel(Model):
         self._add_output(config, vocab_size)
         self.head = Head(config, n_classes) if n_classes else None
 
-    def forward(
-        self,
-        src: Tensor,
-        src_layout: Layout,
-        _tgt_in: Tensor,
-        _tgt_layout: Layout,
-        src_kept: Tensor | None = None,
-        _tgt_kept: Tensor | None = None,
-    ) -> Tensor:
+    def forward(self, src: Tensor, src_layout: Layout, _tgt_in: Tensor, _tgt_layout: Layout) -> Tensor:
         """Encode src (B, S) -> hidden states (B, S, D). The target is not read."""
-        hidden: Tensor = self.encoder(src, src_layout, src_kept)
+        hidden: Tensor = self.encoder(src, src_layout)
         return hidden
 
 
@@ -388,15 +370,7 @@ class DecoderModel(Model):
         self._add_output(config, vocab_size)
         self.head = Head(config, n_classes) if n_classes else None
 
-    def forward(
-        self,
-        _src: Tensor,
-        src_layout: Layout,
-        tgt_in: Tensor,
-        tgt_layout: Layout,
-        _src_kept: Tensor | None = None,
-        tgt_kept: Tensor | None = None,
-    ) -> Tensor:
+    def forward(self, _src: Tensor, src_layout: Layout, tgt_in: Tensor, tgt_layout: Layout) -> Tensor:
         """Run teacher forcing: tgt_in (B, T) from `<s>` on -> hidden states (B, T, D).
 
         With `sees_source`, only the lengths of the source are read, since tgt_in begins with `<s>`, the source without
@@ -406,7 +380,7 @@ class DecoderModel(Model):
         if self.sees_source:
             assert isinstance(src_layout, Padded), "the kernel for packed sequences has no mask for prefixes"
             prefix = src_layout.mask.sum(1) + 1
-        hidden: Tensor = self.decoder(tgt_in, tgt_layout, kept=tgt_kept, prefix=prefix)
+        hidden: Tensor = self.decoder(tgt_in, tgt_layout, prefix=prefix)
         return hidden
 
 

@@ -317,7 +317,7 @@ def _load_all(options: SweepOptions, axes: Sequence[Axis]) -> list[tuple[Values,
     objectives = sorted({config.training.facts.name for _, config in loaded})
     if len(objectives) > 1:
         of = " and ".join(objectives)
-        problems[f"--grid training.objective: runs of {of} have no common score; sweep each by itself"] = []
+        problems[f"--grid: runs of the objectives {of} have no common score; sweep each by itself"] = []
     if problems:
         raise ConfigError(*[_message(problem, names, len(combinations)) for problem, names in problems.items()])
     return loaded

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -22,7 +22,7 @@ from torch import Tensor
 
 from nmt.config import TrainingConfig
 from nmt.data.batching import Batch, PackedBatch
-from nmt.model.masks import Layout, Packed, Padded, pad_rows
+from nmt.model.masks import Layout, Padded, pad_rows
 from nmt.model.precision import row_step
 from nmt.model.transformer import DecoderModel, EncoderModel, Model
 from nmt.text.tokenizer import EOS, PAD, SEPARATOR
@@ -177,7 +177,7 @@ def class_loss(model: Model, batch: Batch | PackedBatch, smoothing: float, forwa
 def class_logits(model: Model, batch: Batch | PackedBatch, states: Tensor | None = None) -> Tensor:
     """Return the logits (B, C) of the classes of sequences, in float32. `states` are their hidden states, if known."""
     assert isinstance(model, EncoderModel | DecoderModel) and model.head is not None, "only classifiers have logits"
-    layout = _layout(batch, "src" if isinstance(model, EncoderModel) else "tgt")
+    layout = batch.src_layout if isinstance(model, EncoderModel) else batch.tgt_layout
     logits: Tensor = model.head(_states(batch, model) if states is None else states, layout)
     if batch.labels is not None:  # packed sentences are followed by others without tokens
         logits = logits[: len(batch.labels)]
@@ -188,21 +188,13 @@ def _states(
     batch: Batch | PackedBatch, forward: Forward, src_kept: Tensor | None = None, tgt_kept: Tensor | None = None
 ) -> Tensor:
     """Return the hidden states (B, T, D) of a batch with teacher forcing; (1, T, D) if it is packed."""
-    step = 0
+    src_layout: Layout = replace(batch.src_layout, kept=src_kept)
+    tgt_layout: Layout = replace(batch.tgt_layout, kept=tgt_kept)
     # not for compiled models, which have one code for all sizes, nor for sharded ones, which must not return a view
     if isinstance(batch, Batch) and isinstance(forward, Model) and not is_sharded(forward):
         step = row_step(batch.src.device)
-    src_layout, tgt_layout = _layout(batch, "src", step), _layout(batch, "tgt", step)
-    return forward(batch.src, src_layout, batch.tgt_in, tgt_layout, src_kept, tgt_kept)
-
-
-def _layout(batch: Batch | PackedBatch, side: Literal["src", "tgt"], row_step: int = 0) -> Layout:
-    """Return the layout of the source or target sentences of a batch."""
-    if isinstance(batch, Batch):
-        return Padded(batch.src_mask if side == "src" else batch.tgt_mask, row_step)
-    if side == "src":
-        return Packed(batch.src_bounds, batch.src_positions, batch.max_len)
-    return Packed(batch.tgt_bounds, batch.tgt_positions, batch.max_len)
+        src_layout, tgt_layout = Padded(batch.src_mask, step, src_kept), Padded(batch.tgt_mask, step, tgt_kept)
+    return forward(batch.src, src_layout, batch.tgt_in, tgt_layout)
 
 
 def _scored(batch: Batch | PackedBatch, states: Tensor) -> tuple[Tensor, Tensor]:
@@ -288,10 +280,21 @@ def fused_loss(
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
     if step := row_step(weight.device):
         passes = tuple(pad_rows(hidden, step) for hidden in passes)
-    loss, nll, kl, n_correct = _ChunkedLoss.apply(  # type: ignore[no-untyped-call]
-        weight, bias, targets, smoothing, dtype, needs_grad, weights, list(fixed_rows), *passes
-    )
+    terms = _Terms(smoothing, weights, dtype, needs_grad, tuple(fixed_rows))
+    loss, nll, kl, n_correct = _ChunkedLoss.apply(weight, bias, targets, terms, *passes)  # type: ignore[no-untyped-call]
     return LossSums(loss, nll, kl, n_correct, targets.numel())
+
+
+@dataclass(frozen=True)
+class _Terms:
+    """What `fused_loss` is given besides tensors."""
+
+    smoothing: float
+    weights: ConsistencyWeights | None
+    dtype: torch.dtype | None
+    """The data type of products under autocast."""
+    needs_grad: bool
+    fixed_rows: tuple[int, ...]
 
 
 def block_rows(n_pieces: int, device: torch.device) -> int:
@@ -310,18 +313,10 @@ class _ChunkedLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
-        weight: Tensor,
-        bias: Tensor | None,
-        targets: Tensor,
-        smoothing: float,
-        dtype: torch.dtype | None,
-        needs_grad: bool,
-        weights: ConsistencyWeights | None,
-        fixed_rows: list[int],
-        *passes: Tensor,
+        ctx: Any, weight: Tensor, bias: Tensor | None, targets: Tensor, terms: _Terms, *passes: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        compute, device, n = dtype or passes[0].dtype, weight.device, len(targets)
+        smoothing, weights, needs_grad = terms.smoothing, terms.weights, terms.needs_grad
+        compute, device, n = terms.dtype or passes[0].dtype, weight.device, len(targets)
         # fp16 underflows below 6e-8, so with fp16 the products of gradients are in float32
         grad_dtype = torch.float32 if compute == torch.float16 else compute
         ce_weights = [1.0] if weights is None else [1.0, weights.second]  # of each pass's cross-entropy
@@ -370,7 +365,7 @@ class _ChunkedLoss(torch.autograd.Function):
                         grad_weight -= ce_weight * smoothing / len(w) * h.sum(0, dtype=weight.dtype)
                     if grad_bias is not None:
                         grad_bias -= ce_weight * smoothing / len(w) * n
-            for row in fixed_rows:  # one by one: a list of indices is copied to a GPU, which the host waits for
+            for row in terms.fixed_rows:  # one by one: a list of indices is copied to a GPU, which the host waits for
                 if learns_weight:
                     grad_weight[row] = 0
                 if grad_bias is not None:
@@ -387,7 +382,7 @@ class _ChunkedLoss(torch.autograd.Function):
         of_passes = [(grad * grads[0]).to(ctx.hidden_dtype) for grad in grad_hidden]
         of_weight = grad_weight * grads[0] if ctx.needs_input_grad[0] else None
         of_bias = None if grad_bias is None else grad_bias * grads[0]
-        return of_weight, of_bias, None, None, None, None, None, None, *of_passes
+        return of_weight, of_bias, None, None, *of_passes
 
 
 class _RowStats:

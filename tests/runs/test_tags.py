@@ -192,8 +192,8 @@ def test_simcut_keeps_tags_and_end_of_source(
     session.learner._run = forward
     rows = session.changed_update(session.updates()[0]).rows
     session.learner(session.pairs.batch(rows))
-    src, _, tgt_in, _, src_kept, tgt_kept = passes[1]
-    ids, kept, end = (src, src_kept, EOS) if kind == "translation" else (tgt_in, tgt_kept, SEPARATOR)
+    src, src_layout, tgt_in, tgt_layout = passes[1]
+    ids, kept, end = (src, src_layout.kept, EOS) if kind == "translation" else (tgt_in, tgt_layout.kept, SEPARATOR)
     is_tag, is_end = ids >= tokenizer.n_pieces, ids == end
     assert is_tag.any(1).all() and is_end.any(1).all()
     assert kept[is_tag | is_end].all() and not kept.all()

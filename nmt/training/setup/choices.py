@@ -297,18 +297,12 @@ def compiled(model: Model, mode: str | None = None, cuts: bool = False) -> Forwa
     run: Forward = torch.compile(model, dynamic=True, fullgraph=True, backend=BACKEND, mode=mode)
     has_run = False
 
-    def forward(
-        src: Tensor,
-        src_layout: Layout,
-        tgt_in: Tensor,
-        tgt_layout: Layout,
-        src_kept: Tensor | None = None,
-        tgt_kept: Tensor | None = None,
-    ) -> Tensor:
+    def forward(src: Tensor, src_layout: Layout, tgt_in: Tensor, tgt_layout: Layout) -> Tensor:
         nonlocal run, has_run
-        if cuts and src_kept is None:
-            src_kept, tgt_kept = (torch.ones_like(ids, dtype=torch.bool) for ids in (src, tgt_in))
-        batch: tuple[Tensor | Layout | None, ...] = (src, src_layout, tgt_in, tgt_layout, src_kept, tgt_kept)
+        if cuts and src_layout.kept is None:
+            src_layout = replace(src_layout, kept=torch.ones_like(src, dtype=torch.bool))
+            tgt_layout = replace(tgt_layout, kept=torch.ones_like(tgt_in, dtype=torch.bool))
+        batch: tuple[Tensor | Layout, ...] = (src, src_layout, tgt_in, tgt_layout)
         is_single = isinstance(src_layout, Padded) and len(src) == 1
         if is_single:  # sizes of 1 would be compiled separately
             batch = tuple(map(_twice, batch))
@@ -327,8 +321,10 @@ def compiled(model: Model, mode: str | None = None, cuts: bool = False) -> Forwa
     return forward
 
 
-def _twice(part: Tensor | Layout | None) -> Tensor | Layout | None:
+def _twice(part: Tensor | Layout) -> Tensor | Layout:
     """Duplicate the sentence in a tensor or layout of a padded batch of one sentence."""
-    if isinstance(part, Padded):
-        return replace(part, mask=part.mask.repeat(2, 1))
-    return part.repeat(2, 1) if isinstance(part, Tensor) else None
+    if isinstance(part, Tensor):
+        return part.repeat(2, 1)
+    assert isinstance(part, Padded), "a batch of one sentence"
+    kept = None if part.kept is None else part.kept.repeat(2, 1)
+    return replace(part, mask=part.mask.repeat(2, 1), kept=kept)

@@ -81,8 +81,8 @@ def _read_corpora(plan: Plan) -> Corpora:
     config, training, path = plan.config, plan.config.training, plan.data.path
     if config.data.has_labels and training.facts.writes_text:
         raise ConfigError(
-            f"data.direction: {config.data.direction} has labels instead of translations; use "
-            f"training.objective: classification, not {training.facts.name}"
+            f"data.direction: {config.data.direction} has labels instead of translations, which need the objective "
+            f"classification, not {training.facts.name}"
         )
     if training.start_share and None not in plan.start:
         raise ConfigError("training.start_share: needs one run that the whole model starts from; see --init-from")

@@ -124,9 +124,9 @@ class Watch:
     def __init__(self, model: Transformer) -> None:
         self.model, self.kept = model, list[tuple[Tensor | None, Tensor | None]]()
 
-    def __call__(self, src: Any, a: Any, tgt: Any, b: Any, src_kept: Any, tgt_kept: Any) -> Tensor:
-        self.kept.append((src_kept, tgt_kept))
-        hidden: Tensor = self.model(src, a, tgt, b, src_kept, tgt_kept)
+    def __call__(self, src: Any, src_layout: Any, tgt: Any, tgt_layout: Any) -> Tensor:
+        self.kept.append((src_layout.kept, tgt_layout.kept))
+        hidden: Tensor = self.model(src, src_layout, tgt, tgt_layout)
         return hidden
 
 
