@@ -14,7 +14,7 @@ from starlette.formparsers import MultiPartParser
 from starlette.requests import ClientDisconnect, Request
 
 from nmt.serve.limits import CLIENT_LEFT, Limits, Refusal
-from nmt.serve.side_thread import aside
+from nmt.serve.worker import aside
 
 MAX_FIELDS = 1100
 """Maximum number of fields of a form: as many texts as `Limits.items`, and their parameters."""

@@ -19,8 +19,8 @@ from nmt.documents.types import Languages
 from nmt.errors import DataError
 from nmt.serve.bodies import Upload
 from nmt.serve.limits import Refusal
-from nmt.serve.service import Service, Wish, of_rank
-from nmt.serve.side_thread import aside
+from nmt.serve.service import Service, TextOptions, by_rank
+from nmt.serve.worker import aside
 from nmt.translate.types import Translation
 
 SECONDS = 1800.0
@@ -65,8 +65,8 @@ class Downloads:
     def get(self, number: str) -> tuple[str, bytes] | None:
         """Return the name and content of a file, or None if the identifier is unknown."""
         self._forget()
-        found = self._files.get(number)
-        return None if found is None else found[1:]
+        file = self._files.get(number)
+        return file and file[1:]
 
     def _forget(self) -> None:
         least = self._clock() - SECONDS
@@ -79,16 +79,16 @@ Result = TypeVar("Result")
 
 
 async def translated_html(
-    service: Service, texts: Sequence[str], source: str, target: str, wish: Wish, seconds: float
+    service: Service, texts: Sequence[str], source: str, target: str, asked: TextOptions, seconds: float
 ) -> list[list[Translation]]:
     """Return the translations of each HTML fragment, best first, including tags. Raises Refusal."""
     if source == target:
-        return await service.translate(texts, source, target, wish, seconds)
+        return await service.translate(texts, source, target, asked, seconds)
     fragments = await aside(sum(map(len, texts)), lambda: [*map(HtmlFragment, texts)])
     parts = [part for fragment in fragments for part in fragment.texts]
-    wish = replace(wish, align=True, is_document=len(fragments) == 1)
-    rendered = await service.translate(parts, source, target, wish, seconds)
-    size = wish.n_best * sum(map(len, texts))  # of the tags, too
+    asked = replace(asked, align=True, is_document=len(fragments) == 1)
+    rendered = await service.translate(parts, source, target, asked, seconds)
+    size = asked.n_best * sum(map(len, texts))  # of the tags, too
     return await aside(size, _placed, fragments, rendered, (source, target))
 
 
@@ -99,17 +99,13 @@ def _placed(
     remaining = iter(rendered)
     results = []
     for fragment in fragments:
-        by_text = [next(remaining) for _ in fragment.texts]
-        for_fragment = []
-        for rank in range(max(map(len, by_text), default=1)):
-            candidates = [of_rank(ranked, rank) for ranked in by_text]
-            for_fragment.append(Translation(fragment.translated_text(candidates, languages)))
-        results.append(for_fragment)
+        ranked = by_rank([next(remaining) for _ in fragment.texts])
+        results.append([Translation(fragment.translated_text(texts, languages)) for texts in ranked])
     return results
 
 
 async def translated_file(
-    service: Service, file: Upload, languages: tuple[str, str], wish: Wish, hold: Callable[[int], None]
+    service: Service, file: Upload, languages: tuple[str, str], asked: TextOptions, hold: Callable[[int], None]
 ) -> bytes:
     """Return the translation of a document in the same format. Raises Refusal.
 
@@ -135,8 +131,8 @@ async def translated_file(
         source, target = languages[0], service.models.language(languages[1])
         [detected] = await service.sources(source, target, ["\n".join(document.texts[:100])])
         languages = detected.language, target
-        wish = replace(wish, align=is_marked_up(file.name), is_document=True, flags=document.flags)
-        rendered = await service.translate(document.texts, *languages, wish, limits.file_seconds)
+        asked = replace(asked, align=is_marked_up(file.name), is_document=True, flags=document.flags)
+        rendered = await service.translate(document.texts, *languages, asked, limits.file_seconds)
         return await _parsed(service, n, document.translated, [best for best, *_ in rendered], languages)
     finally:
         over.set()  # stops a parser that still runs after a disconnect or a timeout

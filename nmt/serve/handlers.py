@@ -17,8 +17,8 @@ from nmt.serve.admission import Call
 from nmt.serve.bodies import Fields, Upload, parse_json
 from nmt.serve.documents import FORMATS, Downloads, check_format, file_answer, translated_file, translated_html
 from nmt.serve.limits import Limits, Refusal, missing
-from nmt.serve.service import AUTO, TERMS_OF_FILE, Service, Wish, by_source
-from nmt.serve.side_thread import aside
+from nmt.serve.service import AUTO, TERMS_OF_FILE, Service, TextOptions, by_source
+from nmt.serve.worker import aside
 from nmt.text.language import Detected, detect
 from nmt.translate.types import Translation
 
@@ -56,7 +56,7 @@ class Handlers:
         self._downloads = Downloads()
 
     async def _translated(
-        self, call: Call, texts: Sequence[str], languages: tuple[str, str], wish: Wish, *, is_html: bool = False
+        self, call: Call, texts: Sequence[str], languages: tuple[str, str], asked: TextOptions, *, is_html: bool = False
     ) -> tuple[list[Detected], list[list[Translation]]]:
         """Return the language of each text, and its translations, best first. Raises Refusal.
 
@@ -66,7 +66,7 @@ class Handlers:
         sources = await service.sources(source, target, texts)
         seconds = service.limits.seconds
         translate = partial(translated_html, service) if is_html else service.translate
-        work = by_source(translate, texts, sources, target, wish, seconds)
+        work = by_source(translate, texts, sources, target, asked, seconds)
         return sources, await call.within(seconds, work)
 
     # --- LibreTranslate's interface -------------------------------------------------------------------
@@ -81,7 +81,7 @@ class Handlers:
         if kind not in ("text", "html"):
             raise Refusal(400, f"{str(kind)[:50]} format is not supported")
         languages = source, service.models.language(target)
-        sources, by_text = await self._translated(call, texts, languages, Wish(n + 1), is_html=kind == "html")
+        sources, by_text = await self._translated(call, texts, languages, TextOptions(n + 1), is_html=kind == "html")
         answer: dict[str, list[Any]] = {"translatedText": [best.text for best, *_ in by_text]}
         if n:
             answer["alternatives"] = [_alternative_texts(candidates) for candidates in by_text]
@@ -92,8 +92,8 @@ class Handlers:
     async def detect(self, call: Call) -> Response:
         """Answer POST /detect: the possible languages of `q`."""
         texts, _ = _texts(call.fields, self._service.limits)
-        best, *others = detect("\n".join(texts), self._service.models.languages)
-        possible = [best, *(other for other in others if other.confidence)]
+        best, *improbable = detect("\n".join(texts), self._service.models.languages)
+        possible = [best, *(language for language in improbable if language.confidence)]
         return JSONResponse([detected._asdict() for detected in possible])
 
     async def languages(self, _: Request) -> Response:
@@ -133,8 +133,8 @@ class Handlers:
         source, target = _field(fields, "source"), _field(fields, "target")
         terms = _terms(fields, limits)
         limits.check([*terms, *terms.values()], items=len(terms))
-        wish = Wish(terms=terms, most_terms=TERMS_OF_FILE)
-        work = translated_file(service, file, (source, target), wish, call.hold)
+        asked = TextOptions(terms=terms, most_terms=TERMS_OF_FILE)
+        work = translated_file(service, file, (source, target), asked, call.hold)
         content = await call.within(limits.file_seconds, work)
         name = PurePath(file.name)
         number = self._downloads.add(f"{name.stem}.{target}{name.suffix}", content)
@@ -164,7 +164,7 @@ class Handlers:
         if "\n" in request.prefix:
             raise Refusal(400, "prefix: must be one line")
         target = service.models.language(request.target)
-        wish = Wish(
+        asked = TextOptions(
             request.n_best,
             request.alignment,
             request.prefix,
@@ -175,7 +175,7 @@ class Handlers:
             confidence=request.confidence,
             tm=request.tm,
         )
-        sources, by_text = await self._translated(call, texts, (request.source, target), wish)
+        sources, by_text = await self._translated(call, texts, (request.source, target), asked)
         detected = [source._asdict() if request.source == AUTO else None for source in sources]
         facts = {
             "source": sources[0].language if sources else request.source,
@@ -265,8 +265,8 @@ def _alternatives(fields: Fields, most: int) -> int:
 
 def _alternative_texts(candidates: Sequence[Translation]) -> list[str]:
     """Return the texts of the alternatives to the best translation, without duplicates and empty texts."""
-    best, *others = (candidate.text for candidate in candidates)
-    return [text for text in dict.fromkeys(others) if text and text != best]
+    best, *alternatives = (candidate.text for candidate in candidates)
+    return [text for text in dict.fromkeys(alternatives) if text and text != best]
 
 
 async def _validated(fields: Fields, limits: Limits) -> TranslateRequest:
@@ -292,7 +292,7 @@ def _answer_v1(
 
 
 def _translation(candidates: list[Translation], detected: object, is_aligned: bool) -> dict[str, object]:
-    best, *others = candidates
+    best, *alternatives = candidates
     alignment = None
     if is_aligned and best.alignment is not None:
         alignment = [{"source": source, "target": target} for source, target in best.alignment]
@@ -303,6 +303,6 @@ def _translation(candidates: list[Translation], detected: object, is_aligned: bo
         "log_prob": best.log_prob,
         "confidence": None if best.confidence is None else best.confidence._asdict(),
         "tm": best.match,
-        "alternatives": [{"text": other.text, "score": other.score} for other in others],
+        "alternatives": [{"text": other.text, "score": other.score} for other in alternatives],
         "alignment": alignment,
     }

@@ -13,28 +13,30 @@ class Metrics:
 
     def __init__(self) -> None:
         disable_created_metrics()  # saves a time series for each counter and histogram
-        self._all = own = CollectorRegistry()
+        self._registry = registry = CollectorRegistry()
         self.requests = Counter(
-            "nmt_requests", "Requests by endpoint and status.", ["endpoint", "status"], registry=own
+            "nmt_requests", "Requests by endpoint and status.", ["endpoint", "status"], registry=registry
         )
         self.seconds = Histogram(
-            "nmt_request_seconds", "Time to answer a request.", ["endpoint"], buckets=SECONDS, registry=own
+            "nmt_request_seconds", "Time to answer a request.", ["endpoint"], buckets=SECONDS, registry=registry
         )
-        self.queue_requests = Gauge("nmt_queue_requests", "Requests waiting or being translated.", registry=own)
-        self.queue_characters = Gauge("nmt_queue_characters", "Characters that are not translated yet.", registry=own)
+        self.queue_requests = Gauge("nmt_queue_requests", "Requests waiting or being translated.", registry=registry)
+        self.queue_characters = Gauge(
+            "nmt_queue_characters", "Characters that are not translated yet.", registry=registry
+        )
         self.queue_seconds = Histogram(
-            "nmt_queue_seconds", "Time until the translation of a request starts.", buckets=SECONDS, registry=own
+            "nmt_queue_seconds", "Time until the translation of a request starts.", buckets=SECONDS, registry=registry
         )
         self.batch_pieces = Histogram(
-            "nmt_batch_pieces", "Source pieces translated together.", buckets=PIECES, registry=own
+            "nmt_batch_pieces", "Source pieces translated together.", buckets=PIECES, registry=registry
         )
         self.characters = Counter(
-            "nmt_characters", "Source characters translated, by direction.", ["direction"], registry=own
+            "nmt_characters", "Source characters translated, by direction.", ["direction"], registry=registry
         )
-        self.cached = Counter("nmt_cache_lines", "Lines, by whether the cache had them.", ["found"], registry=own)
-        self.failures = Counter("nmt_failures", "Server errors, by exception.", ["exception"], registry=own)
+        self.cached = Counter("nmt_cache_lines", "Lines, by whether the cache had them.", ["found"], registry=registry)
+        self.failures = Counter("nmt_failures", "Server errors, by exception.", ["exception"], registry=registry)
 
     def text(self) -> str:
         """Return the metrics in Prometheus' text format, version 0.0.4."""
-        text: str = generate_latest(self._all).decode()
+        text: str = generate_latest(self._registry).decode()
         return text

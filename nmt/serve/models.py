@@ -32,8 +32,8 @@ class Models:
             pair = codes[0], codes[1]
             other = self.directions.setdefault(pair, direction)
             if other.run != direction.run:  # one model may have several tags of a language, such as pt_BR and pt_br
-                both = f"{direction.run} and {other.run}"
-                raise ConfigError(f"{both} both translate {'-'.join(pair)}; specify only one")
+                runs = f"{direction.run} and {other.run}"
+                raise ConfigError(f"{runs} both translate {'-'.join(pair)}; specify only one")
         self.languages = sorted(self._by_parts.values())
 
     def language(self, code: str) -> str:
@@ -72,7 +72,7 @@ class Models:
 
     def targets(self, source: str) -> list[str]:
         """Return the languages that a language can be translated into."""
-        return [each for each in self.languages if self.route(source, each)]
+        return [target for target in self.languages if self.route(source, target)]
 
     @property
     def alternatives(self) -> int:
@@ -103,15 +103,25 @@ def load_models(
     for path in paths:
         if (first := resolved.setdefault(path.resolve(), path)) is not path:
             raise ConfigError(f"{first} and {path} are the same; specify only one")
-    models = Models([each for path in paths for each in load_directions(path, engine, int8, overrides, zero_shot)])
-    for (source, target), direction in [*models.directions.items()] if tm else ():
+    directions: list[Translator] = []
+    for path in paths:
+        directions += load_directions(path, engine, int8, overrides, zero_shot)
+    models = Models(directions)
+    return _with_memories(models, tm) if tm else models
+
+
+def _with_memories(models: Models, tm: Sequence[str]) -> Models:
+    """Return models whose directions have the translation memories in their languages."""
+    directions = []
+    for (source, target), direction in models.directions.items():
         memory = TranslationMemory.read(tm, source, target, is_required=len(models.directions) == 1)
         if len(memory):
             memory.use_for(direction.config, direction.config.search)
-            models.directions[source, target] = replace(direction, tm=memory)
-    if tm and all(direction.tm is None for direction in models.directions.values()):
+            direction = replace(direction, tm=memory)
+        directions.append(direction)
+    if all(direction.tm is None for direction in directions):
         raise DataError(f"--tm: no memory has the languages of {', '.join(map('-'.join, models.directions))}")
-    return models
+    return Models(directions)
 
 
 def load_directions(
@@ -122,14 +132,15 @@ def load_directions(
     An imported model with several target languages has its own direction, in which a line may begin with the tag of
     its target language, and one for each language, unless one was chosen for all.
     """
-    own = load_direction(path, engine, int8, overrides)
-    pairs = [tuple(direction.split("-")) for direction in own.config.data.directions]
+    translator = load_direction(path, engine, int8, overrides)
+    pairs = [tuple(direction.split("-")) for direction in translator.config.data.directions]
     if zero_shot and pairs:
-        sources, targets = (dict.fromkeys(languages) for languages in zip(*pairs, strict=True))
-        pairs = list(dict.fromkeys([*pairs, *((src, tgt) for src in sources for tgt in targets if src != tgt)]))
+        sources, targets = zip(*pairs, strict=True)
+        untrained = [(src, tgt) for src in sources for tgt in targets if src != tgt]
+        pairs = [*dict.fromkeys([*pairs, *untrained])]
     if len(pairs) > 1:
-        return [own.towards(tgt, src) for src, tgt in pairs]
-    return [own, *(own.towards(language) for language in own.other_targets)]
+        return [translator.towards(tgt, src) for src, tgt in pairs]
+    return [translator, *(translator.towards(language) for language in translator.other_targets)]
 
 
 def load_direction(path: Path, engine: EngineName, int8: bool, overrides: Sequence[str]) -> Translator:
@@ -141,42 +152,40 @@ def load_direction(path: Path, engine: EngineName, int8: bool, overrides: Sequen
     import torch
 
     is_alone = engine == "ctranslate2" or _is_ctranslate2(path)
-    found = None
+    converted = None
     if is_alone or not torch.cuda.is_available():  # CTranslate2 runs only on the CPU
         from nmt.share.export import engine_for
 
         try:
-            found = _checked(engine_for(path, int8=int8), overrides)
+            converted = _checked(engine_for(path, int8=int8), overrides)
         except (ConfigError, CheckpointError, DataError) as error:
             # the package is missing, the run is not writable, or its model or settings are not supported
             if is_alone:
                 raise
             say(f"{path}: translating with PyTorch: {error.args[0]}")
-    if found is not None and is_alone:
-        return found
+    if converted is not None and is_alone:
+        return converted
     native = _checked(Translator.load(path), overrides)
-    return native if found is None else found.with_fallback(native)
+    return native if converted is None else converted.with_fallback(native)
 
 
 def _checked(translator: Translator, overrides: Sequence[str]) -> Translator:
-    """Change and check the search settings of a translator; the check also loads the model of `search.lm`."""
-    translator = _searching(translator, overrides)
-    translator.by_direction()[0].check(unprotected(translator.config.search), 1)
-    return translator
+    """Return a translator with the server's defaults and with `overrides`. Raises ConfigError if its search is invalid.
 
-
-def _searching(translator: Translator, overrides: Sequence[str]) -> Translator:
-    """Apply the server's defaults and `overrides` to the search settings of a translator. Raises ConfigError."""
+    The check also loads the model of `search.lm`.
+    """
     import torch
 
-    others = [override for override in overrides if not override.startswith("search.")]
-    if others:
-        raise ConfigError(*[f"--set {other}: only search.* settings can be changed here" for other in others])
+    problems = [override for override in overrides if not override.startswith("search.")]
+    if problems:
+        raise ConfigError(*[f"--set {override}: only search.* settings can be changed here" for override in problems])
     search = translator.config.search
     defaults = for_texts(search)
     if search.batch_tokens == "auto" and not torch.cuda.is_available():
         defaults.append(f"search.batch_tokens={BATCH_TOKENS}")
-    return translator.with_search([*defaults, *overrides])
+    translator = translator.with_search([*defaults, *overrides])
+    translator.by_direction()[0].check(unprotected(translator.config.search), 1)
+    return translator
 
 
 def _is_ctranslate2(path: Path) -> bool:

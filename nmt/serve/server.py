@@ -140,8 +140,7 @@ def described(models: Models) -> list[str]:
     """Return a line of text about the engine or the route of each direction."""
     lines = []
     for source, target, route in models.routes():
-        first, *others = route
-        way = f"by way of {others[0].source}" if others else f"{first.run} ({first.precision})"
+        way = f"by way of {route[1].source}" if len(route) > 1 else f"{route[0].run} ({route[0].precision})"
         lines.append(f"{source}-{target}: {way}")
     return lines
 

@@ -20,8 +20,7 @@ from nmt.languages.codes import language_name, script_of_text
 from nmt.serve.limits import Limits, Refusal
 from nmt.serve.metrics import Metrics
 from nmt.serve.models import Models
-from nmt.serve.side_thread import SideThread, aside, in_portions
-from nmt.serve.worker import Job, Worker, invalid
+from nmt.serve.worker import Job, SideThread, Worker, aside, in_portions, invalid
 from nmt.text.constraints import Glossary
 from nmt.text.language import LEAST_CONFIDENCE, Detected, detect, identifier
 from nmt.text.tokenizer import is_blank
@@ -68,19 +67,19 @@ class Cache(Generic[Value]):
                 self._size -= dropped
 
 
-def memory(key: Sequence[object], candidates: Sequence[Translation]) -> int:
+def memory(key: Sequence[object], translations: Sequence[Translation]) -> int:
     """Return an upper bound on the memory in bytes of the cached translations of a line and their key."""
-    of_translations = sum(
-        CANDIDATE + sys.getsizeof(candidate.text) + PAIR * len(candidate.alignment or ()) for candidate in candidates
-    )
-    return ENTRY + sum(map(sys.getsizeof, key)) + of_translations
+    n_bytes = ENTRY + sum(map(sys.getsizeof, key))
+    for translation in translations:
+        n_bytes += CANDIDATE + sys.getsizeof(translation.text) + PAIR * len(translation.alignment or ())
+    return n_bytes
 
 
 TERMS_OF_LINE, TERMS_OF_REQUEST, TERMS_OF_FILE = 10, 200, 2000
 
 
 @dataclass(frozen=True)
-class Wish:
+class TextOptions:
     """The options of a request for a translation."""
 
     n_best: int = 1
@@ -103,27 +102,21 @@ class Wish:
     """The `Line.flag` of each text of a document."""
 
 
-def lines_of(texts: Sequence[str], wish: Wish, tm: TranslationMemory | None = None) -> list[Line]:
+def lines_of(texts: Sequence[str], asked: TextOptions, tm: TranslationMemory | None = None) -> list[Line]:
     """Return the lines of all texts; a line ends at a line feed, with or without a carriage return.
 
     The prefix is that of the first line of each text that is not blank.
     """
-    glossary = Glossary(wish.terms, "terms") if wish.terms else None
+    common = Line("", glossary=Glossary(asked.terms, "terms") if asked.terms else None, tm=tm)
+    flags = asked.flags or [""] * len(texts)
     lines = []
-    for place, text in enumerate(texts):
-        of_text = text.split("\n")
-        begins = next((number for number, line in enumerate(of_text) if not is_blank(line)), 0)
-        lines += [
-            Line(
-                line.removesuffix("\r"),
-                wish.prefix if number == begins else "",
-                glossary=glossary,
-                tm=tm,
-                is_first=number == 0 and not (wish.is_document and place),
-                flag=wish.flags[place] if wish.flags else "",
-            )
-            for number, line in enumerate(of_text)
-        ]
+    for place, (text, flag) in enumerate(zip(texts, flags, strict=True)):
+        of_text = [replace(common, text=line.removesuffix("\r"), flag=flag) for line in text.split("\n")]
+        begins = next((number for number, line in enumerate(of_text) if not is_blank(line.text)), 0)
+        of_text[begins] = replace(of_text[begins], prefix=asked.prefix)
+        if place == 0 or not asked.is_document:
+            of_text[0] = replace(of_text[0], is_first=True)
+        lines += of_text
     return lines
 
 
@@ -134,48 +127,52 @@ def joined(texts: Sequence[str], by_line: Sequence[Sequence[Translation]]) -> li
     of a text is the mean score of its lines, its log-probability the sum of their log-probabilities, its confidence
     their mean confidence, weighted by length; it is low if that of a line is.
     """
-    rest = iter(by_line)
-    of_texts = [[(line, next(rest)) for line in text.split("\n")] for text in texts]
-    return [
-        [
-            _joined([(line, of_rank(candidates, rank)) for line, candidates in lines])
-            for rank in range(max(len(candidates) for _, candidates in lines))
-        ]
-        for lines in of_texts
-    ]
+    remaining = iter(by_line)
+    by_text = []
+    for text in texts:
+        lines = text.split("\n")
+        ranked = by_rank([next(remaining) for _ in lines])
+        by_text.append([_joined(lines, translations) for translations in ranked])
+    return by_text
 
 
-def of_rank(candidates: Sequence[Translation], rank: int) -> Translation:
-    """Return the candidate with a rank (from 0), or the last one if there are fewer candidates."""
-    return candidates[min(rank, len(candidates) - 1)]
+def by_rank(by_text: Sequence[Sequence[Translation]]) -> list[list[Translation]]:
+    """Return the best translations of all texts, then the second-best ones, and so on; a text with fewer translations
+    than others has its last one."""
+    n_ranks = max(map(len, by_text), default=1)
+    return [[ranked[min(rank, len(ranked) - 1)] for ranked in by_text] for rank in range(n_ranks)]
 
 
-def _joined(lines: Sequence[tuple[str, Translation]]) -> Translation:
+def _joined(lines: Sequence[str], translations: Sequence[Translation]) -> Translation:
     texts, pairs = [], []
     source = target = 0
-    for line, candidate in lines:
-        texts.append(candidate.text + ("\r" if line.endswith("\r") else ""))
-        for (start, stop), (to_start, to_stop) in candidate.alignment or ():
+    for line, translation in zip(lines, translations, strict=True):
+        texts.append(f"{translation.text}\r" if line.endswith("\r") else translation.text)
+        for (start, stop), (to_start, to_stop) in translation.alignment or ():
             pairs.append(((source + start, source + stop), (target + to_start, target + to_stop)))
         source += len(line) + 1
         target += len(texts[-1]) + 1
-    candidates = [candidate for _, candidate in lines]
-    with_text = [candidate for candidate in candidates if candidate.text]
-    confidences = [(each.confidence, len(each.text)) for each in candidates if each.confidence is not None]
-    n_letters = sum(length for _, length in confidences)
+    with_text = [translation for translation in translations if translation.text]
+    is_aligned = all(translation.alignment is not None for translation in translations)
     return Translation(
         text="\n".join(texts),
-        score=math.fsum(candidate.score for candidate in with_text) / max(len(with_text), 1),
-        log_prob=math.fsum(candidate.log_prob for candidate in with_text),
-        alignment=None if any(candidate.alignment is None for candidate in candidates) else tuple(pairs),
-        confidence=Confidence(
-            sum(each.chrf * length for each, length in confidences) / n_letters,
-            any(each.is_low for each, _ in confidences),
-        )
-        if n_letters
-        else None,
-        match=joint_match([candidate.match for candidate in with_text]),
+        score=math.fsum(translation.score for translation in with_text) / max(len(with_text), 1),
+        log_prob=math.fsum(translation.log_prob for translation in with_text),
+        alignment=tuple(pairs) if is_aligned else None,
+        confidence=_joint_confidence(translations),
+        match=joint_match([translation.match for translation in with_text]),
     )
+
+
+def _joint_confidence(translations: Sequence[Translation]) -> Confidence | None:
+    """Return the mean confidence of translations that have one, weighted by their lengths."""
+    total, n_letters, is_low = 0.0, 0, False
+    for translation in translations:
+        if translation.confidence is not None:
+            total += translation.confidence.chrf * len(translation.text)
+            n_letters += len(translation.text)
+            is_low |= translation.confidence.is_low
+    return Confidence(total / n_letters, is_low) if n_letters else None
 
 
 async def by_source(
@@ -185,11 +182,14 @@ async def by_source(
     *options: object,
 ) -> list[Value]:
     """Return the translations of texts by `translate`, which is called with the texts of each source language."""
-    results = {}
-    for source in {found.language for found in sources}:
-        of_source = [text for text, found in zip(texts, sources, strict=True) if found.language == source]
-        results[source] = iter(await translate(of_source, source, *options))
-    return [next(results[found.language]) for found in sources]
+    by_language: dict[str, list[str]] = {}
+    for text, source in zip(texts, sources, strict=True):
+        by_language.setdefault(source.language, []).append(text)
+    results = {
+        language: iter(await translate(of_language, language, *options))
+        for language, of_language in by_language.items()
+    }
+    return [next(results[source.language]) for source in sources]
 
 
 BLANK = [Translation("", ())]
@@ -269,7 +269,7 @@ class Service:
             evidence, least = [text], LEAST_CONFIDENCE
             if len(text) <= LONG:
                 nearby = texts[max(0, number - 2) : number + 3]
-                evidence = [other[:LONG] for other in nearby if script in (None, script_of_text([other], 0))]
+                evidence = [near[:LONG] for near in nearby if script in (None, script_of_text([near], 0))]
                 least = 0
             best = detect("\n".join(evidence), [*possible, target])[0]  # the first one of equally probable ones
             if script and best.confidence <= least:
@@ -281,34 +281,34 @@ class Service:
         return detected
 
     async def translate(
-        self, texts: Sequence[str], source: str, target: str, wish: Wish, seconds: float
+        self, texts: Sequence[str], source: str, target: str, asked: TextOptions, seconds: float
     ) -> list[list[Translation]]:
-        """Translate each text into up to `wish.n_best` translations, best first.
+        """Translate each text into up to `asked.n_best` translations, best first.
 
         seconds: time limit. Texts in the target language are returned unchanged. Raises Refusal.
         """
         if source == target:
             return [[Translation(text)] for text in texts]
         route = self.route(source, target)
-        how = self._how(route, wish)
+        options = self._options(route, asked)
         deadline = time.monotonic() + seconds
-        size = sum(map(len, [*texts, *wish.terms, *wish.terms.values()])) + len(texts) * (1 + len(wish.prefix))
-        tm = route[0].tm if wish.tm and wish.to is None and len(route) == 1 else None
+        size = sum(map(len, [*texts, *asked.terms, *asked.terms.values()])) + len(texts) * (1 + len(asked.prefix))
+        tm = route[0].tm if asked.tm and asked.to is None and len(route) == 1 else None
         try:
-            lines = await aside(size, lines_of, texts, wish, tm)
+            lines = await aside(size, lines_of, texts, asked, tm)
         except DataError as error:
             raise invalid(error) from error
-        if wish.terms:
+        if asked.terms:
             numbers = await in_portions(size, lines, _numbers_of_terms)
-            if max(numbers, default=0) > TERMS_OF_LINE or sum(numbers) > wish.most_terms:
-                most = f"{TERMS_OF_LINE} times in a line, {wish.most_terms} in a request"
+            if max(numbers, default=0) > TERMS_OF_LINE or sum(numbers) > asked.most_terms:
+                most = f"{TERMS_OF_LINE} times in a line, {asked.most_terms} in a request"
                 raise Refusal(400, f"terms: occur too often; the maximum is {most}")
         for direction in route[:-1]:  # prefix and terms apply to the last direction
             plain = [replace(line, prefix="", glossary=None) for line in lines]
-            found = await self._one_way(direction, plain, Options(direction.config.search), deadline, size)
-            lines = [replace(line, text=best.text) for line, (best, *_) in zip(lines, found, strict=True)]
-        found = await self._one_way(route[-1], lines, how, deadline, size)
-        return await aside(size * wish.n_best, joined, texts, found)
+            by_line = await self._one_way(direction, plain, Options(direction.config.search), deadline, size)
+            lines = [replace(line, text=best.text) for line, (best, *_) in zip(lines, by_line, strict=True)]
+        by_line = await self._one_way(route[-1], lines, options, deadline, size)
+        return await aside(size * asked.n_best, joined, texts, by_line)
 
     def route(self, source: str, target: str) -> list[Translator]:
         """Return the successive directions from source to target. Raises Refusal if there is no route."""
@@ -318,17 +318,33 @@ class Service:
             raise Refusal(400, f"{into} is not available as a target language from {out_of}")
         return route
 
-    def _how(self, route: Sequence[Translator], wish: Wish) -> Options:
+    def _options(self, route: Sequence[Translator], asked: TextOptions) -> Options:
         """Return the options for the last direction of a route. Raises Refusal if unsupported or not allowed."""
         last = route[-1]
         is_direct, languages = len(route) == 1, f"from {last.source} to {last.target}"
-        if wish.terms and not is_direct:
+        if asked.terms and not is_direct:
             raise Refusal(400, f"terms: not supported for translations through {last.source}")
-        if wish.terms and last.native is None:
+        if asked.terms and last.native is None:
             raise Refusal(400, f"terms: not supported {languages}")
-        if wish.confidence and is_direct and not last.has_confidence:
+        if asked.confidence and is_direct and not last.has_confidence:
             raise Refusal(400, f"confidence: not calibrated {languages}")
-        for name, value in wish.search.items():
+        changes = dict(asked.search)
+        self._check_allowed(changes)
+        if asked.to is not None:
+            changes["to"] = asked.to
+        if asked.tags is not None:
+            changes["tags"] = asked.tags
+        try:
+            search = last.search_settings(changes, "request") if changes else last.config.search
+        except ConfigError as error:
+            raise invalid(error) from error
+        if asked.n_best > search.beam:
+            raise Refusal(400, f"n_best: must be at most the beam, {search.beam}")
+        return Options(search, asked.n_best, asked.align and is_direct and last.aligns, asked.confidence and is_direct)
+
+    def _check_allowed(self, changes: Mapping[str, object]) -> None:
+        """Raise Refusal unless clients may change these search settings to these values."""
+        for name, value in changes.items():
             if name not in self.allowed:
                 known = ", ".join(self.allowed) or "none"
                 raise Refusal(400, f"search.{name}: cannot be changed on this server; allowed settings: {known}")
@@ -337,64 +353,61 @@ class Service:
                 raise Refusal(400, "search.protect: must be true, false or placeholders on this server")
             if most is not None and not (isinstance(value, (int, float)) and value <= most):
                 raise Refusal(400, f"search.{name}: must be at most {most:g} on this server")
-        try:
-            asked = {"to": wish.to, "tags": wish.tags}
-            changes = {**wish.search, **{name: value for name, value in asked.items() if value is not None}}
-            search = last.search_settings(changes, "request") if changes else last.config.search
-        except ConfigError as error:
-            raise invalid(error) from error
-        if wish.n_best > search.beam:
-            raise Refusal(400, f"n_best: must be at most the beam, {search.beam}")
-        return Options(search, wish.n_best, wish.align and is_direct and last.aligns, wish.confidence and is_direct)
 
     async def _one_way(
-        self, direction: Translator, lines: Sequence[Line], how: Options, deadline: float, size: int
+        self, direction: Translator, lines: Sequence[Line], options: Options, deadline: float, size: int
     ) -> list[list[Translation]]:
         """Return the translations of lines in one direction; equal and cached lines are not translated again, except in
         context.
 
         size: the total size of the lines; see `aside`.
         """
-        keys, found, unknown = await aside(size, self._look_up, direction, lines, how)
+        keys, known, unknown = await aside(size, self._look_up, direction, lines, options)
         if unknown:
+            new_lines = [*unknown.values()]
             try:
-                costs = await in_portions(size, [*unknown.values()], functools.partial(direction.costs, options=how))
+                costs = await in_portions(size, new_lines, functools.partial(direction.costs, options=options))
             except (ConfigError, DataError) as error:
                 raise invalid(error) from error
-            job = Job(direction, how, [*unknown.values()], costs, deadline)
+            job = Job(direction, options, new_lines, costs, deadline)
             by_line = await asyncio.wrap_future(self._worker.submit(job))
-            found |= await aside(size, self._keep, direction, unknown, by_line, not how.search.context)
-        return [found[key] for key in keys]
+            new = dict(zip(unknown, by_line, strict=True))
+            await aside(size, self._keep, direction, new_lines, new, not options.search.context)
+            known |= new
+        return [known[key] for key in keys]
 
     def _look_up(
-        self, direction: Translator, lines: Sequence[Line], how: Options
+        self, direction: Translator, lines: Sequence[Line], options: Options
     ) -> tuple[list[_Key], dict[_Key, list[Translation]], dict[_Key, Line]]:
         """Return the cache keys of lines, the translations of blank and cached lines, and the remaining lines."""
-        keys = [_key(direction, line, how, i) for i, line in enumerate(lines)]
-        found: dict[_Key, list[Translation]] = {}
+        keys = [_key(direction, line, options, number) for number, line in enumerate(lines)]
+        known: dict[_Key, list[Translation]] = {}
         unknown: dict[_Key, Line] = {}
         for key, line in zip(keys, lines, strict=True):
-            known = None
-            if not how.search.context:  # in which blank lines end documents
-                known = BLANK if is_blank(line.text) else None if how.search.sample else self._cache.get(key)
-            if known is None:
+            cached = None
+            if options.search.context:  # in which blank lines end documents
+                pass
+            elif is_blank(line.text):
+                cached = BLANK
+            elif not options.search.sample:
+                cached = self._cache.get(key)
+            if cached is None:
                 unknown[key] = line
             else:
-                found[key] = known
-        self.metrics.cached.labels("yes").inc(sum(key in found for key in keys))
+                known[key] = cached
+        self.metrics.cached.labels("yes").inc(sum(key in known for key in keys))
         self.metrics.cached.labels("no").inc(len(unknown))
-        return keys, found, unknown
+        return keys, known, unknown
 
     def _keep(
-        self, direction: Translator, lines: Mapping[_Key, Line], by_line: Sequence[list[Translation]], is_cached: bool
-    ) -> dict[_Key, list[Translation]]:
-        """Return new translations by key, and add them to the cache if `is_cached`."""
-        n_characters = sum(len(line.text) for line in lines.values())
+        self, direction: Translator, lines: Sequence[Line], new: Mapping[_Key, list[Translation]], is_cached: bool
+    ) -> None:
+        """Count the new translations of lines, and add them to the cache if `is_cached`."""
+        n_characters = sum(len(line.text) for line in lines)
         self.metrics.characters.labels(f"{direction.source}-{direction.target}").inc(n_characters)
-        new = dict(zip(lines, by_line, strict=True))
-        for key, candidates in new.items() if is_cached else ():
-            self._cache.put(key, candidates, memory(key, candidates))
-        return new
+        if is_cached:
+            for key, translations in new.items():
+                self._cache.put(key, translations, memory(key, translations))
 
 
 _Key = tuple[str, str, str, str, str, str, str, int, bool]
@@ -406,10 +419,12 @@ def _numbers_of_terms(lines: Sequence[Line], _: int) -> list[int]:
     return [len([*itertools.islice(of_line, TERMS_OF_LINE + 1)]) for of_line in occurrences]
 
 
-def _key(direction: Translator, line: Line, how: Options, number: int) -> _Key:
+def _key(direction: Translator, line: Line, options: Options, number: int) -> _Key:
     """Return the cache key of a line; with sampling and in context, it includes `number`, since the translations of
     equal lines differ."""
     terms = line.glossary.fingerprint if line.glossary is not None else ""
-    own = number if how.search.sample or how.search.context else 0
-    memory = line.tm is not None
-    return direction.source, direction.target, how.key, line.text, line.flag, line.prefix, terms, own, memory
+    place = number if options.search.sample or options.search.context else 0
+    has_memory = line.tm is not None
+    return (
+        direction.source, direction.target, options.key, line.text, line.flag, line.prefix, terms, place, has_memory,
+    )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The translating threads of the server, which translate waiting lines in rounds.
+"""The threads of the server: two translate waiting lines in rounds, a side thread does what else would block others.
 
 Requests are not delayed to fill a batch. Requests whose cost is small relative to their waiting time come first, a
 part of each round is reserved for the oldest request, and large requests are divided among rounds, except those whose
@@ -7,15 +7,19 @@ lines are translated in context. Requests with long lines, or a long context, ha
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import itertools
 import threading
 import time
 import traceback
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import closing
 from dataclasses import replace
+from queue import PriorityQueue
+from typing import Any, ParamSpec, TypeVar
 
 from nmt.console import say
 from nmt.errors import ConfigError, DataError
@@ -38,15 +42,15 @@ class Job:
     """The lines of a request to translate in one direction."""
 
     def __init__(
-        self, direction: Translator, how: Options, lines: Sequence[Line], costs: Sequence[float], deadline: float
+        self, direction: Translator, options: Options, lines: Sequence[Line], costs: Sequence[float], deadline: float
     ) -> None:
         """Create a job. costs: see `Translator.costs`; deadline: a time of `time.monotonic`."""
-        self.direction, self.how, self.lines, self.deadline = direction, how, lines, deadline
+        self.direction, self.options, self.lines, self.deadline = direction, options, lines, deadline
         self.future: Future[list[list[Translation]]] = Future()
         """Future of the translations of all lines, in order. Cancelling it stops the translation."""
         self.done: list[list[Translation]] = []
         self._sums = [0.0, *itertools.accumulate(costs)]
-        self.in_context = how.search.context > 0
+        self.in_context = options.search.context > 0
         self.is_long = (sum(costs) if self.in_context else max(costs, default=0)) > ROUND_COST
         self.since = time.monotonic()
         self.has_begun = False
@@ -55,7 +59,7 @@ class Job:
     @property
     def key(self) -> tuple[int, str, int]:
         """Key that is equal for jobs that may share a batch. Sampled jobs share none: samples depend on the batch."""
-        return id(self.direction), self.how.key, id(self) if self.how.search.sample else 0
+        return id(self.direction), self.options.key, id(self) if self.options.search.sample else 0
 
     @property
     def n_characters(self) -> int:
@@ -171,17 +175,17 @@ class Worker:
                 self._drop()
             if not waiting:
                 return []
-            oldest, *others = waiting
+            oldest, *newer = waiting
             now = time.monotonic()
-            others.sort(key=lambda job: job.left / (now - job.since + 1e-3))
+            newer.sort(key=lambda job: job.left / (now - job.since + 1e-3))
             most = max(ROUND_COST, ROUND_SECONDS * self._rates[is_long])
-            costs = {oldest: oldest.begin(max(most - sum(job.left for job in others), most / OLDEST_SHARE))}
-            rest = most - costs[oldest]
-            for job in others:
-                if rest <= 0:
+            costs = {oldest: oldest.begin(max(most - sum(job.left for job in newer), most / OLDEST_SHARE))}
+            budget = most - costs[oldest]
+            for job in newer:
+                if budget <= 0:
                     break
-                costs[job] = job.begin(rest)
-                rest -= costs[job]
+                costs[job] = job.begin(budget)
+                budget -= costs[job]
             return sorted(costs, key=costs.__getitem__)
 
     def _drop(self) -> None:
@@ -222,7 +226,9 @@ class Worker:
                 job.done.clear()
         first, n_pieces = jobs[0], 0
         lines = [line for job in jobs for line in job.current]
-        with closing(first.direction.translate_window(lines, first.how, len(first.done), None, should_stop)) as results:
+        with closing(
+            first.direction.translate_window(lines, first.options, len(first.done), None, should_stop)
+        ) as results:
             for job in jobs:
                 for _ in job.current:
                     translations = next(results)
@@ -250,3 +256,75 @@ def failure(error: BaseException) -> str:
     """Return the type of an exception and the line that raised it."""
     trace = traceback.extract_tb(error.__traceback__, -1)
     return type(error).__name__ + "".join(f" at {frame.filename}:{frame.lineno}" for frame in trace)
+
+
+# --- other work ---------------------------------------------------------------------------------------
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+AGING, LARGE = 10_000.0, 20_000
+"""Work that is larger by `AGING` characters comes first if it has waited a second longer; sizes above `LARGE` count as
+`LARGE`, so that no work waits forever for smaller work that arrives later."""
+
+
+class SideThread:
+    """A thread that does one piece of work at a time, small ones first; the process ends without waiting for it."""
+
+    def __init__(self) -> None:
+        self._waiting: PriorityQueue[list[Any]] = PriorityQueue()
+        self._numbers = itertools.count()
+        threading.Thread(target=self._run, name="nmt works", daemon=True).start()
+
+    async def run(
+        self, size: int, work: Callable[Arguments, Result], *args: Arguments.args, **named: Arguments.kwargs
+    ) -> Result:
+        """Return the result of `work`, which does not begin any more if the caller is cancelled."""
+        future = Future[Result]()
+        rank = time.monotonic() + min(size, LARGE) / AGING
+        task = [rank, next(self._numbers), future, functools.partial(work, *args, **named)]
+        self._waiting.put(task)
+        try:
+            return await asyncio.wrap_future(future)
+        finally:
+            task[-1] = None  # frees the texts of a client that has left
+
+    def _run(self) -> None:
+        while True:
+            *_, future, work = self._waiting.get()
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(work())
+                except BaseException as error:
+                    future.set_exception(error)
+            del future, work  # which hold texts
+
+
+SMALL = 1000
+"""Maximum size of work that runs in the event loop: characters times translations, and aligned words, up to 5 ms."""
+PORTION, PER_LINE = 10_000, 20
+"""Size of the portions in which lines are worked on, up to 0.2 s, and what each line adds to its characters."""
+_side_thread = functools.cache(SideThread)
+
+
+async def aside(
+    size: int, work: Callable[Arguments, Result], *args: Arguments.args, **named: Arguments.kwargs
+) -> Result:
+    """Return the result of `work`, which runs in a thread if `size` is above `SMALL`."""
+    return work(*args, **named) if size <= SMALL else await _side_thread().run(size, work, *args, **named)
+
+
+async def in_portions(
+    size: int, lines: Sequence[Line], work: Callable[[Sequence[Line], int], list[Result]]
+) -> list[Result]:
+    """Return the results of `work` for each line, given some lines and the number of the first one.
+
+    size: the total size of the lines; see `aside`. Other requests have their turn between portions, which wait by their
+    own sizes, and the work ends if the caller is cancelled.
+    """
+    results: list[Result] = []
+    sums = [0, *itertools.accumulate(len(line.text) + len(line.prefix) + PER_LINE for line in lines)]
+    while (n := len(results)) < len(lines):
+        end = max(n + 1, bisect_right(sums, sums[n] + PORTION) - 1)
+        results += await aside(min(size, SMALL + sums[end] - sums[n]), work, lines[n:end], n)
+    return results

@@ -27,7 +27,7 @@ from nmt.runs.model import open_saved
 from nmt.serve.bodies import Upload
 from nmt.serve.documents import translated_file
 from nmt.serve.models import load_models
-from nmt.serve.service import Service, Wish
+from nmt.serve.service import Service, TextOptions
 from nmt.text.tokenizer import SEPARATOR
 from nmt.training.objectives import make_objective
 from nmt.training.objectives.translation import _in_context
@@ -280,8 +280,8 @@ def test_server_translates_texts_in_context(text: Path, lively: Path, monkeypatc
     service.start()
     try:
 
-        def translated(*texts: str, **wish: bool) -> list[str]:
-            found = asyncio.run(service.translate(texts, "aa", "bb", Wish(**wish), 60))  # type: ignore[arg-type]
+        def translated(*texts: str, **asked: bool) -> list[str]:
+            found = asyncio.run(service.translate(texts, "aa", "bb", TextOptions(**asked), 60))  # type: ignore[arg-type]
             return [best.text for best, *_ in found]
 
         assert translated(own, own) == [alone(own)] * 2 == translated(own, own)
@@ -289,8 +289,8 @@ def test_server_translates_texts_in_context(text: Path, lively: Path, monkeypatc
         parts = translated(*lines[:4], is_document=True)
         assert "\n".join(parts) == alone("\n".join(lines[:4])) and parts[1:] != [alone(line) for line in lines[1:4]]
         page = Upload("a.html", "".join(f"<p>{line}</p>" for line in lines[:4]).encode())
-        wish, seconds = Wish(), 60.0
-        found = asyncio.run(translated_file(service, page, "aa", "bb", wish, seconds, lambda _: None)).decode()
+        asked = TextOptions()
+        found = asyncio.run(translated_file(service, page, ("aa", "bb"), asked, lambda _: None)).decode()
         assert re.findall("<p>(.*?)</p>", found) == parts
         assert not len(service._cache)
     finally:

@@ -16,7 +16,7 @@ from nmt.config import SearchConfig
 from nmt.errors import CheckpointError, ConfigError, DataError, NmtError
 from nmt.serve.limits import Refusal
 from nmt.serve.models import Models, load_direction, load_models
-from nmt.serve.service import Service, Wish
+from nmt.serve.service import Service, TextOptions
 from nmt.share.export import engine_for
 from nmt.text.constraints import Glossary
 from nmt.translate.align import word_spans
@@ -50,7 +50,7 @@ Ask = Callable[..., list[list[Translation]]]
 def ask(direction: Translator) -> Iterator[Ask]:
     service = Service(Models([direction]))
     service.start()
-    yield lambda texts, **wish: asyncio.run(service.translate(texts, "de", "en", Wish(**wish), 60))
+    yield lambda texts, **asked: asyncio.run(service.translate(texts, "de", "en", TextOptions(**asked), 60))
     service.close()
 
 
@@ -214,8 +214,8 @@ def test_memory_of_server_is_used_unless_refused(run: Path, tmp_path: Path) -> N
     service = Service(models)
     service.start()
 
-    def ask(text: str, **wish: Any) -> Translation:
-        [[found]] = asyncio.run(service.translate([text], "de", "en", Wish(**wish), 60))
+    def ask(text: str, **asked: Any) -> Translation:
+        [[found]] = asyncio.run(service.translate([text], "de", "en", TextOptions(**asked), 60))
         return found
 
     found = ask(LINES[0], align=True)

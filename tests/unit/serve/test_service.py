@@ -15,8 +15,8 @@ import pytest
 from nmt.serve import service as service_module
 from nmt.serve.limits import Refusal
 from nmt.serve.models import Models
-from nmt.serve.service import Cache, Service, Wish, lines_of, memory
-from nmt.serve.side_thread import SideThread, aside, in_portions
+from nmt.serve.service import Cache, Service, TextOptions, lines_of, memory
+from nmt.serve.worker import SideThread, aside, in_portions
 from nmt.text.constraints import Glossary, Span
 from nmt.translate.types import Line, Options, Translation
 from served import MadeUp
@@ -35,12 +35,12 @@ def service(direction: MadeUp) -> Iterator[Service]:
     service.close()
 
 
-def translate(service: Service, *texts: str, **wish: Any) -> list[list[Translation]]:
-    return asyncio.run(service.translate(texts, "de", "en", Wish(**wish), 60))
+def translate(service: Service, *texts: str, **asked: Any) -> list[list[Translation]]:
+    return asyncio.run(service.translate(texts, "de", "en", TextOptions(**asked), 60))
 
 
 def test_prefix_begins_first_line_that_is_not_blank() -> None:
-    lines = lines_of(["a\nb", "\n \n\ufeff\nc\nd", ""], Wish(prefix="x"))
+    lines = lines_of(["a\nb", "\n \n\ufeff\nc\nd", ""], TextOptions(prefix="x"))
     assert [(line.text, line.prefix) for line in lines] == [
         ("a", "x"), ("b", ""), ("", ""), (" ", ""), ("\ufeff", ""), ("c", "x"), ("d", ""), ("", "x"),
     ]  # fmt: skip
@@ -90,11 +90,11 @@ def spans(start: int, line: Line) -> tuple[tuple[tuple[int, int], tuple[int, int
 
 def test_n_best_is_limited_by_beam(direction: MadeUp) -> None:
     service = Service(Models([direction]), allowed={"beam": 10.0, "sample": None})
-    assert service._how([direction], Wish(5)).search.beam == 5
-    assert service._how([direction], Wish(10, search={"beam": 10})).n_best == 10
-    for wish in (Wish(6), Wish(7, search={"beam": 6}), Wish(6, search={"sample": True})):
+    assert service._options([direction], TextOptions(5)).search.beam == 5
+    assert service._options([direction], TextOptions(10, search={"beam": 10})).n_best == 10
+    for asked in (TextOptions(6), TextOptions(7, search={"beam": 6}), TextOptions(6, search={"sample": True})):
         with pytest.raises(Refusal, match=r"n_best: must be at most the beam, [56]") as refused:
-            service._how([direction], wish)
+            service._options([direction], asked)
         assert refused.value.status == 400
 
 
@@ -104,7 +104,7 @@ def test_n_best_is_limited_by_beam(direction: MadeUp) -> None:
 def test_small_work_comes_before_large_work_that_has_not_waited(monkeypatch: pytest.MonkeyPatch) -> None:
     side_thread, begun, go_on, done = SideThread(), threading.Event(), threading.Event(), list[int]()
     now = [100.0]
-    monkeypatch.setattr("nmt.serve.side_thread.time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr("nmt.serve.worker.time", SimpleNamespace(monotonic=lambda: now[0]))
 
     def later(size: int) -> asyncio.Task[None]:
         return asyncio.create_task(side_thread.run(size, done.append, size))
@@ -142,7 +142,7 @@ def test_work_ends_with_its_client(service: Service, direction: MadeUp, monkeypa
 
     async def leave() -> None:
         work = asyncio.create_task(
-            service.translate(["a" * 5000 + f"\n{n}" for n in range(20)], "de", "en", Wish(), 60)
+            service.translate(["a" * 5000 + f"\n{n}" for n in range(20)], "de", "en", TextOptions(), 60)
         )
         await asyncio.to_thread(begun.wait, 30)
         work.cancel()
