@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -198,16 +199,15 @@ def test_forced_scores_equal_native_scores(plain: Pair) -> None:
         assert found == pytest.approx(expected, abs=1e-4)
 
 
-def test_inline_terms_are_marked_in_sources(quiet: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inline_terms_are_marked_in_sources(quiet: Pair) -> None:
     config = quiet[0].config
     changes = {"modifiers": {"terms": 0.1}, "glossary": "g.tsv"}
     trained = config.model_copy(update={"training": config.training.model_copy(update=changes)})
-    for translator in quiet:
-        monkeypatch.setattr(translator, "config", trained)
+    native, engine = (replace(translator, config=trained) for translator in quiet)
     lines = [Line(line, glossary=Glossary({line.split()[0]: "re tago"})) for line in LINES if line.strip()]
-    found = check_equal(quiet, lines, inline_terms=True, beam=3)
+    found = check_equal((native, engine), lines, inline_terms=True, beam=3)
     assert all(marked(best.parts[0].src_ids) for best, *_ in found)
-    assert quiet[1].translate(["mali bo"], glossary={"bo": "x"}, inline_terms=True)
+    assert engine.translate(["mali bo"], glossary={"bo": "x"}, inline_terms=True)
 
 
 # --- what it refuses ----------------------------------------------------------------------------------
