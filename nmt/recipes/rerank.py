@@ -101,9 +101,9 @@ def read_weights(path: Path, features: Sequence[Feature]) -> tuple[float, ...]:
     weights = read_document(path, WeightsFile, DataError, "; tune again with --tune", (FORMAT,), missing).weights
     names = [feature.name for feature in features]
     if weights.keys() != {*names}:
-        found, expected = ", ".join(weights), ", ".join(names)
         raise DataError(
-            f"{path}: has weights for {found}, but these runs need {expected}; tune again, or use the same runs"
+            f"{path}: has weights for {', '.join(weights)}, but these runs need {', '.join(names)}; tune again, or use "
+            "the same runs"
         )
     return tuple(weights[name] for name in names)
 
@@ -131,7 +131,7 @@ class Counts:
     def of(cls, metric: MetricName, table: Table, refs: Sequence[str], tgt_lang: str | None) -> Counts:
         """Compare the candidates with the reference of each line. Raises DataError if their numbers differ."""
         by_rank = count_lines(metric, [*zip(*table.texts, strict=True)], refs, tgt_lang)
-        return cls(by_rank[0].metric, np.stack([each.counts for each in by_rank], 1))
+        return cls(by_rank[0].metric, np.stack([of_rank.counts for of_rank in by_rank], 1))
 
     def score(self, chosen: Ints) -> float:
         """Return the corpus score of the candidates with these indices (L,)."""
@@ -169,9 +169,8 @@ def tune(
     counts = Counts.of(metric, table, refs, tgt_lang)
     by_chrf = counts if metric == "chrf" else Counts.of("chrf", table, refs, tgt_lang)
     weights, scores = find_weights(table, features, counts.score)
-    return Tuned(
-        weights, counts.metric, scores[direct_weights(features)], scores[weights], counts.score(by_chrf.best())
-    )  # fmt: skip
+    oracle = counts.score(by_chrf.best())
+    return Tuned(weights, counts.metric, scores[direct_weights(features)], scores[weights], oracle)
 
 
 def direct_weights(features: Sequence[Feature]) -> Weights:
@@ -186,8 +185,8 @@ def find_weights(
 
     The ranking by search and the default weights are always tried.
     """
-    units, lowest = _units(table), [-np.inf if feature.is_signed else 0.0 for feature in features]
-    scores: dict[Weights, float] = {}
+    units, scores = _units(table), dict[Weights, float]()
+    tunable = range(1, len(features))
 
     def try_weights(weights: Weights) -> float:
         if weights not in scores:
@@ -195,16 +194,18 @@ def find_weights(
         return scores[weights]
 
     def changed(weights: Weights, at: int, by: float) -> Weights:
-        value = max(weights[at] + by * units[at], lowest[at])
+        value = weights[at] + by * units[at]
+        if not features[at].is_signed:
+            value = max(value, 0.0)
         return *weights[:at], float(f"{value:.4g}"), *weights[at + 1 :]
 
-    search_alone = direct_weights(features)
-    try_weights(search_alone)
+    search_only = direct_weights(features)
+    try_weights(search_only)
     try_weights((1.0, *(feature.default for feature in features[1:])))
     rng = np.random.default_rng(SEED)
     for _ in range(N_RANDOM):
-        weights = search_alone
-        for at in range(1, len(features)):
+        weights = search_only
+        for at in tunable:
             if rng.random() < 0.8:  # else it stays 0
                 sign = rng.choice([-1, 1]) if features[at].is_signed else 1
                 weights = changed(weights, at, sign * rng.exponential())
@@ -212,9 +213,11 @@ def find_weights(
     for weights in sorted(scores, key=lambda tried: -scores[tried])[:N_STARTS]:
         step = 1.0
         while step >= FINEST:
-            others = [changed(weights, at, by) for at in range(1, len(features)) for by in (step, -step)]
-            best = max(others, key=try_weights)
-            weights, step = (best, step) if scores[best] > scores[weights] else (weights, step / 2)
+            best = max((changed(weights, at, by) for at in tunable for by in (step, -step)), key=try_weights)
+            if scores[best] > scores[weights]:
+                weights = best
+            else:
+                step /= 2
     return max(scores, key=lambda tried: scores[tried]), scores
 
 
@@ -257,7 +260,8 @@ def translated(
     by_line = translator.translate_lines(lines, search, n_best, progress)
     for number, (source, translations) in enumerate(zip(sources, by_line, strict=True), start=1):
         warnings.add(number, Line(source), translations)
-        yield _n_best(source, (Candidate(each.text, each.score) for each in translations))
+        candidates = [Candidate(translation.text, translation.score) for translation in translations]
+        yield _n_best(source, candidates)
     for warning in warnings.lines():
         say(warning)
 
@@ -276,8 +280,8 @@ def read_n_best(path: Path, lines: Iterable[str], source: Path) -> Iterator[NBes
             instead = "the end of the file" if number is None else f"line {number}"
             raise DataError(f"{path}: no candidates for line {n_lines} of {source}, found {instead} instead")
         yield _n_best(line, (candidate for _, candidate in group))
-    if rest := next(groups, None):
-        raise DataError(f"{path}: has candidates for line {rest[0]}, but {source} has {n_lines} lines")
+    if extra := next(groups, None):
+        raise DataError(f"{path}: has candidates for line {extra[0]}, but {source} has {n_lines} lines")
 
 
 def _n_best(source: str, candidates: Iterable[Candidate]) -> NBest:
@@ -329,22 +333,38 @@ def rescored(name: str, translator: Translator, search: SearchConfig, is_reverse
     """
 
     known = [tag for tag in search.tags or () if tag in translator.tokenizers.tags]
-    search = search.model_copy(update={"tags": known} | ({"to": None} if is_reverse else {}))
+    search = search.model_copy(update={"tags": known})
+    if is_reverse:
+        search = search.model_copy(update={"to": None})
 
-    def values(pairs: Pairs) -> list[float]:
-        sides = [(candidate.text, line) if is_reverse else (line, candidate.text) for line, candidate in pairs]
-        with Progress(f"scoring, {name}", len(pairs), "candidates") as progress:
-            return _values(name, translator.score(sides, search, progress))
+    def score(pairs: Pairs, progress: Progress) -> Iterable[Scored]:
+        sides = [(line, candidate.text) for line, candidate in pairs]
+        if is_reverse:
+            sides = [(translation, line) for line, translation in sides]
+        return translator.score(sides, search, progress)
 
-    return Feature(name, values)
+    return _scored(name, score)
 
 
 def fluency(name: str, language_model: LanguageModel, search: SearchConfig) -> Feature:
     """Return a feature: the log-probability of the candidate by a language model."""
+    return _scored(
+        name, lambda pairs, progress: language_model.score([pair[1].text for pair in pairs], search, progress)
+    )
+
+
+def _scored(name: str, score: Callable[[Pairs, Progress], Iterable[Scored]]) -> Feature:
+    """Return a feature of the scores of a model, which prints how many candidates were scored only in part."""
 
     def values(pairs: Pairs) -> list[float]:
         with Progress(f"scoring, {name}", len(pairs), "candidates") as progress:
-            return _values(name, language_model.score([candidate.text for _, candidate in pairs], search, progress))
+            scored = [*score(pairs, progress)]
+            if n_cut := sum(result.cut for result in scored):
+                say(
+                    f"{name}: {n_cut:,} candidates were scored only in part; they or their lines exceed the maximum "
+                    "length"
+                )
+        return [result.score for result in scored]
 
     return Feature(name, values)
 
@@ -361,17 +381,6 @@ def length(translator: Translator, search: SearchConfig) -> Feature:
     return Feature("length", values, default=0.0, is_signed=True)
 
 
-def _values(name: str, scored: Iterable[Scored]) -> list[float]:
-    """Return the scores, and print how many candidates were scored only in part."""
-    scores, n_cut = [], 0
-    for each in scored:
-        scores.append(each.score)
-        n_cut += each.cut
-    if n_cut:
-        say(f"{name}: {n_cut:,} candidates were scored only in part; they or their lines exceed the maximum length")
-    return scores
-
-
 OWN_NAMES = ("direct", "channel", "length")
 
 
@@ -382,7 +391,7 @@ class Runs:
     direct: Translator
     """The translator that also produces the candidates, unless they are read from a file."""
     reverse: Translator
-    others: Mapping[str, Translator]
+    rescoring: Mapping[str, Translator]
     """Further translators of the same direction, by the names of their features."""
     language_models: Mapping[str, LanguageModel]
     """Language models of the target language, by the names of their features."""
@@ -392,7 +401,7 @@ class Runs:
         cls,
         model: ModelRef,
         reverse: Sequence[Path],
-        others: Sequence[Path],
+        rescoring: Sequence[Path],
         language_models: Sequence[Path],
         precision: str,
     ) -> Runs:
@@ -401,35 +410,30 @@ class Runs:
         Raises ConfigError for a run of the wrong direction or language or for equal names, and what `Translator.load`
         raises.
         """
-        named = [("--rescore", path) for path in others] + [("--lm", path) for path in language_models]
-        names = [path.resolve().name for _, path in named]
-        for name, (option, path) in zip(names, named, strict=True):
+        options = {**dict.fromkeys(rescoring, "--rescore"), **dict.fromkeys(language_models, "--lm")}
+        names = [path.resolve().name for path in (*rescoring, *language_models)]
+        for path, name in zip((*rescoring, *language_models), names, strict=True):
             if name in OWN_NAMES or names.count(name) > 1:
                 of = "a feature" if name in OWN_NAMES else "another --rescore or --lm"
-                raise ConfigError(f"{option} {path}: {of} has the same name, {name}; rename the run")
+                raise ConfigError(f"{options[path]} {path}: {of} has the same name, {name}; rename the run")
         translator = Translator.load(model, precision=precision)
         data = translator.config.data
-        opposite = Translator.load_for(f"{data.tgt}-{data.src}", "--reverse", reverse, precision)
-        scorers = [Translator.load_for(data.direction, "--rescore", [path], precision) for path in others]
-        models = [_load_language_model(path, data.tgt, precision) for path in language_models]
         return cls(
             translator,
-            opposite,
-            dict(zip(names[: len(scorers)], scorers, strict=True)),
-            dict(zip(names[len(scorers) :], models, strict=True)),
+            Translator.load_for(f"{data.tgt}-{data.src}", "--reverse", reverse, precision),
+            {
+                path.resolve().name: Translator.load_for(data.direction, "--rescore", [path], precision)
+                for path in rescoring
+            },
+            {path.resolve().name: _load_language_model(path, data.tgt, precision) for path in language_models},
         )
 
     def features(self, search: SearchConfig) -> list[Feature]:
         """Return the features; the search score is the first."""
-        others = [rescored(name, translator, search) for name, translator in self.others.items()]
-        fluent = [fluency(name, model, search) for name, model in self.language_models.items()]
-        return [
-            direct(),
-            rescored("channel", self.reverse, search, is_reverse=True),
-            *others,
-            *fluent,
-            length(self.direct, search),
-        ]
+        features = [direct(), rescored("channel", self.reverse, search, is_reverse=True)]
+        features += [rescored(name, translator, search) for name, translator in self.rescoring.items()]
+        features += [fluency(name, model, search) for name, model in self.language_models.items()]
+        return [*features, length(self.direct, search)]
 
 
 def _load_language_model(path: Path, language: str, precision: str) -> LanguageModel:
@@ -468,7 +472,8 @@ def rerank_file(request: Reranking, weights: Sequence[float], output: Path | str
         for text, number in rerank(request.lists(read_lines(request.source)), features, weights):
             out.write(f"{text}\n".encode())
             n_written += 1
-            n_changed += number > 0
+            if number > 0:
+                n_changed += 1
     say(f"lines {n_written:,}, {n_changed:,} of them with another candidate than the first")
 
 
@@ -485,7 +490,11 @@ def tune_weights(request: Reranking, reference: Path, metric: MetricName) -> tup
     table = make_table(lists, features)
     tuned = tune(table, features, [ref for _, ref in pairs], metric, runs.direct.config.data.tgt)
     weights = dict(zip([feature.name for feature in features], tuned.weights, strict=True))
-    scorers = {"direct": runs.direct, "channel": runs.reverse, **runs.others}
+    members = {}
+    for name, translator in {"direct": runs.direct, "channel": runs.reverse, **runs.rescoring}.items():
+        members[name] = _members(*translator.origins)
+    for name, model in runs.language_models.items():
+        members[name] = _members(model.origin)
     content = {
         "format": FORMAT,
         "nmt": __version__,
@@ -499,17 +508,14 @@ def tune_weights(request: Reranking, reference: Path, metric: MetricName) -> tup
         "ref": printable(str(reference)),
         "lines": len(lists),
         "search": describe_search(request.search),
-        "runs": {
-            **{name: _members(*translator.origins) for name, translator in scorers.items()},
-            **{name: _members(model.origin) for name, model in runs.language_models.items()},
-        },
+        "runs": members,
     }
+    per_line = sum(len(candidates) for _, candidates in lists) / len(lists)
     rows = [
         ("direct", f"{tuned.direct:.2f}", "ranking by the score of search"),
         ("reranked", f"{tuned.reranked:.2f}", f"{tuned.reranked - tuned.direct:+.2f}"),
         ("oracle", f"{tuned.oracle:.2f}", "the candidate with the highest chrF of each line"),
     ]
-    per_line = sum(len(candidates) for _, candidates in lists) / len(lists)
     lines = [
         f"{metric_name(metric)} of {reference}, {len(lists):,} lines, {per_line:.1f} candidates per line",
         *aligned(rows, right=(1,)),
