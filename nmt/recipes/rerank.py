@@ -410,7 +410,7 @@ class Runs:
         Raises ConfigError for a run of the wrong direction or language or for equal names, and what `Translator.load`
         raises.
         """
-        options = {**dict.fromkeys(rescoring, "--rescore"), **dict.fromkeys(language_models, "--lm")}
+        options = {**dict.fromkeys(language_models, "--lm"), **dict.fromkeys(rescoring, "--rescore")}
         names = [path.resolve().name for path in (*rescoring, *language_models)]
         for path, name in zip((*rescoring, *language_models), names, strict=True):
             if name in OWN_NAMES or names.count(name) > 1:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,15 +24,10 @@ from nmt.data.corpus import Corpus, lines_of
 from nmt.errors import ConfigError
 from nmt.files.write import write_file
 from nmt.model.attention import MultiHeadAttention
-from nmt.model.embedding import Embedding
-from nmt.model.transformer import ACTIVATIONS, DecoderLayer, EncoderLayer, FeedForward, SubLayer, Transformer
+from nmt.model.transformer import ACTIVATIONS, DecoderLayer, EncoderLayer, SubLayer, Transformer
 from nmt.runs.folder import Quantization
 from nmt.text.lexicon import expected_counts, links
 from nmt.text.tokenizer import EOS, N_SPECIAL, PAD, UNK, Tokenizer
-
-if TYPE_CHECKING:
-    from ctranslate2.specs import attention_spec, common_spec, transformer_spec
-
 
 INSTALL = "CTranslate2 is not installed; install it with pip install ctranslate2"
 
@@ -69,18 +64,18 @@ def save_ctranslate2(
         pre_norm=config.norm == "pre",
         activation=common_spec.Activation[ACTIVATIONS[config.activation].ctranslate2],
     )
-    encoder, decoder = model.encoder, model.decoder
-    _embedding(spec.encoder.embeddings[0], spec.encoder.position_encodings, encoder.embedding, n_positions)
-    _embedding(spec.decoder.embeddings, spec.decoder.position_encodings, decoder.embedding, n_positions)
-    for of_spec, encoder_layer in zip(spec.encoder.layer, encoder.layers, strict=True):
-        _layer(of_spec, encoder_layer)
-    for of_spec, layer in zip(spec.decoder.layer, decoder.layers, strict=True):
-        _layer(of_spec, layer)
-        assert layer.cross_attention is not None, "a translator attends to its source"
-        _attention(of_spec.attention, layer.cross_attention, layer.cross_attention_residual)
-    if config.norm == "pre":
-        _norm(spec.encoder.layer_norm, encoder.last_norm)
-        _norm(spec.decoder.layer_norm, decoder.last_norm)
+    for stack_spec, embeddings, stack in (
+        (spec.encoder, spec.encoder.embeddings[0], model.encoder),
+        (spec.decoder, spec.decoder.embeddings, model.decoder),
+    ):
+        # both libraries scale by sqrt(D), but their sinusoidal positions differ
+        embeddings.weight = _array(stack.embedding.weight)
+        stack_spec.position_encodings.encodings = _array(stack.embedding.positions.first(n_positions))
+        layers: Sequence[EncoderLayer | DecoderLayer] = stack.layers
+        for layer_spec, layer in zip(stack_spec.layer, layers, strict=True):
+            _layer(layer_spec, layer)
+        if config.norm == "pre":
+            _norm(stack_spec.layer_norm, stack.last_norm)
     spec.decoder.projection.weight = _array(model.output_weight)
     if model.output_bias is not None:
         spec.decoder.projection.bias = _array(model.output_bias)
@@ -89,38 +84,26 @@ def save_ctranslate2(
     spec.register_target_vocabulary(list(target))
     spec.config.add_source_eos = True
     # an imported vocabulary may have a piece of its own that is spelled <s>
-    spec.config.bos_token = spec.config.decoder_start_token = target[decoder.embedding.start]
+    spec.config.bos_token = spec.config.decoder_start_token = target[model.decoder.embedding.start]
     spec.config.unk_token, spec.config.eos_token = target[UNK], target[EOS]
-    spec.config.layer_norm_epsilon = encoder.layers[0].attention_residual.norm.eps
+    spec.config.layer_norm_epsilon = model.encoder.layers[0].attention_residual.norm.eps
     spec.validate()
     spec.optimize(quantization)
     spec.save(str(directory))
 
 
-def _embedding(
-    spec: common_spec.EmbeddingsSpec,
-    positions: transformer_spec.PositionEncoderSpec,
-    embedding: Embedding,
-    n_positions: int,
-) -> None:
-    """Set the embeddings and the position encodings.
-
-    Both engines scale by sqrt(D), but their sinusoidal positions differ.
-    """
-    spec.weight = _array(embedding.weight)
-    positions.encodings = _array(embedding.positions.first(n_positions))
-
-
-def _layer(
-    spec: transformer_spec.TransformerEncoderLayerSpec | transformer_spec.TransformerDecoderLayerSpec,
-    layer: EncoderLayer | DecoderLayer,
-) -> None:
-    """Set the parts that encoder and decoder layers have in common."""
+def _layer(spec: Any, layer: EncoderLayer | DecoderLayer) -> None:
+    """Set the weights of a layer."""
     _attention(spec.self_attention, layer.attention, layer.attention_residual)
-    _feed_forward(spec.ffn, layer.feed_forward, layer.feed_forward_residual)
+    if isinstance(layer, DecoderLayer):
+        assert layer.cross_attention is not None, "a translator attends to its source"
+        _attention(spec.attention, layer.cross_attention, layer.cross_attention_residual)
+    _linear(spec.ffn.linear_0, layer.feed_forward.inner)
+    _linear(spec.ffn.linear_1, layer.feed_forward.outer)
+    _norm(spec.ffn.layer_norm, layer.feed_forward_residual.norm)
 
 
-def _attention(spec: attention_spec.MultiHeadAttentionSpec, attention: MultiHeadAttention, residual: SubLayer) -> None:
+def _attention(spec: Any, attention: MultiHeadAttention, residual: SubLayer) -> None:
     """Set the weights of an attention module.
 
     Query, key and value share one projection; in cross-attention the query has its own.
@@ -133,17 +116,11 @@ def _attention(spec: attention_spec.MultiHeadAttentionSpec, attention: MultiHead
     _norm(spec.layer_norm, residual.norm)
 
 
-def _feed_forward(spec: transformer_spec.FeedForwardSpec, feed_forward: FeedForward, residual: SubLayer) -> None:
-    _linear(spec.linear_0, feed_forward.inner)
-    _linear(spec.linear_1, feed_forward.outer)
-    _norm(spec.layer_norm, residual.norm)
-
-
-def _linear(spec: common_spec.LinearSpec, linear: nn.Linear) -> None:
+def _linear(spec: Any, linear: nn.Linear) -> None:
     spec.weight, spec.bias = _array(linear.weight), _array(linear.bias)
 
 
-def _norm(spec: common_spec.LayerNormSpec, norm: nn.LayerNorm) -> None:
+def _norm(spec: Any, norm: nn.LayerNorm) -> None:
     spec.gamma, spec.beta = _array(norm.weight), _array(norm.bias)
 
 
@@ -178,14 +155,20 @@ def write_shortlist(
         frequent.update(often.tolist())
         order = np.lexsort((-probabilities, sources))
         starts = np.searchsorted(sources[order], np.arange(len(src) + 1))
-        for i, found in translations.items():
-            found.update(targets[order[starts[i] : starts[i + 1]][:N_PER_PIECE]].tolist())
+        for i, of_piece in translations.items():
+            of_piece.update(targets[order[starts[i] : starts[i + 1]][:N_PER_PIECE]].tolist())
     ids = {piece: i for i, piece in enumerate(tgt)}
-    for i, found in translations.items():  # names are often copied
-        found.update({ids[src[i]]} if src[i] in ids else ())
-    lines = [("", frequent), *((src[i], found) for i, found in translations.items())]
-    text = "".join(f"{piece}\t{' '.join(tgt[i] for i in sorted(found) if i >= N_SPECIAL)}\n" for piece, found in lines)
-    write_file(folder / SHORTLIST, text.encode())
+    lines = [_line("", frequent, tgt)]
+    for i, of_piece in translations.items():
+        if src[i] in ids:  # names are often copied
+            of_piece.add(ids[src[i]])
+        lines.append(_line(src[i], of_piece, tgt))
+    write_file(folder / SHORTLIST, "".join(lines).encode())
+
+
+def _line(piece: str, ids: Iterable[int], tgt: Sequence[str]) -> str:
+    """Return the line of a source piece, with the target pieces in the order of their ids."""
+    return f"{piece}\t{' '.join(tgt[i] for i in sorted(ids) if i >= N_SPECIAL)}\n"
 
 
 def _learn(
@@ -196,10 +179,10 @@ def _learn(
     sides = [[lines_of(split, language) for split in corpus.train_splits] for language in languages]
     sizes = [np.concatenate([lines.n_ids() + 1 for lines in side]).astype(np.int64) for side in sides]
     step = max(1, -(-int((sizes[0] * sizes[1]).sum()) // MAX_LINKS))
-    (src_ids, n_src), (tgt_ids, n_tgt) = (
-        (np.concatenate([each[each != PAD] for each in read]), np.concatenate([(each != PAD).sum(1) for each in read]))
-        for read in ([lines.gather(np.arange(0, len(lines), step), EOS) for lines in side] for side in sides)
-    )
+    read = [[lines.gather(np.arange(0, len(lines), step), EOS) for lines in side] for side in sides]
+    src_ids, tgt_ids = (np.concatenate([block[block != PAD] for block in side]) for side in read)
+    n_src, n_tgt = (np.concatenate([(block != PAD).sum(1) for block in side]) for side in read)
+    del read
     tgt_token, src_token = links(n_tgt, n_src)
     linked = src_ids[src_token] * n_pieces + tgt_ids[tgt_token]
     del src_token  # large
