@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,9 @@ def _nmt(info: ExportInfo, direction: str, repository: str | None) -> Iterator[s
 
 def _transformers(info: ExportInfo, direction: str, repository: str | None) -> Iterator[str]:
     name = repository or "DIR"
-    text = f"{info.tag} " * (info.tag is not None) + f"A sentence in {language_name(direction.split('-')[0])}."
+    text = f"A sentence in {language_name(direction.split('-')[0])}."
+    if info.tag is not None:
+        text = f"{info.tag} {text}"
     yield from ("```python", "from transformers import AutoModelForSeq2SeqLM, AutoTokenizer", "")
     yield f'model, tokenizer = AutoModelForSeq2SeqLM.from_pretrained("{name}"), AutoTokenizer.from_pretrained("{name}")'
     yield f'lines = tokenizer(["{text}"], padding=True, truncation=True, return_tensors="pt")'
@@ -76,62 +79,65 @@ _MACHINE = {"run_dir", "device", "init_from"}
 _WEIGHTS = {"raw": "step", "ema": "moving average at step", "average": "average up to step"}
 
 
-def card(
-    run: RunDir,
-    config: Config,
-    info: ExportInfo,
-    n_parameters: int,
-    n_pieces: Sequence[int],
-    is_selected: bool,
-    scores: Sequence[ScoreRecord] = (),
-    checked: str | None = None,
-    license: str | None = None,  # noqa: A002 (the usual name)
-) -> str:
-    """Return the model card, README.md.
+@dataclass(frozen=True)
+class Card:
+    """What the model card of an export is made from."""
 
-    Args:
-        n_pieces: sizes of the source and the target vocabulary.
-        is_selected: whether the weights are those that the run selected.
-        scores: scores of these weights on test sets, oldest first.
-        checked: the result of a comparison with the run.
-        license: the licence of the model; by default that of the public model on which it is based.
-    """
-    license = license or (None if info.public is None else info.public.license)  # noqa: A001
-    return "\n".join(
-        [
-            *_front_matter(config, info, scores, license),
-            *_facts(config, info, n_parameters, n_pieces, checked, license),
-            *_quality(run, config, info, scores, is_selected),
-            *_data(run, config),
-            *_training(run),
-            *_recipe(config),
-            use(info, config.data.direction),
+    run: RunDir
+    config: Config
+    info: ExportInfo
+    n_parameters: int
+    n_pieces: Sequence[int]
+    """The sizes of the source and the target vocabulary."""
+    is_selected: bool
+    """Whether the weights are those that the run selected."""
+    scores: Sequence[ScoreRecord] = ()
+    """The scores of these weights on test sets, oldest first."""
+    checked: str | None = None
+    """The result of a comparison with the run."""
+    license: str | None = None
+    """The licence of the model; by default that of the public model on which it is based."""
+
+    @property
+    def model_license(self) -> str | None:
+        """The licence of the model; None if it is not known."""
+        return self.license or (None if self.info.public is None else self.info.public.license)
+
+    @property
+    def languages(self) -> Sequence[str]:
+        """The languages of the model."""
+        data = self.config.data
+        return data.all_languages if data.has_language_tags else data.sides
+
+    def text(self) -> str:
+        """Return the content of README.md."""
+        sections = [
+            _front_matter(self),
+            _facts(self),
+            _quality(self),
+            _data(self),
+            _training(self.run),
+            _recipe(self.config),
         ]
-    )
+        return "\n".join([*chain.from_iterable(sections), use(self.info, self.config.data.direction)])
 
 
-def _front_matter(
-    config: Config,
-    info: ExportInfo,
-    scores: Sequence[ScoreRecord],
-    license: str | None,  # noqa: A002
-) -> Iterator[str]:
+def _front_matter(card: Card) -> Iterator[str]:
     """Yield the lines of the metadata for the Hub, without unknown values."""
-    every = config.data.all_languages if config.data.has_language_tags else config.data.sides
-    languages = list(dict.fromkeys(language.split("_")[0] for language in every))
-    results = _results(config, scores)
-    datasets = list(dict.fromkeys(source.hub for _, source in config.data.sources() if isinstance(source, HubSource)))
-    matter = {
-        "language": languages,
-        "license": license,
-        "base_model": info.public.name if info.public and info.public.revision else None,
-        "library_name": "transformers" if info.kind == "transformers" else "nmt",
+    config, public = card.config, card.info.public
+    hubs = [source.hub for _, source in config.data.sources() if isinstance(source, HubSource)]
+    matter: dict[str, object] = {
+        "language": list(dict.fromkeys(language.split("_")[0] for language in card.languages)),
+        "license": card.model_license,
+        "base_model": public.name if public and public.revision else None,
+        "library_name": "transformers" if card.info.kind == "transformers" else "nmt",
         "pipeline_tag": "translation",
         "tags": ["translation", "transformer"],
-        "datasets": datasets or None,
+        "datasets": list(dict.fromkeys(hubs)) or None,
         "metrics": ["bleu", "chrf"],
-        "model-index": [{"name": f"{config.data.src}-{config.data.tgt}", "results": results}] if results else None,
     }
+    if results := _results(config, card.scores):
+        matter["model-index"] = [{"name": f"{config.data.src}-{config.data.tgt}", "results": results}]
     known = {name: value for name, value in matter.items() if value is not None}
     yield from ("---", yaml.safe_dump(known, sort_keys=False).rstrip(), "---", "")
 
@@ -162,14 +168,8 @@ def _dataset(config: Config, split: str) -> str:
     return source.hub if isinstance(source, HubSource) else split
 
 
-def _facts(
-    config: Config,
-    info: ExportInfo,
-    n_parameters: int,
-    n_pieces: Sequence[int],
-    checked: str | None,
-    license: str | None,  # noqa: A002
-) -> Iterator[str]:
+def _facts(card: Card) -> Iterator[str]:
+    config, info = card.config, card.info
     data, model = config.data, config.model
     if data.has_language_tags:
         yield f"# Translation between {', '.join(data.all_languages)}"
@@ -178,36 +178,33 @@ def _facts(
         yield f"# Translation from {data.src} to {data.tgt}"
         what = f"that translates from `{data.src}` to `{data.tgt}`"
     yield from ("", f"A Transformer {what}, exported by nmt {__version__}.", "")
-    joint = f"{n_pieces[0]:,} pieces for {'all' if data.has_language_tags else 'both'} languages"
-    separate = " and ".join(f"{n:,} for {name}" for n, name in zip(n_pieces, data.sides, strict=True))
-    public = None
-    if info.public is not None:
-        at = f" at {info.public.revision}" if info.public.revision else ""
-        public = printable(f"{info.public.name}{at}, licence: {info.public.license or NOT_STATED}")
-    before = "written before the text, as `>>NAME=VALUE<<`" if info.kind == "transformers" else "chosen with `--tag`"
     number_format = "float32" if info.quantization is None else f"{info.quantization}, as a model of CTranslate2"
-    for name, value in {
-        "parameters": f"{n_parameters / 1e6:.2f} million ({number_format})",
-        "layers": f"{model.encoder_layers} in the encoder, {model.decoder_layers} in the decoder",
-        "width": f"{model.d_model}, feed-forward {model.d_ff}, {model.n_heads} heads",
-        "vocabulary": f"SentencePiece, {joint if config.tokenizer.joint else separate}",
-        "tags": f"{', '.join(data.tag_names)}; {before}" if data.tag_names else None,
-        "based on": public,
-        "weights": f"{_WEIGHTS[info.weights]} {info.step:,} ({info.reason})",
-        "licence of the model": license or NOT_STATED,
-        "compared with the run it was exported from": checked,
-    }.items():
-        if value is not None:
-            yield f"- {name}: {value}"
+    yield f"- parameters: {card.n_parameters / 1e6:.2f} million ({number_format})"
+    yield f"- layers: {model.encoder_layers} in the encoder, {model.decoder_layers} in the decoder"
+    yield f"- width: {model.d_model}, feed-forward {model.d_ff}, {model.n_heads} heads"
+    vocabulary = " and ".join(f"{n:,} for {name}" for n, name in zip(card.n_pieces, data.sides, strict=True))
+    if config.tokenizer.joint:
+        vocabulary = f"{card.n_pieces[0]:,} pieces for {'all' if data.has_language_tags else 'both'} languages"
+    yield f"- vocabulary: SentencePiece, {vocabulary}"
+    if data.tag_names:
+        before = "chosen with `--tag`"
+        if info.kind == "transformers":
+            before = "written before the text, as `>>NAME=VALUE<<`"
+        yield f"- tags: {', '.join(data.tag_names)}; {before}"
+    if (public := info.public) is not None:
+        revision = f" at {public.revision}" if public.revision else ""
+        yield f"- based on: {printable(f'{public.name}{revision}, licence: {public.license or NOT_STATED}')}"
+    yield f"- weights: {_WEIGHTS[info.weights]} {info.step:,} ({info.reason})"
+    yield f"- licence of the model: {card.model_license or NOT_STATED}"
+    if card.checked is not None:
+        yield f"- compared with the run it was exported from: {card.checked}"
     yield ""
 
 
-def _quality(
-    run: RunDir, config: Config, info: ExportInfo, scores: Sequence[ScoreRecord], is_selected: bool
-) -> Iterator[str]:
-    lines = [*_development(run, config, info, is_selected)]
+def _quality(card: Card) -> Iterator[str]:
+    lines = [*_development(card)]
     newest: dict[tuple[str, ...], dict[tuple[str, ...], ScoreRecord]] = {}
-    for record in scores:
+    for record in card.scores:
         signatures = tuple(map(signature, record.scores))
         newest.setdefault(signatures, {})[record.name, record.search, record.precision] = record
     for signatures, records in newest.items():
@@ -231,24 +228,25 @@ def _test_scores(records: Sequence[ScoreRecord]) -> Iterator[str]:
         yield f"| {' | '.join(cells)} |"
 
 
-def _development(run: RunDir, config: Config, info: ExportInfo, is_selected: bool) -> Iterator[str]:
+def _development(card: Card) -> Iterator[str]:
     """Yield a line with the scores of these weights on the development set, read from the log."""
-    has_several, kind = config.data.has_several_directions, "valid" if info.weights == "raw" else info.weights
-    wanted: dict[str, object] = {"kind": kind, "step": info.step}
+    config, info = card.config, card.info
+    kind, mean = "valid" if info.weights == "raw" else info.weights, ""
+    facts: dict[str, object] = {"kind": kind, "step": info.step}
     # of several directions, only the last record is of all lines; with start_share, the last average is the mixture
-    if has_several or (kind == "average" and config.training.start_share):
-        if not is_selected:
-            return
-        wanted = {"kind": "final" if has_several else kind}
-    for record in reversed([*read_log(run.log, having=b'"bleu"')]):
-        if wanted.items() <= record.items():
+    if config.data.has_several_directions:
+        facts, mean = {"kind": "final"}, ", mean over directions"
+    elif kind == "average" and config.training.start_share:
+        facts = {"kind": kind}
+    if "step" not in facts and not card.is_selected:
+        return
+    for record in reversed([*read_log(card.run.log, having=b'"bleu"')]):
+        if facts.items() <= record.items():
             metrics: tuple[MetricName, ...] = "bleu", "chrf"
-            scores = [
-                f"{metric_name(metric)} {value:.2f} ({_signature(metric, config.data.tgt)})"
-                for metric in metrics
-                if (value := number(record, metric)) is not None
-            ]
-            mean = ", mean over directions" * has_several
+            scores = []
+            for metric in metrics:
+                if (value := number(record, metric)) is not None:
+                    scores.append(f"{metric_name(metric)} {value:.2f} ({_signature(metric, config.data.tgt)})")
             yield f"- development set, on which the weights were chosen{mean}: {', '.join(scores)}"
             return
 
@@ -261,26 +259,28 @@ def _signature(metric: MetricName, tgt_lang: str) -> str:
 _PURPOSES = {"train": "training", "valid": "development set"}
 
 
-def _data(run: RunDir, config: Config) -> Iterator[str]:
+def _data(card: Card) -> Iterator[str]:
     """Yield a line for each corpus, with the numbers of pairs read and kept, and its configured licence."""
     yield from ("## Training data", "")
-    data, recorded = config.data, _manifests(run, config)
-    sources = {
-        where: (_PURPOSES.get(where.split(".")[0], where.replace(".", " set ")), source, "pairs")
-        for where, source in data.sources()
-    }
-    sources |= {where: (f"monolingual, {code}", source, "lines") for where, code, source in data.mono_sources()}
+    data, manifests = card.config.data, _manifests(card.run, card.config)
+    sources = {}
+    for where, source in data.sources():
+        sources[where] = _PURPOSES.get(where.split(".")[0], where.replace(".", " set ")), source, "pairs"
+    for where, code, mono in data.mono_sources():
+        sources[where] = f"monolingual, {code}", mono, "lines"
     for where, (purpose, source, unit) in sources.items():
-        license = f"licence: {printable(source.license or NOT_STATED)}"  # noqa: A001
-        records = [each.sources[where] for each in recorded if each.sources and where in each.sources]
-        known = {"read": [record.read for record in records], "kept": [record.kept for record in records]}
-        counts = [f"{sum(filter(None, n)):,} {unit} {key}" for key, n in known.items() if {*n} - {None}]
-        yield f"- {purpose}: {', '.join([printable(source.label), *counts, license])}"
+        facts = [printable(source.label)]
+        records = [manifest.sources[where] for manifest in manifests if manifest.sources and where in manifest.sources]
+        for name in ("read", "kept"):
+            counts = [n for record in records if (n := getattr(record, name)) is not None]
+            if counts:
+                facts.append(f"{sum(counts):,} {unit} {name}")
+        yield f"- {purpose}: {', '.join(facts)}, licence: {printable(source.license or NOT_STATED)}"
     if "valid" not in sources:
-        n = sum(each.splits["valid"].pairs for each in recorded if "valid" in each.splits)
+        n = sum(manifest.splits["valid"].pairs for manifest in manifests if "valid" in manifest.splits)
         yield "- development set: split off the training text" + (f", {n:,} pairs" if n else "")
-    if recorded:
-        yield f"- fingerprint of the prepared corpus: {read_info(run).corpus}"
+    if manifests:
+        yield f"- fingerprint of the prepared corpus: {read_info(card.run).corpus}"
     yield ""
 
 
@@ -311,13 +311,11 @@ def _training(run: RunDir) -> Iterator[str]:
         version = f"PyTorch {info.torch}" if info.torch else None
         parts = [device, processes, threads, info.precision, version]
         yield f"- device: {printable(', '.join(filter(None, parts)))}"
-    if info.initial is not None:
-        first = info.initial
+    if (first := info.initial) is not None:
         # without the directories of this machine
-        each = re.split(r", (?=(?:encoder |decoder )?/)", first.run)
-        runs = ", ".join(re.sub("/.*/", "", name) for name in each)
+        names = [re.sub("/.*/", "", name) for name in re.split(r", (?=(?:encoder |decoder )?/)", first.run)]
         weights = f"{_WEIGHTS[first.weights]} {first.step:,}"
-        yield f"- started from: {printable(runs)}, {weights}; its cost is not included"
+        yield f"- started from: {printable(', '.join(names))}, {weights}; its cost is not included"
     yield ""
 
 

@@ -42,7 +42,7 @@ from nmt.runs.folder import (
 from nmt.runs.info import ScoreRecord, read_info, read_scores, read_selected
 from nmt.runs.model import AnyModel, ModelRef, Saved, open_saved
 from nmt.search.forced import check_equal, check_inference
-from nmt.share.card import USE, card
+from nmt.share.card import USE, Card
 from nmt.share.ctranslate2 import library, save_ctranslate2, write_shortlist
 from nmt.share.engine import (
     Comparison,
@@ -195,7 +195,8 @@ def export_into(
         for path in portable_calibrations(saved.path, info.tensors) if kind != "transformers" else ():
             write_file(directory.path / path.name, path.read_bytes())
         checked = None if comparison is None else str(comparison)
-        write_file(directory.card, _card(saved, info, [*recorded, *scores], checked, request.license).encode())
+        card = replace(_card(saved, info, [*recorded, *scores]), checked=checked, license=request.license)
+        write_file(directory.card, card.text().encode())
     return Exported(output, comparison, scores, lost, info.tag, bool(tokenizers[config.data.src].letters))
 
 
@@ -206,21 +207,19 @@ def model_card(run: Path) -> str:
     """
     saved = open_saved(run)
     saved.check_exports()
-    return _card(saved, _info(saved, "folder", "float32"), _recorded(saved))
+    return _card(saved, _info(saved, "folder", "float32"), _recorded(saved)).text()
 
 
-def _card(
-    saved: Saved,
-    info: ExportInfo,
-    scores: Sequence[ScoreRecord],
-    checked: str | None = None,
-    license: str | None = None,  # noqa: A002 (the usual name)
-) -> str:
-    n_parameters = sum(tensor.numel() for tensor in saved.weights.tensors.values())
-    sizes = [saved.tokenizers.sizes[language] for language in saved.config.data.sides]
-    run, config = RunDir(saved.path), without_places(saved.config)
-    is_selected = saved.weights.identity == read_selected(run).identity
-    return card(run, config, info, n_parameters, sizes, is_selected, scores, checked, license)
+def _card(saved: Saved, info: ExportInfo, scores: Sequence[ScoreRecord]) -> Card:
+    return Card(
+        run=RunDir(saved.path),
+        config=without_places(saved.config),
+        info=info,
+        n_parameters=sum(tensor.numel() for tensor in saved.weights.tensors.values()),
+        n_pieces=[saved.tokenizers.sizes[language] for language in saved.config.data.sides],
+        is_selected=saved.weights.identity == read_selected(RunDir(saved.path)).identity,
+        scores=scores,
+    )
 
 
 def without_places(config: Config) -> Config:
