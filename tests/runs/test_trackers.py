@@ -17,6 +17,7 @@ from fitting import fit
 from nmt.errors import ConfigError, StoppedError
 from nmt.layout import RunDir
 from nmt.runs.info import read_selected
+from nmt.runs.state import TrainState
 from nmt.training.report import trackers
 from nmt.training.report.log import TrainingLog
 from nmt.training.report.trackers import STARTS, Trackers, check_installed
@@ -201,7 +202,7 @@ def test_failure_is_reported_once(run, services, name, fails):
     ("error", "statuses"), [(StoppedError("stopped"), (75, "KILLED")), (ValueError("x"), (1, "FAILED"))]
 )
 def test_trackers_learn_how_run_ended(run, services, error, statuses):
-    with pytest.raises(type(error)), TrainingLog(run, 0, 0, 9, report_to=["wandb", "mlflow", "wandb"]):
+    with pytest.raises(type(error)), TrainingLog(run, TrainState(), 9, report_to=["wandb", "mlflow", "wandb"]):
         raise error
     assert (services["wandb"].ended, services["mlflow"].ended) == ([statuses[0]], [statuses[1]])
 

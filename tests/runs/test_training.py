@@ -25,7 +25,7 @@ from nmt.process import Stop
 from nmt.runs.checkpoint import choose_weights, load_weights, saved_steps
 from nmt.runs.info import read_selected
 from nmt.runs.log import read_log
-from nmt.runs.state import load_state
+from nmt.runs.state import TrainState, load_state
 from nmt.training import loop
 from nmt.training.loop import train_step
 from nmt.training.loss import cross_entropy
@@ -375,7 +375,7 @@ def test_resume_restores_scale_and_counts_without_probing(tiny_data, text, tmp_p
     session = start(config, tiny_data, tmp_path / "run", resume=False)
     train_step(session, first_update(session))
     session.scaler.update(1024.0)
-    with TrainingLog(session.run, 0, 0, 12) as log:
+    with TrainingLog(session.run, TrainState(), 12) as log:
         save(session, Meter(session, log))
 
     def probing(*_: object) -> str:

@@ -14,6 +14,7 @@ from command import Command
 from nmt.config.load import load_config
 from nmt.console import printable, printable_sentence, say, show
 from nmt.layout import RunDir
+from nmt.runs.state import TrainState
 from nmt.training.report.log import TrainingLog
 from steering import EVIL, SHOWN, STEERING, check
 
@@ -85,7 +86,7 @@ class Terminal(io.StringIO):
 def test_control_characters_in_training_messages_are_escaped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for screen in (Terminal(), io.StringIO()):
         monkeypatch.setattr("sys.stderr", screen)
-        with TrainingLog(RunDir(tmp_path), 0, 0, 200) as log:
+        with TrainingLog(RunDir(tmp_path), TrainState(), 200) as log:
             log.say(f"a\nb{EVIL}")
         monkeypatch.undo()
         assert rf"a\nb{SHOWN}" + "\n" in screen.getvalue()

@@ -39,39 +39,33 @@ class TrainingLog:
     """
 
     def __init__(
-        self,
-        run: RunDir,
-        step: int,
-        n_bytes: int,
-        total_steps: int,
-        waiting: Sequence[str] = (),
-        report_to: Sequence[str] = ("tensorboard",),
+        self, run: RunDir, state: TrainState, total_steps: int, report_to: Sequence[str] = ("tensorboard",)
     ) -> None:
-        """Continue after `step` with the first `n_bytes` of log.jsonl and with the lines `waiting` for disk space.
+        """Continue the log of a run in this state.
 
         report_to: the trackers, see `TrainingConfig`. A resumed run writes everything after its checkpoint again.
         """
         self._path = run.log
         self._file = open_own(run.log)
-        os.ftruncate(self._file, min(n_bytes, os.fstat(self._file).st_size))
-        self._waiting = [line.encode() for line in waiting]  # lines not written yet, the disk being full
+        os.ftruncate(self._file, min(state.log_bytes, os.fstat(self._file).st_size))
+        self._waiting = [line.encode() for line in state.log_waiting]  # lines not written yet, the disk being full
         self._in_trouble = False
         # only on a terminal: in a log file every record is a line instead
         self._bar: tqdm[Any] | None = None
         if sys.stderr.isatty():
             form = "{percentage:3.0f}% {n_fmt}/{total_fmt}{postfix}"
             with _screen():
-                self._bar = tqdm(total=total_steps, initial=step, bar_format=form, dynamic_ncols=True)
-        self._board = Board(run.tensorboard, step + 1, self.say) if "tensorboard" in report_to else None
+                self._bar = tqdm(total=total_steps, initial=state.step, bar_format=form, dynamic_ncols=True)
+        self._board = Board(run.tensorboard, state.step + 1, self.say) if "tensorboard" in report_to else None
         self.trackers = Trackers(dict.fromkeys(name for name in report_to if name != "tensorboard"), run, self.say)
 
-    def progress(self, step: int, loss: float, nll: float, lr: float, tokens_per_second: float, left: float) -> None:
-        """Update the progress bar. `loss` includes label smoothing, `nll` does not; `left` is in seconds."""
+    def progress(self, step: int, record: Record, seconds_left: float) -> None:
+        """Update the progress bar with the loss (with label smoothing), nll, learning rate and speed of a record."""
         if self._bar is None:
             return
-        numbers = f"loss {loss:.2f}, nll {nll:.2f}, lr {lr:.1e}, {tokens_per_second:,.0f} tok/s"
+        numbers = "loss {loss:.2f}, nll {nll:.2f}, lr {lr:.1e}, {tokens_per_second:,.0f} tok/s".format(**record)
         with _screen():
-            self._bar.set_postfix_str(f"{clock(left)} left, {numbers}", refresh=False)
+            self._bar.set_postfix_str(f"{clock(seconds_left)} left, {numbers}", refresh=False)
             self._bar.update(step - self._bar.n)
 
     def log(self, record: Record) -> None:
@@ -177,8 +171,9 @@ def position(state: TrainState) -> dict[str, float]:
 
 def clock(seconds: float) -> str:
     """Format seconds: 3725 -> 1:02:05."""
-    hours, rest = divmod(round(seconds), 3600)
-    return f"{hours}:{rest // 60:02d}:{rest % 60:02d}" if hours else f"{rest // 60}:{rest % 60:02d}"
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
 
 
 def _line(record: Record) -> str:

@@ -92,14 +92,14 @@ class Meter:
                 self._skip(outcome)
                 continue
             self._session.state.skipped_in_a_row = 0
-            counted = {
+            counts = {
                 **dict(zip(STATISTICS, stats.packed.tolist(), strict=True)),
                 "n_pairs": len(outcome.update.rows),
                 "n_tokens": outcome.update.n_tokens,
                 "n_real": outcome.n_tokens,
                 "n_updates": 1,
             }
-            for name, value in counted.items():
+            for name, value in counts.items():
                 self._tally[name] = self._tally.get(name, 0) + value
 
     def _skip(self, outcome: Outcome) -> None:
@@ -165,28 +165,25 @@ class Meter:
         tally, state, settings = dict(self._tally), self._session.state, self._session.config.training
         if "n_updates" not in tally:
             return
-        speed = self._learned_tokens / max(tally["seconds"], 1e-9)
+        numbers, nll = self._numbers(), tally["nll"] / tally["n_tokens"]
         if not is_last:
             self._tally.clear()
-        loss, nll = (tally[name] / tally["n_tokens"] for name in ("loss", "nll"))
-        others = dict[str, float]()
+        scores = {"perplexity": math.exp(min(nll, 700.0)), "accuracy": tally["n_correct"] / tally["n_tokens"]}
         if settings.has_consistency:
-            others["divergence"] = tally["divergence"] / tally["n_tokens"]
+            scores["divergence"] = tally["divergence"] / tally["n_tokens"]
         if settings.masked.pair_task:
-            names = {"pair_loss": "class_nll", "pair_accuracy": "n_class_correct"}
-            others |= {name: tally[total] / tally["n_pairs"] for name, total in names.items()}
+            scores["pair_loss"] = tally["class_nll"] / tally["n_pairs"]
+            scores["pair_accuracy"] = tally["n_class_correct"] / tally["n_pairs"]
         self.log.log(
             {
                 "kind": "train",
                 **position(state),
-                "loss": loss,
+                "loss": numbers["loss"],
                 "nll": nll,
-                "perplexity": math.exp(min(nll, 700.0)),
-                "accuracy": tally["n_correct"] / tally["n_tokens"],
-                **others,
-                "lr": self._learning_rate(),
+                **scores,
+                "lr": numbers["lr"],
                 "gradient_norm": tally["norm"] / tally["n_updates"],
-                "tokens_per_second": speed,
+                "tokens_per_second": numbers["tokens_per_second"],
                 "padding_share": 1.0 - tally["n_real"] / tally["n_slots"],
                 "n_skipped": state.n_skipped,
                 "n_out_of_memory": state.n_out_of_memory,
@@ -197,23 +194,25 @@ class Meter:
             pace = tally["seconds"] / tally["n_updates"]
             if line := forecast(settings, state, self._session.n_epochs, self._session.n_epoch_tokens, pace):
                 self.log.say(line)
-        alarm = None if is_last else loss_alarm(state, nll, int(tally["n_updates"]))
-        if alarm is not None:
+        if not is_last and (alarm := loss_alarm(state, nll, int(tally["n_updates"]))):
             self.log.warn(state, alarm)
 
     def show(self, at_once: bool = False) -> None:
         """Refresh the progress bar, at most once every SHOW_SECONDS unless `at_once` is True."""
-        now, tally = time.monotonic(), self._tally
-        if "n_updates" not in tally or (now - self._shown < SHOW_SECONDS and not at_once):
-            return
-        self._shown = now
-        loss, nll = (tally[name] / tally["n_tokens"] for name in ("loss", "nll"))
-        speed = self._learned_tokens / max(tally["seconds"], 1e-9)
-        self.log.progress(self._session.state.step, loss, nll, self._learning_rate(), speed, self._seconds_left())
+        now = time.monotonic()
+        if "n_updates" in self._tally and (at_once or now - self._shown >= SHOW_SECONDS):
+            self._shown = now
+            self.log.progress(self._session.state.step, self._numbers(), self._seconds_left())
 
-    def _learning_rate(self) -> float:
-        state, config = self._session.state, self._session.config
-        return learning_rate(state.step, config.training, config.model.d_model, state.cooldown)
+    def _numbers(self) -> dict[str, float]:
+        """Return the loss, nll, learning rate and speed of a record of the updates so far."""
+        tally, state, config = self._tally, self._session.state, self._session.config
+        return {
+            "loss": tally["loss"] / tally["n_tokens"],
+            "nll": tally["nll"] / tally["n_tokens"],
+            "lr": learning_rate(state.step, config.training, config.model.d_model, state.cooldown),
+            "tokens_per_second": self._learned_tokens / max(tally["seconds"], 1e-9),
+        }
 
     def _seconds_left(self) -> float:
         """Estimate the seconds until the first limit is reached, from the pace so far."""
@@ -311,9 +310,7 @@ def mixture(session: Session) -> Iterator[str]:
 def reporting(session: Session, has_profile: bool) -> Iterator[Meter]:
     """Open the log of a run and yield its meter; profile a few updates if `has_profile`."""
     state, settings, run = session.state, session.config.training, session.run
-    with TrainingLog(
-        run, state.step, state.log_bytes, settings.max_steps, state.log_waiting, settings.report_to
-    ) as log:
+    with TrainingLog(run, state, settings.max_steps, settings.report_to) as log:
         announce(session, log)
         try:
             with profiler(session.device, run, log) if has_profile else nullcontext() as tracing:
@@ -391,6 +388,8 @@ def profiler(device: torch.device, run: RunDir, log: TrainingLog) -> profile:
         else:
             log.say(f"trace: {run.trace}; open it in https://ui.perfetto.dev or chrome://tracing; training continues")
 
-    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device.type == "cuda" else [])]
+    activities = [ProfilerActivity.CPU]
+    if device.type == "cuda":
+        activities.append(ProfilerActivity.CUDA)
     steps = schedule(wait=SKIPPED_STEPS - 1, warmup=1, active=TRACED_STEPS, repeat=1)
     return profile(activities=activities, schedule=steps, on_trace_ready=report, acc_events=True)
