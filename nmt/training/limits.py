@@ -129,13 +129,10 @@ def fix_cooldown(session: Session) -> bool:
     if share < 1 - settings.cooldown or session.halfway is None:
         return False
     n_updates, seconds = state.step - session.halfway[0], state.seconds - session.halfway[1]
-    if limit == "max_minutes" and 4 * seconds > state.seconds:
-        last = state.step + (state.seconds / share - state.seconds) * n_updates / seconds
-    elif limit == "max_epochs":
-        last = _last_by_epochs(state, session.n_epochs / share - session.n_epochs, session.n_epoch_tokens)
-    else:
-        last = state.step / share
-    end = min(settings.max_steps, round(last))
+    if 4 * seconds <= state.seconds:
+        n_updates, seconds = state.step, state.seconds
+    ends = _ends(settings, state, session.n_epochs, session.n_epoch_tokens, seconds / max(n_updates, 1))
+    end = min(settings.max_steps, round(ends[limit]))
     if end <= state.step:
         return False
     state.cooldown_start, state.cooldown_end, state.cooldown_by = state.step, end, limit
@@ -225,19 +222,21 @@ def expected_end(
     """
     if state.cooldown is not None:
         return state.cooldown_by or "cooldown", state.cooldown[1]
-    ends = {"max_steps": float(settings.max_steps)}
-    if settings.max_epochs is not None:
-        ends["max_epochs"] = _last_by_epochs(state, settings.max_epochs - n_epochs, n_epoch_tokens)
-    if settings.max_minutes is not None:
-        left = seconds_of_updates(settings.max_minutes, state) - state.seconds
-        ends["max_minutes"] = state.step + max(0.0, left) / max(seconds_per_update, 1e-9)
-    limit = min(ends, key=lambda name: ends[name])
+    ends = _ends(settings, state, n_epochs, n_epoch_tokens, seconds_per_update)
+    limit = min(ends, key=ends.__getitem__)
     return limit, int(ends[limit])
 
 
-def _last_by_epochs(state: TrainState, n_left: float, n_epoch_tokens: int) -> float:
-    """Return the last step if `n_left` epochs are left, each of `n_epoch_tokens` target tokens.
-
-    Earlier stages may have had pairs of other lengths, but all updates have about equally many tokens.
-    """
-    return state.step * (1 + n_left * n_epoch_tokens / max(state.n_tokens, 1))
+def _ends(
+    settings: TrainingConfig, state: TrainState, n_epochs: float, n_epoch_tokens: int, seconds_per_update: float
+) -> dict[str, float]:
+    """Return the step at which each limit is expected to be reached; see `expected_end`."""
+    ends = {"max_steps": float(settings.max_steps)}
+    if settings.max_epochs is not None:
+        # earlier stages may have had pairs of other lengths, but all updates have about equally many tokens
+        n_left = settings.max_epochs - n_epochs
+        ends["max_epochs"] = state.step * (1 + n_left * n_epoch_tokens / max(state.n_tokens, 1))
+    if settings.max_minutes is not None:
+        left = seconds_of_updates(settings.max_minutes, state) - state.seconds
+        ends["max_minutes"] = state.step + max(0.0, left) / max(seconds_per_update, 1e-9)
+    return ends
