@@ -54,7 +54,7 @@ def threads_for(multiplications: int) -> AbstractContextManager[None]:
     return threads(1 if multiplications < SMALL_STEP else torch.get_num_threads())
 
 
-def run_all(work: Callable[[Job], Result], jobs: Sequence[Job], device: torch.device) -> Generator[Result]:
+def in_threads(work: Callable[[Job], Result], jobs: Sequence[Job], device: torch.device) -> Generator[Result]:
     """Yield the result of each job, in order.
 
     On a CPU the jobs are distributed over threads, each with a share of PyTorch's own threads; a single job, or any job
@@ -283,7 +283,7 @@ def search_batches(
         return search_batch([sentences[i] for i in batch], search, n_best, should_stop)
 
     batches = make_batches(sentences, search, n_best, search.batch_size(device.type))
-    with closing(run_all(searched, batches, device)) as results:
+    with closing(in_threads(searched, batches, device)) as results:
         yield from zip(batches, results, strict=True)
 
 
@@ -336,20 +336,21 @@ class _Document:
     """The sentences that have been translated, with their translations."""
 
 
+@dataclass(frozen=True)
 class JointSearch:
-    """A search engine for the sentences of lines in their documents; it stands in for a `Searcher`."""
+    """A search for the sentences of lines in their documents, by an engine with the arguments of its `search`."""
 
-    def __init__(self, searcher: Searcher, src: Tokenizer, tgt: Tokenizer, max_pieces: int) -> None:
-        """`max_pieces`: the maximum length of joined sentences, as in training."""
-        self._searcher, self._src, self._tgt, self._max_pieces = searcher, src, tgt, max_pieces
+    searcher: Searcher
+    src: Tokenizer
+    tgt: Tokenizer
+    max_pieces: int
+    """The maximum length of joined sentences, as in training."""
+    settings: SearchConfig
+    n_best: int = 1
+    should_stop: ShouldStop | None = None
 
     def search(
-        self,
-        lines: Sequence[Line],
-        by_line: Sequence[Sequence[Sentence]],
-        search: SearchConfig,
-        n_best: int,
-        should_stop: ShouldStop | None,
+        self, lines: Sequence[Line], by_line: Sequence[Sequence[Sentence]]
     ) -> Generator[tuple[list[int], Hypotheses]]:
         """Yield hypotheses of the sentences of all lines, with their indices; see `Searcher.search`.
 
@@ -359,62 +360,56 @@ class JointSearch:
         sentences = [sentence for of_line in by_line for sentence in of_line]
         documents, n = [_Document()], 0
         for line, of_line in zip(lines, by_line, strict=True):
-            groups = self._groups(range(n, n + len(of_line)), sentences, search)
+            groups = self._groups(range(n, n + len(of_line)), sentences)
             n += len(of_line)
-            if line.is_first or not groups or not search.context:
-                past = [(self._src.encode(src), self._tgt.encode(tgt)) for src, tgt in line.before]
+            if line.is_first or not groups or not self.settings.context:
+                past = [(self.src.encode(src), self.tgt.encode(tgt)) for src, tgt in line.before]
                 documents.append(_Document(past=past))
             documents[-1].groups += groups
-        for round_ in range(max(len(document.groups) for document in documents)):
-            current = [document for document in documents if round_ < len(document.groups)]
-            yield from self._round([each.groups[round_] for each in current], current, sentences, search, n_best,
-                                   should_stop)  # fmt: skip
+        for number in range(max(len(document.groups) for document in documents)):
+            current = [document for document in documents if number < len(document.groups)]
+            yield from self._round(number, current, sentences)
 
     def _round(
-        self,
-        groups: Sequence[Sequence[int]],
-        documents: Sequence[_Document],
-        sentences: Sequence[Sentence],
-        search: SearchConfig,
-        n_best: int,
-        should_stop: ShouldStop | None,
+        self, number: int, documents: Sequence[_Document], sentences: Sequence[Sentence]
     ) -> Iterator[tuple[list[int], Hypotheses]]:
-        """Search one group of sentences of each document, and add the translations to the documents."""
-        own = [[sentences[i] for i in group] for group in groups]
-        contexts = [self._context(each, document.past[-search.context or len(document.past) :])
-                    for each, document in zip(own, documents, strict=True)]  # fmt: skip
-        joint = [self._joined(*each) for each in zip(own, contexts, strict=True)]
-        best: dict[int, list[int]] = {}
-        failed: list[int] = []
-        with closing(self._searcher.search(joint, search, n_best, should_stop)) as found:
-            for numbers, hypotheses in found:
-                indices, divided = list[int](), list[list[Hypothesis]]()
-                for number, of_group in zip(numbers, hypotheses, strict=True):
-                    parts = [*filter(None, (_divided(each, len(own[number])) for each in of_group))]
-                    if not parts:
-                        failed += groups[number]
-                        continue
-                    indices += groups[number]
-                    divided += map(list, zip(*parts, strict=True))
-                best |= zip(indices, (list(each[0].ids) for each in divided), strict=True)
-                yield indices, divided
-        if failed:
-            alone = [sentences[i] for i in failed]
-            with closing(self._searcher.search(alone, search, n_best, should_stop)) as found:
-                for numbers, hypotheses in found:
-                    indices = [failed[number] for number in numbers]
-                    best |= zip(indices, (list(each[0].ids) for each in hypotheses), strict=True)
-                    yield indices, hypotheses
+        """Search the group with this number of each document, and add its translation to the document."""
+        groups = [document.groups[number] for document in documents]
+        joint, best, failed = list[Sentence](), dict[int, list[int]](), list[int]()
         for group, document in zip(groups, documents, strict=True):
-            for i in group:
-                sentence = sentences[i]
-                if sentence.match is not None:
-                    ids = self._src.encode(sentence.text), self._tgt.encode(sentence.match.text)
+            of_group = [sentences[i] for i in group]
+            joint.append(self._joined(of_group, self._context(of_group, document.past)))
+        for rows, hypotheses in self._searched(joint):
+            indices, by_sentence = list[int](), list[list[Hypothesis]]()
+            for row, candidates in zip(rows, hypotheses, strict=True):
+                divided = [_divided(hypothesis, len(groups[row])) for hypothesis in candidates]
+                complete = [parts for parts in divided if parts is not None]
+                if complete:
+                    indices += groups[row]
+                    by_sentence += map(list, zip(*complete, strict=True))
                 else:
-                    ids = self._untagged(sentence.src_ids), best[i]
-                document.past.append(ids)
+                    failed += groups[row]
+            best |= _best_ids(indices, by_sentence)
+            yield indices, by_sentence
+        if failed:
+            for rows, hypotheses in self._searched([sentences[i] for i in failed]):
+                indices = [failed[row] for row in rows]
+                best |= _best_ids(indices, hypotheses)
+                yield indices, hypotheses
+        for group, document in zip(groups, documents, strict=True):
+            document.past += [self._translated(sentences[i], best.get(i, [])) for i in group]
 
-    def _groups(self, indices: Sequence[int], sentences: Sequence[Sentence], search: SearchConfig) -> list[list[int]]:
+    def _searched(self, sentences: Sequence[Sentence]) -> Generator[tuple[list[int], Hypotheses]]:
+        with closing(self.searcher.search(sentences, self.settings, self.n_best, self.should_stop)) as batches:
+            yield from batches
+
+    def _translated(self, sentence: Sentence, ids: list[int]) -> _Pair:
+        """Return a sentence with its translation, that of the translation memory or else `ids`."""
+        if sentence.match is None:
+            return self._untagged(sentence.src_ids), ids
+        return self.src.encode(sentence.text), self.tgt.encode(sentence.match.text)
+
+    def _groups(self, indices: Sequence[int], sentences: Sequence[Sentence]) -> list[list[int]]:
         """Return the indices of the sentences of a line that are searched together; blank ones are left out."""
         groups: list[list[int]] = []
         n_pieces = 0
@@ -423,48 +418,56 @@ class JointSearch:
             if not sentence.src_ids and sentence.match is None:
                 continue
             n_pieces += 1 + len(sentence.src_ids)
-            is_alone = sentence.match is not None or sentence.phrases or search.split == "always"
-            if not groups or is_alone or n_pieces > self._max_pieces:
+            is_alone = sentence.match is not None or sentence.phrases or self.settings.split == "always"
+            if not groups or is_alone or n_pieces > self.max_pieces:
                 groups.append([])
-                n_pieces = self._max_pieces if is_alone else len(sentence.src_ids)
+                n_pieces = self.max_pieces if is_alone else len(sentence.src_ids)
             groups[-1].append(i)
         return groups
 
-    def _context(self, own: Sequence[Sentence], past: Sequence[_Pair]) -> list[_Pair]:
+    def _context(self, group: Sequence[Sentence], past: Sequence[_Pair]) -> list[_Pair]:
         """Return the last sentences before a group that leave space for it, with their translations.
 
         A sentence with required phrases has no context, in which the search would find them.
         """
-        if own[0].phrases or not own[0].src_ids:
+        if group[0].phrases or not group[0].src_ids:
             return []
-        n_src = n_tgt = sum(1 + len(sentence.src_ids) for sentence in own)
+        n_src = n_tgt = sum(1 + len(sentence.src_ids) for sentence in group)
         context: list[_Pair] = []
-        for src, tgt in reversed(past):
+        for src, tgt in reversed(past[-self.settings.context or len(past) :]):
             n_src, n_tgt = n_src + 1 + len(src), n_tgt + 1 + len(tgt)
-            if max(n_src, n_tgt) > self._max_pieces:
+            if max(n_src, n_tgt) > self.max_pieces:
                 break
             context.insert(0, (src, tgt))
         return context
 
-    def _joined(self, own: Sequence[Sentence], context: Sequence[_Pair]) -> Sentence:
+    def _joined(self, group: Sequence[Sentence], context: Sequence[_Pair]) -> Sentence:
         """Return the sentences of a group as one, with their context."""
-        first = own[0]
-        if len(own) == 1 and not context:
+        first = group[0]
+        if len(group) == 1 and not context:
             return first
-        tags = first.src_ids[: len(first.src_ids) - len(self._untagged(first.src_ids))]
-        sources = [*(src for src, _ in context), *(self._untagged(sentence.src_ids) for sentence in own)]
+        untagged = [self._untagged(sentence.src_ids) for sentence in group]
+        tags = first.src_ids[: len(first.src_ids) - len(untagged[0])]
+        sources = [*(src for src, _ in context), *untagged]
         given = [i for _, tgt in context for i in (*tgt, SEPARATOR)]
-        longest = sum(sentence.max_length for sentence in own)
+        longest = sum(sentence.max_length for sentence in group)
+        if self.searcher.max_positions is not None:
+            longest = min(longest, self.searcher.max_positions - len(given))
         return replace(
             first,
             src_ids=[*tags, *(i for source in sources for i in (*source, SEPARATOR))][:-1],
             given=given,
-            n_joined=len(own),
-            max_length=min(longest, (self._searcher.max_positions or len(given) + longest) - len(given)),
+            n_joined=len(group),
+            max_length=longest,
         )
 
     def _untagged(self, ids: Sequence[int]) -> list[int]:
-        return [i for i in ids if i < self._src.n_pieces]
+        return [i for i in ids if i < self.src.n_pieces]
+
+
+def _best_ids(indices: Sequence[int], hypotheses: Hypotheses) -> dict[int, list[int]]:
+    """Return the ids of the best hypothesis of each sentence by its index."""
+    return {i: list(best.ids) for i, (best, *_) in zip(indices, hypotheses, strict=True)}
 
 
 def _divided(hypothesis: Hypothesis, n: int) -> list[Hypothesis] | None:

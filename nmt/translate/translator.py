@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
-from typing import overload
+from typing import Any, overload
 
 import torch
 from torch import Tensor
@@ -96,8 +96,9 @@ class Translator:
         saved = open_ensemble(model)
         torch_device = pick_device(device)
         translator = cls.of(saved, torch_device, choose_precision(saved[0], precision, torch_device))
-        for note in filter(None, (each.note for each in saved)):
-            say(note)
+        for member in saved:
+            if member.note is not None:
+                say(member.note)
         return translator
 
     @classmethod
@@ -141,8 +142,9 @@ class Translator:
         """
         src, tgt = direction.split("-")
         translator = cls.load(paths, precision=precision).opposite_of(f"{tgt}-{src}")
-        if (found := translator.config.data.direction) != direction:
-            raise ConfigError(f"{option} {paths[0]}: translates {found}; with this --run it must translate {direction}")
+        if translator.config.data.direction != direction:
+            translates = f"translates {translator.config.data.direction}"
+            raise ConfigError(f"{option} {paths[0]}: {translates}; with this --run it must translate {direction}")
         return translator
 
     def opposite_of(self, direction: str) -> Translator:
@@ -157,9 +159,9 @@ class Translator:
         trained (zero-shot). Raises ConfigError.
         """
         pairs = [direction.split("-") for direction in self.config.data.directions]
-        found = [pair for pair in pairs if to in (None, pair[1]) and source in (None, pair[0])]
-        if len(pairs) > 1 and found:
-            return [self.towards(tgt, src) for src, tgt in found]
+        chosen = [pair for pair in pairs if to in (None, pair[1]) and source in (None, pair[0])]
+        if len(pairs) > 1 and chosen:
+            return [self.towards(tgt, src) for src, tgt in chosen]
         return [self] if (to, source) == (None, None) else [self.towards(to, source)]
 
     @property
@@ -233,51 +235,19 @@ class Translator:
         return f"{' '.join(engine.fingerprint for engine in engines)} {self.source} {via} {self.target}"
 
     @overload
-    def translate(
-        self,
-        texts: Sequence[str],
-        *,
-        n_best: int,
-        to: str | None = None,
-        source: str | None = None,
-        via: str | None = None,
-        glossary: AnyGlossary | None = None,
-        tm: AnyMemory | None = None,
-        **settings: object,
-    ) -> list[list[str]]: ...
+    def translate(self, texts: Sequence[str], *, n_best: int, **options: Any) -> list[list[str]]: ...
     @overload
+    def translate(self, texts: Sequence[str], *, n_best: None = None, **options: Any) -> list[str]: ...
     def translate(
-        self,
-        texts: Sequence[str],
-        *,
-        n_best: None = None,
-        to: str | None = None,
-        source: str | None = None,
-        via: str | None = None,
-        glossary: AnyGlossary | None = None,
-        tm: AnyMemory | None = None,
-        **settings: object,
-    ) -> list[str]: ...
-    def translate(
-        self,
-        texts: Sequence[str],
-        *,
-        n_best: int | None = None,
-        to: str | None = None,
-        source: str | None = None,
-        via: str | None = None,
-        glossary: AnyGlossary | None = None,
-        tm: AnyMemory | None = None,
-        **settings: object,
+        self, texts: Sequence[str], *, n_best: int | None = None, **options: Any
     ) -> list[str] | list[list[str]]:
         """Return the translation of each text; with `n_best`, a list of up to that many translations, best first.
 
-        The translations are the same as from `nmt translate`. Arguments and errors as for `translations`.
+        The translations are the same as from `nmt translate`. Further arguments and errors are those of `translations`.
         """
-        n = 1 if n_best is None else n_best
-        by_text = self.translations(texts, n, to=to, source=source, via=via, glossary=glossary, tm=tm, **settings)
         if n_best is None:
-            return [best.text for best, *_ in by_text]
+            return [best.text for best, *_ in self.translations(texts, **options)]
+        by_text = self.translations(texts, n_best, **options)
         return [[translation.text for translation in translations] for translations in by_text]
 
     def translations(
@@ -285,26 +255,24 @@ class Translator:
         texts: Sequence[str],
         n_best: int = 1,
         *,
-        to: str | None = None,
-        source: str | None = None,
-        via: str | None = None,
         glossary: AnyGlossary | None = None,
         tm: AnyMemory | None = None,
-        **settings: object,
+        **settings: Any,
     ) -> list[list[Translation]]:
         """Return up to `n_best` translations of each text, best first, with their scores and token ids.
 
-        to, source, via: see `towards`. glossary: terms with their translations, or the path of a glossary file. tm: a
-        `TranslationMemory`, or the path or paths of its files; texts that occur in it get its translation. `settings`
-        are search settings by name, such as beam=1.
+        glossary: terms with their translations, or the path of a glossary file. tm: a `TranslationMemory`, or the path
+        or paths of its files; texts that occur in it get its translation. Further arguments are to, source and via, as
+        for `towards`, and search settings by name, such as beam=1.
         Raises ConfigError if settings do not exist or are incompatible, DataError if the glossary or the memory is
         invalid.
         """
         if isinstance(texts, str):
             raise TypeError("translate takes a list of texts, found a single text; write [text]")
+        to, source, via = (settings.pop(name, None) for name in ("to", "source", "via"))
         if (to, source, via) != (None, None, None):
-            one = self.towards(to, source or ANY, via)
-            return one.translations(texts, n_best, glossary=glossary, tm=tm, **settings)  # type: ignore[arg-type]
+            directed = self.towards(to, source or ANY, via)
+            return directed.translations(texts, n_best, glossary=glossary, tm=tm, **settings)
         search = self.search_settings(settings)
         terms = Glossary.of(glossary, self.config.data.tgt) if glossary is not None else None
         memory = self.memory(tm, search) if tm is not None else None
@@ -472,8 +440,8 @@ class Translator:
         by_line = self._searched(lines, options, first, progress, should_stop)
         for pivot, translations in zip(pivots, by_line, strict=True):
             yield [
-                replace(found, finished=found.finished and pivot.finished, cut=found.cut or pivot.cut)
-                for found in translations
+                replace(second, finished=second.finished and pivot.finished, cut=second.cut or pivot.cut)
+                for second in translations
             ]
 
     def _searched(
@@ -498,8 +466,8 @@ class Translator:
                 rows = [row for row, chosen in enumerate(engines) if chosen is engine]
                 of_engine = [by_line[row] for row in rows]
                 batches = self._batches(engine, [lines[row] for row in rows], of_engine, options, should_stop)
-                found = in_order(batches, [sentence for of_line in of_engine for sentence in of_line], on_found)
-                hypotheses[engine] = opened.enter_context(closing(found))
+                by_sentence = in_order(batches, [sentence for of_line in of_engine for sentence in of_line], on_found)
+                hypotheses[engine] = opened.enter_context(closing(by_sentence))
             for engine, of_line in zip(engines, by_line, strict=True):
                 candidates = [next(hypotheses[engine]) for _ in of_line]
                 yield self._segmenter.join_hypotheses(of_line, candidates, search, options.n_best)
@@ -519,8 +487,8 @@ class Translator:
         if not self.config.joins_sentences:
             return engine.search([sentence for of_line in by_line for sentence in of_line], search, n, should_stop)
         src, tgt = (self.tokenizers[language] for language in self.config.data.sides)
-        joint = JointSearch(engine, src, tgt, min(self.config.data.max_pieces, self._segmenter.max_length))
-        return joint.search(lines, by_line, search, n, should_stop)
+        longest = min(self.config.data.max_pieces, self._segmenter.max_length)
+        return JointSearch(engine, src, tgt, longest, search, n, should_stop).search(lines, by_line)
 
     def _with_protection(self, lines: Sequence[Line], search: SearchConfig) -> Sequence[Line]:
         """Return lines whose placeholders are protected if that is supported and they are few, where `search` protects

@@ -47,10 +47,10 @@ def sentence(*ids: int, **more: object) -> Sentence:
 def found(
     engine: Copying, by_line: list[list[Sentence]], first: Sequence[int] = (), max_pieces: int = 100, **settings: object
 ) -> list[list[int]]:
-    joint = JointSearch(engine, TOKENIZER, TOKENIZER, max_pieces)  # type: ignore[arg-type]
+    joint = JointSearch(engine, TOKENIZER, TOKENIZER, max_pieces, SearchConfig(**settings))  # type: ignore[arg-type]
     lines = [Line("x", is_first=i in first) for i in range(len(by_line))]
     sentences = [each for of_line in by_line for each in of_line]
-    hypotheses = in_order(joint.search(lines, by_line, SearchConfig(**settings), 1, None), sentences)  # type: ignore[arg-type]
+    hypotheses = in_order(joint.search(lines, by_line), sentences)
     return [[*of_sentence[0].ids] if of_sentence else [] for of_sentence in hypotheses]
 
 
@@ -75,16 +75,16 @@ def test_context_and_translation_fit_the_positions() -> None:
 
 
 def test_log_probability_of_line_is_divided_by_length() -> None:
-    joint = JointSearch(Copying(), TOKENIZER, TOKENIZER, 100)  # type: ignore[arg-type]
-    [(_, divided)] = joint.search([Line("x")], [[sentence(A), sentence(B, C)]], SearchConfig(), 1, None)
+    joint = JointSearch(Copying(), TOKENIZER, TOKENIZER, 100, SearchConfig())  # type: ignore[arg-type]
+    [(_, divided)] = joint.search([Line("x")], [[sentence(A), sentence(B, C)]])
     assert [each.log_prob for [each] in divided] == [-2.0, -3.0]
 
 
 def test_tags_stay_before_joined_sources() -> None:
     tokenizer = TOKENIZER.__class__(TOKENIZER.model, tags=["to=xx"])  # type: ignore[call-arg]
     engine, tag = Copying(), tokenizer.tags["to=xx"]
-    joint = JointSearch(engine, tokenizer, tokenizer, 100)  # type: ignore[arg-type]
-    [*joint.search([Line("x")], [[sentence(tag, A), sentence(tag, B)]], SearchConfig(), 1, None)]
+    joint = JointSearch(engine, tokenizer, tokenizer, 100, SearchConfig())  # type: ignore[arg-type]
+    [*joint.search([Line("x")], [[sentence(tag, A), sentence(tag, B)]])]
     assert sources(engine) == [[[tag, A, SEPARATOR, B]]]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from nmt.translate.search import THREAD_NAME, run_all
+from nmt.translate.search import THREAD_NAME, in_threads
 from tiny_run import BEAM, PLAIN, make, tiny_config, tiny_tokenizer
 
 CPU = torch.device("cpu")
@@ -33,7 +33,7 @@ def test_results_come_in_order_from_several_threads() -> None:
             meet.wait()  # the first four jobs end only if all four run at once
         return job * job, torch.get_num_threads()
 
-    found = list(run_all(work, range(20), CPU))
+    found = list(in_threads(work, range(20), CPU))
     assert found == [(job * job, 1) for job in range(20)], "each job gets its share of the threads"
     assert len(set(entered)) == 4
     assert threading.get_ident() not in entered
@@ -46,7 +46,7 @@ def test_job_error_is_raised_in_caller() -> None:
             raise ValueError("number 5")
         return job
 
-    found, before = run_all(work, range(100), CPU), []
+    found, before = in_threads(work, range(100), CPU), []
     with pytest.raises(ValueError, match="number 5"):
         for result in found:
             before.append(result)
@@ -61,7 +61,7 @@ def test_no_job_starts_after_close() -> None:
         begun.append(job)
         time.sleep(0.01)
 
-    found = run_all(work, range(200), CPU)
+    found = in_threads(work, range(200), CPU)
     next(found)
     found.close()
     n_begun = len(begun)
