@@ -124,7 +124,7 @@ def evaluate_all(
     """
     directory = Path(data) if data is not None else None
     translators = Translator.load(ModelRef((Path(run),), checkpoint, weights)).by_direction()
-    texts = texts_of(translators, lambda one: corpus_of(one, directory), splits)
+    texts = texts_of(translators, lambda translator: corpus_of(translator, directory), splits)
     return {label: _evaluated(*text, search) for label, text in texts.items()}
 
 
@@ -158,13 +158,13 @@ def compare(
         members = single_members([*map(Path, runs)])
     position = find_baseline(baseline, members)
     settings = {f"search.{name}": value for name, value in (search or {}).items()}
-    how = Translating(
+    translating = Translating(
         lambda config: _config(config, settings).search,
         split,
         Path(data) if data is not None else None,
         ModelRef(to=to, source=source),
     )
-    return run_compare(*translate_runs(members, how), position)
+    return run_compare(*translate_runs(members, translating), position)
 
 
 def _config(config: Config | Path | str, settings: Mapping[str, object] | None) -> Config:

@@ -53,6 +53,7 @@ REFUSALS: dict[str, dict[str, tuple[str, ...]]] = {
         "--confidence: for documents, give --bilingual F, which contains it": (
             "documents with --confidence without --bilingual",
         ),
+        "--reviewed and --bilingual cannot be combined": ("--reviewed with --bilingual",),
         "--reviewed translates nothing, so only --run, --model, --to and --from can be given with it": (
             f"--reviewed with {_NOT_OF_A_REVIEW}",
         ),

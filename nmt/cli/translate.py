@@ -506,11 +506,11 @@ def filter_pairs(
         scorers = load_scorers(model, reverse, classifier, precision)
         n_models = 2 * (reverse is not None) + (classifier is not None)
         with Progress("scoring", n_models * n_pairs, "scores", shown=output != "-") as progress:
-            found = [score(read_aligned(source, target), progress) for score in scorers]
-            if len(found) == 1:
-                scores = collect_scores(found[0], scores_file)
+            scored = [score(read_aligned(source, target), progress) for score in scorers]
+            if len(scored) == 1:
+                scores = collect_scores(scored[0], scores_file)
             else:
-                scores = agreed(collect_scores(found[0]), collect_scores(found[1]), scores_file)
+                scores = agreed(collect_scores(scored[0]), collect_scores(scored[1]), scores_file)
         messages = [*scores.lines()]
         if keep is not None or min_score is not None:
             values = np.asarray(scores.values)

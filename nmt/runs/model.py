@@ -146,10 +146,10 @@ class Saved:
         """Raise ConfigError unless the model was trained to translate."""
         self._check_objective("translation")
 
-    def _check_objective(self, wanted: str) -> None:
+    def _check_objective(self, name: str) -> None:
         facts = self.config.training.facts
-        if facts.name != wanted:
-            raise ConfigError(f"{self.path}: trained with training.objective: {facts.name}, not {wanted}; {facts.use}")
+        if facts.name != name:
+            raise ConfigError(f"{self.path}: trained with training.objective: {facts.name}, not {name}; {facts.use}")
 
     def check_exports(self) -> None:
         """Raise ConfigError unless the model is a translation model with encoder and decoder."""
@@ -161,12 +161,12 @@ class Saved:
 
     def check_goes_with(self, first: Saved) -> None:
         """Raise ConfigError unless this model can form an ensemble with `first`."""
-        for name, own, other in (
+        for name, value, expected in (
             ("tokenizer", self.tokenizers.fingerprint, first.tokenizers.fingerprint),
             ("direction", self.config.data.direction, first.config.data.direction),
             ("training.modifiers.join", self.config.joins_sentences, first.config.joins_sentences),
         ):
-            if own != other:
+            if value != expected:
                 raise ConfigError(
                     f"{self.path}: its {name} differs from that of {first.path}; they cannot form an ensemble"
                 )
@@ -178,11 +178,11 @@ def open_ensemble(model: AnyModel) -> list[Saved]:
     Raises ConfigError if they cannot translate or form an ensemble, and what `open_saved` raises.
     """
     model = ModelRef.of(model)
-    first, *others = saved = [open_saved(model.at(path)) for path in model.paths]
+    first, *further = saved = [open_saved(model.at(path)) for path in model.paths]
     first.check_translates()
-    for other in others:
-        other.check_translates()
-        other.check_goes_with(first)
+    for member in further:
+        member.check_translates()
+        member.check_goes_with(first)
     return saved
 
 
@@ -224,17 +224,17 @@ def _read_saved(model: ModelRef) -> Saved:
     )  # fmt: skip
 
 
-def choose_precision(saved: Saved, wanted: str, device: torch.device) -> str:
+def choose_precision(saved: Saved, precision: str, device: torch.device) -> str:
     """Choose the precision for translation, and set the library for float32 matrix products.
 
     With `auto`, it is the precision of training if that is known to be fast on this device, else the fastest.
     """
     is_training_device = saved.device_name == device_name(device)
-    if wanted == "auto":
+    if precision == "auto":
         # half precision is fast on the device of training; on another one it is measured
         is_imported = saved.public is not None and saved.device_name is None
         is_known = is_training_device or (saved.precision == "float32" and not is_imported)
-        wanted = saved.precision if is_known else pick_precision("auto", device)
-    library = saved.float32_library if is_training_device and wanted == saved.precision else None
-    use_float32_library(library or pick_float32_library(wanted, device))
-    return wanted
+        precision = saved.precision if is_known else pick_precision("auto", device)
+    library = saved.float32_library if is_training_device and precision == saved.precision else None
+    use_float32_library(library or pick_float32_library(precision, device))
+    return precision

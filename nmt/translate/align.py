@@ -49,7 +49,7 @@ def alignments(
         parts = translation.parts
         first_i = _first_words(line, [part.text for part in parts])
         first_j = _first_words(translation.text, [tgt.decode(part.tgt_ids) for part in parts])
-        found: dict[int, int] = {}  # a word cut by a boundary is aligned in the first part
+        source_words: dict[int, int] = {}  # a word cut by a boundary is aligned in the first part
         for part, i, j in zip(parts, first_i, first_j, strict=True):
             words = CONTROL.sub(" ", part.text).split()
             read = [number for number, word in enumerate(words) if src.as_read(word)]  # a tatweel alone is not
@@ -57,8 +57,8 @@ def alignments(
             by_word = by_piece[:, :-1] @ src_word_shares(src, part.src_ids, part.text).T  # (J, I)
             for row, (to_words, total) in enumerate(zip(by_word, by_piece.sum(1), strict=True)):
                 if len(to_words) and to_words.max() > total - to_words.sum():
-                    found.setdefault(j + row, i + read[to_words.argmax()])
-        aligned.append([(i, j) for j, i in sorted(found.items())])
+                    source_words.setdefault(j + row, i + read[to_words.argmax()])
+        aligned.append([(i, j) for j, i in sorted(source_words.items())])
     return aligned
 
 

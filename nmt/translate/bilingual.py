@@ -9,6 +9,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
@@ -34,10 +35,10 @@ _SHOWN = 40
 
 def bilingual_format(path: Path) -> str:
     """Return the format of a bilingual file by its name: xliff or tmx. Raises DataError if it is neither."""
-    found = FORMATS.get(path.suffix.lower(), "")
-    if found not in ("xliff", "tmx"):
+    name = FORMATS.get(path.suffix.lower(), "")
+    if name not in ("xliff", "tmx"):
         raise DataError(f"{path}: must end in .xlf, .xliff or .tmx, the formats of bilingual files")
-    return found
+    return name
 
 
 def bilingual_content(
@@ -52,11 +53,13 @@ def bilingual_content(
     source, target = (language.replace("_", "-") for language in languages)
     units = [(src, replace(tgt, text=spaced(tgt.text))) for src, tgt in zip(document.texts, translations, strict=True)]
     if bilingual_format(path) == "tmx":
-        origin = f'<prop type="document">{escape(name)}</prop>'
-        sure = '<prop type="confidence">{:.1f}</prop>'
-        properties = [origin + (sure.format(tgt.confidence.chrf) if tgt.confidence else "") for _, tgt in units]
-        texts = [(src, tgt.text) for src, tgt in units]
-        lines = tmx([(own, *both) for own, both in zip(properties, texts, strict=True)], source, target, "paragraph")
+        rows = []
+        for src, tgt in units:
+            properties = f'<prop type="document">{escape(name)}</prop>'
+            if tgt.confidence:
+                properties += f'<prop type="confidence">{tgt.confidence.chrf:.1f}</prop>'
+            rows.append((properties, src, tgt.text))
+        lines = tmx(rows, source, target, "paragraph")
     else:
         lines = _xliff(name, source, target, units)
     return "".join(f"{line}\n" for line in lines).encode()
@@ -109,7 +112,7 @@ def read_reviewed(
     by_text = defaultdict[str, deque[_Unit]](deque)
     for unit in _memory_units(path, languages) if is_memory else _xliff_units(path, languages):
         by_text[_key(unit.source)].append(unit)
-    everything, found = [unit for units in by_text.values() for unit in units], []
+    everything, chosen = [unit for units in by_text.values() for unit in units], []
     for key, n in Counter(map(_key, texts)).items() if is_memory else ():
         by_text[key] = deque(by_text[key], maxlen=n)  # the latest
     for number, text in enumerate(texts, start=1):
@@ -118,18 +121,18 @@ def read_reviewed(
             where = f"no unit for text {number} of {document}, {printable(text[:_SHOWN])!r}"
             raise DataError(f"{path}: has {where}; does it belong to another document, or was a source text edited?")
         # a memory has the same unit for all occurrences
-        found.append(units[0] if is_memory and len(units) == 1 else units.popleft())
-    used = {*map(id, found)}
-    others = [unit for unit in everything if id(unit) not in used]
-    if others and not is_memory:
-        where = f"{others[0].name}, {printable(others[0].source[:_SHOWN])!r}, is not in {document}"
+        chosen.append(units[0] if is_memory and len(units) == 1 else units.popleft())
+    used = {*map(id, chosen)}
+    unused = [unit for unit in everything if id(unit) not in used]
+    if unused and not is_memory:
+        where = f"{unused[0].name}, {printable(unused[0].source[:_SHOWN])!r}, is not in {document}"
         raise DataError(f"{path}: {where}; does it belong to another document?")
-    if empty := [unit for unit in found if not unit.target]:
+    if empty := [unit for unit in chosen if not unit.target]:
         where = f"{amount(len(empty), 'unit')} without a translation, first {empty[0].name}"
         raise DataError(f"{path}: {where}, {printable(empty[0].source[:_SHOWN])!r}; translate them")
-    if others:
-        say(f"{path}: {amount(len(others), 'unit')} not needed for {document}")
-    return [unit.target for unit in found]
+    if unused:
+        say(f"{path}: {amount(len(unused), 'unit')} not needed for {document}")
+    return [unit.target for unit in chosen]
 
 
 def _key(text: str) -> str:
@@ -153,15 +156,15 @@ def _xliff_units(path: Path, languages: tuple[str, str] | None) -> list[_Unit]:
         texts = (one_line(text_of(unit.find(f"{{*}}{side}"))) for side in ("source", "target"))
         # programs keep the numbers, though perhaps not the order; units with other identifiers keep their order
         numbered.append((int(number) if number.isdecimal() else n, _Unit(f"unit {printable(number) or n}", *texts)))
-    return [unit for _, unit in sorted(numbered, key=lambda each: each[0])]
+    return [unit for _, unit in sorted(numbered, key=itemgetter(0))]
 
 
 def _check_languages(path: Path, unit: etree._Element, languages: tuple[str, str]) -> None:
     for file in unit.iterancestors("{*}file"):
         named = file.get("source-language", ""), file.get("target-language", "")
-        if any(own and side_of(own, languages) != side for side, own in enumerate(named)):
-            found, wanted = (" into ".join(map(printable, each)) for each in (named, languages))
-            raise DataError(f"{path}: translates from {found}, but the model from {wanted}")
+        if any(code and side_of(code, languages) != side for side, code in enumerate(named)):
+            of_file, of_model = (" into ".join(map(printable, pair)) for pair in (named, languages))
+            raise DataError(f"{path}: translates from {of_file}, but the model from {of_model}")
 
 
 def _memory_units(path: Path, languages: tuple[str, str] | None) -> Iterator[_Unit]:
@@ -173,11 +176,11 @@ def _memory_units(path: Path, languages: tuple[str, str] | None) -> Iterator[_Un
             continue
         texts = [*variants(unit)]
         if languages:
-            sides = [next(iter(own), "") for own in by_language(texts, languages)]
+            sides = [next(iter(in_language), "") for in_language in by_language(texts, languages)]
         elif len(texts) == 2:
             (first, _), (second, _) = texts
             sides = [text for _, text in (reversed(texts) if side_of(second, (source, first)) == 0 else texts)]
         else:
-            wanted = "a text and its translation belong; with --run, other languages are left out"
-            raise DataError(f"{path}: unit {n}: {amount(len(texts), 'text')}, where {wanted}")
+            expected = "a text and its translation belong; with --run, other languages are left out"
+            raise DataError(f"{path}: unit {n}: {amount(len(texts), 'text')}, where {expected}")
         yield _Unit(f"unit {n}", *sides)

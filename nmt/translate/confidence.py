@@ -121,20 +121,23 @@ class Measure:
             for sides in zip(*(_sides(translation) for translation in translations), strict=True)
         )
         total = np.array([translation.log_prob for translation in translations])
-        found = {"log_prob": total / n_tgt, "length": np.log(n_src), "ratio": np.log(n_tgt / n_src)}
+        features = {"log_prob": total / n_tgt, "length": np.log(n_src), "ratio": np.log(n_tgt / n_src)}
         if self.decoder is not None:
-            found |= self._by_piece(translations)
+            features |= self._by_piece(translations)
         if self.reverse is not None:
             pairs = zip((translation.text for translation in translations), lines, strict=True)
             scored = self.reverse.score(pairs, self.reverse.config.search)
-            found["reverse"] = np.array([each.log_prob / max(len(each.pieces), 1) for each in scored])
-            found["reverse"][np.isnan(found["reverse"])] = -10.0  # of a blank translation
+            per_piece = np.array([pair.log_prob / max(len(pair.pieces), 1) for pair in scored])
+            features["reverse"] = np.where(np.isnan(per_piece), -10.0, per_piece)  # NaN: of a blank translation
         if self.samples:
             search = self.search.model_copy(update={"sample": True, "mbr": "none", "protect": False})
             drawn = self.translator.translate_lines(lines, search, self.samples)
-            texts = [[each.text for each in (one, *others)] for one, others in zip(translations, drawn, strict=True)]
-            found["agreement"] = np.array([pairwise(of_line)[0, 1:].mean() for of_line in texts])
-        return found
+            agreements = []
+            for translation, samples in zip(translations, drawn, strict=True):
+                texts = [candidate.text for candidate in (translation, *samples)]
+                agreements.append(pairwise(texts)[0, 1:].mean())
+            features["agreement"] = np.array(agreements)
+        return features
 
     def _by_piece(self, translations: Sequence[Translation]) -> dict[str, Floats]:
         assert self.decoder is not None
@@ -166,17 +169,20 @@ class Estimator:
 
         It is None for a blank line, and for one that is taken from a translation memory.
         """
-        translations = [[*of_line] for of_line in by_line]
-        both = zip(lines, translations, strict=True)
-        pairs = [(line, each) for line, of_line in both for each in of_line if each.searched]
-        if not pairs:
-            return translations
-        expected = self.map.expected(self.measure.features(*zip(*pairs, strict=True))).tolist()
-        found = iter([Confidence(chrf, chrf < self.map.low) for chrf in expected])
-        return [
-            [replace(each, confidence=next(found)) if each.searched else each for each in of_line]
-            for of_line in translations
-        ]
+        estimated = [[*translations] for translations in by_line]
+        texts, searched, places = list[str](), list[Translation](), list[tuple[int, int]]()
+        for row, (line, translations) in enumerate(zip(lines, estimated, strict=True)):
+            for rank, translation in enumerate(translations):
+                if translation.searched:
+                    texts.append(line)
+                    searched.append(translation)
+                    places.append((row, rank))
+        if searched:
+            expected = self.map.expected(self.measure.features(texts, searched)).tolist()
+            for (row, rank), translation, chrf in zip(places, searched, expected, strict=True):
+                confidence = Confidence(chrf, chrf < self.map.low)
+                estimated[row][rank] = replace(translation, confidence=confidence)
+        return estimated
 
 
 def calibration_path(run: Path, config: Config, search: SearchConfig) -> Path:
@@ -203,13 +209,13 @@ def read_calibration(run: Path, config: Config, origin: Origin, tensors: str) ->
 def portable_calibrations(run: Path, tensors: str) -> list[Path]:
     """Return the files with the calibrations of a run that were made with weights with this fingerprint and need no
     other run. A damaged one is left out, with a message."""
-    found = []
+    paths, again = [], "; create it again with nmt calibrate"
     for path in sorted(RunDir(run).calibrations()):
         try:
-            each = read_document(path, Calibration, CheckpointError, "; create it again with nmt calibrate", (FORMAT,))
+            calibration = read_document(path, Calibration, CheckpointError, again, (FORMAT,))
         except CheckpointError as error:
             say(f"left out: {error}")
             continue
-        if each.tensors == tensors and each.reverse is None:
-            found.append(path)
-    return found
+        if calibration.tensors == tensors and calibration.reverse is None:
+            paths.append(path)
+    return paths

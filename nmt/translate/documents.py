@@ -82,7 +82,7 @@ class DocumentTranslator:
         )
         if options.confidence:
             version += f" {self.translator.estimator.map.model_dump_json()}"
-        warnings, found, new = Warnings(), list[Translation](), set[int]()
+        warnings, translated, new = Warnings(), list[Translation](), set[int]()
         with Progress(f"translating {source.name}", len(texts), "texts", shown=is_shown) as progress:
 
             def translate(folder: Path, arguments: Json) -> Json:  # noqa: ARG001 (the signature of tasks)
@@ -102,15 +102,16 @@ class DocumentTranslator:
             tasks = [Task("", translate, part, version) for part in parts]
             # named by their content: documents of a folder share the directory
             for _, done in InProcess().run(work, [replace(task, name=task.key) for task in tasks]):
-                progress.add(0 if len(found) in new else len(done.summary["translations"]))
-                found += [
-                    Translation(text, alignment, confidence=confidence and Confidence(*confidence), match=match)
-                    for text, alignment, confidence, match in done.summary["translations"]
-                ]
+                of_part = done.summary["translations"]
+                if len(translated) not in new:
+                    progress.add(len(of_part))
+                for text, alignment, confidence, match in of_part:
+                    expected = confidence and Confidence(*confidence)
+                    translated.append(Translation(text, alignment, confidence=expected, match=match))
                 warnings.merge(Warnings(**done.summary["warnings"]))
         for message in warnings.lines():
             say(f"{source}: {message}")
-        return found
+        return translated
 
 
 @dataclass(frozen=True)
@@ -134,8 +135,6 @@ class Documents:
     def __post_init__(self) -> None:
         if "-" in self.inputs:
             raise ConfigError("--output-dir, --bilingual and --reviewed need --input F, not standard input")
-        if self.reviewed and self.bilingual:
-            raise ConfigError("--reviewed and --bilingual cannot be combined")
         review = self.bilingual or self.reviewed
         if self.directory is not None:
             if self.output is not None or (review and review.suffix in (".xlf", ".xliff", ".tmx")):
@@ -192,7 +191,7 @@ class Documents:
         _write(source, outputs, partial(translator.translate, source, work, "-" not in outputs))
 
     def _write_all(self, translator: DocumentTranslator | None, directory: Path) -> None:
-        jobs, others = self._jobs(directory)
+        jobs, left_out = self._jobs(directory)
         n_failed = 0
         with work_directory(directory / ".work", "translates") as work:
             for target, source in jobs.items():
@@ -212,8 +211,8 @@ class Documents:
                     n_failed += 1
                 else:
                     say(f"wrote {target}")
-            if others:
-                say(f"{amount(len(others), 'file')} of other formats left out: {', '.join(others)}")
+            if left_out:
+                say(f"{amount(len(left_out), 'file')} of other formats left out: {', '.join(left_out)}")
             if n_failed:
                 raise DataError(f"{n_failed} of {amount(len(jobs), 'document')} not translated")
 
@@ -223,25 +222,28 @@ class Documents:
         A document of a folder has the same path within `directory`, whose own files are not translated again. Raises
         DataError if two documents would be written to one file, a file is also an input, or there are no documents.
         """
-        jobs, others, own = dict[Path, Path](), list[str](), directory.resolve()
+        jobs, left_out, written = dict[Path, Path](), list[str](), directory.resolve()
         for given in map(Path, self.inputs):
-            found = sorted(path for path in given.rglob("*") if path.is_file()) if given.is_dir() else [given]
-            if given.resolve() in own.parents:
-                found = [path for path in found if own not in path.resolve().parents]
-            for path in found:
+            folder = given.parent
+            paths = [given]
+            if given.is_dir():
+                folder, paths = given, sorted(path for path in given.rglob("*") if path.is_file())
+            if given.resolve() in written.parents:
+                paths = [path for path in paths if written not in path.resolve().parents]
+            for path in paths:
                 # ~$: a lock file of Word; ._: attributes of macOS; Windows adds two files to folders
                 if given.is_dir() and (path.suffix.lower() not in FORMATS or path.name.startswith(("~$", "._"))):
                     if not path.name.startswith(("~$", ".", "Thumbs.db", "desktop.ini")):
-                        others.append(str(path))
+                        left_out.append(str(path))
                     continue
-                target = directory / (path.relative_to(given) if given.is_dir() else path.name)
+                target = directory / path.relative_to(folder)
                 if target in jobs:
                     raise DataError(f"{jobs[target]} and {path} would both be written to {target}")
                 jobs[target] = path
         if not jobs:
             raise DataError(f"{', '.join(self.inputs)}: contains no documents ({' '.join(FORMATS)})")
         refuse_overwriting([*jobs], [*jobs.values()])
-        return jobs, others
+        return jobs, left_out
 
 
 def _write(

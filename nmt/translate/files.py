@@ -126,7 +126,7 @@ def translate_file(
                 warnings.add(number, line, translations)
                 if applied is not None:
                     applied.add(number, constraint_spans(line.text, search, glossary), translations[0].text)
-                out.writelines(output_row(number, each, *columns) for each in translations)
+                out.writelines(output_row(number, translation, *columns) for translation in translations)
                 out.flush()
                 best.append(translations[0])
                 drawn = drawn or (translations[0] if translations[0].parts else None)
@@ -317,7 +317,7 @@ class Models(BaseModel, frozen=True):
     def open(self) -> list[Saved]:
         """Read the models. Raises DataError if their weights have changed, and what `open_ensemble` raises."""
         saved = open_ensemble(self.model)
-        if tuple(fingerprint(each.weights.tensors) for each in saved) != self.fingerprints:
+        if tuple(fingerprint(member.weights.tensors) for member in saved) != self.fingerprints:
             paths = ", ".join(map(str, self.model.paths))
             raise DataError(f"{paths}: the weights have changed since the start; run the command again")
         return saved

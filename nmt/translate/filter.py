@@ -61,10 +61,10 @@ def dual_cross_entropy(
 
     `progress` counts each pair twice, once for each model. Raises what `Translator.forced_decoder` raises.
     """
-    ones, others = tee(pairs)  # one iterator is at most a window ahead of the other
-    swapped = ((tgt, src) for src, tgt in others)
+    straight, copied = tee(pairs)  # one iterator is at most a window ahead of the other
+    swapped = ((tgt, src) for src, tgt in copied)
     for there, back in zip(
-        forward.score(ones, progress=progress), reverse.score(swapped, progress=progress), strict=True
+        forward.score(straight, progress=progress), reverse.score(swapped, progress=progress), strict=True
     ):
         if there.pieces and back.pieces:
             value = dual_score(cross_entropy(there), cross_entropy(back))
@@ -99,13 +99,13 @@ def classified(
         rows = [row for row, pair in enumerate(chunk) if not any(map(is_blank, pair))]
         sides = [classifier.tokenizer.encode_all([chunk[row][side] for row in rows]) for side in (0, 1)]
         read = [[np.array(ids[:longest], np.int64) for ids in side] for side in sides]
-        found = [PairScore(0.0, is_blank=True)] * len(chunk)
+        scores = [PairScore(0.0, is_blank=True)] * len(chunk)
         values = classifier.log_odds([joined(*pair) for pair in zip(*read, strict=True)])
         for row, src, tgt, value in zip(rows, *sides, values, strict=True):
-            found[row] = PairScore(odds_score(value), cut=max(len(src), len(tgt)) > longest)
+            scores[row] = PairScore(odds_score(value), cut=max(len(src), len(tgt)) > longest)
         if progress is not None:
             progress.add(len(chunk))
-        yield from found
+        yield from scores
 
 
 Scorer = Callable[[Iterable[tuple[str, str]], Progress], Iterator[PairScore]]
@@ -125,18 +125,18 @@ def load_scorers(
         first = Translator.load(model.undirected, precision=precision)
         second = first if reverse == model.path else Translator.load(model.undirected.at(reverse), precision=precision)
         forward = first.towards(model.to, model.source)
-        one = forward.config.data
-        backward = second.opposite_of(one.direction)
-        other = backward.config.data
-        if (one.src, one.tgt) != (other.tgt, other.src):
-            opposite = f"specify a run of {one.tgt}-{one.src}, opposite to --run"
-            raise ConfigError(f"--reverse {reverse}: translates {other.direction}; {opposite}")
+        direction = forward.config.data.direction
+        backward = second.opposite_of(direction)
+        needed = f"{forward.config.data.tgt}-{forward.source}"
+        if backward.config.data.direction != needed:
+            opposite = f"specify a run of {needed}, opposite to --run"
+            raise ConfigError(f"--reverse {reverse}: translates {backward.config.data.direction}; {opposite}")
         scorers.append(partial(dual_cross_entropy, forward, backward))
     if classifier is not None:
         judge = PairClassifier.load(model.undirected.at(classifier), precision)
         learned = judge.config.data.direction
-        if scorers and learned != one.direction:
-            was = f"was trained on pairs of {learned}, --run on {one.direction}"
+        if scorers and learned != direction:
+            was = f"was trained on pairs of {learned}, --run on {direction}"
             raise ConfigError(f"--classifier {classifier}: {was}")
         scorers.append(partial(classified, judge))
     return scorers
@@ -197,8 +197,8 @@ class PairClassifier:
                 "the classifier's scores are not finite: the checkpoint is damaged, training diverged, or values "
                 "overflow in this precision; try another checkpoint, or float32"
             )
-        found: list[float] = values.tolist()
-        return found
+        log_odds: list[float] = values.tolist()
+        return log_odds
 
 
 # --- scores ---------------------------------------------------------------------------------------
@@ -241,17 +241,17 @@ def collect_scores(scored: Iterable[PairScore], out: IO[bytes] | None = None) ->
     return scores
 
 
-def agreed(one: PairScores, other: PairScores, out: IO[bytes] | None = None) -> PairScores:
+def agreed(first: PairScores, second: PairScores, out: IO[bytes] | None = None) -> PairScores:
     """Combine the scores of two scorers: the new score of a pair is its mean rank, divided by the number of pairs.
 
     out: see `collect_scores`.
     """
-    values = [np.asarray(scores.values) for scores in (one, other)]
-    ranks = [np.searchsorted(np.sort(each), each, side="right") / len(each) for each in values]
+    values = [np.asarray(scores.values) for scores in (first, second)]
+    ranks = [np.searchsorted(np.sort(column), column, side="right") / len(column) for column in values]
     is_blank = values[0] == 0
     means = np.where(is_blank, 0.0, (ranks[0] + ranks[1]) / 2).tolist()
     scores = collect_scores((PairScore(mean) for mean in means), out)
-    scores.blank, scores.cut = one.blank, max(one.cut, other.cut, key=lambda numbers: numbers.n)
+    scores.blank, scores.cut = first.blank, max(first.cut, second.cut, key=lambda numbers: numbers.n)
     return scores
 
 

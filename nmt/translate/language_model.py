@@ -105,9 +105,9 @@ class Generator:
         while window := list(islice(stream, WINDOW)):
             sentences = self._sentences(window, first)
             batches = self._searcher.search(sentences, self._search, self._n)
-            for found in in_order(batches, sentences, None if progress is None else progress.add):
-                self.n_unfinished += sum(not hypothesis.finished for hypothesis in found)
-                yield [self._tokenizer.decode(hypothesis.ids) for hypothesis in found]
+            for hypotheses in in_order(batches, sentences, None if progress is None else progress.add):
+                self.n_unfinished += sum(not hypothesis.finished for hypothesis in hypotheses)
+                yield [self._tokenizer.decode(hypothesis.ids) for hypothesis in hypotheses]
             first += len(window)
 
     def _sentences(self, beginnings: Sequence[str], first: int) -> list[Sentence]:

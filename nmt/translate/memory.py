@@ -152,10 +152,10 @@ class TranslationMemory:
                 if self._general(source) != self._general(form):  # two texts with one hash
                     continue
                 new = dict(zip(_wanted(source), _wanted(form), strict=True))
-                found = _with_numbers(translation, lambda number, new=new: new.get(number, number))  # type: ignore[misc]
+                adapted = _with_numbers(translation, lambda number, new=new: new.get(number, number))  # type: ignore[misc]
                 if form != text:
-                    found = self._upper(found[:1]) + found[1:]
-                return Match(found, "exact" if found == translation else "adapted")
+                    adapted = self._upper(adapted[:1]) + adapted[1:]
+                return Match(adapted, "exact" if adapted == translation else "adapted")
         return None
 
     def _general(self, text: str) -> str:
@@ -183,7 +183,7 @@ class _Index:
 
     def sorted(self) -> tuple[_Integers, _Integers]:
         """Return the sorted hashes of the texts, and the place of the chosen translation of each."""
-        keys, values, places = (np.array(each) for each in (self._keys, self._values, self._places))
+        keys, values, places = (np.array(column) for column in (self._keys, self._values, self._places))
         order = np.lexsort((values, keys))  # stable: equal segments stay in the order of their places
         keys, values, places = keys[order], values[order], places[order]
         last = np.flatnonzero(_differs(keys) | _differs(values))  # of equal segments
@@ -208,8 +208,8 @@ def _segments(name: str, src: str, tgt: str, is_required: bool) -> Iterable[tupl
         raise ConfigError(*[f"--tm {name}: {problem}" for problem in problems_in(error)]) from None
     if source.named_languages is not None and not {src, tgt} <= {*source.named_languages}:
         if is_required:
-            found = ", ".join(source.named_languages)
-            raise ConfigError(f"--tm {name}: must name {src} and {tgt}, the languages of the model; found {found}")
+            named = ", ".join(source.named_languages)
+            raise ConfigError(f"--tm {name}: must name {src} and {tgt}, the languages of the model; found {named}")
         return
     match source:
         case PathSource(path=path):
@@ -243,8 +243,8 @@ def _numbers(text: str) -> list[Span]:
     """Return the whole numbers of a text that may be replaced: ASCII digits that are not part of anything longer."""
     if _DIGIT.search(text) is None:  # saves time
         return []
-    found = (span for span in spans(text) if span.kind == "number" and span.wanted.isdecimal())
-    return [span for span in found if is_boundary(text, span.end)]
+    numbers = (span for span in spans(text) if span.kind == "number" and span.wanted.isdecimal())
+    return [span for span in numbers if is_boundary(text, span.end)]
 
 
 def _wanted(text: str) -> list[str]:
@@ -257,7 +257,9 @@ def _with_numbers(text: str, new: Callable[[str], str]) -> str:
 
 def _plural(number: str) -> int:
     """Return the plural class of a number: nouns have the same form after all numbers of a class, in most languages."""
-    rest, is_small = int(number[-2:]), not number[:-2].strip("0")
+    last_two, is_small = int(number[-2:]), not number[:-2].strip("0")
     # most rules depend on the last two digits from 0 to 19, and on the last digit of others
-    kind = bisect_right((1, 2, 3, 5, 11), rest) if rest < 20 else 10 + bisect_right((1, 2, 5), rest % 10)
-    return kind + 20 * is_small
+    kind = bisect_right((1, 2, 3, 5, 11), last_two)
+    if last_two >= 20:
+        kind = 10 + bisect_right((1, 2, 5), last_two % 10)
+    return kind + 20 if is_small else kind

@@ -304,20 +304,20 @@ def phrases_of(
         spans = [span for span in spans if span.kind != "term"]
     if (line.terms or spans) and not takes_terms(search):
         raise ConfigError(NO_TERMS)
-    wanted = Counter(span.wanted for span in spans)
-    ids = {term: tuple(term_ids(tokenizer, term)) for term in {*wanted, *line.terms}}
+    required = Counter(span.wanted for span in spans)
+    ids = {term: tuple(term_ids(tokenizer, term)) for term in {*required, *line.terms}}
     if unknown := {term for term, of_term in ids.items() if UNK in of_term}:  # only of imported models
         asked = unknown & {*line.terms, *(span.wanted for span in spans if span.kind == "term")}
         if asked:
             raise _unspellable("term", min(asked))
-        wanted = Counter({term: n for term, n in wanted.items() if term not in unknown})
+        required = Counter({term: n for term, n in required.items() if term not in unknown})
     tags = [
-        span.wanted for span in spans if span.kind == "tag" and span.wanted.startswith("<") and span.wanted in wanted
+        span.wanted for span in spans if span.kind == "tag" and span.wanted.startswith("<") and span.wanted in required
     ]
-    others = wanted - Counter(tags)
-    for term in others:
-        others[term] += sum(n * n_within(ids[term], ids[other], tokenizer) for other, n in wanted.items())
+    unordered = required - Counter(tags)
+    for term in unordered:
+        unordered[term] += sum(n * n_within(ids[term], ids[other], tokenizer) for other, n in required.items())
     # a term is required once if both the terms of the line and its text require it
-    terms = [*tags, *(Counter(line.terms) | others).elements()]
+    terms = [*tags, *(Counter(line.terms) | unordered).elements()]
     phrases = [ids[term] for term in terms]
     return tuple(filter(None, phrases)), sum(map(bool, phrases[: len(tags)]))

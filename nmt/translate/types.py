@@ -200,13 +200,13 @@ def source_lines(corpus: Corpus, config: Config, split: str) -> list[Line]:
     Without an order of documents, all lines are one document. Raises DataError as `FuzzyMatches.of` and
     `Corpus.follows` do.
     """
-    own, data = corpus.split(split), config.data
-    texts = own.text(data.src)
+    lines, data = corpus.split(split), config.data
+    texts = lines.text(data.src)
     if "fuzzy" in config.training.modifiers:
         matches, tokenizer = FuzzyMatches.of(corpus, config, split), corpus.tokenizers[data.tgt]
-        targets = map(matches.target, range(own.n))
+        targets = map(matches.target, range(lines.n))
         similar = ("" if target is None else tokenizer.decode(target.tolist()) for target in targets)
-        return [Line(text, similar=each) for text, each in zip(texts, similar, strict=True)]
+        return [Line(text, similar=translation) for text, translation in zip(texts, similar, strict=True)]
     is_ordered = corpus.directory.follows(split).name in corpus.manifest.files
-    follows = corpus.follows(own).tolist() if is_ordered else [1] * own.n
-    return [Line(text, is_first=not each) for text, each in zip(texts, follows, strict=True)]
+    follows = corpus.follows(lines).tolist() if is_ordered else [1] * lines.n
+    return [Line(text, is_first=not is_next) for text, is_next in zip(texts, follows, strict=True)]
