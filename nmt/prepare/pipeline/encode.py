@@ -1,4 +1,4 @@
-"""The stages `tokenizer`, `encode` and `join`, which convert the training text to ids.
+"""The stages `vocabulary`, `encode` and `join`, which convert the training text to ids.
 
 A vocabulary is learned, the text is encoded part by part, and the parts become the files of the data directory.
 """

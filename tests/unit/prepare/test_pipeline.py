@@ -265,7 +265,7 @@ def test_settings_unrelated_to_cleaning_do_not_repeat_it(place: Folder, monkeypa
     engine = Counting()
     config = place.config(**changes, direction="en-de")
     prepare(config, place.data, echo=place.said.append, engine=engine, sizes=SMALL)
-    assert engine.stages == {"tokenizer", "encode", "join"}
+    assert engine.stages == {"vocabulary", "encode", "join"}
     content = place.content()
     place.data = place.folder / "fresh"
     place.prepare(**changes)
