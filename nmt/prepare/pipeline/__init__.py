@@ -7,7 +7,7 @@ judge      filters that learn from a sample of what is left find more pairs to d
 settle     development and test sets are split off; what is left of each part is the training text, with
            `repair: [letters]` in the most frequent forms of its letters
 mono       monolingual text, if there is any, is cleaned, with one task per language
-tokenizer  the vocabulary is learned
+vocabulary the vocabulary is learned
 encode     each part becomes ids, and so does monolingual text (`mono-encode`)
 join       the parts become the files of the data directory: one for each language, or shards
 

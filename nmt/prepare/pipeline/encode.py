@@ -9,17 +9,17 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain, compress, islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
 
 from nmt.config import Config, DataConfig, TokenizerConfig
-from nmt.config.data import LABEL, TokenizerKind
+from nmt.config.data import LABEL
 from nmt.console import Progress
 from nmt.data.manifest import ShardRecord, TextRecord, added
 from nmt.data.random_numbers import mixed
@@ -43,12 +43,16 @@ _MOST_LINES = 2_000_000  # SentencePiece holds its training text in memory, and 
 
 class _Learning(BaseModel):
     config: TokenizerConfig
-    languages: tuple[str, str]
-    settled: list[Path]
-    """The folder of each part."""
+    vocab_size: int
+    languages: list[str]
+    """Those from which is learned."""
+    settled: list[tuple[Path, tuple[str, str]]]
+    """The folder of each part, and its languages."""
     mono: dict[str, Path]
     """By language, the folder of its monolingual text."""
     labels: list[str] | None
+    start: Path | None
+    """The tokenizer directory that is extended by `vocab_size` pieces, if any."""
 
 
 @dataclass(frozen=True)
@@ -75,12 +79,9 @@ def make_tokenizers(
     work: the work folder of the data directory. reused, new: a tokenizer, which may be extended by pieces of new
     languages.
     """
-    if reused is not None and not new.n:
-        tokenizers = reused
-    elif len(texts) > 1:
-        tokenizers = _learn_together(work, config, texts, reused, new)
-    else:
-        tokenizers = _learn_pair(work, config, *texts.values())
+    tokenizers = reused
+    if tokenizers is None or new.n:
+        tokenizers = _learn_vocabulary(work, config, texts, reused, new)
     if len(texts) > 1:
         tokenizers = tokenizers.of_languages(config.data.all_languages)
     labels, profiles = None, Profiles(profiles={})
@@ -98,24 +99,30 @@ def make_tokenizers(
     return by_pair
 
 
-def _learn_pair(work: Work, config: Config, prepared: PreparedText) -> Tokenizers:
-    """Learn the vocabulary of a pair of languages from its training text and monolingual text."""
-    labels = prepared.text.labels
+def _learn_vocabulary(
+    work: Work, config: Config, texts: Texts, reused: Tokenizers | None, new: NewPieces
+) -> Tokenizers:
+    """Learn the vocabulary, or extend that of other languages, in a task."""
+    languages, vocab_size, start = [*config.data.all_languages], config.tokenizer.vocab_size, None
+    if reused is not None:
+        languages, vocab_size, start = [*new.languages], new.n, work.folder / "start"
+        reused.save(TokenizerDir(start))
+    first = next(iter(texts.values()))  # only the text of a single pair has labels or monolingual text
     task = _Learning(
-        config=config.tokenizer, languages=config.data.pair, mono=dict(prepared.mono),
-        settled=[done.folder for done in prepared.text.settled],
-        labels=None if labels is None else labels.names,
-    )  # fmt: skip
-    version = prepared.work.version("settle", *([MONO] if prepared.mono else []))
-    done = _learn(work, learn, task, " and ".join(config.data.text_languages), version)
-    return Tokenizers.load(TokenizerDir(done.folder), config.data.pair)
-
-
-def _learn(work: Work, function: Callable[[Path, Any], Json], task: BaseModel, languages: str, version: str) -> Done:
+        config=config.tokenizer,
+        vocab_size=vocab_size,
+        languages=[language for language in languages if language != LABEL],
+        settled=[(done.folder, pair) for pair, prepared in texts.items() for done in prepared.text.settled],
+        mono=dict(first.mono),
+        labels=None if first.text.labels is None else first.text.labels.names,
+        start=start,
+    )
+    stages = ["settle", MONO] if first.mono else ["settle"]
+    version = " ".join(prepared.work.version(*stages) for prepared in texts.values())
     with Progress("learning a vocabulary") as progress:
-        progress.say(f"learning a vocabulary for {languages} …")  # SentencePiece reports no progress
-        [done] = work.stage("vocabulary", "", function, [task], version)
-    return done
+        progress.say(f"learning a vocabulary for {' and '.join(task.languages)} …")  # SentencePiece shows no progress
+        [done] = work.stage("vocabulary", "", learn, [task], version)
+    return Tokenizers.load(TokenizerDir(done.folder), config.data.all_languages)
 
 
 def profiles_of(work: Work, text: TrainingText, languages: Sequence[str]) -> Profiles:
@@ -135,64 +142,58 @@ TEMPERATURE = 5
 (NLLB Team, 2022, arXiv:2207.04672)."""
 
 
-class _JointLearning(BaseModel):
-    vocab_size: int
-    kind: TokenizerKind
-    settled: list[tuple[Path, tuple[str, str]]]
-    """The folder of each part, and its languages."""
-    languages: list[str]
-    """Those from which is learned."""
-    start: Path | None
-    """The tokenizer directory that is extended by `vocab_size` pieces, if any."""
+def learn(folder: Path, task: _Learning) -> Json:
+    """Learn and write the vocabulary or vocabularies, or extend a vocabulary."""
+    by_language: dict[str, Tokenizer]
+    if len({pair for _, pair in task.settled}) > 1:
+        by_language = dict.fromkeys(task.languages, _learn_together(task))
+    elif task.config.joint:
+        by_language = dict.fromkeys(task.languages, _learn_from(task, task.languages))
+    else:
+        by_language = {language: _learn_from(task, [language]) for language in task.languages}
+    labels = None if task.labels is None else Labels(task.labels)
+    Tokenizers(by_language, task.config.joint, labels).save(TokenizerDir(folder))
+    return {"pairs": 0}
 
 
-def _learn_together(work: Work, config: Config, texts: Texts, reused: Tokenizers | None, new: NewPieces) -> Tokenizers:
-    """Learn one vocabulary from the training text of several pairs of languages, each distinct line once."""
-    all_languages, start = config.data.all_languages, None
-    languages, vocab_size = all_languages, config.tokenizer.vocab_size
-    if reused is not None:
-        languages, vocab_size, start = tuple(new.languages), new.n, work.folder / "start"
-        reused.save(TokenizerDir(start))
-    task = _JointLearning(
-        vocab_size=vocab_size,
-        kind=config.tokenizer.kind,
-        settled=[(done.folder, pair) for pair, prepared in texts.items() for done in prepared.text.settled],
-        languages=[*languages],
-        start=start,
-    )
-    version = " ".join(prepared.work.version("settle") for prepared in texts.values())
-    done = _learn(work, learn_joint, task, ", ".join(languages), version)
-    return Tokenizers.load(TokenizerDir(done.folder), all_languages)
+def _learn_from(task: _Learning, languages: Sequence[str]) -> Tokenizer:
+    """Learn a vocabulary from all lines of languages, or from every n-th."""
+    alphabet = count_characters(f"{line}\n" for language in languages for line in _lines_of(task, language))
+    n_lines = alphabet.pop("\n")
+    lines = chain.from_iterable(_lines_of(task, language) for language in languages)
+    some = islice(lines, 0, None, -(-n_lines // _MOST_LINES))
+    return train_tokenizer(some, task.vocab_size, alphabet, task.config.kind)
 
 
-def learn_joint(folder: Path, task: _JointLearning) -> Json:
-    """Learn and write the vocabulary of several languages, or extend that of others."""
-    languages = sorted(task.languages)
+def _learn_together(task: _Learning) -> Tokenizer:
+    """Learn the vocabulary of several pairs of languages from each distinct line once, or extend a vocabulary.
 
-    def lines_of(language: str) -> Iterator[str]:
-        seen = SeenLines()
-        for settled, pair in task.settled:
-            if language in pair:
-                lines = read_side(settled, pair.index(language))
-                yield from compress(lines, seen.add(lines).tolist())
-
-    n_lines = {language: sum(1 for _ in lines_of(language)) for language in languages}
+    Small languages have larger shares than by their lines; see `TEMPERATURE`.
+    """
+    n_lines = {language: sum(1 for _ in _lines_of(task, language, distinct=True)) for language in task.languages}
     total_lines = min(sum(n_lines.values()), _MOST_LINES)
     weights = {language: n ** (1 / TEMPERATURE) for language, n in n_lines.items()}
-    lines = (
-        line
-        for language, weight in weights.items()
-        for line in evenly(lambda code=language: lines_of(code), n_lines[language],  # type: ignore[misc]
-                           round(total_lines * weight / sum(weights.values())))
-    )  # fmt: skip
+    parts = []
+    for language, weight in weights.items():
+        n_chosen = round(total_lines * weight / sum(weights.values()))
+        parts.append(evenly(partial(_lines_of, task, language, distinct=True), n_lines[language], n_chosen))
+    lines = chain.from_iterable(parts)
     if task.start is None:
-        tokenizer = train_tokenizer(lines, task.vocab_size, kind=task.kind)
-    else:
-        start = Tokenizers.load(TokenizerDir(task.start), languages)[languages[0]]
-        assert isinstance(start, LosslessTokenizer)
-        tokenizer = start.extended(lines, task.vocab_size, task.kind)
-    Tokenizers(dict.fromkeys(languages, tokenizer), True).save(TokenizerDir(folder))
-    return {"pairs": 0}
+        return train_tokenizer(lines, task.vocab_size, kind=task.config.kind)
+    start = Tokenizers.load(TokenizerDir(task.start), task.languages)[task.languages[0]]
+    assert isinstance(start, LosslessTokenizer)
+    return start.extended(lines, task.vocab_size, task.config.kind)
+
+
+def _lines_of(task: _Learning, language: str, distinct: bool = False) -> Iterator[str]:
+    """Yield the lines of a language in the training text and in its monolingual text."""
+    seen = SeenLines()
+    for settled, pair in task.settled:
+        if language in pair:
+            lines = read_side(settled, pair.index(language))
+            yield from compress(lines, seen.add(lines).tolist()) if distinct else lines
+    if language in task.mono:
+        yield from read_cleaned(task.mono[language])
 
 
 def evenly(lines: Callable[[], Iterable[str]], n: int, n_chosen: int) -> Iterator[str]:
@@ -204,33 +205,6 @@ def evenly(lines: Callable[[], Iterable[str]], n: int, n_chosen: int) -> Iterato
 
 def _tokenizer_dir(work: Work) -> TokenizerDir:
     return TokenizerDir(part_folder(work.folder, "tokenizer", 0))
-
-
-def learn(folder: Path, task: _Learning) -> Json:
-    """Learn and write the vocabulary or vocabularies."""
-
-    def train(*sides: int) -> Tokenizer:
-        alphabet = count_characters(f"{line}\n" for side in sides for line in _lines(task, side))
-        n_lines = alphabet.pop("\n")
-        lines = chain.from_iterable(_lines(task, side) for side in sides)
-        some = islice(lines, 0, None, -(-n_lines // _MOST_LINES))
-        return train_tokenizer(some, task.config.vocab_size, alphabet, task.config.kind)
-
-    sides = {language: side for side, language in enumerate(task.languages) if language != LABEL}
-    labels = None if task.labels is None else Labels(task.labels)
-    if task.config.joint:
-        tokenizers = Tokenizers(dict.fromkeys(sides, train(*sides.values())), True, labels)
-    else:
-        tokenizers = Tokenizers({language: train(side) for language, side in sides.items()}, False, labels)
-    tokenizers.save(TokenizerDir(folder))
-    return {"pairs": 0}
-
-
-def _lines(task: _Learning, side: int) -> Iterator[str]:
-    for folder in task.settled:
-        yield from read_side(folder, side)
-    if (language := task.languages[side]) in task.mono:
-        yield from read_cleaned(task.mono[language])
 
 
 def read_cleaned(folder: Path) -> Iterator[str]:
