@@ -333,9 +333,14 @@ class DataConfig(Section):
         return len(self.directions) > 1
 
     @property
+    def all_sides(self) -> list[tuple[str, str]]:
+        """The source and the target language of each direction."""
+        return [sides_of(direction) for direction in self.directions]
+
+    @property
     def targets(self) -> set[str]:
         """The target languages of all directions."""
-        return {direction.split("-")[1] for direction in self.directions}
+        return {tgt for _, tgt in self.all_sides}
 
     @property
     def tag_names(self) -> tuple[str, ...]:
@@ -358,12 +363,12 @@ class DataConfig(Section):
     @property
     def src(self) -> str:
         """The source language."""
-        return self.direction.split("-")[0]
+        return self.sides[0]
 
     @property
     def tgt(self) -> str:
         """The target language."""
-        return self.direction.split("-")[1]
+        return self.sides[1]
 
     @property
     def translation_suffix(self) -> str:
@@ -373,25 +378,25 @@ class DataConfig(Section):
     @property
     def sides(self) -> tuple[str, str]:
         """The source and the target language."""
-        return self.src, self.tgt
+        return sides_of(self.direction)
 
     @property
     def pair(self) -> tuple[str, str]:
         """Both languages in alphabetical order, independent of the direction."""
-        first, second = sorted(self.direction.split("-"))
+        first, second = sorted(self.sides)
         return first, second
 
     @property
     def all_languages(self) -> tuple[str, ...]:
         """The languages of all directions, in alphabetical order."""
-        return tuple(sorted({name for direction in self.directions for name in direction.split("-")}))
+        return tuple(sorted({language for sides in self.all_sides for language in sides}))
 
     @property
     def pairs(self) -> dict[str, str]:
         """The pairs of languages of all directions, such as de-en, each with the first of its directions."""
         pairs: dict[str, str] = {}
         for direction in self.directions:
-            pairs.setdefault("-".join(sorted(direction.split("-"))), direction)
+            pairs.setdefault(pair_of(direction), direction)
         return pairs
 
     @property
@@ -413,7 +418,7 @@ class DataConfig(Section):
         Raises ConfigError.
         """
         is_any, src = src == ANY, None if src == ANY else src
-        pairs = [direction.split("-") for direction in self.directions]
+        pairs = self.all_sides
         targets = [*dict.fromkeys(pair[1] for pair in pairs)]
         for option, name, known in (("--to", tgt, targets), ("--from", src, self.all_languages)):
             if name is not None:
@@ -485,6 +490,17 @@ class DataConfig(Section):
     def directory(self) -> Path:
         """The path of the data directory: `dir` with `{direction}` replaced."""
         return Path(self.dir.replace("{direction}", "-".join(self.all_languages)))
+
+
+def sides_of(direction: str) -> tuple[str, str]:
+    """Return the source and the target language of a direction."""
+    src, tgt = direction.split("-")
+    return src, tgt
+
+
+def pair_of(direction: str) -> str:
+    """Return the pair of languages of a direction, in alphabetical order: de-en for en-de."""
+    return "-".join(sorted(direction.split("-")))
 
 
 ANY = "*"

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.config import DataConfig
+from nmt.config.data import pair_of
 from nmt.data.manifest import ADVICE, Contents, FileRecord, Manifest, fingerprint_of_all, read_contents
 from nmt.errors import DataError
 from nmt.files.read import check_regular, checksum, read_regular
@@ -351,7 +352,7 @@ class Corpora:
             tokenizers.check_directions(directory.path)
             tokenizers = tokenizers.of_languages(data.all_languages).with_tags([*tags, *data.language_tags])
             by_pair = {pair: replace(corpus, tokenizers=tokenizers) for pair, corpus in by_pair.items()}
-        by_direction = {direction: by_pair["-".join(sorted(direction.split("-")))] for direction in data.directions}
+        by_direction = {direction: by_pair[pair_of(direction)] for direction in data.directions}
         return cls(directory, contents.fingerprint, tokenizers, by_direction)
 
     @property

@@ -83,8 +83,8 @@ class Build:
     samples: dict[str, Sample] = field(init=False)
     """Samples of the settled text, and of the development and test sets, by key."""
     mono_text: dict[str, MonoText] = field(default_factory=dict)
-    places: dict[str, list[Place]] = field(default_factory=dict)
-    """The places of the sampled pairs in each corpus, by key."""
+    places: dict[str, list[Place]] = field(init=False)
+    """The places of the sampled pairs in each corpus, by key; of all pairs, none."""
     manifest: Manifest = field(init=False)
     outcome: Report = field(init=False)
 
@@ -117,10 +117,11 @@ class Build:
         """Clean the training text, and split sets off. `elsewhere`: see `choose_text`; None: there is only one pair."""
         data = self.config.data
         if self.sample is None:
-            parts, skipped = training_parts(self.work, data, self.train)
+            text = training_parts(self.work, data, self.train)
         else:
-            parts, skipped, self.places = sample_parts(self.work, self.train, self.sample)
-        self.chosen = choose_text(self.work, data, parts, skipped, held_out, elsewhere=elsewhere or NO_OTHERS)
+            text = sample_parts(self.work, self.train, self.sample)
+        self.places = text.places
+        self.chosen = choose_text(self.work, data, text, held_out, elsewhere=elsewhere or NO_OTHERS)
         if self.sample is None:  # a development set would be most of a sample
             split_off(self.chosen, data, by_line=elsewhere is not None)
 

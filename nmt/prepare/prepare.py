@@ -248,8 +248,7 @@ def _add(work: Work, config: Config, corpus: Corpus, sources: Mapping[str, OpenS
     held_out = {name: pairs_of(corpus, name) for name in before.splits if name != "train"}
     pairs = [pair for sentence_pairs in held_out.values() for pair in sentence_pairs]
     work.letters = corpus.tokenizers.letters
-    parts, skipped = training_parts(work, data, sources)
-    chosen = choose_text(work, data, parts, skipped, pairs, corpus)
+    chosen = choose_text(work, data, training_parts(work, data, sources), pairs, corpus)
     chosen.split_off.update({name: held_out[name] for name in data.drawn})
     text = settle_chosen(work, data, chosen)
     use_tokenizers(work, corpus.tokenizers)

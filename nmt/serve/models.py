@@ -133,7 +133,7 @@ def load_directions(
     its target language, and one for each language, unless one was chosen for all.
     """
     translator = load_direction(path, engine, int8, overrides)
-    pairs = [tuple(direction.split("-")) for direction in translator.config.data.directions]
+    pairs = translator.config.data.all_sides
     if zero_shot and pairs:
         sources, targets = zip(*pairs, strict=True)
         untrained = [(src, tgt) for src in sources for tgt in targets if src != tgt]

@@ -206,8 +206,7 @@ class Tokenizers:
 
         Raises ConfigError, also if there are several source languages, none is chosen, and the model reads it.
         """
-        pairs = [pair.split("-") for pair in config.data.directions]
-        sources = [*dict.fromkeys(src for src, tgt in pairs if to in (None, tgt))]
+        sources = [*dict.fromkeys(src for src, tgt in config.data.all_sides if to in (None, tgt))]
         if self.is_public and source in (None, ANY) and len(sources) > 1:
             raise ConfigError(f"--from: the model reads the source language; choose one of {', '.join(sources)}")
         return config.choose(to, source, self[config.data.src].target_languages)

@@ -158,7 +158,7 @@ class Translator:
         to, source: the languages, if not all directions are wanted; between them may be a direction that was not
         trained (zero-shot). Raises ConfigError.
         """
-        pairs = [direction.split("-") for direction in self.config.data.directions]
+        pairs = self.config.data.all_sides
         chosen = [pair for pair in pairs if to in (None, pair[1]) and source in (None, pair[0])]
         if len(pairs) > 1 and chosen:
             return [self.towards(tgt, src) for src, tgt in chosen]

@@ -11,6 +11,7 @@ import itertools
 import math
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from typing import TypeGuard
@@ -196,6 +197,17 @@ class Part(BaseModel, frozen=True):
             yield SentencePair(src, tgt, self.corpus, None if math.isnan(score) else score, document)
 
 
+@dataclass(frozen=True)
+class ReadText:
+    """Training corpora that have been read."""
+
+    parts: list[Part]
+    skipped: dict[str, dict[str, int]]
+    """For each source, by key, the number of units that are not one pair, by reason."""
+    places: dict[str, list[Place]] = field(default_factory=dict)
+    """Of a sample, the places of its pairs in each corpus, by key."""
+
+
 class _Reading(BaseModel):
     sources: list[AnyTrainSource]
     languages: tuple[str, str]
@@ -204,10 +216,8 @@ class _Reading(BaseModel):
     version: str
 
 
-def training_parts(
-    work: Work, data: DataConfig, sources: Mapping[str, OpenSource]
-) -> tuple[list[Part], dict[str, dict[str, int]]]:
-    """Divide training corpora, given by key, into parts; return them with the skipped units of each corpus by reason.
+def training_parts(work: Work, data: DataConfig, sources: Mapping[str, OpenSource]) -> ReadText:
+    """Divide training corpora, given by key, into parts.
 
     Raises DataError, also for a corpus that does not have as many pairs as the config expects.
     """
@@ -247,14 +257,11 @@ def training_parts(
             counts[key] += n
     for key, n in counts.items():
         check_count(data.train[int(key.removeprefix("train."))], n)
-    return parts, {key: dict(part_lines) for key, part_lines in skipped.items()}
+    return ReadText(parts, {key: dict(counts) for key, counts in skipped.items()})
 
 
-def sample_parts(
-    work: Work, sources: Mapping[str, OpenSource], n: int
-) -> tuple[list[Part], dict[str, dict[str, int]], dict[str, list[Place]]]:
-    """Write at most `n` pairs of each training corpus, spread over it, as a part; return the results of
-    `training_parts`, and the positions of the pairs in their corpora."""
+def sample_parts(work: Work, sources: Mapping[str, OpenSource], n: int) -> ReadText:
+    """Write at most `n` pairs of each training corpus, spread over it, as a part."""
     parts, skipped, places = list[Part](), {}, {}
     for key, source in sources.items():
         with Progress(f"reading {key}", None, "pairs") as progress:
@@ -264,7 +271,7 @@ def sample_parts(
         write_part(folder, [pair for pair, _ in chosen])
         parts.append(Part(key=key, corpus=source.record.corpus, first=0, n=len(chosen), lines=str(folder), version=""))
         skipped[key] = dict(source.units.skipped)
-    return parts, skipped, places
+    return ReadText(parts, skipped, places)
 
 
 def spread(items: Iterable[Item], n: int) -> list[Item]:

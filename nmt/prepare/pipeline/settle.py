@@ -38,7 +38,7 @@ from nmt.prepare.pipeline.clean import (
     write_hashes,
     write_pairs,
 )
-from nmt.prepare.pipeline.read import Part, read_pairs, read_side, write_side
+from nmt.prepare.pipeline.read import Part, ReadText, read_pairs, read_side, write_side
 from nmt.prepare.pipeline.work import SIDES, Drops, Rows, Work, block_starts, follows, part_folder
 from nmt.prepare.recipe import block_lists
 from nmt.prepare.suspicions import N_PAIRS, Place, Sample, at_intervals
@@ -62,7 +62,7 @@ class TrainingText:
     reports: dict[str, CleanReport]
     """By the key of the source."""
     skipped: dict[str, dict[str, int]]
-    """For each source, by key, the number of units that are not one pair, by reason."""
+    """See `ReadText`."""
     warnings: list[str]
     labels: Labels | None = None
     """The labels of the text, if it has labels in place of translations."""
@@ -96,8 +96,7 @@ class ChosenText:
 def choose_text(
     work: Work,
     config: DataConfig,
-    parts: list[Part],
-    skipped: dict[str, dict[str, int]],
+    text: ReadText,
     held_out: Sequence[SentencePair],
     earlier: Corpus | None = None,
     elsewhere: Others = NO_OTHERS,
@@ -105,16 +104,15 @@ def choose_text(
     """Clean training corpora that have been read into parts, and find duplicates.
 
     Args:
-        skipped: see `TrainingText`.
         earlier: the data directory to which the corpora are added, if any.
         elsewhere: held-out lines of other pairs of languages.
     """
     folder = write_pairs(work, HELD_OUT, held_out, elsewhere)
     work.versions["block lists"] = json.dumps(block_lists(config))
-    cleaned = clean_parts(work, config, parts, folder)
-    recalled = _recall_parts(work, config, earlier, len(parts)) if earlier is not None else []
-    drops, warnings = judge_parts(work, config, parts, cleaned, group_parts(work, config, [*cleaned, *recalled]))
-    return ChosenText(parts, skipped, cleaned, drops, warnings, {}, {}, Counter())
+    cleaned = clean_parts(work, config, text.parts, folder)
+    recalled = [] if earlier is None else _recall_parts(work, config, earlier, len(text.parts))
+    drops, warnings = judge_parts(work, config, text.parts, cleaned, group_parts(work, config, [*cleaned, *recalled]))
+    return ChosenText(text.parts, text.skipped, cleaned, drops, warnings, {}, {}, Counter())
 
 
 def pairs_of(corpus: Corpus, split: str) -> list[SentencePair]:
