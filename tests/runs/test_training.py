@@ -282,12 +282,6 @@ def test_fit_into_other_directory_raises(tiny_data, text, tmp_path):
     assert [path.name for path in tmp_path.rglob("*")] == ["run", "thesis.txt"]
 
 
-def test_resume_without_run_raises(tiny_data, text, tmp_path):
-    with pytest.raises(CheckpointError, match=r"nothing: no run to resume; leave out --resume to start a new one"):
-        fit(tiny_settings(text), tiny_data, tmp_path / "nothing", resume=True)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_resume_with_changed_settings_raises(tiny_data, text, tmp_path):
     fit(tiny_settings(text, training={"max_steps": 3}), tiny_data, tmp_path / "run")
     other = tiny_settings(text, model={"d_ff": 65}, training={"seed": 2, "max_steps": 9})

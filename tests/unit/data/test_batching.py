@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.config import ModelConfig
-from nmt.data.batching import PairLengths, Pairs, epoch_updates, even_batches
+from nmt.data.batching import Indices, PairLengths, Pairs, epoch_updates, even_batches
 from nmt.data.corpus import Corpus, Joined, Lines, lines_of
 from nmt.layout import DataDir
 from nmt.model.masks import Padded
@@ -31,37 +32,23 @@ def rows_of(updates) -> list[list[int]]:
 some_pairs = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), min_size=1, max_size=80)
 
 
-@given(some_pairs, st.integers(1, 200), st.integers(5, 50))
-def test_updates_partition_pairs_near_update_tokens(pairs, update_tokens, pool_pairs):
-    lengths = lengths_of(*map(list, zip(*pairs, strict=True)))
-    updates = epoch_updates(lengths, update_tokens, 1, epoch=0, pool_pairs=pool_pairs)
-    assert sorted(row for rows in rows_of(updates) for row in rows) == list(range(len(pairs)))
-    for update in updates:
-        assert update.n_tokens == sum(pairs[row][1] + 1 for row in update.rows)
-        assert 0 < update.n_tokens <= update_tokens + 2 * lengths.tgt.max()
+def check_budget(pairs: list[tuple[int, int]], batches: Sequence[Indices], max_tokens: int) -> None:
+    """Check that batches have every pair once, and at most `max_tokens` unless there is a single one."""
+    assert sorted(np.concatenate(batches).tolist()) == list(range(len(pairs)))
+    for batch in batches:
+        assert len(batch) == 1 or len(batch) * max(1 + max(pairs[row]) for row in batch) <= max_tokens
 
 
 @given(some_pairs, st.integers(1, 100))
-def test_split_keeps_order_and_budget(pairs, max_tokens):
+def test_splits_keep_budget(pairs, max_tokens):
     lengths = lengths_of(*map(list, zip(*pairs, strict=True)))
     rows = np.random.default_rng(0).permutation(len(pairs))
     batches = list(lengths.split(rows, max_tokens))
     assert np.concatenate(batches).tolist() == rows.tolist()
-    sides = [1 + max(pair) for pair in pairs]
-    for batch in batches:
-        assert len(batch) == 1 or len(batch) * max(sides[row] for row in batch) <= max_tokens
     for batch, after in itertools.pairwise(batches):  # no batch is cut short
-        assert (len(batch) + 1) * max(sides[row] for row in [*batch, after[0]]) > max_tokens
-
-
-@given(some_pairs, st.integers(1, 100))
-def test_split_by_length_keeps_budget(pairs, max_tokens):
-    lengths = lengths_of(*map(list, zip(*pairs, strict=True)))
-    batches = list(lengths.split_by_length(np.arange(len(pairs)), max_tokens))
-    assert sorted(np.concatenate(batches).tolist()) == list(range(len(pairs)))
-    sides = [1 + max(pair) for pair in pairs]
-    for batch in batches:
-        assert len(batch) == 1 or len(batch) * max(sides[row] for row in batch) <= max_tokens
+        assert (len(batch) + 1) * max(1 + max(pairs[row]) for row in [*batch, after[0]]) > max_tokens
+    for parts in (batches, list(lengths.split_by_length(rows, max_tokens)), even_batches(lengths, max_tokens)):
+        check_budget(pairs, parts, max_tokens)
 
 
 @given(some_pairs, st.integers(1, 200), st.integers(1, 9))
@@ -119,8 +106,12 @@ def plain_updates(lengths: PairLengths, update_tokens: int, epoch: int, pool_pai
 @given(some_pairs, st.integers(1, 200), st.integers(5, 50), st.integers(0, 5))
 def test_updates_equal_definition(pairs, update_tokens, pool_pairs, epoch):
     lengths = lengths_of(*map(list, zip(*pairs, strict=True)))
-    found = epoch_updates(lengths, update_tokens, 1, epoch, pool_pairs=pool_pairs)
-    assert rows_of(found) == plain_updates(lengths, update_tokens, epoch, pool_pairs)
+    updates = epoch_updates(lengths, update_tokens, 1, epoch, pool_pairs=pool_pairs)
+    assert rows_of(updates) == plain_updates(lengths, update_tokens, epoch, pool_pairs)
+    assert sorted(row for rows in rows_of(updates) for row in rows) == list(range(len(pairs)))
+    for update in updates:
+        assert update.n_tokens == sum(pairs[row][1] + 1 for row in update.rows)
+        assert 0 < update.n_tokens <= update_tokens + 2 * lengths.tgt.max()
 
 
 @pytest.mark.parametrize(("n", "longest"), [(255, 254), (256, 255), (300, 256), (70_000, 200)])
@@ -157,17 +148,6 @@ def test_padding_of_pool_is_small():
     assert max(abs(update.n_tokens - 4096) for update in updates) < 100
 
 
-@given(some_pairs, st.integers(1, 60))
-def test_even_batches_partition_pairs(pairs, max_tokens):
-    lengths = lengths_of(*map(list, zip(*pairs, strict=True)))
-    batches = even_batches(lengths, max_tokens)
-    assert sorted(int(row) for rows in batches for row in rows) == list(range(len(pairs)))
-    assert all(
-        len(rows) == 1 or len(rows) * max(lengths.src[rows].max(), lengths.tgt[rows].max()) <= max_tokens
-        for rows in batches
-    )
-
-
 def test_batch_adds_special_ids(tiny_data):
     corpus = Corpus.open(DataDir(tiny_data))
     pairs = Pairs(lines_of(corpus.split("train"), "bb"), lines_of(corpus.split("train"), "aa"))
@@ -184,15 +164,11 @@ def test_batch_adds_special_ids(tiny_data):
     assert batch.n_tokens == int(batch.tgt_mask.sum()) == int((batch.tgt_in != PAD).sum())
 
 
-def test_both_directions_double_pairs(tiny_data):
-    """Row P + i is row i with source and target swapped; a batch may mix both directions."""
+def test_joined_sides_double_pairs(tiny_data):
+    """Row P + i is row i with source and target swapped; a batch may mix both."""
     split = Corpus.open(DataDir(tiny_data)).split("train")
-    there, back = (
-        Pairs(lines_of(split, "aa"), lines_of(split, "bb")),
-        Pairs(lines_of(split, "bb"), lines_of(split, "aa")),
-    )
-    one, other = (Lines(split.ids(language), split.ends(language)) for language in ("aa", "bb"))
-    both = Pairs(Joined(one, other), Joined(other, one))
+    src, tgt = lines_of(split, "aa"), lines_of(split, "bb")
+    there, back, both = Pairs(src, tgt), Pairs(tgt, src), Pairs(Joined(src, tgt), Joined(tgt, src))
     n = len(there)
     assert len(both) == 2 * n
     assert both.lengths.src[:].tolist() == [*there.lengths.src[:], *back.lengths.src[:]]
@@ -202,12 +178,9 @@ def test_both_directions_double_pairs(tiny_data):
     assert batch.n_tokens == int(batch.tgt_mask.sum()) == both.lengths.tgt[rows].sum()
     for i, row in enumerate(rows):
         alone = (there if row < n else back).batch(np.array([row % n]))
-        assert [x for x in batch.src[i].tolist() if x != PAD] == alone.src[0].tolist()
-        assert [x for x in batch.tgt_out[i].tolist() if x != PAD] == alone.tgt_out[0].tolist()
-        assert [x for x in batch.tgt_in[i].tolist() if x != PAD] == alone.tgt_in[0].tolist()
-    for rows in (np.arange(5), np.arange(n, n + 5)):  # batches of one direction are those of its own pairs
-        alone = (there if rows[0] < n else back).batch(rows % n)
-        assert torch.equal(both.batch(rows).src, alone.src) and torch.equal(both.batch(rows).tgt_in, alone.tgt_in)
+        for name in ("src", "tgt_in", "tgt_out"):
+            ids = getattr(batch, name)[i]
+            assert ids[ids != PAD].tolist() == getattr(alone, name)[0].tolist()
 
 
 # --- Decoder-only translation ---
