@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from nmt import __version__
 from nmt.config.data import DIRECTION
-from nmt.documents.open import FORMATS, read_document, refuse_document
+from nmt.documents import FORMATS, read_document, refuse_document
 from nmt.documents.types import spaced
 from nmt.errors import ConfigError, DataError
 from nmt.evaluate.metrics import make_scorer

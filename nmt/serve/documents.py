@@ -86,7 +86,7 @@ async def translated_html(
         return await service.translate(texts, source, target, asked, seconds)
     fragments = await aside(sum(map(len, texts)), lambda: [*map(HtmlFragment, texts)])
     parts = [part for fragment in fragments for part in fragment.texts]
-    asked = replace(asked, align=True, is_document=len(fragments) == 1)
+    asked = replace(asked, alignment=True, is_document=len(fragments) == 1)
     rendered = await service.translate(parts, source, target, asked, seconds)
     size = asked.n_best * sum(map(len, texts))  # of the tags, too
     return await aside(size, _placed, fragments, rendered, (source, target))
@@ -131,7 +131,7 @@ async def translated_file(
         source, target = languages[0], service.models.language(languages[1])
         [detected] = await service.sources(source, target, ["\n".join(document.texts[:100])])
         languages = detected.language, target
-        asked = replace(asked, align=is_marked_up(file.name), is_document=True, flags=document.flags)
+        asked = replace(asked, alignment=is_marked_up(file.name), is_document=True, flags=document.flags)
         rendered = await service.translate(document.texts, *languages, asked, limits.file_seconds)
         return await _parsed(service, n, document.translated, [best for best, *_ in rendered], languages)
     finally:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import PurePath
 from typing import Any
@@ -164,27 +164,12 @@ class Handlers:
         if "\n" in request.prefix:
             raise Refusal(400, "prefix: must be one line")
         target = service.models.language(request.target)
-        asked = TextOptions(
-            request.n_best,
-            request.alignment,
-            request.prefix,
-            request.terms,
-            request.search,
-            to=request.to,
-            tags=request.tags,
-            confidence=request.confidence,
-            tm=request.tm,
-        )
+        asked = TextOptions(**request.model_dump(exclude={"text", "source", "target"}))
         sources, by_text = await self._translated(call, texts, (request.source, target), asked)
-        detected = [source._asdict() if request.source == AUTO else None for source in sources]
-        facts = {
-            "source": sources[0].language if sources else request.source,
-            "target": target,
-            "detected": detected[0] if detected else None,
-        }
-        translations = [candidate for candidates in by_text for candidate in candidates]
-        size = sum(len(candidate.text) + len(candidate.alignment or ()) for candidate in translations)
-        return await aside(size, _answer_v1, facts, by_text, detected, request.alignment)
+        size = 0
+        for candidates in by_text:
+            size += sum(len(candidate.text) + len(candidate.alignment or ()) for candidate in candidates)
+        return await aside(size, _answer_v1, request, target, sources, by_text)
 
     async def info(self, _: Request) -> Response:
         """Answer GET /v1/info: directions, limits and features."""
@@ -285,10 +270,18 @@ async def _validated(fields: Fields, limits: Limits) -> TranslateRequest:
 
 
 def _answer_v1(
-    facts: Mapping[str, object], by_text: list[list[Translation]], detected: Sequence[object], is_aligned: bool
+    request: TranslateRequest, target: str, sources: Sequence[Detected], by_text: list[list[Translation]]
 ) -> JSONResponse:
+    detected = [source._asdict() if request.source == AUTO else None for source in sources]
     pairs = zip(by_text, detected, strict=True)
-    return JSONResponse({**facts, "translations": [_translation(*pair, is_aligned) for pair in pairs]})
+    return JSONResponse(
+        {
+            "source": sources[0].language if sources else request.source,
+            "target": target,
+            "detected": detected[0] if detected else None,
+            "translations": [_translation(*pair, request.alignment) for pair in pairs],
+        }
+    )
 
 
 def _translation(candidates: list[Translation], detected: object, is_aligned: bool) -> dict[str, object]:

@@ -83,7 +83,7 @@ class TextOptions:
     """The options of a request for a translation."""
 
     n_best: int = 1
-    align: bool = False
+    alignment: bool = False
     prefix: str = ""
     terms: Mapping[str, str] = field(default_factory=dict)
     search: Mapping[str, object] = field(default_factory=dict)
@@ -340,7 +340,9 @@ class Service:
             raise invalid(error) from error
         if asked.n_best > search.beam:
             raise Refusal(400, f"n_best: must be at most the beam, {search.beam}")
-        return Options(search, asked.n_best, asked.align and is_direct and last.aligns, asked.confidence and is_direct)
+        return Options(
+            search, asked.n_best, asked.alignment and is_direct and last.aligns, asked.confidence and is_direct
+        )
 
     def _check_allowed(self, changes: Mapping[str, object]) -> None:
         """Raise Refusal unless clients may change these search settings to these values."""

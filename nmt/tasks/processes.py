@@ -20,7 +20,7 @@ from typing import Literal, TypeAlias
 
 from nmt.console import say
 from nmt.errors import MAX_ERROR_CHARS, ConfigError, error_text
-from nmt.process import set_environment, set_up_streams
+from nmt.process import set_up_streams
 from nmt.tasks.perform import Attempt, Done, Task, TaskRunner, attempt, perform, remove_remains, run_on
 
 RunnerName: TypeAlias = Literal["local", "ray"]
@@ -192,7 +192,6 @@ class _Process:
 def main(descriptor: int) -> None:
     """Run the tasks that the main process sends, until the main process ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal; the driver ends this one
-    set_environment()
     set_up_streams()  # and freed memory is returned: a worker is idle between stages
     connection = Connection(descriptor)
     requests = queue.SimpleQueue[bytes]()

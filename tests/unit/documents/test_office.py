@@ -9,6 +9,7 @@ import time
 import zipfile
 from collections.abc import Iterator
 from random import Random
+from typing import Any
 
 import docx
 import pytest
@@ -51,40 +52,30 @@ def _word() -> bytes:
     return written.getvalue()
 
 
+def filled(element: Any, *content: Any) -> Any:
+    """Add text and elements to an element of an OpenDocument text."""
+    for part in content:
+        if isinstance(part, str):
+            element.addText(part)
+        else:
+            element.addElement(part)
+    return element
+
+
 def _open_text() -> bytes:
     """Return an OpenDocument text with most kinds of content."""
     document = OpenDocumentText()
-    bold = Style(name="Bold", family="text")
-    bold.addElement(TextProperties(fontweight="bold"))
+    bold = filled(Style(name="Bold", family="text"), TextProperties(fontweight="bold"))
     document.automaticstyles.addElement(bold)
-    heading = H(outlinelevel=1, text="The heading")
-    paragraph = P(text="Some ")
-    paragraph.addElement(Span(stylename=bold, text="bold words"))
-    paragraph.addText(" and ")
-    paragraph.addElement(A(href="http://a.b/", text="a link"))
-    note = Note(noteclass="footnote")
-    note.addElement(NoteCitation(text="1"))
-    body = NoteBody()
-    body.addElement(P(text="the note"))
-    note.addElement(body)
-    paragraph.addElement(note)
-    paragraph.addText(" end.")
-    tabs = P(text="left")
-    tabs.addElement(Tab())
-    tabs.addText("right")
-    tabs.addElement(LineBreak())
-    tabs.addText("three ")
-    tabs.addElement(S(c=2))
-    tabs.addText("spaces")
-    items = List()
-    item = ListItem()
-    item.addElement(P(text="an item"))
-    items.addElement(item)
-    table, row, cell = Table(), TableRow(), TableCell()
-    cell.addElement(P(text="a cell"))
-    row.addElement(cell)
-    table.addElement(row)
-    for element in (heading, paragraph, tabs, items, table):
+    note = filled(Note(noteclass="footnote"), NoteCitation(text="1"), filled(NoteBody(), P(text="the note")))
+    for element in (
+        H(outlinelevel=1, text="The heading"),
+        filled(P(text="Some "), Span(stylename=bold, text="bold words"), " and ", A(href="http://a.b/", text="a link"),
+               note, " end."),
+        filled(P(text="left"), Tab(), "right", LineBreak(), "three ", S(c=2), "spaces"),
+        filled(List(), filled(ListItem(), P(text="an item"))),
+        filled(Table(), filled(TableRow(), filled(TableCell(), P(text="a cell")))),
+    ):  # fmt: skip
         document.text.addElement(element)
     written = io.BytesIO()
     document.save(written)

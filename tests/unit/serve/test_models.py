@@ -172,7 +172,7 @@ def test_terms_with_too_many_pieces_raise(ask: Ask) -> None:
 
 def test_alignment_does_not_change_translation(ask: Ask) -> None:
     text = f"{LINES[1]}\n\n{LINES[0]}"
-    [[plain]], [[aligned]] = ask([text]), ask([text], align=True)
+    [[plain]], [[aligned]] = ask([text]), ask([text], alignment=True)
     assert (aligned.text, plain.alignment) == (plain.text, None)
     words, translated = (set(word_spans(each)) for each in (text, aligned.text))
     assert aligned.alignment and all(source in words and target in translated for source, target in aligned.alignment)
@@ -218,7 +218,7 @@ def test_memory_of_server_is_used_unless_refused(run: Path, tmp_path: Path) -> N
         [[found]] = asyncio.run(service.translate([text], "de", "en", TextOptions(**asked), 60))
         return found
 
-    found = ask(LINES[0], align=True)
+    found = ask(LINES[0], alignment=True)
     assert (found.text, found.match, found.log_prob) == ("from memory", "exact", 0.0) and found.alignment is not None
     without = ask(LINES[0], tm=False)
     assert without.match is None and without.text not in ("", "from memory")
