@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from command import Command
 from documents import reversed_upper, same
+from nmt import documents as opening
 from nmt.documents import Translated, open_document, read_document, refuse_document
-from nmt.documents import open as opening
 from nmt.errors import DataError
 from places import ROOT
 
