@@ -46,8 +46,12 @@ def two_sided_p(t: float, degrees_of_freedom: float) -> float:
     # t = sqrt(degrees of freedom) tan(x) makes the density a power of cos(x), which is integrated from 0 to t
     angle = math.atan(abs(t) / math.sqrt(degrees_of_freedom))
     inside = angle / 2 * float(_WEIGHTS @ np.cos(angle / 2 * (_NODES + 1)) ** (degrees_of_freedom - 1))
+    return max(0.0, 1 - 2 * inside * _gamma_ratio(degrees_of_freedom) / math.sqrt(math.pi))
+
+
+def _gamma_ratio(degrees_of_freedom: float) -> float:
     half = degrees_of_freedom / 2
-    return max(0.0, 1 - 2 * inside * math.exp(math.lgamma(half + 0.5) - math.lgamma(half)) / math.sqrt(math.pi))
+    return math.exp(math.lgamma(half + 0.5) - math.lgamma(half))
 
 
 def quantile(confidence: float, degrees_of_freedom: float) -> float:
@@ -55,11 +59,10 @@ def quantile(confidence: float, degrees_of_freedom: float) -> float:
     t = NormalDist().inv_cdf((1 + confidence) / 2)
     if degrees_of_freedom >= _NORMAL_FROM:
         return t
-    half = degrees_of_freedom / 2
-    peak = math.exp(math.lgamma(half + 0.5) - math.lgamma(half)) / math.sqrt(degrees_of_freedom * math.pi)
+    peak = _gamma_ratio(degrees_of_freedom) / math.sqrt(degrees_of_freedom * math.pi)
     step = t
     while step > 1e-12 * t:  # Newton's method: p is convex, and t is smaller than the solution
-        density = peak * (1 + t * t / degrees_of_freedom) ** (-half - 0.5)
+        density = peak * (1 + t * t / degrees_of_freedom) ** (-degrees_of_freedom / 2 - 0.5)
         step = (two_sided_p(t, degrees_of_freedom) - (1 - confidence)) / (2 * density)
         t += step
     return t
@@ -192,10 +195,10 @@ def seeds_and_lines(baseline: Sequence[LineCounts], other: Sequence[LineCounts])
     sizes, covariance = (len(baseline), len(other)), _over_lines(runs)
     weights = np.repeat((-1 / sizes[0], 1 / sizes[1]), sizes)
     over_lines = max(0.0, float(weights @ covariance @ weights))  # rounding may make it negative
-    first, second = slice(0, sizes[0]), slice(sizes[0], None)
-    scores = [run.score() for run in baseline], [run.score() for run in other]
-    between = statistics.variance(scores[0]) / sizes[0], statistics.variance(scores[1]) / sizes[1]
-    shared = _interaction(covariance[first, first]), _interaction(covariance[second, second])
+    scores = [[run.score() for run in group] for group in (baseline, other)]
+    between = [statistics.variance(of_group) / len(of_group) for of_group in scores]
+    n = sizes[0]
+    shared = [_interaction(covariance[:n, :n]), _interaction(covariance[n:, n:])]
     lines = max(0.0, over_lines - sum(shared))  # remains with infinitely many runs; known, as there are many lines
     value = statistics.mean(scores[1]) - statistics.mean(scores[0])  # exactly 0 for equal runs
     error, freedom = error_and_freedom(between, sizes, lines)

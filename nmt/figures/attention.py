@@ -49,27 +49,22 @@ def save_picture(figure: Figure, output: Path) -> None:
         file.write(data.getvalue())
 
 
-def draw_attention(
-    src_pieces: Sequence[str],
-    tgt_pieces: Sequence[str],
-    weights: Weights,
-    title: str,
-    most: int = MOST_PIECES,
-) -> Figure:
+def draw_attention(src_pieces: Sequence[str], tgt_pieces: Sequence[str], weights: Weights, title: str) -> Figure:
     """Draw attention weights (T, S) in shades of grey, with a row for each target piece.
 
-    At most the first `most` pieces of each side are drawn; the title says so.
+    At most the first `MOST_PIECES` pieces of each side are drawn; the title says so.
     """
     from matplotlib.figure import Figure  # importing matplotlib takes 0.3 s
 
-    if (longest := max(len(src_pieces), len(tgt_pieces))) > most:
-        title += f"\n(the first {most} of {longest} pieces)"
-    src_pieces, tgt_pieces = src_pieces[:most], tgt_pieces[:most]
-    figure = Figure(figsize=(1.5 + 0.35 * len(src_pieces), 1.5 + 0.3 * len(tgt_pieces)), layout="constrained")
+    longest = max(len(src_pieces), len(tgt_pieces))
+    if longest > MOST_PIECES:
+        title += f"\n(the first {MOST_PIECES} of {longest} pieces)"
+    src_labels, tgt_labels = ([*map(_drawable, pieces[:MOST_PIECES])] for pieces in (src_pieces, tgt_pieces))
+    figure = Figure(figsize=(1.5 + 0.35 * len(src_labels), 1.5 + 0.3 * len(tgt_labels)), layout="constrained")
     axes = figure.subplots()
-    axes.imshow(weights[: len(tgt_pieces), : len(src_pieces)], cmap="gray_r", vmin=0.0, vmax=1.0, aspect="auto")
-    axes.set_xticks(range(len(src_pieces)), labels=[_drawable(piece) for piece in src_pieces], rotation=90)
-    axes.set_yticks(range(len(tgt_pieces)), labels=[_drawable(piece) for piece in tgt_pieces])
+    axes.imshow(weights[:MOST_PIECES, :MOST_PIECES], cmap="gray_r", vmin=0.0, vmax=1.0, aspect="auto")
+    axes.set_xticks(range(len(src_labels)), labels=src_labels, rotation=90)
+    axes.set_yticks(range(len(tgt_labels)), labels=tgt_labels)
     axes.set_xlabel("source pieces")
     axes.set_ylabel("target pieces")
     axes.set_title(title)

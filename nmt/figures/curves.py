@@ -196,11 +196,11 @@ def _missing(records: Sequence[Record]) -> Iterator[str]:
             yield name
 
 
-def thin(points: Points, most: int = MOST_POINTS) -> Points:
-    """Average neighbouring points, so that at most `most` remain, each with the range of the values averaged."""
-    if len(points) <= most:
+def thin(points: Points) -> Points:
+    """Average neighbouring points, so that at most `MOST_POINTS` remain, each with the range of the averaged values."""
+    if len(points) <= MOST_POINTS:
         return points
-    starts = np.arange(most) * len(points) // most
+    starts = np.arange(MOST_POINTS) * len(points) // MOST_POINTS
     sizes = np.diff(starts, append=len(points))
     means: Points = np.add.reduceat(points, starts, axis=0) / sizes[:, None]
     means[:, LOW] = np.minimum.reduceat(points[:, LOW], starts)

@@ -95,13 +95,13 @@ def histogram(title: str, layers: Mapping[str, Sequence[int]], ticks: Mapping[in
 def line_chart(title: str, lines: Iterable[tuple[str, Sequence[Point]]]) -> str:
     """Return a line chart. Each line is given by its CSS class and its points."""
     lines = [(name, points) for name, points in lines if points]
-    xs, ys = ([point[axis] for _, points in lines for point in points] for axis in (0, 1))
+    xs, ys = zip(*(point for _, points in lines for point in points), strict=True)
     ticks, marks = round_numbers(min(xs), max(xs)), round_numbers(min(ys), max(ys))
-    x_low, x_high = min(*xs, *ticks), max(*xs, *ticks)
-    y_low, y_high = min(*ys, *marks), max(*ys, *marks)
+    x_low, y_low = min(*xs, *ticks), min(*ys, *marks)
+    x_reach, y_reach = (max(*xs, *ticks) - x_low) or 1, (max(*ys, *marks) - y_low) or 1
 
     def place(x: float, y: float) -> Point:
-        across, up = (x - x_low) / ((x_high - x_low) or 1), (y - y_low) / ((y_high - y_low) or 1)
+        across, up = (x - x_low) / x_reach, (y - y_low) / y_reach
         return _LEFT + across * (_WIDTH - _LEFT), _TOP + _HEIGHT * (1 - up)
 
     parts = []
@@ -127,14 +127,14 @@ def interval_bar(value: float, low: float, high: float, reach: float) -> str:
     )
 
 
-def round_numbers(low: float, high: float, most: int = 6) -> list[float]:
-    """Return at most `most` evenly spaced round numbers for an axis from `low` to `high`.
+def round_numbers(low: float, high: float) -> list[float]:
+    """Return at most six evenly spaced round numbers for an axis from `low` to `high`.
 
     The first number is at most `low`, the last at most `high`.
     """
     if not high > low:
         return [low]
-    rough = (high - low) / (most - 1)
+    rough = (high - low) / 5
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(size * power for size in (1, 2, 5, 10) if size * power >= rough * 0.999)
     first, last = (math.floor(end / step + 1e-9) for end in (low, high))  # 0.3 / 0.1 is below 3

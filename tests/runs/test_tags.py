@@ -404,18 +404,18 @@ def test_challenge_robustness_and_calibration_use_tags_of_split(
     translator = Translator.load(run)
     seen: list[SearchConfig | None] = []
 
-    real = translator.score
+    real = Translator.score
 
-    def score(pairs: list[tuple[str, str]], search: SearchConfig, *others: object) -> Iterator[Scored]:
+    def score(self: Translator, pairs: list[tuple[str, str]], search: SearchConfig, *others: Any) -> Iterator[Scored]:
         seen.append(search)
-        return real(pairs, search, *others)
+        return real(self, pairs, search, *others)
 
     def translate(_: object, lines: list[Line], __: str, search: SearchConfig, ___: object) -> list[str]:
         seen.append(search)
         return [line.text for line in lines]
 
     with monkeypatch.context() as patch:
-        patch.setattr(translator, "score", score)
+        patch.setattr(Translator, "score", score)
         loud = choose_text(translator, None, "loud")
         challenge_run(translator, of_text(replace(loud, sources=["mali 7 bore"], references=["erob 7 ilam"]), 1))
     monkeypatch.setattr("nmt.evaluate.robustness.translate_text", translate)
