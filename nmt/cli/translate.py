@@ -209,7 +209,7 @@ def translate(
     from nmt.cli.defaults import resolve_models, search_settings, with_language_model
     from nmt.config.data import ANY
     from nmt.model.device import visible_gpus
-    from nmt.runs.model import ModelRef, open_ensemble
+    from nmt.runs.model import ModelRef
     from nmt.share.export import converted, engine_for
     from nmt.tasks.processes import open_runner
     from nmt.translate.documents import Documents, DocumentTranslator
@@ -227,14 +227,8 @@ def translate(
     settings = partial(search_settings, beam=beam, length_penalty=length_penalty)
     ref, target = ModelRef(resolve_models(run, model), checkpoint, weights), output or "-"
     if workers is not None or engine == "ray":
-        directed = replace(ref, to=to, source=from_ or ANY)
-        saved = open_ensemble(directed)
-        options = Options(settings(saved[0].config, overrides=overrides), n_best)
-        for member in saved:
-            if member.note is not None:
-                say(member.note)
-        models = Models.of(directed, saved, precision)
-        del saved  # to free memory; workers load the models again
+        models, config = Models.read(replace(ref, to=to, source=from_ or ANY), precision)
+        options = Options(settings(config, overrides=overrides), n_best)
         with open_runner("ray" if engine == "ray" else "local", workers, address, visible_gpus()) as processes:
             translate_in_parts(processes, models, Path(source), Path(target), options, scores)
         return

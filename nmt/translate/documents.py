@@ -21,7 +21,7 @@ from nmt.tasks.perform import Json, Task
 from nmt.tasks.processes import InProcess
 from nmt.text.constraints import Glossary
 from nmt.translate.bilingual import bilingual_content, bilingual_format, read_reviewed
-from nmt.translate.files import Warnings
+from nmt.translate.files import Warnings, watched
 from nmt.translate.memory import TranslationMemory
 from nmt.translate.translator import Translator
 from nmt.translate.types import Confidence, Line, Options, Translation
@@ -88,10 +88,7 @@ class DocumentTranslator:
             def translate(folder: Path, arguments: Json) -> Json:  # noqa: ARG001 (the signature of tasks)
                 lines = [Line(text, glossary=self.glossary, tm=self.tm, flag=flag) for text, flag in arguments["texts"]]
                 first, of_part, results = arguments["first"], Warnings(), []
-                by_line = progress.track(self.translator.translate_window(lines, options, first))
-                for number, (line, translations) in enumerate(zip(lines, by_line, strict=True), start=first + 1):
-                    of_part.add(number, line, translations)
-                    best = translations[0]
+                for _, _, (best, *_) in progress.track(watched(self.translator, lines, options, first, of_part)):
                     results.append((best.text, best.alignment, best.confidence, best.match))
                 new.add(first)
                 return {"translations": results, "warnings": asdict(of_part)}

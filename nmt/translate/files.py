@@ -20,7 +20,7 @@ from pathlib import Path
 import torch
 from pydantic import BaseModel, TypeAdapter
 
-from nmt.config import SearchConfig
+from nmt.config import Config, SearchConfig
 from nmt.console import Progress, amount, say
 from nmt.console import n_lines as count_lines
 from nmt.documents import refuse_document
@@ -111,25 +111,23 @@ def translate_file(
     if options.confidence:
         translator.estimator  # noqa: B018 (raises before anything is written)
     columns = files.scores or options.n_best > 1 or options.confidence, options.confidence
-    applied = Applied(glossary) if glossary is not None else None
+    applied = None if glossary is None else Applied(glossary)
     with ExitStack() as opened:
         constraints = _ConstraintFiles(files, glossary, memory)
         out = opened.enter_context(open_output(target))
         aligned = opened.enter_context(open_output(files.alignments)) if files.alignments else None
         progress = opened.enter_context(progress_between("translating", source, target))
         text = input_windows(source, None if files.as_text else refuse_document)
-        for window in checked(text, translator.tokenizers.profiles, translator.config.data.src):
-            lines = constraints.next_lines(window)
-            by_line = translator.translate_window(lines, options, n_lines, progress)
-            best: list[Translation] = []
-            for number, (line, translations) in enumerate(zip(lines, by_line, strict=True), start=n_lines + 1):
-                warnings.add(number, line, translations)
+        for window in checked(text, tokenizers.profiles, data.src):
+            lines, best = constraints.next_lines(window), list[Translation]()
+            for number, line, translations in watched(translator, lines, options, n_lines, warnings, progress):
                 if applied is not None:
                     applied.add(number, constraint_spans(line.text, search, glossary), translations[0].text)
                 out.writelines(output_row(number, translation, *columns) for translation in translations)
                 out.flush()
                 best.append(translations[0])
-                drawn = drawn or (translations[0] if translations[0].parts else None)
+                if drawn is None and translations[0].parts:
+                    drawn = translations[0]
             n_lines += len(window)
             if decoder is not None and aligned is not None:
                 of_lines = alignments(decoder, tokenizers[data.src], tokenizers[data.tgt], window, best)
@@ -138,11 +136,13 @@ def translate_file(
     if decoder is not None and files.attention is not None:
         _draw_attention(files.attention, translator, decoder, drawn)
     if memory is not None and not {*MATCH_KINDS} & warnings.counts.keys():
-        is_free = not (files.prefixes or files.terms or files.glossary)
-        limits = "was not used; it is not for lines with a prefix or constraints, or whose match lacks a glossary term"
-        why = "has no match for any line" if is_free else limits
+        why = "was not used; it is not for lines with a prefix or constraints, or whose match lacks a glossary term"
+        if not (files.prefixes or files.terms or files.glossary):
+            why = "has no match for any line"
         say(f"the translation memory {why}")
-    for message in (*(applied.lines() if applied is not None else ()), *warnings.lines()):
+    for message in applied.lines() if applied is not None else ():
+        say(message)
+    for message in warnings.lines():
         say(message)
 
 
@@ -194,6 +194,24 @@ def _draw_attention(path: Path, translator: Translator, decoder: ForcedDecoder, 
     [weights] = decoder.attention([(part.src_ids, part.tgt_ids)])
     src_pieces, tgt_pieces = [*src.pieces(part.src_ids), EOS_PIECE], [*tgt.pieces(part.tgt_ids), EOS_PIECE]
     save_picture(draw_attention(src_pieces, tgt_pieces, weights.numpy(), "Attention, mean of the heads"), path)
+
+
+def watched(
+    translator: Translator,
+    lines: Sequence[Line],
+    options: Options,
+    first: int,
+    warnings: Warnings,
+    progress: Progress | None = None,
+) -> Iterator[tuple[int, Line, list[Translation]]]:
+    """Translate lines, count the warnings about them, and yield each with its number, from 1, and its translations.
+
+    first: the number of the first line, from 0.
+    """
+    by_line = translator.translate_window(lines, options, first, progress)
+    for number, (line, translations) in enumerate(zip(lines, by_line, strict=True), start=first + 1):
+        warnings.add(number, line, translations)
+        yield number, line, translations
 
 
 @dataclass
@@ -305,22 +323,28 @@ class Models(BaseModel, frozen=True):
     """Language of the text to translate."""
 
     @classmethod
-    def of(cls, model: ModelRef, saved: Sequence[Saved], precision: str = "auto") -> Models:
-        """Return the description of a model that `open_ensemble` has read."""
-        return cls(
-            model=replace(model, paths=tuple(path.resolve() for path in model.paths)),
-            precision=precision,
-            fingerprints=tuple(fingerprint(member.weights.tensors) for member in saved),
-            language=saved[0].config.data.src,
-        )
+    def read(cls, model: ModelRef, precision: str = "auto") -> tuple[Models, Config]:
+        """Return the description of a model, and its configuration. Raises what `open_ensemble` raises."""
+        saved = open_ensemble(model)
+        for member in saved:
+            if member.note is not None:
+                say(member.note)
+        config = saved[0].config
+        resolved = replace(model, paths=tuple(path.resolve() for path in model.paths))
+        language, fingerprints = config.data.src, _fingerprints(saved)
+        return cls(model=resolved, precision=precision, fingerprints=fingerprints, language=language), config
 
     def open(self) -> list[Saved]:
         """Read the models. Raises DataError if their weights have changed, and what `open_ensemble` raises."""
         saved = open_ensemble(self.model)
-        if tuple(fingerprint(member.weights.tensors) for member in saved) != self.fingerprints:
+        if _fingerprints(saved) != self.fingerprints:
             paths = ", ".join(map(str, self.model.paths))
             raise DataError(f"{paths}: the weights have changed since the start; run the command again")
         return saved
+
+
+def _fingerprints(saved: Sequence[Saved]) -> tuple[str, ...]:
+    return tuple(fingerprint(member.weights.tensors) for member in saved)
 
 
 class _Request(BaseModel):
@@ -406,12 +430,10 @@ def translate_part(folder: Path, arguments: Json) -> Json:
     translator.check(request.search, request.n_best)
     # not `read_lines`, which would strip a byte order mark from the first line and \r from the end of lines
     source = folder.parents[1] / "source" / folder.name.partition(".")[0]
-    lines = source.read_bytes().decode().split("\n")[:-1]
-    warnings, n_rows = Warnings(), 0
+    lines = [Line(text) for text in source.read_bytes().decode().split("\n")[:-1]]
+    options, warnings, n_rows = Options(request.search, request.n_best), Warnings(), 0
     with (folder / TEXT).open("wb") as out:
-        by_line = translator.translate_window(lines, Options(request.search, request.n_best), first)
-        for number, (line, translations) in enumerate(zip(lines, by_line, strict=True), start=first + 1):
-            warnings.add(number, Line(line), translations)
+        for number, _, translations in watched(translator, lines, options, first, warnings):
             out.writelines(output_row(number, translation, request.scores) for translation in translations)
             n_rows += len(translations)
     return {"rows": n_rows, "warnings": asdict(warnings)}

@@ -207,25 +207,32 @@ class Segmenter:
         self, sentences: Sequence[Sentence], hypotheses: Sequence[Hypothesis | None], search: SearchConfig
     ) -> Translation:
         """Join one hypothesis of each sentence, None for a blank or matched one, into a translation of the line."""
-        texts, parts, pairs = list[str](), list[Part](), list[tuple[Sentence, Hypothesis]]()
+        texts, parts, searched = list[str](), list[Part](), list[Hypothesis]()
+        has_phrases = False
         for sentence, hypothesis in zip(sentences, hypotheses, strict=True):
-            if (match := sentence.match) is not None:
-                sides = (self._src, sentence.text), (self._tgt, match.text)
-                src_ids, tgt_ids = (tokenizer.encode(text)[: self.max_length] for tokenizer, text in sides)
-                parts.append(Part(sentence.text, src_ids, tgt_ids, match.kind))
+            if sentence.match is not None:
+                texts.append(sentence.match.text)
+                src_ids = self._src.encode(sentence.text)[: self.max_length]
+                tgt_ids = self._tgt.encode(sentence.match.text)[: self.max_length]
+                parts.append(Part(sentence.text, src_ids, tgt_ids, sentence.match.kind))
             elif hypothesis is not None:
+                texts.append(self._tgt.decode(hypothesis.ids))
                 kind: MatchKind | None = "fuzzy" if SEPARATOR in sentence.src_ids else None
                 parts.append(Part(sentence.text, sentence.src_ids, hypothesis.ids, kind))
-                pairs.append((sentence, hypothesis))
-            texts.append(match.text if match else self._tgt.decode(hypothesis.ids) if hypothesis else "")
-        log_prob = sum((hypothesis.log_prob for _, hypothesis in pairs), 0.0)
-        n_pieces = sum(len(hypothesis.ids) + 1 for _, hypothesis in pairs)
-        is_as_searched = len(pairs) == 1 and not pairs[0][0].phrases
+                searched.append(hypothesis)
+                has_phrases = has_phrases or bool(sentence.phrases)
+            else:
+                texts.append("")
+        log_prob = sum((hypothesis.log_prob for hypothesis in searched), 0.0)
+        n_pieces = sum(len(hypothesis.ids) + 1 for hypothesis in searched)
+        score = log_prob / length_penalty(max(n_pieces, 1), search)
+        if len(searched) == 1 and not has_phrases:
+            score = searched[0].score
         return Translation(
             text=join([(sentence.text, sentence.separator) for sentence in sentences], texts),
-            score=pairs[0][1].score if is_as_searched else log_prob / length_penalty(max(n_pieces, 1), search),
+            score=score,
             log_prob=log_prob,
-            finished=all(hypothesis.finished for _, hypothesis in pairs),
+            finished=all(hypothesis.finished for hypothesis in searched),
             cut=any(sentence.cut for sentence in sentences),
             whole=any(sentence.whole for sentence in sentences),
             match=joint_match([part.match for part in parts]),
@@ -243,11 +250,14 @@ def longest_translation(
 
     n_required: the number of pieces of its prefix and terms.
     """
-    repeats = len(src_ids) >= REPETITIONS * len(set(src_ids))  # models tend to repeat such text up to the limit
-    ratio = min(search.max_length_ratio, 1.0) if repeats else search.max_length_ratio
+    ratio = search.max_length_ratio
+    if len(src_ids) >= REPETITIONS * len(set(src_ids)):  # models tend to repeat such text up to the limit
+        ratio = min(ratio, 1.0)
     limit = int(ratio * len(src_ids) + search.max_length_offset)
     limit = max(limit + n_required, search.min_length + 1)
-    return limit if max_positions is None else min(limit, max_positions)
+    if max_positions is not None:
+        limit = min(limit, max_positions)
+    return limit
 
 
 def n_candidates(search: SearchConfig, n_best: int) -> int:
@@ -260,7 +270,9 @@ def n_candidates(search: SearchConfig, n_best: int) -> int:
         return search.beam
     if n_best == 1 or search.sample:
         return n_best
-    return min(n_to_finish(search, n_best) if search.patience else search.beam, search.beam)
+    if not search.patience:
+        return search.beam
+    return min(n_to_finish(search, n_best), search.beam)
 
 
 def find_match(line: Line, text: str, search: SearchConfig) -> Match | None:
@@ -268,12 +280,14 @@ def find_match(line: Line, text: str, search: SearchConfig) -> Match | None:
 
     A translation that lacks a term of the glossary is not used.
     """
-    is_constrained = bool(line.prefix.strip() or line.terms)
-    match = None if line.tm is None or is_constrained or not search.exact_matches else line.tm.find(text)
-    if match is None or line.glossary is None:
-        return match
-    terms = (span.wanted for span in constraint_spans(text, search, line.glossary) if span.kind == "term")
-    return match if all(comparable(term) in comparable(match.text) for term in terms) else None
+    if line.tm is None or line.prefix.strip() or line.terms or not search.exact_matches:
+        return None
+    match = line.tm.find(text)
+    if match is not None and line.glossary is not None:
+        for span in constraint_spans(text, search, line.glossary):
+            if span.kind == "term" and comparable(span.wanted) not in comparable(match.text):
+                return None
+    return match
 
 
 PLACEHOLDERS, PLACEHOLDER_CHARACTERS = 10, 60
@@ -302,18 +316,19 @@ def phrases_of(
     spans = constraint_spans(text, search, line.glossary, line.flag)
     if search.inline_terms:
         spans = [span for span in spans if span.kind != "term"]
-    if (line.terms or spans) and not takes_terms(search):
+    if not (line.terms or spans):
+        return (), 0
+    if not takes_terms(search):
         raise ConfigError(NO_TERMS)
     required = Counter(span.wanted for span in spans)
     ids = {term: tuple(term_ids(tokenizer, term)) for term in {*required, *line.terms}}
-    if unknown := {term for term, of_term in ids.items() if UNK in of_term}:  # only of imported models
-        asked = unknown & {*line.terms, *(span.wanted for span in spans if span.kind == "term")}
-        if asked:
-            raise _unspellable("term", min(asked))
-        required = Counter({term: n for term, n in required.items() if term not in unknown})
-    tags = [
-        span.wanted for span in spans if span.kind == "tag" and span.wanted.startswith("<") and span.wanted in required
-    ]
+    terms_of_user = {*line.terms, *(span.wanted for span in spans if span.kind == "term")}
+    for term in sorted(term for term, ids_of_term in ids.items() if UNK in ids_of_term):  # only of imported models
+        if term in terms_of_user:
+            raise _unspellable("term", term)
+        del required[term]
+    tags = [span.wanted for span in spans if span.kind == "tag" and span.wanted.startswith("<")]
+    tags = [tag for tag in tags if tag in required]
     unordered = required - Counter(tags)
     for term in unordered:
         unordered[term] += sum(n * n_within(ids[term], ids[other], tokenizer) for other, n in required.items())

@@ -18,7 +18,7 @@ import pytest
 import nmt
 import tasks
 from nmt.errors import ConfigError, DataError
-from nmt.runs.model import ModelRef, open_ensemble
+from nmt.runs.model import ModelRef
 from nmt.tasks import ray as ray_engine
 from nmt.tasks.perform import Task, run_all
 from nmt.tasks.processes import InProcess, open_runner
@@ -116,7 +116,7 @@ def test_translation_on_two_nodes_matches_one_process(
     source.write_text("".join(f"{line}\n" for line in PLAIN))
     translate_file(Translator.load(run), source, tmp_path / "whole", Options(GREEDY))
     monkeypatch.setattr(files, "WINDOW", 2)
-    translate_in_parts(engine, Models.of(ModelRef.of(run), open_ensemble(run)), source, target, Options(GREEDY))
+    translate_in_parts(engine, Models.read(ModelRef.of(run))[0], source, target, Options(GREEDY))
     assert target.read_bytes() == (tmp_path / "whole").read_bytes()
     assert not target.with_name("out.work").exists()
 

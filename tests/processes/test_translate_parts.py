@@ -14,7 +14,7 @@ import pytest
 from command import Command
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.layout import RunDir
-from nmt.runs.model import ModelRef, open_ensemble
+from nmt.runs.model import ModelRef
 from nmt.tasks.perform import Task
 from nmt.tasks.processes import Processes
 from nmt.text.tokenizer import Tokenizer
@@ -45,7 +45,7 @@ def test_killed_translation_worker_is_replaced(
     told = capsys.readouterr().err
     monkeypatch.setattr(files, "WINDOW", 8)
     target, before = source.with_name("out"), children()
-    models = Models.of(ModelRef.of(run), open_ensemble(run))
+    models = Models.read(ModelRef.of(run))[0]
     with closing(Processes(1)) as engine:  # test_ray.py has two at a time
         start, killed = engine.start, list[int]()
 

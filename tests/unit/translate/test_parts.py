@@ -12,7 +12,7 @@ from nmt.config import SearchConfig
 from nmt.errors import ConfigError, DataError, LockedError
 from nmt.files import write
 from nmt.files.write import Lock
-from nmt.runs.model import ModelRef, open_ensemble
+from nmt.runs.model import ModelRef
 from nmt.tasks.perform import Done, Task
 from nmt.tasks.processes import InProcess
 from nmt.text.tokenizer import Tokenizer
@@ -67,7 +67,7 @@ def n_windows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def models(run: Path) -> Models:
-    return Models.of(ModelRef.of(run), open_ensemble(run))
+    return Models.read(ModelRef.of(run))[0]
 
 
 @pytest.mark.parametrize(("search", "n_best"), [(GREEDY, 1), (SAMPLE, 2)])
