@@ -11,7 +11,7 @@ import hashlib
 import itertools
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 from typing import Literal
 
@@ -113,7 +113,9 @@ class ImportedTokenizer(Tokenizer):
 
     def __init__(self, model: bytes, vocabulary: ImportedVocabulary, side: Literal[0, 1]) -> None:
         """model: a serialised SentencePiece model. Raises DataError if it is none."""
-        self.model, self.to = model, vocabulary.to if side == 0 else None
+        self.model = model
+        if side == 0:
+            self.to = vocabulary.to
         original = vocabulary.original(side)
         learned = [original[i] for i in vocabulary.original_rows(side)[N_SPECIAL:] if i is not None]
         self._id_of = {piece: N_SPECIAL + i for i, piece in enumerate(learned)}
@@ -126,16 +128,21 @@ class ImportedTokenizer(Tokenizer):
         except (RuntimeError, ValueError, UnicodeDecodeError) as error:
             raise DataError("not a SentencePiece model") from error
         self.first_learned = N_SPECIAL + sum(self._processor.is_byte(all_ids))
-        tags = [*itertools.takewhile(_CUSTOM_TAG.fullmatch, reversed(learned))] if side == 0 else []
-        self.tags = {piece[2:-2]: self._id_of[piece] for piece in reversed(tags)}
-        self.n_pieces -= len(tags) + len({*(vocabulary.languages or {}).values()})
+        self.n_pieces -= len({*(vocabulary.languages or {}).values()})
+        self.tags = {}
         if side == 0:
-            targets = [piece for piece, i in self._id_of.items() if i < self.n_pieces and _TAG.fullmatch(piece)]
-            self.target_languages = {piece[2:-2]: self._id_of[piece] for piece in targets}
+            tags = [*itertools.takewhile(_CUSTOM_TAG.fullmatch, reversed(learned))][::-1]
+            self.tags = self._named(tags)
+            self.n_pieces -= len(tags)
+            self.target_languages = self._named(filter(_TAG.fullmatch, self._pieces[N_SPECIAL : self.n_pieces]))
         # named one by one, so that a later field does not change the fingerprints of existing runs
         names = (vocabulary.direction, vocabulary.padding, vocabulary.unknown, vocabulary.end, vocabulary.to)
         parts = [model, json.dumps([*names, vocabulary.pieces]).encode(), bytes([side])]
         self.fingerprint = fingerprint_of(b"".join(hashlib.sha256(part).digest() for part in parts))
+
+    def _named(self, tags: Iterable[str]) -> dict[str, int]:
+        """Return the ids of tags by their names."""
+        return {tag[2:-2]: self._id_of[tag] for tag in tags}
 
     def opening_with(self, tag: str) -> ImportedTokenizer:
         """Return the tokenizer of a language whose lines begin with a tag, unless it is empty."""

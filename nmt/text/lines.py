@@ -179,28 +179,27 @@ BLOCK = 1 << 16
 
 MAX_WINDOW_CHARACTERS = 1 << 24
 """Number of characters after which a window ends."""
+GAP, PATIENCE = 0.002, 0.1
+"""Seconds without a further line, and after the first line, after which a window ends."""
 
 
 def windows(
     file: IO[bytes],
     name: str,
     size: int = 4096,
-    patience: float = 0.1,
-    gap: float = 0.002,
     most: int = MAX_WINDOW_CHARACTERS,
     check: Callable[[str, bytes], None] | None = None,
 ) -> Iterator[list[str]]:
     """Yield the lines of an open file, decoded by `decode_lines`, in non-empty lists.
 
-    A list ends at `size` lines or `most` characters, when no line has arrived for `gap` seconds, and `patience` seconds
+    A list ends at `size` lines or `most` characters, when no line has arrived for `GAP` seconds, and `PATIENCE` seconds
     after its first line; at a terminal, it ends with each line. So lines of a fast writer are collected, and a writer
     that waits for an answer is answered at once. `check`: called with `name` and the first bytes that arrive; it may
     raise. Raises DataError where the file is not UTF-8, after the lines before have been yielded.
     """
     raw = _RawLines(file, name, check)
     lines = decode_lines(raw, name)
-    if file.isatty():
-        patience = gap = 0.0
+    waits = not file.isatty()
     error: DataError | None = None
     while error is None:
         window: list[str] = []
@@ -215,8 +214,8 @@ def windows(
                 break
             now = time.monotonic()
             if not window:
-                deadline = now + patience
-            until = min(deadline, now + gap)
+                deadline = now + PATIENCE
+            until = min(deadline, now + GAP) if waits else now
             window.append(line)
             n_characters += len(line)
         if window:

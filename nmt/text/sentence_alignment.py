@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from math import log
 from typing import NamedTuple, TypeAlias
 
@@ -29,6 +30,7 @@ _WIDTH = 400  # initial width of the band around the diagonal
 _PLACES = 1 << 31  # maximum size of a band
 _NEAR = 60  # width of the band around an earlier alignment
 _ROUNDS = 2  # of learning a lexicon
+_ITERATIONS = 5  # of expectation maximization
 _LEARNED_FROM = 20_000  # maximum number of beads
 _LIKELY = 1e-3  # minimum probability of a translation of a word
 _STEM = 6  # characters of a word that are compared
@@ -83,12 +85,12 @@ class _Side:
 
     @classmethod
     def of(cls, sentences: Sequence[str], other_side: Sequence[str]) -> _Side:
-        split = [words(sentence) for sentence in sentences]
-        counts = Counter(word for sentence in split for word in sentence)
-        shared = {word for sentence in other_side for word in words(sentence)}
-        kept = [word for word, n in counts.items() if n > 1 or word in shared]
+        split = [*map(words, sentences)]
+        all_words = [*chain.from_iterable(split)]
+        shared = {*chain.from_iterable(map(words, other_side))}
+        kept = [word for word, n in Counter(all_words).items() if n > 1 or word in shared]
         numbers = {word: number for number, word in enumerate(kept, 1)}
-        ids = np.array([numbers.get(word, 0) for sentence in split for word in sentence], np.int64)
+        ids = np.array([numbers.get(word, 0) for word in all_words], np.int64)
         starts = np.cumsum([0, *map(len, split)])
         return cls(_chars(sentences), ids, starts, numbers)
 
@@ -178,14 +180,15 @@ class _Lexicon:
         self._unexplained = 0.5  # share of the words of a translation that the lexicon does not explain
 
     @classmethod
-    def of(cls, src: _Side, tgt: _Side, steps: Sequence[Step], n_iterations: int = 5) -> _Lexicon:
+    def of(cls, src: _Side, tgt: _Side, steps: Sequence[Step]) -> _Lexicon:
         """Learn a lexicon from beads, evenly sampled if they are many."""
-        beads = [step for step in steps if len(step[0]) and len(step[1])]
-        beads = beads[:: 1 + len(beads) // _LEARNED_FROM]
-        # no word, the last row, explains words without a counterpart
-        src_words = [np.unique([*src.words_of(sentences), src.n_words]) for sentences, _ in beads]
-        tgt_words = [tgt.words_of(sentences) for _, sentences in beads]
-        n_src, n_tgt = (np.array([*map(len, side)]) for side in (src_words, tgt_words))
+        beads = [(src_range, tgt_range) for src_range, tgt_range in steps if src_range and tgt_range]
+        src_words, tgt_words = [], []
+        for src_range, tgt_range in beads[:: 1 + len(beads) // _LEARNED_FROM]:
+            # no word, the last row, explains words without a counterpart
+            src_words.append(np.unique([*src.words_of(src_range), src.n_words]))
+            tgt_words.append(tgt.words_of(tgt_range))
+        n_src, n_tgt = np.array([*map(len, src_words)]), np.array([*map(len, tgt_words)])
         tgt_index, src_index = links(n_tgt, n_src)
         targets = np.concatenate(tgt_words)
         # a word that both sides have is taken for its own translation, as if it were seen twice
@@ -196,7 +199,7 @@ class _Lexicon:
         keys = np.concatenate([np.array([*same, *same], np.int64), keys])
         distinct, kinds = np.unique(keys, return_inverse=True)
         tgt_index = np.append(np.arange(n_same), n_same + tgt_index)
-        counts, totals = expected_counts(kinds, tgt_index, distinct // tgt.n_words, n_iterations)
+        counts, totals = expected_counts(kinds, tgt_index, distinct // tgt.n_words, _ITERATIONS)
         # without the occurrence in the bead itself, whose words would explain each other
         probabilities = np.maximum(counts - 1, 0) / totals
         lexicon = cls(src, tgt, distinct, probabilities)

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.errors import DataError
+from nmt.text import lines as module
 from nmt.text.lines import windows
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate.translator import Translator
@@ -61,19 +62,22 @@ def test_line_is_yielded_before_next_is_read(pipe: Pipe) -> None:
     assert list(found) == [["sechs"]]
 
 
-def test_available_lines_form_one_batch(pipe: Pipe) -> None:
+def test_available_lines_form_one_batch(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PATIENCE", 0.0)
     for _ in range(10):
         pipe.write(b"a\n" * 100)
-    found = windows(pipe.file, "pipe", size=300, patience=0)
+    found = windows(pipe.file, "pipe", size=300)
     assert [len(next(found)) for _ in range(4)] == [300, 300, 300, 100]
     pipe.end()
     assert list(found) == []
 
 
-def test_windows_do_not_wait_at_terminal() -> None:
+def test_windows_do_not_wait_at_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "GAP", 3600.0)
+    monkeypatch.setattr(module, "PATIENCE", 3600.0)
     ours, theirs = pty.openpty()
     with os.fdopen(theirs, "rb") as file:
-        found = windows(file, "terminal", patience=3600)
+        found = windows(file, "terminal")
         for line in ("eins", "zwei"):
             os.write(ours, f"{line}\n".encode())
             assert next(found) == [line]

@@ -319,7 +319,6 @@ def test_missing_package_raises(clean: CleanConfig, package: str, monkeypatch: p
     [
         ("en-zh", "oh darn that", "好", True), ("en-zh", "Hecklers shout", "好", True),
         ("en-zh", "heck", "坏人说话", False), ("en-zh", "12-3456", "一二", True),
-
         ("en-zh", "c and ac++", "好", True), ("en-zh", "a $$ b", "好", True),
         ("en-zh", "in C++, say", "好", False), ("en-zh", "a$$$b", "好", False), ("en-zh", "DARN  it!", "好", False),
         ("en-zh", "what the Heck.", "好", False), ("en-zh", "call 555-1234 now", "好", False),
