@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +23,7 @@ from nmt.files.read import read_regular
 from nmt.files.write import refuse_links, staged, write_file
 from nmt.layout import CheckpointDir, RunDir
 from nmt.runs.info import Weights, check_selected, read_selected
-from nmt.runs.state import load_state, read_seal, state_text
+from nmt.runs.state import load_state, read_seal, saved_steps, state_text
 
 NAMES_BYTES = 1 << 17  # upper bound of the safetensors headers and state.json of a checkpoint
 Tensors = dict[str, Tensor]
@@ -93,12 +92,6 @@ def load_ema(source: CheckpointDir) -> Tensors:
 def load_optimizer(source: CheckpointDir) -> Tensors:
     """Load the verified optimizer state of a checkpoint. Raises CheckpointError."""
     return _load(source, source.optimizer.name)
-
-
-def saved_steps(run: RunDir) -> list[int]:
-    """Return the steps that have a checkpoint, in ascending order. Only the newest two have the optimizer state."""
-    matches = (re.fullmatch(r"step-(\d+)", path.name) for path in run.checkpoints.glob("step-*"))
-    return sorted(int(match[1]) for match in matches if match)
 
 
 def recent_steps(run: RunDir, step: int) -> list[int]:

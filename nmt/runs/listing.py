@@ -5,7 +5,6 @@ Nothing here imports torch, so that `nmt runs` starts fast.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -20,10 +19,10 @@ from nmt.config.objectives import Metric
 from nmt.console import printable, width
 from nmt.errors import CheckpointError, NmtError
 from nmt.files.write import lock_holder
-from nmt.layout import CheckpointDir, RunDir
+from nmt.layout import RunDir
 from nmt.runs.info import ScoreRecord, Selected, check_selected, read_info, read_scores, read_selected
 from nmt.runs.log import Record, best_scores, last_record, number, rank
-from nmt.runs.state import load_state
+from nmt.runs.state import load_state, saved_steps
 from nmt.tables import Table
 
 State = Literal["running", "imported", "finished", "stopped", "broken"]
@@ -160,12 +159,11 @@ def _minutes(run: RunDir, steps: Sequence[int], logged: float | None) -> float |
 
 def _checkpoints(run: RunDir) -> list[int]:
     """Return the steps with a complete checkpoint, ascending. Raises CheckpointError if all checkpoints are damaged."""
-    matches = [(path, re.fullmatch(r"step-([0-9]+)", path.name)) for path in run.checkpoints.glob("step-*")]
-    saved = [(int(match[1]), CheckpointDir(path)) for path, match in matches if match]
-    complete = [step for step, checkpoint in saved if checkpoint.weights.is_file() and checkpoint.state.is_file()]
+    saved = saved_steps(run)
+    complete = [step for step in saved if run.step(step).weights.is_file() and run.step(step).state.is_file()]
     if saved and not complete:
         raise CheckpointError(f"{run.checkpoints}: damaged: no checkpoint here has both weights and state.json")
-    return sorted(complete)
+    return complete
 
 
 def _newest(*files: Path) -> float:

@@ -6,6 +6,7 @@ It is sealed and written last, so that it verifies the checkpoint. Nothing here 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -16,7 +17,7 @@ from pydantic import Field, RootModel, TypeAdapter, ValidationError
 from nmt.errors import CheckpointError
 from nmt.files.document import Sealed, read_document, sealed_text
 from nmt.files.write import replace_file
-from nmt.layout import OLD_RUN_FORMAT, RUN_FORMAT, CheckpointDir
+from nmt.layout import OLD_RUN_FORMAT, RUN_FORMAT, CheckpointDir, RunDir
 from nmt.runs.info import Weights
 
 Count = Annotated[int, Field(ge=0, lt=1 << 53)]
@@ -120,6 +121,12 @@ def read_seal(source: CheckpointDir) -> CheckpointDocument:
         return CheckpointDocument(format=OLD_RUN_FORMAT, seal="", checksums=checksums, state={})
     missing = f"{source.state}: missing"
     return read_document(source.state, CheckpointDocument, CheckpointError, "", (RUN_FORMAT,), missing)
+
+
+def saved_steps(run: RunDir) -> list[int]:
+    """Return the steps that have a checkpoint, in ascending order. Only the newest two have the optimizer state."""
+    matches = (re.fullmatch(r"step-(\d+)", path.name) for path in run.checkpoints.glob("step-*"))
+    return sorted(int(match[1]) for match in matches if match)
 
 
 def load_state(source: CheckpointDir) -> TrainState:

@@ -21,11 +21,10 @@ from nmt.evaluate.metrics import MetricName, corpus_score, metric_name
 from nmt.evaluate.report import metrics_of, signature, values
 from nmt.languages.codes import language_name
 from nmt.layout import DataDir, RunDir
-from nmt.runs.checkpoint import saved_steps
 from nmt.runs.folder import ExportInfo
 from nmt.runs.info import ScoreRecord, read_info
 from nmt.runs.log import number, read_log
-from nmt.runs.state import load_state
+from nmt.runs.state import load_state, saved_steps
 
 USE = "## Use\n"
 """The heading of the section on usage, which is the last one."""

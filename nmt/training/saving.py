@@ -28,12 +28,11 @@ from nmt.runs.checkpoint import (
     load_weights,
     recent_steps,
     save_checkpoint,
-    saved_steps,
     steps_to_average,
 )
 from nmt.runs.info import Selected, Weights, write_selected
 from nmt.runs.log import best_scores
-from nmt.runs.state import TrainState, load_state, update_state
+from nmt.runs.state import TrainState, load_state, saved_steps, update_state
 from nmt.share.export import model_card
 from nmt.training.limits import End, cut_short, ended_by, resume_command
 from nmt.training.report.log import TrainingLog, clock, position

@@ -28,8 +28,8 @@ from typing import Any
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # type: ignore[import-untyped]
 
 from nmt.layout import RunDir
-from nmt.runs.checkpoint import saved_steps
 from nmt.runs.info import read_selected
+from nmt.runs.state import saved_steps
 
 NMT = (sys.executable, "-m", "nmt")
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -17,8 +17,8 @@ from library import FLOAT32_LIBRARY
 from nmt.config import Config
 from nmt.layout import RunDir
 from nmt.prepare.prepare import prepare
-from nmt.runs.checkpoint import save_checkpoint, saved_steps
-from nmt.runs.state import TrainState
+from nmt.runs.checkpoint import save_checkpoint
+from nmt.runs.state import TrainState, saved_steps
 from nmt.training import loop
 from nmt.training.report import log as log_module
 from nmt.training.setup import choices

@@ -17,8 +17,8 @@ from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.layout import RunDir
 from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.prepare import prepare
-from nmt.runs.checkpoint import load_optimizer, load_weights, saved_steps
-from nmt.runs.state import load_state
+from nmt.runs.checkpoint import load_optimizer, load_weights
+from nmt.runs.state import load_state, saved_steps
 from nmt.training import limits
 from nmt.training.loop import forward_backward
 from nmt.training.parallel import World

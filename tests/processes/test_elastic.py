@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 from cases import cases
 from nmt.layout import RunDir
-from nmt.runs.checkpoint import saved_steps
+from nmt.runs.state import saved_steps
 from nmt.training.parallel import meet
 from several import NEW, SLOW_VALIDATION, ended, left, the_other, torchrun
 

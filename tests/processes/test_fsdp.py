@@ -19,7 +19,8 @@ from nmt.config.load import changed_config, load_config
 from nmt.data.batching import Update, epoch_updates
 from nmt.layout import RunDir
 from nmt.prepare.prepare import prepare
-from nmt.runs.checkpoint import load_ema, load_optimizer, load_weights, optimizer_tensors, saved_steps
+from nmt.runs.checkpoint import load_ema, load_optimizer, load_weights, optimizer_tensors
+from nmt.runs.state import saved_steps
 from nmt.training import objectives
 from nmt.training.loop import accumulate_gradients, forward_backward, train_step
 from nmt.training.optim import make_optimizer

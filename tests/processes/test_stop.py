@@ -22,8 +22,8 @@ from nmt.config.load import dump_config
 from nmt.errors import StoppedError
 from nmt.layout import RunDir
 from nmt.process import Stop
-from nmt.runs.checkpoint import load_optimizer, load_weights, saved_steps
-from nmt.runs.state import load_state
+from nmt.runs.checkpoint import load_optimizer, load_weights
+from nmt.runs.state import load_state, saved_steps
 
 pytestmark = pytest.mark.usefixtures("no_coverage")
 

@@ -16,9 +16,8 @@ from kept_run import Died, die_before, settings
 from nmt.config import Config, TrainingConfig
 from nmt.layout import RunDir
 from nmt.prepare.prepare import prepare
-from nmt.runs.checkpoint import saved_steps
 from nmt.runs.info import read_selected
-from nmt.runs.state import TrainState, load_state, read_seal, state_text
+from nmt.runs.state import TrainState, load_state, read_seal, saved_steps, state_text
 from nmt.training import loop
 from nmt.training.limits import check_is_due, cut_short, expected_end, forecast
 from nmt.training.report.log import TrainingLog

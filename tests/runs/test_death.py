@@ -15,7 +15,8 @@ from fitting import fit
 from kept_run import differences, kept, quicken, settings
 from nmt.config import Config
 from nmt.layout import RunDir
-from nmt.runs.checkpoint import choose_weights, saved_steps
+from nmt.runs.checkpoint import choose_weights
+from nmt.runs.state import saved_steps
 
 pytestmark = pytest.mark.usefixtures("no_coverage")
 

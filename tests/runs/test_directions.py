@@ -30,9 +30,9 @@ from nmt.layout import DataDir, RunDir
 from nmt.prepare.pipeline.encode import evenly
 from nmt.prepare.prepare import append, dry_run, prepare
 from nmt.recipes.directory import run_config
-from nmt.runs.checkpoint import saved_steps
 from nmt.runs.info import read_info, read_scores, read_selected
 from nmt.runs.model import ModelRef, open_saved
+from nmt.runs.state import saved_steps
 from nmt.serve.models import load_models
 from nmt.serve.service import Service
 from nmt.share.export import ExportOptions, engine_for, export, export_argos

@@ -11,10 +11,10 @@ from fitting import fit
 from models import tiny_model
 from nmt.errors import CheckpointError
 from nmt.layout import RunDir
-from nmt.runs.checkpoint import Tensors, load_ema, load_weights, saved_steps
+from nmt.runs.checkpoint import Tensors, load_ema, load_weights
 from nmt.runs.info import read_selected
 from nmt.runs.model import ModelRef, open_saved
-from nmt.runs.state import load_state
+from nmt.runs.state import load_state, saved_steps
 from nmt.training.optim import Ema
 from tiny_corpus import tiny_settings
 from trained import records

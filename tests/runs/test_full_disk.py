@@ -19,7 +19,8 @@ from fitting import fit
 from kept_run import differences, kept, settings
 from nmt.errors import CheckpointError
 from nmt.layout import RunDir
-from nmt.runs.checkpoint import load_optimizer, load_weights, saved_steps
+from nmt.runs.checkpoint import load_optimizer, load_weights
+from nmt.runs.state import saved_steps
 from nmt.training import loop, saving
 from nmt.training import session as session_module
 from nmt.training.report.log import Board

@@ -30,10 +30,11 @@ from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.layout import RunDir
 from nmt.model.masks import Padded
 from nmt.prepare.prepare import prepare
-from nmt.runs.checkpoint import load_weights, saved_steps
+from nmt.runs.checkpoint import load_weights
 from nmt.runs.info import read_info
 from nmt.runs.listing import summarise
 from nmt.runs.model import Saved, open_saved
+from nmt.runs.state import saved_steps
 from nmt.search.step import padded
 from nmt.serve.models import load_models
 from nmt.serve.service import Service

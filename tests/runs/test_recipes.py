@@ -14,8 +14,8 @@ from nmt.layout import RunDir
 from nmt.prepare.prepare import prepare
 from nmt.recipes import bidirectional
 from nmt.recipes import directory as commands
-from nmt.runs.checkpoint import saved_steps
 from nmt.runs.info import read_info
+from nmt.runs.state import saved_steps
 from nmt.text.vocabularies import Tokenizers
 from recipe_folder import make_folder, small_chunks
 from tiny_corpus import tiny_settings

@@ -19,8 +19,8 @@ from nmt.data.batching import Update
 from nmt.errors import CheckpointError, DataError, StoppedError
 from nmt.layout import DataDir, RunDir
 from nmt.model.precision import threads
-from nmt.runs.checkpoint import choose_weights, saved_steps
-from nmt.runs.state import load_state
+from nmt.runs.checkpoint import choose_weights
+from nmt.runs.state import load_state, saved_steps
 from nmt.training import loop
 from nmt.training.loop import train_step
 from nmt.training.session import Session

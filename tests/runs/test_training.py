@@ -22,10 +22,10 @@ from nmt.model.attention import MultiHeadAttention
 from nmt.model.precision import float32_library, use_float32_library
 from nmt.prepare.prepare import prepare
 from nmt.process import Stop
-from nmt.runs.checkpoint import choose_weights, load_weights, saved_steps
+from nmt.runs.checkpoint import choose_weights, load_weights
 from nmt.runs.info import read_selected
 from nmt.runs.log import read_log
-from nmt.runs.state import TrainState, load_state
+from nmt.runs.state import TrainState, load_state, saved_steps
 from nmt.training import loop
 from nmt.training.loop import train_step
 from nmt.training.loss import cross_entropy

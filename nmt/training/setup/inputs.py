@@ -16,10 +16,11 @@ from nmt.data.windows import Windows
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.model.device import pick_device
 from nmt.model.transformer import Model, make_model
-from nmt.runs.checkpoint import Tensors, saved_steps
+from nmt.runs.checkpoint import Tensors
 from nmt.runs.folder import fingerprint
 from nmt.runs.info import InitialWeights, RunInfo
 from nmt.runs.model import Saved, open_saved
+from nmt.runs.state import saved_steps
 from nmt.text.imported import ImportedTokenizer
 from nmt.text.tokenizer import LosslessTokenizer, Tokenizer
 from nmt.training.objectives import Objective, make_objective

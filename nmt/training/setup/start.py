@@ -28,10 +28,9 @@ from nmt.runs.checkpoint import (
     most_bytes,
     restore_optimizer,
     save_checkpoint,
-    saved_steps,
 )
 from nmt.runs.info import RunInfo, read_info, write_info
-from nmt.runs.state import TrainState, load_state
+from nmt.runs.state import TrainState, load_state, saved_steps
 from nmt.text.vocabularies import Tokenizers
 from nmt.training.limits import LIMITS, is_finished
 from nmt.training.objectives import make_objective

@@ -25,9 +25,8 @@ from nmt.runs.checkpoint import (
     parse_tensors,
     recent_steps,
     restore_optimizer,
-    saved_steps,
 )
-from nmt.runs.state import TrainState, load_state, update_state
+from nmt.runs.state import TrainState, load_state, saved_steps, update_state
 from nmt.training.saving import rotate
 
 
