@@ -21,7 +21,7 @@ from itertools import count, islice
 
 import torch
 
-from nmt.cli.exits import user_errors
+from nmt.cli.app import user_errors
 from nmt.config import Config, SearchConfig
 from nmt.config.load import load_config
 from nmt.data.batching import Batch, PairLengths, Pairs, Update, epoch_updates

@@ -20,8 +20,7 @@ from nmt.cli import (
     train,
     translate,
 )
-from nmt.cli.app import app
-from nmt.cli.exits import drop_unwritable
+from nmt.cli.app import app, drop_unwritable
 from nmt.process import set_up
 
 __all__ = [

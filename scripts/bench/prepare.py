@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from nmt.cli.exits import user_errors
+from nmt.cli.app import user_errors
 from nmt.layout import DataDir
 from scripts.bench.install import FailedError
 from scripts.bench.prepare_arms import FEW_PAIRS, Arm, Text, make_text, nmt, opusfilter

@@ -34,7 +34,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from nmt.cli.exits import user_errors
+from nmt.cli.app import user_errors
 from nmt.errors import ConfigError, DataError
 from nmt.runs.model import Saved, open_saved
 from scripts.bench.install import FailedError, bin_of, install, logged

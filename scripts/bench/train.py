@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from nmt.cli.exits import user_errors
+from nmt.cli.app import user_errors
 from scripts.bench.install import FailedError, convert, install
 from scripts.bench.peer import Peer
 from scripts.bench.peers import PEERS

@@ -31,7 +31,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from nmt.cli.exits import user_errors
+from nmt.cli.app import user_errors
 from nmt.evaluate.metrics import corpus_score
 from scripts.bench.install import FailedError, install
 from scripts.bench.model import brief, model_of

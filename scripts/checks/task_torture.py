@@ -30,7 +30,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt.cli.exits import user_errors
+from nmt.cli.app import user_errors
 from nmt.config.load import load_config
 from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.prepare import prepare

@@ -16,7 +16,7 @@ import argparse
 from pathlib import Path
 
 from nmt import api
-from nmt.cli.exits import user_errors
+from nmt.cli.app import user_errors
 from nmt.data.corpus import Corpus
 from nmt.files.write import open_output
 from nmt.layout import DataDir, RunDir

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nmt.cli.exits import user_errors
+from nmt.cli.app import user_errors
 from nmt.config import SearchConfig
 from nmt.errors import DataError
 from nmt.evaluate.metrics import Score, corpus_score

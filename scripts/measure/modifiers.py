@@ -16,7 +16,7 @@ from pathlib import Path
 from random import Random
 
 from nmt import api
-from nmt.cli.exits import user_errors
+from nmt.cli.app import user_errors
 from nmt.data.modifiers import Modifier
 from nmt.evaluate.metrics import corpus_score
 from nmt.text.augmentation import drop_end_punctuation, lower_case, title_case, typos, upper_case

@@ -15,7 +15,7 @@ from waiting import until
 DRIVER = """
 import sys
 from pathlib import Path
-from nmt.cli.exits import user_errors
+from nmt.cli.app import user_errors
 from nmt.tasks.processes import open_runner
 from nmt.tasks.perform import run_all
 from tasks import several_slow

@@ -18,9 +18,8 @@ from nmt.errors import ConfigError, StoppedError
 from nmt.layout import RunDir
 from nmt.runs.info import read_selected
 from nmt.runs.state import TrainState
-from nmt.training.report import trackers
-from nmt.training.report.log import TrainingLog
-from nmt.training.report.trackers import STARTS, Trackers, check_installed
+from nmt.training.report import log as log_module
+from nmt.training.report.log import STARTS, Trackers, TrainingLog, check_installed
 from places import GOLDEN
 from tiny_corpus import tiny_settings
 
@@ -173,7 +172,7 @@ def test_failing_tracker_does_not_stop_run(tiny_data, text, tmp_path, services, 
 def test_missing_library_is_reported_before_anything_is_written(tiny_data, text, tmp_path, monkeypatch, origin):
     # a folder that is named like the library, such as that of W&B's own files, has a spec without an origin
     spec = None if origin else ModuleSpec("wandb", None, is_package=True)
-    monkeypatch.setattr(trackers, "find_spec", lambda name: spec if name == "wandb" else None)
+    monkeypatch.setattr(log_module, "find_spec", lambda name: spec if name == "wandb" else None)
     with pytest.raises(ConfigError, match=r"training\.report_to: wandb .*pip install wandb.*extra wandb"):
         fit(tiny_settings(text, training={"report_to": ["wandb"]}), tiny_data, tmp_path / "run")
     assert not RunDir(tmp_path / "run").config.exists()

@@ -37,7 +37,7 @@ from nmt.training.objectives import make_objective
 from nmt.training.optim import make_optimizer, make_scaler
 from nmt.training.parallel import World, shard, shard_like
 from nmt.training.plan import Plan
-from nmt.training.report.trackers import check_installed
+from nmt.training.report.log import check_installed
 from nmt.training.session import Session, position_of
 from nmt.training.setup.choices import choose, compiled
 from nmt.training.setup.inputs import Inputs, load_initial, read_initial, read_inputs
