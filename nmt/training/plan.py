@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,6 @@ from nmt.errors import CheckpointError, DataError
 from nmt.files.write import Lock, refuse_links, remove
 from nmt.layout import DataDir, RunDir
 from nmt.runs.info import check_resumable, launch, read_info
-from nmt.text.vocabularies import read_tags
 
 
 @dataclass(frozen=True)
@@ -49,11 +48,18 @@ class Plan:
             start[None] = Path(source)
         if resume or _is_restarted(directory):
             check_exists(directory)
-            data_dir = data or _recorded_data(directory, config)
-            return cls(config, DataDir(data_dir), directory, True, start, read_tags(directory.tokenizer.tags))
+            data_dir = DataDir(data or _recorded_data(directory, config))
+            return cls(config, data_dir, directory, True, start, _known_tags([directory.path]))
         check_vacant(directory)
-        tags = [tag for path in start.values() for tag in read_tags(RunDir(path).tokenizer.tags)]
-        return cls(config, DataDir(data or config.data.directory), directory, False, start, [*dict.fromkeys(tags)])
+        data_dir = DataDir(data or config.data.directory)
+        return cls(config, data_dir, directory, False, start, _known_tags(start.values()))
+
+
+def _known_tags(runs: Iterable[Path]) -> list[str]:
+    """Return the tags of runs."""
+    from nmt.text.vocabularies import read_tags  # with SentencePiece and NumPy, when the checks above have passed
+
+    return [*dict.fromkeys(tag for run in runs for tag in read_tags(RunDir(run).tokenizer.tags))]
 
 
 def _is_restarted(run: RunDir) -> bool:
