@@ -339,8 +339,8 @@ def test_ctrl_c_prints_one_line() -> None:
     code = """
 import os, signal, time
 from nmt.cli import main
-from nmt.prepare import prepare
-prepare.open_source = lambda *_: (os.kill(os.getpid(), signal.SIGINT), time.sleep(60))
+from nmt.prepare import build
+build.open_source = lambda *_: (os.kill(os.getpid(), signal.SIGINT), time.sleep(60))
 main(["prepare", "--config", "c.yaml"])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
