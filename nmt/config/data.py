@@ -419,7 +419,7 @@ class DataConfig(Section):
         """
         is_any, src = src == ANY, None if src == ANY else src
         pairs = self.all_sides
-        targets = [*dict.fromkeys(pair[1] for pair in pairs)]
+        targets = [*dict.fromkeys(target for _, target in pairs)]
         for option, name, known in (("--to", tgt, targets), ("--from", src, self.all_languages)):
             if name is not None:
                 check_language(option, name, known)

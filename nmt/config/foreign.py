@@ -198,7 +198,9 @@ def matching_words(name: str, candidates: Iterable[str]) -> list[str]:
     matches = [key for key in known if words <= {*key.split("_")}]
     if not matches and len(plain_name) >= 4:
         matches = [key for key in known if key.startswith(plain_name)]
-    return [known[key] for key in matches or [key for key in known if {*key.split("_")} <= words]]
+    if not matches:
+        matches = [key for key in known if {*key.split("_")} <= words]
+    return [known[key] for key in matches]
 
 
 def listed(names: Sequence[str]) -> str:

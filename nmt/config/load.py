@@ -85,7 +85,7 @@ def read_tree(name: str | Path) -> tuple[str, dict[str, object]]:
     where, text = _find(name)
     tree = parse_yaml(text, where)
     if not isinstance(tree, dict):
-        kind = "nothing" if tree is None else "a list" if isinstance(tree, list) else shown(tree)
+        kind = "a list" if isinstance(tree, list) else shown(tree)
         raise ConfigError(f"{where}: a config must be a mapping of sections, found {kind}")
     return where, tree
 

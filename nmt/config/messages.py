@@ -88,7 +88,11 @@ def problems_in(error: ValidationError, section: type[Section] = Config) -> list
         for key, errors in by_key.items()
         if any(_LABEL.fullmatch(str(part)) for part in errors[0]["loc"])
     }
-    return [line for key, errors in by_key.items() if key not in inner for line in _describe(key, errors, section)]
+    lines: list[str] = []
+    for key, errors in by_key.items():
+        if key not in inner:
+            lines += _describe(key, errors, section)
+    return lines
 
 
 def _key(details: ErrorDetails) -> str:
@@ -117,13 +121,20 @@ def _describe(key: str, errors: Sequence[ErrorDetails], section: type[Section]) 
             yield f"{key}: must be given"
         case "value_error":
             for problem in str(details["ctx"]["error"]).split("\n"):
-                yield f"{key}{'.' if key and ':' in problem.split(' ')[0] else ': ' if key else ''}{problem}"
+                yield _below(key, problem)
         case kind:
             choices = re.findall("'([^']*)'", details["ctx"]["expected"]) if kind == "literal_error" else []
             # A value that is not text may be huge.
             meant = nearest_value(details["input"], choices) if isinstance(details["input"], str) else []
             must = "" if meant and len(choices) > 5 else f"{requirement(errors)}, "
             yield f"{key}: {must}found {shown(details['input'])}{did_you_mean(meant)}"
+
+
+def _below(key: str, problem: str) -> str:
+    """Return a problem of the section at a key; it may begin with the rest of its own key."""
+    if not key:
+        return problem
+    return f"{key}.{problem}" if ":" in problem.split(" ")[0] else f"{key}: {problem}"
 
 
 def _only_of_others(key: str, details: ErrorDetails) -> str | None:
@@ -195,9 +206,10 @@ def nearest(key: str, root: type[Section] = Config) -> str:
     toolkit, which has equivalents only in a configuration."""
     section, _, name = key.rpartition(".")
     paths = [_like(path, key.split(".")) for path in field_paths(root)]
-    siblings = {path.rpartition(".")[2]: path for path in paths if path.rpartition(".")[0] == section}
-    if not section:
-        siblings = {name: name for name in root.model_fields}
+    by_name = {path.rpartition(".")[2]: path for path in paths}
+    siblings = {name: name for name in root.model_fields}
+    if section:
+        siblings = {last: path for path in paths for before, _, last in [path.rpartition(".")] if before == section}
     meant = equivalent_settings(name, section) if root is Config else []
     if any(path.startswith(f"{section}.") for path in meant):
         return did_you_mean(meant)
@@ -211,7 +223,6 @@ def nearest(key: str, root: type[Section] = Config) -> str:
         return f"; {note}"
     if alike := matching_words(name, siblings):
         return did_you_mean([siblings[word] for word in alike])
-    by_name = {path.rpartition(".")[2]: path for path in paths}
     return did_you_mean([by_name[word] for word in misspelt(name, by_name, cutoff=0.8)])
 
 

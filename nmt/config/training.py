@@ -71,11 +71,12 @@ def mixing_problems(data: DataConfig, stages: Sequence[Stage]) -> Iterator[str]:
         yield f"data.train.{lacking}.weight: must be given because other corpora have a weight"
     if data.temperature is not None and any(weights):
         yield "data.temperature: not available together with weights of corpora; give one of them"
-    yield from (f"data.train.{i}.repeat: not available together with weight; give one of them"
-                for i, source in enumerate(data.train) if source.weight is not None and source.repeat > 1)  # fmt: skip
-    targets = data.targets
-    yield from (f"data.train.{i}.to: must be a target language ({', '.join(sorted(targets))}), found {source.to}"
-                for i, source in enumerate(data.train) if source.to not in (None, *targets))  # fmt: skip
+    for i, source in enumerate(data.train):
+        if source.weight is not None and source.repeat > 1:
+            yield f"data.train.{i}.repeat: not available together with weight; give one of them"
+        if source.to not in (None, *data.targets):
+            known = ", ".join(sorted(data.targets))
+            yield f"data.train.{i}.to: must be a target language ({known}), found {source.to}"
     names = Counter(source.label for source in data.train)
     for i, stage in enumerate(stages):
         key = f"training.stages.{i}"

@@ -103,7 +103,9 @@ def changes(old: Recipe, new: Recipe) -> Iterator[str]:
         new["tokenizer"] = old["tokenizer"]
     was, now = old.pop("block_lists", None), new.pop("block_lists", None)
     if isinstance(was, dict) and isinstance(now, dict):
-        yield from (f"{name} has changed" for name in was if now.get(name, "") not in ("", was[name]))
+        for name in was:
+            if name in now and now[name] != was[name]:
+                yield f"{name} has changed"
     for key, was, value in differences(old, new):
         if was is None or value is None:
             yield f"{key} was {'added' if was is None else 'removed'}"
@@ -212,7 +214,8 @@ def _changed_files(manifest: Manifest, key: str, source: Source, root: Path) -> 
         elif files[name].sha256 != digest:
             yield f"{files[name].name or name} has changed"
     if isinstance(source, PathSource) and present:
-        yield from (f"{name} was removed" for name in files.keys() - present.keys())
+        for name in files.keys() - present.keys():
+            yield f"{name} was removed"
     if record is not None:
         for name, digest in wanted_checksums(source, record).items():
             if files[name].sha256 != digest:

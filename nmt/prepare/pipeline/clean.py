@@ -27,6 +27,7 @@ from nmt.prepare.pipeline.work import (
     Drops,
     Follows,
     Rows,
+    Stage,
     Work,
     block_starts,
     follows,
@@ -57,7 +58,7 @@ def clean_parts(work: Work, config: DataConfig, parts: Sequence[Part], held_out:
         for part in parts
     )
     total = sum(part.n for part in parts)
-    return work.stage("clean", "cleaning", clean_part, arguments, work.versions["block lists"], total, count="read")
+    return work.run(Stage("clean", "cleaning", clean_part), arguments, work.versions["block lists"], total)
 
 
 _NOT_OF_CLEANING = {
@@ -113,7 +114,7 @@ def clean_part(folder: Path, task: _Cleaning) -> Json:
     write_hashes(folder, task.config, sides, scores, follows(numbers, documents))
     report = cleaner.finish()
     report.renumber(lambda line: line + task.part.first)
-    return report.to_json()
+    return {**report.to_json(), "pairs": report.read}
 
 
 def write_hashes(
@@ -262,8 +263,7 @@ def group_parts(work: Work, config: DataConfig, cleaned: Sequence[Done]) -> Drop
             _Grouping(drops=drops, keys=f"keys-{number}", n_parts=len(cleaned), bucket=bucket, n_buckets=n_buckets)
             for bucket in range(n_buckets)
         ]
-        work.stage(
-            stage, f"comparing ({grouping.reason})", group_bucket, arguments, work.version(before), n_pairs
+        work.run(Stage(stage, f"comparing ({grouping.reason})", group_bucket), arguments, work.version(before), n_pairs
         )  # fmt: skip
         drops = Drops(work=drops.work, groups=[*drops.groups, (grouping.reason, stage, n_buckets)])
         before = stage
@@ -306,11 +306,11 @@ def judge_parts(
         _Learning(max_loss=loss, parts=[(i, n_rows[i]) for i, part in enumerate(parts) if part.key == key], drops=drops)
         for key, loss in limits.items()
     ]
-    learned = work.stage("learn", "learning", learn, learning, work.version(*work.versions))
+    learned = work.run(Stage("learn", "learning", learn), learning, work.version(*work.versions))
     filters = {key: str(done.folder / "learned") for key, done in zip(limits, learned, strict=True)}
     judging = [_Judging(part=i, learned=filters.get(part.key, ""), drops=drops) for i, part in enumerate(parts)]
     n_judged = sum(n for part, n in zip(parts, n_rows, strict=True) if part.key in limits)
-    work.stage("judge", "judging", judge, judging, work.version(*work.versions), n_judged)
+    work.run(Stage("judge", "judging", judge), judging, work.version(*work.versions), n_judged)
     warnings = [
         f"data.{key}: no pair is dropped as misaligned: there are fewer than {MIN_PAIRS:,} pairs to learn from, or too "
         "few good ones"

@@ -29,7 +29,7 @@ from nmt.prepare.cleaning.cleaner import SeenLines
 from nmt.prepare.cleaning.counts import CleanReport, Lengths, refuse_empty, total
 from nmt.prepare.pipeline.read import Part, read_side
 from nmt.prepare.pipeline.settle import TrainingText, by_source
-from nmt.prepare.pipeline.work import SIDES, Rows, Work, block_starts, follows, part_folder, rows_in_range
+from nmt.prepare.pipeline.work import SIDES, Rows, Stage, Work, block_starts, follows, part_folder, rows_in_range
 from nmt.prepare.recipe import NewPieces
 from nmt.tasks.perform import Done, Json
 from nmt.text.blocks import BlockEncoder, Encoded, ranges
@@ -121,7 +121,7 @@ def _learn_vocabulary(
     version = " ".join(prepared.work.version(*stages) for prepared in texts.values())
     with Progress("learning a vocabulary") as progress:
         progress.say(f"learning a vocabulary for {' and '.join(task.languages)} …")  # SentencePiece shows no progress
-        [done] = work.stage("vocabulary", "", learn, [task], version)
+        [done] = work.run(Stage("vocabulary", "", learn), [task], version)
     return Tokenizers.load(TokenizerDir(done.folder), config.data.all_languages)
 
 
@@ -292,7 +292,7 @@ def encode_parts(
         )
         for part, done in zip(text.parts, text.settled, strict=True)
     ]  # fmt: skip
-    return work.stage("encode", "encoding", encode_part, arguments, work.version("settle", "tokenizer"), n_pairs)
+    return work.run(Stage("encode", "encoding", encode_part), arguments, work.version("settle", "tokenizer"), n_pairs)
 
 
 def encode_part(folder: Path, task: _Encoding) -> Json:
@@ -408,7 +408,7 @@ def _join_in_order(work: Work, config: DataConfig, parts: Sequence[Done]) -> lis
         _Joining(languages=(language,), parts=folders, name="train", documents=config.documents and not i)
         for i, language in enumerate(config.pair)
     ]
-    return work.stage("join", "joining", join, arguments, work.version("encode"))
+    return work.run(Stage("join", "joining", join), arguments, work.version("encode"))
 
 
 def _join_shards(
@@ -428,7 +428,7 @@ def _join_shards(
                 )
             )  # fmt: skip
             keys.append(key)
-    done = work.stage("join", "writing shards", join_shard, arguments, work.version("encode"))
+    done = work.run(Stage("join", "writing shards", join_shard), arguments, work.version("encode"))
     records = [
         ShardRecord(name=task.name, source=key, pairs=written.summary["pairs"])
         for task, key, written in zip(arguments, keys, done, strict=True)

@@ -13,7 +13,7 @@ from nmt.console import say
 from nmt.errors import DataError
 from nmt.files.read import checksum, read_regular
 from nmt.layout import DataDir
-from nmt.prepare.pipeline.work import Work
+from nmt.prepare.pipeline.work import Stage, Work
 from nmt.tasks.perform import Done, Json
 from nmt.text.similarity import SimilarTexts
 
@@ -46,7 +46,7 @@ def match_lines(work: Work, directory: DataDir, data: DataConfig, splits: Sequen
         )
         for language in data.pair
     ]  # fmt: skip
-    done = work.stage("fuzzy", "finding similar lines", match, arguments, total=2 * n_pairs)
+    done = work.run(Stage("fuzzy", "finding similar lines", match), arguments, total=2 * n_pairs)
     for task, matched in zip(arguments, done, strict=True):
         say(f"{task.language}: {matched.summary['share']:.1%} of the training lines have a similar line")
     return done

@@ -25,7 +25,7 @@ from nmt.prepare.pairs import OpenSource, SentencePair, Units
 from nmt.prepare.pipeline.clean import cleaning_settings, comparable_lines, write_pairs
 from nmt.prepare.pipeline.encode import read_cleaned, text_record, write_array
 from nmt.prepare.pipeline.read import read_side
-from nmt.prepare.pipeline.work import Work, part_folder
+from nmt.prepare.pipeline.work import Stage, Work, part_folder
 from nmt.prepare.sources import check_count, read_part
 from nmt.tasks.perform import Done, Json
 from nmt.text.blocks import BlockEncoder
@@ -93,7 +93,7 @@ def clean_mono(
             )
         )  # fmt: skip
     version = work.versions["block lists"]
-    done = work.stage(MONO, "cleaning monolingual text", clean_language, arguments, version, count="lines")
+    done = work.run(Stage(MONO, "cleaning monolingual text", clean_language), arguments, version)
     cleaned = {}
     for language, part in zip(languages, done, strict=True):
         cleaned[language] = MonoText(part, _reports(part))
@@ -124,10 +124,9 @@ def encode_mono(work: Work, config: DataConfig, cleaned: Mapping[str, MonoText])
         )
         for language, text in cleaned.items()
     ]  # fmt: skip
-    done = work.stage(
-        f"{MONO}-encode", "encoding monolingual text", encode_language, arguments, work.version(MONO, "tokenizer"),
-        sum(text.lines for text in cleaned.values()), count="lines",
-    )  # fmt: skip
+    stage = Stage(f"{MONO}-encode", "encoding monolingual text", encode_language)
+    n_lines = sum(text.lines for text in cleaned.values())
+    done = work.run(stage, arguments, work.version(MONO, "tokenizer"), n_lines)
     encoded = {}
     for (language, text), part in zip(cleaned.items(), done, strict=True):
         reports = [CleanReport.from_json(report.to_json()) for report in text.reports]  # a copy
@@ -172,7 +171,7 @@ def clean_language(folder: Path, task: _Cleaning) -> Json:
                 rows.append(np.array([line[:2] for line in kept], np.int64).reshape(-1, 2))
             reports.append(cleaner.report)
     np.save(folder / "rows.npy", np.concatenate(rows))
-    return {"reports": [report.to_json() for report in reports], "lines": sum(report.read for report in reports)}
+    return {"reports": [report.to_json() for report in reports], "pairs": sum(report.read for report in reports)}
 
 
 def _cleaned(task: _Cleaning, parts: Sequence[AnyTrainSource], cleaner: LineCleaner, document: int) -> Iterator[_Line]:
@@ -226,6 +225,7 @@ def encode_language(folder: Path, task: _Encoding) -> Json:
     return {
         "reports": [report.to_json() for report in reports],
         "lines": int(is_kept.sum()),
+        "pairs": int(is_kept.sum()),
         "documents": len(documents),
         "text": added(counts).model_dump(),
     }

@@ -25,7 +25,7 @@ from nmt.console import COMPRESSED, Item, Progress
 from nmt.errors import DataError
 from nmt.files.read import open_regular, reading
 from nmt.prepare.pairs import OpenSource, SentencePair, Units, read_scores
-from nmt.prepare.pipeline.work import SIDES, Work
+from nmt.prepare.pipeline.work import SIDES, Stage, Work
 from nmt.prepare.sources import check_count, read_part, text_folder
 from nmt.prepare.suspicions import Place, at_intervals, with_places
 from nmt.tasks.perform import Json
@@ -231,7 +231,7 @@ def training_parts(work: Work, data: DataConfig, sources: Mapping[str, OpenSourc
         for key, batch in batches
         if not _is_plain(batch[0])
     ]  # fmt: skip
-    written = iter(work.stage("read", "reading", write_lines, arguments))
+    written = iter(work.run(Stage("read", "reading", write_lines), arguments))
     parts: list[Part] = []
     counts, skipped = dict.fromkeys(sources, 0), {key: Counter[str]() for key in sources}
     for key, batch in batches:

@@ -39,7 +39,7 @@ from nmt.prepare.pipeline.clean import (
     write_pairs,
 )
 from nmt.prepare.pipeline.read import Part, ReadText, read_pairs, read_side, write_side
-from nmt.prepare.pipeline.work import SIDES, Drops, Rows, Work, block_starts, follows, part_folder
+from nmt.prepare.pipeline.work import SIDES, Drops, Rows, Stage, Work, block_starts, follows, part_folder
 from nmt.prepare.recipe import block_lists
 from nmt.prepare.suspicions import N_PAIRS, Place, Sample, at_intervals
 from nmt.tasks.perform import Done, Json
@@ -110,7 +110,7 @@ def choose_text(
     folder = write_pairs(work, HELD_OUT, held_out, elsewhere)
     work.versions["block lists"] = json.dumps(block_lists(config))
     cleaned = clean_parts(work, config, text.parts, folder)
-    recalled = [] if earlier is None else _recall_parts(work, config, earlier, len(text.parts))
+    recalled = [] if earlier is None else _recall_parts(work, config, earlier)
     drops, warnings = judge_parts(work, config, text.parts, cleaned, group_parts(work, config, [*cleaned, *recalled]))
     return ChosenText(text.parts, text.skipped, cleaned, drops, warnings, {}, {}, Counter())
 
@@ -136,7 +136,7 @@ def settle_chosen(work: Work, config: DataConfig, text: ChosenText, elsewhere: O
         )
         for number, done in enumerate(text.cleaned)
     ]  # fmt: skip
-    settled = work.stage("settle", "settling", settle_part, arguments, version, count="kept")
+    settled = work.run(Stage("settle", "settling", settle_part), arguments, version)
     reports = by_source(text.skipped, text.parts, [CleanReport.from_json(done.summary) for done in settled])
     names = {key: f"{key} {config.train[int(key.removeprefix('train.'))].label}" for key in text.skipped}
     skipped = [skipped_units(names[key], counts) for key, counts in text.skipped.items() if counts]
@@ -161,8 +161,8 @@ class _Recalling(BaseModel):
     """The file that says which pair follows the one before it, with `data.documents`."""
 
 
-def _recall_parts(work: Work, config: DataConfig, earlier: Corpus, first: int) -> list[Done]:
-    """Hash the pairs of an earlier data directory, in tasks of the stage `clean` numbered from `first`."""
+def _recall_parts(work: Work, config: DataConfig, earlier: Corpus) -> list[Done]:
+    """Hash the pairs of an earlier data directory, in further tasks of the stage `clean`."""
     settings = cleaning_settings(config)
     arguments = [
         _Recalling(
@@ -172,9 +172,7 @@ def _recall_parts(work: Work, config: DataConfig, earlier: Corpus, first: int) -
         )
         for shard in earlier.manifest.splits["train"].shards or []
     ]
-    return work.stage(
-        "clean", "comparing with earlier text", recall_shard, arguments, earlier.fingerprint, count="kept", first=first
-    )
+    return work.run(Stage("clean", "comparing with earlier text", recall_shard), arguments, earlier.fingerprint)
 
 
 def recall_shard(folder: Path, task: _Recalling) -> Json:
@@ -182,7 +180,7 @@ def recall_shard(folder: Path, task: _Recalling) -> Json:
     src, tgt = (side.read_bytes().decode().split("\n")[:-1] for side in task.sides)
     order = np.zeros(len(src), np.bool_) if task.follows is None else np.load(task.follows).astype(np.bool_)
     write_hashes(folder, task.config, (src, tgt), np.full(len(src), np.inf, np.float32), order)
-    return {"kept": len(src)}
+    return {"kept": len(src), "pairs": len(src)}
 
 
 MOST_LINES = 100_000
@@ -337,10 +335,11 @@ def settle_part(folder: Path, task: _Settling) -> Json:
     left = np.flatnonzero(is_left).tolist()
     placed = []
     for row in at_intervals(left, N_PAIRS):
-        before, after = (
-            sides[1][other] if 0 <= other < len(lines) and lines[other] - lines[row] == other - row else ""
-            for other in (row - 1, row + 1)
-        )
+        before, after = "", ""  # only of lines that follow each other in the corpus
+        if row > 0 and lines[row - 1] == lines[row] - 1:
+            before = sides[1][row - 1]
+        if row + 1 < len(lines) and lines[row + 1] == lines[row] + 1:
+            after = sides[1][row + 1]
         placed.append(((sides[0][row], sides[1][row]), Place(int(lines[row]), before, after)))
     sample = Sample.of_placed(placed)
     kept = [[texts[row] for row in left] for texts in sides] if reason_of else sides
@@ -355,7 +354,7 @@ def settle_part(folder: Path, task: _Settling) -> Json:
     np.save(folder / "documents.npy", np.load(text / "documents.npy")[left])
     np.save(folder / "hashes.npy", hashes[left])
     (folder / "samples.json").write_text(json.dumps([sample.pairs, sample.places]), encoding="utf-8")
-    return report.to_json()
+    return {**report.to_json(), "pairs": report.kept}
 
 
 @lru_cache(maxsize=1)

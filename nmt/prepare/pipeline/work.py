@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -118,6 +118,16 @@ SIZES = Sizes()
 """The default division."""
 
 
+class Stage(NamedTuple):
+    """Tasks that all have the same function."""
+
+    name: str
+    title: str
+    """The label of the progress bar."""
+    function: Callable[[Path, Any], Json]
+    """Writes the result of a task into a folder, and returns its summary, in which `pairs` counts what was done."""
+
+
 @dataclass
 class Work:
     """The work folder of a preparation, and the engine that runs its tasks. Finished tasks are not repeated."""
@@ -129,33 +139,29 @@ class Work:
     """By stage so far, a digest of everything that determines its result."""
     letters: Letters = field(default_factory=dict)
     """The forms of letters in which the stage `settle` writes the text, and `mono` that of a language."""
+    _n_tasks: dict[str, int] = field(default_factory=dict)
 
-    def stage(
-        self,
-        name: str,
-        title: str,
-        function: Callable[[Path, Any], Json],
-        arguments: Iterable[BaseModel],
-        version: str = "",
-        total: int | None = None,
-        count: str = "pairs",
-        first: int = 0,
+    def run(
+        self, stage: Stage, arguments: Iterable[BaseModel], version: str = "", total: int | None = None
     ) -> list[Done]:
         """Run a stage, which has one task for each of the `arguments`, and return the results in order.
 
+        A stage that has been run before is continued: its new tasks have the next numbers.
+
         Args:
-            title: the label of the progress bar.
             version: see `Task.version`.
             total: the number of pairs for the progress bar, if known.
-            count: the key of the number of pairs in the summary of a task.
-            first: the number of the first task, if the stage is continued.
         """
+        first, name = self._n_tasks.get(stage.name, 0), stage.name
         numbered = enumerate(arguments, start=first)
-        tasks = [Task(f"{name}/{number:05}", function, argument, version) for number, argument in numbered]
-        self.versions[name] = _digest([*([self.versions[name]] if first else []), *(task.key for task in tasks)])
+        tasks = [Task(f"{name}/{number:05}", stage.function, argument, version) for number, argument in numbered]
+        keys = [task.key for task in tasks]
+        if first:
+            keys.insert(0, self.versions[name])
+        self.versions[name], self._n_tasks[name] = _digest(keys), first + len(tasks)
         return_freed_memory()  # of earlier stages in this process: workers need memory now
-        with Progress(title, total, "pairs") as progress:
-            return run_all(self.engine, self.folder, tasks, lambda done: progress.add(done.summary[count]))
+        with Progress(stage.title, total, "pairs") as progress:
+            return run_all(self.engine, self.folder, tasks, lambda done: progress.add(done.summary["pairs"]))
 
     def version(self, *stages: str) -> str:
         """Return a digest of everything that determines the results of stages, for tasks that read their files."""

@@ -159,29 +159,20 @@ def make_report(
     for key, report in reports.items():
         records[key] = counted_source(records[key], report, text.skipped[key])
     names = {key: record.corpus for key, record in records.items()}
-    drop = {reason for key in reports for reason in data.clean_of(key).drop or ()}
-    left_out = []
+    warnings = [*warnings, *text.warnings]
+    asked = {reason for key in reports for reason in data.clean_of(key).drop or ()}
     for language in data.text_languages:
-        reasons = [
-            f"{reason} ({why})"
-            for reason, why in UNSUPPORTED.items()
-            if reason in drop and not supports(language, reason)
-        ]
-        if reasons:
-            left_out.append(f"data.clean, {language}: not checked: {', '.join(reasons)}; other steps: checked")
-    empty = [
-        f"data.{key} ({names[key]}): none of its pairs is kept: "
-        f"{drop_summary(report) if report.read else '0 pairs were read'}"
-        for key, report in reports.items()
-        if report.kept == 0
-    ]
-    suspicious = suspicions(samples, samples.keys() - reports.keys(), data.pair, names, data.clean.repair or ())
-    return Report(
-        languages=data.pair,
-        corpora=corpus_reports(reports, records, samples, data.pair),
-        warnings=[*warnings, *text.warnings, *left_out, *empty, *suspicious],
-        **fields,
-    )
+        unsupported = [reason for reason in UNSUPPORTED if reason in asked and not supports(language, reason)]
+        if unsupported:
+            reasons = ", ".join(f"{reason} ({UNSUPPORTED[reason]})" for reason in unsupported)
+            warnings.append(f"data.clean, {language}: not checked: {reasons}; other steps: checked")
+    for key, report in reports.items():
+        if report.kept == 0:
+            why = drop_summary(report) if report.read else "0 pairs were read"
+            warnings.append(f"data.{key} ({names[key]}): none of its pairs is kept: {why}")
+    warnings += suspicions(samples, samples.keys() - reports.keys(), data.pair, names, data.clean.repair or ())
+    corpora = corpus_reports(reports, records, samples, data.pair)
+    return Report(languages=data.pair, corpora=corpora, warnings=warnings, **fields)
 
 
 def clean_record(reports: Iterable[CleanReport]) -> CleanRecord:
