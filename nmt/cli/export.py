@@ -233,8 +233,8 @@ def push(
     if exported:
         refuse(context, "exported")
     request = ExportOptions(ModelRef((run,), checkpoint, weights), data, evaluate=evaluate, license=model_license)
-    found = find_repository(repository, public, force)
-    if public and found.private:
+    state = find_repository(repository, public, force)
+    if public and state.private:
         say(f"{repository}: already exists and remains private; change its visibility in its settings on the Hub")
     with TemporaryDirectory() as scratch:
         folder = run
@@ -243,7 +243,7 @@ def push(
             folder = written.path
             for note in written.notes:
                 show(note)
-        pushed = push(folder, found)
+        pushed = push(folder, state)
     visibility = "private" if pushed.private else "public"
     show(f"{pushed.url}: {'pushed' if pushed.changed else 'nothing has changed'}, {visibility}")
     if pushed.kind == "transformers":

@@ -341,7 +341,7 @@ def back_translate(
     output: RecipeOutput,
     to: ToOption = None,
     from_: FromOption = None,
-    how: Annotated[Literal["sample", "beam", "greedy"], option("--how", "How to search for translations.")] = "sample",
+    method: Annotated[Literal["sample", "beam", "greedy"], option("--how", "How to search for translations.")] = "sample",
     search: TranslatingOption = None,
     config: Annotated[
         str | None,
@@ -396,7 +396,7 @@ def back_translate(
     from nmt.runs.model import ModelRef
 
     model = ModelRef((reverse,), to=to, source=from_)
-    changes = [*SEARCHES[how], *(f"search.{setting}" for setting in search or ())]
+    changes = [*SEARCHES[method], *(f"search.{setting}" for setting in search or ())]
     request = BackTranslation(
         reverse=model,
         mono=mono,
@@ -412,7 +412,7 @@ def back_translate(
 
 @app.command()
 def bidirectional(
-    both: Annotated[
+    first_length: Annotated[
         str,
         option(
             "--both",
@@ -420,7 +420,7 @@ def bidirectional(
             "LENGTH",
         ),
     ],
-    one: Annotated[
+    second_length: Annotated[
         str,
         option("--one", "Length of the run in one direction.", "LENGTH"),
     ],
@@ -451,4 +451,4 @@ def bidirectional(
     from nmt.recipes.bidirectional import Bidirectional
     from nmt.recipes.bidirectional import bidirectional as run_recipe
 
-    raise typer.Exit(run_recipe(Bidirectional(config, both, one, overrides or (), name)))
+    raise typer.Exit(run_recipe(Bidirectional(config, first_length, second_length, overrides or (), name)))

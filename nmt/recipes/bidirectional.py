@@ -26,9 +26,9 @@ class Bidirectional:
     """The options of `nmt bidirectional`."""
 
     config: str
-    both: str
+    first_length: str
     """Length of the run in both directions, in steps (`6000`) or minutes (`30m`)."""
-    one: str
+    second_length: str
     """Length of the run in one direction."""
     overrides: Sequence[str] = ()
     """Changes to the config of both runs, `section.key=value`."""
@@ -97,10 +97,10 @@ def plan(request: Bidirectional) -> tuple[PlannedRun, PlannedRun]:
     src, tgt = direction.split("-")
     directions = sorted([direction, f"{tgt}-{src}"])
     settings = [f"data.directions=[{', '.join(directions)}]", f"data.direction={first_direction}"]
-    first_overrides = [*request.overrides, *limit("--both", request.both), *settings]
+    first_overrides = [*request.overrides, *limit("--both", request.first_length), *settings]
     # the user's initial weights are for the first run
     overrides = [override for override in request.overrides if not override.startswith("training.init_from=")]
-    overrides += [*limit("--one", request.one), f"data.directions=[{direction}]"]
+    overrides += [*limit("--one", request.second_length), f"data.directions=[{direction}]"]
     return (
         PlannedRun(first, request.config, first_overrides),
         PlannedRun(second, request.config, overrides, init_from=first.path),

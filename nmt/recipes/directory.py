@@ -86,10 +86,12 @@ def follow(
         say(f"warning: {directory.path} has no translation that can be used")
     path, run = str(directory.config), str(config.run_directory)
     commands = [
-        ["prepare", "--config", path, *(["--tokenizer-from", str(tokenizer_from)] if tokenizer_from else [])],
+        ["prepare", "--config", path],
         ["train", *resume_option(RunDir(config.run_directory)), "--config", path, "--run", run],
         *(["evaluate", "--run", run, "--split", split] for split in config.data.test),
     ]
+    if tokenizer_from is not None:
+        commands[0] += ["--tokenizer-from", str(tokenizer_from)]
     for command in commands:
         show(shlex.join(["nmt", *command]))
         if run_commands and (status := run_nmt(command)):
@@ -248,8 +250,10 @@ def _split_off(data: DataConfig, directory: DataDir) -> tuple[list[AnyTrainSourc
         )
         for split, sources in origins.items()
     ]
-    own = joint_license(data.train)
-    return [*train], {name: FilesSource(files=texts[name], name="split off", license=own) for name in data.drawn}
+    split_off: dict[str, AnySource] = {}
+    for name in data.drawn:
+        split_off[name] = FilesSource(files=texts[name], name="split off", license=joint_license(data.train))
+    return [*train], split_off
 
 
 def next_config(
@@ -362,10 +366,10 @@ class RecipeDir:
                 changes = "; ".join(f"{key} was {before.get(key)}, is {self.settings.get(key)}" for key in keys)
                 raise DataError(f"{self.path}: started with other settings: {changes}; use another with --output")
         elif self.path.is_dir():
-            others = {path.name for path in self.path.iterdir()} - {"lock", "settings.json.part"}
-            if others:
+            unknown = {path.name for path in self.path.iterdir()} - {"lock", "settings.json.part"}
+            if unknown:
                 raise DataError(
-                    f"{self.path}: contains {min(others)}, which this recipe did not write; use another with --output"
+                    f"{self.path}: contains {min(unknown)}, which this recipe did not write; use another with --output"
                 )
 
     def _translate(

@@ -157,15 +157,21 @@ def _parallel(request: Distillation, teacher: Config, student: Config) -> _Text:
         raise DataError(
             f"{data.path}: contains {' and '.join(corpus.languages)}, but the teacher translates {src}-{tgt}"
         )
-    theirs = teacher.data
+    teacher_data, text_license = teacher.data, joint_license(teacher.data.train)
     if request.data is not None:  # its licences are unknown
-        theirs = theirs.model_copy(update={"train": theirs.without("license").train})
-    theirs = theirs.without("tags")  # the student's text has none
-    own = rooted(student.model_copy(update={"data": theirs}), data.path).data
-    text_license = None if request.data is not None else joint_license(teacher.data.train)
+        text_license = None
+        teacher_data = teacher_data.model_copy(update={"train": teacher_data.without("license").train})
+    teacher_data = teacher_data.without("tags")  # the student's text has none
+    student_data = rooted(student.model_copy(update={"data": teacher_data}), data.path).data
     n_lines, held_out = corpus.in_one_file("train").n, _split_off_lines(teacher.data, data)
     return _Text(
-        data.text("train", src), data.text("train", tgt), n_lines, corpus.fingerprint, own, held_out, text_license
+        data.text("train", src),
+        data.text("train", tgt),
+        n_lines,
+        corpus.fingerprint,
+        student_data,
+        held_out,
+        text_license,
     )
 
 
@@ -189,8 +195,8 @@ def _monolingual(request: Distillation, teacher: Config) -> _Text:
         "mono": {},
         "clean": rooted_clean(teacher.data.clean, teacher.data.root),
     }
-    own = teacher.data.model_copy(update=changes)
-    return _Text(request.mono, None, n_lines, checksum(request.mono), own, set(), None)
+    student_data = teacher.data.model_copy(update=changes)
+    return _Text(request.mono, None, n_lines, checksum(request.mono), student_data, set(), None)
 
 
 def nearest(texts: Sequence[str], reference: str, metric: Metric, language: str) -> str:
@@ -245,31 +251,35 @@ def compared(teacher: ModelRef, student: Path, data: DataDir, search: SearchConf
     measured as CTranslate2 models in int8, if that package is installed. search: the settings of the teacher.
     """
     corpus = Corpus.open(data)
-    tests = corpus.tests
-    split, signatures = corpus.split(tests[0] if tests else "valid"), set[str]()
-    rows = [["", "BLEU", "chrF", "million parameters", "MB", "sentences/s"]]
+    split = corpus.split([*corpus.tests, "valid"][0])
+    where = f"test set, {split.n:,} lines"
+    if not corpus.tests:
+        where = f"{split.n:,} held-out lines, as the teacher translates them"
+    rows, signatures = [["", "BLEU", "chrF", "million parameters", "MB", "sentences/s"]], set[str]()
     for name, model in (("teacher", teacher), ("student", ModelRef((student,)))):
-        paths, languages = model.paths, (model.to, model.source)
-        n_parameters = sum(tensor.numel() for path in paths for tensor in open_saved(path).weights.tensors.values())
-        systems = {name: (Translator.load(paths).towards(*languages), 4 * n_parameters)}
+        n_parameters = 0
+        for path in model.paths:
+            n_parameters += sum(tensor.numel() for tensor in open_saved(path).weights.tensors.values())
+        translator = Translator.load(model.undirected).towards(model.to, model.source)
+        if name == "student":
+            search = translator.config.search
+        systems = [(name, translator, 4 * n_parameters)]
         try:
-            engine = engine_for(paths, int8=True).towards(*languages)
-            engine.check(search if name == "teacher" else engine.config.search, 1)
+            engine = engine_for(model.undirected, int8=True).towards(model.to, model.source)
+            engine.check(search, 1)
             assert engine.origin is not None, "loaded from a directory"
-            systems[f"{name}, int8"] = engine, (engine.origin.run / "model.bin").stat().st_size
+            systems.append((f"{name}, int8", engine, (engine.origin.run / "model.bin").stat().st_size))
         except (CheckpointError, ConfigError) as error:  # such as a model that differs too much, as on some old CPUs
             say(f"{name}: without int8: {error}")
-        for label, (translator, n_bytes) in systems.items():
-            settings = search if name == "teacher" else translator.config.search
-            data_config = translator.config.data
-            lines, references = split.text(data_config.src), split.text(data_config.tgt)
-            texts = [best.text for best, *_ in translator.translate_lines(lines, settings)]
-            scores = [corpus_score(metric, texts, references, data_config.tgt) for metric in ("bleu", "chrf")]
+        for label, system, n_bytes in systems:
+            src, tgt = system.config.data.sides
+            lines, references = split.text(src), split.text(tgt)
+            texts = [best.text for best, *_ in system.translate_lines(lines, search)]
+            scores = [corpus_score(metric, texts, references, tgt) for metric in ("bleu", "chrf")]
             signatures |= {score.signature for score in scores}
-            speed = _speed(translator, lines[:TIMED], settings)
-            cells = [f"{score.value:.2f}" for score in scores]
-            rows.append([label, *cells, f"{n_parameters / 1e6:.1f}", f"{n_bytes / 1e6:.1f}", f"{speed:.1f}"])
-    where = f"test set, {split.n:,} lines" if tests else f"{split.n:,} held-out lines, as the teacher translates them"
+            sizes = f"{n_parameters / 1e6:.1f}", f"{n_bytes / 1e6:.1f}"
+            speed = _speed(system, lines[:TIMED], search)
+            rows.append([label, *(f"{score.value:.2f}" for score in scores), *sizes, f"{speed:.1f}"])
     yield f"on the {where}; {', '.join(sorted(signatures))}"
     yield from aligned(rows, range(1, 6))
 

@@ -148,8 +148,10 @@ def _means(plan: Plan, rows: Sequence[Row]) -> Iterator[Table]:
     for arm, of_arm in arms.items():
         scores[arm] = [row.score for row in of_arm if row.state == "finished" and row.score is not None]
         ranks[arm] = rank(metric, statistics.fmean(scores[arm])) if scores[arm] else math.inf
-    best, *others = sorted(arms, key=ranks.__getitem__)
-    differences = {best: ""} | {arm: difference(scores[best], scores[arm], metric) for arm in others}
+    ranked = sorted(arms, key=ranks.__getitem__)
+    best = ranked[0]
+    differences = {arm: difference(scores[best], scores[arm], metric) for arm in ranked}
+    differences[best] = ""
     lines: list[list[str | Cell]] = []
     for arm, shown in differences.items():
         first = arms[arm][0]

@@ -388,8 +388,11 @@ def compare(native: Translator, engine: Engine, lines: Sequence[str], search: Se
             for translator in (native, engine_translator(engine).by_direction()[0])
         )
     pairs = [(part.src_ids, part.tgt_ids) for translation in expected for part in translation.parts]
-    both = zip(native.forced_decoder(search).log_probs(pairs), engine.log_probs(pairs), strict=True)
-    differences = [check_equal(fmean(a), fmean(b), "the export", TOLERANCE[engine.quantization]) for a, b in both]
+    log_probs = zip(native.forced_decoder(search).log_probs(pairs), engine.log_probs(pairs), strict=True)
+    differences = []
+    for by_run, by_engine in log_probs:
+        tolerance = TOLERANCE[engine.quantization]
+        differences.append(check_equal(fmean(by_run), fmean(by_engine), "the export", tolerance))
     hyps, refs = ([translation.text for translation in translations] for translations in (actual, expected))
     return Comparison(
         n_lines=len(expected),

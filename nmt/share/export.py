@@ -27,6 +27,7 @@ from nmt.evaluate.run import evaluate_text, open_corpus, record_scores, texts_of
 from nmt.files.write import alone_in, open_output, refuse_links, remove, write_file, writing
 from nmt.languages.codes import language_name
 from nmt.layout import ExportDir, RunDir
+from nmt.model.transformer import Transformer
 from nmt.runs.folder import (
     ExportInfo,
     Kind,
@@ -158,46 +159,55 @@ def export_into(
     target, joins = tokenizers[config.data.tgt], config.joins_sentences
     searcher = NativeSearcher([model], target, torch.device("cpu"), "float32", joins)
     translator = Translator(searcher, tokenizers, config, [saved.origin])
-    native = translator.by_direction()[0]
-    lines = _check_lines(request, native) if kind == "ctranslate2" else []
+    lines = []
+    if kind == "ctranslate2":
+        lines = _check_lines(request, translator.by_direction()[0])
     info = _info(saved, kind, quantization)
-    recorded = _recorded(saved)
-    comparison = None
+    scores, comparison, checked = _recorded(saved), None, None
     with new_directory(output) as directory:
         if kind != "transformers":
             write_file(directory.config, dump_config(without_places(config)).encode())
             tokenizers.save(directory.tokenizer)
         if info.positions is None:
             save_weights(directory, saved.weights.tensors)
-            seal(directory, info)
         elif kind == "transformers":
             save_transformers(model, config, tokenizers, info.positions, directory.path)
             if find_spec("transformers") is None:
                 say("not compared with the run: transformers is not installed")
             else:
                 check_equal(trained, made_up_log_prob(directory.path, tokenizers.imported), "the export")
-            seal(directory, info)
         else:
-            of_src, of_tgt = (native.tokenizers[name] for name in config.data.sides)
-            src, tgt = (tokenizer.pieces(range(len(tokenizer))) for tokenizer in (of_src, of_tgt))
-            save_ctranslate2(model, config.model, info.positions, (src, tgt), quantization, directory.path)
-            if request.shortlist:
-                if of_tgt.opening:
-                    raise ConfigError("--shortlist: has no effect for models whose translations begin with a tag")
-                write_shortlist(directory.path, _directions(request, config), (of_src, of_tgt))
-            seal(directory, info)
+            _write_ctranslate2(request, saved, model, info, directory)
+        seal(directory, info)
+        if kind == "ctranslate2":
             engine = Engine(load_folder(directory.path))
-            comparison = compare(native, engine, lines, search_for_check(config.search))
+            comparison = compare(translator.by_direction()[0], engine, lines, search_for_check(config.search))
+            checked = str(comparison)
             seal(directory, info.model_copy(update={"identical": comparison.n_identical / comparison.n_lines}))
             translator = engine_translator(engine)
-        scores = _evaluated(request, translator) if request.evaluate else []
-        # after sealing, since nmt calibrate replaces them
-        for path in portable_calibrations(saved.path, info.tensors) if kind != "transformers" else ():
-            write_file(directory.path / path.name, path.read_bytes())
-        checked = None if comparison is None else str(comparison)
-        card = replace(_card(saved, info, [*recorded, *scores]), checked=checked, license=request.license)
+        measured = _evaluated(request, translator) if request.evaluate else []
+        if kind != "transformers":
+            # after sealing, since nmt calibrate replaces them
+            for path in portable_calibrations(saved.path, info.tensors):
+                write_file(directory.path / path.name, path.read_bytes())
+        card = replace(_card(saved, info, [*scores, *measured]), checked=checked, license=request.license)
         write_file(directory.card, card.text().encode())
-    return Exported(output, comparison, scores, lost, info.tag, bool(tokenizers[config.data.src].letters))
+    return Exported(output, comparison, measured, lost, info.tag, bool(tokenizers[config.data.src].letters))
+
+
+def _write_ctranslate2(
+    request: ExportOptions, saved: Saved, model: Transformer, info: ExportInfo, directory: ExportDir
+) -> None:
+    """Write a model of CTranslate2, with a shortlist if it is requested. Raises ConfigError if that has no effect."""
+    config, quantization = saved.config, info.quantization
+    src, tgt = (saved.tokenizers[name] for name in config.data.sides)
+    assert info.positions is not None and quantization is not None, "set for CTranslate2"
+    pieces = src.pieces(range(len(src))), tgt.pieces(range(len(tgt)))
+    save_ctranslate2(model, config.model, info.positions, pieces, quantization, directory.path)
+    if request.shortlist:
+        if tgt.opening:
+            raise ConfigError("--shortlist: has no effect for models whose translations begin with a tag")
+        write_shortlist(directory.path, _directions(request, config), (src, tgt))
 
 
 def model_card(run: Path) -> str:
@@ -312,22 +322,23 @@ def _recorded(saved: Saved) -> list[ScoreRecord]:
     test set of the same name."""
     run = RunDir(saved.path)
     corpus, records = read_info(run).corpus, read_scores(run)
-    own = {record.name: record.text for record in records if record.corpus == corpus}
-    return [
-        record
-        for record in records
-        if record.is_test and (record.step, record.weights, record.averaged) == saved.weights.identity
-        if own.get(record.name, record.text) == record.text
-    ]
+    text_of_run = {record.name: record.text for record in records if record.corpus == corpus}
+    recorded = []
+    for record in records:
+        is_of_weights = (record.step, record.weights, record.averaged) == saved.weights.identity
+        if record.is_test and is_of_weights and text_of_run.get(record.name, record.text) == record.text:
+            recorded.append(record)
+    return recorded
 
 
 def _evaluated(request: ExportOptions, translator: Translator) -> list[ScoreRecord]:
     """Return the scores of every test set of the data directory. Raises DataError if it has none."""
     texts = texts_of(translator.by_direction(), partial(_corpus, request), ())
-    return [
-        record_scores(evaluate_text(one, text, one.config.search).report, translator.origin, text.corpus)
-        for one, text in texts.values()
-    ]
+    records = []
+    for directed, text in texts.values():
+        report = evaluate_text(directed, text, directed.config.search).report
+        records.append(record_scores(report, translator.origin, text.corpus))
+    return records
 
 
 CHECK_LINES = 500
@@ -344,24 +355,25 @@ def converted(model: ModelRef, settings: Callable[[Config], SearchConfig]) -> Tr
     found `MIN_IDENTICAL` of the translations then and supports the search settings, which `settings` returns.
     Raises ConfigError and CheckpointError as `open_saved`, `settings` and, for an export, `engine_for` do.
     """
-    [path, *others] = model.paths
+    path = model.path
     if is_folder(path):
-        is_engine = load_folder(path).info.kind == "ctranslate2"
-        return engine_for(model) if is_engine else None
+        if load_folder(path).info.kind == "ctranslate2":
+            return engine_for(model)
+        return None
     made = RunDir(path).ctranslate2("float32").path
-    if others or not made.is_dir() or torch.cuda.is_available() or find_spec("ctranslate2") is None:
+    if len(model.paths) > 1 or not made.is_dir() or torch.cuda.is_available() or find_spec("ctranslate2") is None:
         return None
     saved = open_saved(model)
     is_equal = _is_of(made, saved) and (load_folder(made).info.identical or 0.0) >= MIN_IDENTICAL
     if not is_equal or saved.config.joins_sentences or not finds_the_same(settings(saved.config)):
         return None
     try:
-        found = replace(load_ctranslate2(made), run=path)
+        translator = replace(load_ctranslate2(made), run=path)
     except CheckpointError as error:
         say(f"translating with PyTorch: {error}")
         return None
     say(f"translating with CTranslate2, {made}")
-    return found
+    return translator
 
 
 def engine_for(model: AnyModel, int8: bool = False) -> Translator:

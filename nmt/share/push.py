@@ -138,13 +138,13 @@ def push(folder: Path, repository: Repository) -> Pushed:
 def _card(folder: Path, info: ExportInfo, repository: str) -> bytes:
     """Return the model card, with its section on usage changed from the directory to the repository."""
     direction = info.direction or load_folder(folder).config.data.direction
-    here, there = use(info, direction), use(info, direction, repository)
+    use_of_folder, use_of_repository = use(info, direction), use(info, direction, repository)
     card = (folder / CARD).read_bytes()  # with any line ends
     try:
         card.decode()
     except UnicodeDecodeError as error:  # else the Hub client would raise it
         raise DataError(f"{folder / CARD}: not UTF-8 at byte {error.start}; save it as UTF-8") from None
-    return card.replace(here.encode(), there.encode())
+    return card.replace(use_of_folder.encode(), use_of_repository.encode())
 
 
 def _patiently(ask: Callable[[], T]) -> T:
