@@ -341,7 +341,7 @@ def back_translate(
     output: RecipeOutput,
     to: ToOption = None,
     from_: FromOption = None,
-    method: Annotated[Literal["sample", "beam", "greedy"], option("--how", "How to search for translations.")] = "sample",
+    how_: Annotated[Literal["sample", "beam", "greedy"], option("--how", "How to search for translations.")] = "sample",
     search: TranslatingOption = None,
     config: Annotated[
         str | None,
@@ -396,7 +396,7 @@ def back_translate(
     from nmt.runs.model import ModelRef
 
     model = ModelRef((reverse,), to=to, source=from_)
-    changes = [*SEARCHES[method], *(f"search.{setting}" for setting in search or ())]
+    changes = [*SEARCHES[how_], *(f"search.{setting}" for setting in search or ())]
     request = BackTranslation(
         reverse=model,
         mono=mono,

@@ -149,7 +149,7 @@ def _with_pieces(
         {"id": i, "content": pieces[i], "rstrip": not is_special, "special": is_special, **flags}
         for i, is_special in added.items()
     ]
-    result["model"] |= {"vocab": {piece: i for i, piece in enumerate(pieces)}, "merges": [*merges_of(learned)]}
+    result["model"] |= {"vocab": _ids_of(pieces), "merges": [*merges_of(learned)]}
     return result
 
 
@@ -204,49 +204,71 @@ def save_transformers(
         files["generation_config.json"]["suppress_tokens"] = tgt.never_written(config.joins_sentences)
         files |= {"tokenizer.json": tokenizer_json(src), "tokenizer_config.json": tokenizer_config(max_source)}
     elif imported.languages:
-        [pieces], tags = imported.pieces, [*dict.fromkeys(imported.languages.values())]
-        source, target = (imported.languages[language] for language in config.data.sides)
+        files |= _m2m_files(imported, imported.languages, config, src.model, max_source)
+        [pieces] = imported.pieces
         files["config.json"]["vocab_size"] = len(pieces)
-        files["generation_config.json"] |= {"forced_bos_token_id": pieces.index(target)}
-        files["tokenizer_config.json"] = {
-            "tokenizer_class": "M2M100Tokenizer" if has_vocab_json(imported) else "NllbTokenizer",
-            "src_lang": source.strip("_"),
-            "tgt_lang": target.strip("_"),
-            "additional_special_tokens": tags,
-            "model_max_length": max_source,
-            "split_special_tokens": True,  # a "</s>" or "deu_Latn" of the text is text
-        }
-        if has_vocab_json(imported):
-            codes = "m2m100" if "__af__" in tags else "wmt21"  # the two lists of M2M100Tokenizer
-            files["tokenizer_config.json"]["language_codes"] = codes
-            files["vocab.json"] = {piece: i for i, piece in enumerate(pieces[: pieces.index(tags[0])])}
-        else:
-            files["tokenizer.json"] = _nllb_tokenizer_json(src.model, pieces, tags)
+        tag = imported.languages[config.data.tgt]
+        files["generation_config.json"] |= {"forced_bos_token_id": pieces.index(tag)}
         write_file(directory / "sentencepiece.bpe.model", src.model)
     else:
-        vocabularies = [{piece: i for i, piece in enumerate(pieces)} for pieces in imported.pieces]
+        files |= _marian_files(imported, config, max_source)
         files["config.json"] |= {
-            "vocab_size": len(vocabularies[0]),
-            "decoder_vocab_size": len(vocabularies[-1]),
+            "vocab_size": len(imported.pieces[0]),
+            "decoder_vocab_size": len(imported.pieces[-1]),
             "share_encoder_decoder_embeddings": tokenizers.joint,
         }
         files["generation_config.json"]["bad_words_ids"] = [[ids["pad_token_id"]]]
-        files |= dict(zip(("vocab.json", "target_vocab.json"), vocabularies, strict=False))
-        files["tokenizer_config.json"] = {
-            "tokenizer_class": "MarianTokenizer",
-            "source_lang": config.data.src,
-            "target_lang": config.data.tgt,
-            "separate_vocabs": not tokenizers.joint,
-            "pad_token": imported.padding,
-            "unk_token": imported.unknown,
-            "eos_token": imported.end,
-            "model_max_length": max_source,
-            "split_special_tokens": True,
-        }
         write_file(directory / "source.spm", src.model)
         write_file(directory / "target.spm", tgt.model)
     for name, content in files.items():
         write_file(directory / name, f"{json.dumps(content, ensure_ascii=False, indent=2)}\n".encode())
+
+
+def _m2m_files(
+    imported: ImportedVocabulary, tag_of: Mapping[str, str], config: Config, model: bytes, max_source: int
+) -> dict[str, Any]:
+    """Return the files of the tokenizer of M2M-100 or NLLB. model: its serialised SentencePiece model."""
+    [pieces], tags = imported.pieces, [*dict.fromkeys(tag_of.values())]
+    source, target = (tag_of[language].strip("_") for language in config.data.sides)
+    settings: dict[str, Any] = {
+        "tokenizer_class": "NllbTokenizer",
+        "src_lang": source,
+        "tgt_lang": target,
+        "additional_special_tokens": tags,
+        "model_max_length": max_source,
+        "split_special_tokens": True,  # a "</s>" or "deu_Latn" of the text is text
+    }
+    files = {"tokenizer_config.json": settings}
+    if has_vocab_json(imported):
+        settings["tokenizer_class"] = "M2M100Tokenizer"
+        settings["language_codes"] = "m2m100" if "__af__" in tags else "wmt21"  # its two lists
+        files["vocab.json"] = _ids_of(pieces[: pieces.index(tags[0])])
+    else:
+        files["tokenizer.json"] = _nllb_tokenizer_json(model, pieces, tags)
+    return files
+
+
+def _marian_files(imported: ImportedVocabulary, config: Config, max_source: int) -> dict[str, Any]:
+    """Return the files of the tokenizer of Marian."""
+    files: dict[str, Any] = {}
+    for name, pieces in zip(("vocab.json", "target_vocab.json"), imported.pieces, strict=False):
+        files[name] = _ids_of(pieces)
+    files["tokenizer_config.json"] = {
+        "tokenizer_class": "MarianTokenizer",
+        "source_lang": config.data.src,
+        "target_lang": config.data.tgt,
+        "separate_vocabs": len(imported.pieces) > 1,
+        "pad_token": imported.padding,
+        "unk_token": imported.unknown,
+        "eos_token": imported.end,
+        "model_max_length": max_source,
+        "split_special_tokens": True,
+    }
+    return files
+
+
+def _ids_of(pieces: Sequence[str]) -> dict[str, int]:
+    return {piece: i for i, piece in enumerate(pieces)}
 
 
 def made_up_log_prob(directory: Path, imported: ImportedVocabulary | None) -> float:
@@ -255,8 +277,9 @@ def made_up_log_prob(directory: Path, imported: ImportedVocabulary | None) -> fl
 
     transformers.logging.disable_progress_bar()
     exported = transformers.AutoModelForSeq2SeqLM.from_pretrained(directory)
-    no_change = range(exported.config.vocab_size)
-    rows = (no_change, no_change) if imported is None else (imported.original_rows(0), imported.original_rows(1))
+    rows: Sequence[Sequence[int | None]] = [range(exported.config.vocab_size)] * 2
+    if imported is not None:
+        rows = imported.original_rows(0), imported.original_rows(1)
     losses = []
     for pair in made_up(min(map(len, rows))):
         src, tgt = (
@@ -292,14 +315,16 @@ def tables_of(model: Transformer) -> Iterator[tuple[list[str], Tensor, Literal[0
     of which is written, the table (V, D), and the side of its vocabulary, 0 for the source."""
     shared, output = "model.shared.weight", "lm_head.weight"
     encoder, decoder = (f"model.{stack}.embed_tokens.weight" for stack in ("encoder", "decoder"))
-    outputs = [output] if model.output is None else []
-    tables = model.encoder.embedding.weight, model.decoder.embedding.weight
-    if tables[0] is tables[1]:
-        yield [shared, encoder, decoder, *outputs], tables[1], 1
+    src_table, tgt_table = model.encoder.embedding.weight, model.decoder.embedding.weight
+    is_tied = model.output is None
+    if src_table is tgt_table:
+        yield [shared, encoder, decoder, *([output] if is_tied else [])], tgt_table, 1
+    elif is_tied:
+        yield [encoder], src_table, 0
+        yield [decoder, output], tgt_table, 1
     else:
-        unused = [] if model.output is None else [shared]  # transformers 5 stores it with untied weights
-        yield [encoder, *unused], tables[0], 0
-        yield [decoder, *outputs], tables[1], 1
+        yield [encoder, shared], src_table, 0  # transformers 5 stores the shared table with untied weights
+        yield [decoder], tgt_table, 1
     if model.output is not None:
         yield [output], model.output, 1
 
@@ -308,13 +333,12 @@ def weights_of(model: Transformer) -> Iterator[Part]:
     """Yield all other weights, except positions and the output bias."""
     for name, stack in (("encoder", model.encoder), ("decoder", model.decoder)):
         layers: Sequence[EncoderLayer | DecoderLayer] = stack.layers
-        parts = [
-            (f"layers.{i}.{part[0]}", part[1], part[2]) for i, layer in enumerate(layers) for part in _layer(layer)
-        ]
+        for i, layer in enumerate(layers):
+            for part, tensor, dims in _layer(layer):
+                yield f"model.{name}.layers.{i}.{part}", tensor, dims
         if not isinstance(stack.norm, nn.Identity):
-            parts += _norm("layer_norm", stack.norm)
-        for part in parts:
-            yield f"model.{name}.{part[0]}", part[1], part[2]
+            for part, tensor, dims in _norm("layer_norm", stack.norm):
+                yield f"model.{name}.{part}", tensor, dims
 
 
 def _layer(layer: EncoderLayer | DecoderLayer) -> Iterator[Part]:
