@@ -90,7 +90,7 @@ def interrupt_after(n: int, patch: pytest.MonkeyPatch) -> list[int]:
     def translate_window(self: Translator, *arguments: object) -> Iterator[object]:
         if len(firsts) == n:
             raise KeyboardInterrupt
-        firsts.append(int(str(arguments[3])))
+        firsts.append(int(str(arguments[2])))
         return real(self, *arguments)  # type: ignore[arg-type]
 
     patch.setattr(Translator, "translate_window", translate_window)
