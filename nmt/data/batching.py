@@ -373,6 +373,7 @@ class Pairs:
             for i, row in enumerate(rows.tolist()):
                 is_scored[i, : len(self._scored[row])] = self._scored[row]
         indices = np.flatnonzero(is_scored)
+        labels = None if self._labels is None else torch.from_numpy(self._labels[rows])
         return Batch(
             src=torch.from_numpy(src),
             src_mask=torch.from_numpy(src != PAD),
@@ -380,7 +381,7 @@ class Pairs:
             tgt_out=torch.from_numpy(tgt_out),
             token_indices=torch.from_numpy(indices),
             n_tokens=len(indices),
-            labels=None if self._labels is None else torch.from_numpy(self._labels[rows]),
+            labels=labels,
             label_weight=self._label_weight,
         )
 

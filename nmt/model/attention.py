@@ -114,9 +114,11 @@ def keys_values_of(
     d = layers[0].d_model
     weight = torch.cat([layer.in_weight[d:] for layer in layers])
     bias = torch.cat([layer.in_bias[d:] for layer in layers])
-    rows = memory if layout is None else layout.flatten(memory)
-    projected = F.linear(rows, weight, bias)
-    heads = layers[0]._heads(projected if layout is None else layout.unflatten(projected), 2 * len(layers))
+    if layout is None:
+        projected = F.linear(memory, weight, bias)
+    else:
+        projected = layout.unflatten(F.linear(layout.flatten(memory), weight, bias))
+    heads = layers[0]._heads(projected, 2 * len(layers))
     return list(zip(heads[::2], heads[1::2], strict=True))
 
 

@@ -184,8 +184,10 @@ def attention_mask(queries: Layout, keys: Layout, causal: bool = False) -> Atten
     padding are never used. Queries and keys have the same kind of layout.
     """
     match queries, keys:
+        case Padded(), Padded() if causal:
+            return AttentionMask(causal=True, queries=queries)
         case Padded(), Padded(mask=mask):
-            return AttentionMask(None if causal else mask[:, None, None, :], causal, queries=queries)
+            return AttentionMask(mask[:, None, None, :], queries=queries)
         case Packed(), Packed():
             return AttentionMask(causal=causal, packed=(queries, keys))
     raise AssertionError("queries and keys must have the same kind of layout")

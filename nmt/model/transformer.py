@@ -161,12 +161,13 @@ def scale_residual_init(layers: Sequence[nn.Module]) -> None:
     Otherwise the sum of N random outputs would drown the embeddings in the residual stream, the more the deeper the
     stack (Radford et al., 2019, section 2.3, for pre-norm; post-norm gains as much).
     """
-    outputs = [
-        part.outer.weight if isinstance(part, FeedForward) else part.output.weight
-        for layer in layers
-        for part in layer.children()
-        if isinstance(part, FeedForward | MultiHeadAttention)
-    ]
+    outputs = []
+    for layer in layers:
+        for part in layer.children():
+            if isinstance(part, FeedForward):
+                outputs.append(part.outer.weight)
+            elif isinstance(part, MultiHeadAttention):
+                outputs.append(part.output.weight)
     for weight in outputs:
         weight.mul_(len(outputs) ** -0.5)
 
@@ -218,7 +219,9 @@ class Decoder(Stack):
     def memory_kv(self, memory: Tensor | None, layout: Layout | None = None) -> list[KeyValue | None]:
         """Return the keys and values of a memory (B, S, D) for each layer, or None without cross-attention."""
         layers = [layer.cross_attention for layer in self.layers if layer.cross_attention is not None]
-        return [None] * len(self.layers) if memory is None or not layers else [*keys_values_of(layers, memory, layout)]
+        if memory is None or not layers:
+            return [None] * len(self.layers)
+        return [*keys_values_of(layers, memory, layout)]
 
     @property
     def attention_layer(self) -> int:
@@ -245,7 +248,8 @@ class Decoder(Stack):
             mask = replace(mask, allowed=prefix_mask(prefix, ids.size(1))[:, None], causal=False)
         memory_mask = AttentionMask() if memory_layout is None else attention_mask(layout, memory_layout)
         for i, (layer, kv) in enumerate(zip(self.layers, self.memory_kv(memory, memory_layout), strict=True)):
-            x = layer(x, mask, kv, memory_mask, weights if i == self.attention_layer else None)
+            of_layer = weights if i == self.attention_layer else None
+            x = layer(x, mask, kv, memory_mask, of_layer)
         return layout.unflatten(self.norm(x))
 
 
@@ -401,7 +405,8 @@ def make_model(config: Config, vocab_sizes: Mapping[str, int]) -> Model:
             model = DecoderModel(config.model, vocab_size, n_classes, sees_source=config.joins_sides)
         case "translation":
             return Transformer(config.model, vocab_sizes[config.data.src], vocab_sizes[config.data.tgt])
-    for parameter in (model.output, model.output_bias) if classifies else ():
-        if parameter is not None:
-            parameter.requires_grad_(False)  # no pieces are predicted
+    if classifies:  # no pieces are predicted
+        for parameter in (model.output, model.output_bias):
+            if parameter is not None:
+                parameter.requires_grad_(False)
     return model

@@ -112,7 +112,7 @@ def token_loss(
     forward: replaces the model's forward pass if given. first_tag: the id from which on pieces of the source are tags,
     which SimCut keeps; None: there are none.
     """
-    forward = model if forward is None else forward
+    forward = forward or model
     states = _states(batch, forward)
     hidden, targets = _scored(batch, states)
     passes: tuple[Tensor, ...] = (hidden,)
@@ -168,7 +168,7 @@ def class_loss(model: Model, batch: Batch | PackedBatch, smoothing: float, forwa
     """Return the cross-entropy of a text classifier, summed over texts. `n_tokens` is the number of texts."""
     labels = batch.labels
     assert labels is not None, "each text has a label"
-    logits = class_logits(model, batch, _states(batch, model if forward is None else forward))
+    logits = class_logits(model, batch, _states(batch, forward or model))
     loss = F.cross_entropy(logits, labels, label_smoothing=smoothing, reduction="sum")
     nll = F.cross_entropy(logits.detach(), labels, reduction="sum")
     return LossSums(loss, nll, torch.zeros_like(nll), (logits.argmax(-1) == labels).sum(), len(labels))
@@ -178,7 +178,9 @@ def class_logits(model: Model, batch: Batch | PackedBatch, states: Tensor | None
     """Return the logits (B, C) of the classes of sequences, in float32. `states` are their hidden states, if known."""
     assert isinstance(model, EncoderModel | DecoderModel) and model.head is not None, "only classifiers have logits"
     layout = batch.src_layout if isinstance(model, EncoderModel) else batch.tgt_layout
-    logits: Tensor = model.head(_states(batch, model) if states is None else states, layout)
+    if states is None:
+        states = _states(batch, model)
+    logits: Tensor = model.head(states, layout)
     if batch.labels is not None:  # packed sentences are followed by others without tokens
         logits = logits[: len(batch.labels)]
     return logits.float()
@@ -275,8 +277,9 @@ def fused_loss(
     together.
     """
     device = weight.device.type
-    learners = [weight, *passes, *([] if bias is None else [bias])]
-    needs_grad = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in learners)
+    learners = (weight, bias, *passes)
+    learns = any(tensor is not None and tensor.requires_grad for tensor in learners)
+    needs_grad = torch.is_grad_enabled() and learns
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
     if step := row_step(weight.device):
         passes = tuple(pad_rows(hidden, step) for hidden in passes)
