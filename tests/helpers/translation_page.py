@@ -43,6 +43,11 @@ class Page:
             f"document.getElementById('result').ariaBusy === 'false' && {SHOWN}.join('|') === {'|'.join(lines)!r}"
         )
 
+    def translate(self, text: str, *lines: str) -> None:
+        """Replace the text, and wait for its translation."""
+        self.write(text)
+        self.shows(*lines)
+
     def choose(self, control: str, value: str) -> None:
         """Choose an item of a list."""
         self.tab.evaluate(

@@ -85,8 +85,7 @@ def test_text_is_translated_after_pause_in_typing(page: Page, stand: Stand) -> N
 
 def test_languages_of_several_lines_are_shown(page: Page, stand: Stand) -> None:
     stand.languages["Nothing."] = "en"
-    page.write(f"{HORSE}\nNothing.")
-    page.shows("The 🐴 sees oil.", "NOTHING.")
+    page.translate(f"{HORSE}\nNothing.", "The 🐴 sees oil.", "NOTHING.")
     selected = "document.getElementById('source-language').selectedOptions[0].textContent"
     assert page.tab.evaluate(selected) == "German, English (detected)"
     assert page.get("swap", "disabled")
@@ -100,8 +99,7 @@ def test_language_that_is_not_recognized_must_be_selected(page: Page, stand: Sta
 
 
 def test_line_breaks_are_kept(page: Page, stand: Stand) -> None:
-    page.write(f"\n{HORSE}\n \nNichts.")
-    page.shows("", "The 🐴 sees oil.", "", "Nothing.")
+    page.translate(f"\n{HORSE}\n \nNichts.", "", "The 🐴 sees oil.", "", "Nothing.")
     assert stand.questions[-1]["text"] == [HORSE, "Nichts."]
 
 
@@ -119,15 +117,13 @@ def test_stale_answer_is_discarded(page: Page, stand: Stand) -> None:
     assert page.tab.evaluate("signals[0].aborted"), "the old request is aborted before the new one is sent"
     page.shows("NEU")
     stand.held["alt"].set()
-    page.write("zuletzt")
-    page.shows("ZULETZT")
+    page.translate("zuletzt", "ZULETZT")
     assert page.tab.evaluate("seen") == ["NEU", "ZULETZT"]
 
 
 @pytest.mark.usefixtures("stand")
 def test_linked_words_are_highlighted(page: Page) -> None:
-    page.write(f"Nichts.\n{HORSE}")
-    page.shows("Nothing.", "The 🐴 sees oil.")
+    page.translate(f"Nichts.\n{HORSE}", "Nothing.", "The 🐴 sees oil.")
     assert page.tab.evaluate("document.getElementById('mirror').textContent").startswith(f"Nichts.\n{HORSE}\n")
     page.hover("#mirror .word:nth-of-type(3)")
     assert page.tab.evaluate(MARKED) == ["sieht", "sees"]
@@ -155,8 +151,7 @@ def test_highlights_align_with_text(page: Page) -> None:
 
 
 def test_alternative_replaces_line(page: Page, stand: Stand) -> None:
-    page.write(f"{HORSE}\nNichts.")
-    page.shows("The 🐴 sees oil.", "Nothing.")
+    page.translate(f"{HORSE}\nNichts.", "The 🐴 sees oil.", "Nothing.")
     assert page.tab.evaluate(CHOICES) == ["A 🐴 sees oil.", "The 🐴 looks at oil.", "Not a thing."]
     page.tab.evaluate("document.querySelector('#choices button').focus()")
     page.press("Enter", code=13)
@@ -177,8 +172,7 @@ def test_alternative_replaces_line(page: Page, stand: Stand) -> None:
 
 def test_language_menus_and_swap(page: Page, stand: Stand) -> None:
     assert page.get("swap", "disabled"), "swapping needs a detected source language"
-    page.write("Guten Tag")
-    page.shows("مرحبا بكم")
+    page.translate("Guten Tag", "مرحبا بكم")
     page.choose("target-language", "ar")
     page.wait("document.getElementById('route').textContent === 'by way of English'")
     page.wait("document.getElementById('result').ariaBusy === 'false'")
@@ -203,8 +197,7 @@ def test_terms_are_sent_with_text(page: Page, stand: Stand) -> None:
         page.tab.call("Input.insertText", text=source)
         page.tab.evaluate("document.activeElement.closest('tr').querySelectorAll('input')[1].focus()")
         page.tab.call("Input.insertText", text=target)
-    page.write(HORSE)
-    page.shows("The 🐴 sees oil.")
+    page.translate(HORSE, "The 🐴 sees oil.")
     assert stand.questions[-1]["terms"] == {"Öl": "petrol"}, "a term without a translation is ignored"
     page.click("#term-rows button")
     page.wait("document.getElementById('result').ariaBusy === 'false'")
@@ -228,8 +221,7 @@ def test_oversized_input_is_not_sent(page: Page, stand: Stand) -> None:
     page.wait(f"({MESSAGE} || '').startsWith('The text exceeds the limit of 200 characters by 1: ')")
     page.write("a\n" * 6)
     page.wait(f"({MESSAGE} || '').startsWith('The text has 6 lines, but this server accepts 5 at once.')")
-    page.write("Nichts.")
-    page.shows("Nothing.")
+    page.translate("Nichts.", "Nothing.")
     assert page.tab.evaluate(MESSAGE) is False and len(stand.questions) == 1
 
 
@@ -246,8 +238,7 @@ FAILURES: list[tuple[int, dict[str, str], str, str, bool]] = [
 
 def test_errors_are_explained(page: Page, stand: Stand) -> None:
     for status, headers, said, told, can_retry in FAILURES:
-        page.write("Nichts.")
-        page.shows("Nothing.")
+        page.translate("Nichts.", "Nothing.")
         stand.failures.append((status, headers, said))
         page.write("Nichts")
         page.press("Enter", CTRL, 13)
@@ -265,8 +256,7 @@ def test_retry_after_is_respected(page: Page, stand: Stand) -> None:
     page.write("Nichts")
     page.wait(MESSAGE)
     at = page.tab.evaluate("performance.now()")
-    page.write("Nichts.")
-    page.shows("Nothing.")
+    page.translate("Nichts.", "Nothing.")
     assert len(stand.questions) == 2 and page.tab.evaluate("performance.now()") - at > 800
 
 
@@ -347,8 +337,7 @@ def test_uploaded_file_is_translated_and_downloaded(page: Page, stand: Stand, tm
 
 @pytest.mark.usefixtures("stand")
 def test_keyboard_focus_is_visible(page: Page) -> None:
-    page.write("Nichts.")
-    page.shows("Nothing.")
+    page.translate("Nichts.", "Nothing.")
     page.tab.evaluate("for (const each of document.querySelectorAll('details')) each.open = true; "
         "document.getElementById('source-language').focus()")  # fmt: skip
     expected = page.tab.evaluate(
@@ -373,8 +362,7 @@ def test_axe_finds_no_accessibility_violations(page: Page, width: int, dark: boo
     assert AXE is not None
     page.tab.size(width, 900, dark)
     try:
-        page.write(f"{HORSE}\nNichts.")
-        page.shows("The 🐴 sees oil.", "Nothing.")
+        page.translate(f"{HORSE}\nNichts.", "The 🐴 sees oil.", "Nothing.")
         page.hover("#result .word")
         page.tab.evaluate(
             "for (const each of document.querySelectorAll('details')) each.open = true; "

@@ -58,6 +58,11 @@ def runs_in_event_loop() -> bool:
     return asyncio._get_running_loop() is not None
 
 
+def upload(client: Client, source: bytes, target: bytes, file: str, content: bytes) -> Answer:
+    parts = [('name="source"', source), ('name="target"', target), (file, content)]
+    return client.ask("/translate_file", raw=multipart(*parts), content_type=FORM)
+
+
 # --- LibreTranslate's interface -----------------------------------------------------------------
 
 
@@ -135,8 +140,7 @@ def test_language_of_short_text_is_that_of_the_texts_beside_it(client: Client) -
 
 def test_document_has_one_language(client: Client) -> None:
     content = f"{GERMAN}\n{GERMAN}\n{ENGLISH}\n"
-    parts = [('name="source"', b"auto"), ('name="target"', b"en"), ('name="file"; filename="a.txt"', content.encode())]
-    url = client.ask("/translate_file", raw=multipart(*parts), content_type=FORM).json["translatedFileUrl"]
+    url = upload(client, b"auto", b"en", 'name="file"; filename="a.txt"', content.encode()).json["translatedFileUrl"]
     found = client.ask(url.removeprefix(f"http://127.0.0.1:{client.port}")).body.decode()
     assert found == f"de>en: {GERMAN}\nde>en: {GERMAN}\nde>en: {ENGLISH}\n"
 
@@ -199,8 +203,7 @@ def test_long_text_in_a_language_without_a_route_is_rejected() -> None:
                 own(client, text=text, source="auto", target="de"),
             ):
                 assert answer.status == 400 and "into de" in answer.json["error"]
-        parts = ('name="source"', b"auto"), ('name="target"', b"de"), ('name="file"; filename="a.txt"', FRENCH.encode())
-        assert client.ask("/translate_file", raw=multipart(*parts), content_type=FORM).status == 400
+        assert upload(client, b"auto", b"de", 'name="file"; filename="a.txt"', FRENCH.encode()).status == 400
 
 
 def test_short_text_after_a_long_one_is_considered() -> None:
@@ -330,8 +333,7 @@ def test_invalid_file_is_rejected(
     client: Client, file: str, content: bytes, status: int, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nmt.serve.documents.FILE_LINES", 1000)
-    parts = [('name="source"', b"de"), ('name="target"', b"en"), (file, content)]
-    answer = client.ask("/translate_file", raw=multipart(*parts), content_type=FORM)
+    answer = upload(client, b"de", b"en", file, content)
     assert answer.status == status and said in answer.json["error"]
 
 
