@@ -101,7 +101,8 @@ def _is_changed(entry: _Missing, forms: Sequence[str]) -> bool:
 
 def _checked(text: str, flag: str) -> tuple[Counter[str], Counter[str]]:
     """Return the placeholders, tags, addresses and accelerators of a text, and its numbers without separators."""
-    exact, numbers = Counter(_ACCELERATOR.findall(text)), Counter[str]()
+    exact = Counter(_ACCELERATOR.findall(text))
+    numbers = Counter[str]()
     for span in spans(text, flag):
         if span.kind == "number":
             numbers[re.sub(r"\D", "", span.wanted)] += 1

@@ -137,7 +137,8 @@ class HtmlFragment:
         attributes: whether to translate the attributes `alt`, `title` and `placeholder`, too; their texts come last.
         """
         reader = _Reader(attributes)
-        self._passage, self._values = Passage(reader.tokens(list(_pieces(text)))), reader.values
+        self._passage = Passage(reader.tokens(list(_pieces(text))))
+        self._values = reader.values
         self.texts = [*self._passage.texts, *(value.text for value in self._values)]
         self.n_readings = reader.n_readings
         """Number of ruby readings, which are omitted."""
@@ -203,7 +204,9 @@ def _restored(escaped: str) -> str:
 
 def _pieces(text: str) -> Iterator[_Piece]:
     """Divide a document into tags, comments and texts, in linear time even if it is broken."""
-    tag, start, position = _TAG, 0, 0
+    tag = _TAG
+    start = 0
+    position = 0
     while begin := _NEXT.search(text, position):
         position = begin.start()
         if match := _OTHER.match(text, position):

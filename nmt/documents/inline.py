@@ -107,7 +107,9 @@ class Span(Generic[M]):
     kind = "span"
 
     def __init__(self, opening: Mark[M], closing: Mark[M], inside: list[Node[M]]) -> None:
-        self.opening, self.closing, self.inside = opening, closing, inside
+        self.opening = opening
+        self.closing = closing
+        self.inside = inside
         self.has_break: bool = any(node.has_break for node in inside)
         self.has_text: bool = any(node.has_text for node in inside)
 
@@ -135,7 +137,8 @@ class Block(Generic[M]):
 
     def __init__(self, nodes: Sequence[Node[M]]) -> None:
         self.nodes = nodes
-        texts, written = [], []
+        texts = []
+        written = []
         for token in flat(nodes):
             if isinstance(token, Text):
                 texts.append(token.text)
@@ -163,7 +166,8 @@ class Block(Generic[M]):
                 continue
             if node.kind == "space":
                 self._read += 1
-            start, inside = self._read, list[Piece[M]]()
+            start = self._read
+            inside = list[Piece[M]]()
             if isinstance(node, Span):
                 inside = self._pieces(node.inside)
             is_empty = start == self._read and node.kind != "space"
@@ -171,7 +175,8 @@ class Block(Generic[M]):
             precedes_text = i + 1 == len(nodes) or isinstance(nodes[i + 1], Text)
             follows_space = is_empty and follows_text and self._raw[start - 1 : start] == " "
             precedes_space = is_empty and precedes_text and self._raw[start : start + 1] == " "
-            first, end = bisect_left(self._kept, start), bisect_left(self._kept, self._read)
+            first = bisect_left(self._kept, start)
+            end = bisect_left(self._kept, self._read)
             self.edges |= {first, end}
             text = self.text[first:end].strip()
             n_leaves = sum(piece.n_leaves for piece in inside)
@@ -325,7 +330,8 @@ class Origins:
     """
 
     def __init__(self, source: str, translated: Translated, edges: set[int]) -> None:
-        self.source, self.text = source, translated.text
+        self.source = source
+        self.text = translated.text
         self.src_units = _units(source, edges)
         self._starts = [unit.start for unit in self.src_units]
         self.units = _units(self.text, _same_cuts(source, self.text, edges)) or [Unit(0, 0, "")]
@@ -378,7 +384,8 @@ class Origins:
         following = bisect_left(self._starts, position)
         if following in self.fixed:
             return self.fixed[following]
-        back, forth = range(following - 1, -1, -1), range(following, len(self._starts))
+        back = range(following - 1, -1, -1)
+        forth = range(following, len(self._starts))
         near = itertools.chain(back, forth) if is_attached else itertools.chain(forth, back)
         for origin in near:
             if origin in self.last:
@@ -416,7 +423,8 @@ class Origins:
         ratio = len(self.src_units) / len(self.units)
         equal: dict[int, int] = {}
         for text in places.keys() & src_places:
-            units, origins = places[text], src_places[text]
+            units = places[text]
+            origins = src_places[text]
             if len(units) == len(origins):
                 equal |= zip(units, origins, strict=True)
             elif len(units) < len(origins):
@@ -480,7 +488,8 @@ def _placed_block(block: Block[M], translated: Translated) -> tuple[int, list[To
     origins = Origins(block.text, translated, block.edges)
     units = origins.units
     placed = [*_placed(origins, block.pieces, (0, len(block.text)), range(len(units)))]
-    before, after = translated.text[: units[0].start], translated.text[units[-1].end :]
+    before = translated.text[: units[0].start]
+    after = translated.text[units[-1].end :]
     return origins.n_guessed, [Text(before), *placed, Text(after)]
 
 
@@ -489,8 +498,10 @@ def _placed(origins: Origins, pieces: Sequence[Piece[M]], around: tuple[int, int
 
     around: the characters of the text that the span encloses.
     """
-    text, units = origins.text, origins.units
-    position, stop = units[place[0]].start, units[place[-1]].end
+    text = origins.text
+    units = origins.units
+    position = units[place[0]].start
+    stop = units[place[-1]].end
     for unit, rank, number, end in _in_order(origins, pieces, around, place):
         piece = pieces[number]
         start = units[unit - 1].end if rank == _ATTACHED else units[unit].start
@@ -503,7 +514,8 @@ def _placed(origins: Origins, pieces: Sequence[Piece[M]], around: tuple[int, int
             yield piece.node.closing
             position = units[end - 1].end
             continue
-        before, after = text[max(position - 1, 0) : position], text[position : position + 1]
+        before = text[max(position - 1, 0) : position]
+        after = text[position : position + 1]
         if piece.follows_space and before and position == stop and (piece.precedes_space or after != " "):
             yield Text(" ")
         yield from (token for token in flat([piece.node]) if isinstance(token, Mark))
@@ -529,7 +541,8 @@ def _in_order(
     mark: Piece[M] | None = None
     for number, piece in enumerate(pieces):
         if number in stretches:
-            mark, rank = None, _SPAN
+            mark = None
+            rank = _SPAN
             unit, end = stretches[number]
         else:
             if mark is None or not origins.last.keys().isdisjoint(origins.inside(mark.end, piece.start)):
@@ -583,7 +596,8 @@ def _stretches(origins: Origins, pieces: Sequence[Piece[M]], place: range) -> di
         end = units[-1] + 1 if units else first
         proposed.append((first, -end, number))
     stretches: dict[int, tuple[int, int]] = {}
-    start, n_left = place.start, sum(piece.n_leaves for piece in pieces)
+    start = place.start
+    n_left = sum(piece.n_leaves for piece in pieces)
     for first, end, number in sorted(proposed):
         n_leaves = pieces[number].n_leaves
         first = max(min(first, place.stop - n_left), start)

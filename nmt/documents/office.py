@@ -164,7 +164,8 @@ def _open(
                 raise DataError("the request for the document has ended")
             yield paragraph
 
-    texts, n_readings = list[str](), 0
+    texts = list[str]()
+    n_readings = 0
     for member in members:
         for paragraph in going(paragraphs(package.xml(member))):  # not kept: a tree takes ten times as much memory
             texts += paragraph.passage.texts
@@ -191,7 +192,9 @@ def _open(
 def _rewrite(paragraph: Paragraph, tokens: Iterable[Token[Markup]]) -> None:
     """Replace the content of a paragraph by tokens."""
     _clear(paragraph.element)
-    around, formats, replaced = [paragraph.element], [paragraph.base], None
+    around = [paragraph.element]
+    formats = [paragraph.base]
+    replaced = None
     for token in tokens:
         if isinstance(token, Text):
             text = token.raw or token.text
@@ -438,7 +441,8 @@ class _WordReader:
                 if kind != "end" or not begun:
                     continue
                 begin, separate, *_ = begun.pop()
-                code, text = self._texts(children[begin:separate], "instrText"), self._texts(children[separate:i], "t")
+                code = self._texts(children[begin:separate], "instrText")
+                text = self._texts(children[separate:i], "t")
                 if tokens := _object(children[begin : i + 1], text, code):
                     fields[begin] = tokens, i + 1
                 else:

@@ -148,7 +148,8 @@ def tmx(units: Iterable[tuple[str, str, str]], source: str, target: str, segment
     units: the properties of each unit as XML, its source text and its target text; source, target: language tags;
     segments: what a text is, sentence or paragraph.
     """
-    source, target = quoteattr(source), quoteattr(target)
+    source = quoteattr(source)
+    target = quoteattr(target)
     yield '<?xml version="1.0" encoding="UTF-8"?>'
     yield '<tmx version="1.4">'
     yield (

@@ -62,7 +62,8 @@ class _Cue:
     """Successive lines of one speaker in a cue, including line ends."""
 
     def __init__(self, lines: Sequence[str], is_vtt: bool) -> None:
-        self._lines, self._is_vtt = lines, is_vtt
+        self._lines = lines
+        self._is_vtt = is_vtt
         self._start = speaker.end() if (speaker := _SPEAKER.match(lines[0])) else 0
         self._passage = Passage(self._tokens())
         self.texts = self._passage.texts

@@ -42,7 +42,8 @@ def decoded(name: str, content: bytes, encoding: str) -> str:
         if encoding != "utf-8":
             raise DataError(f"{name}: not {encoding}, the declared encoding; save it as UTF-8") from None
         before = content[: error.start]
-        number, start = before.count(b"\n") + 1, before.rfind(b"\n") + 1
+        number = before.count(b"\n") + 1
+        start = before.rfind(b"\n") + 1
         advice = other_encoding(content[start:].split(b"\n", 1)[0], is_mixed=not before.isascii())
         raise DataError(f"{name}: not UTF-8 at line {number}; {advice}") from None
 

@@ -106,9 +106,11 @@ def beam_search(
         if (split := rules.leaving(done, length)) is not None:
             kept, ended = split
             results |= _results(keep_rows(rows, _rows_of(ended, n_groups)), n_best)
-            rows, rules = keep_rows(rows, _rows_of(kept, n_groups)), rules.keep(kept)
+            rows = keep_rows(rows, _rows_of(kept, n_groups))
+            rules = rules.keep(kept)
             constraints = constraints and constraints.keep(kept)
-            beams, tokens = beams[kept], tokens[kept]
+            beams = beams[kept]
+            tokens = tokens[kept]
         model.select(kept, beams)
     return [results[i] for i in range(len(results))]
 
@@ -126,7 +128,8 @@ def _best(
     scores: Iterable[Scores], rows: _BeamRows, rules: Rules, config: SearchConfig, constraints: Constraints | None
 ) -> _Continuations:
     """Return the 2K best continuations of each row, or all if there are fewer."""
-    n_groups, length = config.diversity_groups, rows.ids.size(2) + 1
+    n_groups = config.diversity_groups
+    length = rows.ids.size(2) + 1
     by_part = []
     for part, logits, log_z in by_sentence(scores):
         of_part = slice(part.start * n_groups, part.stop * n_groups)
@@ -146,14 +149,16 @@ def _continuations(
 
     logits (B, G * M, V), log_z (B, G * M), log_prob (R, M).
     """
-    n_groups, beam = config.diversity_groups, config.group_size
+    n_groups = config.diversity_groups
+    beam = config.group_size
     if constraints is not None:
         return _Continuations(*constraints.continuations(logits, log_z, log_prob, beam))
     if n_groups == 1:
         return _best_continuations(logits, log_z, log_prob, beam)
     b, _, n_pieces = logits.shape
     grouped = logits.view(b, n_groups, -1, n_pieces)
-    log_z, log_prob = log_z.view(b, n_groups, -1), log_prob.view(b, n_groups, -1)
+    log_z = log_z.view(b, n_groups, -1)
+    log_prob = log_prob.view(b, n_groups, -1)
     penalty = torch.zeros_like(logits[:, 0], dtype=torch.float32)  # (B, V)
     by_group = []
     for group in range(n_groups):
@@ -195,7 +200,8 @@ def _advance(rows: _BeamRows, best: _Continuations, length: int, config: SearchC
     else:
         _finish(rows, best, ends, beam, length, config)
         order = ends.to(torch.uint8).sort(dim=1, stable=True).indices[:, :beam]  # those that do not end first
-        beams, tokens = best.beams.gather(1, order), best.tokens.gather(1, order)
+        beams = best.beams.gather(1, order)
+        tokens = best.tokens.gather(1, order)
         rows.log_prob = best.log_prob.masked_fill(ends, MINUS_INF).gather(1, order)
     rows.ids = torch.cat((_gather(rows.ids, beams), tokens[..., None]), 2)
     rows.coverage = _gather(rows.coverage, beams)
@@ -210,14 +216,16 @@ def _none_ends(ends: Tensor) -> bool:
 def _finish(rows: _BeamRows, best: _Continuations, ends: Tensor, beam: int, length: int, config: SearchConfig) -> None:
     """Add the continuations among the first K that end to the finished hypotheses, and keep the N best of these."""
     n_best = rows.best_score.size(1)
-    beams, tokens = best.beams[:, :beam], best.tokens[:, :beam]
+    beams = best.beams[:, :beam]
+    tokens = best.tokens[:, :beam]
     log_prob = best.log_prob[:, :beam].masked_fill(~ends[:, :beam], MINUS_INF)
     score = log_prob / length_penalty(length, config)
     if config.coverage_penalty:
         score = score + config.coverage_penalty * _coverage(rows.coverage).gather(1, beams)
     all_scores = torch.cat((rows.best_score, score), 1)
     rows.best_score, order = all_scores.sort(dim=1, descending=True, stable=True)
-    rows.best_score, order = rows.best_score[:, :n_best], order[:, :n_best]
+    rows.best_score = rows.best_score[:, :n_best]
+    order = order[:, :n_best]
     rows.best_log_prob = torch.cat((rows.best_log_prob, log_prob), 1).gather(1, order)
     rows.best_length = torch.cat((rows.best_length, torch.full_like(beams, length)), 1).gather(1, order)
     ids = torch.cat((_gather(rows.ids, beams), tokens[..., None]), 2)

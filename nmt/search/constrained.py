@@ -54,7 +54,8 @@ def term_ids(tokenizer: Tokenizer, term: str) -> list[int]:
     """
     text = CONTROL.sub(" ", term).strip()
     if _FOLLOWS_DIRECTLY.match(text):
-        anchor, ids = tokenizer.encode(_ANCHOR), tokenizer.encode(_ANCHOR + text)
+        anchor = tokenizer.encode(_ANCHOR)
+        ids = tokenizer.encode(_ANCHOR + text)
         if ids[: len(anchor)] == anchor:
             return ids[len(anchor) :]
     return tokenizer.encode(text)
@@ -76,12 +77,14 @@ def _continues_word(piece: str) -> bool:
 def n_within(phrase: Sequence[int], other: Sequence[int], tokenizer: Tokenizer) -> int:
     """Count the occurrences of a phrase in a longer phrase that do not overlap and are not continued by the next
     token."""
-    n, start = 0, 0
+    n = 0
+    start = 0
     while phrase and len(phrase) < len(other) and start + len(phrase) <= len(other):
         end = start + len(phrase)
         occurs = list(other[start:end]) == list(phrase)
         if occurs and not any(map(_continues_word, tokenizer.pieces(other[end : end + 1]))):
-            n, start = n + 1, end
+            n += 1
+            start = end
         else:
             start += 1
     return n
@@ -142,7 +145,8 @@ class _PhraseRows:
         shape = (len(counts), n_phrases)
         longest = max((len(phrase) for count in counts for _, phrase in count), default=1)
         ids = torch.full((*shape, longest + 2), PAD)
-        lengths, missing = torch.ones(shape, dtype=torch.int64), torch.zeros(shape, dtype=torch.int64)
+        lengths = torch.ones(shape, dtype=torch.int64)
+        missing = torch.zeros(shape, dtype=torch.int64)
         links = torch.full_like(ids, longest + 1)
         turns = torch.full((len(counts), 1 + max(n_ordered, default=0)), n_phrases)
         is_ordered = torch.zeros(shape, dtype=torch.bool)
@@ -250,7 +254,8 @@ class Constraints:
             (complete_ids, complete_begun), (ids, begun) = (
                 rows.chains(of_phrases, self._depth) for of_phrases in (rows.state, state)
             )
-            ids, begun = torch.cat((complete_ids, ids), -1), torch.cat((complete_begun, begun), -1)
+            ids = torch.cat((complete_ids, ids), -1)
+            begun = torch.cat((complete_begun, begun), -1)
             continues = self._continues_word(ids)
             is_of_complete = torch.arange(ids.size(-1), device=ids.device) < self._depth
             begun = begun.masked_fill(continues != is_of_complete, 0)
@@ -302,7 +307,8 @@ class Constraints:
         totals = log_prob[..., None] + (logits.gather(-1, ids) - log_z[..., None]).clamp(max=0.0)
         totals = totals.masked_fill(~is_new, MINUS_INF).flatten(1)  # (B, N)
         totals, order = totals.sort(dim=1, descending=True, stable=True)
-        beams, tokens = order // ids.size(2), ids.flatten(1).gather(1, order)
+        beams = order // ids.size(2)
+        tokens = ids.flatten(1).gather(1, order)
         bank = self._banks(beams, tokens)
         n_banks = (self._max_phrases + 1) * self._n_levels
         turn = _ranks(bank) * n_banks - bank
@@ -337,7 +343,8 @@ class Constraints:
         """Return `missing` and `state`, (B, N, P), of hypotheses `beams` (B, N) extended by `tokens` (B, N)."""
         rows = self._rows
         at = beams[..., None].expand(-1, -1, rows.state.size(2))
-        missing, state = rows.missing.gather(1, at), rows.state.gather(1, at)
+        missing = rows.missing.gather(1, at)
+        state = rows.state.gather(1, at)
         counted = (state == rows.lengths[:, None]) & ~self._continues_word(tokens)[..., None]
         state = state.masked_fill(counted, 0)
         state = rows.advanced(state, tokens, self._depth)
@@ -381,9 +388,11 @@ def _links(phrase: Sequence[int], end: int) -> list[int]:
 def _depth(links: Tensor) -> int:
     """Return the number of states in the longest chain of links."""
     end = links.size(2) - 1
-    states, depth = links, 1
+    states = links
+    depth = 1
     while bool((states != end).any()):
-        states, depth = links.gather(2, states), depth + 1
+        states = links.gather(2, states)
+        depth += 1
     return depth
 
 

@@ -152,7 +152,8 @@ def check_inference(model: DecodingModel) -> float:
     """
     encoder = model.encoder if isinstance(model, Transformer) else None
     n_rows = min(len(stack.embedding.weight) for stack in (encoder, model.decoder) if stack is not None)
-    pairs, device = made_up(n_rows), model.output_weight.device
+    pairs = made_up(n_rows)
+    device = model.output_weight.device
     batch = _batch(pairs, [0, 1], model.sees_source).to(device)
     trained = _log_probs(model, batch)
     tgt = torch.tensor([[*ids, EOS] for _, ids in pairs], device=device)
@@ -210,8 +211,10 @@ def _batch(pairs: Sequence[Pair], index: Sequence[int], joined: bool = False) ->
 def _log_probs(model: Model, batch: Batch) -> Tensor:
     """Return the log-probabilities (N,) float32 of the target tokens of all pairs, on the model's device."""
     hidden = model(batch.src, Padded(batch.src_mask), batch.tgt_in, Padded(batch.tgt_mask))  # (B, T, D)
-    hidden, targets = hidden.flatten(0, 1)[batch.token_indices], batch.tgt_out.flatten()[batch.token_indices]
-    weight, bias = model.output_weight, None if model.output_bias is None else model.output_bias.to(hidden.dtype)
+    hidden = hidden.flatten(0, 1)[batch.token_indices]
+    targets = batch.tgt_out.flatten()[batch.token_indices]
+    weight = model.output_weight
+    bias = None if model.output_bias is None else model.output_bias.to(hidden.dtype)
     n_rows = max(1, LOGITS[hidden.device.type] // len(weight))
     blocks = zip(torch.split(hidden, n_rows), torch.split(targets, n_rows), strict=True)
     logits = ((F.linear(rows, weight, bias).float(), ids) for rows, ids in blocks)

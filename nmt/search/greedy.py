@@ -62,7 +62,8 @@ def grow(model: StepModel, rules: Rules, config: SearchConfig, choose: Choose) -
 
     Raises CheckpointError if the model's scores are NaN.
     """
-    limits, results = rules.limits, dict[int, Hypothesis]()
+    limits = rules.limits
+    results = dict[int, Hypothesis]()
     rows = _GrowingRows(
         sentence=torch.arange(len(limits), device=limits.device),
         limits=limits,
@@ -81,7 +82,9 @@ def grow(model: StepModel, rules: Rules, config: SearchConfig, choose: Choose) -
             results |= _results(keep_rows(rows, ended), config)
             if not len(kept):
                 break
-            rows, rules, tokens = keep_rows(rows, kept), rules.keep(kept), tokens[kept]
+            rows = keep_rows(rows, kept)
+            rules = rules.keep(kept)
+            tokens = tokens[kept]
             model.select(kept, torch.zeros_like(kept)[:, None])
     return [results[i] for i in range(len(results))]
 

@@ -121,7 +121,8 @@ class Rules:
         stop_if(self.should_stop)
         if done.device.type != "cpu" and length % CHECK_EVERY and length < self.longest:
             return None
-        n, n_live = len(done), len(done) - int(done.sum())
+        n = len(done)
+        n_live = len(done) - int(done.sum())
         n_staying = n_live if n <= 8 else -(-n_live // 8) * 8
         if n_staying >= n or (n - n_staying) * 8 < n:
             return None

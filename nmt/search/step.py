@@ -29,7 +29,9 @@ class Fusion:
 
     def __init__(self, translator: StepModel, language_model: StepModel, weight: float) -> None:
         """Both models must have encoded the same number of sentences; `weight` must not be negative."""
-        self._translator, self._language_model, self._weight = translator, language_model, weight
+        self._translator = translator
+        self._language_model = language_model
+        self._weight = weight
 
     def step(self, tokens: Tensor) -> Iterator[Scores]:
         parts = zip(self._translator.step(tokens), self._language_model.step(tokens), strict=True)
@@ -110,7 +112,8 @@ class TransformerStep:
         hypotheses. `attention` is only available with `keep_attention`, from a decoder with cross-attention.
         """
         self._model = model
-        first, n_first = src.new_full((len(src), 1), BOS), src.new_ones(len(src), 1)
+        first = src.new_full((len(src), 1), BOS)
+        n_first = src.new_ones(len(src), 1)
         if model.sees_source:
             first = torch.cat((first, torch.where(src == EOS, SEPARATOR, src)), 1)
             n_first = 1 + mask.sum(1, keepdim=True)

@@ -56,7 +56,8 @@ class Call:
         with closing(work):
             if not self.queue.take(self.client):
                 raise busy()
-            working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(self._left())
+            working = asyncio.ensure_future(work)
+            leaving = asyncio.ensure_future(self._left())
             try:
                 await asyncio.wait({working, leaving}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
                 if working.done():
@@ -85,7 +86,10 @@ class Admission:
 
         keys: SHA-256 of each API key; None if no key is needed. queue: maximum number of waiting requests.
         """
-        self._limits, self._keys, self._rate, self._queue = limits, keys, rate or Rate(0), Room(queue)
+        self._limits = limits
+        self._keys = keys
+        self._rate = rate or Rate(0)
+        self._queue = Room(queue)
         self._memory = Room(max(HELD_BYTES, 8 * max(limits.bytes, limits.file_bytes)))
 
     @property
@@ -104,7 +108,8 @@ class Admission:
         async def endpoint(request: Request) -> Response:
             client = self._admitted_by_headers(request)
             holder = client or address_of(request)
-            most, hint = self._limits.bytes, ""
+            most = self._limits.bytes
+            hint = ""
             if form_bytes and client is not None:
                 most = form_bytes
             elif form_bytes:
@@ -155,7 +160,8 @@ class Admission:
 
         Such a request is charged to its address. Raises Refusal.
         """
-        key, address = key_in_headers(request), address_of(request)
+        key = key_in_headers(request)
+        address = address_of(request)
         if self._keys is None or not key:
             self._rate.charge(address)
             return None if self.needs_key else address
@@ -256,7 +262,8 @@ class Rate:
 
     def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
         """Create a rate limiter. per_minute: the number of requests of a client per minute; 0 for no limit."""
-        self._per_minute, self._clock = per_minute, clock
+        self._per_minute = per_minute
+        self._clock = clock
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def charge(self, client: str) -> None:

@@ -93,7 +93,8 @@ async def _http_error(_: Request, error: Exception) -> Response:
 
 def _routes(service: Service, admission: Admission) -> list[Route]:
     handlers = Handlers(service, admission.needs_key)
-    post, reading = ["POST"], admission.reading
+    post = ["POST"]
+    reading = admission.reading
 
     async def health(_: Request) -> Response:
         return JSONResponse({"status": "ok"})
@@ -176,7 +177,10 @@ class Edge:
 
         origins: sites that may use the server; hosts: names of the server besides those of the sites, None for any.
         """
-        self._app, self._metrics, self._paths, self._origins = app, metrics, paths, origins
+        self._app = app
+        self._metrics = metrics
+        self._paths = paths
+        self._origins = origins
         self._hosts = None if hosts is None else {*hosts, *map(host_of, origins)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -184,7 +188,8 @@ class Edge:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began, status = time.monotonic(), 0
+        began = time.monotonic()
+        status = 0
 
         async def protected(message: Message) -> None:
             nonlocal status
@@ -216,7 +221,8 @@ class Edge:
 
     def _refusal(self, scope: Scope) -> Refusal | None:
         headers = MutableHeaders(scope=scope)
-        host, origin = host_of(f"//{headers.get('host', '')}"), headers.get("origin", "")
+        host = host_of(f"//{headers.get('host', '')}")
+        origin = headers.get("origin", "")
         if "content-length" in headers and "transfer-encoding" in headers:  # a proxy may see another end of the body
             close = {"Connection": "close"}
             return Refusal(400, "Invalid request: both Content-Length and Transfer-Encoding are given", close)
@@ -261,7 +267,8 @@ def specification(languages: Sequence[str], needs_key: bool) -> Json:
 
 def docs_page(described: Json) -> str:
     """Return an HTML page that documents the endpoints of an OpenAPI description (the result of `specification`)."""
-    title, description = escape(described["info"]["title"]), escape(described["info"]["description"])
+    title = escape(described["info"]["title"])
+    description = escape(described["info"]["description"])
     operations = []
     for path, methods in described["paths"].items():
         for method, operation in methods.items():

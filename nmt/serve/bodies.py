@@ -22,7 +22,8 @@ MAX_PARTS = 32
 """Maximum number of fields of a multipart form, whose headers take longer to parse."""
 TEXT_FIELD_BYTES = 64 << 10
 """Maximum size of a text field of a multipart form."""
-JSON, MULTIPART = "application/json", "multipart/form-data"
+JSON = "application/json"
+MULTIPART = "multipart/form-data"
 TYPE_CHARACTERS = 500
 """Maximum length of a `Content-Type`, whose parsing takes quadratic time."""
 CHARSETS = (b"utf-8", b"utf8", b"utf_8", b"us-ascii")

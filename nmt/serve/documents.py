@@ -121,14 +121,16 @@ async def translated_file(
         document = await _parsed(service, len(content), open_document, file.name, content, over.is_set)
         _check_lines(len(document.texts))  # a compressed document may have more lines
         lengths = [len(text) for text in document.texts]
-        n, limits = sum(lengths), service.limits
+        n = sum(lengths)
+        limits = service.limits
         if n > limits.file_bytes:
             raise Refusal(400, f"Invalid request: the text of the file ({n}) exceeds its limit ({limits.file_bytes})")
         if (longest := max(lengths, default=0)) > limits.characters:
             text = f"the longest line or paragraph of the file ({longest})"
             raise Refusal(400, f"Invalid request: {text} exceeds text limit ({limits.characters})")
         hold(n)
-        source, target = languages[0], service.models.language(languages[1])
+        source = languages[0]
+        target = service.models.language(languages[1])
         [detected] = await service.sources(source, target, ["\n".join(document.texts[:100])])
         languages = detected.language, target
         asked = replace(asked, alignment=is_marked_up(file.name), is_document=True, flags=document.flags)

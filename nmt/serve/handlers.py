@@ -52,7 +52,8 @@ class Handlers:
     """The answers to the requests of both interfaces."""
 
     def __init__(self, service: Service, needs_key: bool) -> None:
-        self._service, self._needs_key = service, needs_key
+        self._service = service
+        self._needs_key = needs_key
         self._downloads = Downloads()
 
     async def _translated(
@@ -73,9 +74,11 @@ class Handlers:
 
     async def translate(self, call: Call) -> Response:
         """Answer POST /translate: translate `q`, a text or a list of texts, from `source` into `target`."""
-        service, fields = self._service, call.fields
+        service = self._service
+        fields = call.fields
         texts, is_list = _texts(fields, service.limits)
-        source, target = _field(fields, "source"), _field(fields, "target")
+        source = _field(fields, "source")
+        target = _field(fields, "target")
         n = _alternatives(fields, service.models.alternatives)
         kind = fields.get("format") or "text"
         if kind not in ("text", "html"):
@@ -123,14 +126,17 @@ class Handlers:
 
     async def translate_file(self, call: Call) -> Response:
         """Answer POST /translate_file, a form with a `file`: the URL of the translated file."""
-        service, fields, limits = self._service, call.fields, self._service.limits
+        service = self._service
+        fields = call.fields
+        limits = self._service.limits
         file = fields.get("file")
         if not isinstance(file, Upload):
             raise missing("file")
         if len(file.content) > limits.file_bytes:
             raise Refusal(413, f"The file is too large: at most {limits.file_bytes} bytes")
         check_format(file.name)
-        source, target = _field(fields, "source"), _field(fields, "target")
+        source = _field(fields, "source")
+        target = _field(fields, "target")
         terms = _terms(fields, limits)
         limits.check([*terms, *terms.values()], items=len(terms))
         asked = TextOptions(terms=terms, most_terms=TERMS_OF_FILE)
@@ -173,7 +179,8 @@ class Handlers:
 
     async def info(self, _: Request) -> Response:
         """Answer GET /v1/info: directions, limits and features."""
-        models, limits = self._service.models, self._service.limits
+        models = self._service.models
+        limits = self._service.limits
         directions = [*models.directions.values()]
         routes = [
             {"source": source, "target": target, "via": [direction.source for direction in route[1:]]}

@@ -14,7 +14,8 @@ class Refusal(HTTPException):
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(status, message, headers)
-        self.status, self.message = status, message
+        self.status = status
+        self.message = message
 
 
 def busy(message: str = "Too many requests are waiting; try again later") -> Refusal:
@@ -63,7 +64,8 @@ class Room:
     """A limited resource, such as memory, of which a single client can reserve at most nine tenths."""
 
     def __init__(self, most: int) -> None:
-        self._most, self._share = most, max(1, most * 9 // 10)
+        self._most = most
+        self._share = max(1, most * 9 // 10)
         self._taken: Counter[str] = Counter()
 
     def take(self, client: str, n: int = 1) -> bool:

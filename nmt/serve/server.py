@@ -245,8 +245,10 @@ def listen(host: str, port: int) -> Iterator[list[socket.socket]]:
 
 def _listening(host: str, port: int, stack: ExitStack) -> list[socket.socket]:
     """Return the listening sockets, which are closed by the stack. Raises OSError."""
-    listening, absent = [], None
-    tcp, flags = socket.IPPROTO_TCP, socket.AI_PASSIVE
+    listening = []
+    absent = None
+    tcp = socket.IPPROTO_TCP
+    flags = socket.AI_PASSIVE
     resolved = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=tcp, flags=flags)
     for family, kind, protocol, _, (address, _, *scope) in dict.fromkeys(resolved):
         try:

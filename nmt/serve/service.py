@@ -30,7 +30,9 @@ from nmt.translate.types import Confidence, Line, Options, Translation, joint_ma
 
 Value = TypeVar("Value")
 
-ENTRY, CANDIDATE, PAIR = 512, 160, 320
+ENTRY = 512
+CANDIDATE = 160
+PAIR = 320
 """Sizes in bytes of a cache entry, a translation and a pair of aligned words, excluding their texts."""
 
 
@@ -39,7 +41,8 @@ class Cache(Generic[Value]):
 
     def __init__(self, most: int) -> None:
         """Create a cache. most: the maximum total size of its entries; 0 disables the cache."""
-        self._most, self._size = most, 0
+        self._most = most
+        self._size = 0
         self._entries: OrderedDict[Hashable, tuple[Value, int]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -75,7 +78,9 @@ def memory(key: Sequence[object], translations: Sequence[Translation]) -> int:
     return n_bytes
 
 
-TERMS_OF_LINE, TERMS_OF_REQUEST, TERMS_OF_FILE = 10, 200, 2000
+TERMS_OF_LINE = 10
+TERMS_OF_REQUEST = 200
+TERMS_OF_FILE = 2000
 
 
 @dataclass(frozen=True)
@@ -144,7 +149,8 @@ def by_rank(by_text: Sequence[Sequence[Translation]]) -> list[list[Translation]]
 
 
 def _joined(lines: Sequence[str], translations: Sequence[Translation]) -> Translation:
-    texts, pairs = [], []
+    texts = []
+    pairs = []
     source = target = 0
     for line, translation in zip(lines, translations, strict=True):
         texts.append(f"{translation.text}\r" if line.endswith("\r") else translation.text)
@@ -166,7 +172,9 @@ def _joined(lines: Sequence[str], translations: Sequence[Translation]) -> Transl
 
 def _joint_confidence(translations: Sequence[Translation]) -> Confidence | None:
     """Return the mean confidence of translations that have one, weighted by their lengths."""
-    total, n_letters, is_low = 0.0, 0, False
+    total = 0.0
+    n_letters = 0
+    is_low = False
     for translation in translations:
         if translation.confidence is not None:
             total += translation.confidence.chrf * len(translation.text)
@@ -214,7 +222,8 @@ class Service:
         allowed: search settings that clients may change, and their maximum values; cache: size of the cache in bytes;
         threads: number of PyTorch's threads.
         """
-        self.models, self.limits = models, limits
+        self.models = models
+        self.limits = limits
         self.allowed = dict(allowed or {})
         self.metrics = Metrics()
         self._worker = Worker(self.metrics, threads)
@@ -266,7 +275,8 @@ class Service:
         detected = []
         for number, text in enumerate(texts):
             script = script_of_text([text], 0.9)  # None if scripts are mixed: the text is not refused
-            evidence, least = [text], LEAST_CONFIDENCE
+            evidence = [text]
+            least = LEAST_CONFIDENCE
             if len(text) <= LONG:
                 nearby = texts[max(0, number - 2) : number + 3]
                 evidence = [near[:LONG] for near in nearby if script in (None, script_of_text([near], 0))]
@@ -314,14 +324,16 @@ class Service:
         """Return the successive directions from source to target. Raises Refusal if there is no route."""
         route = self.models.route(source, target)
         if route is None:
-            into, out_of = f"{language_name(target)} ({target})", f"{language_name(source)} ({source})"
+            into = f"{language_name(target)} ({target})"
+            out_of = f"{language_name(source)} ({source})"
             raise Refusal(400, f"{into} is not available as a target language from {out_of}")
         return route
 
     def _options(self, route: Sequence[Translator], asked: TextOptions) -> Options:
         """Return the options for the last direction of a route. Raises Refusal if unsupported or not allowed."""
         last = route[-1]
-        is_direct, languages = len(route) == 1, f"from {last.source} to {last.target}"
+        is_direct = len(route) == 1
+        languages = f"from {last.source} to {last.target}"
         if asked.terms and not is_direct:
             raise Refusal(400, f"terms: not supported for translations through {last.source}")
         if asked.terms and last.native is None:

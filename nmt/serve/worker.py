@@ -45,7 +45,10 @@ class Job:
         self, direction: Translator, options: Options, lines: Sequence[Line], costs: Sequence[float], deadline: float
     ) -> None:
         """Create a job. costs: see `Translator.costs`; deadline: a time of `time.monotonic`."""
-        self.direction, self.options, self.lines, self.deadline = direction, options, lines, deadline
+        self.direction = direction
+        self.options = options
+        self.lines = lines
+        self.deadline = deadline
         self.future: Future[list[list[Translation]]] = Future()
         """Future of the translations of all lines, in order. Cancelling it stops the translation."""
         self.done: list[list[Translation]] = []
@@ -79,7 +82,8 @@ class Job:
     def begin(self, budget: float) -> float:
         """Add lines up to the cost `budget`, but at least one, or all in context, to the current round. Return their
         cost."""
-        n, spent = len(self.done), self._sums[len(self.done)]
+        n = len(self.done)
+        spent = self._sums[len(self.done)]
         self._end = len(self.lines) if self.in_context else max(n + 1, bisect_right(self._sums, spent + budget) - 1)
         return self._sums[self._end] - spent
 
@@ -107,7 +111,8 @@ class Worker:
 
     def __init__(self, metrics: Metrics, threads: int | None = None) -> None:
         """Create a worker. threads: the number of PyTorch threads of each of its two threads; None for the default."""
-        self._metrics, self._threads = metrics, threads
+        self._metrics = metrics
+        self._threads = threads
         self._waiting: list[Job] = []
         self._changed = threading.Condition()
         self._closed = False
@@ -156,7 +161,8 @@ class Worker:
 
             torch.set_num_threads(self._threads)  # for this thread only
         while jobs := self._take(is_long):
-            began, left = time.monotonic(), sum(job.left for job in jobs)
+            began = time.monotonic()
+            left = sum(job.left for job in jobs)
             groups: dict[tuple[int, str, int], list[Job]] = {}
             for job in jobs:
                 groups.setdefault(job.key, []).append(job)
@@ -224,7 +230,8 @@ class Worker:
                 job.has_begun = True
             if job.in_context:  # begins again, if another job has failed
                 job.done.clear()
-        first, n_pieces = jobs[0], 0
+        first = jobs[0]
+        n_pieces = 0
         lines = [line for job in jobs for line in job.current]
         with closing(
             first.direction.translate_window(lines, first.options, len(first.done), None, should_stop)
@@ -263,7 +270,8 @@ def failure(error: BaseException) -> str:
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
-AGING, LARGE = 10_000.0, 20_000
+AGING = 10_000.0
+LARGE = 20_000
 """Work that is larger by `AGING` characters comes first if it has waited a second longer; sizes above `LARGE` count as
 `LARGE`, so that no work waits forever for smaller work that arrives later."""
 
@@ -302,7 +310,8 @@ class SideThread:
 
 SMALL = 1000
 """Maximum size of work that runs in the event loop: characters times translations, and aligned words, up to 5 ms."""
-PORTION, PER_LINE = 10_000, 20
+PORTION = 10_000
+PER_LINE = 20
 """Size of the portions in which lines are worked on, up to 0.2 s, and what each line adds to its characters."""
 _side_thread = functools.cache(SideThread)
 

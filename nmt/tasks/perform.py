@@ -121,7 +121,8 @@ def perform(work: Path, task: Task) -> tuple[Done, str | None]:
     Two processes may do the same task at once: the second one keeps the files of the first. Raises DataError if a file
     cannot be read or written, and every exception of the task.
     """
-    final, key = work / task.name, task.key
+    final = work / task.name
+    key = task.key
     done, problem = _finished(final, key)
     if done is not None:
         return done, None
@@ -217,7 +218,9 @@ def run_on(workers: Workers, work: Path, tasks: Sequence[Task]) -> Iterator[tupl
     retried. Both end all busy workers.
     """
     remove_remains(work, tasks)
-    waiting, n_lost, n_running = deque(range(len(tasks))), Counter[int](), 0
+    waiting = deque(range(len(tasks)))
+    n_lost = Counter[int]()
+    n_running = 0
     complete: list[tuple[int, Done]] = []
     try:
         while waiting or n_running or complete:

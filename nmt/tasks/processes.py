@@ -90,7 +90,8 @@ class Processes:
 
     def __init__(self, n_workers: int, gpus: Sequence[str] = ()) -> None:
         """`gpus`: values for CUDA_VISIBLE_DEVICES; each process gets one of them."""
-        self._n_workers, self._gpus = n_workers, gpus
+        self._n_workers = n_workers
+        self._gpus = gpus
         self._idle: list[_Process] = []
         self._busy: dict[_Process, int] = {}
 
