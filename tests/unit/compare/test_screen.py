@@ -83,9 +83,6 @@ def test_system_has_no_verdict_where_test_and_interval_disagree() -> None:
     assert [isinstance(cell, Cell) and cell.is_significant for cell in cells] == [False, True]
     below = replace(difference(0.4, 0.06), interval=Interval(0.1, 0.7))
     assert not any(" is " in line.partition(":")[0] for line in verdicts(of([(BLEU, [None, below])], ("base", "mine"))))
-
-
-def test_equal_systems_have_verdict() -> None:
     equal = replace(difference(0.0, 1.0), interval=Interval(0.0, 0.0))
     verdict, *_ = verdicts(of([(BLEU, [None, equal])], ("base", "mine")))
     assert verdict == "mine is not significantly different from base by BLEU."

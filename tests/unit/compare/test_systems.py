@@ -46,15 +46,12 @@ def test_names_are_shortest_unique_path_suffixes() -> None:
     assert distinct_names(paths("best.en", "b.en")) == ["best.en", "b.en"], "links are named by their own path"
 
 
-def test_group_patterns_expand_in_order() -> None:
+def test_group_patterns_expand_in_order_and_paths_may_contain_commas() -> None:
     assert group_members(["p=a.en,b.en", "s=c-*.en"]) == {
         "p": paths("a.en", "b.en"),
         "s": paths("c-1.en", "c-10.en", "c-2.en"),
     }
     assert group_members(["p=x,y", "s=u=1,v"])["s"] == paths("u=1", "v")
-
-
-def test_group_members_may_contain_commas() -> None:
     for name in ("s=1,lr=2", "s=2,lr=2", "s=2,lr=3", "s=3,lr=4"):
         Path(name).mkdir()
     assert group_members(["p=s=3,lr=4,s=2,lr=3", "q=a,s=*,lr=2,b,,"]) == {

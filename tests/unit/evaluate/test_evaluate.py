@@ -239,20 +239,18 @@ def test_files_are_scored_by_language_of_name_and_script(names: str, text: str, 
     assert f"|tok:{tok}|" in evaluate_files(hyp, [ref]).report.scores[0].signature
 
 
-def test_language_follows_from_all_references(tmp_path: Path) -> None:
-    hyp, ref = (write(tmp_path / name, "我们今天去公园里散步。\n".encode()) for name in ("hyp", "ref"))
-    blank = write(tmp_path / "blank", b"\n")
-    for refs in ([blank, ref], [ref, blank]):
-        assert "|tok:zh|" in evaluate_files(hyp, refs).report.scores[0].signature
-        text, _ = read_systems(single_members([hyp, hyp]), refs)
-        assert text.tgt_lang == "zh"
-
-
-def test_given_language_precedes_that_of_files(tmp_path: Path) -> None:
-    hyp, ref = (write(tmp_path / name, "东京大学\n".encode()) for name in ("a.zh", "b.zh"))
-    assert "|tok:char|" in evaluate_files(hyp, [ref], to="jpn").report.scores[0].signature
-    text, _ = read_systems(single_members([hyp, ref]), [ref], to="jpn")
-    assert text.tgt_lang == "jpn"
+@pytest.mark.parametrize(
+    ("names", "to", "language", "tok"),
+    [("blank ref.zh", None, "zh", "zh"), ("ref.zh blank", None, "zh", "zh"), ("ref.zh", "jpn", "jpn", "char")],
+)
+def test_language_is_given_or_follows_from_all_references(
+    names: str, to: str | None, language: str, tok: str, tmp_path: Path
+) -> None:
+    hyp, _ = (write(tmp_path / name, "东京大学\n".encode()) for name in ("hyp.zh", "ref.zh"))
+    refs = [tmp_path / name for name in names.split()]
+    write(tmp_path / "blank", b"\n")
+    assert f"|tok:{tok}|" in evaluate_files(hyp, refs, to=to).report.scores[0].signature
+    assert read_systems(single_members([hyp, refs[0]]), refs, to=to)[0].tgt_lang == language
 
 
 def test_chinese_files_have_scores_of_sacrebleu(tmp_path: Path) -> None:
