@@ -17,6 +17,8 @@ from statistics import median
 from typing import Any, NamedTuple, TypeVar
 from unicodedata import normalize
 
+import numpy as np
+
 from nmt.config.data import LABEL
 from nmt.console import Item, printable_sentence
 from nmt.errors import DataError
@@ -24,6 +26,7 @@ from nmt.languages.codes import language_name, script_of_text, scripts, scripts_
 from nmt.prepare.cleaning.repairs import without_marked_capitals
 from nmt.text.language import Profiles, in_other_language, trigrams
 from nmt.text.letters import usual_forms
+from nmt.text.lexicon import Floats
 from nmt.text.tokenizer import UNK
 from nmt.text.vocabularies import Tokenizers
 from nmt.text.words import count_characters
@@ -279,10 +282,9 @@ def _to_repair(where: str, lines: Mapping[int, str], bad: re.Pattern[str], what:
     candidates = {line: text for line, text in lines.items() if not text.isascii()}
     bad_lines = [line for line, text in candidates.items() if bad.search(without_marked_capitals(text))]
     if len(bad_lines) >= max(_LEAST, _MOST_TO_REPAIR * len(candidates)):
-        yield (
-            f"{where}: {len(bad_lines) / len(candidates):.0%} of the lines beyond ASCII {what}, "
-            f"{_shown(bad_lines[0], lines)}; data.clean.repair: [{repair}] mends such text"
-        )
+        share, example = len(bad_lines) / len(candidates), _shown(bad_lines[0], lines)
+        advice = f"data.clean.repair: [{repair}] mends such text"
+        yield f"{where}: {share:.0%} of the lines beyond ASCII {what}, {example}; {advice}"
 
 
 def _in_other_language(where: str, lines: Mapping[int, str], language: str, profiles: Profiles) -> Iterator[str]:
@@ -341,7 +343,7 @@ def _not_parallel(where: str, sample: Sample, language: str) -> Iterator[str]:
         yield f"{where}: {place} {what}; check both files for a missing or an extra line{advice}"
 
 
-def _fitting(likenesses: Mapping[str, Sequence[float]], most: float) -> str | None:
+def _fitting(likenesses: Mapping[str, Floats], most: float) -> str | None:
     """Return which line fits better than the translation: `after` or `before` it, or empty for lines at random, if
     fewer translations than a share `most` fit better than these; None if no other line fits better."""
     kind = ""
@@ -351,7 +353,7 @@ def _fitting(likenesses: Mapping[str, Sequence[float]], most: float) -> str | No
     return kind if kind or _wins(likenesses["own"], likenesses["random"]) < most else None
 
 
-def _likenesses(pairs: Sequence[tuple[str, str]], texts: Sequence[str], counts: Mapping[str, int]) -> list[float]:
+def _likenesses(pairs: Sequence[tuple[str, str]], texts: Sequence[str], counts: Mapping[str, int]) -> Floats:
     """Return the similarity of the first side of each pair to another text, by length and by common words; NaN if that
     is empty. Rare words, such as numbers and names, count most; `counts` says how many texts have a word.
     """
@@ -360,14 +362,17 @@ def _likenesses(pairs: Sequence[tuple[str, str]], texts: Sequence[str], counts: 
         ratios.append(math.log((len(src) + 5) / (len(text) + 5)) if text else math.nan)
         shared.append(min(1.0, sum(3 / counts[word] for word in _words(src) & _words(text))))
     usual = median([ratio for ratio in ratios if not math.isnan(ratio)] or [0.0])
-    return [round(3 * words - abs(ratio - usual), 9) for words, ratio in zip(shared, ratios, strict=True)]
+    likenesses = 3 * np.array(shared) - np.abs(np.array(ratios) - usual)
+    return np.array([round(likeness, 9) for likeness in likenesses.tolist()])
 
 
-def _wins(values: Sequence[float], compared: Sequence[float]) -> float:
+def _wins(values: Floats, compared: Floats) -> float:
     """Return the share of values that exceed the other value, ties counting half; NaN if most pairs contain a NaN."""
-    known = [(a, b) for a, b in zip(values, compared, strict=True) if not math.isnan(a + b)]
-    n_wins = sum(a > b for a, b in known) + sum(a == b for a, b in known) / 2
-    return n_wins / len(known) if 2 * len(known) >= len(values) > 0 else math.nan
+    is_known = ~np.isnan(values + compared)
+    if not len(values) or 2 * is_known.sum() < len(values):
+        return math.nan
+    wins = (values > compared) + (values == compared) / 2
+    return float(wins[is_known].mean())
 
 
 def _words(text: str) -> set[str]:

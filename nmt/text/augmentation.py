@@ -233,8 +233,12 @@ def tags(src: str, tgt: str, rng: Random) -> tuple[str, str]:
         before, after = f"<{tag}>", f"</{tag.split()[0]}>"
     else:
         before, after = f"<{pick(rng, _EMPTY_TAGS).format(below(rng, 10))}/>", ""
-    tagged_src = replaced(src, {where.src: before + src[slice(*where.src)] + after})
-    return tagged_src, replaced(tgt, {where.tgt: before + tgt[slice(*where.tgt)] + after})
+    return _surrounded(src, where.src, before, after), _surrounded(tgt, where.tgt, before, after)
+
+
+def _surrounded(text: str, place: Place, before: str, after: str) -> str:
+    start, end = place
+    return text[:start] + before + text[start:end] + after + text[end:]
 
 
 def _copied(src: str, tgt: str) -> list[_Copied]:

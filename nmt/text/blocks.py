@@ -142,40 +142,47 @@ class BlockEncoder:
 
     def encode(self, lines: Sequence[str]) -> Encoded:
         """Encode lines, without special ids; an empty line has none. Raises DataError for an unknown label."""
-        if isinstance(self._encoder, Labels):
-            none = np.zeros(len(lines), np.int64)
-            ids = np.array([*map(self._encoder.id_of, lines)], np.uint16)
-            return Encoded(ids, np.arange(len(lines)) + 1, none, none, N_SPECIAL)
-        if isinstance(self._encoder, Tokenizer):
-            by_line = self._encoder.encode_all(lines, threads=1)
-            texts = [CONTROL.sub(" ", line).split() for line in lines]
-            return Encoded(
-                np.fromiter(itertools.chain.from_iterable(by_line), id_dtype(len(self._encoder))),
-                np.cumsum([*map(len, by_line)], dtype=np.int64),
-                np.array([*map(len, texts)], np.int64),
-                np.array([sum(map(len, text)) for text in texts], np.int64),
-                self._encoder.first_learned,
-            )
-        starts = range(0, max(1, len(lines)), _LINES)
-        blocks = [self._block(self._encoder, lines[start : start + _LINES]) for start in starts]
-        ids, lengths, words, characters = map(np.concatenate, zip(*blocks, strict=True))
-        return Encoded(ids, np.cumsum(lengths), words, characters, LosslessTokenizer.first_learned)
+        match self._encoder:
+            case Labels() as labels:
+                none = np.zeros(len(lines), np.int64)
+                ids = np.array([*map(labels.id_of, lines)], np.uint16)
+                return Encoded(ids, np.arange(len(lines)) + 1, none, none, N_SPECIAL)
+            case Tokenizer() as tokenizer:
+                return _encoded(tokenizer, lines)
+            case cache:
+                starts = range(0, max(1, len(lines)), _LINES)
+                blocks = [_block(cache, lines[start : start + _LINES]) for start in starts]
+                ids, lengths, words, characters = map(np.concatenate, zip(*blocks, strict=True))
+                return Encoded(ids, np.cumsum(lengths), words, characters, LosslessTokenizer.first_learned)
 
-    @staticmethod
-    def _block(cache: _WordCache, lines: Sequence[str]) -> tuple[Ids, Numbers, Numbers, Numbers]:
-        """Return the fields of `Encoded`, with the length of each line in place of its end."""
-        raw = "\n".join([*lines, ""]).encode()
-        if _has_control(raw, len(lines)):
-            raw = "\n".join([*(CONTROL.sub(" ", line) for line in lines), ""]).encode()
-        text = np.frombuffer(raw, np.uint8)
-        stops = np.flatnonzero((text == ord(" ")) | (text == ord("\n")))  # each ends a word
-        last = np.flatnonzero(text[stops] == ord("\n"))  # the last word of each line
-        starts, first = (np.concatenate(([0], ends + 1))[:-1] for ends in (stops, last))
-        facts = cache.find(raw, starts, stops)
-        facts[last[starts[first] == stops[last]], 1] = 0  # an empty line has no ids, while an empty word is a space
-        ids = cache.ids[ranges(facts[:, 0], facts[:, 1])]
-        lengths, words, characters = np.add.reduceat(facts[:, 1:], first).T
-        return ids, lengths, words, characters
+
+def _encoded(tokenizer: Tokenizer, lines: Sequence[str]) -> Encoded:
+    """Encode lines without a cache."""
+    by_line = tokenizer.encode_all(lines, threads=1)
+    ids: Ids = np.fromiter(itertools.chain.from_iterable(by_line), id_dtype(len(tokenizer)))
+    ends = np.cumsum([*map(len, by_line)], dtype=np.int64)
+    texts = [CONTROL.sub(" ", line).split() for line in lines]
+    words = np.array([*map(len, texts)], np.int64)
+    characters = np.array([len("".join(text)) for text in texts], np.int64)
+    return Encoded(ids, ends, words, characters, tokenizer.first_learned)
+
+
+def _block(cache: _WordCache, lines: Sequence[str]) -> tuple[Ids, Numbers, Numbers, Numbers]:
+    """Return the fields of `Encoded`, with the length of each line in place of its end."""
+    raw = "\n".join([*lines, ""]).encode()
+    if _has_control(raw, len(lines)):
+        raw = "\n".join([*(CONTROL.sub(" ", line) for line in lines), ""]).encode()
+    text = np.frombuffer(raw, np.uint8)
+    stops = np.flatnonzero((text == ord(" ")) | (text == ord("\n")))  # each ends a word
+    last = np.flatnonzero(text[stops] == ord("\n"))  # the last word of each line
+    starts = np.concatenate(([0], stops + 1))[:-1]
+    first = np.concatenate(([0], last + 1))[:-1]
+    facts = cache.find(raw, starts, stops)
+    is_empty = starts[first] == stops[last]
+    facts[last[is_empty], 1] = 0  # an empty line has no ids, while an empty word is a space
+    ids = cache.ids[ranges(facts[:, 0], facts[:, 1])]
+    lengths, words, characters = np.add.reduceat(facts[:, 1:], first).T
+    return ids, lengths, words, characters
 
 
 def _has_control(raw: bytes, n_lines: int) -> bool:

@@ -17,6 +17,7 @@ from math import log
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from nmt.text.lexicon import Floats, expected_counts, links
 from nmt.text.tokenizer import Numbers
@@ -283,7 +284,6 @@ def _search(lengths: _Lengths, lexicon: _Lexicon | None, lows: Numbers, width: i
     nowhere = np.full(width + 2 * margin, -np.inf)
     rows = [nowhere, nowhere]  # the best scores of the last two rows, with `margin` impossible places on both sides
     skipped = nowhere  # those of the last row for _NO_TGT
-    kinds = [*_PRIORS]
     tops = np.zeros((n + 1, width), np.int8)  # what ends at each place
     # for _MATCHED, the bead; otherwise what ends before the sentence without a counterpart
     choices = np.zeros((3, n + 1, width), np.int8)
@@ -295,16 +295,19 @@ def _search(lengths: _Lengths, lexicon: _Lexicon | None, lows: Numbers, width: i
             best[_MATCHED, 0] = 0.0
         else:
             scores = _scores_of_row(lengths, lexicon, i, low, width)
-            for kind, (ds, dt) in enumerate(kinds):
+            for kind, (ds, dt) in enumerate(_PRIORS):
                 if ds <= i:
                     shift = margin + low - dt - int(lows[i - ds])
                     reached = rows[-ds][shift : shift + width] + scores[ds, dt]
                     is_better = reached > best[_MATCHED]
-                    best[_MATCHED, is_better], choices[_MATCHED, i, is_better] = reached[is_better], kind
+                    best[_MATCHED, is_better] = reached[is_better]
+                    choices[_MATCHED, i, is_better] = kind
             shift = margin + low - int(lows[i - 1])
-            first, on = (rows[-1] + _SKIP)[shift : shift + width], (skipped + _SKIP_ON)[shift : shift + width]
-            before = np.pad(tops[i - 1], margin)[shift : shift + width]
-            best[_NO_TGT], choices[_NO_TGT, i] = np.maximum(first, on), np.where(on > first, _NO_TGT, before)
+            above = slice(shift, shift + width)
+            first, on = rows[-1][above] + _SKIP, skipped[above] + _SKIP_ON
+            before = np.pad(tops[i - 1], margin)[above]
+            best[_NO_TGT] = np.maximum(first, on)
+            choices[_NO_TGT, i] = np.where(on > first, _NO_TGT, before)
         # target sentences are skipped from the best place before them in the same row
         starts = best.max(0) + _SKIP - _SKIP_ON - ons
         furthest = np.maximum.accumulate(starts)[:-1]
@@ -313,7 +316,15 @@ def _search(lengths: _Lengths, lexicon: _Lexicon | None, lows: Numbers, width: i
         tops[i] = best.argmax(0)
         rows = [rows[-1], np.pad(best.max(0), margin, constant_values=-np.inf)]
         skipped = np.pad(best[_NO_TGT], margin, constant_values=-np.inf)
-    steps, i, j, last = [], n, m, int(tops[n, m - lows[n]])
+    return _traced(tops, choices, lows, m)
+
+
+def _traced(tops: npt.NDArray[np.int8], choices: npt.NDArray[np.int8], lows: Numbers, n_tgt: int) -> list[Step]:
+    """Return the beads that end at the last place, from what ends at each place; see `_search`."""
+    steps: list[Step] = []
+    kinds = [*_PRIORS]
+    i, j = len(lows) - 1, n_tgt
+    last = int(tops[i, j - lows[i]])
     while i or j:
         chosen = int(choices[last, i, j - lows[i]])
         ds, dt = {_MATCHED: kinds[chosen], _NO_TGT: (1, 0), _NO_SRC: (0, 1)}[last]

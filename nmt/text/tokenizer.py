@@ -227,7 +227,7 @@ class LosslessTokenizer(Tokenizer):
         """
         model, ids = self._processor, list(range(self.n_pieces))
         pieces, end = model.id_to_piece(ids), N_SPECIAL + 256
-        kinds = list(zip(model.is_unknown(ids), model.is_control(ids), model.is_byte(ids), strict=True))
+        kinds = [*zip(model.is_unknown(ids), model.is_control(ids), model.is_byte(ids), strict=True)]
         expected = [(False, True, False)] * N_SPECIAL + [(False, False, True)] * 256
         expected[UNK] = (True, False, False)
         expected += [(False, False, False)] * (self.n_pieces - end)

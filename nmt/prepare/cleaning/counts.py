@@ -171,9 +171,11 @@ class CleanReport:
         self.kept_lengths.count(map(len, src), map(len, tgt))
         hashes = lines.astype(np.uint64) * _GOLDEN
         n = min(len(lines), _N_KEPT_SAMPLES)
-        for i in np.argpartition(hashes, n - 1)[:n].tolist() if n else ():
-            sample = (int(hashes[i]), int(lines[i]), src[i][:_SAMPLE_CHARS], tgt[i][:_SAMPLE_CHARS])
-            self.kept_samples.append(sample)
+        if n == 0:
+            return
+        for i in np.argpartition(hashes, n - 1)[:n].tolist():
+            texts = src[i][:_SAMPLE_CHARS], tgt[i][:_SAMPLE_CHARS]
+            self.kept_samples.append((int(hashes[i]), int(lines[i]), *texts))
         self.kept_samples = sorted(self.kept_samples)[:_N_KEPT_SAMPLES]
 
     def add(self, other: CleanReport) -> None:

@@ -219,10 +219,11 @@ class Judge:
         longer, shorter = np.maximum(z, 0), np.maximum(-z, 0)  # of the source
         columns = [*of_src, *of_tgt, *map(np.minimum, of_src[:5], of_tgt[:5])]
         columns += [src.unknown, tgt.unknown, src.last_unknown, tgt.last_unknown]
-        columns += [src.marked & ~tgt.marked, tgt.marked & ~src.marked, longer, shorter, z**2]
+        only_src, only_tgt = src.marked & ~tgt.marked, tgt.marked & ~src.marked
+        columns += [only_src, only_tgt, longer, shorter, z**2]
         # a cut side: the other one is too long, and its end or beginning is not explained
         columns += [longer * of_src[3], shorter * of_tgt[3], longer * of_src[5], shorter * of_tgt[5]]
-        columns += [longer * (src.marked & ~tgt.marked), shorter * (tgt.marked & ~src.marked)]
+        columns += [longer * only_src, shorter * only_tgt]
         return np.stack(columns, axis=1).astype(np.float64)
 
     def scores(self, pairs: Pairs) -> Floats:
@@ -258,14 +259,20 @@ def _sample(pairs: Pairs, most: int) -> Pairs:
 def _made(pairs: Pairs) -> list[tuple[str, str]]:
     """Make bad pairs from good ones: with another target of similar length, with any other target, and truncated."""
     far = len(pairs) // 3
-    crossed = [(src, tgt) for (src, _), (_, tgt) in zip(pairs, [*pairs[far:], *pairs[:far]], strict=True)]
+    crossed = []
+    for (src, _), (_, tgt) in zip(pairs, [*pairs[far:], *pairs[:far]], strict=True):
+        crossed.append((src, tgt))
     return [*_repaired(pairs, 11), *crossed, *_cut(pairs)]
 
 
 def _repaired(pairs: Pairs, distance: int) -> list[tuple[str, str]]:
     """Pair each source with another target, of about the same length as its own target."""
-    order = sorted(range(len(pairs)), key=lambda i: len(pairs[i][1]))
-    return [(pairs[i][0], pairs[order[(n + distance) % len(order)]][1]) for n, i in enumerate(order)]
+    by_length = sorted(pairs, key=lambda pair: len(pair[1]))
+    result = []
+    for i, (src, _) in enumerate(by_length):
+        _, tgt = by_length[(i + distance) % len(by_length)]
+        result.append((src, tgt))
+    return result
 
 
 def _cut(pairs: Pairs) -> list[tuple[str, str]]:
