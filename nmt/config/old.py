@@ -18,7 +18,17 @@ _BEST = "score pairs with nmt filter, and drop the worst with score and clean.mi
 _STAGE = "write the length of the stage as steps"
 _BETAS = "write training.betas, a list of both"
 _LANGUAGE_MODEL = "pre-train with training.objective: causal, and start from that run with training.init_from"
+_CLEAN_REPAIRS = ("repair_encoding", "repair_entities", "repair_control", "repair_spaces", "unicode_form")
+_CLEAN_REASONS = (
+    "copied", "broken", "shouted", "truncated", "language", "same_links", "same_tags", "same_numbers", "same_sentences",
+)  # fmt: skip
 GONE: dict[str, tuple[object, str]] = {
+    **{
+        f"data.{where}clean.{name}": (None, f"write it as an entry of clean.{setting}")
+        for where in ("", "train.*.")
+        for setting, names in (("repair", _CLEAN_REPAIRS), ("drop", _CLEAN_REASONS))
+        for name in names
+    },
     **{
         f"data.{where}clean.{name}": (None, _FILTER)
         for where in ("", "train.*.")
@@ -65,15 +75,6 @@ _GONE_VALUES: dict[tuple[str, str | None], tuple[object, str]] = {
     ("training.denoising.mask_share", None): (0.35, "write 0.35"),
 }
 """For each setting with a removed value, the replacement and advice."""
-_ENTRIES: dict[tuple[str, object], tuple[str, str]] = {
-    **{(f"repair_{name}", True): ("repair", name) for name in ("encoding", "entities", "control", "spaces")},
-    **{("unicode_form", form): ("repair", form) for form in ("NFC", "NFKC")},
-    ("copied", "normal"): ("drop", "copied"),
-    ("near_duplicates", True): ("drop", NEAR_DUPLICATES),
-    **{(name, True): ("drop", name) for name in ("broken", "shouted", "truncated", "language")},
-    **{(f"same_{name}", True): ("drop", name) for name in ("links", "tags", "numbers", "sentences")},
-}
-"""For each removed cleaning setting and value, the list that replaces it, and the entry in the list."""
 _MOVED = {
     "languages": ("denoising", "masked", "causal"),
     "noise": ("denoising",),
@@ -90,8 +91,6 @@ def without_old(tree: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     kept = deepcopy(dict(tree))
     lines = [*_renamed_clean(kept), *_renamed_columns(kept), *_renamed_training(kept)]
     _translate_search(kept)
-    stages = [stage for _, stages, i in _places(kept, "training.stages.*") if isinstance(stage := stages[i], dict)]
-    has_lengths = any(stage.get("share") or stage.get("epochs") for stage in stages)
     for key, (neutral, advice) in GONE.items():
         for where, section, name in _places(kept, key):
             if section.pop(name) != neutral:
@@ -101,35 +100,20 @@ def without_old(tree: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
             if section[name] == value:
                 section[name] = replacement
                 lines.append(f"{where}: {value} has been removed; {advice}")
-    if has_lengths:  # unknown in updates; the training of the run is over
-        del kept["training"]["stages"]
     return kept, lines
 
 
 def _renamed_clean(tree: dict[str, Any]) -> Iterator[str]:
     """Replace cleaning settings in place, and yield a message about each."""
-    old_names, shared = {name for name, _ in _ENTRIES}, {}
-    for where, holder, _ in [*_places(tree, "data.clean"), *_places(tree, "data.train.*.clean")]:
-        clean = holder["clean"]
-        if not isinstance(clean, dict):
-            continue
-        values = {name: clean.pop(name) for name in old_names & clean.keys()}
-        values = {name: value for name, value in values.items() if value is not None}
-        if where == "data.clean":
-            shared = values
-        for name in values:
-            setting = next(setting for (other, _), (setting, _) in _ENTRIES.items() if other == name)
-            entries = clean.get(setting) or []
-            for (other, value), (list_name, entry) in _ENTRIES.items():
-                # the entries of a corpus replace those of all corpora, but near-duplicates are of all
-                is_given = list_name == setting and {**shared, **values}.get(other) == value
-                if is_given and entry not in entries and (where == "data.clean" or entry != NEAR_DUPLICATES):
-                    entries = [*entries, entry]
-            clean[setting] = entries
-            yield f"{where}.{name}: this setting is now an entry of {where}.{setting}: {entries}"
-        if clean.pop("overlap_sides", None) == "either":
-            clean["overlap"] = "either"
-            yield f"{where}.overlap_sides: write overlap: either"
+    for where, clean, name in _places(tree, "data.clean.near_duplicates"):
+        if clean.pop(name):
+            clean["drop"] = [*(clean.get("drop") or ()), NEAR_DUPLICATES]
+            yield f"{where}: this setting is now an entry of data.clean.drop: {clean['drop']}"
+    for key in ("data.clean.overlap_sides", "data.train.*.clean.overlap_sides"):
+        for where, clean, name in _places(tree, key):
+            if clean.pop(name) == "either":
+                clean["overlap"] = "either"
+                yield f"{where}: write overlap: either"
 
 
 def _renamed_columns(tree: dict[str, Any]) -> Iterator[str]:

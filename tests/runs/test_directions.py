@@ -312,7 +312,7 @@ def test_target_language_precedes_every_source(text: Path, tmp_path: Path) -> No
     session = start(config, tmp_path / "data", tmp_path / "run", resume=False)
     corpora = Corpora.open(DataDir(tmp_path / "data"), config.data)
     tags, starts = corpora.tokenizers["aa"].tags, corpora.starts
-    assert [*tags] == ["kind=x", "to=aa", "to=bb", "to=cc"] and session.first_tag == min(tags.values())
+    assert [*tags] == ["kind=x", "to=aa", "to=bb", "to=cc"] and corpora.tokenizers["aa"].first_tag == min(tags.values())
     n_kinds = Counter[bool]()
     for update in session.updates():
         rows = session.changed_update(update).rows

@@ -56,9 +56,9 @@ _HUB = {"hub": "x/y", "paths": ["z.jsonl"]}
     ("before", "now"),
     [
         ({"clean": {"near_duplicates": True}}, {"clean": {"drop": ["near_duplicates"]}}),
-        (  # the list of a corpus replaces the other, and near-duplicates are of all corpora
-            {"clean": {"near_duplicates": True}, "train": [{**_FILES, "clean": {"same_links": True}}]},
-            {"clean": {"drop": ["near_duplicates"]}, "train": [{**_FILES, "clean": {"drop": ["links"]}}]},
+        (
+            {"clean": {"near_duplicates": True, "drop": ["links"], "same_tags": None}},
+            {"clean": {"drop": ["links", "near_duplicates"]}},
         ),
         ({"clean": {"overlap_sides": "either"}}, {"clean": {"overlap": "either"}}),
         (
