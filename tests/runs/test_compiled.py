@@ -128,25 +128,25 @@ def test_auto_packs_and_compiles_on_gpu(monkeypatch):
     monkeypatch.setattr(torch.backends.cuda, "is_flash_attention_available", lambda: True)
     monkeypatch.setattr("importlib.util.find_spec", lambda _: object())
     monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}")
-    config = settings()
-    assert pick_layout(config, GPU, "bf16") == pick_layout(config, GPU, "fp16") == "packed"
-    assert pick_layout(config, GPU, "float32") == "padded"
-    assert pick_compile(config, GPU, is_sharded=False) and not pick_compile(config, GPU, is_sharded=True)
+    model, training = settings().model, settings().training
+    assert pick_layout(model, GPU, "bf16") == pick_layout(model, GPU, "fp16") == "packed"
+    assert pick_layout(model, GPU, "float32") == "padded"
+    assert pick_compile(training, GPU, is_sharded=False) and not pick_compile(training, GPU, is_sharded=True)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (6, 1))
-    assert not pick_compile(config, GPU, is_sharded=False) and pick_layout(config, GPU, "fp16") == "padded"
+    assert not pick_compile(training, GPU, is_sharded=False) and pick_layout(model, GPU, "fp16") == "padded"
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(ConfigError, match=r"training\.compile: on is not possible: it needs the package triton"):
-        pick_compile(settings(compile="on"), GPU, is_sharded=False)
+        pick_compile(settings(compile="on").training, GPU, is_sharded=False)
 
 
 def test_unavailable_compile_raises(monkeypatch):
-    assert pick_layout(settings(), GPU, "float32") == "padded"
+    assert pick_layout(settings().model, GPU, "float32") == "padded"
     monkeypatch.setattr(shutil, "which", lambda _: None)
     monkeypatch.delenv("CXX", raising=False)
     with pytest.raises(ConfigError, match=r"needs a C\+\+ compiler, and there is no g\+\+; use auto or off"):
-        pick_compile(settings(compile="on"), CPU, is_sharded=False)
-    assert pick_compile(settings(compile="off"), GPU, is_sharded=False) is False
+        pick_compile(settings(compile="on").training, CPU, is_sharded=False)
+    assert pick_compile(settings(compile="off").training, GPU, is_sharded=False) is False
 
 
 @pytest.mark.parametrize("is_packed", [False, True], ids=["padded", "packed"])

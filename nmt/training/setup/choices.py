@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nmt.config import Config
+from nmt.config import ModelConfig, TrainingConfig
 from nmt.config.training import DEFAULT_MAX_TOKENS
 from nmt.console import say
 from nmt.data.batching import Batch, Indices, PairLengths, Pairs
@@ -61,8 +61,10 @@ def choose(inputs: Inputs, before: RunInfo | None, initial: InitialWeights | Non
     library = kept.float32_library if kept is not None else None
     library = library or pick_float32_library(precision, device)
     use_float32_library(library)
-    layout = pick_layout(inputs.config, device, precision)
-    is_compiled = pick_compile(inputs.config, device, inputs.to_shard)
+    # the kernel has no mask for decoders that see all of the source; second sources are made of padded batches
+    needs_padding = inputs.config.joins_sides or settings.consistency == "crossconst"
+    layout = "padded" if needs_padding else pick_layout(inputs.config.model, device, precision)
+    is_compiled = pick_compile(settings, device, inputs.to_shard)
     max_tokens, auto_max_tokens = settings.max_tokens, None
     if max_tokens is None:
         max_tokens = default_max_tokens(device, world.size)
@@ -243,19 +245,16 @@ def free_bytes(device: torch.device) -> float:
 BACKEND = "inductor"
 
 
-def pick_layout(config: Config, device: torch.device, precision: str) -> str:
+def pick_layout(model: ModelConfig, device: torch.device, precision: str) -> str:
     """Return the layout of micro-batches: packed (without padding) on a GPU with a kernel for this layout, else
     padded."""
-    model = config.model
     obstacle = packing_obstacle(device, precision, model.d_model // model.n_heads, model.attention_dropout)
-    # the kernel has no mask for decoders that see all of the source; second sources are made of padded batches
-    is_padded = device.type == "cpu" or config.joins_sides or config.training.consistency == "crossconst"
-    return "padded" if is_padded or obstacle else "packed"
+    return "padded" if device.type == "cpu" or obstacle else "packed"
 
 
-def pick_compile(config: Config, device: torch.device, is_sharded: bool) -> bool:
+def pick_compile(settings: TrainingConfig, device: torch.device, is_sharded: bool) -> bool:
     """Return whether to compile the model. Raises ConfigError if compilation is requested but not available."""
-    setting = config.training.compile
+    setting = settings.compile
     if setting == "off" or (setting == "auto" and device.type == "cpu"):
         return False
     reason = "a sharded model (parallel: fsdp) is not compiled" if is_sharded else _no_compiler(device)
