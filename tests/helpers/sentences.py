@@ -42,3 +42,15 @@ def write_pairs(folder: Path, name: str, pairs: Sequence[tuple[str, str]]) -> No
     for side, language in enumerate(("de", "en")):
         text = "".join(f"{pair[side]}\n" for pair in pairs)
         (folder / f"{name}.{language}").write_bytes(text.encode())
+
+
+def translated(n: int, seed: int = 1) -> list[tuple[str, str]]:
+    """Return sentences whose words all have a translation, in another order."""
+    rng = random.Random(seed)
+    sounds = [a + b for a in "bdfgklmnprstvz" for b in "aeiou"]
+    words = ["".join(rng.sample(sounds, k=2)) for _ in range(400)]
+    pairs = []
+    for _ in range(n):
+        meant = [int(400 * rng.random() ** 2) for _ in range(rng.randint(3, 9))]
+        pairs.append((" ".join(words[i] for i in meant), " ".join(words[i][::-1] for i in reversed(meant))))
+    return pairs

@@ -5,9 +5,8 @@ from __future__ import annotations
 import io
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,14 +16,9 @@ from hypothesis import strategies as st
 
 from fragments import parts
 from nmt.errors import DataError
-from nmt.layout import TokenizerDir
-from nmt.text import blocks
 from nmt.text import tokenizer as module
-from nmt.text.blocks import BlockEncoder, Encoded
-from nmt.text.imported import ImportedTokenizer, ImportedVocabulary
 from nmt.text.tokenizer import (
     BOS,
-    CONTROL,
     EOS,
     N_RESERVED,
     N_SPECIAL,
@@ -35,7 +29,6 @@ from nmt.text.tokenizer import (
     id_dtype,
     train_tokenizer,
 )
-from nmt.text.vocabularies import Labels, Tokenizers
 from nmt.text.words import count_characters
 from sentences import sentence_pairs
 
@@ -146,166 +139,10 @@ def test_tokenizers_not_trained_by_nmt_are_rejected(
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"vocab_size": 120},
-        {"vocab_size": 400, "model_type": "bpe", "byte_fallback": True, "pad_id": 3, "bos_id": 1, "unk_id": 0,
-         "eos_id": 2, "user_defined_symbols": "{0}"},
-        {"vocab_size": 400, "byte_fallback": True, "normalization_rule_name": "identity", "add_dummy_prefix": False},
-    ],
-    ids=["unigram", "bpe", "identity"],
-)  # fmt: skip
-def test_given_model_keeps_its_pieces_in_order_of_ids(options: dict[str, Any], tmp_path: Path) -> None:
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(LINES), model_writer=model, minloglevel=2, hard_vocab_limit=False, **options
-    )
-    vocabulary = ImportedVocabulary.of_model(model.getvalue())
-    given_tokenizers = Tokenizers.of_import(vocabulary, dict.fromkeys(("en", "de"), model.getvalue()))
-    processor, tokenizer = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue()), given_tokenizers["de"]
-    assert isinstance(tokenizer, ImportedTokenizer) and tokenizer is given_tokenizers["en"]
-    for line in [*LINES[:50], "ﬁ {0} ½"]:
-        ids = tokenizer.encode(line)
-        assert min(ids) > EOS or UNK in ids
-        assert tokenizer.decode(ids).split() == processor.decode(processor.encode(line)).split() or UNK in ids
-        assert [*map(len, tokenizer.spans(line, ids))] == [2] * len(ids)
-    if options.get("byte_fallback"):
-        assert tokenizer.first_learned == N_SPECIAL + 256
-        assert tokenizer.pieces(range(N_SPECIAL, N_SPECIAL + 256)) == [f"<0x{byte:02X}>" for byte in range(256)]
-        line = "猫 Hund"
-        ids = tokenizer.encode(line)
-        assert tokenizer.decode(ids) == line and UNK not in ids
-        assert tokenizer.spans(line, ids)[-1][1] == len(line)
-    assert tokenizer.is_unigram == ("model_type" not in options and "add_dummy_prefix" not in options)
-    tagged = given_tokenizers.with_tags(["to=de", "domain=a"])
-    assert tagged["en"].tags == {"to=de": len(tokenizer), "domain=a": len(tokenizer) + 1}
-    tagged.save(TokenizerDir(tmp_path))
-    assert Tokenizers.load(TokenizerDir(tmp_path), ("de", "en")).fingerprint == tagged.fingerprint
-
-
-def test_separate_tokenizers_encode_each_language(tokenizer: Tokenizer, tmp_path: Path) -> None:
-    other = train_tokenizer(LINES[:100], 400)
-    both = Tokenizers({"en": tokenizer, "de": other}, joint=False)
-    both.save(TokenizerDir(tmp_path))
-    loaded = Tokenizers.load(TokenizerDir(tmp_path), ("de", "en"))
-    assert not loaded.joint
-    assert loaded["de"].fingerprint == other.fingerprint
-    assert loaded["en"].fingerprint == tokenizer.fingerprint
-    assert loaded.fingerprint == both.fingerprint
-    swapped = Tokenizers({"de": tokenizer, "en": other}, joint=False)
-    assert swapped.fingerprint != both.fingerprint
-    with pytest.raises(DataError, match="vocabularies for de and en, expected en and fr"):
-        Tokenizers.load(TokenizerDir(tmp_path), ("en", "fr"))
-    with pytest.raises(DataError, match="absent: there is no tokenizer in this directory"):
-        Tokenizers.load(TokenizerDir(tmp_path / "absent"), ("en", "fr"))
-
-
-# --- Counting of characters ---
-
-
 @settings(max_examples=40)
 @given(st.lists(st.lists(parts, max_size=9).map("".join), max_size=5))
 def test_count_characters_equals_counter(lines: list[str]) -> None:
     assert count_characters(lines) == Counter("".join(lines))
-
-
-# --- Labels ---
-
-
-def test_label_ids_follow_sorted_order(tmp_path: Path) -> None:
-    labels = Labels(["pos", "neg", "so so", "neg"])
-    assert labels.names == ["neg", "pos", "so so"] and len(labels) == 3
-    assert BlockEncoder(labels).encode(["pos", " so so ", "neg"]).ids.tolist() == [1, 2, 0]
-    assert " pos" in labels and "Pos" not in labels
-    labels.save(tmp_path / "labels.json")
-    loaded = Labels.load(tmp_path / "labels.json")
-    assert loaded.names == labels.names
-    assert loaded.fingerprint == labels.fingerprint != Labels(["neg", "pos"]).fingerprint
-
-
-def test_invalid_sets_of_labels_are_rejected() -> None:
-    for names, said in (
-        (["pos", "pos"], "only the label 'pos', but at least two are needed"),
-        (map(str, range(1001)), r"1,001 different labels, such as '0', '1', '10', .*: this looks like text"),
-    ):
-        with pytest.raises(DataError, match=said):
-            Labels(names)
-    assert len(Labels(map(str, range(1000)))) == 1000
-    with pytest.raises(DataError, match="label 'meh' is not in the training text, which has neg, pos"):
-        Labels(["neg", "pos"]).id_of("meh")
-    assert Labels(["a" * 100, "b"]).shown() == f"{'a' * 40}, b"
-
-
-@pytest.mark.parametrize("text", ['{"labels": ["b", "a"]}', '{"labels": ["a"]}', '{"labels": ["a", ""]}', "{}", "["])
-def test_damaged_file_raises(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "labels.json"
-    with pytest.raises(DataError, match="the labels are missing"):
-        Labels.load(path)
-    path.write_text(text)
-    with pytest.raises(DataError, match=r"labels\.json"):
-        Labels.load(path)
-
-
-# --- Encoding with a cache of words ---
-
-
-WORDS = ["x" * n for n in (7, 8, 9, 15, 16, 17, 23, 24, 25, 60)] + [
-    "x" * 24 + "é",
-    "xxxxxxxx\u2581",
-    "\u0085",
-    "\x1c",
-    "\x00",
-]
-LINE = st.lists(st.one_of(parts, st.sampled_from([" ", " ", "  ", *WORDS])), max_size=20).map("".join)
-
-
-@pytest.fixture(scope="module")
-def encoder(tokenizer: Tokenizer) -> BlockEncoder:
-    return BlockEncoder(tokenizer)
-
-
-def check(encoded: Encoded, lines: list[str], tokenizer: Tokenizer) -> None:
-    ids = tokenizer.encode_all(lines)
-    assert encoded.ids.dtype == id_dtype(len(tokenizer))
-    assert encoded.ids.tolist() == [i for line in ids for i in line]
-    assert encoded.lengths.tolist() == [len(line) for line in ids]
-    words = [CONTROL.sub(" ", line).split() for line in lines]
-    assert encoded.words.tolist() == list(map(len, words))
-    assert encoded.characters.tolist() == [sum(map(len, of_line)) for of_line in words]
-
-
-@settings(max_examples=50)
-@given(st.lists(LINE, max_size=8))
-def test_block_encoder_equals_encode_for_any_lines(
-    encoder: BlockEncoder, tokenizer: Tokenizer, lines: list[str]
-) -> None:
-    check(encoder.encode(lines), lines, tokenizer)
-
-
-def test_word_cache_handles_hash_collision(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "_SLOT_BITS", 2)
-    encoder = BlockEncoder(tokenizer)
-    for start in range(0, len(LINES), 10):
-        lines = LINES[start : start + 10]
-        check(encoder.encode(lines), lines, tokenizer)
-
-
-def test_full_word_cache_is_cleared(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "_CACHED_BYTES", 1000)
-    monkeypatch.setattr(blocks, "_LINES", 1)
-    monkeypatch.setattr(blocks, "_SLOT_BITS", 6)
-    encoded: list[str] = []
-    encode_parts = LosslessTokenizer.encode_parts
-
-    def recording(self: LosslessTokenizer, texts: Sequence[str], threads: int = 1) -> list[list[int]]:
-        encoded.extend(texts if threads == 1 else ())
-        return encode_parts(self, texts, threads)
-
-    monkeypatch.setattr(LosslessTokenizer, "encode_parts", recording)
-    lines = [f"a {i}" for i in range(20)]
-    check(BlockEncoder(tokenizer).encode(lines), lines, tokenizer)
-    assert encoded.count(" a") == 5  # 5 words have more than 1000 bytes
 
 
 def test_tokenizer_with_pieces_across_spaces_is_rejected() -> None:
@@ -318,13 +155,6 @@ def test_tokenizer_with_pieces_across_spaces_is_rejected() -> None:
     )  # fmt: skip
     with pytest.raises(DataError, match="that nmt did not train"):
         LosslessTokenizer(model.getvalue())
-
-
-def test_take_selects_encoded_lines(encoder: BlockEncoder, tokenizer: Tokenizer) -> None:
-    encoded = encoder.encode(LINES)
-    rows = np.array([5, 3, 3, 0, len(LINES) - 1])
-    check(encoded.take(rows), [LINES[row] for row in rows], tokenizer)
-    check(encoded.take(rows[:0]), [], tokenizer)
 
 
 def test_ids_of_large_vocabulary_have_four_bytes() -> None:

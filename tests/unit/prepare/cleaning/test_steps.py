@@ -13,7 +13,7 @@ from nmt.config.source import TrainFiles
 from nmt.errors import DataError
 from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
 from nmt.prepare.cleaning.counts import REASONS
-from nmt.prepare.cleaning.filters import UNSUPPORTED, supports
+from nmt.prepare.cleaning.filters import UNSUPPORTED, other_script, supports
 from nmt.prepare.pairs import SentencePair
 
 HELD_OUT = HeldOut.of([SentencePair("Guten Tag, Welt.", "Good day, world.", ""), SentencePair("Öl.", "Oil.", "")])
@@ -349,3 +349,15 @@ def test_invalid_block_list_raises(tmp_path: Path, text: str | None, message: st
     data = config(CleanConfig(block_lists={"en": "list"})).model_copy(update={"root": str(tmp_path)})
     with pytest.raises(DataError, match=message):
         Cleaner(data, "train.0", HELD_OUT)
+
+
+def test_script_filter_compares_share_of_letters() -> None:
+    test = other_script("hi", 0.5)
+    assert [test(text) for text in ("हिन्दी", "हम ab", "हम abc", "abc", "12", "")] == [
+        False,
+        False,
+        True,
+        True,
+        False,
+        False,
+    ]
