@@ -16,7 +16,7 @@ from nmt.data.corpus import Corpus
 from nmt.data.manifest import read_contents
 from nmt.errors import ConfigError, DataError, NmtError
 from nmt.evaluate.comet import NeuralMetrics, SegmentScores
-from nmt.evaluate.metrics import Reference, Texts, as_tuple, blank_references_note, looks_lowercased, looks_tokenized
+from nmt.evaluate.metrics import References, Texts, as_tuple, blank_references_note, looks_lowercased, looks_tokenized
 from nmt.evaluate.report import language_of_files, read_texts
 from nmt.evaluate.run import OtherPairError, choose_split, open_corpus, open_each, subject_of, translate_text
 from nmt.files.read import open_regular, reading
@@ -34,8 +34,8 @@ class TextToTranslate:
 
     name: str
     """The name of the split, or of the file of references."""
-    references: tuple[Reference, ...]
-    sources: tuple[str, ...] | None = None
+    references: References
+    sources: Texts | None = None
     languages: tuple[str, str] | None = None
     """The source and the target language; None if only files are known."""
     notes: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ class System:
     """A system with its translations of the test set."""
 
     name: str
-    translations: tuple[str, ...]
+    translations: Texts
     run: Path | None = None
     step: int | None = None
     weights: str | None = None
@@ -184,8 +184,8 @@ def read_systems(
     Raises DataError as `read_texts` and `check_alike` do.
     """
     hyps = all_paths(members)
-    texts = [*map(tuple, read_texts([*refs, *hyps, *filter(None, [src])]))]
-    references = tuple(zip(*texts[: len(refs)], strict=True)) if len(refs) > 1 else texts[0]
+    texts = read_texts([*refs, *hyps, *filter(None, [src])])
+    references = list(zip(*texts[: len(refs)], strict=True)) if len(refs) > 1 else texts[0]
     tgt_lang = to or language_of_files([*hyps, *refs], references)
     text = TextToTranslate(" ".join(map(str, refs)), references, texts[-1] if src else None, tgt_lang=tgt_lang)
     systems = [System(*pair) for pair in zip(distinct_names(hyps), texts[len(refs) :], strict=False)]
@@ -329,7 +329,7 @@ def _open(name: str, path: Path, settings: Translating) -> _Run:
     corpus = open_corpus(RunDir(path), data.sides, settings.data)
     split = corpus.in_one_file(choose_split(corpus, settings.split))
     corpus.verify(split.name, ("text",))
-    text = TextToTranslate(split.name, tuple(split.text(data.tgt)), tuple(split.text(data.src)), data.sides)
+    text = TextToTranslate(split.name, split.text(data.tgt), split.text(data.src), data.sides)
     return _Run(name, path, config, search.with_tags(data.tags_of(split.name)), corpus, text)
 
 
@@ -357,7 +357,7 @@ def _translate(run: _Run, settings: Translating) -> System:
     translator = Translator.load(settings.model.at(run.path), precision=settings.precision)
     say(f"{run.name}: translating {run.text.name}")
     lines = source_lines(run.corpus, run.config, run.text.name)
-    translations = tuple(translate_text(translator, lines, run.text.name, run.search))
+    translations = translate_text(translator, lines, run.text.name, run.search)
     if settings.output is not None:
         name = f"{run.name.replace('/', '-')}.{run.config.data.translation_suffix}"
         with open_output(settings.output / name) as file:

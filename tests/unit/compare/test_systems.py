@@ -98,9 +98,9 @@ def test_baseline_is_found_by_name_or_path() -> None:
 def test_systems_are_read_with_sources_and_references() -> None:
     members = single_members(paths("a.en", "b.en"))
     text, groups = read_systems(members, paths("ref.en"), Path("c-1.en"))
-    assert (text.name, text.references, text.sources) == ("ref.en", TEXT.references, ("A dog.", "Two men.", "Rain."))
+    assert (text.name, text.references, text.sources) == ("ref.en", [*TEXT.references], ["A dog.", "Two men.", "Rain."])
     assert [group.name for group in groups] == ["a.en", "b.en"]
-    assert groups[1].systems[0].translations == ("A dog.", "Two men.", "Rain.")
+    assert groups[1].systems[0].translations == ["A dog.", "Two men.", "Rain."]
     text, _ = read_systems(members, paths("ref.en", "c-1.en"))
     assert (text.references[0], text.sources) == (("A dog runs.", "A dog."), None)
 
