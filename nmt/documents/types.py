@@ -159,7 +159,8 @@ def in_target(text: str, languages: Languages, rules: Rules) -> str:
         return text
     # the usual script is not stated: de, not de-Latn
     tag = "-".join(part for part in (target.code, script, region) if part not in (None, target.scripts[0]))
-    was_right_to_left, is_now_right_to_left = map(is_right_to_left, languages)
+    was_right_to_left = is_right_to_left(languages[0])
+    is_now_right_to_left = is_right_to_left(languages[1])
     changes = dict(rules.always)
     if is_now_right_to_left and not was_right_to_left:
         changes |= rules.to_right_to_left

@@ -196,7 +196,9 @@ def _advance(rows: _BeamRows, best: _Continuations, length: int, config: SearchC
     beam = config.group_size
     ends = best.tokens == EOS
     if _none_ends(ends):
-        beams, tokens, rows.log_prob = (x[:, :beam] for x in (best.beams, best.tokens, best.log_prob))
+        beams = best.beams[:, :beam]
+        tokens = best.tokens[:, :beam]
+        rows.log_prob = best.log_prob[:, :beam]
     else:
         _finish(rows, best, ends, beam, length, config)
         order = ends.to(torch.uint8).sort(dim=1, stable=True).indices[:, :beam]  # those that do not end first

@@ -251,9 +251,8 @@ class Constraints:
             # a token that continues a word undoes the phrase before it
             undone = (rows.missing * rows.lengths[:, None]).sum(-1) - n_missing
             # (B, M, P, 2 D): an id that continues a word extends what a complete phrase ends in, too
-            (complete_ids, complete_begun), (ids, begun) = (
-                rows.chains(of_phrases, self._depth) for of_phrases in (rows.state, state)
-            )
+            complete_ids, complete_begun = rows.chains(rows.state, self._depth)
+            ids, begun = rows.chains(state, self._depth)
             ids = torch.cat((complete_ids, ids), -1)
             begun = torch.cat((complete_begun, begun), -1)
             continues = self._continues_word(ids)

@@ -129,7 +129,8 @@ class ForcedDecoder:
         """Yield indices of pairs of similar lengths."""
         if not pairs:
             return
-        src, tgt = (np.array([len(pair[side]) for pair in pairs]) for side in (0, 1))
+        src = np.array([len(src_ids) for src_ids, _ in pairs])
+        tgt = np.array([len(tgt_ids) for _, tgt_ids in pairs])
         lengths = PairLengths(src, src + tgt + 1 if True in self._layouts else tgt)
         for rows in even_batches(lengths, self.max_tokens):
             yield rows.tolist()
@@ -197,7 +198,8 @@ def _batch(pairs: Sequence[Pair], index: Sequence[int], joined: bool = False) ->
 
     `joined`: each target begins with its source and a separator; only the tokens after the separator are scored.
     """
-    sources, targets = zip(*(pairs[i] for i in index), strict=True)
+    sources = [pairs[i][0] for i in index]
+    targets = [pairs[i][1] for i in index]
     src = padded([[*ids, EOS] for ids in sources])
     before = [[*ids, SEPARATOR] if joined else [] for ids in sources]
     tgt_in = padded([[BOS, *first, *ids] for first, ids in zip(before, targets, strict=True)])
