@@ -263,11 +263,10 @@ class DataConfig(Section):
     def _block_list_problems(self) -> Iterator[str]:
         """Yield problems of block lists of languages that the text does not have."""
         known = " or ".join(self.all_languages if self.has_language_tags else self.sides)
-        cleaned = [(f"train.{i}.", source.clean) for i, source in enumerate(self.train)]
-        for where, clean in [("", self.clean), *cleaned]:
-            for language in (clean and clean.block_lists) or ():
+        for where, clean in self.cleanings():
+            for language in clean.block_lists or ():
                 if language not in self.all_languages:
-                    yield f"{where}clean.block_lists: must name {known}, found {language}"
+                    yield f"{where}.block_lists: must name {known}, found {language}"
 
     def _held_out_problems(self) -> Iterator[str]:
         """Yield problems of the development and test sets."""
@@ -289,6 +288,13 @@ class DataConfig(Section):
         if isinstance(self.valid, Source):
             yield "valid", self.valid
         yield from ((f"test.{name}", source) for name, source in self.test.items())
+
+    def cleanings(self) -> Iterator[tuple[str, CleanConfig]]:
+        """Yield the key of all cleaning settings that are given: of all corpora, and of single ones."""
+        yield "clean", self.clean
+        for i, source in enumerate(self.train):
+            if source.clean is not None:
+                yield f"train.{i}.clean", source.clean
 
     @property
     def drawn(self) -> Drawn:

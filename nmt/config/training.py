@@ -365,14 +365,14 @@ def label_problems(data: DataConfig, training: TrainingConfig) -> Iterator[str]:
             yield f"data.{where}: {kind} contains translations, not labels"
     if data.max_ratio != DataConfig.model_fields["max_ratio"].default:
         yield f"data.max_ratio: not available with {data.direction}: labels have no length to compare"
-    for where, clean in [("", data.clean), *((f"train.{i}.", source.clean) for i, source in enumerate(data.train))]:
+    for where, clean in data.cleanings():
         for name in _PAIR_STEPS:
             if getattr(clean, name, None):
-                yield f"data.{where}clean.{name}: not available with {data.direction}: it compares two texts"
-        for reason in sorted(_PAIR_REASONS & {*((clean and clean.drop) or ())}):
-            yield f"data.{where}clean.drop: {reason} is not available with {data.direction}: it compares two texts"
-        if LABEL in ((clean and clean.block_lists) or ()):
-            yield f"data.{where}clean.block_lists: {LABEL} is not text and has no block list"
+                yield f"data.{where}.{name}: not available with {data.direction}: it compares two texts"
+        for reason in sorted(_PAIR_REASONS & {*(clean.drop or ())}):
+            yield f"data.{where}.drop: {reason} is not available with {data.direction}: it compares two texts"
+        if LABEL in (clean.block_lists or ()):
+            yield f"data.{where}.block_lists: {LABEL} is not text and has no block list"
     given = {
         "masked.pair_task": training.masked.pair_task,
         "objective: denoising": training.objective == "denoising",

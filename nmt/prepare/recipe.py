@@ -89,8 +89,9 @@ def recipe(config: Config | _Sections, reused: Tokenizers | None = None, new: Ne
 
 def block_lists(data: DataConfig) -> dict[str, object]:
     """Return the checksum of each block list on this machine; a machine that only trains may have none."""
-    root, steps = text_folder(data.root), [data.clean, *(source.clean for source in data.train)]
-    names = {name for clean in steps if clean is not None for name in (clean.block_lists or {}).values()}
+    root, names = text_folder(data.root), set[str]()
+    for _, clean in data.cleanings():
+        names.update((clean.block_lists or {}).values())
     return {name: checksum(root / name) for name in sorted(names) if (root / name).is_file()}
 
 

@@ -311,12 +311,11 @@ def judge_parts(
     judging = [_Judging(part=i, learned=filters.get(part.key, ""), drops=drops) for i, part in enumerate(parts)]
     n_judged = sum(n for part, n in zip(parts, n_rows, strict=True) if part.key in limits)
     work.run(Stage("judge", "judging", judge), judging, work.version(*work.versions), n_judged)
-    warnings = [
-        f"data.{key}: no pair is dropped as misaligned: there are fewer than {MIN_PAIRS:,} pairs to learn from, or too "
-        "few good ones"
-        for key, done in zip(limits, learned, strict=True)
-        if not done.summary["has_learned"]
-    ]
+    warnings = []
+    for key, done in zip(limits, learned, strict=True):
+        if not done.summary["has_learned"]:
+            few = f"there are fewer than {MIN_PAIRS:,} pairs to learn from, or too few good ones"
+            warnings.append(f"data.{key}: no pair is dropped as misaligned: {few}")
     return drops.model_copy(update={"is_judged": True}), warnings
 
 

@@ -87,17 +87,14 @@ def cut_aligned(paths: Sequence[Path], n_lines: int) -> list[Range]:
     for path, (_, n) in zip(paths, cuts, strict=True):
         if n != total:
             raise unequal(paths[0], total, path, n)
-    return [
-        Range(
-            files=[
-                FileRange(path=str(path), start=offsets[i], end=offsets[i + 1])
-                for path, (offsets, _) in zip(paths, cuts, strict=True)
-            ],
-            line=1 + i * n_lines,
-            n_lines=min(n_lines, total - i * n_lines),
-        )
-        for i in range(len(cuts[0][0]) - 1)
-    ]
+    ranges = []
+    for i, first in enumerate(range(0, total, n_lines)):
+        files = [
+            FileRange(path=str(path), start=offsets[i], end=offsets[i + 1])
+            for path, (offsets, _) in zip(paths, cuts, strict=True)
+        ]
+        ranges.append(Range(files=files, line=1 + first, n_lines=min(n_lines, total - first)))
+    return ranges
 
 
 def read_range(part: Range) -> Iterator[tuple[str, str]]:

@@ -97,16 +97,15 @@ def _counts(corpora: Sequence[SourceReport]) -> Iterator[str]:
 
 def _classes(classes: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
     """Yield a table of the labels of each split."""
-    if classes:
-        yield "<h2>Labels</h2>"
-        rows = [
-            [
-                escaped(label),
-                *(f"{counts[label]:,} ({_share(counts[label], sum(counts.values()))})" for counts in classes.values()),
-            ]
-            for label in next(iter(classes.values()))
-        ]
-        yield from _table(["label", *map(escaped, classes)], rows)
+    if not classes:
+        return
+    yield "<h2>Labels</h2>"
+    totals = {split: sum(counts.values()) for split, counts in classes.items()}
+    rows = []
+    for label in next(iter(classes.values())):
+        cells = [f"{counts[label]:,} ({_share(counts[label], totals[split])})" for split, counts in classes.items()]
+        rows.append([escaped(label), *cells])
+    yield from _table(["label", *map(escaped, classes)], rows)
 
 
 def _reasons(corpora: Sequence[CorpusReport]) -> Iterator[str]:
