@@ -75,10 +75,13 @@ def _xliff(name: str, source: str, target: str, units: Sequence[tuple[str, Trans
         "<body>",
     )
     for number, (src, tgt) in enumerate(units, start=1):
-        is_good = tgt.match == "exact" or (tgt.confidence and not tgt.confidence.is_low)
-        state = "translated" if is_good else "needs-review-translation"
-        origin = ' state-qualifier="exact-match"' if tgt.match == "exact" else ""
-        note = f'<note from="nmt">expected chrF {tgt.confidence.chrf:.0f}</note>' if tgt.confidence else ""
+        state, origin, note = "needs-review-translation", "", ""
+        if tgt.confidence:
+            note = f'<note from="nmt">expected chrF {tgt.confidence.chrf:.0f}</note>'
+            if not tgt.confidence.is_low:
+                state = "translated"
+        if tgt.match == "exact":
+            state, origin = "translated", ' state-qualifier="exact-match"'
         target_side = f'<target state="{state}"{origin}>{escape(tgt.text)}</target>'
         sides = f"<source>{escape(src)}</source>{target_side}"
         yield f'<trans-unit id="{number}" xml:space="preserve">{sides}{note}</trans-unit>'
@@ -155,7 +158,8 @@ def _xliff_units(path: Path, languages: tuple[str, str] | None) -> list[_Unit]:
         number = unit.get("id", "")[:_SHOWN]
         texts = (one_line(text_of(unit.find(f"{{*}}{side}"))) for side in ("source", "target"))
         # programs keep the numbers, though perhaps not the order; units with other identifiers keep their order
-        numbered.append((int(number) if number.isdecimal() else n, _Unit(f"unit {printable(number) or n}", *texts)))
+        place = int(number) if number.isdecimal() else n
+        numbered.append((place, _Unit(f"unit {printable(number) or n}", *texts)))
     return [unit for _, unit in sorted(numbered, key=itemgetter(0))]
 
 
@@ -179,7 +183,9 @@ def _memory_units(path: Path, languages: tuple[str, str] | None) -> Iterator[_Un
             sides = [next(iter(in_language), "") for in_language in by_language(texts, languages)]
         elif len(texts) == 2:
             (first, _), (second, _) = texts
-            sides = [text for _, text in (reversed(texts) if side_of(second, (source, first)) == 0 else texts)]
+            sides = [text for _, text in texts]
+            if side_of(second, (source, first)) == 0:
+                sides.reverse()
         else:
             expected = "a text and its translation belong; with --run, other languages are left out"
             raise DataError(f"{path}: unit {n}: {amount(len(texts), 'text')}, where {expected}")

@@ -262,7 +262,8 @@ def _write(
 def _reviewed(path: Path, source: Path, translator: DocumentTranslator | None, document: Document) -> list[Translation]:
     """Return the reviewed translations of the texts of a document, aligned if there is a translator."""
     texts = document.texts
-    translations = read_reviewed(path, source, texts, translator.languages if translator else None)
+    languages = translator.languages if translator else None
+    translations = read_reviewed(path, source, texts, languages)
     if translator is None or not (translator.options.align and is_marked_up(source)):
         return [*map(Translation, translations)]
     return [*translator.translator.align(texts, translations, translator.options.search)]

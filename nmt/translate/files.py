@@ -140,17 +140,21 @@ def translate_file(
         if not (files.prefixes or files.terms or files.glossary):
             why = "has no match for any line"
         say(f"the translation memory {why}")
-    for message in applied.lines() if applied is not None else ():
-        say(message)
+    if applied is not None:
+        for message in applied.lines():
+            say(message)
     for message in warnings.lines():
         say(message)
 
 
 def output_row(number: int, translation: Translation, scores: bool, confidence: bool = False) -> bytes:
     """Return the output line of a translation of line `number` (from 1), with or without scores and confidence."""
-    expected = "" if translation.confidence is None else f"{translation.confidence.chrf:.1f}"
-    columns = [*([expected] if confidence else ()), translation.text]
-    line = scored_line(number, translation.score, translation.log_prob, *columns) if scores else translation.text
+    line = translation.text
+    if confidence:
+        expected = "" if translation.confidence is None else f"{translation.confidence.chrf:.1f}"
+        line = f"{expected}\t{line}"
+    if scores:
+        line = scored_line(number, translation.score, translation.log_prob, line)
     return f"{line}\n".encode()
 
 
@@ -246,7 +250,9 @@ class Warnings:
 
     def lines(self) -> list[str]:
         """Return a message for each kind of warning that occurred."""
-        numbers = ", ".join(map(str, self.cut)) + (", …" if self.counts.get("cut", 0) > len(self.cut) else "")
+        numbers = ", ".join(map(str, self.cut))
+        if self.counts.get("cut", 0) > len(self.cut):
+            numbers += ", …"
         messages = {
             "unfinished": ("translation", "cut off at the length limit (search.max_length_ratio, max_length_offset)"),
             "exact": ("line", "with exact matches of the translation memory"),

@@ -123,7 +123,9 @@ def load_scorers(
     scorers: list[Scorer] = []
     if model.paths and reverse is not None:
         first = Translator.load(model.undirected, precision=precision)
-        second = first if reverse == model.path else Translator.load(model.undirected.at(reverse), precision=precision)
+        second = first
+        if reverse != model.path:
+            second = Translator.load(model.undirected.at(reverse), precision=precision)
         forward = first.towards(model.to, model.source)
         direction = forward.config.data.direction
         backward = second.opposite_of(direction)

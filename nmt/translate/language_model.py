@@ -105,7 +105,8 @@ class Generator:
         while window := list(islice(stream, WINDOW)):
             sentences = self._sentences(window, first)
             batches = self._searcher.search(sentences, self._search, self._n)
-            for hypotheses in in_order(batches, sentences, None if progress is None else progress.add):
+            on_found = None if progress is None else progress.add
+            for hypotheses in in_order(batches, sentences, on_found):
                 self.n_unfinished += sum(not hypothesis.finished for hypothesis in hypotheses)
                 yield [self._tokenizer.decode(hypothesis.ids) for hypothesis in hypotheses]
             first += len(window)

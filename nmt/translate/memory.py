@@ -131,7 +131,9 @@ class TranslationMemory:
 
     def similar(self, text: str) -> str:
         """Return the translation of the most similar segment; empty if none is similar enough, or without an index."""
-        row = None if self._similar is None else self._similar.find(folded(text))
+        if self._similar is None:
+            return ""
+        row = self._similar.find(folded(text))
         return "" if row is None else self._segment(int(self._places[row]))[1]
 
     def find(self, text: str) -> Match | None:
@@ -160,8 +162,9 @@ class TranslationMemory:
 
     def _general(self, text: str) -> str:
         """Return a text with each whole number replaced by its plural class."""
-        # languages without spaces between words have no plural forms: all numbers are of one class
-        return _with_numbers(text, lambda number: f"\0{_plural(number) if self._is_inflected else 0}")
+        if not self._is_inflected:  # languages without spaces between words have no plural forms
+            return _with_numbers(text, lambda _: "\x000")
+        return _with_numbers(text, lambda number: f"\0{_plural(number)}")
 
     def _segment(self, place: int) -> tuple[str, str]:
         middle = self._texts.find(b"\n", place)
@@ -203,7 +206,9 @@ def _segments(name: str, src: str, tgt: str, is_required: bool) -> Iterable[tupl
     from nmt.prepare.sources import open_source  # imports the readers of all formats
 
     try:
-        source = _SOURCE.validate_python(parse_yaml(name, "--tm")) if name.startswith("{") else PathSource(path=name)
+        source: AnySource = PathSource(path=name)
+        if name.startswith("{"):
+            source = _SOURCE.validate_python(parse_yaml(name, "--tm"))
     except ValidationError as error:
         raise ConfigError(*[f"--tm {name}: {problem}" for problem in problems_in(error)]) from None
     if source.named_languages is not None and not {src, tgt} <= {*source.named_languages}:

@@ -309,16 +309,17 @@ def make_batches(sentences: Sequence[Sentence], search: SearchConfig, n_best: in
     rows = [row for row, sentence in enumerate(sentences) if sentence.src_ids]
     batches: list[list[int]] = []
     for row in sorted(rows, key=lambda row: (beams[row], len(sentences[row].src_ids))):
-        n_rows = len(batches[-1]) + 1 if batches else 0
+        last = batches[-1] if batches else []
+        n_rows = len(last) + 1
         fits = (
-            batches
-            and beams[batches[-1][0]] == beams[row]
+            last
+            and beams[last[0]] == beams[row]
             and n_rows <= size.sentences
             and n_rows * beams[row] <= size.sentences * search.beam
             and n_rows * (len(sentences[row].src_ids) + 1) <= size.tokens
         )
         if fits:
-            batches[-1].append(row)
+            last.append(row)
         else:
             batches.append([row])
     return sorted(batches, key=min)

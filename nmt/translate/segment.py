@@ -75,7 +75,7 @@ class Segmenter:
         tags = self._src.tag_ids([*self._language_tag, *(search.tags or ())])
         encoded = self._src.encode_all(texts, search.to)
         return [
-            self._sentences(line, ids, tags, search if line.protects else unprotected(search), number)
+            self._sentences(line, ids, tags, search, number)
             for number, (line, ids) in enumerate(zip(lines, encoded, strict=True), start=first)
         ]
 
@@ -84,6 +84,8 @@ class Segmenter:
     ) -> list[Sentence]:
         """Return the sentences of a line with these token ids."""
         key = number * MAX_PARTS
+        if not line.protects:
+            search = unprotected(search)
         to, text = self._src.tagged(line.text, search.to)
         if text != line.text:  # its tag may choose another language
             line = replace(line, tm=None)
@@ -151,7 +153,9 @@ class Segmenter:
         similar = line.similar if source.is_whole else ""
         if not similar and line.tm is not None:
             similar = line.tm.similar(source.text)
-        ids = [SEPARATOR, *self._tgt.encode(similar)] if similar else []
+        if not similar:
+            return []
+        ids = [SEPARATOR, *self._tgt.encode(similar)]
         return ids if n + len(ids) <= self._max_pieces else []
 
     def _prefix(self, line: Line, source: _Source) -> Sequence[int]:

@@ -53,8 +53,12 @@ from nmt.translate.types import (
 def for_texts(search: SearchConfig) -> list[str]:
     """Return changes, `search.key=value`, to the configured settings for texts of several sentences: each sentence is
     translated separately, and placeholders are protected, unless `split` is never or `protect` is set."""
-    changes = [] if search.protect else ["search.protect=placeholders"]
-    return changes if search.split == "never" else [*changes, "search.split=always"]
+    changes = []
+    if not search.protect:
+        changes.append("search.protect=placeholders")
+    if search.split != "never":
+        changes.append("search.split=always")
+    return changes
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +166,9 @@ class Translator:
         chosen = [pair for pair in pairs if to in (None, pair[1]) and source in (None, pair[0])]
         if len(pairs) > 1 and chosen:
             return [self.towards(tgt, src) for src, tgt in chosen]
-        return [self] if (to, source) == (None, None) else [self.towards(to, source)]
+        if (to, source) == (None, None):
+            return [self]
+        return [self.towards(to, source)]
 
     @property
     def origin(self) -> Origin | None:
@@ -183,8 +189,9 @@ class Translator:
     def other_targets(self) -> list[str]:
         """The target languages among which the source of an imported model chooses by a tag."""
         tokenizer = self.tokenizers[self.source]
-        is_chosen = self.config.search.to is not None or tokenizer.to is not None
-        return [] if is_chosen else [name for name in tokenizer.target_languages if name != self.target]
+        if self.config.search.to is not None or tokenizer.to is not None:
+            return []
+        return [name for name in tokenizer.target_languages if name != self.target]
 
     @property
     def precision(self) -> str:
@@ -223,8 +230,9 @@ class Translator:
         if calibration.reverse is not None:
             option = f"{calibration_path(self.run, self.config, self.config.search)}: reverse"
             reverse = Translator.load_for(f"{self.config.data.tgt}-{self.source}", option, [Path(calibration.reverse)])
-        decoder = None if self.native is None else self.forced_decoder()
-        expected = calibration.searched if decoder is None else calibration.forced
+        decoder, expected = None, calibration.searched
+        if self.native is not None:
+            decoder, expected = self.forced_decoder(), calibration.forced
         return Estimator(expected, Measure(self, self.config.search, decoder, reverse, calibration.samples))
 
     @cached_property
@@ -506,10 +514,10 @@ class Translator:
         ]
         if search.context:
             needs = [(any(protects for protects, _ in needs), any(has_terms for _, has_terms in needs))] * len(lines)
-        engines = {
-            (protects, has_terms): self._engine(search if protects else unprotected(search), options.n_best, has_terms)
-            for protects, has_terms in {*needs}
-        }
+        engines = {}
+        for protects, has_terms in {*needs}:
+            searched = search if protects else unprotected(search)
+            engines[protects, has_terms] = self._engine(searched, options.n_best, has_terms)
         return [engines[need] for need in needs]
 
     def _estimated(
