@@ -206,9 +206,10 @@ def _segments(name: str, src: str, tgt: str, is_required: bool) -> Iterable[tupl
     from nmt.prepare.sources import open_source  # imports the readers of all formats
 
     try:
-        source: AnySource = PathSource(path=name)
         if name.startswith("{"):
-            source = _SOURCE.validate_python(parse_yaml(name, "--tm"))
+            source: AnySource = _SOURCE.validate_python(parse_yaml(name, "--tm"))
+        else:
+            source = PathSource(path=name)
     except ValidationError as error:
         raise ConfigError(*[f"--tm {name}: {problem}" for problem in problems_in(error)]) from None
     if source.named_languages is not None and not {src, tgt} <= {*source.named_languages}:

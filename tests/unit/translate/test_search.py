@@ -1,18 +1,21 @@
-"""Sentences that are searched together and in context, with a search engine that copies its source."""
+"""Tests of the search of several sentences at once, and of batches in several threads."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+import threading
+import time
+from collections.abc import Generator, Iterator, Sequence
 
 import pytest
+import torch
 
 from nmt.config import SearchConfig
 from nmt.search.step import Hypothesis
 from nmt.text.tokenizer import FIRST_RESERVED, SEPARATOR
 from nmt.translate.memory import Match
-from nmt.translate.search import Hypotheses, JointSearch, in_order
+from nmt.translate.search import THREAD_NAME, Hypotheses, JointSearch, in_order, in_threads
 from nmt.translate.types import Line, Sentence
-from tiny_run import tiny_tokenizer
+from tiny_run import BEAM, PLAIN, make, tiny_config, tiny_tokenizer
 
 TOKENIZER = tiny_tokenizer()
 A, B, C, D = 300, 301, 302, 303
@@ -147,3 +150,67 @@ def test_match_of_translation_memory_is_context() -> None:
     known = Sentence(text, " ", (), 0, 0, match=Match(text, "exact"))
     assert found(engine, [[known], [sentence(B)]], context=1) == [[], [B]]
     assert sources(engine)[1] == [[*TOKENIZER.encode(text), SEPARATOR, B]]
+
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def four_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_results_come_in_order_from_several_threads() -> None:
+    meet, entered = threading.Barrier(4, timeout=30), []
+
+    def work(job: int) -> tuple[int, int]:
+        entered.append(threading.get_ident())
+        assert threading.current_thread().name.startswith(THREAD_NAME)
+        if job < 4:
+            meet.wait()  # the first four jobs end only if all four run at once
+        return job * job, torch.get_num_threads()
+
+    found = list(in_threads(work, range(20), CPU))
+    assert found == [(job * job, 1) for job in range(20)], "each job gets its share of the threads"
+    assert len(set(entered)) == 4
+    assert threading.get_ident() not in entered
+    assert torch.get_num_threads() == 4
+
+
+def test_job_error_is_raised_in_caller() -> None:
+    def work(job: int) -> int:
+        if job == 5:
+            raise ValueError("number 5")
+        return job
+
+    found, before = in_threads(work, range(100), CPU), []
+    with pytest.raises(ValueError, match="number 5"):
+        for result in found:
+            before.append(result)
+    assert before == [0, 1, 2, 3, 4], "earlier results are yielded before the error"
+    assert not any(thread.name.startswith(THREAD_NAME) for thread in threading.enumerate())
+
+
+def test_no_job_starts_after_close() -> None:
+    begun = []
+
+    def work(job: int) -> None:
+        begun.append(job)
+        time.sleep(0.01)
+
+    found = in_threads(work, range(200), CPU)
+    next(found)
+    found.close()
+    n_begun = len(begun)
+    assert not any(thread.name.startswith(THREAD_NAME) for thread in threading.enumerate())
+    assert len(begun) == n_begun < 200
+
+
+@pytest.mark.parametrize("n_threads", [1, 4])
+def test_inference_mode_is_disabled_between_lines(n_threads: int) -> None:
+    torch.set_num_threads(n_threads)
+    for _ in make(tiny_tokenizer(), tiny_config()).translate_lines(PLAIN, BEAM.model_copy(update={"batch_tokens": 20})):
+        assert not torch.is_inference_mode_enabled()
