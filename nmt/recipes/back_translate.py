@@ -114,8 +114,9 @@ def back_translate(request: BackTranslation) -> int:
     counts = recipe.write(name, read_lines(request.mono), n_lines, translate, count)
     tokenizer_from: Path | None = run
     if RunDir(run).tokenizer.imported.exists():  # it serves only the other direction
-        start = following.training.init_from
-        tokenizer_from = Path(start) if isinstance(start, str) else None
+        start, tokenizer_from = following.training.init_from, None
+        if isinstance(start, str):
+            tokenizer_from = Path(start)
     return follow(recipe, counts, following, tokenizer_from, run_commands=request.run_commands)
 
 
@@ -148,8 +149,10 @@ class LineRules:
             return "not translated: blank"
         if line.strip() in self._held_out:
             return f"not translated: {REASONS['overlap']}"
-        reason = self._cleaner.reason(line.strip(), line.strip())  # "copied" if nothing else is wrong
-        return f"not translated: {REASONS[reason]}" if reason is not None and reason != "copied" else None
+        reason = self._cleaner.reason(line.strip(), line.strip())
+        if reason in (None, "copied"):  # "copied" if nothing else is wrong
+            return None
+        return f"not translated: {REASONS[reason]}"
 
     def may_be_source(self, translation: str) -> bool:
         """Return whether a translation is in no development or test set."""

@@ -225,34 +225,32 @@ def _split_off(data: DataConfig, directory: DataDir) -> tuple[list[AnyTrainSourc
 
     Raises DataError if they are missing.
     """
-    shards = read_manifest(directory).splits["train"].shards if directory.manifest.is_file() else None
-    # the text of one file repeats its pairs already, but prepare drops duplicates
-    origins = {"train": data.train}
-    if shards is not None:
-        origins = {shard.name: [data.train[int(shard.source.removeprefix("train."))]] for shard in shards}
+    shards = None
+    if directory.manifest.is_file():
+        shards = read_manifest(directory).splits["train"].shards
     if shards is None and len({source.tag_names for source in data.train}) > 1:
         raise DataError(
             f"{directory.path}: does not say which pairs have which tags; set data.valid to files, or remove the tags"
         )
-    texts: dict[str, dict[str, str]] = {
-        split: {language: str(directory.text(split, language)) for language in data.pair}
-        for split in (*origins, *data.drawn)
-    }
-    if not all(Path(name).is_file() for files in texts.values() for name in files.values()):
-        raise DataError(f"{directory.path}: contains no development set yet; run nmt prepare first")
-    train = [
-        TrainFiles(
-            files=texts[split],
-            name="authentic" if shards is None else split,
-            repeat=sources[0].repeat,
-            tags=sources[0].tags,
-            license=joint_license(sources),
-        )
-        for split, sources in origins.items()
-    ]
+
+    def files_of(split: str) -> dict[str, str]:
+        files = {language: str(directory.text(split, language)) for language in data.pair}
+        if not all(Path(name).is_file() for name in files.values()):
+            raise DataError(f"{directory.path}: contains no development set yet; run nmt prepare first")
+        return files
+
+    def as_source(split: str, name: str, sources: Sequence[AnyTrainSource]) -> TrainFiles:
+        first, terms = sources[0], joint_license(sources)
+        return TrainFiles(files=files_of(split), name=name, repeat=first.repeat, tags=first.tags, license=terms)
+
+    # the text of one file repeats its pairs already, but prepare drops duplicates
+    train = [as_source("train", "authentic", data.train)] if shards is None else []
+    for shard in shards or ():
+        source = data.train[int(shard.source.removeprefix("train."))]
+        train.append(as_source(shard.name, shard.name, [source]))
     split_off: dict[str, AnySource] = {}
     for name in data.drawn:
-        split_off[name] = FilesSource(files=texts[name], name="split off", license=joint_license(data.train))
+        split_off[name] = FilesSource(files=files_of(name), name="split off", license=joint_license(data.train))
     return [*train], split_off
 
 

@@ -42,7 +42,7 @@ from nmt.share.export import ExportOptions, export
 from nmt.share.public import import_model
 from nmt.share.public_vocabulary import ImportOptions
 from nmt.text.blocks import BlockEncoder
-from nmt.text.imported import ImportedTokenizer
+from nmt.text.imported import ImportedTokenizer, ImportedVocabulary
 from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD, UNK
 from nmt.translate.align import src_word_shares
 from nmt.translate.translator import Translator
@@ -71,6 +71,12 @@ KINDS = {
 }
 
 
+def vocabulary_of(saved: Saved) -> ImportedVocabulary:
+    """Return the vocabulary of an imported model."""
+    assert saved.tokenizers.imported is not None
+    return saved.tokenizers.imported
+
+
 @dataclass(frozen=True)
 class Public:
     """A public model, the run made of it, and what transformers makes of it."""
@@ -83,9 +89,7 @@ class Public:
 
     def original(self, rows: list[list[int]], side: int) -> list[list[int]]:
         """Return ids with the numbers of the public model, the end of sentence last."""
-        imported = self.saved.tokenizers.imported
-        assert imported is not None
-        numbers = imported.original_rows(1 if side else 0)
+        numbers = vocabulary_of(self.saved).original_rows(1 if side else 0)
         return [[*(numbers[i] for i in row), self.tokenizer.eos_token_id] for row in rows]  # type: ignore[misc]
 
 
@@ -131,9 +135,7 @@ def test_logits_are_equal(public: Public) -> None:
     inputs = torch.where(target == PAD, pad, padded([[pad, *row[:-1]] for row in public.original(tgt, 1)]))
     with torch.no_grad():
         theirs = public.model(**batch, decoder_input_ids=inputs).logits
-    imported = public.saved.tokenizers.imported
-    assert imported is not None
-    rows = imported.original_rows(1)
+    rows = vocabulary_of(public.saved).original_rows(1)
     ids = [rows.index(row) for row in range(theirs.size(-1))]
     is_token = target != PAD
     torch.testing.assert_close(logits[..., ids][is_token], theirs[is_token], atol=1e-4, rtol=0)
@@ -161,20 +163,23 @@ def test_beam_search_is_equal(public: Public) -> None:
     assert len(is_equal) > 20 and len({*wanted}) > 20 and sum(is_equal) >= 0.98 * len(is_equal)
 
 
+def check_equal_weights(first: Path, second: Path, step: int = 0) -> None:
+    """Check that two runs have the same weights at a step."""
+    tensors, others = (load_weights(RunDir(run).step(step)) for run in (first, second))
+    assert tensors.keys() == others.keys() and all(torch.equal(tensors[name], others[name]) for name in tensors)
+
+
 def test_export_and_import_give_equal_tensors(public: Public, tmp_path: Path) -> None:
     export(ExportOptions(public.run), tmp_path / "out", "transformers")
     import_model(ImportOptions(str(tmp_path / "out"), tmp_path / "again"))
-    first, second = (load_weights(RunDir(run).step(0)) for run in (public.run, tmp_path / "again"))
-    assert first.keys() == second.keys()
-    assert all(torch.equal(first[name], second[name]) for name in first)
+    check_equal_weights(public.run, tmp_path / "again")
     card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
     assert "license: cc-by-4.0" in card and "- based on: model" in card
 
 
 def check_ids(saved: Saved, tokenizer: Any) -> None:
     """Check that a tokenizer of transformers gives the ids of a run, for sources and targets."""
-    imported = saved.tokenizers.imported
-    assert imported is not None
+    imported = vocabulary_of(saved)
     for key, language, lines, numbers in (
         ("text", "de", SOURCES, imported.original_rows(0)), ("text_target", "en", TARGETS, imported.original_rows(1)),
     ):  # fmt: skip
@@ -303,8 +308,7 @@ def test_resumed_adaptation_is_equal(place: Path) -> None:
     fit(watching, place / "data", place / "parts", resume=True)
     watched = [line for line in RunDir(place / "parts").log.read_text(encoding="utf-8").splitlines() if "watch" in line]
     assert watched and not any("change" in line for line in watched), "the start was not scored"
-    one, two = (load_weights(RunDir(place / name).step(6)) for name in ("whole", "parts"))
-    assert all(torch.equal(one[name], two[name]) for name in one)
+    check_equal_weights(place / "whole", place / "parts", step=6)
 
 
 @pytest.mark.parametrize("kind", ["joint", "separate"])
@@ -367,8 +371,7 @@ def test_imported_run_learns_tags(kind: str, place: Path, tmp_path: Path) -> Non
     import_model(ImportOptions(str(tmp_path / "out"), tmp_path / "again"))
     again = open_saved(tmp_path / "again")
     assert all(torch.equal(tensor, again.weights.tensors[name]) for name, tensor in after.weights.tensors.items())
-    imported = after.tokenizers.imported
-    assert imported is not None
+    imported = vocabulary_of(after)
     rows = imported.original_rows(0)
     ids = [rows[i] for i in [*new.tag_ids(["domain=mine"]), *new.encode(SOURCES[0]), EOS]]
     assert theirs(f">>domain=mine<< {SOURCES[0]}")["input_ids"] == ids
@@ -462,8 +465,7 @@ def test_cut_vocabularies_are_exported_with_one_id_of_each_special_piece(tmp_pat
     import_model(ImportOptions(str(tmp_path / "model"), tmp_path / "cut", keep_pieces_of=texts))
     export(ExportOptions(tmp_path / "cut"), tmp_path / "out", "transformers")
     import_model(ImportOptions(str(tmp_path / "out"), tmp_path / "again"))
-    first, second = (load_weights(RunDir(tmp_path / name).step(0)) for name in ("cut", "again"))
-    assert all(torch.equal(first[name], second[name]) for name in first)
+    check_equal_weights(tmp_path / "cut", tmp_path / "again")
     assert len({*map(len, open_saved(tmp_path / "cut").tokenizers.by_language.values())}) == 2
     check_ids(open_saved(tmp_path / "cut"), of_transformers("AutoTokenizer").from_pretrained(tmp_path / "out"))
 
@@ -490,8 +492,7 @@ def test_weights_of_pickle_are_equal(is_zip: bool, tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(torch, "load", lambda *a, **k: calls.append(k["mmap"]) or load(*a, **k))
     import_model(ImportOptions(str(tmp_path / "model"), tmp_path / "again"))
     assert len(calls) > 9 if is_zip else calls == [False]
-    first, second = (load_weights(RunDir(tmp_path / name).step(0)) for name in ("run", "again"))
-    assert first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+    check_equal_weights(tmp_path / "run", tmp_path / "again")
 
 
 def test_untied_weights_are_exported_as_they_were(tmp_path: Path) -> None:
