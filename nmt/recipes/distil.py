@@ -229,14 +229,18 @@ def _split_off_lines(config: DataConfig, data: DataDir) -> set[str]:
 
 
 def _count(translations: Path, text: _Text) -> dict[str, int]:
-    kinds = ["lines", "translations", BLANK, UNFINISHED]
-    counts = dict.fromkeys(kinds if text.tgt is None else [*kinds[:2], EQUAL, UNFINISHED], 0)
+    is_mono = text.tgt is None
+    counts = dict.fromkeys(["lines", "translations", BLANK if is_mono else EQUAL, UNFINISHED], 0)
     for translation, (line, reference) in zip(read_lines(translations), text.rows(), strict=True):
         counts["lines"] += 1
-        kind = BLANK if text.tgt is None and is_blank(line) else UNFINISHED
-        counts["translations" if translation.strip() else kind] += 1
-        if text.tgt is not None:
-            counts[EQUAL] += translation == reference
+        if translation.strip():
+            counts["translations"] += 1
+        elif is_mono and is_blank(line):
+            counts[BLANK] += 1
+        else:
+            counts[UNFINISHED] += 1
+        if not is_mono and translation == reference:
+            counts[EQUAL] += 1
     return counts
 
 

@@ -73,8 +73,9 @@ def preset(config: str | None, n_pairs: int, minutes: float, overrides: Sequence
     Raises ConfigError if a setting is invalid, or the config is not for translation.
     """
     given = dict(override.partition("=")[::2] for override in overrides)
-    where = f"{config} with the preset" if config else "preset"
-    tree = read_tree(config)[1] if config else own_files(given.get("data.direction", "de-en"))
+    where, tree = "preset", own_files(given.get("data.direction", "de-en"))
+    if config is not None:
+        where, tree = f"{config} with the preset", read_tree(config)[1]
 
     def updates_of(size: Size) -> float:
         plain: Chosen = _model(size, n_pairs) | {"training.consistency": ("none", "")}
@@ -156,16 +157,23 @@ def _model(size: Size, n_pairs: int) -> Chosen:
 
 def _training(size: Size, passes: float, updates: float, minutes: float) -> Chosen:
     """Return the settings that depend on the numbers of passes and updates of plain training."""
-    with_simcut, is_large = passes >= SIMCUT_PASSES, size is LARGE
-    updates /= 1 + with_simcut
+    consistency, dropout, activation_dropout, weight, why = "none", 0.0, 0.0, 2, ""
+    if passes >= SIMCUT_PASSES:
+        consistency = "simcut"
+        updates /= 2  # each takes twice as long
+    if size is LARGE:
+        dropout, activation_dropout, weight = 0.3, 0.1, 3
+    elif passes >= DROPOUT_PASSES:
+        dropout = 0.1
+    else:
+        why = "too few passes for overfitting"
     interval = max(50, 50 * round(updates / N_VALIDATIONS / 50))
-    dropout = 0.3 if is_large else 0.1 if passes >= DROPOUT_PASSES else 0.0
     return {
-        "model.embedding_dropout": (dropout, "" if dropout else "too few passes for overfitting"),
+        "model.embedding_dropout": (dropout, why),
         "model.residual_dropout": (dropout, ""),
-        "model.activation_dropout": (0.1 if is_large else 0.0, ""),
-        "training.consistency": ("simcut", "") if with_simcut else ("none", ""),
-        "training.consistency_weight": (3 if is_large else 2, ""),
+        "model.activation_dropout": (activation_dropout, ""),
+        "training.consistency": (consistency, ""),
+        "training.consistency_weight": (weight, ""),
         "training.optimizer": ("muon", "learns more from each update than AdamW"),
         "training.peak_lr": (round(5e-3 * (128 / size.d_model) ** 0.5, 4), ""),
         "training.weight_decay": (1e-4, ""),

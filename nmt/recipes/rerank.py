@@ -288,7 +288,9 @@ def _n_best(source: str, candidates: Iterable[Candidate]) -> NBest:
     different: dict[str, Candidate] = {}
     for candidate in candidates:
         different.setdefault(candidate.text, candidate)
-    return NBest(source, (Candidate("", 0.0),) if is_blank(source) else tuple(different.values()))
+    if is_blank(source):
+        return NBest(source, (Candidate("", 0.0),))
+    return NBest(source, tuple(different.values()))
 
 
 def _parsed(row: str, where: str) -> tuple[int, Candidate]:

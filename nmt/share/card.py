@@ -100,7 +100,9 @@ class Card:
     @property
     def model_license(self) -> str | None:
         """The licence of the model; None if it is not known."""
-        return self.license or (None if self.info.public is None else self.info.public.license)
+        if self.license is None and self.info.public is not None:
+            return self.info.public.license
+        return self.license
 
     @property
     def languages(self) -> Sequence[str]:
@@ -305,11 +307,16 @@ def _training(run: RunDir) -> Iterator[str]:
     yield f"- target tokens: {cost.target_tokens / 1e6:,.2f} million"
     yield f"- hours: {cost.hours:.2f}, validation included"
     if device := info.device_name or info.device:
-        processes = f"{info.processes} processes" if (info.processes or 1) > 1 else None
-        threads = f"{info.threads} threads" if info.device == "cpu" and info.threads else None
-        version = f"PyTorch {info.torch}" if info.torch else None
-        parts = [device, processes, threads, info.precision, version]
-        yield f"- device: {printable(', '.join(filter(None, parts)))}"
+        parts = [device]
+        if (info.processes or 1) > 1:
+            parts.append(f"{info.processes} processes")
+        if info.device == "cpu" and info.threads:
+            parts.append(f"{info.threads} threads")
+        if info.precision:
+            parts.append(info.precision)
+        if info.torch:
+            parts.append(f"PyTorch {info.torch}")
+        yield f"- device: {printable(', '.join(parts))}"
     if (first := info.initial) is not None:
         # without the directories of this machine
         names = [re.sub("/.*/", "", name) for name in re.split(r", (?=(?:encoder |decoder )?/)", first.run)]
@@ -323,7 +330,8 @@ def _recipe(config: Config) -> Iterator[str]:
     for name in ("tokenizer", "model", "training", "search"):
         section = getattr(config, name)
         changed = section.model_dump(mode="json", exclude_defaults=True, exclude=_MACHINE)
-        tree |= {name: changed} if changed else {}
+        if changed:
+            tree[name] = changed
     yield from ("## Recipe", "", f"Settings that differ from the defaults of nmt {__version__}:", "")
     yield from ("```yaml", yaml.safe_dump(tree, sort_keys=False, allow_unicode=True).rstrip(), "```", "")
 
@@ -346,4 +354,6 @@ def training_cost(run: RunDir) -> TrainingCost | None:
         state = load_state(run.step(saved_steps(run)[-1]))
     except (CheckpointError, LookupError):  # written by an earlier version
         return None
-    return TrainingCost(state.step, state.n_skipped, state.seconds / 3600, state.n_tokens) if state.step else None
+    if not state.step:
+        return None
+    return TrainingCost(state.step, state.n_skipped, state.seconds / 3600, state.n_tokens)

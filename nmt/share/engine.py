@@ -282,7 +282,9 @@ class _Search:
         for pieces, score in zip(result.hypotheses, result.scores, strict=True):
             ids = [self.engine.tgt_ids[piece] for piece in pieces]
             log_prob = score * math.pow(max(len(ids), 1), self.exponent)
-            candidates.append((ids[:-1] if ids[-1:] == [EOS] else ids, log_prob))
+            if ids[-1:] == [EOS]:
+                ids.pop()
+            candidates.append((ids, log_prob))
         return candidates
 
     @property
