@@ -11,10 +11,10 @@ import functools
 import hashlib
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
-from itertools import islice
+from itertools import islice, repeat
 from pathlib import Path
 
 import torch
@@ -113,13 +113,13 @@ def translate_file(
     columns = files.scores or options.n_best > 1 or options.confidence, options.confidence
     applied = None if glossary is None else Applied(glossary)
     with ExitStack() as opened:
-        constraints = _ConstraintFiles(files, glossary, memory)
         out = opened.enter_context(open_output(target))
         aligned = opened.enter_context(open_output(files.alignments)) if files.alignments else None
         progress = opened.enter_context(progress_between("translating", source, target))
         text = input_windows(source, None if files.as_text else refuse_document)
-        for window in checked(text, tokenizers.profiles, data.src):
-            lines, best = constraints.next_lines(window), list[Translation]()
+        windows_of_text = checked(text, tokenizers.profiles, data.src)
+        for lines in _with_constraints(windows_of_text, files, glossary, memory):
+            best = list[Translation]()
             for number, line, translations in watched(translator, lines, options, n_lines, warnings, progress):
                 if applied is not None:
                     applied.add(number, constraint_spans(line.text, search, glossary), translations[0].text)
@@ -128,11 +128,11 @@ def translate_file(
                 best.append(translations[0])
                 if drawn is None and translations[0].parts:
                     drawn = translations[0]
-            n_lines += len(window)
+            n_lines += len(lines)
             if decoder is not None and aligned is not None:
-                of_lines = alignments(decoder, tokenizers[data.src], tokenizers[data.tgt], window, best)
+                texts = [line.text for line in lines]
+                of_lines = alignments(decoder, tokenizers[data.src], tokenizers[data.tgt], texts, best)
                 aligned.writelines(f"{pharaoh(pairs)}\n".encode() for pairs in of_lines)
-        constraints.check_ended()
     if decoder is not None and files.attention is not None:
         _draw_attention(files.attention, translator, decoder, drawn)
     if memory is not None and not {*MATCH_KINDS} & warnings.counts.keys():
@@ -158,35 +158,27 @@ def output_row(number: int, translation: Translation, scores: bool, confidence: 
     return f"{line}\n".encode()
 
 
-class _ConstraintFiles:
-    """A reader of the files of prefixes and terms, in step with the text."""
+def _with_constraints(
+    windows: Iterable[list[str]], files: Files, glossary: Glossary | None, memory: TranslationMemory | None
+) -> Iterator[list[Line]]:
+    """Yield the lines of a text, in windows, with their constraints.
 
-    def __init__(self, files: Files, glossary: Glossary | None, memory: TranslationMemory | None) -> None:
-        self._glossary, self._memory = glossary, memory
-        self._files = {path: read_lines(path) for path in (files.prefixes, files.terms) if path is not None}
-        self._prefixes, self._terms = files.prefixes, files.terms
-
-    def next_lines(self, window: Sequence[str]) -> list[Line]:
-        """Return the next lines of the text with their constraints."""
-        prefixes, terms = (self._next(path, len(window)) for path in (self._prefixes, self._terms))
-        return [
-            Line(text, prefix, tuple(filter(None, map(str.strip, row.split("\t")))), self._glossary, self._memory)
-            for text, prefix, row in zip(window, prefixes, terms, strict=True)
+    Raises DataError if the files of prefixes and terms have another number of lines.
+    """
+    paths = (files.prefixes, files.terms)
+    columns = [repeat("") if path is None else read_lines(path) for path in paths]
+    for window in windows:
+        rows = [list(islice(column, len(window))) for column in columns]
+        for path, of_file in zip(paths, rows, strict=True):
+            if len(of_file) < len(window):
+                raise DataError(f"{path}: has fewer lines than the text; they must pair line by line")
+        yield [
+            Line(text, prefix, tuple(filter(None, map(str.strip, row.split("\t")))), glossary, memory)
+            for text, prefix, row in zip(window, *rows, strict=True)
         ]
-
-    def _next(self, path: Path | None, n: int) -> list[str]:
-        if path is None:
-            return [""] * n
-        lines = list(islice(self._files[path], n))
-        if len(lines) < n:
-            raise DataError(f"{path}: has fewer lines than the text; they must pair line by line")
-        return lines
-
-    def check_ended(self) -> None:
-        """Raise DataError if a file has more lines than the text."""
-        for path, lines in self._files.items():
-            if next(lines, None) is not None:
-                raise DataError(f"{path}: has more lines than the text; they must pair line by line")
+    for path, column in zip(paths, columns, strict=True):
+        if path is not None and next(column, None) is not None:
+            raise DataError(f"{path}: has more lines than the text; they must pair line by line")
 
 
 def _draw_attention(path: Path, translator: Translator, decoder: ForcedDecoder, first: Translation | None) -> None:

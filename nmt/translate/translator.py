@@ -423,34 +423,21 @@ class Translator:
         supported, and DataError if prefixes and terms are too long.
         """
         lines = [Line(line) if isinstance(line, str) else line for line in window]
-        with closing(self._translated(lines, options, first, progress, should_stop)) as by_line:
-            translated = self._estimated(lines, by_line, options.n_estimated) if options.confidence else by_line
+        sources, pivots = lines, list[Translation]()
+        if self.first is not None:
+            plain = [Line(line.text, is_first=line.is_first, flag=line.flag) for line in lines]
+            in_between = self.first.translate_window(plain, Options(options.search), first, None, should_stop)
+            pivots = [best for best, *_ in in_between]
+            sources = [replace(line, text=pivot.text) for line, pivot in zip(lines, pivots, strict=True)]
+        with closing(self._searched(sources, options, first, progress, should_stop)) as by_line:
+            translated: Iterator[list[Translation]] = by_line
+            if pivots:
+                translated = map(_in_two_steps, pivots, by_line)
+            if options.confidence:
+                translated = self._estimated(lines, by_line, options.n_estimated)
             for line, translations in zip(lines, translated, strict=True):
                 stop_if(should_stop)
                 yield self._aligned(line, translations, should_stop) if options.align else translations
-
-    def _translated(
-        self,
-        lines: Sequence[Line],
-        options: Options,
-        first: int,
-        progress: Progress | None,
-        should_stop: ShouldStop | None,
-    ) -> Generator[list[Translation]]:
-        """Yield the translations of each line, without alignments and confidence, in one or two steps."""
-        if self.first is None:
-            yield from self._searched(lines, options, first, progress, should_stop)
-            return
-        plain = [Line(line.text, is_first=line.is_first, flag=line.flag) for line in lines]
-        in_between = self.first.translate_window(plain, Options(options.search), first, None, should_stop)
-        pivots = [best for best, *_ in in_between]
-        lines = [replace(line, text=pivot.text) for line, pivot in zip(lines, pivots, strict=True)]
-        by_line = self._searched(lines, options, first, progress, should_stop)
-        for pivot, translations in zip(pivots, by_line, strict=True):
-            yield [
-                replace(second, finished=second.finished and pivot.finished, cut=second.cut or pivot.cut)
-                for second in translations
-            ]
 
     def _searched(
         self,
@@ -565,6 +552,14 @@ class Translator:
             for sentence, ids in zip(of_text, tgt.encode_all(translated), strict=True)
         ]
         return Translation(translation, parts=tuple(parts))
+
+
+def _in_two_steps(pivot: Translation, translations: Sequence[Translation]) -> list[Translation]:
+    """Return translations of a translation, `pivot`, with what was cut off in the first step."""
+    return [
+        replace(translation, finished=translation.finished and pivot.finished, cut=translation.cut or pivot.cut)
+        for translation in translations
+    ]
 
 
 def _add_lines(progress: Progress, share: float, n_sentences: int) -> None:
