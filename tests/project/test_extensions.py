@@ -139,6 +139,7 @@ def test_z_loss_is_added_to_every_loss(patched: Import, monkeypatch: pytest.Monk
 
 def test_objective_is_one_file_and_one_row(patched: Import, tmp_path: Path) -> None:
     nmt = patched("An objective", 2)
+    shutil.copytree(ROOT / "configs", tmp_path / "configs")
     tiny_text(tmp_path / "text")
     sources = {name: {"files": {side: f"{name}.{side}" for side in ("aa", "bb")}} for name in ("train", "dev")}
     data = {"direction": "aa-bb", "root": str(tmp_path / "text"), "train": [sources["train"]], "valid": sources["dev"]}
