@@ -23,7 +23,7 @@ from nmt.files.document import Document, Sealed, read_document, sealed_text
 from nmt.files.read import checksums_in
 from nmt.files.write import staged, write_file, writing
 from nmt.layout import EXPORT_FORMAT, ExportDir
-from nmt.runs.checkpoint import ChosenWeights, Tensors, parse_tensors, read_verified, save_tensors
+from nmt.runs.checkpoint import ChosenWeights, Tensors, parse_tensors, read_verified
 from nmt.runs.info import Precision, PublicModel, Weights
 from nmt.text.vocabularies import Tokenizers
 
@@ -166,11 +166,6 @@ def new_directory(path: Path) -> Iterator[ExportDir]:
     require_empty(path)
     with writing(path), staged(path, is_directory=True) as part:
         yield ExportDir(part)
-
-
-def save_weights(directory: ExportDir, tensors: Tensors) -> None:
-    """Write the weights to weights.safetensors. Raises OSError."""
-    save_tensors(directory.weights, tensors)
 
 
 def seal(directory: ExportDir, info: ExportInfo) -> None:

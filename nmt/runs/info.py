@@ -126,14 +126,6 @@ def check_is_run(path: Path) -> None:
         raise CheckpointError(not_usable(path, problem, advice))
 
 
-def check_resumable(info: RunInfo, path: Path) -> None:
-    """Raise CheckpointError for an imported run, which has no optimizer state."""
-    if info.imported is not None:
-        raise CheckpointError(
-            f"{path}: was imported and has no optimizer state; start another run with --init-from {path}"
-        )
-
-
 def read_info(run: RunDir) -> RunInfo:
     """Read run.json. Raises CheckpointError if it is missing, damaged or has another format."""
     missing = f"{run.path}: not a run directory, run.json is missing"

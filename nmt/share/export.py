@@ -28,6 +28,7 @@ from nmt.files.write import alone_in, open_output, refuse_links, remove, write_f
 from nmt.languages.codes import language_name
 from nmt.layout import ExportDir, RunDir
 from nmt.model.transformer import Transformer
+from nmt.runs.checkpoint import save_tensors
 from nmt.runs.folder import (
     ExportInfo,
     Kind,
@@ -37,7 +38,6 @@ from nmt.runs.folder import (
     load_folder,
     new_directory,
     require_empty,
-    save_weights,
     seal,
 )
 from nmt.runs.info import ScoreRecord, read_info, read_scores, read_selected
@@ -169,7 +169,7 @@ def export_into(
             write_file(directory.config, dump_config(without_places(config)).encode())
             tokenizers.save(directory.tokenizer)
         if info.positions is None:
-            save_weights(directory, saved.weights.tensors)
+            save_tensors(directory.weights, saved.weights.tensors)
         elif kind == "transformers":
             save_transformers(model, config, tokenizers, info.positions, directory.path)
             if find_spec("transformers") is None:

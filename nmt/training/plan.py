@@ -12,7 +12,7 @@ from nmt.config.load import adopting
 from nmt.errors import CheckpointError, DataError
 from nmt.files.write import Lock, refuse_links, remove
 from nmt.layout import DataDir, RunDir
-from nmt.runs.info import check_resumable, launch, read_info
+from nmt.runs.info import launch, read_info
 
 
 @dataclass(frozen=True)
@@ -79,9 +79,12 @@ def _recorded_data(run: RunDir, config: Config) -> Path:
 
 def check_exists(run: RunDir) -> None:
     """Raise CheckpointError unless a directory contains a run that was trained."""
-    if run.info.exists():
-        check_resumable(read_info(run), run.path)
+    if run.info.exists() and read_info(run).imported is None:
         return
+    if run.info.exists():
+        raise CheckpointError(
+            f"{run.path}: was imported and has no optimizer state; start another run with --init-from {run.path}"
+        )
     if _is_vacant(run):
         raise CheckpointError(f"{run.path}: no run to resume; leave out --resume to start a new one")
     raise CheckpointError(f"{run.path}: run.json is missing, so this is not a run, or it is damaged; check --run")

@@ -154,7 +154,7 @@ def test_failed_export_leaves_no_files(tmp_path: Path, monkeypatch: pytest.Monke
     def full(path: Path, _: object) -> None:
         raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr("nmt.runs.folder.save_tensors", full)
+    monkeypatch.setattr("nmt.share.export.save_tensors", full)
     with pytest.raises(DataError, match="out: cannot be written: No space left on device"):
         export(ExportOptions(run), tmp_path / "out", "folder")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]
