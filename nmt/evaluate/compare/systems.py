@@ -274,9 +274,8 @@ def for_directions(members: Members, settings: Translating) -> list[Translating]
     configs = [load_saved_config(RunDir(path).config).data for path in paths]
     if not any(config.has_several_directions for config in configs):
         return [settings]
-    common = [
-        direction for direction in configs[0].directions if all(direction in config.directions for config in configs)
-    ]
+    of_all = set.intersection(*({*config.directions} for config in configs))
+    common = [direction for direction in configs[0].directions if direction in of_all]
     to, source = settings.model.to, settings.model.source
     if to is not None:
         common = [direction for direction in common if direction.endswith(f"-{to}")]

@@ -70,23 +70,18 @@ def test_dry_run_of_several_pairs_reports_same_counts_and_warnings_as_prepare(pl
     assert warnings[0][:60] in "\n".join(dry)
 
 
-def test_steps_that_a_language_does_not_support_are_reported(place: Folder) -> None:
-    sources = {name: {"files": {"en": f"{name}.en", "yi": f"{name}.de"}} for name in ("train", "valid")}
-    own = sources["train"] | {"clean": {"drop": ["language", "truncated"]}}
-    changes = {"data__train": [own, sources["train"]], "data__valid": sources["valid"], "data__test": {}}
-    report, said = run(place, direction="en-yi", **changes)
-    (warning,) = [each for each in report["warnings"] if "not checked" in each]
-    assert "yi: not checked: language" in warning and "py3langid" in warning and "truncated" not in warning
+@pytest.mark.parametrize(("code", "unsupported"), [("yi", ["language"]), ("bo", ["language", "sentences"])])
+def test_steps_that_a_language_does_not_support_are_in_one_warning(
+    place: Folder, code: str, unsupported: list[str]
+) -> None:
+    sources = {name: {"files": {"en": f"{name}.en", code: f"{name}.de"}} for name in ("train", "valid")}
+    cleaned = sources["train"] | {"clean": {"drop": [*unsupported, "truncated"]}}
+    changes = {"data__train": [cleaned, sources["train"]], "data__valid": sources["valid"], "data__test": {}}
+    report, said = run(place, direction=f"{min('en', code)}-{max('en', code)}", **changes)
+    [warning] = [line for line in report["warnings"] if "not checked" in line]
+    assert f"{code}: not checked: " in warning and "py3langid" in warning and "truncated" not in warning
+    assert all(reason in warning for reason in unsupported)
     assert f"warning: {warning}"[:60] in "\n".join(said)
-
-
-def test_all_steps_that_a_language_does_not_support_are_in_one_warning(place: Folder) -> None:
-    sources = {name: {"files": {"en": f"{name}.en", "bo": f"{name}.de"}} for name in ("train", "valid")}
-    changes = {"data__train": [sources["train"]], "data__valid": sources["valid"], "data__test": {}}
-    clean = {"drop": ["sentences", "truncated", "language"]}
-    report, _ = run(place, direction="en-bo", data__clean=clean, **changes)
-    (warning,) = [line for line in report["warnings"] if "not checked" in line]
-    assert "bo" in warning and "sentences" in warning and "language" in warning and "truncated" not in warning
 
 
 def test_report_is_not_in_fingerprint(place: Folder) -> None:
