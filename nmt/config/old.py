@@ -15,6 +15,7 @@ from nmt.config.clean import NEAR_DUPLICATES
 _FILTER = "score pairs with nmt filter --classifier RUN, and read its scores with score and clean.min_score"
 _BPE_DROPOUT = "write training.bpe_dropout, which applies to both sides"
 _BEST = "score pairs with nmt filter, and drop the worst with score and clean.min_score"
+_SECTION = "write it in the section of the objective, such as training.masked"
 _STAGE = "write the length of the stage as steps"
 _BETAS = "write training.betas, a list of both"
 _LANGUAGE_MODEL = "pre-train with training.objective: causal, and start from that run with training.init_from"
@@ -49,6 +50,12 @@ GONE: dict[str, tuple[object, str]] = {
     "training.pool_pairs": (30_000, "30,000 pairs are always sorted by length together"),
     "training.src_bpe_dropout": (0.0, _BPE_DROPOUT),
     "training.tgt_bpe_dropout": (0.0, _BPE_DROPOUT),
+    "training.languages": ([], _SECTION),
+    "training.noise": ("infilling", _SECTION),
+    "training.mask_share": (None, _SECTION),
+    "training.mask_span": (3.5, _SECTION),
+    "training.pair_task": (False, _SECTION),
+    "training.pair_negatives": (["shuffled"], _SECTION),
     **{f"training.stages.*.{name}": (None, _STAGE) for name in ("share", "epochs", "of")},
     "search.max_length": (0, "write max_length_ratio: 0 and a max_length_offset that is greater by one"),
     "search.mbr_candidates": (16, "the number of candidates is search.beam"),
@@ -67,23 +74,14 @@ GONE: dict[str, tuple[object, str]] = {
     "training.denoising.noise": ("infilling", "infilling is the only kind of noise"),
 }
 """Removed setting -> its value without effect, and what to use instead. `*` stands for any list index or name."""
-UNREADABLE = ("model.pooling",)
-"""Removed settings that make a saved run unreadable, because its model is no longer implemented."""
+UNREADABLE = ("model.pooling", "training.languages", "training.pair_task")
+"""Removed settings that make a saved run unreadable if they had an effect on its model."""
 _GONE_VALUES: dict[tuple[str, str | None], tuple[object, str]] = {
     ("training.optimizer", "schedule_free"): ("adamw", "write adamw, with training.cooldown or training.ema"),
     ("search.mbr", "bleu"): ("chrf", "write chrf"),
     ("training.denoising.mask_share", None): (0.35, "write 0.35"),
 }
 """For each setting with a removed value, the replacement and advice."""
-_MOVED = {
-    "languages": ("denoising", "masked", "causal"),
-    "noise": ("denoising",),
-    "mask_share": ("denoising", "masked"),
-    "mask_span": ("denoising",),
-    "pair_task": ("masked",),
-    "pair_negatives": ("masked",),
-}
-"""For each setting of an objective, the sections to which it may have moved."""
 
 
 def without_old(tree: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -131,14 +129,6 @@ def _renamed_columns(tree: dict[str, Any]) -> Iterator[str]:
 
 def _renamed_training(tree: dict[str, Any]) -> Iterator[str]:
     """Replace settings of training in place, and yield a message about each."""
-    for name in _MOVED:
-        for _, training, _ in _places(tree, f"training.{name}"):
-            value, sections = training.pop(name), _MOVED[name]
-            objective = training.get("objective")
-            section = objective if objective in sections else sections[0]
-            if value is not None and isinstance(settings := training.setdefault(section, {}), dict):
-                settings[name] = value
-            yield f"training.{name}: this setting is now training.{section}.{name}"
     for where, masked, name in _places(tree, "training.masked.pair_task"):
         kinds, has_task = masked.pop("pair_negatives", ["shuffled"]), masked[name]
         if isinstance(has_task, bool):
