@@ -116,10 +116,8 @@ class Measure:
         least probable quarter of the pieces, and of the least probable one; reverse: the mean log-probability per piece
         of the line given its translation; agreement: the mean chrF with samples.
         """
-        n_src, n_tgt = (
-            np.array([sum(len(ids) + 1 for ids in of_parts) for of_parts in sides])
-            for sides in zip(*(_sides(translation) for translation in translations), strict=True)
-        )
+        n_src = np.array([_n_pieces(part.src_ids for part in translation.searched) for translation in translations])
+        n_tgt = np.array([_n_pieces(part.tgt_ids for part in translation.searched) for translation in translations])
         total = np.array([translation.log_prob for translation in translations])
         features = {"log_prob": total / n_tgt, "length": np.log(n_src), "ratio": np.log(n_tgt / n_src)}
         if self.decoder is not None:
@@ -153,8 +151,9 @@ class Measure:
         return {"least": np.array(least), "minimum": np.array(minimum)}
 
 
-def _sides(translation: Translation) -> tuple[list[Sequence[int]], list[Sequence[int]]]:
-    return [part.src_ids for part in translation.searched], [part.tgt_ids for part in translation.searched]
+def _n_pieces(parts: Iterable[Sequence[int]]) -> int:
+    """Return the number of pieces of parts, ends of sentence included."""
+    return sum(len(ids) + 1 for ids in parts)
 
 
 @dataclass(frozen=True)

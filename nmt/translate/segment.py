@@ -194,8 +194,7 @@ class Segmenter:
         if not any(hypotheses) and all(sentence.match is None for sentence in sentences):
             return [BLANK]
         if search.mbr != "none":  # among equally good candidates, prefer the better score
-            ranked = [sorted(candidates, key=lambda hypothesis: -hypothesis.score) for candidates in hypotheses]
-            hypotheses = [[self._least_risk(candidates)] if candidates else [] for candidates in ranked]
+            hypotheses = [self._least_risk(candidates) for candidates in hypotheses]
         translations: dict[object, Translation] = {}
         for rank in range(max(1, *map(len, hypotheses))):  # 1: of a line from the translation memory
             of_rank = [best[min(rank, len(best) - 1)] if best else None for best in hypotheses]
@@ -243,8 +242,12 @@ class Segmenter:
             parts=tuple(parts),
         )
 
-    def _least_risk(self, candidates: Sequence[Hypothesis]) -> Hypothesis:
-        return candidates[choose([self._tgt.decode(candidate.ids) for candidate in candidates])]
+    def _least_risk(self, candidates: Sequence[Hypothesis]) -> list[Hypothesis]:
+        """Return the candidate that is chosen by minimum Bayes risk, if there are any."""
+        if not candidates:
+            return []
+        ranked = sorted(candidates, key=lambda hypothesis: -hypothesis.score)
+        return [ranked[choose([self._tgt.decode(candidate.ids) for candidate in ranked])]]
 
 
 def longest_translation(
