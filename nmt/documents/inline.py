@@ -189,7 +189,7 @@ class Block(Generic[M]):
     def has_words(self) -> bool:
         """Whether the block has anything to translate: letters outside placeholders and addresses."""
         text = self.text
-        for placeholder in {*protected(text)}:
+        for placeholder in sorted({*protected(text)}, key=len, reverse=True):  # one may contain another
             text = text.replace(placeholder, " ")
         return any(map(str.isalpha, text))
 

@@ -42,6 +42,10 @@ def test_html_texts_are_visible_text() -> None:
     assert HtmlFragment('<img alt="x">a').texts == ["a"]
 
 
+def test_text_of_an_address_that_begins_with_another_has_no_words() -> None:
+    assert HtmlFragment("<p>www.x.orgHouse! 42 www.x.org %d</p><p>House www.x.org</p>").texts == ["House www.x.org"]
+
+
 def test_identity_translation_keeps_bytes() -> None:
     for content in (PAGE.encode(), b"\xef\xbb\xbf" + PAGE.encode(), PAGE.encode("utf-16"), b"", b"<"):
         assert same(open_document("page.htm", content)) == content
