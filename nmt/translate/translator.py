@@ -34,7 +34,7 @@ from nmt.translate.align import alignments, word_spans
 from nmt.translate.confidence import Estimator, Measure, calibration_path, read_calibration
 from nmt.translate.memory import AnyMemory, TranslationMemory
 from nmt.translate.score import Context, PairScorer, Scored
-from nmt.translate.search import Hypotheses, JointSearch, NativeSearcher, Searcher, in_order, search_cost
+from nmt.translate.search import JointSearch, NativeSearcher, Searcher, in_order, search_cost
 from nmt.translate.segment import Segmenter, has_few_placeholders, n_candidates
 from nmt.translate.types import (
     NOT_INLINE,
@@ -42,7 +42,6 @@ from nmt.translate.types import (
     Line,
     Options,
     Part,
-    Sentence,
     Translation,
     check_search,
     takes_terms,
@@ -448,7 +447,8 @@ class Translator:
         should_stop: ShouldStop | None,
     ) -> Generator[list[Translation]]:
         """Split lines into sentences, search these, and join their translations."""
-        search, lines = options.search, self._with_protection(lines, options.search)
+        search, n = options.search, n_candidates(options.search, options.n_best)
+        lines = self._with_protection(lines, search)
         engines = self._engines(lines, options)
         by_line = self._segmenter.split_lines(lines, search, first)
         on_found = None
@@ -460,30 +460,23 @@ class Translator:
             for engine in dict.fromkeys(engines):
                 rows = [row for row, chosen in enumerate(engines) if chosen is engine]
                 of_engine = [by_line[row] for row in rows]
-                batches = self._batches(engine, [lines[row] for row in rows], of_engine, options, should_stop)
-                by_sentence = in_order(batches, [sentence for of_line in of_engine for sentence in of_line], on_found)
-                hypotheses[engine] = opened.enter_context(closing(by_sentence))
+                sentences = [sentence for of_line in of_engine for sentence in of_line]
+                settings = search if any(lines[row].protects for row in rows) else unprotected(search)
+                if self.config.joins_sentences:
+                    joint = self._joint(engine, settings, n, should_stop)
+                    batches = joint.search([lines[row] for row in rows], of_engine)
+                else:
+                    batches = engine.search(sentences, settings, n, should_stop)
+                hypotheses[engine] = opened.enter_context(closing(in_order(batches, sentences, on_found)))
             for engine, of_line in zip(engines, by_line, strict=True):
                 candidates = [next(hypotheses[engine]) for _ in of_line]
                 yield self._segmenter.join_hypotheses(of_line, candidates, search, options.n_best)
 
-    def _batches(
-        self,
-        engine: Searcher,
-        lines: Sequence[Line],
-        by_line: Sequence[Sequence[Sentence]],
-        options: Options,
-        should_stop: ShouldStop | None,
-    ) -> Generator[tuple[list[int], Hypotheses]]:
-        """Search the sentences of lines, several at once if the model joins them; see `Searcher.search`."""
-        search, n = options.search, n_candidates(options.search, options.n_best)
-        if not any(line.protects for line in lines):
-            search = unprotected(search)
-        if not self.config.joins_sentences:
-            return engine.search([sentence for of_line in by_line for sentence in of_line], search, n, should_stop)
+    def _joint(self, engine: Searcher, search: SearchConfig, n: int, should_stop: ShouldStop | None) -> JointSearch:
+        """Return a search for several sentences at once, for a model that joins them."""
         src, tgt = (self.tokenizers[language] for language in self.config.data.sides)
         longest = min(self.config.data.max_pieces, self._segmenter.max_length)
-        return JointSearch(engine, src, tgt, longest, search, n, should_stop).search(lines, by_line)
+        return JointSearch(engine, src, tgt, longest, search, n, should_stop)
 
     def _with_protection(self, lines: Sequence[Line], search: SearchConfig) -> Sequence[Line]:
         """Return lines whose placeholders are protected if that is supported and they are few, where `search` protects
