@@ -22,8 +22,8 @@ from pathlib import Path
 
 from nmt.config import Config
 from nmt.config.load import adopting, changed_config, load_config
-from nmt.evaluate.compare.compare import Comparison
-from nmt.evaluate.compare.compare import compare as run_compare
+from nmt.evaluate.compare import Comparison
+from nmt.evaluate.compare import compare as run_compare
 from nmt.evaluate.compare.systems import (
     Translating,
     check_groups,

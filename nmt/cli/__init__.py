@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 from nmt.cli import (
     challenge,
-    compare,
     evaluate,
     export,
     prepare,
@@ -26,7 +25,6 @@ from nmt.process import set_up
 __all__ = [
     "app",
     "challenge",
-    "compare",
     "evaluate",
     "export",
     "main",

@@ -23,8 +23,7 @@ from nmt.config.load import dump_config
 from nmt.console import say
 from nmt.data.corpus import Corpora
 from nmt.errors import CheckpointError, ConfigError, DataError, NmtError, StoppedError
-from nmt.evaluate.compare import screen
-from nmt.evaluate.compare.compare import Comparison, compare
+from nmt.evaluate.compare import Comparison, compare, screen
 from nmt.evaluate.compare.systems import Translating, for_directions, translate_runs
 from nmt.evaluate.metrics import metric_name
 from nmt.files.write import Lock, open_own, refuse_links, replace_file

@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from nmt.evaluate.compare.compare import Comparison, compare
+from nmt.evaluate.compare import Comparison, compare
 from nmt.evaluate.compare.systems import Group, System, TextToTranslate
 from sentences import sentence_pairs
 

@@ -8,7 +8,7 @@ import pytest
 
 from browser import CHROMIUM, Tab, chromium
 from comparisons import group_of, systems, text_of
-from nmt.evaluate.compare.compare import compare
+from nmt.evaluate.compare import compare
 from nmt.evaluate.compare.page import page
 from sentences import sentence_pairs
 

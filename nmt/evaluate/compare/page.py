@@ -16,7 +16,7 @@ from nmt.config.load import load_saved_config
 from nmt.config.messages import differences
 from nmt.console import printable, printable_sentence
 from nmt.errors import NmtError
-from nmt.evaluate.compare.compare import Comparison, Result
+from nmt.evaluate.compare import Comparison, Result
 from nmt.evaluate.compare.screen import (
     SYSTEM_FACTS,
     errors,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from nmt.console import aligned, printable
-from nmt.evaluate.compare.compare import Comparison, Difference, Entry, Result
+from nmt.evaluate.compare import Comparison, Difference, Entry, Result
 from nmt.evaluate.compare.systems import Group, listed
 from nmt.evaluate.metrics import Metric, metric_name
 from nmt.evaluate.significance import Interval

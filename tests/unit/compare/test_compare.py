@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from nmt.evaluate.comet import SegmentScores
-from nmt.evaluate.compare.compare import compare
+from nmt.evaluate.compare import compare
 from nmt.evaluate.compare.systems import Group, System, TextToTranslate
 from nmt.evaluate.metrics import METRICS, corpus_score, count_lines
 from nmt.evaluate.significance import (

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from nmt.evaluate.compare.compare import Comparison, Difference, Entry, GroupScore, Result
+from nmt.evaluate.compare import Comparison, Difference, Entry, GroupScore, Result
 from nmt.evaluate.compare.screen import agreement, as_json, as_table, verdicts
 from nmt.evaluate.compare.systems import Group, System, TextToTranslate
 from nmt.evaluate.metrics import Metric

@@ -13,7 +13,7 @@ import sacrebleu
 
 from nmt.data.corpus import Corpus
 from nmt.errors import DataError
-from nmt.evaluate.compare.compare import compare
+from nmt.evaluate.compare import compare
 from nmt.evaluate.compare.systems import Group, System, TextToTranslate, read_systems, single_members
 from nmt.evaluate.metrics import METRICS, class_scores, corpus_score, unspaced_notes, use_of
 from nmt.evaluate.report import (

@@ -15,7 +15,7 @@ import pytest
 from comparisons import comparison, group_of, systems, text_of
 from logged_run import make_run, valid
 from nmt.evaluate.comet import SegmentScores
-from nmt.evaluate.compare.compare import Comparison, compare
+from nmt.evaluate.compare import Comparison, compare
 from nmt.evaluate.compare.page import page
 from nmt.evaluate.compare.systems import Group, System
 from nmt.figures.html import asset
