@@ -93,8 +93,8 @@ def working_directory(shared_directory: None, tmp_path: Path, monkeypatch: pytes
 @pytest.fixture(scope="session", autouse=True)
 def one_library() -> Iterator[None]:
     """Float32 matrices are multiplied by one library: a probe would choose by the machine and by what else it does, and
-    two runs that are compared might differ. `test_precision.py` has the probe itself."""
-    from nmt.model.precision import use_float32_library
+    two runs that are compared might differ. `test_device.py` has the probe itself."""
+    from nmt.model.device import use_float32_library
     from nmt.runs import model
     from nmt.training.setup import choices
 

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt.model.attention import MultiHeadAttention
-from nmt.model.precision import DTYPES
+from nmt.model.device import DTYPES
 from nmt.model.transformer import (
     ACTIVATIONS,
     Activation,

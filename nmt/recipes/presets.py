@@ -20,8 +20,7 @@ from nmt.config.training import DEFAULT_MAX_TOKENS
 from nmt.console import say
 from nmt.data.batching import Batch
 from nmt.errors import ConfigError
-from nmt.model.device import pick_device
-from nmt.model.precision import autocast, pick_float32_library, pick_precision, use_float32_library
+from nmt.model.device import autocast, pick_device, pick_float32_library, pick_precision, use_float32_library
 from nmt.model.transformer import Transformer
 from nmt.text.tokenizer import EOS, N_SPECIAL
 from nmt.training.loss import token_loss

@@ -13,8 +13,7 @@ from nmt.config import Config
 from nmt.config.load import load_saved_config
 from nmt.errors import CheckpointError, ConfigError
 from nmt.layout import RunDir
-from nmt.model.device import device_name
-from nmt.model.precision import pick_float32_library, pick_precision, use_float32_library
+from nmt.model.device import device_name, pick_float32_library, pick_precision, use_float32_library
 from nmt.model.transformer import DecoderModel, DecodingModel, Model, Transformer, make_model
 from nmt.runs.checkpoint import ChosenWeights, check_fit, choose_weights
 from nmt.runs.folder import is_folder, load_folder

@@ -22,9 +22,9 @@ from nmt.console import Progress
 from nmt.data.batching import Batch, PairLengths, even_batches
 from nmt.errors import CheckpointError, ConfigError
 from nmt.model.attention import MultiHeadAttention
+from nmt.model.device import autocast
 from nmt.model.inference import InferenceModel
 from nmt.model.masks import Padded
-from nmt.model.precision import autocast
 from nmt.model.transformer import DecodingModel, Model, Transformer
 from nmt.search.rules import ShouldStop, stop_if
 from nmt.search.step import Pair, TransformerStep, padded

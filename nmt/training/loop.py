@@ -26,8 +26,7 @@ import torch
 
 from nmt.data.batching import Indices, Update
 from nmt.errors import NmtError
-from nmt.model.device import free_memory, out_of_memory
-from nmt.model.precision import autocast, threads
+from nmt.model.device import autocast, free_memory, out_of_memory, threads
 from nmt.process import Interrupted, Stop, stopping
 from nmt.training.limits import check_is_due, ended, fix_cooldown
 from nmt.training.optim import learning_rate

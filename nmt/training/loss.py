@@ -22,8 +22,8 @@ from torch import Tensor
 
 from nmt.config import TrainingConfig
 from nmt.data.batching import Batch, PackedBatch
+from nmt.model.device import row_step
 from nmt.model.masks import Layout, Padded, pad_rows
-from nmt.model.precision import row_step
 from nmt.model.transformer import DecoderModel, EncoderModel, Model
 from nmt.text.tokenizer import EOS, PAD, SEPARATOR
 from nmt.training.parallel import is_sharded

@@ -18,8 +18,7 @@ from nmt.data.mixing import Position
 from nmt.data.windows import Window, Windows
 from nmt.errors import NmtError, UnsafeFileError
 from nmt.layout import RunDir
-from nmt.model.device import out_of_memory
-from nmt.model.precision import DTYPES, Halves
+from nmt.model.device import DTYPES, Halves, out_of_memory
 from nmt.model.transformer import Model
 from nmt.process import Stop
 from nmt.runs.checkpoint import Tensors, assign, optimizer_tensors

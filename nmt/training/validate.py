@@ -12,7 +12,7 @@ import torch
 from nmt.data.batching import Pairs, even_batches
 from nmt.data.corpus import Corpus
 from nmt.evaluate.metrics import corpus_score
-from nmt.model.precision import autocast
+from nmt.model.device import autocast
 from nmt.model.transformer import DecodingModel, Model
 from nmt.search.forced import check_inference
 from nmt.training.loss import LossSums, cross_entropy

@@ -28,8 +28,7 @@ from nmt.errors import ConfigError, DataError
 from nmt.figures.attention import check_picture, draw_attention, save_picture
 from nmt.files.write import open_output, refuse_overwriting, work_directory, writing
 from nmt.layout import RunDir
-from nmt.model.device import pick_device
-from nmt.model.precision import float32_library, use_float32_library
+from nmt.model.device import float32_library, pick_device, use_float32_library
 from nmt.runs.folder import fingerprint
 from nmt.runs.model import ModelRef, Saved, choose_precision, open_ensemble
 from nmt.search.forced import ForcedDecoder, with_cross_attention

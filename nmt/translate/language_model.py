@@ -13,8 +13,7 @@ from nmt.config import Config, SearchConfig
 from nmt.console import Progress, say
 from nmt.errors import ConfigError, DataError
 from nmt.files.write import open_output, refuse_overwriting
-from nmt.model.device import pick_device
-from nmt.model.precision import for_inference
+from nmt.model.device import for_inference, pick_device
 from nmt.model.transformer import DecoderModel
 from nmt.runs.model import AnyModel, Origin, choose_precision, open_saved
 from nmt.search.forced import ForcedDecoder

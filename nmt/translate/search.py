@@ -22,8 +22,8 @@ import torch
 from nmt.config import BatchSize, SearchConfig
 from nmt.data.batching import sent
 from nmt.errors import ConfigError
+from nmt.model.device import float32_library, for_inference, threads
 from nmt.model.inference import InferenceModel
-from nmt.model.precision import float32_library, for_inference, threads
 from nmt.model.transformer import DecodingModel, Transformer
 from nmt.runs.folder import fingerprint
 from nmt.runs.model import open_saved

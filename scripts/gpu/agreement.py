@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from nmt.data.batching import Packing
-from nmt.model.precision import Halves, autocast
+from nmt.model.device import Halves, autocast
 from nmt.model.transformer import Transformer
 from nmt.training import loss as loss_module
 from nmt.training.loss import token_loss

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from nmt.data.batching import Batch
-from nmt.model.precision import autocast
+from nmt.model.device import autocast
 from nmt.text.tokenizer import BOS, EOS, PAD
 from scripts.gpu.setting import Check, Found, rate
 

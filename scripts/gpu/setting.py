@@ -22,8 +22,7 @@ from nmt.data.windows import Window, Windows
 from nmt.errors import NmtError
 from nmt.layout import DataDir, RunDir
 from nmt.model.attention import packing_obstacle
-from nmt.model.device import pick_device
-from nmt.model.precision import Halves, pick_precision
+from nmt.model.device import Halves, pick_device, pick_precision
 from nmt.model.transformer import Model, make_model
 from nmt.process import Stop
 from nmt.runs.state import TrainState

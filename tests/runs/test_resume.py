@@ -18,7 +18,7 @@ from nmt.config import Config
 from nmt.data.batching import Update
 from nmt.errors import CheckpointError, DataError, StoppedError
 from nmt.layout import DataDir, RunDir
-from nmt.model.precision import threads
+from nmt.model.device import threads
 from nmt.runs.checkpoint import choose_weights
 from nmt.runs.state import load_state, saved_steps
 from nmt.training import loop

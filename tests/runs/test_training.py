@@ -19,7 +19,7 @@ from nmt.config.load import load_config
 from nmt.errors import CheckpointError, ConfigError, DataError, DivergedError, NmtError
 from nmt.layout import RunDir
 from nmt.model.attention import MultiHeadAttention
-from nmt.model.precision import float32_library, use_float32_library
+from nmt.model.device import float32_library, use_float32_library
 from nmt.prepare.prepare import prepare
 from nmt.process import Stop
 from nmt.runs.checkpoint import choose_weights, load_weights

@@ -16,7 +16,7 @@ from nmt.data.batching import Batch, Indices, PackedBatch, Pairs, Update, even_b
 from nmt.data.corpus import Lines, Side
 from nmt.data.mixing import Segments
 from nmt.evaluate.metrics import class_scores
-from nmt.model.precision import autocast
+from nmt.model.device import autocast
 from nmt.model.transformer import Model
 from nmt.text.tokenizer import EOS
 from nmt.training.loss import Forward, LossSums, class_logits, class_loss

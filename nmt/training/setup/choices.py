@@ -25,9 +25,17 @@ from nmt.data.batching import Batch, Indices, PairLengths, Pairs
 from nmt.errors import ConfigError, NmtError
 from nmt.layout import RUN_FORMAT
 from nmt.model.attention import packing_obstacle
-from nmt.model.device import device_name, free_memory, out_of_memory
+from nmt.model.device import (
+    autocast,
+    device_name,
+    free_memory,
+    out_of_memory,
+    pick_float32_library,
+    pick_precision,
+    pick_threads,
+    use_float32_library,
+)
 from nmt.model.masks import Layout, Padded
-from nmt.model.precision import autocast, pick_float32_library, pick_precision, pick_threads, use_float32_library
 from nmt.model.transformer import Model
 from nmt.runs.info import InitialWeights, RunInfo, launch
 from nmt.training.loss import Forward

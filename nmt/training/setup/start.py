@@ -14,7 +14,7 @@ from nmt.data.corpus import Corpora
 from nmt.errors import CheckpointError, ConfigError, DataError, NmtError
 from nmt.files.write import replace_file, sync
 from nmt.layout import RunDir
-from nmt.model.precision import DTYPES, Halves, use_float32_library
+from nmt.model.device import DTYPES, Halves, use_float32_library
 from nmt.prepare.recipe import unlike
 from nmt.process import Stop
 from nmt.runs.checkpoint import (

@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 
 from nmt.model import inference
+from nmt.model.device import DTYPES
 from nmt.model.inference import packs, product
-from nmt.model.precision import DTYPES
 from nmt.model.transformer import ACTIVATIONS, Activation
 
 PRECISIONS = ["float32", "bf16", "fp16"]

@@ -8,7 +8,7 @@ import torch
 
 from models import tiny_model
 from nmt.config import TrainingConfig
-from nmt.model.precision import Halves, autocast
+from nmt.model.device import Halves, autocast
 from nmt.model.transformer import Transformer
 from nmt.training.loss import token_loss
 from packed import SRC, TGT, pairs_of

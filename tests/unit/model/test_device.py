@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from nmt.errors import ConfigError
-from nmt.model import precision
-from nmt.model.device import pick_device
-from nmt.model.precision import pick_precision
+from nmt.model import device
+from nmt.model.device import pick_device, pick_precision
 
 CPU = torch.device("cpu")
 
@@ -18,7 +17,7 @@ CPU = torch.device("cpu")
 )
 def test_cpu_precision_is_fastest_in_probe(monkeypatch, bf16, float32, chosen):
     times = {torch.bfloat16: bf16, torch.float32: float32}
-    monkeypatch.setattr(precision, "_seconds", times.__getitem__)
+    monkeypatch.setattr(device, "_seconds", times.__getitem__)
     assert pick_precision("auto", CPU) == chosen
 
 
@@ -37,9 +36,9 @@ def test_gpu_precision_is_bf16_if_supported(monkeypatch, supported, chosen):
 
 @pytest.fixture
 def _library_of_before():
-    before = precision.float32_library()
+    before = device.float32_library()
     yield
-    precision.use_float32_library(before)
+    device.use_float32_library(before)
 
 
 @pytest.mark.parametrize(
@@ -53,6 +52,6 @@ def _library_of_before():
 @pytest.mark.usefixtures("_library_of_before")
 def test_float32_library_is_fastest_accurate_one(monkeypatch, seconds, errors, chosen):
     times, found = itertools.cycle(seconds), itertools.cycle(errors)
-    monkeypatch.setattr(precision, "_seconds", lambda _: next(times))
-    monkeypatch.setattr(precision, "_error", lambda: next(found))
-    assert precision.pick_float32_library("float32", CPU) == chosen
+    monkeypatch.setattr(device, "_seconds", lambda _: next(times))
+    monkeypatch.setattr(device, "_error", lambda: next(found))
+    assert device.pick_float32_library("float32", CPU) == chosen
