@@ -40,8 +40,7 @@ from nmt.prepare.pipeline.read import read_side, sample_parts, training_parts
 from nmt.prepare.pipeline.settle import ChosenText, TrainingText, choose_text, settle_chosen, split_off
 from nmt.prepare.pipeline.work import Work, follows
 from nmt.prepare.recipe import Recipe
-from nmt.prepare.reporting.page import write_report
-from nmt.prepare.reporting.report import (
+from nmt.prepare.report import (
     MonoReport,
     Report,
     clean_record,
@@ -50,6 +49,7 @@ from nmt.prepare.reporting.report import (
     mono_report,
     tokenizer_report,
 )
+from nmt.prepare.report_page import write_report
 from nmt.prepare.sources import open_source, text_folder
 from nmt.prepare.suspicions import Place, Sample, lacking, samples_of
 from nmt.text.blocks import BlockEncoder

@@ -41,9 +41,8 @@ from nmt.prepare.recipe import (
     recipe,
     reused_tokenizers,
 )
-from nmt.prepare.reporting.page import report_json, report_page, write_report
-from nmt.prepare.reporting.report import Report, clean_record, make_report, tokenizer_report
-from nmt.prepare.reporting.screen import additions, screen, table
+from nmt.prepare.report import Report, additions, clean_record, make_report, screen, table, tokenizer_report
+from nmt.prepare.report_page import report_json, report_page, write_report
 from nmt.prepare.sources import open_source, text_folder
 from nmt.prepare.suspicions import lacking
 from nmt.tasks.perform import TaskRunner

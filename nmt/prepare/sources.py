@@ -25,8 +25,7 @@ from nmt.data.manifest import SourceFile, SourceRecord
 from nmt.errors import DataError
 from nmt.files.read import checksum
 from nmt.prepare.download import cached
-from nmt.prepare.formats.arrow import read_arrow, read_parquet
-from nmt.prepare.formats.tables import read_csv, read_jsonl, read_tsv
+from nmt.prepare.formats.tables import read_arrow, read_csv, read_jsonl, read_parquet, read_tsv
 from nmt.prepare.formats.units import read_po, read_tmx, read_xliff
 from nmt.prepare.inputs import find_inputs, fingerprints, relative_name
 from nmt.prepare.opus import find_corpus, read_moses

@@ -15,7 +15,7 @@ import pytest
 from pyarrow import ipc, parquet
 
 from damaged import NAMED, cell, damage, pairs, problem, read_damaged
-from nmt.prepare.formats.arrow import read_arrow, read_parquet
+from nmt.prepare.formats.tables import read_arrow, read_parquet
 from nmt.prepare.inputs import Input
 from nmt.prepare.pairs import Layout, Units
 from reading import Reader
@@ -145,7 +145,7 @@ def test_files_are_copied_only_if_needed_and_closed(tmp_path: Path, monkeypatch:
             copies.append(file)
             yield file
 
-    monkeypatch.setattr("nmt.prepare.formats.arrow.tempfile.TemporaryFile", copy)
+    monkeypatch.setattr("nmt.prepare.formats.tables.tempfile.TemporaryFile", copy)
     file = (tmp_path / "f").open("rb")
     units = Units()
     rows = read_parquet(Input("f", "parquet", lambda: file), NAMED, units)

@@ -10,9 +10,8 @@ import pytest
 
 from nmt.data.manifest import SourceRecord, TextRecord
 from nmt.prepare.cleaning.counts import REASONS, CleanReport
-from nmt.prepare.reporting.page import report_page
-from nmt.prepare.reporting.report import Report, TokenizerReport, corpus_reports
-from nmt.prepare.reporting.screen import screen
+from nmt.prepare.report import Report, TokenizerReport, corpus_reports, screen
+from nmt.prepare.report_page import report_page
 from nmt.prepare.suspicions import Sample
 from parsed_page import ParsedPage
 

@@ -12,8 +12,7 @@ from nmt.figures.html import asset, document, escaped, escaped_sentence, histogr
 from nmt.files.write import replace_file
 from nmt.layout import DataDir
 from nmt.prepare.cleaning.counts import REASONS, REPAIRS, skipped_units, summed
-from nmt.prepare.reporting.report import CorpusReport, MonoReport, Report, SourceReport, TokenizerReport
-from nmt.prepare.reporting.screen import length_of_pieces
+from nmt.prepare.report import CorpusReport, MonoReport, Report, SourceReport, TokenizerReport, length_of_pieces
 
 _REPAIRED_SAMPLES = 5
 
@@ -38,7 +37,7 @@ def report_page(report: Report) -> str:
         "<h2>Settings</h2>\n<details><summary>The settings that determine the data directory</summary>",
         f"<pre>{escaped(dump_yaml(report.settings), keep_lines=True)}</pre>\n</details>",
     ]
-    return document(title, asset("nmt.prepare.reporting", "report.css"), body)
+    return document(title, asset("nmt.prepare", "report.css"), body)
 
 
 def _summary(report: Report) -> Iterator[str]:
