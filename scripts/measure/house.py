@@ -6,9 +6,8 @@
 Statements are those of Python (`ast.stmt`) without docstrings; nodes are all of the syntax tree, so that denser lines
 gain nothing. An import breaks the layers if its target is not below its own room in the table of docs/architecture.md.
 
-A walk is the list of functions that a thing passes, in the order in which it first enters them. A move is a step into
-another file, and goes back up if that file was left before. A walk is checked: every function exists, and is named by
-one that comes before it.
+A walk is the list of functions that a thing passes, in the order in which it first enters them, without properties and
+functions that only look at it. A move is a step into another file, and goes back up if that file was left before.
 """
 
 from __future__ import annotations
@@ -35,8 +34,38 @@ QUESTIONS = {
     "files that read `.objective` or `model.kind`": r"\.objective\b|model\.kind\b",
     "files that ask for the manifest of several pairs": r"PairsManifest|pairs_manifest|pairs\.is_file",
 }
-WALKS: dict[str, str] = {}
-"""The functions of each walk, as `module:function`, separated by white space."""
+WALKS = {
+    "a config, from `nmt train` to the first update": """
+        cli.train:train cli.train:resolve config.load:load_config config.load:overridden config.load:check_config
+        training.plan:Plan.of config.load:adopting config.load:load_saved_config training.loop:fit
+        training.setup.start:start training.setup.inputs:read_inputs training.setup.inputs:with_split
+        training.objectives.__init__:make_objective training.objectives.translation:Translation.__init__
+        training.objectives.__init__:Objective.__init__ data.windows:Windows.__init__ data.mixing:make_mix
+        model.transformer:make_model prepare.recipe:unlike prepare.recipe:changes_in_config translate.types:source_lines
+        config.load:dump_config translate.segment:Segmenter.__init__
+    """,
+    "a line, from `nmt translate` to its translation": """
+        cli.translate:translate translate.files:translate_file translate.translator:Translator.translate_window
+        translate.segment:Segmenter.split_lines translate.segment:Segmenter._sentence translate.search:in_order
+        translate.search:search_batches search.__init__:search search.beam:beam_search
+        translate.segment:Segmenter.join_hypotheses translate.files:output_row
+    """,
+    "a request, through the server": """
+        serve.app:Edge.__call__ serve.admission:Admission.reading serve.handlers:Handlers.translate_v1
+        serve.service:Service.translate serve.service:Service._one_way serve.worker:Worker.submit
+        serve.worker:Worker._translate translate.translator:Translator.translate_window serve.service:joined
+        serve.handlers:_answer_v1
+    """,
+    "a pair, from raw text to the loss": """
+        prepare.prepare:prepare prepare.pipeline.read:write_lines prepare.sources:read_part
+        prepare.pipeline.clean:clean_part prepare.pipeline.encode:encode_part prepare.pipeline.encode:join_shard
+        data.corpus:Corpora.open data.windows:Windows.load data.batching:epoch_updates
+        training.objectives.__init__:Objective.examples training.objectives.__init__:Objective.learned
+        data.batching:Pairs.batch training.objectives.__init__:Objective.loss training.loss:token_loss
+    """,
+}
+"""The functions of each walk, as `module:function`; each is named in a file before it, by its own name, its class's or
+its module's."""
 
 
 def modules(root: Path) -> dict[str, Path]:
@@ -206,24 +235,21 @@ def print_density(trees: dict[str, ast.Module]) -> None:
     print(f"{100 * conditionals / statements:>8.1f}  conditional expressions per 100 statements")
 
 
-def print_walks(trees: dict[str, ast.Module]) -> None:
-    """The moves of each walk. Raises SystemExit if a function is missing, or no earlier one names it."""
+def print_walks(trees: dict[str, ast.Module], texts: dict[str, str]) -> None:
+    """The moves of each walk. Raises SystemExit if a function is missing, or no file before it names it."""
     for title, walk in WALKS.items():
         steps = [step.split(":") for step in walk.split()]
-        named: set[str] = set()
-        for number, (module, qualified_name) in enumerate(steps):
-            name = qualified_name.rpartition(".")[2]
-            definitions = [node for node in ast.walk(trees[module]) if getattr(node, "name", None) == name]
-            owner = qualified_name.partition(".")[0]
-            if not definitions:
+        read = ""
+        for module, qualified_name in steps:
+            name = module.removesuffix(".__init__")
+            *owners, function = qualified_name.split(".")
+            if not _defines(trees[name], [*owners, function]):
                 raise SystemExit(f"{title}: {module} has no {qualified_name}")
-            if number and not {name, owner} & named:
-                raise SystemExit(f"{title}: no function before names {module}:{qualified_name}")
-            for node in (inner for definition in definitions for inner in ast.walk(definition)):
-                if isinstance(node, ast.Attribute):
-                    named.add(node.attr)
-                elif isinstance(node, ast.Name):
-                    named.add(node.id)
+            if read and not any(
+                re.search(rf"\b{word}\b", read) for word in (function, *owners, name.rpartition(".")[2])
+            ):
+                raise SystemExit(f"{title}: no file before names {module}:{qualified_name}")
+            read += texts[name]
         files = [module for module, _ in steps]
         moves = [(before, after) for before, after in pairwise(files) if before != after]
         left: set[str] = set()
@@ -232,6 +258,14 @@ def print_walks(trees: dict[str, ast.Module]) -> None:
             left.add(before)
             n_back += after in left
         print(f"{len(moves):>8}  moves of {title}, {n_back} of them back up")
+
+
+def _defines(tree: ast.AST, names: list[str]) -> bool:
+    """Whether a module has a function by this path, such as class and method."""
+    for node in ast.iter_child_nodes(tree):
+        if getattr(node, "name", None) == names[0]:
+            return len(names) == 1 or _defines(node, names[1:])
+    return False
 
 
 def in_a_process(root: Path, what: str) -> str:
@@ -280,7 +314,7 @@ def print_all() -> None:
         *((what, sum(bool(re.search(asked, text)) for text in texts.values())) for what, asked in QUESTIONS.items()),
     ):
         print(f"{n:>8}  {what}")
-    print_walks(trees)
+    print_walks(trees, texts)
     print(in_a_process(root, "--settings"), end="")
 
 
