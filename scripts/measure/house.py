@@ -45,9 +45,10 @@ WALKS = {
         config.load:dump_config translate.segment:Segmenter.__init__
     """,
     "a line, from `nmt translate` to its translation": """
-        cli.translate:translate translate.files:translate_file translate.translator:Translator.translate_window
-        translate.segment:Segmenter.split_lines translate.segment:Segmenter._sentence translate.search:in_order
-        translate.search:search_batches search.__init__:search search.beam:beam_search
+        cli.translate:translate translate.files:translate_file translate.files:input_windows translate.files:watched
+        translate.translator:Translator.translate_window translate.translator:Translator._searched
+        translate.segment:Segmenter.split_lines translate.segment:Segmenter._sentence
+        translate.search:NativeSearcher.search translate.search:search_batches search.__init__:search
         translate.segment:Segmenter.join_hypotheses translate.files:output_row
     """,
     "a request, through the server": """
