@@ -113,7 +113,8 @@ def summarise(run: RunDir) -> Summary:
         steps = _checkpoints(run)
         if selected.finished_step in steps[-1:]:  # a resumed run does not need it
             check_selected(run, selected, selected.weights)
-            summary.state = "finished"
+            if summary.state != "imported":  # it has no update to finish
+                summary.state = "finished"
     with _collecting(problems, run):
         best = min(best_scores(run, metric).values(), key=partial(rank, metric), default=None)
         setattr(summary, f"best_{metric}", best)

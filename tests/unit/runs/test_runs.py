@@ -16,7 +16,7 @@ from command import Command
 from logged_run import make_run, train, valid
 from nmt.config.load import changed_config, dump_config, load_config
 from nmt.files.write import Lock
-from nmt.runs.info import EnsembleMember, Selected, add_scores, write_selected
+from nmt.runs.info import EnsembleMember, Selected, add_scores, read_info, write_info, write_selected
 from nmt.runs.listing import as_table, newest_run, summarise, summarise_all
 from nmt.runs.log import read_log
 from nmt.tables import render
@@ -133,6 +133,12 @@ def test_running_run_is_listed_with_lock_holder(nmt: Command, runs: Path) -> Non
         lock.release()
     run.selected.unlink()
     assert summarise(run).state == "stopped"
+
+
+def test_imported_run_is_not_finished(runs: Path) -> None:
+    run = make_run(runs / "a", steps=[0], finished=0)
+    write_info(run, read_info(run).model_copy(update={"data_dir": ""}))
+    assert (summarise(run).state, summarise(run).max_steps) == ("imported", None)
 
 
 def test_finished_state_needs_last_checkpoint(runs: Path) -> None:
