@@ -184,7 +184,9 @@ class Corpus:
         Raises DataError if it does not exist or has an unknown format, or if a file is missing or truncated.
         """
         contents = read_contents(directory)
-        return cls.of(contents, contents.only_pair() if pair is None else pair)
+        if pair is None:
+            pair = contents.only_pair()
+        return cls.of(contents, pair)
 
     @classmethod
     def of(cls, contents: Contents, pair: str) -> Corpus:
@@ -229,8 +231,9 @@ class Corpus:
 
     def split(self, name: str) -> Split:
         """Return a split, or a shard of the training set, by its name. Raises DataError for an unknown name."""
-        shards = self.manifest.splits["train"].shards or [] if "train" in self.splits else []
-        pairs = {shard.name: shard.pairs for shard in shards}
+        pairs = {}
+        if "train" in self.splits:
+            pairs = {shard.name: shard.pairs for shard in self.manifest.splits["train"].shards or ()}
         pairs |= {split: record.pairs for split, record in self.manifest.splits.items()}
         if name not in pairs:
             raise DataError(f"{self.directory.path}: no split {name}; there are {', '.join(self.splits)}")
@@ -256,7 +259,9 @@ class Corpus:
     def train_splits(self) -> list[Split]:
         """The training set: one split, or its shards."""
         shards = self.manifest.splits["train"].shards
-        return [self.split("train")] if shards is None else [self.split(shard.name) for shard in shards]
+        if shards is None:
+            return [self.split("train")]
+        return [self.split(shard.name) for shard in shards]
 
     def in_one_file(self, name: str) -> Split:
         """Return a split that consists of one file for each language. Raises DataError for a training set in shards."""
@@ -363,10 +368,13 @@ class Corpora:
     @property
     def distinct(self) -> list[Corpus]:
         """The corpora, each once."""
-        return [*{corpus.directory.path: corpus for corpus in self.by_direction.values()}.values()]
+        by_path = {corpus.directory.path: corpus for corpus in self.by_direction.values()}
+        return [*by_path.values()]
 
     @property
     def starts(self) -> Rows:
         """The first row of each direction: training pairs are numbered across directions, then one row at the end."""
-        sizes = [sum(split.n for split in corpus.train_splits) for corpus in self.by_direction.values()]
-        return np.cumsum([0, *sizes])
+        starts = [0]
+        for corpus in self.by_direction.values():
+            starts.append(starts[-1] + sum(split.n for split in corpus.train_splits))
+        return np.array(starts)

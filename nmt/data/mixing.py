@@ -43,7 +43,8 @@ class Segments:
     def __init__(self, runs: Sequence[tuple[Rows, Rows]], total: int) -> None:
         """`runs`: arrays of the first rows and the lengths of runs; `total`: the number of all training pairs."""
         none = np.zeros(0, np.int64)
-        self.firsts, self.sizes = (np.concatenate([none, *(run[i] for run in runs)]) for i in (0, 1))
+        self.firsts = np.concatenate([none, *(firsts for firsts, _ in runs)])
+        self.sizes = np.concatenate([none, *(sizes for _, sizes in runs)])
         self._ends = np.cumsum(self.sizes)
         self._shifts = self.firsts - (self._ends - self.sizes)
         self.total = total
@@ -190,8 +191,9 @@ class Mix:
             done = min(done, start + n_pairs)
         stage, to = self.stages[at.stage], at
         if done == self._drawn_before(at.epoch, at.window + 1):
-            is_last = at.window + 1 == self.n_windows
-            to = replace(at, epoch=at.epoch + is_last, window=0 if is_last else at.window + 1)
+            to = replace(at, window=at.window + 1)
+            if to.window == self.n_windows:
+                to = replace(at, epoch=at.epoch + 1, window=0)
         if stage.n_updates is not None and step >= at.stage_step + stage.n_updates:
             to = replace(to, stage=at.stage + 1, stage_step=step, stage_pairs=done, drawn=self._drawn(at, done))
         return to
@@ -256,10 +258,10 @@ def _corpora(config: Config, manifest: Manifest) -> list[TrainCorpus]:
             problem = f"data.train: lacks a corpus of the data directory, {by_key[different[0]].name}"
         raise ConfigError(f"{problem}, so corpora cannot be weighted; run nmt prepare again")
     for i, source in enumerate(config.data.train):
-        weights = [
-            source.weight,
-            *(stage.weights.get(source.label) for stage in config.training.stages if stage.weights),
-        ]
+        weights = [source.weight]
+        for stage in config.training.stages:
+            if stage.weights:
+                weights.append(stage.weights.get(source.label))
         if f"train.{i}" in empty and any(weights) and not config.data.has_language_tags:
             raise ConfigError(
                 f"data.train.{i}: nmt prepare kept no pairs of this corpus, so it cannot have a weight; remove it from "
@@ -275,10 +277,14 @@ def _corpora(config: Config, manifest: Manifest) -> list[TrainCorpus]:
 
 def _plan(config: Config, stage: Stage, by_direction: Sequence[Sequence[TrainCorpus]]) -> StagePlan:
     """Return the shares of all corpora: those of the directions, times those of the corpora within each."""
-    sizes = [_sizes(stage, corpora, config.data.temperature) for corpora in by_direction]
-    n_pairs = [Fraction(sum(corpus.n_per_epoch for corpus in corpora if corpus.is_used)) for corpora in by_direction]
+    sizes, n_pairs = list[list[Fraction]](), list[Fraction]()
+    for corpora in by_direction:
+        sizes.append(_sizes(stage, corpora, config.data.temperature))
+        n_pairs.append(Fraction(sum(corpus.n_per_epoch for corpus in corpora if corpus.is_used)))
     weights = _powers(n_pairs, config.data.direction_temperature)
-    weights = [weight if any(of_corpora) else Fraction(0) for weight, of_corpora in zip(weights, sizes, strict=True)]
+    for i, of_corpora in enumerate(sizes):
+        if not any(of_corpora):
+            weights[i] = Fraction(0)
     if not any(weights):
         raise ConfigError(f"training.stages: no direction has pairs of {', '.join(stage.weights or ())}")
     shares: list[Fraction] = []
@@ -320,7 +326,9 @@ def train_corpora(manifest: Manifest) -> dict[str, TrainCorpus]:
     runs: dict[str, list[Run]] = {}
     first = 0
     if train.shards is None:
-        for key in sorted((key for key in sources if _number(key) >= 0), key=_number):
+        for key in sorted(sources, key=_number):
+            if _number(key) < 0:
+                continue
             n = (sources[key].kept or 0) * _repeat(manifest, key)  # repeated in place
             if n:
                 runs[key] = [Run(first, n)]
@@ -331,8 +339,11 @@ def train_corpora(manifest: Manifest) -> dict[str, TrainCorpus]:
     for shard in train.shards:
         runs.setdefault(shard.source, []).append(Run(first, shard.pairs))
         first += shard.pairs
-    names = {key: sources[key].corpus if key in sources else key for key in runs}
-    return {key: TrainCorpus(names[key], tuple(runs[key]), _repeat(manifest, key), block=BLOCK) for key in runs}
+    corpora = {}
+    for key, of_corpus in runs.items():
+        name = sources[key].corpus if key in sources else key
+        corpora[key] = TrainCorpus(name, tuple(of_corpus), _repeat(manifest, key), block=BLOCK)
+    return corpora
 
 
 def _repeat(manifest: Manifest, key: str) -> int:

@@ -100,7 +100,9 @@ class FollowingPairs:
         splits = corpus.train_splits
         self._ends = np.cumsum([split.n for split in splits])
         self._follows = [corpus.follows(split) for split in splits]
-        self._sides = [[lines_of(split, language) for language in data.sides] for split in splits]
+        self._sides = []
+        for split in splits:
+            self._sides.append([lines_of(split, language) for language in data.sides])
         self._max_pieces = data.max_pieces
 
     def appended(self, src: Indices, tgt: Indices, row: int, rng: Random) -> tuple[Indices, Indices]:
@@ -236,7 +238,11 @@ def _modifiers(direction: str) -> dict[str, Modifier]:
 
 def _encoded(tokenizer: Tokenizer, texts: Mapping[int, str]) -> dict[int, Indices]:
     """Encode texts, which may contain inline terms, and return the ids under the same keys."""
-    plain = {key: text for key, text in texts.items() if TERM not in text}
-    ids = dict(zip(plain, tokenizer.encode_all(list(plain.values())), strict=True))
-    ids |= {key: encode_marked(tokenizer, text) for key, text in texts.items() if TERM in text}
-    return {key: np.array(line) for key, line in ids.items()}
+    plain, encoded = dict[int, str](), dict[int, list[int]]()
+    for key, text in texts.items():
+        if TERM in text:
+            encoded[key] = encode_marked(tokenizer, text)
+        else:
+            plain[key] = text
+    encoded |= zip(plain, tokenizer.encode_all(list(plain.values())), strict=True)
+    return {key: np.array(ids) for key, ids in encoded.items()}

@@ -107,9 +107,9 @@ class Windows:
                     self._unverified[split] = corpus
         self._ends = np.cumsum([split.n for split, _ in self._src_files])
         self._is_sharded = bool(self._unverified)
-        self._streams = [
-            Stream(corpus.runs, (settings.seed, i), corpus.block) for i, corpus in enumerate(self.mix.corpora)
-        ]
+        self._streams = []
+        for i, mixed in enumerate(self.mix.corpora):
+            self._streams.append(Stream(mixed.runs, (settings.seed, i), mixed.block))
         self._mono = self._monolingual() if config.learns_lines else []
         self._whole: Pairs | None = None
         self._dropout: BpeDropout | None = None
@@ -192,16 +192,20 @@ class Windows:
         """Plan a window in this thread, and return it."""
         if self._whole is None:
             pairs = self._pairs(self._segments(at), at.epoch)
+        elif self._dropout is None:
+            pairs = self._whole
         else:
-            pairs = self._whole if self._dropout is None else self._dropout.pairs(at.epoch)
+            pairs = self._dropout.pairs(at.epoch)
         training = self._config.training
         updates = epoch_updates(pairs.lengths, training.update_tokens, training.seed, at.epoch, at.window)
         return Window(at, pairs, updates)
 
     def _segments(self, at: Position) -> Segments:
         """Return the rows of a window. Raises DataError if a shard that is read for the first time is damaged."""
-        takes = zip(self._streams, self.mix.takes(at), strict=True)
-        segments = Segments([run for stream, part in takes for run in stream.take(*part)], int(self._ends[-1]))
+        runs = list[tuple[Rows, Rows]]()
+        for stream, part in zip(self._streams, self.mix.takes(at), strict=True):
+            runs += stream.take(*part)
+        segments = Segments(runs, int(self._ends[-1]))
         if self._unverified:
             numbers = np.unique(np.searchsorted(self._ends, segments.firsts, side="right"))
             for number in numbers.tolist():

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from nmt.config import ModelConfig
 from nmt.data.batching import Indices
-from nmt.data.corpus import Corpus, lines_of
+from nmt.data.corpus import Corpus, Lines, lines_of
 from nmt.errors import ConfigError
 from nmt.files.write import write_file
 from nmt.model.attention import MultiHeadAttention
@@ -168,7 +168,8 @@ def write_shortlist(
 
 def _line(piece: str, ids: Iterable[int], tgt: Sequence[str]) -> str:
     """Return the line of a source piece, with the target pieces in the order of their ids."""
-    return f"{piece}\t{' '.join(tgt[i] for i in sorted(ids) if i >= N_SPECIAL)}\n"
+    translations = [tgt[i] for i in sorted(ids) if i >= N_SPECIAL]
+    return f"{piece}\t{' '.join(translations)}\n"
 
 
 def _learn(
@@ -176,13 +177,11 @@ def _learn(
 ) -> tuple[tuple[Indices, Indices], npt.NDArray[np.float64], Indices]:
     """Return the K links of a direction, as source and target pieces, the probability of the target piece given the
     source piece (K,), and the most frequent target pieces."""
-    sides = [[lines_of(split, language) for split in corpus.train_splits] for language in languages]
-    sizes = [np.concatenate([lines.n_ids() + 1 for lines in side]).astype(np.int64) for side in sides]
-    step = max(1, -(-int((sizes[0] * sizes[1]).sum()) // MAX_LINKS))
-    read = [[lines.gather(np.arange(0, len(lines), step), EOS) for lines in side] for side in sides]
-    src_ids, tgt_ids = (np.concatenate([block[block != PAD] for block in side]) for side in read)
-    n_src, n_tgt = (np.concatenate([(block != PAD).sum(1) for block in side]) for side in read)
-    del read
+    src, tgt = ([lines_of(split, language) for split in corpus.train_splits] for language in languages)
+    n_links = int((_n_ids(src) * _n_ids(tgt)).sum())
+    step = max(1, -(-n_links // MAX_LINKS))
+    src_ids, n_src = _every(step, src)
+    tgt_ids, n_tgt = _every(step, tgt)
     tgt_token, src_token = links(n_tgt, n_src)
     linked = src_ids[src_token] * n_pieces + tgt_ids[tgt_token]
     del src_token  # large
@@ -192,3 +191,19 @@ def _learn(
     frequencies = np.bincount(tgt_ids, minlength=n_pieces)
     often = np.argsort(-frequencies, kind="stable")[:N_FREQUENT].astype(np.int64)
     return (sources, targets), counts / totals, often
+
+
+def _n_ids(files: Sequence[Lines]) -> Indices:
+    """Return the number of ids of each line, with `</s>`."""
+    return np.concatenate([lines.n_ids() + 1 for lines in files]).astype(np.int64)
+
+
+def _every(step: int, files: Sequence[Lines]) -> tuple[Indices, Indices]:
+    """Return the ids of every `step`-th line of each file, with `</s>`, and their number in each of these lines."""
+    ids, sizes = [], []
+    for lines in files:
+        block = lines.gather(np.arange(0, len(lines), step), EOS)
+        is_id = block != PAD
+        ids.append(block[is_id])
+        sizes.append(is_id.sum(1))
+    return np.concatenate(ids), np.concatenate(sizes)

@@ -216,14 +216,14 @@ class _Search:
         # it could only be the last of several.)
         for limit in {line.limit for line in long}:
             same = [line for line in long if line.limit == limit]
-            for row, found in self.translate(
-                same, suppress=True, longest=max(limit - 1, 1), n_more=config.beam
-            ).items():
+            longest = max(limit - 1, 1)
+            for row, found in self.translate(same, suppress=True, longest=longest, n_more=config.beam).items():
                 candidates[row] = [(ids[: limit - 1], log_prob) for ids, log_prob in found]
-        # the search has changed the model's probabilities
-        is_reshaped = config.sample or config.min_length or config.no_repeat_ngram
-        again = {line.row for line in [*special, *long]}
-        to_score = [line for line in lines if is_reshaped or len(line.prefix) or line.row in again]
+        to_score = lines
+        # else the search has changed the model's probabilities
+        if not (config.sample or config.min_length or config.no_repeat_ngram):
+            again = {line.row for line in [*special, *long]}
+            to_score = [line for line in lines if len(line.prefix) or line.row in again]
         candidates |= self.forced(to_score, candidates)
         return [self.ranked(line, candidates[line.row]) for line in lines]
 
@@ -234,12 +234,14 @@ class _Search:
 
     def forced(self, lines: Sequence[_Line], candidates: Candidates) -> Candidates:
         """Score the translations of these lines again by forced decoding."""
-        rows = [(line, ids) for line in lines for ids, _ in candidates[line.row]]
-        log_probs = self.engine.log_probs([(line.src, ids) for line, ids in rows])
+        pairs = []
+        for line in lines:
+            pairs += [(line.src, ids) for ids, _ in candidates[line.row]]
+        log_probs = iter(self.engine.log_probs(pairs))
         forced: Candidates = {}
-        for (line, ids), values in zip(rows, log_probs, strict=True):
-            log_prob = math.fsum(values[line.n_given + self.engine.n_opening :])
-            forced.setdefault(line.row, []).append((ids, log_prob))
+        for line in lines:
+            start = line.n_given + self.engine.n_opening
+            forced[line.row] = [(ids, math.fsum(next(log_probs)[start:])) for ids, _ in candidates[line.row]]
         return forced
 
     def translate(
@@ -385,11 +387,12 @@ def compare(native: Translator, engine: Engine, lines: Sequence[str], search: Se
     Raises CheckpointError if the log-probabilities differ by more than rounding explains.
     """
     with Progress("comparing the engines", 2 * len(lines)) as progress:
-        expected, actual = (
-            [best for best, *_ in translator.translate_lines(lines, search, progress=progress)]
-            for translator in (native, engine_translator(engine).by_direction()[0])
-        )
-    pairs = [(part.src_ids, part.tgt_ids) for translation in expected for part in translation.parts]
+        expected = [best for best, *_ in native.translate_lines(lines, search, progress=progress)]
+        translator = engine_translator(engine).by_direction()[0]
+        actual = [best for best, *_ in translator.translate_lines(lines, search, progress=progress)]
+    pairs = []
+    for translation in expected:
+        pairs += [(part.src_ids, part.tgt_ids) for part in translation.parts]
     log_probs = zip(native.forced_decoder(search).log_probs(pairs), engine.log_probs(pairs), strict=True)
     differences = []
     for by_run, by_engine in log_probs:
@@ -423,5 +426,8 @@ def search_for_check(config: SearchConfig) -> SearchConfig:
 def made_up_lines(tokenizer: Tokenizer, n: int) -> list[str]:
     """Return `n` lines of random words of the vocabulary, to compare two models without a text."""
     rng = random.Random(1)
-    words = [piece for piece in tokenizer.pieces(range(len(tokenizer))) if piece[0] == "\u2581" and piece[1:].isalpha()]
-    return [" ".join(word[1:] for word in rng.choices(words or ["\u2581a"], k=rng.randint(1, 12))) for _ in range(n)]
+    words = []
+    for piece in tokenizer.pieces(range(len(tokenizer))):
+        if piece[0] == "\u2581" and piece[1:].isalpha():
+            words.append(piece[1:])
+    return [" ".join(rng.choices(words or ["a"], k=rng.randint(1, 12))) for _ in range(n)]

@@ -118,9 +118,12 @@ class ImportedTokenizer(Tokenizer):
             self.to = vocabulary.to
         original = vocabulary.original(side)
         learned = [original[i] for i in vocabulary.original_rows(side)[N_SPECIAL:] if i is not None]
-        self._id_of = {piece: N_SPECIAL + i for i, piece in enumerate(learned)}
+        self._id_of = {piece: i for i, piece in enumerate(learned, N_SPECIAL)}
         self.n_pieces = N_SPECIAL + len(learned)
-        self._pieces = [name if name not in self._id_of else f"{name} (nmt)" for name in SPECIAL_NAMES] + learned
+        self._pieces = [*SPECIAL_NAMES, *learned]
+        for i, name in enumerate(SPECIAL_NAMES):
+            if name in self._id_of:
+                self._pieces[i] = f"{name} (nmt)"
         try:
             self._processor = processor_of(model)
             all_ids = list(range(self._processor.get_piece_size()))
@@ -173,18 +176,26 @@ class ImportedTokenizer(Tokenizer):
         divided = [self.tagged(line, to) for line in lines]
         encoded = self.encode_parts([text for _, text in divided], threads)
         for (language, _), ids in zip(divided, encoded, strict=True):
-            if ids:
-                ids[:0] = [self.tag(language)] if language else self.opening
+            if ids and language:
+                ids.insert(0, self.tag(language))
+            elif ids:
+                ids[:0] = self.opening
         return encoded
 
     def tag_ids(self, names: Sequence[str] | None) -> list[int]:
         # the tag with which a translation opens says what the tag of the target language would
-        return super().tag_ids([name for name in names or () if not (self.opening and name.startswith(TO))])
+        names = names or ()
+        if self.opening:
+            names = [name for name in names if not name.startswith(TO)]
+        return super().tag_ids(names)
 
     def encode_parts(self, texts: Sequence[str], threads: int = 1) -> list[list[int]]:
         texts = [*map(self.as_read, texts)]
         encoded = self._processor.encode(texts, out_type=str, num_threads=threads)
-        return [[self._id_of.get(piece, UNK) for piece in line] for line in encoded]
+        return [*map(self._ids, encoded)]
+
+    def _ids(self, pieces: Sequence[str]) -> list[int]:
+        return [self._id_of.get(piece, UNK) for piece in pieces]
 
     def spans(self, text: str, ids: Sequence[int]) -> list[tuple[int, int]]:
         """Return the start and end in code points of the text of each id, of a text without a tag.
@@ -221,8 +232,7 @@ class ImportedTokenizer(Tokenizer):
         segmentations = []
         for ids in self._processor.nbest_encode(text, nbest_size=n):
             score = sum(map(self._processor.get_score, ids))
-            pieces = self._processor.id_to_piece(ids)
-            segmentations.append(([self._id_of.get(piece, UNK) for piece in pieces], score))
+            segmentations.append((self._ids(self._processor.id_to_piece(ids)), score))
         return segmentations
 
     def decode(self, ids: Sequence[int]) -> str:

@@ -60,10 +60,11 @@ def detect(text: str, languages: Sequence[str]) -> list[Detected]:
     detected = []
     for code in languages:
         language, macrolanguage = tag_of(code).language, macrolanguage_of(code)
-        members = [(known, p) for known, p in ranked if macrolanguage_of(known) == macrolanguage]
-        probability = float(in_script == [code])
-        if members:
-            probability = sum(p if tag_of(known).language == language else p / 2 for known, p in members)
+        members = []
+        for known, p in ranked:
+            if macrolanguage_of(known) == macrolanguage:
+                members.append(p if tag_of(known).language == language else p / 2)
+        probability = sum(members) if members else float(in_script == [code])
         if script and written.isdisjoint(scripts_of(code)):
             probability = 0.0
         detected.append(Detected(code, float(f"{100 * probability:.4g}")))
@@ -77,8 +78,12 @@ def share_of_others(texts: Sequence[str], language: str, languages: Sequence[str
     """
     if not dict(detect("", languages))[language]:
         raise _unknown(language)
-    detected = [tag_of(detect(text, languages)[0].language).language for text in texts if text.strip()]
-    return sum(other != tag_of(language).language for other in detected) / max(1, len(detected))
+    detected = Counter[object]()
+    for text in texts:
+        if text.strip():
+            detected[tag_of(detect(text, languages)[0].language).language] += 1
+    n_others = detected.total() - detected[tag_of(language).language]
+    return n_others / max(1, detected.total())
 
 
 def _unknown(language: str) -> DataError:
@@ -106,8 +111,11 @@ def identified_as(language: str) -> set[str]:
     except ImportError as error:
         raise needs_extra("drop: language", "py3langid") from error
     family, written = _family(language), set(scripts_of(language))
-    alike = {code for code, _ in rank("") if _family(code) == family}
-    return {code for code in alike if not written or written & {*scripts_of(code)}}
+    alike = set()
+    for code, _ in rank(""):
+        if _family(code) == family and (not written or written & {*scripts_of(code)}):
+            alike.add(code)
+    return alike
 
 
 def needs_extra(setting: str, package: str) -> DataError:
