@@ -74,7 +74,12 @@ def back_translate(request: BackTranslation) -> int:
     CheckpointError before anything is written.
     """
     run, reverse = request.reverse.path, run_config(request.reverse)
-    of_text = [override for override in request.overrides if override.startswith(("data.root=", "data.direction="))]
+    of_text, overrides = list[str](), list[str]()
+    for override in request.overrides:
+        if override.startswith(("data.root=", "data.direction=")):
+            of_text.append(override)
+        else:
+            overrides.append(override)  # the config of the text has the others
     original, config = _forward(run, reverse, request.config, of_text)
     rules = LineRules(config.data, *_held_out(config.data))
     n_lines = count_lines(request.mono)
@@ -84,12 +89,15 @@ def back_translate(request: BackTranslation) -> int:
     def translate(translator: Translator, lines: Sequence[str], first: int) -> Iterator[str]:
         kept = ["" if rules.skip_reason(line) else line for line in lines]
         for best, *_ in translator.translate_window(kept, Options(request.search), first):
-            yield best.text if best.finished and rules.may_be_source(best.text) else ""
+            is_usable = best.finished and rules.may_be_source(best.text)
+            yield best.text if is_usable else ""
 
     def count(path: Path) -> dict[str, int]:
         counts = {"lines": 0, "pairs": 0}
         for translation, line in read_aligned(path, request.mono):
-            kind = rules.skip_reason(line) or ("pairs" if translation.strip() else UNFINISHED)
+            kind = rules.skip_reason(line)
+            if kind is None:
+                kind = "pairs" if translation.strip() else UNFINISHED
             counts["lines"] += 1
             counts[kind] = counts.get(kind, 0) + 1
         return counts
@@ -107,7 +115,6 @@ def back_translate(request: BackTranslation) -> int:
     )
     corpora = [*(_upsampled(source, request.upsample) for source in config.data.train), synthetic]
     run_dir = f"runs/back-{recipe.path.name}-{{direction}}"
-    overrides = [override for override in request.overrides if override not in of_text]  # the config has these
     following = next_config(config, original, recipe, corpora, run_dir, overrides)
     if (weight := following.data.train[-1].weight) is not None:
         say(f"{synthetic.label}: data.train.{len(corpora) - 1}.weight is {weight:g}, which --set can change")
@@ -199,7 +206,9 @@ def _forward(run: Path, reverse: Config, name: str | None, overrides: Sequence[s
 def _held_out(data: DataConfig) -> tuple[list[str], list[str]]:
     """Read the target and the source lines of the development and test sets. Raises DataError or HubError."""
     lines: dict[str, list[str]] = {language: [] for language in data.pair}
-    for source in (source for key, source in data.sources() if not key.startswith("train.")):
+    for key, source in data.sources():
+        if key.startswith("train."):
+            continue
         for pair in open_source(source, data.pair, Path(data.root)).pairs():
             for language, line in zip(data.pair, (pair.src, pair.tgt), strict=True):
                 lines[language].append(line)

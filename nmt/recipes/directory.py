@@ -121,8 +121,12 @@ def changed_settings(run: RunDir, config: Config) -> list[Difference]:
     chosen for `search.split: auto`."""
     before = load_saved_config(run.config).without_licenses().model_dump(mode="json")
     after = config.without_licenses().model_dump(mode="json")
-    changes = [change for change in differences(before, after) if change.key not in LOCATIONS]
-    return [change for change in changes if (change.key, change.new) != ("search.split", "'auto'")]
+    changes = []
+    for change in differences(before, after):
+        is_split_chosen = change.key == "search.split" and change.new == "'auto'"
+        if change.key not in LOCATIONS and not is_split_chosen:
+            changes.append(change)
+    return changes
 
 
 def wait_for(command: Sequence[str]) -> int:
@@ -206,7 +210,7 @@ def rooted(config: Config, prepared: Path | None = None) -> Config:
         train, split_off = _split_off(data, DataDir(prepared or data.directory))
     valid = moved(data.valid) if isinstance(data.valid, Source) else split_off.pop("valid")
     test = {name: moved(source) for name, source in data.test.items()} | split_off
-    mono = {language: [moved(source) for source in sources] for language, sources in data.mono.items()}
+    mono = {language: [*map(moved, sources)] for language, sources in data.mono.items()}
     clean = rooted_clean(data.clean, data.root)
     changes = {"root": ".", "train": train, "valid": valid, "test": test, "mono": mono, "clean": clean}
     return config.model_copy(update={"data": data.model_copy(update=changes)})
@@ -293,7 +297,7 @@ def _are_weighted(config: Config) -> bool:
 def _can_mix(stages: Sequence[Stage], train: Sequence[AnyTrainSource]) -> bool:
     """Return whether stages have only weights of corpora in `train`, and any of them uses the last of these."""
     labels = [source.label for source in train]
-    weighted = {name for stage in stages for name in stage.weights or ()}
+    weighted = set[str]().union(*(stage.weights or () for stage in stages))
     is_last_used = labels[-1] in weighted or not all(stage.weights for stage in stages)
     return is_last_used and all(labels.count(name) == 1 for name in weighted)
 
@@ -359,10 +363,14 @@ class RecipeDir:
             raise DataError(f"{self.path}: is a file; choose a directory with --output")
         if self._settings.is_file():
             before = json.loads(self._settings.read_text(encoding="utf-8"))
-            keys = [key for key in {**before, **self.settings} if before.get(key) != self.settings.get(key)]
-            if keys:
-                changes = "; ".join(f"{key} was {before.get(key)}, is {self.settings.get(key)}" for key in keys)
-                raise DataError(f"{self.path}: started with other settings: {changes}; use another with --output")
+            changes = []
+            for key in {**before, **self.settings}:
+                old, new = before.get(key), self.settings.get(key)
+                if old != new:
+                    changes.append(f"{key} was {old}, is {new}")
+            if changes:
+                listed = "; ".join(changes)
+                raise DataError(f"{self.path}: started with other settings: {listed}; use another with --output")
         elif self.path.is_dir():
             unknown = {path.name for path in self.path.iterdir()} - {"lock", "settings.json.part"}
             if unknown:

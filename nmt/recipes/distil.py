@@ -209,7 +209,9 @@ def nearest(texts: Sequence[str], reference: str, metric: Metric, language: str)
 
     if len(texts) < 2:
         return texts[0] if texts else ""
-    scorer = CHRF() if metric == "chrf" else BLEU(tokenize=default_tokenizer(language), effective_order=True)
+    scorer: CHRF | BLEU = CHRF()
+    if metric == "bleu":
+        scorer = BLEU(tokenize=default_tokenizer(language), effective_order=True)
     return max(texts, key=lambda text: scorer.sentence_score(text, [reference]).score)
 
 
@@ -225,7 +227,10 @@ def _settings(request: Distillation, version: str) -> dict[str, object]:
 
 def _split_off_lines(config: DataConfig, data: DataDir) -> set[str]:
     """Return the target lines of the sets that were split off, which training pairs must not contain."""
-    return {line.strip() for name in config.drawn for line in read_lines(data.text(name, config.tgt))}
+    held_out = set[str]()
+    for name in config.drawn:
+        held_out |= {line.strip() for line in read_lines(data.text(name, config.tgt))}
+    return held_out
 
 
 def _count(translations: Path, text: _Text) -> dict[str, int]:

@@ -66,7 +66,9 @@ def make_table(lists: Sequence[NBest], features: Sequence[Feature]) -> Table:
 
     A blank candidate has the worst values of its line.
     """
-    pairs = [(line, candidate) for line, candidates in lists for candidate in candidates]
+    pairs = []
+    for line, candidates in lists:
+        pairs += [(line, candidate) for candidate in candidates]
     sizes = np.array([len(candidates) for _, candidates in lists])
     first = np.cumsum(sizes) - sizes
     rows = first[:, None] + np.minimum(np.arange(sizes.max()), sizes[:, None] - 1)  # (L, K), of `pairs`
@@ -207,13 +209,18 @@ def find_weights(
         weights = search_only
         for at in tunable:
             if rng.random() < 0.8:  # else it stays 0
-                sign = rng.choice([-1, 1]) if features[at].is_signed else 1
+                sign = 1
+                if features[at].is_signed:
+                    sign = rng.choice([-1, 1])
                 weights = changed(weights, at, sign * rng.exponential())
         try_weights(weights)
     for weights in sorted(scores, key=lambda tried: -scores[tried])[:N_STARTS]:
         step = 1.0
         while step >= FINEST:
-            best = max((changed(weights, at, by) for at in tunable for by in (step, -step)), key=try_weights)
+            neighbours = []
+            for at in tunable:
+                neighbours += [changed(weights, at, step), changed(weights, at, -step)]
+            best = max(neighbours, key=try_weights)
             if scores[best] > scores[weights]:
                 weights = best
             else:

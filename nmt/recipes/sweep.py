@@ -44,7 +44,9 @@ def check_places(plan: Plan) -> None:
         raise CheckpointError(f"{plan.folder}: not a directory; choose another directory with --dir")
     if is_run(plan.folder):
         raise CheckpointError(f"{plan.folder}: a run directory; choose a directory for the sweep with --dir")
-    problems = [f"{planned.run.path}: {problem}" for planned in plan.runs for problem in _problems(planned)]
+    problems = []
+    for planned in plan.runs:
+        problems += [f"{planned.run.path}: {problem}" for problem in _problems(planned)]
     if problems:
         raise CheckpointError(*problems)
 
@@ -128,7 +130,9 @@ def run_jobs(jobs: Sequence[Job], slots: Sequence[Mapping[str, str]], stop: Stop
                 for process in running:
                     process.terminate()
             time.sleep(POLL)
-            for process in [process for process in running if process.poll() is not None]:
+            for process in [*running]:
+                if process.poll() is None:
+                    continue
                 job, slot = running.pop(process)
                 free.append(slot)
                 ended = _end_of(job, process.returncode)
@@ -183,17 +187,19 @@ def sweep(options: SweepOptions, format: Format = "text") -> list[Row]:  # noqa:
     print(render(format, tables, document))
     say(f"{_table(plan)}: written")
     if unfinished and (stop.signal is not None or not any(row.state == "failed" for row in rows)):
-        reason = (
-            f"stopped by {stop.signal}" if stop.signal else f"{len(unfinished)} of {len(rows)} runs are not finished"
-        )
+        reason = f"{len(unfinished)} of {len(rows)} runs are not finished"
+        if stop.signal:
+            reason = f"stopped by {stop.signal}"
         raise StoppedError(f"{reason}; run the same command again to continue")
     return rows
 
 
 def _compared(split: str, plan: Plan) -> Iterator[Comparison]:
     """Compare the arms that were not eliminated on a split, in each direction; all their runs have finished."""
-    kept = stage_of(plan, {})[0]
-    members = {arm: [planned.run.path for planned in runs] for arm, runs in plan.arms.items() if arm in kept}
+    kept, members = stage_of(plan, {})[0], dict[str, list[Path]]()
+    for arm, runs in plan.arms.items():
+        if arm in kept:
+            members[arm] = [planned.run.path for planned in runs]
     translating = Translating(lambda config: config.search, split)
     for direction in for_directions(members, translating):
         yield compare(*translate_runs(members, direction))
@@ -224,7 +230,10 @@ def _train(options: SweepOptions, plan: Plan, stop: Stop) -> list[Row]:
     failed = _prepare(plan, to_do, stop)
     if failed and all(planned.data in failed for planned in plan.runs):
         raise ConfigError(*[f"cannot train: {error}" for error in failed.values()])
-    errors = {planned.name: failed[planned.data] for planned in to_do if planned.data in failed}
+    errors = {}
+    for planned in to_do:
+        if planned.data in failed:
+            errors[planned.name] = failed[planned.data]
     _write_table(plan, errors)
     check_texts(plan)
     before: int | None = -1
@@ -289,10 +298,13 @@ def _prepare(plan: Plan, to_do: Sequence[GridRun], stop: Stop) -> dict[Path, str
 
 
 def _training(plan: Plan, planned: GridRun, updates: int | None) -> Job:
-    start = ("--resume",) if planned.run.info.exists() else ("--config", str(plan.config_of(planned)))
-    where = "--run", str(planned.run.path), "--data", str(planned.data)
-    end = () if updates is None else ("--stop-at", str(updates))
-    return Job(planned.name, ("train", *start, *where, *end), plan.folder / "logs" / f"{planned.name}.log")
+    command = ["train", "--config", str(plan.config_of(planned))]
+    if planned.run.info.exists():
+        command = ["train", "--resume"]
+    command += ["--run", str(planned.run.path), "--data", str(planned.data)]
+    if updates is not None:
+        command += ["--stop-at", str(updates)]
+    return Job(planned.name, tuple(command), plan.folder / "logs" / f"{planned.name}.log")
 
 
 def _slots(options: SweepOptions) -> list[dict[str, str]]:

@@ -82,7 +82,8 @@ def parse_grid(options: Sequence[str]) -> list[Axis]:
     ends = [key.rpartition(".")[2] for key in values_of]
     axes = []
     for (key, values), end in zip(values_of.items(), ends, strict=True):
-        axes.append(Axis(key, values, key if ends.count(end) > 1 else end))
+        label = key if ends.count(end) > 1 else end
+        axes.append(Axis(key, values, label))
     return axes
 
 
@@ -375,10 +376,12 @@ def stage_of(plan: Plan, errors: Mapping[str, str]) -> tuple[list[str], int | No
     for updates, n_kept in plan.rungs:
         means: dict[str, float] = {}
         for arm in arms:
-            scores = [run.score_at(updates) for run in runs_of[arm]]
-            known = [score for score in scores if score is not None]
-            if len(known) == len(scores):
-                means[arm] = statistics.fmean(known)
+            scores = []
+            for run in runs_of[arm]:
+                if (score := run.score_at(updates)) is not None:
+                    scores.append(score)
+            if len(scores) == len(runs_of[arm]):
+                means[arm] = statistics.fmean(scores)
             elif not any(run.name in errors for run in runs_of[arm]):
                 return arms, updates, eliminated
         arms = sorted(means, key=lambda arm: rank(plan.metric, means[arm]))
@@ -393,4 +396,7 @@ def stage_of(plan: Plan, errors: Mapping[str, str]) -> tuple[list[str], int | No
 
 def shown_score(score: float | None, metric: Metric = "bleu", sign: str = "") -> str:
     """Format a score with two decimals, accuracy with four. sign: `+` for a difference."""
-    return "-" if score is None else f"{score:{sign}.{4 if metric == 'accuracy' else 2}f}"
+    if score is None:
+        return "-"
+    n_decimals = 4 if metric == "accuracy" else 2
+    return f"{score:{sign}.{n_decimals}f}"

@@ -71,7 +71,9 @@ def _row(planned: GridRun, error: str, eliminated: str) -> Row:
             return replace(row, state="finished", ended_by=selected.finished_by)
     if error:
         return replace(row, state="failed")
-    return replace(row, state="eliminated") if eliminated else row
+    if eliminated:
+        return replace(row, state="eliminated")
+    return row
 
 
 def tables_of(plan: Plan, rows: Sequence[Row]) -> list[Table]:
@@ -127,12 +129,12 @@ def _n_different(directories: Iterable[Path], file_of: Callable[[DataDir, str, s
 def _checksums(data: DataDir, file_of: Callable[[DataDir, str, str], Path]) -> tuple[str, ...]:
     """Return the checksums of the development set for each language; empty if the manifest lacks them."""
     with suppress(DataError, KeyError):
-        contents = read_contents(data)
-        return tuple(
-            manifest.files[file_of(contents.folders[pair], "valid", language).name].sha256
-            for pair, manifest in contents.manifests.items()
-            for language in manifest.languages
-        )
+        contents, checksums = read_contents(data), []
+        for pair, manifest in contents.manifests.items():
+            for language in manifest.languages:
+                file = file_of(contents.folders[pair], "valid", language)
+                checksums.append(manifest.files[file.name].sha256)
+        return tuple(checksums)
     return ()
 
 
@@ -143,11 +145,16 @@ def _means(plan: Plan, rows: Sequence[Row]) -> Iterator[Table]:
         return
     arms: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
-        arms.setdefault(tuple(row.planned.values[axis.key] for axis in axes), []).append(row)
-    scores, ranks = {}, {}
+        values = tuple(row.planned.values[axis.key] for axis in axes)
+        arms.setdefault(values, []).append(row)
+    scores, ranks = dict[tuple[str, ...], list[float]](), {}
     for arm, of_arm in arms.items():
-        scores[arm] = [row.score for row in of_arm if row.state == "finished" and row.score is not None]
-        ranks[arm] = rank(metric, statistics.fmean(scores[arm])) if scores[arm] else math.inf
+        scores[arm], ranks[arm] = [], math.inf
+        for row in of_arm:
+            if row.state == "finished" and row.score is not None:
+                scores[arm].append(row.score)
+        if scores[arm]:
+            ranks[arm] = rank(metric, statistics.fmean(scores[arm]))
     ranked = sorted(arms, key=ranks.__getitem__)
     best = ranked[0]
     differences = {arm: difference(scores[best], scores[arm], metric) for arm in ranked}
@@ -160,7 +167,9 @@ def _means(plan: Plan, rows: Sequence[Row]) -> Iterator[Table]:
     n, notes, heading = len(axes), list[str](), ""
     if any(differences.values()):
         heading = DIFFERENCE
-        notes = [DIFFERENCE_NOTE + OF_A_TEST_SET if metric == "bleu" else DIFFERENCE_NOTE]
+        notes = [DIFFERENCE_NOTE]
+        if metric == "bleu":
+            notes = [DIFFERENCE_NOTE + OF_A_TEST_SET]
     header = [*(axis.label for axis in axes), f"dev {metric_name(metric)}", "seeds", heading, ""]
     title = f"mean over finished seeds ± standard deviation ({SEED})"
     yield Table(header, lines, range(n, n + 3), title, notes)

@@ -140,11 +140,11 @@ def assign(model: torch.nn.Module, tensors: Mapping[str, Tensor], where: str) ->
 def optimizer_tensors(optimizer: torch.optim.Optimizer, names: Sequence[str]) -> Tensors:
     """Return the tensors of the state of an optimizer by name, `PARAMETER/KEY`. `names` are parameter names in the
     order of its groups."""
-    return {
-        f"{name}/{key}": torch.as_tensor(value)
-        for name, values in zip(names, _state(optimizer), strict=True)
-        for key, value in values.items()
-    }
+    tensors = {}
+    for name, values in zip(names, _state(optimizer), strict=True):
+        for key, value in values.items():
+            tensors[f"{name}/{key}"] = torch.as_tensor(value)
+    return tensors
 
 
 def check_optimizer(
@@ -247,7 +247,10 @@ def average(run: RunDir, steps: Sequence[int]) -> Tensors:
     total: Tensors = {}
     for step in steps:
         for name, tensor in load_weights(run.step(step)).items():
-            total[name] = total[name] + tensor.double() if name in total else tensor.double()
+            if name in total:
+                total[name] = total[name] + tensor.double()
+            else:
+                total[name] = tensor.double()
     return {name: (tensor / len(steps)).float() for name, tensor in total.items()}
 
 

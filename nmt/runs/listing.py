@@ -81,9 +81,15 @@ def summarise_all(root: Path) -> list[Summary]:
     """
     if not root.is_dir():
         raise CheckpointError(f"{root}: no such directory; nmt train creates run directories, by default in runs/")
-    sweeps = [path.parent for path in root.glob("*/configs") if path.is_dir() and not is_run(path.parent)]
-    paths = [path for folder in (root, *sweeps) for path in folder.iterdir() if is_run(path)]
-    runs = [replace(summarise(RunDir(path)), name=str(path.relative_to(root))) for path in paths]
+    folders = [root]
+    for path in root.glob("*/configs"):
+        if path.is_dir() and not is_run(path.parent):
+            folders.append(path.parent)
+    runs = []
+    for folder in folders:
+        for path in folder.iterdir():
+            if is_run(path):
+                runs.append(replace(summarise(RunDir(path)), name=str(path.relative_to(root))))
     if not runs and is_run(root):
         raise CheckpointError(f"{root}: is a run directory; give the directory that contains it")
     if not runs:
@@ -160,8 +166,11 @@ def _minutes(run: RunDir, steps: Sequence[int], logged: float | None) -> float |
 
 def _checkpoints(run: RunDir) -> list[int]:
     """Return the steps with a complete checkpoint, ascending. Raises CheckpointError if all checkpoints are damaged."""
-    saved = saved_steps(run)
-    complete = [step for step in saved if run.step(step).weights.is_file() and run.step(step).state.is_file()]
+    saved, complete = saved_steps(run), []
+    for step in saved:
+        checkpoint = run.step(step)
+        if checkpoint.weights.is_file() and checkpoint.state.is_file():
+            complete.append(step)
     if saved and not complete:
         raise CheckpointError(f"{run.checkpoints}: damaged: no checkpoint here has both weights and state.json")
     return complete
@@ -191,23 +200,22 @@ def as_table(runs: Sequence[Summary]) -> Table:
 
 
 def _row(run: Summary, now: float) -> tuple[str, ...]:
-    holder, steps, notes = run.holder, f"{run.step:,}", [run.problem] if run.problem else []
+    holder, steps, notes = run.holder, f"{run.step:,}", list[str]()
     if run.max_steps is not None:
         steps += f" / {run.max_steps:,}"
     if holder is not None:
-        notes.insert(0, f"{holder.get('host', '?')}:{holder.get('pid', '?')}")
+        notes.append(f"{holder.get('host', '?')}:{holder.get('pid', '?')}")
+    if run.problem:
+        notes.append(run.problem)
     if not notes and run.split:
         notes.append(f"split: {run.split}")
-    return (
-        run.name,
-        run.state,
-        steps,
-        _dev_score(run),
-        "-" if run.test is None else _test_score(run.test),
-        "-" if run.minutes is None else _duration(run.minutes),
-        _age(now - run.last_written),
-        "; ".join(notes),
-    )
+    test = minutes = "-"
+    if run.test is not None:
+        test = _test_score(run.test)
+    if run.minutes is not None:
+        minutes = _duration(run.minutes)
+    age = _age(now - run.last_written)
+    return run.name, run.state, steps, _dev_score(run), test, minutes, age, "; ".join(notes)
 
 
 def _dev_score(run: Summary) -> str:

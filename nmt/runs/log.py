@@ -125,11 +125,16 @@ def learning_curve(run: RunDir) -> list[Point]:
         raise CheckpointError(f"{run.path}: the log of this run contains no validation")
     points = []
     for step, kinds in validations.items():
-        bleu_of = {kind: values["bleu"] for kind, values in kinds.items() if values["bleu"] is not None}
+        bleu_of, minutes = dict[Weights, float](), list[float]()
+        for kind, values in kinds.items():
+            if values["bleu"] is not None:
+                bleu_of[kind] = values["bleu"]
+            if values["minutes"] is not None:
+                minutes.append(values["minutes"])
         best = min(kinds.values(), key=lambda values: (-(values["bleu"] or 0.0), values["perplexity"] or math.inf))
-        minutes = max((values["minutes"] for values in kinds.values() if values["minutes"] is not None), default=None)
         accuracy = None if bleu_of else best["accuracy"]
-        points.append(Point(step, minutes, bleu_of, best["chrf"], best["perplexity"], accuracy))
+        latest = max(minutes, default=None)
+        points.append(Point(step, latest, bleu_of, best["chrf"], best["perplexity"], accuracy))
     return points
 
 

@@ -271,15 +271,20 @@ def _data(card: Card) -> Iterator[str]:
         sources[where] = f"monolingual, {code}", mono, "lines"
     for where, (purpose, source, unit) in sources.items():
         facts = [printable(source.label)]
-        records = [manifest.sources[where] for manifest in manifests if manifest.sources and where in manifest.sources]
         for name in ("read", "kept"):
-            counts = [n for record in records if (n := getattr(record, name)) is not None]
+            counts = []
+            for manifest in manifests:
+                record = (manifest.sources or {}).get(where)
+                n = getattr(record, name, None)
+                if n is not None:
+                    counts.append(n)
             if counts:
                 facts.append(f"{sum(counts):,} {unit} {name}")
         yield f"- {purpose}: {', '.join(facts)}, licence: {printable(source.license or NOT_STATED)}"
     if "valid" not in sources:
         n = sum(manifest.splits["valid"].pairs for manifest in manifests if "valid" in manifest.splits)
-        yield "- development set: split off the training text" + (f", {n:,} pairs" if n else "")
+        n_pairs = f", {n:,} pairs" if n else ""
+        yield f"- development set: split off the training text{n_pairs}"
     if manifests:
         yield f"- fingerprint of the prepared corpus: {read_info(card.run).corpus}"
     yield ""

@@ -467,10 +467,14 @@ def _package_files(folder: ExportDir, license: str | None) -> dict[str, bytes]: 
     """Return the files of the package by their names in the archive, from an export for CTranslate2."""
     loaded = load_folder(folder.path)
     config, step = loaded.config, loaded.info.step
-    source = folder.tokenizer.joint if loaded.tokenizers.joint else folder.tokenizer.language(config.data.src)
+    source = folder.tokenizer.language(config.data.src)
+    if loaded.tokenizers.joint:
+        source = folder.tokenizer.joint
     codes = [language_code(name) for name in config.data.sides]
-    model = {f"model/{name}": (folder.path / name).read_bytes() for name in sorted(loaded.checksums)
-             if "/" not in name and name != folder.config.name}  # fmt: skip
+    model = {}
+    for name in sorted(loaded.checksums):
+        if "/" not in name and name != folder.config.name:
+            model[f"model/{name}"] = (folder.path / name).read_bytes()
     card = folder.card.read_text(encoding="utf-8").partition(USE)[0] + _argos_use(config, codes)
     files = {
         "metadata.json": json.dumps(_metadata(config, codes, step, license), indent=2, ensure_ascii=False).encode(),
@@ -484,15 +488,17 @@ def _package_files(folder: ExportDir, license: str | None) -> dict[str, bytes]: 
 
 def _metadata(config: Config, codes: list[str], step: int, license: str | None) -> dict[str, str]:  # noqa: A002
     """Return the content of metadata.json, with `license` for readers (Argos Translate ignores it)."""
-    return {
+    metadata = {
         "package_version": f"1.{step}",
         "argos_version": "1.11",
         "from_code": codes[0],
         "from_name": language_name(config.data.src),
         "to_code": codes[1],
         "to_name": language_name(config.data.tgt),
-        **({} if license is None else {"license": license}),
     }
+    if license is not None:
+        metadata["license"] = license
+    return metadata
 
 
 def _argos_use(config: Config, codes: list[str]) -> str:

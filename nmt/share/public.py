@@ -216,6 +216,9 @@ def _config(
     kind: dict[str, object] = {"norm": "post", "output_bias": True, "start_embedding": "zero"}
     if theirs["model_type"] == "m2m_100":
         kind = {"norm": "pre", "output_bias": "fixed", "start_embedding": "end", "positions": "fairseq"}
+    tied = "none"
+    if is_tied:
+        tied = "all" if is_joint else "target"
     tree = {
         "data": {"train": []} | (directions or {"direction": vocabulary.direction}),
         "tokenizer": {"joint": is_joint, "vocab_size": max(300, *map(len, vocabulary.pieces))},
@@ -227,7 +230,7 @@ def _config(
             "decoder_layers": theirs.get("decoder_layers"),
             **kind,
             "activation": MARIAN_ACTIVATIONS[theirs["activation_function"]],
-            "tie_embeddings": ("all" if is_joint else "target") if is_tied else "none",
+            "tie_embeddings": tied,
             "embedding_dropout": theirs.get("dropout", 0.1),
             "residual_dropout": theirs.get("dropout", 0.1),
             "attention_dropout": theirs.get("attention_dropout", 0.0),
@@ -253,7 +256,10 @@ Take = Callable[[Sequence[str]], Tensor]
 _ROWS = 4096  # of an embedding table, copied at a time
 _MAPPED_BYTES = 2**25  # read before a pickle is mapped anew
 _POSITIONS = {
-    f"model.{stack}.embed_positions.{name}" for stack in ("encoder", "decoder") for name in ("weight", "weights")
+    "model.encoder.embed_positions.weight",
+    "model.encoder.embed_positions.weights",
+    "model.decoder.embed_positions.weight",
+    "model.decoder.embed_positions.weights",
 }
 """The names of sinusoidal positions, which are computed; old repositories contain them."""
 

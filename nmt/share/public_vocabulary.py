@@ -245,15 +245,18 @@ def _direction(request: ImportOptions, default: Sequence[str], unnamed: str) -> 
     """
     direction = request.direction or "-".join([*request.languages, *default][:2])
     if not DIRECTION.fullmatch(direction) or len({*direction.split("-")} - {"none", LABEL}) < 2:
+        if not request.direction and not request.languages:
+            raise DataError(unnamed)
         form = "--direction de-en" if request.direction else "--languages de,en"
-        mistyped = f"{printable(direction)!r} does not name two languages; write them as in {form}"
-        raise DataError(mistyped if request.direction or request.languages else unnamed)
+        raise DataError(f"{printable(direction)!r} does not name two languages; write them as in {form}")
     return direction
 
 
 def _content(token: object) -> str:
     """Return the text of a special token of transformers, which may have settings beside it."""
-    return str(token.get("content") if isinstance(token, dict) else token)
+    if isinstance(token, dict):
+        token = token.get("content")
+    return str(token)
 
 
 def cut_vocabulary(tokenizers: Tokenizers, texts: Sequence[Path]) -> tuple[Tokenizers, list[Sequence[int]]]:
@@ -389,5 +392,6 @@ def _rebuilt_segmenter(folder: Path) -> bytes:
     )
     proto.pieces.add(piece="<unk>", type="UNKNOWN")
     for piece in ["<s>", "</s>", *pieces[len(FAIRSEQ_SPECIAL) :]]:
-        proto.pieces.add(piece=piece, score=scores.get(piece), type="NORMAL" if piece in scores else "CONTROL")
+        kind = "NORMAL" if piece in scores else "CONTROL"
+        proto.pieces.add(piece=piece, score=scores.get(piece), type=kind)
     return bytes(proto.SerializeToString())

@@ -110,9 +110,11 @@ def push(folder: Path, repository: Repository) -> Pushed:
 
     info = verify_export(folder)
     api, name = HfApi(), repository.name
-    files: dict[str, str | bytes] = {
-        file: str(folder / file) for file in sorted(exported_files(folder / INFO)) if (folder / file).is_file()
-    }
+    files: dict[str, str | bytes] = {}
+    for file in sorted(exported_files(folder / INFO)):
+        path = folder / file
+        if path.is_file():
+            files[file] = str(path)
     if CARD in files:
         files[CARD] = _card(folder, info, name)
     files |= {path.name: str(path) for path in RunDir(folder).calibrations()}

@@ -129,7 +129,8 @@ def _nllb_tokenizer_json(model: bytes, pieces: Sequence[str], tags: Sequence[str
     proto = ModelProto.FromString(model)
     learned = [piece.piece for piece in sorted(proto.pieces, key=lambda piece: -piece.score)]
     special = {*FAIRSEQ_SPECIAL, *tags, "<mask>"}
-    content = _with_pieces(_NLLB, pieces, learned, {i: True for i, piece in enumerate(pieces) if piece in special})
+    added = {i: True for i, piece in enumerate(pieces) if piece in special}
+    content = _with_pieces(_NLLB, pieces, learned, added)
     if charsmap := base64.b64encode(proto.normalizer_spec.precompiled_charsmap).decode():
         step = {"type": "Precompiled", "precompiled_charsmap": charsmap}
         content["normalizer"]["normalizers"].insert(0, step)
