@@ -59,10 +59,10 @@ def prepare(
     Raises ConfigError or DataError.
     """
     chosen = _config(config, settings)
-    start = Path(tokenizer_from) if tokenizer_from is not None else None
+    start = _path(tokenizer_from)
     if start is not None:
         chosen = adopting(chosen, start, "tokenizer_from")
-    directory = Path(data) if data is not None else chosen.data.directory
+    directory = _path(data) or chosen.data.directory
     run_prepare(chosen, directory, start, force=force)
     return directory
 
@@ -82,9 +82,8 @@ def train(
     StoppedError after Ctrl-C, once the current update is finished and saved, so that the run can be resumed.
     """
     keep_freed_memory()
-    data_dir, run_dir = (None if path is None else Path(path) for path in (data, run))
     with joined() as world:
-        plan = world.on_rank0(lambda: Plan.of(_config(config, settings), data_dir, run_dir, resume))
+        plan = world.on_rank0(lambda: Plan.of(_config(config, settings), _path(data), _path(run), resume))
         fit(plan, world=world)
     return plan.run.path
 
@@ -107,7 +106,7 @@ def evaluate(
     the run. Raises ConfigError, CheckpointError or DataError.
     """
     translator = Translator.load(ModelRef((Path(run),), checkpoint, weights, to, source))
-    return _evaluated(translator, choose_text(translator, Path(data) if data is not None else None, split), search)
+    return _evaluated(translator, choose_text(translator, _path(data), split), search)
 
 
 def evaluate_all(
@@ -122,7 +121,7 @@ def evaluate_all(
 
     Return the evaluations by the names of the splits; of a run with several directions, by names such as `test de-en`.
     """
-    directory = Path(data) if data is not None else None
+    directory = _path(data)
     translators = Translator.load(ModelRef((Path(run),), checkpoint, weights)).by_direction()
     texts = texts_of(translators, lambda translator: corpus_of(translator, directory), splits)
     return {label: _evaluated(*text, search) for label, text in texts.items()}
@@ -161,10 +160,14 @@ def compare(
     translating = Translating(
         lambda config: _config(config, settings).search,
         split,
-        Path(data) if data is not None else None,
+        _path(data),
         ModelRef(to=to, source=source),
     )
     return run_compare(*translate_runs(members, translating), position)
+
+
+def _path(path: Path | str | None) -> Path | None:
+    return None if path is None else Path(path)
 
 
 def _config(config: Config | Path | str, settings: Mapping[str, object] | None) -> Config:

@@ -7,8 +7,9 @@ import io
 import json
 import re
 import textwrap
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal
 
 from nmt.console import aligned, printable
@@ -61,7 +62,7 @@ def render(format_: Format, tables: Sequence[Table], document: object) -> str:
 def as_csv(records: Sequence[Mapping[str, object]], delimiter: str = ",") -> str:
     """Format records as CSV with a header, which has the names of all records. Missing and unknown values are empty."""
     flat = [dict(_flat(record)) for record in records]
-    names = list(dict.fromkeys(name for record in flat for name in record))
+    names = list(dict.fromkeys(chain.from_iterable(flat)))
     file = io.StringIO()
     writer = csv.DictWriter(file, names, delimiter=delimiter, lineterminator="\n")
     writer.writeheader()
@@ -71,13 +72,17 @@ def as_csv(records: Sequence[Mapping[str, object]], delimiter: str = ",") -> str
 
 def _flat(record: Mapping[str, object]) -> Iterator[tuple[str, object]]:
     for name, value in record.items():
-        value = value._asdict() if hasattr(value, "_asdict") else value
+        if hasattr(value, "_asdict"):
+            value = value._asdict()
         if isinstance(value, Mapping):
-            yield from ((f"{name}_{inner}", inner_value) for inner, inner_value in _flat(value))
+            for inner, inner_value in _flat(value):
+                yield f"{name}_{inner}", inner_value
         elif isinstance(value, float | int | None):
             yield name, value
+        elif isinstance(value, list | tuple):
+            yield name, printable("; ".join(map(str, value)))
         else:
-            yield name, printable("; ".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
+            yield name, printable(str(value))
 
 
 def _text(table: Table) -> str:
@@ -97,15 +102,15 @@ def wrapped(sentence: str) -> list[str]:
     )
 
 
-def _columns(table: Table) -> list[int]:
-    """Return the indices of the columns that are not empty."""
+def _filled(table: Table, written: Callable[[str | Cell], str]) -> tuple[list[int], list[list[str]]]:
+    """Return the indices of the columns that are not empty, and their cells by row, the header first."""
     rows = [table.header, *table.rows]
-    return [i for i in range(len(table.header)) if any(str(row[i]) for row in rows)]
+    columns = [i for i in range(len(table.header)) if any(str(row[i]) for row in rows)]
+    return columns, [[written(row[i]) for i in columns] for row in rows]
 
 
 def _markdown(table: Table) -> str:
-    columns = _columns(table)
-    rows = [[_markdown_cell(row[i]) for i in columns] for row in (table.header, *table.rows)]
+    columns, rows = _filled(table, _markdown_cell)
     rule = ["--:" if i in table.right else "---" for i in columns]
     lines = [f"| {' | '.join(row)} |" for row in (rows[0], rule, *rows[1:])]
     notes = "\n".join(f"- {_markdown_cell(note)}" for note in table.notes)
@@ -115,8 +120,10 @@ def _markdown(table: Table) -> str:
 def _markdown_cell(cell: str | Cell) -> str:
     text = re.sub(r"([\\`*_\[\]<|])", r"\\\1", printable(str(cell)))
     if isinstance(cell, Cell):
-        text = f"**{text}**" * cell.is_best or text
-        text += "†" * cell.is_significant
+        if cell.is_best:
+            text = f"**{text}**"
+        if cell.is_significant:
+            text += "†"
     return text
 
 
@@ -136,19 +143,23 @@ _LATEX = str.maketrans({
 
 
 def _latex(table: Table) -> str:
-    columns = _columns(table)
-    rows = [" & ".join(_latex_cell(row[i]) for i in columns) + r" \\" for row in (table.header, *table.rows)]
+    columns, rows = _filled(table, _latex_cell)
+    header, *lines = [" & ".join(row) + r" \\" for row in rows]
     sentences = [note.removesuffix(".") for note in (table.title, *table.notes) if note and not note.startswith(NOTE)]
+    caption = []
+    if sentences:
+        caption.append(rf"\caption{{{_latex_cell('. '.join(sentences))}.}}")
+    alignment = "".join("r" if i in table.right else "l" for i in columns)
     return "\n".join([
         *(f"% {printable(note)}" for note in table.notes if note.startswith(NOTE)),
         r"\begin{table}  % \usepackage{booktabs}",
         r"\centering",
-        *([rf"\caption{{{_latex_cell('. '.join(sentences))}.}}"] if sentences else []),
-        rf"\begin{{tabular}}{{{''.join('r' if i in table.right else 'l' for i in columns)}}}",
+        *caption,
+        rf"\begin{{tabular}}{{{alignment}}}",
         r"\toprule",
-        rows[0],
+        header,
         r"\midrule",
-        *rows[1:],
+        *lines,
         r"\bottomrule",
         r"\end{tabular}",
         r"\end{table}",
@@ -160,6 +171,8 @@ def _latex_cell(cell: str | Cell) -> str:
     text = re.sub(r"(?<![^\s\[{}])-(?=\d)", "$-$", text)  # a sign, not a hyphen
     text = text.replace(" (lower is better)", r" $\downarrow$")
     if isinstance(cell, Cell):
-        text = rf"\textbf{{{text}}}" if cell.is_best else text
-        text += r"$^{\dagger}$" * cell.is_significant
+        if cell.is_best:
+            text = rf"\textbf{{{text}}}"
+        if cell.is_significant:
+            text += r"$^{\dagger}$"
     return text

@@ -129,14 +129,19 @@ def no_such_option(command: str, options: Collection[str], given: str) -> str:
     if note := advice_on(name):
         return f"{start}; {note}"
     alike = matching_words(name, options)
-    return f"{start}; write {listed(alike)}" if alike else start
+    if alike:
+        return f"{start}; write {listed(alike)}"
+    return start
 
 
 def _set(keys: Sequence[str]) -> str:
     if len(keys) > 1:
         return f"--set KEY=VALUE, where KEY is {listed(keys)}"
     key = keys[0]
-    return f"--set {key}=VALUE, {BESIDES[key]}" if key in BESIDES else f"--set {key}=VALUE"
+    setting = f"--set {key}=VALUE"
+    if key in BESIDES:
+        setting += f", {BESIDES[key]}"
+    return setting
 
 
 def _settings(command: str, given: str) -> list[str]:
@@ -145,8 +150,8 @@ def _settings(command: str, given: str) -> list[str]:
     dotted, name = given.lstrip("-").replace("-", "_"), plain(given)
     section = "search" if command in SEARCHING else "training"
     exact = [path for path in paths if dotted in (path, path.rpartition(".")[2])]
-    exact = [path for path in exact if path.startswith(f"{section}.")] or exact
-    meant = exact or equivalent_settings(name, section)
+    of_section = [path for path in exact if path.startswith(f"{section}.")]
+    meant = of_section or exact or equivalent_settings(name, section)
     if not meant and "." in dotted:
         meant = misspelt(dotted, paths)
     return [path for path in meant if command not in SEARCHING or path.startswith("search.")]
@@ -164,8 +169,10 @@ def stray_words(command: str, argument: str | None, several: Collection[str], wo
         meant_by = [WORD_OPTIONS[name] for name in command.split() if name in WORD_OPTIONS]
         option = meant_by[-1] if meant_by else "--config"
         meant = f"takes no arguments, found {shown}: write nmt {command} {option} {shlex.quote(words[0])}"
-    repeated = f"; for several values, repeat the option: {', '.join(several)}" if several else ""
-    return f"{command} {meant}{repeated}"
+    message = f"{command} {meant}"
+    if several:
+        message += f"; for several values, repeat the option: {', '.join(several)}"
+    return message
 
 
 SETTING_OF = {

@@ -40,7 +40,7 @@ from nmt.cli.options import runs as run_names
 from nmt.cli.refusals import HISTORY_ALONE, refuse
 from nmt.console import show
 from nmt.errors import CheckpointError, ConfigError
-from nmt.tables import Format, render
+from nmt.tables import Format, Table, render
 
 if TYPE_CHECKING:
     from nmt.evaluate.report import Report
@@ -220,7 +220,7 @@ def _evaluate_classifier(
     text = "\n".join(line for report in reports for line in report.lines())
     objects = [report.json() for report in reports]
     table = score_table([report.report for report in reports], text)
-    print(render(format_, [table], objects[0] if len(objects) == 1 else objects))
+    _print(format_, [table], objects)
 
 
 def _outputs(output: Path | None, texts: Mapping[str, tuple[Translator, EvaluationText]]) -> Iterator[Path | None]:
@@ -241,6 +241,14 @@ def _outputs(output: Path | None, texts: Mapping[str, tuple[Translator, Evaluati
         output.mkdir(exist_ok=True)
     for translator, text in texts.values():
         yield output / f"{text.name}.{translator.config.data.translation_suffix}"
+
+
+def _print(format_: Format, tables: Sequence[Table], objects: Sequence[object]) -> None:
+    """Print tables. As JSON, print the object of each direction, or a single object without a list."""
+    document: object = objects
+    if len(objects) == 1:
+        document = objects[0]
+    print(render(format_, tables, document))
 
 
 def _show_history(runs: Sequence[Path], splits: Sequence[str], format_: Format) -> None:
@@ -379,8 +387,7 @@ def compare(
 
                 page_file.write(page(comparison).encode())
             comparisons.append(comparison)
-    objects = [as_json(comparison) for comparison in comparisons]
-    print(render(format_, as_tables(comparisons), objects[0] if len(objects) == 1 else objects))
+    _print(format_, as_tables(comparisons), [as_json(comparison) for comparison in comparisons])
 
 
 @app.command()

@@ -35,8 +35,10 @@ def search_keys(typed: str) -> Iterator[str]:
 
 def configs(typed: str) -> list[str]:
     """Return completions of configs in the working directory, in configs/ and among the shipped configs."""
-    folders = [Path(), Path("configs"), shipped_configs()]
-    return sorted({path.name for folder in folders for path in folder.glob("*.yaml") if path.name.startswith(typed)})
+    names = set[str]()
+    for folder in (Path(), Path("configs"), shipped_configs()):
+        names |= {path.name for path in folder.glob("*.yaml")}
+    return sorted(name for name in names if name.startswith(typed))
 
 
 def runs(typed: str) -> list[str]:
@@ -47,11 +49,14 @@ def runs(typed: str) -> list[str]:
     folders = [parent]
     if parent == Path():
         folders.append(Path("runs"))
+    paths = list[str]()
     try:
-        paths = sorted(str(path) for folder in folders if folder.is_dir() for path in folder.iterdir() if is_run(path))
+        for folder in folders:
+            if folder.is_dir():
+                paths += [str(path) for path in folder.iterdir() if is_run(path)]
     except OSError:
         return []
-    return [path for path in paths if path.startswith(typed)]
+    return sorted(path for path in paths if path.startswith(typed))
 
 
 Weights = Literal["auto", "raw", "ema", "average"]

@@ -193,7 +193,10 @@ def rerank(
     from nmt.runs.model import ModelRef
 
     inputs = [source, reference, n_best_file]
-    refuse_overwriting(*(([weights_file], inputs) if tune else ([output], [*inputs, weights_file])))
+    if tune:
+        refuse_overwriting([weights_file], inputs)
+    else:
+        refuse_overwriting([output], [*inputs, weights_file])
     model = ModelRef(resolve_models(run, None), to=to, source=from_)
     loaded = Runs.load(model, reverse, rescore or (), lm or (), precision)
     config = loaded.direct.config
@@ -210,8 +213,10 @@ def rerank(
         say(f"{weights_file}: written")
         return
     features = loaded.features(search)
-    defaults = tuple(feature.default for feature in features)
-    rerank_file(request, defaults if weights_file is None else read_weights(weights_file, features), output or "-")
+    feature_weights = tuple(feature.default for feature in features)
+    if weights_file is not None:
+        feature_weights = read_weights(weights_file, features)
+    rerank_file(request, feature_weights, output or "-")
 
 
 @app.command()

@@ -226,7 +226,10 @@ def _given(context: Any) -> Iterator[str]:
     for param in context.command.params:
         value = context.params.get(param.name)
         if value not in (None, (), [], param.default):
-            name = param.metavar if param.param_type_name == "argument" else param.opts[0]
+            name = param.opts[0]
+            if param.param_type_name == "argument":
+                name = param.metavar
             yield name
             values = value if isinstance(value, (list, tuple)) else [value]
-            yield from (f"{name}={part}" for part in values)
+            for part in values:
+                yield f"{name}={part}"

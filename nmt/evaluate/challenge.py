@@ -114,10 +114,9 @@ def of_contrastive(text: EvaluationText, path: Path, n_context: int = 0) -> Chal
     """
     lines, name = _pairs(text), Path(text.name).name
     wrong = [line for _, line in pair_lines(iter(lines), read_lines(path), Path(text.name), path)]
-    contrasts = [
-        Contrast(GIVEN, *pair, (changed,), f"{name}.{number}")
-        for number, (pair, changed) in enumerate(zip(lines, wrong, strict=True), start=1)
-    ]
+    contrasts = list[Contrast]()
+    for number, (pair, changed) in enumerate(zip(lines, wrong, strict=True), start=1):
+        contrasts.append(Contrast(GIVEN, *pair, (changed,), f"{name}.{number}"))
     return _given(_in_context(contrasts, lines, n_context), len(contrasts), f"{text.name} and {path}")
 
 
@@ -129,10 +128,15 @@ def _in_context(contrasts: Iterable[Contrast], lines: Sequence[tuple[str, str]],
     """Return contrasts of lines with up to `n` lines before them, back to a blank line."""
     before: list[tuple[tuple[str, str], ...]] = [()]
     for line in lines:
-        follows = n > 0 and not any(map(is_blank, line))
-        before.append((*before[-1], line)[-n:] if follows else ())
-    numbered = ((contrast, int(contrast.origin.rpartition(".")[2])) for contrast in contrasts)
-    return [replace(contrast, context=before[number - 1]) for contrast, number in numbered]
+        if n == 0 or any(map(is_blank, line)):
+            before.append(())
+        else:
+            before.append((*before[-1], line)[-n:])
+    placed = list[Contrast]()
+    for contrast in contrasts:
+        number = int(contrast.origin.rpartition(".")[2])
+        placed.append(replace(contrast, context=before[number - 1]))
+    return placed
 
 
 def of_published(
@@ -188,9 +192,11 @@ def _given(contrasts: Sequence[Contrast], n_lines: int, name: str) -> Challenge:
     n_equal = len(contrasts) - len(different)
     if not different:
         raise DataError(f"{name}: every changed translation equals its reference")
-    notes = (f"pairs skipped because the changed translation equals the reference: {n_equal:,}",) if n_equal else ()
+    notes = []
+    if n_equal:
+        notes.append(f"pairs skipped because the changed translation equals the reference: {n_equal:,}")
     kinds = tuple(dict.fromkeys(contrast.kind for contrast in different))
-    return Challenge(different, n_lines, kinds, {"ref": name}, notes=notes)
+    return Challenge(different, n_lines, kinds, {"ref": name}, notes=tuple(notes))
 
 
 _InContext: TypeAlias = tuple[str, str, Context]
@@ -241,7 +247,7 @@ def score_contrasts(
     def pairs_of(contrast: Contrast) -> list[_InContext]:
         return [(contrast.source, line, contrast.context) for line in (contrast.reference, *contrast.changed)]
 
-    pairs = list(dict.fromkeys(pair for contrast in contrasts for pair in pairs_of(contrast)))
+    pairs = list(dict.fromkeys(itertools.chain.from_iterable(map(pairs_of, contrasts))))
     scored = dict(zip(pairs, score(pairs), strict=True))
     outcomes, left_out = [], Counter[str]()
     for contrast in contrasts:
@@ -326,7 +332,8 @@ class Report:
         wrong = [outcome for outcome in self.outcomes if outcome.margin <= 0]
         wrong.sort(key=lambda outcome: outcome.margin)
         for kind in self.challenge.kinds:
-            for outcome in [outcome for outcome in wrong if outcome.contrast.kind == kind][:n]:
+            of_kind = [outcome for outcome in wrong if outcome.contrast.kind == kind]
+            for outcome in of_kind[:n]:
                 contrast = outcome.contrast
                 worst = max(zip(outcome.changed, contrast.changed, strict=True))[1]
                 yield f"{kind}, {contrast.origin}, margin {outcome.margin:.2f}"
@@ -365,8 +372,10 @@ def contrasts_json(outcomes: Sequence[Outcome]) -> str:
     """
 
     def entry_of(outcome: Outcome) -> tuple[str | None, ...]:
-        contrast = outcome.contrast
-        return contrast.origin, contrast.reference, contrast.kind if len(contrast.changed) > 1 else None
+        contrast, kind = outcome.contrast, None
+        if len(contrast.changed) > 1:
+            kind = contrast.kind
+        return contrast.origin, contrast.reference, kind
 
     entries = []
     for (*_, kind), group in itertools.groupby(outcomes, entry_of):

@@ -168,7 +168,9 @@ def evaluate_classifier(classifier: Classifier, corpus: Corpus, split_name: str)
         Score("macro_f1", of_classes.macro_f1, signature, higher_is_better=True),
         Score("calibration_error", of_classes.calibration_error, f"{signature}|bins:{BINS}", higher_is_better=False),
     )
-    notes = (f"{len(cut):,} texts were cut at {classifier.max_length:,} pieces",) if cut else ()
+    notes = []
+    if cut:
+        notes.append(f"{len(cut):,} texts were cut at {classifier.max_length:,} pieces")
     subject = Subject(split=split.name, search="none", precision=classifier.precision)
-    report = Report(scores, split.n, subject, notes)
+    report = Report(scores, split.n, subject, tuple(notes))
     return ClassReport(report, record_scores(report, origin, corpus), of_classes, classifier.labels)

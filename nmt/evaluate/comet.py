@@ -125,7 +125,9 @@ def _version(program: Path) -> str | None:
     # resolved, because pipx and `uv tool` put links to the script into a folder of commands
     environment = program.resolve().parent.parent
     installed = {path.name for path in environment.glob("lib/python*/*-packages/unbabel_comet-*.dist-info")}
-    return installed.pop().removeprefix("unbabel_comet-").removesuffix(".dist-info") if len(installed) == 1 else None
+    if len(installed) != 1:
+        return None
+    return installed.pop().removeprefix("unbabel_comet-").removesuffix(".dist-info")
 
 
 def model_name(model: str) -> str:
@@ -254,7 +256,10 @@ class NeuralMetrics:
         if self.comet is not None:
             for model in self.models:
                 by_metric[model_name(model)] = score_segments(self.comet, model, sources, references, translations)
-        return {system: {metric: scores[system] for metric, scores in by_metric.items()} for system in translations}
+        by_system = dict[str, dict[str, SegmentScores]]()
+        for system in translations:
+            by_system[system] = {metric: scores[system] for metric, scores in by_metric.items()}
+        return by_system
 
 
 def find_metrics(

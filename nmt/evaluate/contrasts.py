@@ -38,7 +38,8 @@ Rule = tuple[re.Pattern[str], str]
 
 def rule(pattern: str, replacement: str, ignore_case: bool = True) -> Rule:
     """Compile a rewriting rule. A typewriter apostrophe in its pattern also matches a typographic one."""
-    return re.compile(pattern.replace("'", "['’]"), re.IGNORECASE if ignore_case else 0), replacement
+    flags = re.IGNORECASE if ignore_case else 0
+    return re.compile(pattern.replace("'", "['’]"), flags), replacement
 
 
 def rewritten(line: str, rules: Sequence[Rule]) -> Iterator[Edit]:
@@ -55,7 +56,9 @@ def exchanged(line: str, table: Mapping[str, Sequence[str]]) -> Iterator[Edit]:
     """
     for match in WORD.finditer(line):
         for word in table.get(match[0].lower()) or table.get(match[0], ()):
-            yield replaced(line, match, word.upper() if len(match[0]) > 1 and match[0].isupper() else word)
+            if len(match[0]) > 1 and match[0].isupper():
+                word = word.upper()
+            yield replaced(line, match, word)
 
 
 def replaced(line: str, match: re.Match[str], by: str) -> Edit:
@@ -70,8 +73,12 @@ def replaced(line: str, match: re.Match[str], by: str) -> Edit:
 
 def alternatives(*groups: str) -> dict[str, list[str]]:
     """Return for each word the other words of its group; a group is a string of words separated by spaces."""
-    words = [group.split() for group in groups]
-    return {word: [other for other in group if other != word] for group in words for word in group}
+    others_of = dict[str, list[str]]()
+    for group in groups:
+        words = group.split()
+        for word in words:
+            others_of[word] = [other for other in words if other != word]
+    return others_of
 
 
 SHORTEST = 3
@@ -87,11 +94,14 @@ _COUNTED = re.compile(rf"[{UNSPACED}]|\w+")
 def digits(line: str) -> Iterator[Edit]:
     """Yield edits that change one digit. No number becomes 1 or is changed from 1, as the noun would not agree."""
     for number in _NUMBER.finditer(line):
-        lowest = 2 if len(number[0]) == 1 else 1  # no "0" or "1" for "2", and no "02" for "12"
-        for place in range(number.start(), number.end()) if number[0] != "1" else ():
-            digit = int(line[place])
+        if number[0] == "1":
+            continue
+        for place in range(number.start(), number.end()):
+            digit, lowest = int(line[place]), 0
             zero = ord(line[place]) - digit  # the zero of its script
-            for other in range(lowest if place == number.start() else 0, 10):
+            if place == number.start():
+                lowest = 2 if len(number[0]) == 1 else 1  # no "0" or "1" for "2", and no "02" for "12"
+            for other in range(lowest, 10):
                 if other != digit:
                     yield Edit(place, place + 1, chr(zero + other))
 
@@ -171,7 +181,9 @@ class Language:
         if self.article is not None:
             kinds["article"] = self.article(line)
         if self.either_number is not None:
-            kinds["verb number"] = () if self.either_number.search(line) else exchanged(line, self.verbs)
+            kinds["verb number"] = ()
+            if self.either_number.search(line) is None:
+                kinds["verb number"] = exchanged(line, self.verbs)
         return kinds
 
 
@@ -351,7 +363,10 @@ def language_of(code: str) -> Language:
 
 def kinds_of(language: Language) -> tuple[str, ...]:
     """Return the kinds of errors that can be inserted into references in a language."""
-    return "name", *language.edits(""), *(("pronoun",) if language.pronouns else ())
+    kinds = ["name", *language.edits("")]
+    if language.pronouns:
+        kinds.append("pronoun")
+    return tuple(kinds)
 
 
 def make_contrasts(lines: Iterable[tuple[str, str]], name: str, language: Language, seed: int) -> Iterator[Contrast]:

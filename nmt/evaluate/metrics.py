@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -55,6 +56,11 @@ class Score:
 def as_tuple(reference: Reference) -> tuple[str, ...]:
     """Return the reference or references of a line as a tuple."""
     return (reference,) if isinstance(reference, str) else reference
+
+
+def reference_lines(references: References) -> list[str]:
+    """Return all references of all lines."""
+    return [*chain.from_iterable(map(as_tuple, references))]
 
 
 def metric_name(metric: str) -> str:
@@ -108,7 +114,7 @@ def blank_references_note(refs: References, systems: Sequence[Texts]) -> str | N
 def unspaced_notes(refs: References, tgt_lang: str | None, tokenize: str | None = None) -> Iterator[str]:
     """Yield a note if BLEU divides at spaces text that is written without them, for which it is misleading."""
     tokenize = tokenize or default_tokenizer(tgt_lang)
-    text = " ".join(map(" ".join, map(as_tuple, refs)))
+    text = " ".join(reference_lines(refs))
     script = script_of_text([text], 0.5)
     if tokenize not in ("zh", "char") and not is_spaced(f"und_{script}") and len(text) > 10 * len(text.split()):
         yield (

@@ -22,6 +22,7 @@ from nmt.evaluate.metrics import (
     looks_tokenized,
     metric_name,
     no_match_note,
+    reference_lines,
     unspaced_notes,
     use_of,
 )
@@ -130,7 +131,7 @@ def evaluate(
         notes.append(f"BLEU with tokenize={tokenize}: not comparable with BLEU of another tokenization")
     notes += filter(None, [no_match_note(scores[0].value), blank_references_note(refs, [hyps])])
     notes += unspaced_notes(refs, tgt_lang, tokenize)
-    all_refs = [line for ref in refs for line in as_tuple(ref)]
+    all_refs = reference_lines(refs)
     notes += forms_notes(tgt_lang or "", "\n".join(hyps), "\n".join(all_refs))
     hyps_tokenized, refs_tokenized = looks_tokenized(hyps), looks_tokenized(all_refs)
     if hyps_tokenized != refs_tokenized:
@@ -171,7 +172,7 @@ def language_of_files(paths: Sequence[Path], references: References) -> str | No
     otherwise, it is Chinese, unless a file name has the code of another language (`ref.ja.txt`, `test.jpn_Jpan`).
     """
     # a Latin word counts as one letter, as Chinese characters do
-    text = re.sub("[A-Za-z]+", "a", "\n".join(map("\n".join, map(as_tuple, references))))
+    text = re.sub("[A-Za-z]+", "a", "\n".join(reference_lines(references)))
     script = script_of_text([text], 0.5)
     if script != "Hani":
         return script and f"und_{script}"
@@ -271,7 +272,9 @@ def macro_averages(records: Sequence[ScoreRecord]) -> list[str]:
         for metric in metrics_of(of_split):
             known = [score.value for record in of_split if (score := record.score(metric))]
             mean = f"{metric_name(metric)} {metric_value(metric, sum(known) / len(known))}"
-            means.append(mean if len(known) == n else f"{mean} (of {len(known)} directions)")
+            if len(known) < n:
+                mean += f" (of {len(known)} directions)"
+            means.append(mean)
         if n > 1:
             lines.append(printable(f"macro-average of {split} over {n} directions: {', '.join(means)}"))
     return lines
@@ -321,13 +324,17 @@ def history_table(records: Sequence[ScoreRecord]) -> Table:
             lines.append(record.model_dump(exclude={"scores"}) | values)
         for note in record.notes:
             splits_of[f"{NOTE}{note}"][record.name] = None
-        date, step = record.date[:16].replace("T", " "), "-" if record.step is None else f"{record.step:,}"
+        date, step = record.date[:16].replace("T", " "), "-"
+        if record.step is not None:
+            step = f"{record.step:,}"
         weights = record.weights or f"ensemble of {len(record.ensemble)}"
         about = date, record.name, f"{record.lines:,}", step, weights
         rows.append([*about, *cells.values(), record.precision, record.search])
     notes, n_splits = [], len({record.name for record in records})
     for line, splits in splits_of.items():
-        notes.append(line if len(splits) == n_splits else f"{line} ({', '.join(splits)})")
+        if len(splits) < n_splits:
+            line += f" ({', '.join(splits)})"
+        notes.append(line)
     if incomparable:
         notes.append("* not comparable with the other scores of the split: another signature, or another text")
     right = {2, 3, *range(5, 5 + len(metrics))}

@@ -59,7 +59,11 @@ def changed_line(line: str, language: str, change: str, rates: Sequence[float], 
     """Return a line with one kind of change at each of the rates (0 to 1)."""
     rng = Random(f"{seed}\n{change}\n{line}")
     drawn = [(edit, rng.random()) for edit in list(CHANGES[change](line, language, rng))]
-    return [_edited(line, [edit for edit, number in drawn if number < rate]) for rate in rates]
+    lines = []
+    for rate in rates:
+        chosen = [edit for edit, number in drawn if number < rate]
+        lines.append(_edited(line, chosen))
+    return lines
 
 
 def default_changes(language: str) -> tuple[str, ...]:
@@ -147,7 +151,10 @@ def _marks(line: str) -> Iterator[tuple[int, int]]:
 
 
 def _protected(line: str) -> set[int]:
-    return {i for span in spans(line) for i in range(span.start, span.end)}
+    protected = set[int]()
+    for span in spans(line):
+        protected.update(range(span.start, span.end))
+    return protected
 
 
 CHANGES: Mapping[str, Change] = {
@@ -304,14 +311,16 @@ def measure(
     kept, original = _kept(chrf), chrf[0].score()
     rows = []
     for number, variant in enumerate(variants):
-        score = chrf[number].score()
+        score, share = chrf[number].score(), None
+        if original:
+            share = 100 * score / original
         signs = count_signs(variant.sources, translations[number], references, text.languages)
         row = Row(
             variant.change,
             variant.rate,
             n_changed=sum(map(str.__ne__, variant.sources, text.sources)),
             chrf=score,
-            chrf_kept=100 * score / original if original else None,
+            chrf_kept=share,
             chrf_kept_interval=kept[number],
             bleu=bleu[number].score(),
             consistency=float(between[number]),
@@ -393,7 +402,8 @@ def as_table(report: Report) -> Table:
         "change", "rate", "lines", "chrF", "kept %", "95 %", "BLEU", "same", "empty", "copied", "repeated", "length",
     )  # fmt: skip
     about, rows = report.about, report.measured.rows
-    sentences = [*LEGEND, facts(about), *(f"{NOTE}{note}" for note in report.notes), *report.measured.signatures]
+    notes = [f"{NOTE}{note}" for note in report.notes]
+    sentences = [*LEGEND, facts(about), *notes, *report.measured.signatures]
     records = [about | vars(row) for row in rows]
     return Table(header, [*map(_cells, rows)], range(1, len(header)), notes=sentences, records=records)
 
@@ -403,8 +413,11 @@ def _cells(row: Row) -> tuple[str, ...]:
     signs = [str(n) for n in (row.empty, row.copied, row.repeated, row.length)]
     if row.change is None:
         return "none", "", "", chrf, "", "", bleu, "", *signs
-    kept = "-" if row.chrf_kept is None else f"{row.chrf_kept:.1f}"
-    interval = "" if row.chrf_kept_interval is None else "-".join(f"{end:.1f}" for end in row.chrf_kept_interval)
+    kept, interval = "-", ""
+    if row.chrf_kept is not None:
+        kept = f"{row.chrf_kept:.1f}"
+    if row.chrf_kept_interval is not None:
+        interval = "-".join(f"{end:.1f}" for end in row.chrf_kept_interval)
     changed = f"{row.n_changed:,}"
     return row.change, f"{row.rate:g} %", changed, chrf, kept, interval, bleu, f"{row.consistency:.2f}", *signs
 

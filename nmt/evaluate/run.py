@@ -18,7 +18,7 @@ from nmt.console import Progress, printable, say
 from nmt.data.corpus import Corpus
 from nmt.data.manifest import read_contents
 from nmt.errors import DataError, UnsafeFileError
-from nmt.evaluate.metrics import References, Score, Texts, as_tuple, check_tokenizer
+from nmt.evaluate.metrics import References, Score, Texts, as_tuple, check_tokenizer, reference_lines
 from nmt.evaluate.report import Evaluation, Report, Subject, evaluate, read_texts
 from nmt.files.read import fingerprint_of, read_text
 from nmt.files.write import replace_file
@@ -64,7 +64,9 @@ class EvaluationText:
     @property
     def place(self) -> dict[str, str]:
         """The text as facts of the subject of a report."""
-        return {"ref" if self.corpus is None else "split": self.name}
+        if self.corpus is None:
+            return {"ref": self.name}
+        return {"split": self.name}
 
     def lines(self, config: Config) -> list[Line]:
         """Return the sources with what a run reads beside them."""
@@ -185,7 +187,10 @@ def choose_splits(corpus: Corpus, names: Sequence[str]) -> list[str]:
         return tests or [choose_split(corpus, None)]  # raises that there is no test set
     chosen = []
     for name in names:
-        chosen += tests if name == "all" and name not in tests else [name]
+        if name == "all" and name not in tests:
+            chosen += tests
+        else:
+            chosen.append(name)
     for name in chosen or names:
         corpus.in_one_file(name)
     return list(dict.fromkeys(chosen))
@@ -202,9 +207,11 @@ def texts_of(
     opened = open_each(translators, corpus_for, OtherPairError)
     texts = {}
     for (translator, corpus), splits in open_each(opened, lambda pair: choose_splits(pair[1], names), DataError):
-        direction = f" {translator.config.data.direction}" if len(translators) > 1 else ""
         for split in splits:
-            texts[f"{split}{direction}"] = translator, read_split(corpus, split, translator.config)
+            label = split
+            if len(translators) > 1:
+                label += f" {translator.config.data.direction}"
+            texts[label] = translator, read_split(corpus, split, translator.config)
     return texts
 
 
@@ -251,7 +258,7 @@ def _off_target(translator: Translator, translations: Texts, references: Referen
     """Yield the percentage of translations that are not in the target language, and that of references, which is not 0,
     since short lines are hard to identify; nothing, with a message, if the language cannot be identified."""
     languages, tgt = translator.tokenizers.languages, translator.config.data.tgt
-    of_references = [line for reference in references for line in as_tuple(reference)]
+    of_references = reference_lines(references)
     try:
         shares = {
             "off-target %": 100 * share_of_others(translations, tgt, languages),
@@ -299,7 +306,8 @@ def translate_text(
         numbers: the numbers of the lines in warnings, by default from 1.
     """
     data, numbers = translator.config.data, numbers or range(1, len(lines) + 1)
-    name += f" {data.direction}" * data.has_language_tags
+    if data.has_language_tags:
+        name += f" {data.direction}"
     models = translator.searcher.fingerprint, translator.config, translator.first and translator.first.config
     language_model = search.lm and fingerprint(open_saved(Path(search.lm)).weights.tensors)
     key = repr((digest(), models, language_model, search, lines, [*numbers]))
@@ -356,6 +364,10 @@ def record_scores(report: Report, origin: Origin | None, corpus: Corpus | None) 
     if not subject.ensemble:
         weights = {"step": origin.step, "weights": origin.weights, "averaged": list(origin.averaged)}
     members = [member.model_copy(update={"run": printable(member.run)}) for member in subject.ensemble or ()]
+    scores = []
+    for score in report.scores:
+        names_of_score = {"metric": printable(score.metric), "signature": printable(score.signature)}
+        scores.append(RecordedScore(**{**vars(score), **names_of_score}))
     record = ScoreRecord(
         date=datetime.now(UTC).isoformat("T", "seconds"),
         nmt=__version__,
@@ -366,10 +378,7 @@ def record_scores(report: Report, origin: Origin | None, corpus: Corpus | None) 
         ensemble=members,
         search=str(subject.search),
         precision=str(subject.precision),
-        scores=[
-            RecordedScore(**{**vars(score), "metric": printable(score.metric), "signature": printable(score.signature)})
-            for score in report.scores
-        ],
+        scores=scores,
         notes=list(report.notes),
         data=printable(str(corpus.directory.path.resolve())),
         corpus=corpus.whole,

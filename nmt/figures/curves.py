@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ QUANTITIES = {"loss": LOSS, "score": SCORE, "rate": RATE}
 """What panels show, by its name on the command line."""
 SCALES = {"steps": STEP, "time": MINUTES, "cpu": CPU}
 """The horizontal axes of panels, by their names on the command line."""
-DEFAULT_PANELS = tuple(f"{quantity}/{scale}" for quantity in QUANTITIES for scale in ("steps", "time"))
+DEFAULT_PANELS = tuple(map("/".join, product(QUANTITIES, ("steps", "time"))))
 WIDTHS = {1: 3.3, 2: 6.9}
 """The widths of one and two columns of a paper, in inches."""
 KINDS = {
@@ -78,7 +79,9 @@ def curves_of(name: str, records: Sequence[Record], unit: str = "token") -> Curv
         values = dict[int, float | None]()
         if kind == "train":
             perplexity = number(record, "perplexity", most=1e305)  # training writes exp(700) at most
-            values = {LOSS: math.log(perplexity) if perplexity else None, RATE: number(record, "lr")}
+            values = {RATE: number(record, "lr")}
+            if perplexity:
+                values[LOSS] = math.log(perplexity)
         elif kind in KINDS:
             loss, score = number(record, "nll"), number(record, key)
             if loss is None:  # in older logs
@@ -139,16 +142,16 @@ def plot(
     DataError unless `output` ends in .png, .pdf or .svg and its directory exists.
     """
     check_picture(output)
-    known = {f"{quantity}/{scale}" for quantity in QUANTITIES for scale in SCALES}
+    known = {*map("/".join, product(QUANTITIES, SCALES))}
     if unknown := [panel for panel in panels if panel not in known]:
         raise ConfigError(
             f"--panel {unknown[0]}: write {' or '.join(QUANTITIES)}, a slash, and {' or '.join(SCALES)}: score/cpu"
         )
-    runs = [run for path in runs for run in _runs_at(path)]
+    runs = _runs_in(runs)
     names = [path.name or path.resolve().name for path in runs]
     names = [str(path) if names.count(name) > 1 else name for path, name in zip(runs, names, strict=True)]
     members = [(name, [run]) for name, run in zip(names, runs, strict=True)]
-    members += [(name, [run for path in paths for run in _runs_at(path)]) for name, paths in (groups or {}).items()]
+    members += [(name, _runs_in(paths)) for name, paths in (groups or {}).items()]
     if not members:
         raise ConfigError("plot needs runs: nmt plot RUN, or --group NAME=A,B,C")
     curves, messages = [], []
@@ -169,6 +172,10 @@ def plot(
 
 def _n_points(curves: Curves) -> int:
     return sum(len(points) for (quantity, _), points in curves.points.items() if quantity == LOSS)
+
+
+def _runs_in(paths: Sequence[Path]) -> list[Path]:
+    return [*chain.from_iterable(map(_runs_at, paths))]
 
 
 def _runs_at(path: Path) -> list[Path]:
@@ -217,9 +224,16 @@ def draw(runs: Sequence[Curves], panels: Sequence[str] = DEFAULT_PANELS, columns
     panels: what to draw, as in `DEFAULT_PANELS`; in pairs side by side, but below each other in one column of a paper.
     columns: draw for 1 or 2 columns of a paper (see `WIDTHS`), in its smaller type. None: a page 11 inches wide.
     """
-    width, size = (11.0, 11) if columns is None else (WIDTHS[columns], 7)
-    n_across = 1 if columns == 1 else min(2, len(panels))
-    chosen = [(QUANTITIES[quantity], SCALES[scale]) for quantity, scale in (panel.split("/") for panel in panels)]
+    width, size, row_height = 11.0, 11, 9.6
+    if columns is not None:
+        width, size, row_height = WIDTHS[columns], 7, 6.0
+    n_across, n_beside = min(2, len(panels)), 3
+    if columns == 1:
+        n_across = n_beside = 1
+    chosen = []
+    for panel_name in panels:
+        quantity_name, scale_name = panel_name.split("/")
+        chosen.append((QUANTITIES[quantity_name], SCALES[scale_name]))
     grid = [chosen[i : i + n_across] for i in range(0, len(chosen), n_across)]
     # an axis is labelled once where all panels share it
     is_full = len(chosen) % n_across == 0
@@ -234,7 +248,7 @@ def draw(runs: Sequence[Curves], panels: Sequence[str] = DEFAULT_PANELS, columns
     )  # fmt: skip
     for unused in axes[-1, len(grid[-1]) :]:
         unused.remove()
-    drawn = np.concatenate([points for curves in runs for points in curves.points.values()])
+    drawn = np.concatenate([*chain.from_iterable(curves.points.values() for curves in runs)])
     in_hours = np.nan_to_num(drawn[:, MINUTES]).max(initial=0.0) >= 90
     for (row, column), panel in np.ndenumerate(axes):
         if column < len(grid[row]):
@@ -251,18 +265,21 @@ def draw(runs: Sequence[Curves], panels: Sequence[str] = DEFAULT_PANELS, columns
     looks = [Line2D([], [], **_look(kind, 0, size), label=KINDS[kind]) for kind in kinds]
     shared = {"fontsize": size, "frameon": False, "handlelength": 4}
     figure.legend(handles=names, loc="outside upper center", ncols=n_columns, **shared)
-    n_beside = 2 if len(kinds) == 4 else 3
-    if columns == 1:
-        n_beside = 1
+    if len(kinds) == 4:
+        n_beside = min(2, n_beside)
     figure.legend(handles=looks, loc="outside lower center", ncols=n_beside, **shared)
     n_lines = math.ceil(len(runs) / n_columns) + math.ceil(len(kinds) / n_beside)
-    figure.set_size_inches(width, (9.6 if columns is None else 6.0) / 12 * sum(heights) + 0.018 * size * n_lines)
+    figure.set_size_inches(width, row_height / 12 * sum(heights) + 0.018 * size * n_lines)
     return figure
 
 
 def _draw_panel(panel: Axes, runs: Sequence[Curves], quantity: int, scale: int, in_hours: bool, size: int) -> None:
     """Draw a quantity of all runs over a scale, in type of `size` points."""
-    unit = 60.0 if in_hours and scale == MINUTES else 1.0
+    unit, time_unit = 1.0, "minutes"
+    if in_hours:
+        time_unit = "hours"
+        if scale == MINUTES:
+            unit = 60.0
     for i, curves in enumerate(runs):
         for (drawn, kind), points in curves.points.items():
             if drawn != quantity:
@@ -281,13 +298,14 @@ def _draw_panel(panel: Axes, runs: Sequence[Curves], quantity: int, scale: int, 
     }
     scales = {
         STEP: "Steps (updates)",
-        MINUTES: f"Training time ({'hours' if in_hours else 'minutes'})",
+        MINUTES: f"Training time ({time_unit})",
         CPU: "CPU seconds of training",
     }
     panel.set_ylabel(labels[quantity], fontsize=size + 1)
     panel.set_xlabel(scales[scale], fontsize=size + 1)
     if scale != MINUTES:
-        panel.xaxis.set_major_locator(MaxNLocator(nbins=7 if size > 7 else 5, steps=[1, 2, 5, 10], integer=True))
+        n_ticks = 7 if size > 7 else 5
+        panel.xaxis.set_major_locator(MaxNLocator(nbins=n_ticks, steps=[1, 2, 5, 10], integer=True))
         panel.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     panel.set_xlim(left=0)
     panel.tick_params(labelsize=size)
@@ -304,7 +322,9 @@ def _draw_curve(panel: Axes, kind: str, points: Points, scale: int, unit: float,
     markers: dict[str, Any] = {"markevery": max(1, len(points) // 20)}
     if kind == "train":
         points = thin(points)
-        markers = {"marker": "." if len(points) == 1 else ""}  # a single point has no line
+        markers = {"marker": ""}
+        if len(points) == 1:
+            markers["marker"] = "."  # a single point has no line
     x = points[:, scale] / unit
     panel.plot(x, points[:, VALUE], **look, **markers)
     if (points[:, LOW] < points[:, HIGH]).any():

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
+from itertools import chain
 
 from nmt.console import printable, printable_sentence
 
@@ -20,7 +21,10 @@ def document(title: str, style: str, body: Iterable[str], script: str | None = N
 
     `style` is CSS that is added to the style sheet of all pages.
     """
-    allowed = f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'" if script else "'none'"
+    allowed, scripts = "'none'", []
+    if script:
+        allowed = f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'"
+        scripts.append(f"<script>{script}</script>")
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src {allowed}; base-uri 'none'; form-action 'none'"
     return "\n".join(
         [
@@ -31,7 +35,7 @@ def document(title: str, style: str, body: Iterable[str], script: str | None = N
             f"<style>{asset('nmt.figures', 'style.css')}{style}</style>\n</head>\n<body>",
             f"<h1>{escaped(title)}</h1>",
             *body,
-            *([f"<script>{script}</script>"] if script else []),
+            *scripts,
             "</body>\n</html>\n",
         ]
     )
@@ -55,8 +59,10 @@ def escaped_sentence(text: str) -> str:
 
 def language_attributes(language: str | None) -> str:
     """Return the HTML attributes `lang` and `dir` of an element with text in a language."""
-    code = f' lang="{escape(language.replace("_", "-"))}"' if language else ""
-    return f'{code} dir="auto"'
+    direction = ' dir="auto"'
+    if not language:
+        return direction
+    return f' lang="{escape(language.replace("_", "-"))}"{direction}'
 
 
 # --- Charts ---
@@ -76,15 +82,17 @@ def histogram(title: str, layers: Mapping[str, Sequence[int]], ticks: Mapping[in
         ticks: labels for the left ends of bins, by the number of the bin.
         unit: the name of the counted items.
     """
-    counts_of = list(layers.values())
-    used = [number for number in range(len(counts_of[0])) if any(counts[number] for counts in counts_of)] or [0]
-    first, last = max(0, used[0] - 1), min(len(counts_of[0]), used[-1] + 2)
-    most = max(1, *(max(counts) for counts in counts_of))
+    highest = [max(counts) for counts in zip(*layers.values(), strict=True)]  # of each bin
+    used = [number for number, n in enumerate(highest) if n] or [0]
+    first, last = max(0, used[0] - 1), min(len(highest), used[-1] + 2)
+    most = max(1, *highest)
     step, bottom = _WIDTH / (last - first), _TOP + _HEIGHT
     parts = [f'<text x="{_WIDTH}" y="11" text-anchor="end">highest bar: {most:,} {escaped(unit)}</text>']
     for name, counts in layers.items():
-        heights = [max(_HEIGHT * n / most, 1.0 if n else 0.0) for n in counts[first:last]]
-        outline = "".join(f"V{bottom - high:.1f}h{step:.2f}" for high in heights)
+        outline = ""
+        for n in counts[first:last]:
+            high = max(_HEIGHT * n / most, 1.0) if n else 0.0
+            outline += f"V{bottom - high:.1f}h{step:.2f}"
         parts.append(f'<path class="{name}" d="M0 {bottom}{outline}V{bottom}Z"/>')
     parts.append(f'<path class="axis" d="M0 {bottom}H{_WIDTH}"/>')
     inside = [number for number in ticks if first <= number <= last]
@@ -95,7 +103,7 @@ def histogram(title: str, layers: Mapping[str, Sequence[int]], ticks: Mapping[in
 def line_chart(title: str, lines: Iterable[tuple[str, Sequence[Point]]]) -> str:
     """Return a line chart. Each line is given by its CSS class and its points."""
     lines = [(name, points) for name, points in lines if points]
-    xs, ys = zip(*(point for _, points in lines for point in points), strict=True)
+    xs, ys = zip(*chain.from_iterable(points for _, points in lines), strict=True)
     ticks, marks = round_numbers(min(xs), max(xs)), round_numbers(min(ys), max(ys))
     x_low, y_low = min(*xs, *ticks), min(*ys, *marks)
     x_reach, y_reach = (max(*xs, *ticks) - x_low) or 1, (max(*ys, *marks) - y_low) or 1
@@ -113,7 +121,9 @@ def line_chart(title: str, lines: Iterable[tuple[str, Sequence[Point]]]) -> str:
     for name, points in lines:
         placed = [place(*point) for point in points]
         path = "L".join(f"{x:.1f} {y:.1f}" for x, y in placed)
-        dots = "".join(f"M{x:.1f} {y:.1f}h0" for x, y in placed) if len(placed) <= 60 else ""
+        dots = ""
+        if len(placed) <= 60:
+            dots = "".join(f"M{x:.1f} {y:.1f}h0" for x, y in placed)
         parts.append(f'<path class="{name} line" d="M{path}"/><path class="{name} dots" d="{dots}"/>')
     return _chart(title, 0, parts, {place(at, y_low)[0]: f"{at:,.10g}" for at in ticks})
 

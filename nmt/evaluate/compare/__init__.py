@@ -179,11 +179,14 @@ def _p_over_lines(results: Sequence[Result], baseline: int, trials: int) -> list
 
 def _with_differences(result: Result, baseline: int, p_over_lines: dict[int, float]) -> Result:
     """Compare the groups by one metric. p_over_lines: p by the position of a group, if single systems are compared."""
-    differences = {}
+    differences, p_values = dict[int, Difference](), dict[int, float]()
     for position, entry in enumerate(result.entries):
-        if position != baseline:
-            differences[position] = _difference(result.entries[baseline], entry, p_over_lines.get(position))
-    p_values = {position: difference.p for position, difference in differences.items() if difference.p is not None}
+        if position == baseline:
+            continue
+        difference = _difference(result.entries[baseline], entry, p_over_lines.get(position))
+        differences[position] = difference
+        if difference.p is not None:
+            p_values[position] = difference.p
     for position, corrected in zip(p_values, holm([*p_values.values()]), strict=True):
         differences[position] = replace(differences[position], p_holm=corrected)
     entries = [replace(entry, difference=differences.get(n)) for n, entry in enumerate(result.entries)]

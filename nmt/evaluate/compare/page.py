@@ -74,21 +74,23 @@ class View:
 def make_view(comparison: Comparison) -> View:
     """Choose the system to show for each group: the one with the (lower) median score by the first metric."""
     groups, results = comparison.groups, comparison.results
-    shown = []
-    for entry in results[0].entries:
+    shown, compared, translations = [], [], []
+    for position, entry in enumerate(results[0].entries):
         scores = entry.score.by_system
-        shown.append(sorted(range(len(scores)), key=scores.__getitem__)[(len(scores) - 1) // 2])
+        median = sorted(range(len(scores)), key=scores.__getitem__)[(len(scores) - 1) // 2]
+        shown.append(median)
+        translations.append([*map(printable_sentence, entry.group.systems[median].translations)])
+        if position != comparison.baseline:
+            compared.append(position)
     by_line = next((result for result in results if result.metric.name == "chrf"), results[0])
     averaged = [result for result in results if result.metric.formula == "mean" and result is not by_line]
     return View(
         comparison,
         shown,
         names=[group.name for group in groups],
-        others=[position for position in range(len(groups)) if position != comparison.baseline],
+        others=compared,
         references=[printable_sentence(as_tuple(reference)[0]) for reference in comparison.text.references],
-        translations=[
-            [*map(printable_sentence, group.systems[n].translations)] for group, n in zip(groups, shown, strict=True)
-        ],
+        translations=translations,
         results=[by_line, *averaged],
     )
 
@@ -98,7 +100,7 @@ def page(comparison: Comparison) -> str:
     view = make_view(comparison)
     heading = f"{', '.join(view.names[other] for other in view.others)} against {view.names[comparison.baseline]}"
     sections = (_summary, _scores, _systems, _training, _distribution, _parts, _lines)
-    body = [part for section in sections for part in section(view)]
+    body = chain.from_iterable(section(view) for section in sections)
     package = "nmt.evaluate.compare"
     return document(heading, asset(package, "page.css"), body, asset(package, "page.js"))
 
@@ -122,12 +124,18 @@ def _legend(view: View) -> str:
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], n_text: int = 1) -> str:
     """Return an HTML table. The first `n_text` columns have text, the others numbers."""
-    kinds = ["" if column < n_text else ' class="n"' for column in range(len(heads))]
-    lines = []
-    for tag, cells in (("th", heads), *(("td", row) for row in rows)):
-        inside = "".join(f"<{tag}{kind}>{cell}</{tag}>" for cell, kind in zip(cells, kinds, strict=True))
-        lines.append(f"<tr>{inside}</tr>")
+    lines = [_row("th", heads, n_text), *(_row("td", row, n_text) for row in rows)]
     return "\n".join(['<div class="wide"><table>', *lines, "</table></div>"])
+
+
+def _row(tag: str, cells: Sequence[str], n_text: int) -> str:
+    texts = [f"<{tag}>{cell}</{tag}>" for cell in cells[:n_text]]
+    numbers = [f'<{tag} class="n">{cell}</{tag}>' for cell in cells[n_text:]]
+    return f"<tr>{''.join(texts + numbers)}</tr>"
+
+
+def _paragraphs(sentences: Iterable[str], kind: str = "") -> Iterator[str]:
+    return (f"<p{kind}>{escaped(sentence)}</p>" for sentence in sentences)
 
 
 def _items(texts: Iterable[str]) -> str:
@@ -139,9 +147,11 @@ def _items(texts: Iterable[str]) -> str:
 
 def _summary(view: View) -> Iterator[str]:
     text = view.comparison.text
-    languages = f", {escaped(text.languages[0])} to {escaped(text.languages[1])}" if text.languages else ""
+    languages = ""
+    if text.languages:
+        languages = f", {escaped(text.languages[0])} to {escaped(text.languages[1])}"
     yield f'<p class="lead">{escaped(text.name)}{languages}, {len(text.references):,} lines.</p>'
-    yield from (f"<p>{escaped(sentence)}</p>" for sentence in verdicts(view.comparison))
+    yield from _paragraphs(verdicts(view.comparison))
     if view.comparison.notes:
         yield f'<section class="warnings">{_items(view.comparison.notes)}</section>'
 
@@ -162,9 +172,9 @@ def _scores(view: View) -> Iterator[str]:
             table.append([_key(view, position), bar, *map(escaped, next(cells))])
         yield f"<h3>{escaped(title(result.metric))}</h3>"
         yield _table(["system", "", *header], table, n_text=2)
-        yield from (f"<p>{escaped(sentence)}</p>" for sentence in errors(result))
+        yield from _paragraphs(errors(result))
         yield f'<p class="soft signature">{escaped(result.metric.signature)}</p>'
-    yield from (f'<p class="soft">{escaped(sentence)}</p>' for sentence in explanations(view.comparison))
+    yield from _paragraphs(explanations(view.comparison), ' class="soft"')
 
 
 def _systems(view: View) -> Iterator[str]:
@@ -183,9 +193,7 @@ def _systems(view: View) -> Iterator[str]:
                 name += f' <span class="soft">{escaped(system.name)}</span>'
                 if n == view.shown[position]:
                     marks.append("shown line by line")
-            values = [getattr(system, fact) for fact in known]
-            cells = ["–" if value is None else escaped(str(value)) for value in values]
-            rows.append([name, ", ".join(marks), *cells])
+            rows.append([name, ", ".join(marks), *(_fact(system, fact) for fact in known)])
     yield _table(["system", "", *known], rows, n_text=2 + len(known))
     if len(systems) > len(groups):
         yield (
@@ -193,6 +201,11 @@ def _systems(view: View) -> Iterator[str]:
             f"test set are of one run of each group: the one whose {escaped(metric_name(metric.name))} is the median."
             "</p>"
         )
+
+
+def _fact(system: System, name: str) -> str:
+    value = getattr(system, name)
+    return "–" if value is None else escaped(str(value))
 
 
 def _training(view: View) -> Iterator[str]:
@@ -277,7 +290,10 @@ def by_length(lengths: Sequence[int]) -> dict[str, Rows]:
     for part in np.unique(part_of):
         rows = np.flatnonzero(part_of == part)
         low, high = int(values[rows].min()), int(values[rows].max())
-        parts[f"{low:,}–{high:,}" if low < high else f"{low:,}"] = rows
+        name = f"{low:,}"
+        if low < high:
+            name += f"–{high:,}"
+        parts[name] = rows
     return parts
 
 
@@ -286,7 +302,9 @@ def part_cells(view: View, rows: Rows) -> Iterator[str]:
     metric, baseline = view.metric, view.comparison.baseline
     systems = [LineCounts(metric, counts.counts[rows]) for counts in view.counts(view.results[0])]
     scores = [system.score() for system in systems]
-    drawn = bootstrap_scores(systems, SAMPLES, view.comparison.seed) if len(rows) >= FEW else None
+    drawn = None
+    if len(rows) >= FEW:
+        drawn = bootstrap_scores(systems, SAMPLES, view.comparison.seed)
     for position, score in enumerate(scores):
         yield number(metric, score)
         if position == baseline:
@@ -329,7 +347,9 @@ def _lines(view: View) -> Iterator[str]:
 def _choice(label: str, name: str, options: dict[str, str]) -> str:
     """Return a drop-down list, hidden if there is only one option."""
     inside = "".join(f'<option value="{value}">{escaped(text)}</option>' for value, text in options.items())
-    hidden = "" if len(options) > 1 else ' hidden="hidden"'
+    hidden = ""
+    if len(options) < 2:
+        hidden = ' hidden="hidden"'
     return f'<label{hidden}>{label} <select id="{name}">{inside}</select></label>'
 
 
@@ -340,12 +360,15 @@ def _data(view: View) -> str:
         digits = 4 if result.metric.formula == "mean" else 2
         scores = view.line_scores(result).round(digits).tolist()
         metrics.append({"digits": digits, "higher": result.metric.higher_is_better, "scores": scores})
+    sources = None
+    if text.sources is not None:
+        sources = [*map(printable_sentence, text.sources)]
     data = {
         "names": [*map(printable, view.names)],
         "baseline": view.comparison.baseline,
         "languages": [language.replace("_", "-") for language in text.languages or ("", "")],
         "metrics": metrics,
-        "sources": None if text.sources is None else [*map(printable_sentence, text.sources)],
+        "sources": sources,
         "references": view.references,
         "translations": view.translations,
         "seen": sorted(text.seen),
@@ -365,16 +388,26 @@ def differing_settings(groups: Sequence[Group], problems: list[str]) -> list[tup
     Several values of a group are separated by semicolons; `?` stands for a group without readable settings. Errors of
     reading are appended to `problems`.
     """
-    trees = [[tree for system in group.systems if (tree := _settings(system, problems))] for group in groups]
+    trees = []
+    for group in groups:
+        readable = filter(None, (_settings(system, problems) for system in group.systems))
+        trees.append([*readable])
     first = next(chain.from_iterable(trees), {})
-    changes = [[{change.key: change for change in differences(first, tree)} for tree in group] for group in trees]
-    old_values = {key: change.old for run in chain.from_iterable(changes) for key, change in run.items()}
+    changes, old_values = [], dict[str, str | None]()
+    for of_group in trees:
+        runs = [{change.key: change for change in differences(first, tree)} for tree in of_group]
+        changes.append(runs)
+        for run in runs:
+            old_values |= {key: change.old for key, change in run.items()}
     rows = []
     for key, old in old_values.items():
         row = [key]
-        for group in changes:
-            values = [run[key].new if key in run else old for run in group]
-            row.append("; ".join(dict.fromkeys(value or "–" for value in values)) or "?")
+        for runs in changes:
+            values = dict[str, None]()
+            for run in runs:
+                value = run[key].new if key in run else old
+                values[value or "–"] = None
+            row.append("; ".join(values) or "?")
         rows.append(tuple(row))
     return sorted(rows)
 
@@ -409,5 +442,6 @@ def learning_curves(groups: Sequence[Group], problems: list[str]) -> list[tuple[
             except (NmtError, OSError) as error:
                 problems.append(f"{system.name}: no learning curve: {error}")
                 continue
-            curves.append((position, [(float(point.step), max(point.bleu.values())) for point in points if point.bleu]))
+            curve = [(float(point.step), max(point.bleu.values())) for point in points if point.bleu]
+            curves.append((position, curve))
     return curves

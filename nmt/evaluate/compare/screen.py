@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from nmt.console import aligned, printable
 from nmt.evaluate.compare import Comparison, Difference, Entry, Result
@@ -84,7 +85,7 @@ def _text(comparison: Comparison, is_explained: bool) -> str:
 
 
 def _wrapped_all(sentences: Iterable[str]) -> list[str]:
-    return [line for sentence in sentences for line in wrapped(sentence)]
+    return [*chain.from_iterable(map(wrapped, sentences))]
 
 
 def as_table(comparison: Comparison, *, is_explained: bool = True) -> Table:
@@ -110,7 +111,9 @@ def as_table(comparison: Comparison, *, is_explained: bool = True) -> Table:
     for result in comparison.results:
         for entry in result.entries:
             record = {"metric": result.metric.name, "group": entry.group.name, "systems": len(entry.group.systems)}
-            difference = {} if entry.difference is None else vars(entry.difference)
+            difference = {}
+            if entry.difference is not None:
+                difference = vars(entry.difference)
             signature = {"signature": result.metric.signature}
             records.append({**about, **record, **vars(entry.score), "difference": difference, **signature})
     shown = _text(comparison, is_explained)
@@ -119,7 +122,9 @@ def as_table(comparison: Comparison, *, is_explained: bool = True) -> Table:
 
 def _title(comparison: Comparison) -> str:
     text, baseline = comparison.text, comparison.groups[comparison.baseline].name
-    direction = f"{'-'.join(text.languages)}, " if text.languages else ""
+    direction = ""
+    if text.languages:
+        direction = f"{'-'.join(text.languages)}, "
     return f"{text.name}: {direction}{len(text.references):,} lines, compared with {baseline}"
 
 
@@ -131,8 +136,10 @@ def _paper_cells(result: Result) -> Iterator[Cell]:
         text, deviation, difference = number(metric, entry.score.value), entry.score.seed_deviation, entry.difference
         if deviation is not None:
             text += f" ± {number(metric, deviation)}"
-        p = None if difference is None or _is_undecided(difference) else difference.p_holm
-        yield Cell(text, entry.score.value == best, is_significant=p is not None and p < SIGNIFICANT)
+        is_significant = False
+        if difference is not None and difference.p_holm is not None and not _is_undecided(difference):
+            is_significant = difference.p_holm < SIGNIFICANT
+        yield Cell(text, entry.score.value == best, is_significant)
 
 
 def score_cells(comparison: Comparison) -> list[tuple[str, ...]]:
@@ -149,13 +156,17 @@ def score_cells(comparison: Comparison) -> list[tuple[str, ...]]:
 
 def _row(metric: Metric, entry: Entry) -> tuple[str, ...]:
     score, difference = entry.score, entry.difference
-    deviation = "" if score.seed_deviation is None else number(metric, score.seed_deviation)
+    deviation = ""
+    if score.seed_deviation is not None:
+        deviation = number(metric, score.seed_deviation)
     row = number(metric, score.value), spanned(metric, score.interval), deviation
     if difference is None:
         return *row, "", "", "", ""
     p = ""
     if difference.p_holm is not None:
-        p = f"{difference.p_holm:.4f}" if difference.p_holm >= 0.00005 else "<0.0001"
+        p = f"{difference.p_holm:.4f}"
+        if difference.p_holm < 0.00005:
+            p = "<0.0001"
     change = number(metric, difference.value, signed=True), spanned(metric, difference.interval, signed=True)
     return *row, *change, p, agreement(metric, difference.value) or ""
 
@@ -171,7 +182,9 @@ def errors(result: Result) -> Iterator[str]:
         if difference is not None and difference.seed_error is not None:
             over_lines = number(result.metric, difference.line_error)
             over_seeds = number(result.metric, difference.seed_error)
-            advice = "" if difference.advice is None else f"; {difference.advice}"
+            advice = ""
+            if difference.advice is not None:
+                advice = f"; {difference.advice}"
             yield (
                 f"{entry.group.name}: standard error of the difference {over_lines} over lines, {over_seeds} over "
                 f"seeds{advice}"
@@ -197,7 +210,11 @@ def verdicts(comparison: Comparison) -> Iterator[str]:
                 metrics["better than"].append(name)
             else:
                 metrics["worse than"].append(name)
-        if parts := [f"{verdict} {baseline} by {listed(names)}" for verdict, names in metrics.items() if names]:
+        parts = []
+        for verdict, names in metrics.items():
+            if names:
+                parts.append(f"{verdict} {baseline} by {listed(names)}")
+        if parts:
             yield f"{group.name} is {', '.join(parts)}."
         if undecided:
             yield f"{group.name} has no verdict by {listed(undecided)}: {UNDECIDED}"
@@ -212,8 +229,8 @@ def _is_undecided(difference: Difference) -> bool:
 
 def _differences(comparison: Comparison) -> list[Difference]:
     """Return the differences of all groups from the baseline by all metrics."""
-    entries = [entry for result in comparison.results for entry in result.entries]
-    return [entry.difference for entry in entries if entry.difference is not None]
+    differences = chain.from_iterable(result.differences for result in comparison.results)
+    return [difference for difference in differences if difference is not None]
 
 
 def _is_over_seeds(comparison: Comparison) -> bool:
@@ -248,7 +265,9 @@ def _test(comparison: Comparison) -> str:
     if _is_over_seeds(comparison):
         test = "t test over seeds and lines"
     n_compared = len(comparison.groups) - 1
-    return f"{test}; corrected for {n_compared} comparisons (Holm)" if n_compared > 1 else test
+    if n_compared > 1:
+        test += f"; corrected for {n_compared} comparisons (Holm)"
+    return test
 
 
 SYSTEM_FACTS = ("run", "step", "weights", "search", "precision")
@@ -286,7 +305,9 @@ def as_json(comparison: Comparison) -> dict[str, object]:
         systems = []
         for system in group.systems:
             facts = {fact: getattr(system, fact) for fact in ("name", *SYSTEM_FACTS)}
-            systems.append(facts | {"run": None if system.run is None else str(system.run)})
+            if system.run is not None:
+                facts["run"] = str(system.run)
+            systems.append(facts)
         groups.append({"name": group.name, "systems": systems})
     return {
         "text": text.name,

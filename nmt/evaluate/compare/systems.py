@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from glob import glob, has_magic
+from itertools import chain
 from pathlib import Path
 
 from nmt.config import Config, SearchConfig
@@ -16,7 +17,15 @@ from nmt.data.corpus import Corpus
 from nmt.data.manifest import read_contents
 from nmt.errors import ConfigError, DataError, NmtError
 from nmt.evaluate.comet import NeuralMetrics, SegmentScores
-from nmt.evaluate.metrics import References, Texts, as_tuple, blank_references_note, looks_lowercased, looks_tokenized
+from nmt.evaluate.metrics import (
+    References,
+    Texts,
+    as_tuple,
+    blank_references_note,
+    looks_lowercased,
+    looks_tokenized,
+    reference_lines,
+)
 from nmt.evaluate.report import language_of_files, read_texts
 from nmt.evaluate.run import OtherPairError, choose_split, open_corpus, open_each, subject_of, translate_text
 from nmt.files.read import open_regular, reading
@@ -76,7 +85,7 @@ Members = Mapping[str, Sequence[Path]]
 
 def all_paths(members: Members) -> list[Path]:
     """Return the runs or files of all groups."""
-    return [path for paths in members.values() for path in paths]
+    return [*chain.from_iterable(members.values())]
 
 
 def single_members(paths: Sequence[Path]) -> dict[str, list[Path]]:
@@ -121,7 +130,9 @@ def check_groups(members: Members) -> None:
 def _listed(parts: Sequence[str]) -> Iterator[Path]:
     """Yield the paths of a comma-separated list. A path may itself have commas, such as `seed=1,peak_lr=3e-4`."""
     while parts:
-        n = next((n for n in range(len(parts), 1, -1) if _matching(",".join(parts[:n]))), 1)
+        n = len(parts)
+        while n > 1 and not _matching(",".join(parts[:n])):
+            n -= 1
         path, parts = ",".join(parts[:n]), parts[n:]
         if has_magic(path):
             yield from _matching(path)
@@ -171,7 +182,7 @@ def _grouped(systems: Sequence[System], members: Members) -> tuple[Group, ...]:
 
 def all_systems(groups: Sequence[Group]) -> list[System]:
     """Return the systems of all groups."""
-    return [system for group in groups for system in group.systems]
+    return [*chain.from_iterable(group.systems for group in groups)]
 
 
 def read_systems(
@@ -185,7 +196,9 @@ def read_systems(
     """
     hyps = all_paths(members)
     texts = read_texts([*refs, *hyps, *filter(None, [src])])
-    references = list(zip(*texts[: len(refs)], strict=True)) if len(refs) > 1 else texts[0]
+    references: References = texts[0]
+    if len(refs) > 1:
+        references = list(zip(*texts[: len(refs)], strict=True))
     tgt_lang = to or language_of_files([*hyps, *refs], references)
     text = TextToTranslate(" ".join(map(str, refs)), references, texts[-1] if src else None, tgt_lang=tgt_lang)
     systems = [System(*pair) for pair in zip(distinct_names(hyps), texts[len(refs) :], strict=False)]
@@ -198,15 +211,21 @@ def check_alike(text: TextToTranslate, systems: Sequence[System], lowercase: boo
     Raises DataError if some files look tokenised and others do not, or, unless case is ignored, lower-cased. For runs
     this is a note, because tokenisation and case are part of their quality.
     """
-    references = [line for reference in text.references for line in as_tuple(reference)]
+    references = reference_lines(text.references)
     blank = blank_references_note(text.references, [system.translations for system in systems])
-    notes = [*text.notes, *filter(None, [blank])]
+    notes = [*text.notes]
+    if blank is not None:
+        notes.append(blank)
     checks = [(looks_tokenized, "tokenised", "detokenise it")]
     if not lowercase:
         checks.append((looks_lowercased, "lower-cased", "restore its case, or ignore case with --lowercase"))
     for looks, style, advice in checks:
-        marked = [system for system in systems if looks(system.translations)]
-        plain = [system for system in systems if system not in marked]
+        marked, plain = list[System](), list[System]()
+        for system in systems:
+            if looks(system.translations):
+                marked.append(system)
+            else:
+                plain.append(system)
         if marked and plain:
             problem = f"{marked[0].name} looks {style}, {plain[0].name} does not"
             if marked[0].run is None:
@@ -223,10 +242,11 @@ def with_segment_scores(text: TextToTranslate, groups: Sequence[Group], neural: 
     """Return the groups with line scores by further metrics. Raises DataError as `NeuralMetrics.score` does."""
     translations = {system.name: system.translations for system in all_systems(groups)}
     scores = neural.score(text.sources or (), text.references, translations)
-    return tuple(
-        Group(group.name, tuple(replace(system, segment_scores=scores[system.name]) for system in group.systems))
-        for group in groups
-    )
+    scored = list[Group]()
+    for group in groups:
+        systems = [replace(system, segment_scores=scores[system.name]) for system in group.systems]
+        scored.append(Group(group.name, tuple(systems)))
+    return tuple(scored)
 
 
 # --- Runs ---
@@ -402,7 +422,9 @@ def _notes_on_group(name: str, runs: Sequence[_Run]) -> Iterator[str]:
         seed_of = ", ".join(f"{run.name} {seed}" for run, seed in zip(runs, seeds, strict=True))
         yield f"group {name}: runs have the same training.seed ({seed_of}): variation between seeds is underestimated"
     first, *trees = (run.config.model_dump(mode="json") for run in runs)
-    keys = {change.key for tree in trees for change in differences(first, tree)}
+    keys = set[str]()
+    for tree in trees:
+        keys |= {change.key for change in differences(first, tree)}
     keys -= {"training.seed", "training.run_dir", "data.dir"}
     if keys:
         yield f"group {name}: its runs differ in more than the seed: {', '.join(sorted(keys))}"
@@ -454,7 +476,9 @@ def find_in_training_text(directory: DataDir, sides: Mapping[str, Texts]) -> fro
         if "train" not in manifest.splits:
             raise DataError(f"{folder.path}: has no training text")
         shards = manifest.splits["train"].shards
-        names = ["train"] if shards is None else [shard.name for shard in shards]
+        names = ["train"]
+        if shards is not None:
+            names = [shard.name for shard in shards]
         for language in sides.keys() & {*manifest.languages}:
             numbers_of = defaultdict[bytes, list[int]](list)
             for number, line in enumerate(sides[language]):
@@ -463,5 +487,7 @@ def find_in_training_text(directory: DataDir, sides: Mapping[str, Texts]) -> fro
             for name in names:
                 path = folder.text(name, language)
                 with reading(path), open_regular(path) as file:
-                    seen.update(number for line in file for number in numbers_of.get(line, ()))
+                    for read_line in file:
+                        if numbers := numbers_of.get(read_line):
+                            seen.update(numbers)
     return frozenset(seen)
