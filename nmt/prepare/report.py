@@ -216,25 +216,25 @@ def corpus_reports(
     corpora = []
     for key, counts in reports.items():
         sample = samples.get(key, Sample())
-        sides = zip(*sample.pairs, strict=True) if sample.pairs else [(), ()]
+        text_scripts = {}
+        for side, language in enumerate(languages):
+            if language != LABEL:
+                text_scripts[language] = script_counts(pair[side] for pair in sample.pairs)
+        repaired_samples: dict[str, list[dict[str, str | int]]] = {}
+        for kind, repaired in counts.repaired_samples.items():
+            repaired_samples[kind] = [
+                {"line": line, "before": before, "after": after} for line, before, after in repaired
+            ]
+        kept_samples = sorted(counts.kept_samples, key=lambda kept: kept[1])
         corpora.append(
             CorpusReport(
                 **_source_fields(key, records[key], counts, languages),
                 skipped=records[key].skipped or {},
-                repaired_samples={
-                    kind: [{"line": line, "before": before, "after": after} for line, before, after in samples]
-                    for kind, samples in counts.repaired_samples.items()
-                },
-                kept_samples=[
-                    _sample(languages, *sample[1:]) for sample in sorted(counts.kept_samples, key=lambda kept: kept[1])
-                ],
+                repaired_samples=repaired_samples,
+                kept_samples=[_sample(languages, *kept[1:]) for kept in kept_samples],
                 lengths_read=_histograms(languages, counts.read_lengths),
                 lengths_kept=_histograms(languages, counts.kept_lengths),
-                scripts={
-                    language: script_counts(lines)
-                    for language, lines in zip(languages, sides, strict=True)
-                    if language != LABEL
-                },
+                scripts=text_scripts,
                 identified=counts.mix,
             )
         )
@@ -254,14 +254,14 @@ def tokenizer_report(tokenizers: Tokenizers, text: dict[str, TextRecord]) -> Tok
 
 def _source_fields(key: str, record: SourceRecord, counts: CleanReport, languages: Sequence[str]) -> Json:
     """Return the fields of a `SourceReport`."""
+    dropped_samples = {}
+    for reason in counts.dropped_in_order:
+        if reason != "valid":  # these pairs are not lost
+            dropped_samples[reason] = [_sample(languages, *sample) for sample in counts.samples[reason]]
     return {
         "key": key, "corpus": record.corpus, "read": counts.read, "kept": counts.kept,
         "dropped": counts.dropped_in_order, "repaired": counts.repaired,
-        "dropped_samples": {
-            reason: [_sample(languages, *sample) for sample in counts.samples[reason]]
-            for reason in counts.dropped_in_order
-            if reason != "valid"  # these pairs are not lost
-        },
+        "dropped_samples": dropped_samples,
     }  # fmt: skip
 
 
@@ -381,10 +381,11 @@ def length_of_pieces(language: str, counts: TextRecord) -> str:
 def _shares(classes: Mapping[str, int]) -> str:
     """Format the number of pairs of each label, the most frequent labels first."""
     most = sorted(classes, key=lambda label: -classes[label])
-    shown = ", ".join(f"{label} {classes[label]:,} ({classes[label] / sum(classes.values()):.1%})"
-                      for label in most[:_MOST_LABELS])  # fmt: skip
-    more = f" and {len(most) - _MOST_LABELS:,} more" if len(most) > _MOST_LABELS else ""
-    return f"{len(most):,} labels, {shown}{more}"
+    n_pairs = sum(classes.values())
+    shown = ", ".join(f"{label} {classes[label]:,} ({classes[label] / n_pairs:.1%})" for label in most[:_MOST_LABELS])
+    if len(most) > _MOST_LABELS:
+        shown += f" and {len(most) - _MOST_LABELS:,} more"
+    return f"{len(most):,} labels, {shown}"
 
 
 def _split_off(split_off: SplitOffRecord, n_pairs: int) -> str:
@@ -412,9 +413,10 @@ def screen(report: Report) -> Iterator[str]:
     yield ""
     for warning in report.warnings:
         yield from _wrapped(f"warning: {warning}")
+    more = ""
     if report.sample is not None:
         yield f"at most {report.sample:,} pairs of each corpus were read, so most duplicates were not found"
-    more = ", and no development set was split off" if report.sample is not None else ""
+        more = ", and no development set was split off"
     yield from _wrapped(f"nothing was prepared; pairs with too many pieces were not dropped{more}")
 
 
@@ -424,11 +426,9 @@ def _wrapped(text: str) -> list[str]:
 
 def _first_samples(report: Report, reason: str) -> Iterator[str]:
     """Yield the first samples for a reason, from each corpus in turn."""
-    samples = [
-        (number, corpus, sample)
-        for corpus in report.corpora
-        for number, sample in enumerate(corpus.dropped_samples.get(reason, []))
-    ]
+    samples = []
+    for corpus in report.corpora:
+        samples += [(number, corpus, sample) for number, sample in enumerate(corpus.dropped_samples.get(reason, []))]
     for _, corpus, sample in sorted(samples, key=lambda numbered: numbered[0])[:_N_SAMPLES]:
         yield f"  {corpus.corpus}, pair {sample['line']:,}"
         for language in report.languages:

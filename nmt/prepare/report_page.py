@@ -169,7 +169,10 @@ def _mix(report: Report) -> Iterator[str]:
         cells = [escaped(corpus.corpus)]
         for language, scripts in corpus.scripts.items():
             identified = corpus.identified.get(language)
-            cells.append(_shares(scripts) + (f"<br/>identified as {_shares(identified)}" if identified else ""))
+            cell = _shares(scripts)
+            if identified:
+                cell += f"<br/>identified as {_shares(identified)}"
+            cells.append(cell)
         rows.append(cells)
     yield from _table(["corpus", *map(escaped, report.text_languages)], rows, style="")
     yield '<p class="soft">The script of a line is that of most of its letters, in a sample of the kept pairs.</p>'
@@ -178,7 +181,8 @@ def _mix(report: Report) -> Iterator[str]:
 def _each(report: Report) -> Iterator[str]:
     """Yield the counts and samples of each corpus."""
     is_one = len(report.corpora) == 1
-    yield "<h2>Samples</h2>" if is_one else "<h2>Corpus by corpus</h2>"
+    heading = "Samples" if is_one else "Corpus by corpus"
+    yield f"<h2>{heading}</h2>"
     yield '<p class="soft">Long lines are cut.</p>'
     for corpus in report.corpora:
         numbers = f"{corpus.kept:,} of {corpus.read:,} pairs kept"
@@ -233,10 +237,20 @@ def _tokenizer(tokenizer: TokenizerReport | None) -> Iterator[str]:
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], style: str = ' class="n"') -> Iterator[str]:
     """Yield a table of cells, given as HTML; `style`: attributes of all cells but the first of each row."""
-    for tag, row in (("th", heads), *(("td", row) for row in rows)):
-        cells = (cell if cell.startswith("<td") else f"<{tag}{style}>{cell}</{tag}>" for cell in row[1:])
-        yield f"{'<table>' if tag == 'th' else ''}<tr><{tag}>{row[0]}</{tag}>{''.join(cells)}</tr>"
+    yield "<table>" + _row("th", heads, style)
+    for row in rows:
+        yield _row("td", row, style)
     yield "</table>"
+
+
+def _row(tag: str, cells: Sequence[str], style: str) -> str:
+    """Return a row of a table; a cell that is an element already, such as a bar, stays as it is."""
+    row = f"<tr><{tag}>{cells[0]}</{tag}>"
+    for cell in cells[1:]:
+        if not cell.startswith("<td"):
+            cell = f"<{tag}{style}>{cell}</{tag}>"
+        row += cell
+    return row + "</tr>"
 
 
 def _named(name: str, key: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -21,7 +22,7 @@ from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
 from nmt.prepare.cleaning.grouping import groupings, pair_hash
 from nmt.prepare.cleaning.misaligned import MIN_PAIRS, SAMPLE_PAIRS, is_misaligned, learn_filter
 from nmt.prepare.pairs import SentencePair
-from nmt.prepare.pipeline.read import Part, read_pairs, read_side, write_side
+from nmt.prepare.pipeline.read import Part, read_pairs, read_side, scores_of, write_side
 from nmt.prepare.pipeline.work import (
     SIDES,
     Drops,
@@ -86,7 +87,7 @@ def write_pairs(work: Work, name: str, pairs: Sequence[SentencePair], elsewhere:
     folder = part_folder(work.folder, name, 0)
     folder.mkdir(parents=True, exist_ok=True)
     for side in SIDES:
-        write_side(folder, side, [*(pair[side] for pair in pairs), *elsewhere[side]])
+        write_side(folder, side, [pair[side] for pair in pairs] + [*elsewhere[side]])
     text = b"".join((folder / f"text.{side}").read_bytes() for side in SIDES)
     work.versions[name] = fingerprint_of(text)
     return folder
@@ -108,9 +109,9 @@ def clean_part(folder: Path, task: _Cleaning) -> Json:
     numbers, documents = np.array(lines, np.int64), np.array([pair.document for pair in kept], np.int64)
     np.save(folder / "lines.npy", numbers + task.part.first)
     np.save(folder / "documents.npy", documents)
-    scores = None
-    if any(pair.score is not None for pair in kept):
-        scores = np.array([np.nan if pair.score is None else pair.score for pair in kept], np.float32)
+    scores = scores_of(kept)
+    if scores is not None:
+        scores = scores.astype(np.float32)
     write_hashes(folder, task.config, sides, scores, follows(numbers, documents))
     report = cleaner.finish()
     report.renumber(lambda line: line + task.part.first)
@@ -206,8 +207,11 @@ def duplicates(
     dropped = np.sort(order[~is_first])
     starts = np.cumsum([0, *sizes])
     ends = np.searchsorted(dropped, starts)
-    dropped_by_part = {part: np.sort(rows[dropped[ends[part] : ends[part + 1]]]) for part in range(len(folders))}
-    return {part: part_rows for part, part_rows in dropped_by_part.items() if len(part_rows)}, len(order)
+    dropped_by_part = {}
+    for part in range(len(folders)):
+        if ends[part] < ends[part + 1]:
+            dropped_by_part[part] = np.sort(rows[dropped[ends[part] : ends[part + 1]]])
+    return dropped_by_part, len(order)
 
 
 class _Slice(NamedTuple):
@@ -297,22 +301,23 @@ def judge_parts(
 ) -> tuple[Drops, list[str]]:
     """Find the misaligned pairs of corpora with `clean.misaligned`. Return a reference to the rows to drop, and
     warnings."""
-    losses = {key: config.clean_of(key).misaligned for key in dict.fromkeys(part.key for part in parts)}
-    limits = {key: loss for key, loss in losses.items() if loss}
-    if not limits:
+    limits: dict[str, float] = {}
+    sizes: dict[str, list[tuple[int, int]]] = {}  # by corpus, see `_Learning.parts`
+    for number, (part, done) in enumerate(zip(parts, cleaned, strict=True)):
+        max_loss = config.clean_of(part.key).misaligned
+        if max_loss:
+            limits[part.key] = max_loss
+            sizes.setdefault(part.key, []).append((number, done.summary["kept"]))
+    if not sizes:
         return drops, []
-    n_rows = [done.summary["kept"] for done in cleaned]
-    learning = [
-        _Learning(max_loss=loss, parts=[(i, n_rows[i]) for i, part in enumerate(parts) if part.key == key], drops=drops)
-        for key, loss in limits.items()
-    ]
+    learning = [_Learning(max_loss=limits[key], parts=of_corpus, drops=drops) for key, of_corpus in sizes.items()]
     learned = work.run(Stage("learn", "learning", learn), learning, work.version(*work.versions))
-    filters = {key: str(done.folder / "learned") for key, done in zip(limits, learned, strict=True)}
+    filters = {key: str(done.folder / "learned") for key, done in zip(sizes, learned, strict=True)}
     judging = [_Judging(part=i, learned=filters.get(part.key, ""), drops=drops) for i, part in enumerate(parts)]
-    n_judged = sum(n for part, n in zip(parts, n_rows, strict=True) if part.key in limits)
+    n_judged = sum(n for _, n in chain.from_iterable(sizes.values()))
     work.run(Stage("judge", "judging", judge), judging, work.version(*work.versions), n_judged)
     warnings = []
-    for key, done in zip(limits, learned, strict=True):
+    for key, done in zip(sizes, learned, strict=True):
         if not done.summary["has_learned"]:
             few = f"there are fewer than {MIN_PAIRS:,} pairs to learn from, or too few good ones"
             warnings.append(f"data.{key}: no pair is dropped as misaligned: {few}")

@@ -87,11 +87,14 @@ def make_tokenizers(
     labels, profiles = None, Profiles(profiles={})
     for pair, prepared in texts.items():
         labels = prepared.text.labels
-        more = profiles_of(prepared.work, prepared.text, pair if labels is None else ())  # labels are no language
+        languages: Sequence[str] = pair
+        if labels is not None:  # labels are no language
+            languages = ()
+        more = profiles_of(prepared.work, prepared.text, languages)
         profiles = more.model_copy(update={"profiles": more.profiles | profiles.profiles})
-    has_profiles = labels is None or profiles.letters
-    tokenizers = replace(tokenizers.with_tags(config.data.tag_names), labels=labels)
-    tokenizers = replace(tokenizers, profiles=profiles if has_profiles else None)
+    tokenizers = replace(tokenizers.with_tags(config.data.tag_names), labels=labels, profiles=None)
+    if labels is None or profiles.letters:
+        tokenizers = replace(tokenizers, profiles=profiles)
     by_pair = {}
     for pair, prepared in texts.items():
         use_tokenizers(prepared.work, tokenizers)
@@ -107,12 +110,15 @@ def _learn_vocabulary(
     if reused is not None:
         languages, vocab_size, start = [*new.languages], new.n, work.folder / "start"
         reused.save(TokenizerDir(start))
+    settled = []
+    for pair, prepared in texts.items():
+        settled += [(done.folder, pair) for done in prepared.text.settled]
     first = next(iter(texts.values()))  # only the text of a single pair has labels or monolingual text
     task = _Learning(
         config=config.tokenizer,
         vocab_size=vocab_size,
         languages=[language for language in languages if language != LABEL],
-        settled=[(done.folder, pair) for pair, prepared in texts.items() for done in prepared.text.settled],
+        settled=settled,
         mono=dict(first.mono),
         labels=None if first.text.labels is None else first.text.labels.names,
         start=start,
@@ -197,7 +203,7 @@ def _lines_of(task: _Learning, language: str, distinct: bool = False) -> Iterato
 
 
 def evenly(lines: Callable[[], Iterable[str]], n: int, n_chosen: int) -> Iterator[str]:
-    """Yield `wanted` of `n` lines, evenly spread, and each as often as any other, or once more."""
+    """Yield `n_chosen` of `n` lines, evenly spread, and each as often as any other, or once more."""
     for start in range(0, n_chosen, n):
         k = min(n, n_chosen - start)
         yield from (line for i, line in enumerate(lines()) if (i + 1) * k // n > i * k // n)
@@ -254,12 +260,13 @@ def encode_text(work: Work, config: DataConfig, text: TrainingText, is_added: bo
         files, shards = _join_shards(work, config, text.parts, encoded)
     else:
         files = _join_in_order(work, config, encoded)
-    times = [repeats[part.key] if is_large else 1 for part in text.parts]  # shards are repeated when they are read
-    learned = [summary for summary, n in zip(summaries, times, strict=True) for _ in range(n)]
-    counts = {
-        language: added(TextRecord.model_validate(summary["text"][language]) for summary in learned)
-        for language in config.text_languages
-    }
+    learned = []
+    for part, summary in zip(text.parts, summaries, strict=True):
+        # shards are repeated when they are read
+        learned += [summary] * (repeats[part.key] if is_large else 1)
+    counts = {}
+    for language in config.text_languages:
+        counts[language] = added(TextRecord.model_validate(summary["text"][language]) for summary in learned)
     classes = sum((Counter(summary["classes"]) for summary in learned), Counter[str]())
     n = sum(report.kept * repeats[key] for key, report in reports.items())
     return EncodedText(files, n, reports, counts, shards, classes)
@@ -310,12 +317,16 @@ def encode_part(folder: Path, task: _Encoding) -> Json:
         report.kept -= 1
         report.drop("pieces", int(numbers[row]), sides[0][row], sides[1][row])
     kept = np.flatnonzero(~is_long)
-    texts = [[lines[row] for row in kept.tolist()] for lines in sides] if is_long.any() else sides
+    texts = sides
+    if is_long.any():
+        texts = [[lines[row] for row in kept.tolist()] for lines in sides]
     report.keep(numbers[kept], texts[0], texts[1])
-    rows = np.tile(kept, task.repeat) if task.documents else np.repeat(kept, task.repeat)
-    follow = np.zeros(len(rows), np.bool_)
     if task.documents:
+        rows = np.tile(kept, task.repeat)
         follow = follows(numbers[rows], np.load(task.settled / "documents.npy")[rows])
+    else:
+        rows = np.repeat(kept, task.repeat)
+        follow = np.zeros(len(rows), np.bool_)
     if task.is_shuffled:
         starts = block_starts(follow)
         order = shuffled(np.load(task.settled / "hashes.npy")[rows[starts]])
@@ -328,10 +339,10 @@ def encode_part(folder: Path, task: _Encoding) -> Json:
     text, classes = {}, Counter[str]()
     is_whole = np.array_equal(rows, np.arange(len(sides[0])))
     for side, language in enumerate(task.languages):
-        raw = [line + b"\n" for line in (task.settled / f"text.{side}").read_bytes().split(b"\n")[:-1]]
+        content, chosen = (task.settled / f"text.{side}").read_bytes(), encoded[side]
+        raw = [line + b"\n" for line in content.split(b"\n")[:-1]]
         if not is_whole:
-            raw = [raw[row] for row in rows.tolist()]
-        chosen = encoded[side] if is_whole else encoded[side].take(rows)
+            raw, chosen = [raw[row] for row in rows.tolist()], chosen.take(rows)
         text[language] = write_encoded(DataDir(folder), PART, language, raw, chosen).model_dump()
         if task.is_shuffled:
             np.save(_text_ends(DataDir(folder), language), np.cumsum([len(line) for line in raw], dtype=np.int64))
@@ -380,7 +391,9 @@ def _encoders(folder: Path, version: str, languages: tuple[str, str]) -> tuple[B
     tokenizers = Tokenizers.load(TokenizerDir(folder), languages)
     first, second = map(tokenizers.side, languages)
     encoder = BlockEncoder(first)
-    return encoder, encoder if first is second else BlockEncoder(second)
+    if first is second:
+        return encoder, encoder
+    return encoder, BlockEncoder(second)
 
 
 _BLOCK = 1 << 16  # rows
@@ -419,8 +432,10 @@ def _join_shards(
     for key in dict.fromkeys(part.key for part in parts):
         of_source = [done for part, done in zip(parts, encoded, strict=True) if part.key == key]
         n = sum(done.summary["pairs"] for done in of_source)
-        n_shards = max(1, round(n / work.sizes.shard_pairs))
-        for shard in range(n_shards if n else 0):
+        n_shards = 0
+        if n:
+            n_shards = max(1, round(n / work.sizes.shard_pairs))
+        for shard in range(n_shards):
             arguments.append(
                 _Joining(
                     languages=config.pair, parts=[done.folder for done in of_source], name=f"{key}-{shard:05}",
@@ -429,11 +444,11 @@ def _join_shards(
             )  # fmt: skip
             keys.append(key)
     done = work.run(Stage("join", "writing shards", join_shard), arguments, work.version("encode"))
-    records = [
-        ShardRecord(name=task.name, source=key, pairs=written.summary["pairs"])
-        for task, key, written in zip(arguments, keys, done, strict=True)
-        if written.summary["pairs"]  # by chance, a shard of a tiny corpus may have no pair
-    ]
+    records = []
+    for task, key, written in zip(arguments, keys, done, strict=True):
+        n = written.summary["pairs"]
+        if n:  # by chance, a shard of a tiny corpus may have no pair
+            records.append(ShardRecord(name=task.name, source=key, pairs=n))
     return done, records
 
 
@@ -500,7 +515,8 @@ def _read(slices: Sequence[_Slice], files: Sequence[tuple[Path, Path]]) -> tuple
     for (_, rows, _), (path, ends_path) in zip(slices, files, strict=True):
         whole = np.load(path, mmap_mode="r") if path.suffix == ".npy" else _mapped_bytes(path)
         bounds = np.load(ends_path, mmap_mode="r")[max(0, rows.start - 1) : rows.stop].astype(np.int64)
-        bounds = bounds if rows.start else np.insert(bounds, 0, 0)
+        if not rows.start:
+            bounds = np.insert(bounds, 0, 0)
         pieces.append(np.array(whole[bounds[0] : bounds[-1]]))
         lengths.append(np.diff(bounds))
     return np.concatenate(pieces), np.cumsum(np.concatenate(lengths))

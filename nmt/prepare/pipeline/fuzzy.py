@@ -63,8 +63,11 @@ def match(folder: Path, task: _Matching) -> Json:
         first_rows.setdefault(line, row)
     index, row_of = SimilarTexts(first_rows, task.threshold), [*first_rows.values()]
     for split, lines in texts.items():
-        matches = (index.find(line, or_equal=False) for line in lines)
-        rows = np.fromiter((-1 if i is None else row_of[i] for i in matches), np.int32, len(lines))
+        rows = np.full(len(lines), -1, np.int32)
+        for number, line in enumerate(lines):
+            most_similar = index.find(line, or_equal=False)
+            if most_similar is not None:
+                rows[number] = row_of[most_similar]
         np.save(DataDir(folder).matches(split, task.language), rows)
         n += len(lines)
         shares[split] = float((rows >= 0).mean())

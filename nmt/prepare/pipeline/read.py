@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TypeGuard
 
 import numpy as np
+import numpy.typing as npt
 from pydantic import BaseModel
 
 from nmt.config import DataConfig
@@ -293,9 +294,16 @@ def write_part(folder: Path, pairs: Sequence[SentencePair]) -> None:
     for side in SIDES:
         write_side(folder, side, [pair[side] for pair in pairs])
     np.save(folder / _DOCUMENTS, np.array([pair.document for pair in pairs], np.int64))
-    if any(pair.score is not None for pair in pairs):
-        scores = [math.nan if pair.score is None else pair.score for pair in pairs]
-        np.save(folder / _SCORES, np.array(scores, np.float64))
+    scores = scores_of(pairs)
+    if scores is not None:
+        np.save(folder / _SCORES, scores)
+
+
+def scores_of(pairs: Sequence[SentencePair]) -> npt.NDArray[np.floating] | None:
+    """Return the scores of pairs (N,), NaN where there is none; None if no pair has a score."""
+    if all(pair.score is None for pair in pairs):
+        return None
+    return np.array([math.nan if pair.score is None else pair.score for pair in pairs], np.float64)
 
 
 def _batches(source: OpenSource) -> list[list[AnyTrainSource]]:

@@ -138,8 +138,11 @@ def settle_chosen(work: Work, config: DataConfig, text: ChosenText, elsewhere: O
     ]  # fmt: skip
     settled = work.run(Stage("settle", "settling", settle_part), arguments, version)
     reports = by_source(text.skipped, text.parts, [CleanReport.from_json(done.summary) for done in settled])
-    names = {key: f"{key} {config.train[int(key.removeprefix('train.'))].label}" for key in text.skipped}
-    skipped = [skipped_units(names[key], counts) for key, counts in text.skipped.items() if counts]
+    skipped = []
+    for key, counts in text.skipped.items():
+        if counts:
+            source = config.train[int(key.removeprefix("train."))]
+            skipped.append(skipped_units(f"{key} {source.label}", counts))
     refuse_empty(total(reports.values()), skipped)
     labels, conflicts = _read_labels(config, settled) or (None, [])
     return TrainingText(text.parts, settled, reports, text.skipped, text.warnings + conflicts, labels)
@@ -164,14 +167,11 @@ class _Recalling(BaseModel):
 def _recall_parts(work: Work, config: DataConfig, earlier: Corpus) -> list[Done]:
     """Hash the pairs of an earlier data directory, in further tasks of the stage `clean`."""
     settings = cleaning_settings(config)
-    arguments = [
-        _Recalling(
-            config=settings,
-            sides=[earlier.directory.text(shard.name, language) for language in config.pair],
-            follows=earlier.directory.follows(shard.name) if config.documents else None,
-        )
-        for shard in earlier.manifest.splits["train"].shards or []
-    ]
+    arguments = []
+    for shard in earlier.manifest.splits["train"].shards or []:
+        sides = [earlier.directory.text(shard.name, language) for language in config.pair]
+        order = earlier.directory.follows(shard.name) if config.documents else None
+        arguments.append(_Recalling(config=settings, sides=sides, follows=order))
     return work.run(Stage("clean", "comparing with earlier text", recall_shard), arguments, earlier.fingerprint)
 
 
@@ -256,31 +256,42 @@ def split_off(text: ChosenText, config: DataConfig, by_line: bool) -> None:
     by_line: whether pairs are chosen by their numbers in the corpus instead of their text, so that the sets are the
     same for all pairs of languages of a corpus.
     """
-    amounts = [(split, *amount) for split, by_corpus in config.drawn.items() for amount in by_corpus.items()]
-    for split, corpus, amount in amounts:
-        draw, blocks = Draw(amount, ties=config.documents), dict[int, Rows]()
-        parts = [number for number, part in enumerate(text.parts) if corpus in ("train", part.key)]
-        with Progress("splitting off", sum(text.cleaned[part].summary["kept"] for part in parts), "pairs") as progress:
-            for part in parts:
-                done = text.cleaned[part]
-                left = text.drops.left(part, done.summary["kept"])
-                left = np.setdiff1d(left, [*text.rows.get(part, {})])
-                hashes = _line_hashes(text.parts[part], done) if by_line else np.load(done.folder / "hashes.npy")
-                blocks[part] = np.arange(len(hashes))
-                if config.documents:
-                    order = follows(*(np.load(done.folder / f"{name}.npy")[left] for name in ("lines", "documents")))
-                    blocks[part][left] = left[block_starts(order)]
-                draw.offer(part, left, hashes[blocks[part][left]])
-                progress.add(done.summary["kept"])
-        earlier = {} if config.documents or config.has_labels else text.split_off
-        taken = {line for pairs in earlier.values() for pair in pairs for line in pair[:2]}
-        chosen = text.split_off.setdefault(split, [])
-        for part, rows in draw.chosen().items():
-            pairs = list(read_pairs(text.cleaned[part].folder))
-            rows = [row for row in rows if taken.isdisjoint(pairs[row])]
-            chosen += [SentencePair(*pairs[row], "", None, part << 32 | int(blocks[part][row])) for row in rows]
-            text.rows.setdefault(part, {}).update(dict.fromkeys(rows, "valid" if split == "valid" else "test"))
-        text.n_offered[split] += draw.n_offered
+    for split, amounts in config.drawn.items():
+        for corpus, amount in amounts.items():
+            draw = Draw(amount, ties=config.documents)
+            blocks = _offer(draw, text, corpus, config.documents, by_line)
+            taken = set[str]()
+            if not config.documents and not config.has_labels:
+                for pair in chain.from_iterable(text.split_off.values()):
+                    taken.update(pair[:2])
+            chosen = text.split_off.setdefault(split, [])
+            for part, rows in draw.chosen().items():
+                pairs = list(read_pairs(text.cleaned[part].folder))
+                rows = [row for row in rows if taken.isdisjoint(pairs[row])]
+                chosen += [SentencePair(*pairs[row], "", None, part << 32 | int(blocks[part][row])) for row in rows]
+                reason = "valid" if split == "valid" else "test"
+                text.rows.setdefault(part, {}).update(dict.fromkeys(rows, reason))
+            text.n_offered[split] += draw.n_offered
+
+
+def _offer(draw: Draw, text: ChosenText, corpus: str, documents: bool, by_line: bool) -> dict[int, Rows]:
+    """Offer the remaining pairs of a corpus to a draw. Return by part the first row of the block of each row."""
+    blocks = {}
+    parts = [number for number, part in enumerate(text.parts) if corpus in ("train", part.key)]
+    with Progress("splitting off", sum(text.cleaned[part].summary["kept"] for part in parts), "pairs") as progress:
+        for part in parts:
+            done = text.cleaned[part]
+            left = text.drops.left(part, done.summary["kept"])
+            left = np.setdiff1d(left, [*text.rows.get(part, {})])
+            hashes = _line_hashes(text.parts[part], done) if by_line else np.load(done.folder / "hashes.npy")
+            blocks[part] = np.arange(len(hashes))
+            if documents:
+                numbers, of_documents = np.load(done.folder / "lines.npy"), np.load(done.folder / "documents.npy")
+                order = follows(numbers[left], of_documents[left])
+                blocks[part][left] = left[block_starts(order)]
+            draw.offer(part, left, hashes[blocks[part][left]])
+            progress.add(done.summary["kept"])
+    return blocks
 
 
 def _line_hashes(part: Part, cleaned: Done) -> npt.NDArray[np.uint64]:
@@ -326,7 +337,9 @@ def settle_part(folder: Path, task: _Settling) -> Json:
     for side, forms in enumerate(task.letters):
         if forms:
             sides[side] = [write(line, forms) for line in sides[side]]
-            reason_of = {row: "empty" for row, line in enumerate(sides[side]) if is_blank(line)} | reason_of
+            for row, line in enumerate(sides[side]):
+                if is_blank(line):
+                    reason_of.setdefault(row, "empty")
     for row in sorted(reason_of):
         report.kept -= 1
         report.drop(reason_of[row], int(lines[row]), sides[0][row], sides[1][row])
@@ -342,14 +355,17 @@ def settle_part(folder: Path, task: _Settling) -> Json:
             after = sides[1][row + 1]
         placed.append(((sides[0][row], sides[1][row]), Place(int(lines[row]), before, after)))
     sample = Sample.of_placed(placed)
-    kept = [[texts[row] for row in left] for texts in sides] if reason_of else sides
+    kept = sides
+    if reason_of:
+        kept = [[texts[row] for row in left] for texts in sides]
     for side in SIDES:
         write_side(folder, side, kept[side])
     report.keep(lines[left], kept[0], kept[1])
     step = len(left) // 4096 + 1  # in a sample, because counting sentences takes long
     for line in kept[0][::step]:
         # in title case, because the sentences of a text in lower case begin so, too
-        report.several += step * (n_sentences(line.title()) > 1)
+        if n_sentences(line.title()) > 1:
+            report.several += step
     np.save(folder / "lines.npy", lines[left])
     np.save(folder / "documents.npy", np.load(text / "documents.npy")[left])
     np.save(folder / "hashes.npy", hashes[left])
@@ -395,7 +411,8 @@ def _conflicts(folders: Sequence[Path], side: int, hashes: list[npt.NDArray[np.u
     is_first = [np.flatnonzero(part_hashes == values[counts > 1][0]) for part_hashes in hashes]
     part, row = next((part, int(rows[0])) for part, rows in enumerate(is_first) if len(rows))
     text = printable(read_side(folders[part], side)[row][:_SHOWN])
-    return [f"data.train: {n:,} {'texts have' if n > 1 else 'text has'} more than one label, such as {text!r}"]
+    have = "texts have" if n > 1 else "text has"
+    return [f"data.train: {n:,} {have} more than one label, such as {text!r}"]
 
 
 def _hash(text: str) -> int:

@@ -47,16 +47,18 @@ class Drops(BaseModel):
         """Return the dropped rows of a part by reason, in the order of the stages; each row occurs once."""
         by_reason = {}
         for reason, stage, n_tasks in self.groups:
-            folders = [part_folder(self.work, stage, number) for number in range(n_tasks)]
-            by_reason[reason] = np.sort(np.concatenate([_rows_of(folder / "drops.npy", part) for folder in folders]))
+            paths = [part_folder(self.work, stage, number) / "drops.npy" for number in range(n_tasks)]
+            by_reason[reason] = np.sort(np.concatenate([_rows_of(path, part) for path in paths]))
         if self.is_judged:
             by_reason["misaligned"] = np.load(part_folder(self.work, "judge", part) / "misaligned.npy")
         return by_reason
 
     def rows(self) -> dict[int, Rows]:
         """Return the rows of duplicates by part, omitting parts without duplicates."""
-        folders = [part_folder(self.work, stage, number) for _, stage, n in self.groups for number in range(n)]
-        table = np.concatenate([np.zeros((0, 2), np.uint32), *(np.load(folder / "drops.npy") for folder in folders)])
+        tables = [np.zeros((0, 2), np.uint32)]
+        for _, stage, n_tasks in self.groups:
+            tables += [np.load(part_folder(self.work, stage, number) / "drops.npy") for number in range(n_tasks)]
+        table = np.concatenate(tables)
         table = table[np.argsort(table[:, 0], kind="stable")]
         parts, starts = np.unique(table[:, 0], return_index=True)
         rows = np.split(table[:, 1].astype(np.int64), starts[1:])
@@ -79,10 +81,10 @@ def rows_in_range(keys: npt.NDArray[np.uint64], number: int, n_ranges: int) -> s
 
 def write_drops(path: Path, drops: Mapping[int, Rows]) -> None:
     """Write the dropped rows of each part."""
-    table = np.empty((sum(map(len, drops.values())), 2), np.uint32)
-    table[:, 0] = np.repeat(sorted(drops), [len(drops[part]) for part in sorted(drops)])
-    table[:, 1] = np.concatenate([np.zeros(0, np.int64), *(drops[part] for part in sorted(drops))])
-    np.save(path, table)
+    tables = [np.zeros((0, 2), np.uint32)]
+    for part, rows in sorted(drops.items()):
+        tables.append(np.stack([np.full(len(rows), part), rows], axis=1).astype(np.uint32))
+    np.save(path, np.concatenate(tables))
 
 
 def _rows_of(path: Path, part: int) -> Rows:
