@@ -63,7 +63,10 @@ def rows_of(name: str) -> list[list[str]]:
 
 @cache
 def _ranges() -> list[tuple[int, int, str]]:
-    return sorted({(first, last, script.code) for script in scripts().values() for first, last in script.ranges})
+    ranges = set[tuple[int, int, str]]()
+    for script in scripts().values():
+        ranges.update((first, last, script.code) for first, last in script.ranges)
+    return sorted(ranges)
 
 
 @cache
@@ -183,7 +186,8 @@ def by_language(texts: Iterable[tuple[str, str]], codes: tuple[str, ...]) -> lis
     for tag, text in texts:
         side, is_exact = _match(tag, codes)
         if side is not None:
-            (exact if is_exact else alike)[side].append(text)
+            chosen = exact if is_exact else alike
+            chosen[side].append(text)
     return [exact_texts or texts for exact_texts, texts in zip(exact, alike, strict=True)]
 
 

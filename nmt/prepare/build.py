@@ -247,7 +247,8 @@ def open_builds(config: Config, work: Work, sample: int | None = None) -> Builds
     """Open the sources of all pairs of languages; `sample`: see `Build`."""
     builds, root, pairs = Builds(), text_folder(config.data.root), config.data.pairs
     for pair, direction in pairs.items():
-        view, name = config.towards(direction), pair if len(pairs) > 1 else ""
+        view = config.towards(direction)
+        name = pair if len(pairs) > 1 else ""
         builds[view.data.pair] = Build(view, Work(work.folder / name, work.engine, work.sizes), root, name, sample)
     return builds
 
@@ -264,7 +265,8 @@ def settle_all(builds: Builds, reused: Tokenizers | None) -> None:
             held_out[pair] = build.read_held_out()
     for pair, build in builds.items():
         with naming(build.name):
-            build.choose(held_out[pair], held_out_elsewhere(pair, held_out) if build.name else None)
+            elsewhere = held_out_elsewhere(pair, held_out) if build.name else None
+            build.choose(held_out[pair], elsewhere)
         chosen[pair] = list(chain.from_iterable(build.chosen.split_off.values()))
         if "letters" in (build.config.data.clean.repair or ()):
             for side, language in enumerate(pair):
@@ -291,7 +293,9 @@ def read_held_out(sources: Mapping[str, OpenSource]) -> tuple[dict[str, list[Sen
         name, skipped = f"data.{key} ({source.record.corpus})", source.units.skipped
         if not pairs:
             empty = f"{name}: 0 pairs were read"
-            raise DataError(skipped_units(empty, skipped) if skipped else empty)
+            if skipped:
+                empty = skipped_units(empty, skipped)
+            raise DataError(empty)
         if all(is_blank(pair.src) or is_blank(pair.tgt) for pair in pairs):
             raise DataError(f"{name}: no pair has text on both sides, only blank lines")
         if skipped:

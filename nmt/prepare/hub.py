@@ -68,7 +68,10 @@ def read_hub(part: TrainHub, languages: tuple[str, str], units: Units) -> Iterat
         features = rows.features or datasets.Features()
         if features:  # those of JSON Lines are not known in advance
             find_columns(layout, [*features.flatten()], where)
-        classes = {name: label.names for name, label in features.items() if isinstance(label, datasets.ClassLabel)}
+        classes = {}
+        for name, label in features.items():
+            if isinstance(label, datasets.ClassLabel):
+                classes[name] = label.names
         yield from read_objects(_objects(rows, classes, where), layout, units, where)
     except StopIteration:
         return  # the file is empty
@@ -103,8 +106,8 @@ def _resolve(source: HubSource) -> tuple[str, list[str]]:
     for pattern in source.paths:
         matching = _matching(names, pattern)
         if not matching:
-            same_kind = sorted(path for path in names if Path(path).suffix == Path(pattern).suffix) or sorted(names)
-            present = listed(same_kind, 6) or "none"
+            same_kind = [path for path in names if Path(path).suffix == Path(pattern).suffix]
+            present = listed(sorted(same_kind or names), 6) or "none"
             raise HubError(f"{_where(source)}: no file matches {pattern}; the files are {present}")
         paths += [path for path in matching if path not in paths]
     return commit, paths

@@ -97,7 +97,9 @@ def _matching(pattern: Path) -> Iterator[Path]:
     if n_fixed is None:
         return
     folder, parts = Path(*pattern.parts[:n_fixed]), pattern.parts[n_fixed:]
-    folders = "".join("(?:[^/]+/)*" if part == "**" else f"{_expression(part)}/" for part in parts[:-1])
+    folders = ""
+    for part in parts[:-1]:
+        folders += "(?:[^/]+/)*" if part == "**" else f"{_expression(part)}/"
     name = ".*" if parts[-1] == "**" else _expression(parts[-1])
     if folder.is_dir():
         for path in _below(folder):

@@ -103,9 +103,13 @@ def find_corpora(
     """
     corpora: list[OpusCorpus] = []
     for source, target in permutations(sorted(languages)):
-        question = {"source": source, "target": target, "corpus": corpus, "preprocessing": "moses", "version": version}
-        answer = _ask({key: value for key, value in question.items() if value is not None})
-        corpora = [corpus for corpus in answer if corpus.is_of(languages)]
+        question = {"source": source, "target": target}
+        if corpus is not None:
+            question["corpus"] = corpus
+        question["preprocessing"] = "moses"
+        if version is not None:
+            question["version"] = version
+        corpora = [answer for answer in _ask(question) if answer.is_of(languages)]
         if corpora:
             break
     corpora.sort(key=lambda corpus: corpus.age, reverse=True)
@@ -154,8 +158,10 @@ def read_notices(archive: Path) -> dict[str, bytes]:
     for member in read_archive(archive)[0]:
         if member.name in ("LICENSE", "README"):
             with member.open() as file:
-                notices[member.name] = file.read(_NOTICE_BYTES + 1)
-    return {name: text for name, text in notices.items() if len(text) <= _NOTICE_BYTES}
+                text = file.read(_NOTICE_BYTES + 1)
+            if len(text) <= _NOTICE_BYTES:
+                notices[member.name] = text
+    return notices
 
 
 def _aligned_members(archive: Path, languages: tuple[str, str]) -> tuple[dict[str, Member], str]:

@@ -7,6 +7,7 @@ that was stopped continues where it was when it is repeated. The directory appea
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -41,7 +42,17 @@ from nmt.prepare.recipe import (
     recipe,
     reused_tokenizers,
 )
-from nmt.prepare.report import Report, additions, clean_record, make_report, screen, table, tokenizer_report
+from nmt.prepare.report import (
+    CorpusReport,
+    MonoReport,
+    Report,
+    additions,
+    clean_record,
+    make_report,
+    screen,
+    table,
+    tokenizer_report,
+)
 from nmt.prepare.report_page import report_json, report_page, write_report
 from nmt.prepare.sources import open_source, text_folder
 from nmt.prepare.suspicions import lacking
@@ -243,9 +254,12 @@ def _new_corpora(config: Config, corpus: Corpus) -> list[str]:
 def _add(work: Work, config: Config, corpus: Corpus, sources: Mapping[str, OpenSource], staged: DataDir) -> Report:
     """Write the data directory with the new corpora into `staged`. Return the report on these."""
     data, before, reported = config.data, corpus.manifest, corpus.directory.report
-    earlier = read_document(reported, Report, DataError, "; remove it") if reported.exists() else None
+    mono, corpora = list[MonoReport](), list[CorpusReport]()
+    if reported.exists():
+        earlier = read_document(reported, Report, DataError, "; remove it")
+        mono, corpora = earlier.mono, earlier.corpora
     held_out = {name: pairs_of(corpus, name) for name in before.splits if name != "train"}
-    pairs = [pair for sentence_pairs in held_out.values() for pair in sentence_pairs]
+    pairs = list(chain.from_iterable(held_out.values()))
     work.letters = corpus.tokenizers.letters
     chosen = choose_text(work, data, training_parts(work, data, sources), pairs, corpus)
     chosen.split_off.update({name: held_out[name] for name in data.drawn})
@@ -266,7 +280,7 @@ def _add(work: Work, config: Config, corpus: Corpus, sources: Mapping[str, OpenS
     report = make_report(
         data, text, encoded.reports, records, text.samples(), kind="prepared", sample=None, settings=settings,
         held_out={name: len(sentence_pairs) for name, sentence_pairs in held_out.items()},
-        mono=earlier.mono if earlier else [], tokenizer=tokenizer_report(corpus.tokenizers, train.text or {}),
+        mono=mono, tokenizer=tokenizer_report(corpus.tokenizers, train.text or {}),
     )  # fmt: skip
     several = 1.0  # it stays unknown
     if before.several < 1 and train.clean and before.splits["train"].clean:
@@ -282,8 +296,8 @@ def _add(work: Work, config: Config, corpus: Corpus, sources: Mapping[str, OpenS
         "files": files,
     }
     write_manifest(staged, before.model_copy(update=changed))
-    corpora = [*(earlier.corpora if earlier else []), *report.corpora]
-    write_report(staged.path, report.model_copy(update={"corpora": corpora, "warnings": changed["warnings"]}))
+    all_corpora = {"corpora": corpora + report.corpora, "warnings": changed["warnings"]}
+    write_report(staged.path, report.model_copy(update=all_corpora))
     return report
 
 

@@ -92,7 +92,11 @@ def block_lists(data: DataConfig) -> dict[str, object]:
     root, names = text_folder(data.root), set[str]()
     for _, clean in data.cleanings():
         names.update((clean.block_lists or {}).values())
-    return {name: checksum(root / name) for name in sorted(names) if (root / name).is_file()}
+    checksums: dict[str, object] = {}
+    for name in sorted(names):
+        if (root / name).is_file():
+            checksums[name] = checksum(root / name)
+    return checksums
 
 
 def changes(old: Recipe, new: Recipe) -> Iterator[str]:
@@ -108,8 +112,10 @@ def changes(old: Recipe, new: Recipe) -> Iterator[str]:
             if name in now and now[name] != was[name]:
                 yield f"{name} has changed"
     for key, was, value in differences(old, new):
-        if was is None or value is None:
-            yield f"{key} was {'added' if was is None else 'removed'}"
+        if was is None:
+            yield f"{key} was added"
+        elif value is None:
+            yield f"{key} was removed"
         else:
             yield f"{key} was {was}, is {value}"
 
@@ -205,8 +211,9 @@ def _changed_files(manifest: Manifest, key: str, source: Source, root: Path) -> 
     present: dict[str, str] = {}
     match source:
         case FilesSource():
-            names = {**source.files, "score": score_of(source)}
-            present = {name: checksum(root / file) for name, file in names.items() if file and not is_url(file)}
+            for name, file in {**source.files, "score": score_of(source)}.items():
+                if file and not is_url(file):
+                    present[name] = checksum(root / file)
         case PathSource() if not is_url(source.path):
             present = fingerprints(find_inputs(source, root, is_quiet=True), root)
     for name, digest in present.items():
@@ -282,8 +289,9 @@ def reused_tokenizers(path: Path | None, config: Config) -> tuple[Tokenizers | N
         return _given(config), NewPieces()
     data, tokenizers = config.data, _of_directory(path)
     if bool(tokenizers.letters) != ("letters" in (data.clean.repair or ())):
+        change = "add" if tokenizers.letters else "remove"
         raise DataError(
-            f"data.clean.repair: {'add' if tokenizers.letters else 'remove'} letters: the vocabulary of {path} was "
+            f"data.clean.repair: {change} letters: the vocabulary of {path} was "
             "learned that way, and may lack other forms of letters"
         )
     if data.has_labels:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from pathlib import Path
 
 from nmt.config.yaml12 import dump_yaml
@@ -126,8 +127,8 @@ def _repairs(report: Report) -> Iterator[str]:
     yield "<h2>Repairs</h2>\n<p>Pairs that were changed, before and after:</p>\n<dl>"
     for kind, n in report.repaired.items():
         yield f"<dt>{escaped(REPAIRS[kind])}, {n:,} pairs</dt>"
-        samples = [sample for corpus in report.corpora for sample in corpus.repaired_samples.get(kind, [])]
-        for sample in samples[:_REPAIRED_SAMPLES]:
+        samples = chain.from_iterable(corpus.repaired_samples.get(kind, []) for corpus in report.corpora)
+        for sample in islice(samples, _REPAIRED_SAMPLES):
             for name, style in (("before", "dropped"), ("after", "kept")):
                 yield f'<dd class="{style}" dir="auto"><bdi>{escaped(str(sample[name]))}</bdi></dd>'
     yield "</dl>"
@@ -140,7 +141,10 @@ def _lengths(report: Report) -> Iterator[str]:
     yield '<span class="key" style="background: var(--kept); margin-left: 1rem"></span> kept</p>\n<div class="charts">'
     read = [corpus.lengths_read for corpus in report.corpora]
     kept = [corpus.lengths_kept for corpus in report.corpora]
-    ticks = {i: f"{edge:,}" for i, edge in enumerate(report.character_edges, start=1) if edge.bit_count() == 1}
+    ticks = {}
+    for i, edge in enumerate(report.character_edges, start=1):
+        if edge.bit_count() == 1:
+            ticks[i] = f"{edge:,}"
     for language in report.text_languages:
         sides = {
             "read": _added(lengths.characters[language] for lengths in read),
@@ -154,9 +158,9 @@ def _lengths(report: Report) -> Iterator[str]:
             "kept": _added(lengths.ratio for lengths in kept),
         }
         ticks = {}
-        for i, edge in enumerate(report.ratio_edges, start=1):
-            if math.log2(edge).is_integer():
-                ticks[i] = f"{edge:g}" if edge >= 1 else f"1/{1 / edge:g}"
+        for i, ratio in enumerate(report.ratio_edges, start=1):
+            if math.log2(ratio).is_integer():
+                ticks[i] = f"{ratio:g}" if ratio >= 1 else f"1/{1 / ratio:g}"
         yield histogram(f"length of {second} in lengths of {first}", ratios, ticks, "pairs")
     yield "</div>"
 
@@ -284,5 +288,6 @@ def write_report(folder: Path, report: Report) -> None:
 
 def report_json(report: Report) -> str:
     """Return the report as JSON."""
-    tree = report.model_dump(mode="json", exclude={name for name in ("mono", "classes") if not getattr(report, name)})
+    left_out = [name for name in ("mono", "classes") if not getattr(report, name)]
+    tree = report.model_dump(mode="json", exclude=set(left_out))
     return json.dumps(tree, ensure_ascii=False, indent=1) + "\n"

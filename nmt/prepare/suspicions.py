@@ -141,10 +141,13 @@ def suspicions(
     """
     judged = {key: sample.pairs for key, sample in samples.items() if len(sample.pairs) >= _LEAST_PAIRS}
     swapped = {} if LABEL in languages else _swapped(judged)
-    profiles = Profiles.of(languages, [pair for key in held_out if key not in swapped for pair in samples[key].pairs])
-    train = [pair for key in samples.keys() - held_out for pair in samples[key].pairs]
-    text_sides = {language: side for side, language in enumerate(languages) if language != LABEL}
-    characters = {language: count_characters(pair[side] for pair in train) for language, side in text_sides.items()}
+    profiles = Profiles.of(languages, _pairs_of(samples, [key for key in held_out if key not in swapped]))
+    train = _pairs_of(samples, samples.keys() - held_out)
+    text_sides, characters = {}, {}
+    for side, language in enumerate(languages):
+        if language != LABEL:
+            text_sides[language] = side
+            characters[language] = count_characters(pair[side] for pair in train)
     for key, sample in samples.items():
         where = f"data.{key} ({names[key]})"
         if key in swapped:
@@ -161,13 +164,17 @@ def suspicions(
             continue
         for language, texts in sides.items():
             lines = {place.line: line for line, place in zip(texts, sample.places, strict=True)}
-            side = f"{where}, {language}"
-            yield from _to_repair(side, lines, _MISREAD, "look decoded with the wrong encoding", "encoding")
+            of_side = f"{where}, {language}"
+            yield from _to_repair(of_side, lines, _MISREAD, "look decoded with the wrong encoding", "encoding")
             if "letters" not in repairs:
-                yield from _respelled(side, lines, usual_forms(language, characters[language]))
-            yield from _in_other_language(side, lines, language, profiles)
+                yield from _respelled(of_side, lines, usual_forms(language, characters[language]))
+            yield from _in_other_language(of_side, lines, language, profiles)
         if LABEL not in languages:
             yield from _not_parallel(where, sample, languages[1])
+
+
+def _pairs_of(samples: Mapping[str, Sample], keys: Iterable[str]) -> list[tuple[str, str]]:
+    return list(chain.from_iterable(samples[key].pairs for key in keys))
 
 
 def _respelled(where: str, lines: Mapping[int, str], forms: Mapping[str, str]) -> Iterator[str]:
@@ -185,7 +192,7 @@ def lacking(samples: Mapping[str, Sample], tokenizers: Tokenizers) -> Iterator[s
     if tokenizers.imported is None:
         return
     for side, language in enumerate(tokenizers.languages):
-        text = "".join(pair[side] for sample in samples.values() for pair in sample.pairs)
+        text = "".join(pair[side] for pair in _pairs_of(samples, samples))
         counts = Counter(normalize("NFKC", text)).most_common()  # as segmenters do
         unknown = [(sign, n) for sign, n in counts if UNK in tokenizers[language].encode(sign)]
         if sum(n for _, n in unknown) > _MOST_UNKNOWN * len(text):
@@ -321,7 +328,9 @@ def _not_parallel(where: str, sample: Sample, language: str) -> Iterator[str]:
         "before": [place.before for place in sample.places],
         "random": targets[n // 2 :] + targets[: n // 2],
     }
-    counts = Counter(word for line in chain(*sample.pairs, targets, *neighbours.values()) for word in _words(line))
+    counts = Counter[str]()
+    for line in chain(*sample.pairs, targets, *neighbours.values()):
+        counts.update(_words(line))
     likenesses = {"own": _likenesses(sample.pairs, targets, counts)}
     for kind, lines in neighbours.items():
         different = ["" if line == tgt else line for line, tgt in zip(lines, targets, strict=True)]
@@ -329,7 +338,8 @@ def _not_parallel(where: str, sample: Sample, language: str) -> Iterator[str]:
     most = 1.0 if _wins(likenesses["own"], likenesses["random"]) < _UNALIKE else 0.5  # stretches vary
     n_stretches, rows_of = min(_MOST_STRETCHES, n // _STRETCH), dict[str, list[int]]()
     for first, last in pairwise(i * n // max(1, n_stretches) for i in range(n_stretches + 1)):
-        fitting = _fitting({kind: values[first:last] for kind, values in likenesses.items()}, most)
+        stretch = {kind: values[first:last] for kind, values in likenesses.items()}
+        fitting = _fitting(stretch, most)
         if fitting is not None:
             rows_of.setdefault(fitting, []).extend(range(first, last))
     for kind, rows in rows_of.items():
@@ -359,7 +369,10 @@ def _likenesses(pairs: Sequence[tuple[str, str]], texts: Sequence[str], counts: 
     """
     ratios, shared = [], []
     for (src, _), text in zip(pairs, texts, strict=True):
-        ratios.append(math.log((len(src) + 5) / (len(text) + 5)) if text else math.nan)
+        ratio = math.nan
+        if text:
+            ratio = math.log((len(src) + 5) / (len(text) + 5))
+        ratios.append(ratio)
         shared.append(min(1.0, sum(3 / counts[word] for word in _words(src) & _words(text))))
     usual = median([ratio for ratio in ratios if not math.isnan(ratio)] or [0.0])
     likenesses = 3 * np.array(shared) - np.abs(np.array(ratios) - usual)

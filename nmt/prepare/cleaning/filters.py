@@ -210,9 +210,11 @@ def side_tests(
     has_words = is_spaced(language)
     # both sides have the same steps, so that the order of the reasons does not depend on the languages
     if clean.max_words:
-        yield "words", more_words(clean.max_words) if has_words else _no
+        is_bad = more_words(clean.max_words) if has_words else _no
+        yield "words", is_bad
     if clean.max_word_chars:
-        yield "word", longer_word(clean.max_word_chars) if has_words else _no
+        is_bad = longer_word(clean.max_word_chars) if has_words else _no
+        yield "word", is_bad
     if "shouted" in dropped:
         yield "shouted", is_shouted
     if clean.min_script:

@@ -29,7 +29,12 @@ def repair_encoding() -> Callable[[str], str]:
     except ImportError as error:
         raise needs_extra("repair: encoding", "ftfy") from error
 
-    return lambda text: fix_encoding(text) if not text.isascii() and _is_misread(text, is_bad) else text
+    def repair(text: str) -> str:
+        if text.isascii() or not _is_misread(text, is_bad):
+            return text
+        return fix_encoding(text)
+
+    return repair
 
 
 def _is_misread(text: str, is_bad: Callable[[str], bool]) -> bool:

@@ -303,8 +303,10 @@ def read_po(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
         texts = message.texts
         if not texts["msgid"] and "msgctxt" not in texts:
             headers = headers or _headers(texts.get("msgstr", ""))
-        elif message.is_obsolete or "fuzzy" in message.flags:
-            units.skip("obsolete" if message.is_obsolete else "fuzzy")
+        elif message.is_obsolete:
+            units.skip("obsolete")
+        elif "fuzzy" in message.flags:
+            units.skip("fuzzy")
         elif side is not None or (side := _side_of_msgid(file.name, headers, layout, units)) is not None:
             for source, target in _pairs_of_message(texts, units):
                 pair = one_line(source), one_line(target)

@@ -106,21 +106,23 @@ def _learn_vocabulary(
     work: Work, config: Config, texts: Texts, reused: Tokenizers | None, new: NewPieces
 ) -> Tokenizers:
     """Learn the vocabulary, or extend that of other languages, in a task."""
-    languages, vocab_size, start = [*config.data.all_languages], config.tokenizer.vocab_size, None
+    languages: Sequence[str] = config.data.all_languages
+    vocab_size, start = config.tokenizer.vocab_size, None
     if reused is not None:
-        languages, vocab_size, start = [*new.languages], new.n, work.folder / "start"
+        languages, vocab_size, start = new.languages, new.n, work.folder / "start"
         reused.save(TokenizerDir(start))
     settled = []
     for pair, prepared in texts.items():
         settled += [(done.folder, pair) for done in prepared.text.settled]
     first = next(iter(texts.values()))  # only the text of a single pair has labels or monolingual text
+    labels = first.text.labels
     task = _Learning(
         config=config.tokenizer,
         vocab_size=vocab_size,
         languages=[language for language in languages if language != LABEL],
         settled=settled,
         mono=dict(first.mono),
-        labels=None if first.text.labels is None else first.text.labels.names,
+        labels=None if labels is None else labels.names,
         start=start,
     )
     stages = ["settle", MONO] if first.mono else ["settle"]

@@ -133,7 +133,8 @@ def _blocks(part: Range, file_range: FileRange) -> Iterator[list[str]]:
         file.seek(file_range.start)
         while (position := file.tell()) < file_range.end:
             data = file.read(min(_READ_BYTES, file_range.end - position))
-            data += b"" if data.endswith(b"\n") else file.readline(LINE_BYTES + 2)
+            if not data.endswith(b"\n"):
+                data += file.readline(LINE_BYTES + 2)
             lines = _decoded(data, number)
             if lines is None:
                 break
