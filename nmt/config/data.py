@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -159,7 +160,11 @@ class DataConfig(Section):
                 direction = directions[0]
         elif isinstance(direction, str) and direction:
             directions = [direction]
-        given = {name: value for name, value in (("direction", direction), ("directions", directions)) if value}
+        given = {}
+        if direction:
+            given["direction"] = direction
+        if directions:
+            given["directions"] = directions
         data = validate({**settings, **given})
         data._has_language_tags = has_language_tags
         return data
@@ -197,7 +202,10 @@ class DataConfig(Section):
 
     def _direction_problems(self) -> Iterator[str]:
         """Yield problems of the settings of directions, and of monolingual text, which needs a single direction."""
-        yield from self._problems_of_several() if self.has_language_tags else self._problems_of_one()
+        if self.has_language_tags:
+            yield from self._problems_of_several()
+        else:
+            yield from self._problems_of_one()
         if unknown := self.mono.keys() - {*self.sides}:
             yield f"mono: must name {self.src} or {self.tgt}, found {', '.join(sorted(unknown))}"
         if self.mono and "mono" in {*self.test, *self.drawn}:
@@ -234,7 +242,9 @@ class DataConfig(Section):
         if self.mono:
             yield "mono: not available with data.directions"
         pairs = [pair.split("-") for pair in self.pairs]
-        for key, source in () if self.languages else self.sources():
+        if self.languages:
+            return
+        for key, source in self.sources():
             if not any(source.has_languages(pair) for pair in pairs):
                 of = " and ".join(source.named_languages or ())
                 yield f"{key}: no direction in data.directions needs {of}; list all languages in data.languages"
@@ -262,7 +272,10 @@ class DataConfig(Section):
 
     def _block_list_problems(self) -> Iterator[str]:
         """Yield problems of block lists of languages that the text does not have."""
-        known = " or ".join(self.all_languages if self.has_language_tags else self.sides)
+        languages: Sequence[str] = self.sides
+        if self.has_language_tags:
+            languages = self.all_languages
+        known = " or ".join(languages)
         for where, clean in self.cleanings():
             for language in clean.block_lists or ():
                 if language not in self.all_languages:
@@ -320,11 +333,14 @@ class DataConfig(Section):
         def bare(source: Source) -> Source:
             return source.model_copy(update={setting: None})
 
+        valid: object = self.valid
+        if isinstance(valid, Source):
+            valid = bare(valid)
         changes = {
-            "train": [bare(source) for source in self.train],
-            "valid": bare(self.valid) if isinstance(self.valid, Source) else self.valid,
+            "train": [*map(bare, self.train)],
+            "valid": valid,
             "test": {name: bare(source) for name, source in self.test.items()},
-            "mono": {language: [bare(source) for source in sources] for language, sources in self.mono.items()},
+            "mono": {language: [*map(bare, sources)] for language, sources in self.mono.items()},
         }
         return self.model_copy(update=changes)
 
@@ -351,14 +367,16 @@ class DataConfig(Section):
     @property
     def tag_names(self) -> tuple[str, ...]:
         """The tags of all training corpora, in alphabetical order; not those of languages."""
-        return tuple(sorted({tag for source in self.train for tag in source.tag_names}))
+        return tuple(sorted(set[str]().union(*(source.tag_names for source in self.train))))
 
     def tags_of(self, split: str) -> list[str]:
         """Return the tags of the development set (`valid`) or of a test set, if all its text has the same; none for any
         other name."""
         keys = self.drawn.get(split, (split, f"test.{split}"))
         tags = {source.tag_names for key, source in self.sources() if key in keys}
-        return list(tags.pop()) if len(tags) == 1 else []
+        if len(tags) != 1:
+            return []
+        return list(tags.pop())
 
     def clean_of(self, key: str) -> CorpusClean:
         """Return all cleaning settings of the training corpus `key`, such as `train.0`."""
@@ -395,7 +413,7 @@ class DataConfig(Section):
     @property
     def all_languages(self) -> tuple[str, ...]:
         """The languages of all directions, in alphabetical order."""
-        return tuple(sorted({language for sides in self.all_sides for language in sides}))
+        return tuple(sorted(set[str]().union(*self.all_sides)))
 
     @property
     def pairs(self) -> dict[str, str]:
@@ -423,13 +441,18 @@ class DataConfig(Section):
 
         Raises ConfigError.
         """
-        is_any, src = src == ANY, None if src == ANY else src
+        is_any = src == ANY
+        if is_any:
+            src = None
         pairs = self.all_sides
         targets = [*dict.fromkeys(target for _, target in pairs)]
         for option, name, known in (("--to", tgt, targets), ("--from", src, self.all_languages)):
             if name is not None:
                 check_language(option, name, known)
-        matching = [pair for pair in pairs if tgt in (None, pair[1]) and src in (None, pair[0])]
+        matching = []
+        for pair in pairs:
+            if src in (None, pair[0]) and tgt in (None, pair[1]):
+                matching.append(pair)
         if not matching and src is not None and tgt not in (None, src):
             return f"{src}-{tgt}"
         if not matching:
@@ -458,13 +481,16 @@ class DataConfig(Section):
         for source in _of_languages(self.train, languages):
             of_corpus = source.clean and _restricted(source.clean, languages, "block_lists")
             train.append(source.model_copy(update={"clean": of_corpus}))
-        tests = {name: _of_languages([source], languages) for name, source in self.test.items()}
+        tests = {}
+        for name, test in self.test.items():
+            for of_languages in _of_languages([test], languages):
+                tests[name] = of_languages
         changes = {
             "direction": direction,
             "directions": [direction],
             "languages": [],
             "train": train,
-            "test": {name: sources[0] for name, sources in tests.items() if sources},
+            "test": tests,
             "clean": _restricted(clean, languages, "block_lists"),
         }
         if isinstance(self.valid, Source):
@@ -541,12 +567,11 @@ def _of_languages(sources: Iterable[_Source], languages: set[str]) -> list[_Sour
 
 def _restricted(section: _Section, languages: set[str], *fields: str) -> _Section:
     """Return a section whose mappings from languages have only these languages."""
-    given = {field: getattr(section, field, None) for field in fields}
-    changes = {
-        field: {name: item for name, item in value.items() if name in languages}
-        for field, value in given.items()
-        if isinstance(value, dict)
-    }
+    changes = {}
+    for field in fields:
+        value = getattr(section, field, None)
+        if isinstance(value, dict):
+            changes[field] = {name: item for name, item in value.items() if name in languages}
     return section.model_copy(update=changes) if changes else section
 
 
@@ -554,12 +579,14 @@ def _listed(directions: object, languages: object) -> object:
     """Return `data.directions` as a list, if it is a word or mapping that stands for one."""
     if directions != "all" and not isinstance(directions, dict):
         return directions
-    names = languages if isinstance(languages, list) and all(isinstance(name, str) for name in languages) else []
+    names = []
+    if isinstance(languages, list) and all(isinstance(name, str) for name in languages):
+        names = languages
     if len(names) < 2:
         raise ValueError("languages: must list the languages, at least two, if directions is not a list")
     match directions:
         case "all":
-            return [f"{src}-{tgt}" for src in names for tgt in names if src != tgt]
+            return [f"{src}-{tgt}" for src, tgt in itertools.product(names, names) if src != tgt]
         case {"to": str(tgt)} if len(directions) == 1 and tgt in names:
             return [f"{src}-{tgt}" for src in names if src != tgt]
         case {"from": str(src)} if len(directions) == 1 and src in names:
@@ -576,8 +603,12 @@ _LANGUAGE_FIELDS = ("files", "columns", "sha256", "languages")
 
 def _named(source: Source) -> dict[str, Collection[str]]:
     """Return the languages that the settings of a source name, by setting."""
-    values = {field: getattr(source, field, None) for field in _LANGUAGE_FIELDS}
-    return {field: value for field, value in values.items() if isinstance(value, dict | list)}
+    named = dict[str, Collection[str]]()
+    for field in _LANGUAGE_FIELDS:
+        value = getattr(source, field, None)
+        if isinstance(value, dict | list):
+            named[field] = value
+    return named
 
 
 def _language_problems(key: str, source: Source, languages: set[str]) -> Iterator[str]:

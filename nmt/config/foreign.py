@@ -182,9 +182,8 @@ def misspelt(name: str, candidates: Iterable[str], cutoff: float = 0.75) -> list
 
 def nearest_value(value: str, choices: Sequence[str]) -> list[str]:
     """Return the choices that `value` may refer to, by their names in other toolkits or by spelling."""
-    return [choice for choice in choices if plain(value) in OTHER_VALUES.get(choice, "").split()] or misspelt(
-        value, choices, cutoff=0.6
-    )
+    equivalent = [choice for choice in choices if plain(value) in OTHER_VALUES.get(choice, "").split()]
+    return equivalent or misspelt(value, choices, cutoff=0.6)
 
 
 def matching_words(name: str, candidates: Iterable[str]) -> list[str]:
@@ -195,17 +194,26 @@ def matching_words(name: str, candidates: Iterable[str]) -> list[str]:
     known = {plain(candidate): candidate for candidate in candidates}
     plain_name = plain(name)
     words = {*plain_name.split("_")}
-    matches = [key for key in known if words <= {*key.split("_")}]
-    if not matches and len(plain_name) >= 4:
-        matches = [key for key in known if key.startswith(plain_name)]
-    if not matches:
-        matches = [key for key in known if {*key.split("_")} <= words]
-    return [known[key] for key in matches]
+    with_all, with_beginning, with_no_others = list[str](), list[str](), list[str]()
+    for key, candidate in known.items():
+        its_words = {*key.split("_")}
+        if words <= its_words:
+            with_all.append(candidate)
+        if len(plain_name) >= 4 and key.startswith(plain_name):
+            with_beginning.append(candidate)
+        if its_words <= words:
+            with_no_others.append(candidate)
+    return with_all or with_beginning or with_no_others
 
 
 def listed(names: Sequence[str]) -> str:
     """Format names as `a, b or c`, with remarks from `BESIDES`."""
-    *first_names, last = dict.fromkeys(f"{name} ({BESIDES[name]})" if name in BESIDES else name for name in names)
+    remarked = []
+    for name in names:
+        if name in BESIDES:
+            name = f"{name} ({BESIDES[name]})"
+        remarked.append(name)
+    *first_names, last = dict.fromkeys(remarked)
     return f"{', '.join(first_names)} or {last}" if first_names else last
 
 

@@ -67,8 +67,10 @@ def adopting(settings: Config, start: Path, option: str) -> Config:
     messages. A run with another kind of model, or a directory that is no run, changes nothing. Raises ConfigError.
     """
     config = RunDir(start).config
-    theirs = load_saved_config(config) if config.is_file() else None
-    if theirs is None or settings.model.stacks != theirs.model.stacks:
+    if not config.is_file():
+        return settings
+    theirs = load_saved_config(config)
+    if settings.model.stacks != theirs.model.stacks:
         return settings
     computed = {"split"} if theirs.search.split != "never" else set()
     changes = {}

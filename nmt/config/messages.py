@@ -30,11 +30,10 @@ def field_paths(section: type[Section] = Config, prefix: str = "") -> Iterator[s
     """Yield every dotted key of the configuration; `*` stands for a list index or a mapping key."""
     for name, field in section.model_fields.items():
         models, middle = _sections_of(field.annotation)
-        if not models:
-            yield f"{prefix}{name}"
-        else:
-            inner = (path for model in models for path in field_paths(model, f"{prefix}{name}.{middle}"))
-            yield from dict.fromkeys(inner)
+        paths = list[str]()
+        for model in models:
+            paths += field_paths(model, f"{prefix}{name}.{middle}")
+        yield from dict.fromkeys(paths or [f"{prefix}{name}"])
 
 
 def _sections_of(annotation: object) -> tuple[list[type[Section]], str]:
@@ -45,7 +44,10 @@ def _sections_of(annotation: object) -> tuple[list[type[Section]], str]:
         return _sections_of(get_args(annotation)[0])
     if get_origin(annotation) in (Union, UnionType):
         alternatives = [_sections_of(alternative) for alternative in get_args(annotation)]
-        return [model for models, _ in alternatives for model in models], alternatives[0][1]
+        models = []
+        for of_alternative, _ in alternatives:
+            models += of_alternative
+        return models, alternatives[0][1]
     if get_origin(annotation) in (list, dict):
         models, middle = _sections_of(get_args(annotation)[-1])
         return models, f"*.{middle}"
@@ -83,11 +85,10 @@ def problems_in(error: ValidationError, section: type[Section] = Config) -> list
     for details in error.errors():
         by_key.setdefault(_key(details), []).append(details)
     # All alternatives of a union fail together; the one with the more deeply nested error was meant.
-    inner = {
-        key.rpartition(".")[0]
-        for key, errors in by_key.items()
-        if any(_LABEL.fullmatch(str(part)) for part in errors[0]["loc"])
-    }
+    inner = set()
+    for key, errors in by_key.items():
+        if any(_LABEL.fullmatch(str(part)) for part in errors[0]["loc"]):
+            inner.add(key.rpartition(".")[0])
     lines: list[str] = []
     for key, errors in by_key.items():
         if key not in inner:
@@ -97,7 +98,9 @@ def problems_in(error: ValidationError, section: type[Section] = Config) -> list
 
 def _key(details: ErrorDetails) -> str:
     parts = [str(part) for part in details["loc"] if not _LABEL.fullmatch(str(part))]
-    return ".".join(parts[:-1] if details["loc"][-1:] in _ALTERNATIVES else parts)
+    if details["loc"][-1:] in _ALTERNATIVES:
+        del parts[-1:]
+    return ".".join(parts)
 
 
 def requirement(errors: Sequence[ErrorDetails]) -> str:
@@ -123,9 +126,11 @@ def _describe(key: str, errors: Sequence[ErrorDetails], section: type[Section]) 
             for problem in str(details["ctx"]["error"]).split("\n"):
                 yield _below(key, problem)
         case kind:
-            choices = re.findall("'([^']*)'", details["ctx"]["expected"]) if kind == "literal_error" else []
-            # A value that is not text may be huge.
-            meant = nearest_value(details["input"], choices) if isinstance(details["input"], str) else []
+            choices, meant = list[str](), list[str]()
+            if kind == "literal_error":
+                choices = re.findall("'([^']*)'", details["ctx"]["expected"])
+            if isinstance(details["input"], str):  # another value may be huge
+                meant = nearest_value(details["input"], choices)
             must = "" if meant and len(choices) > 5 else f"{requirement(errors)}, "
             yield f"{key}: {must}found {shown(details['input'])}{did_you_mean(meant)}"
 
@@ -139,12 +144,15 @@ def _below(key: str, problem: str) -> str:
 
 def _only_of_others(key: str, details: ErrorDetails) -> str | None:
     """Return the message about a setting that exists only for other kinds of sources; None for other keys."""
-    tags = [str(part).strip("<>") for part in details["loc"] if str(part).strip("<>") in KINDS]
+    parts = [str(part).strip("<>") for part in details["loc"]]
+    tags = [part for part in parts if part in KINDS]
     name = key.rpartition(".")[2]
     kinds = [kind for kind, section in KINDS.items() if name in section.model_fields]
     if not tags or not kinds:
         return None
-    return "only available for training corpora" if tags[0] in kinds else f"only available with {' and '.join(kinds)}"
+    if tags[0] in kinds:
+        return "only available for training corpora"
+    return f"only available with {' and '.join(kinds)}"
 
 
 def shown(value: object) -> str:
@@ -160,9 +168,15 @@ class _Repr(reprlib.Repr):
         if level <= 0:
             return "{...}"
         keys = [*itertools.islice(value, self.maxdict)]  # in their own order; reprlib would sort them
-        names = [key if re.fullmatch("[A-Za-z_]{1,30}", str(key)) else self.repr1(key, level - 1) for key in keys]
-        items = [f"{name}: {self.repr1(value[key], level - 1)}" for name, key in zip(names, keys, strict=True)]
-        return f"{{{', '.join([*items, '...'] if len(value) > len(items) else items)}}}"
+        items = []
+        for key in keys:
+            name = str(key)
+            if not re.fullmatch("[A-Za-z_]{1,30}", name):
+                name = self.repr1(key, level - 1)
+            items.append(f"{name}: {self.repr1(value[key], level - 1)}")
+        if len(value) > len(items):
+            items.append("...")
+        return f"{{{', '.join(items)}}}"
 
     def repr_bool(self, value: bool, _: int) -> str:
         return str(value).lower()
@@ -196,7 +210,9 @@ def differences(old: object, new: object, key: str = "") -> Iterator[Difference]
             if name in old and name in new:
                 yield from differences(old[name], new[name], path)
             else:
-                yield Difference(path, *(shown(tree[name]) if name in tree else None for tree in (old, new)))
+                before = shown(old[name]) if name in old else None
+                after = shown(new[name]) if name in new else None
+                yield Difference(path, before, after)
     elif old != new:
         yield Difference(key, shown(old), shown(new))
 
@@ -207,16 +223,21 @@ def nearest(key: str, root: type[Section] = Config) -> str:
     section, _, name = key.rpartition(".")
     paths = [_like(path, key.split(".")) for path in field_paths(root)]
     by_name = {path.rpartition(".")[2]: path for path in paths}
-    siblings = {name: name for name in root.model_fields}
-    if section:
-        siblings = {last: path for path in paths for before, _, last in [path.rpartition(".")] if before == section}
+    siblings = {}
+    for path in paths if section else root.model_fields:
+        before, _, last = path.rpartition(".")
+        if before == section:
+            siblings[last] = path
     meant = equivalent_settings(name, section) if root is Config else []
     if any(path.startswith(f"{section}.") for path in meant):
         return did_you_mean(meant)
     if not meant and (near := misspelt(name, siblings)):
         return did_you_mean([siblings[near[0]]])
     # Not the fields of a stage, some of which have the same names as training's own.
-    elsewhere = [p for p in paths if p.rpartition(".")[2] == plain(name) and not p.startswith("training.stages.")]
+    elsewhere = []
+    for path in paths:
+        if path.rpartition(".")[2] == plain(name) and not path.startswith("training.stages."):
+            elsewhere.append(path)
     if elsewhere or meant:
         return did_you_mean([*elsewhere, *meant])
     if root is Config and (note := advice_on(name)):
@@ -229,4 +250,7 @@ def nearest(key: str, root: type[Section] = Config) -> str:
 def _like(path: str, parts: Sequence[str]) -> str:
     """Return `path` with each `*` replaced by the element of `parts` at that position."""
     pattern = path.split(".")
-    return ".".join(parts[i] if part == "*" and i < len(parts) else part for i, part in enumerate(pattern))
+    for i, part in enumerate(parts[: len(pattern)]):
+        if pattern[i] == "*":
+            pattern[i] = part
+    return ".".join(pattern)

@@ -138,8 +138,12 @@ class SearchConfig(Section):
     def batch_size(self, device: str) -> BatchSize:
         """Return the maximum size of a batch on a device ("cpu", "cuda")."""
         auto = AUTO[device]
-        sentences = min(auto.sentences, max(1, CPU_HYPOTHESES // self.beam)) if device == "cpu" else auto.sentences
-        return BatchSize(sentences, auto.tokens if self.batch_tokens == "auto" else self.batch_tokens)
+        sentences, tokens = auto.sentences, self.batch_tokens
+        if device == "cpu":
+            sentences = min(sentences, max(1, CPU_HYPOTHESES // self.beam))
+        if tokens == "auto":
+            tokens = auto.tokens
+        return BatchSize(sentences, tokens)
 
     def with_tags(self, tags: list[str]) -> SearchConfig:
         """Return these settings with the tags of a text, unless they have tags already."""

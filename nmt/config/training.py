@@ -55,8 +55,9 @@ class Stage(Section):
         if self.weights is not None:
             if self.temperature is not None:
                 problems.append("give weights or temperature, not both")
-            problems += [f"weights.{name}: must be at least 0, found {weight:g}"
-                         for name, weight in self.weights.items() if weight < 0]  # fmt: skip
+            for name, weight in self.weights.items():
+                if weight < 0:
+                    problems.append(f"weights.{name}: must be at least 0, found {weight:g}")
             if not any(weight > 0 for weight in self.weights.values()):
                 problems.append("weights: at least one must be above 0")
         raise_together(problems)
@@ -323,11 +324,9 @@ class TrainingConfig(Section):
             "consistency": self.has_consistency and self.facts.classifies,
         }
         if not self.facts.translates:
-            problems += [
-                f"{name}: not available with objective: {self.objective}"
-                for name, is_given in not_of_others.items()
-                if is_given
-            ]
+            for name, is_given in not_of_others.items():
+                if is_given:
+                    problems.append(f"{name}: not available with objective: {self.objective}")
         for name, section in OBJECTIVE_SECTIONS.items():
             if name != self.objective and getattr(self, name) != section():
                 problems.append(f"{name}: only available with objective: {name}, found {self.objective}")

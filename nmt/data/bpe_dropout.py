@@ -82,9 +82,10 @@ class Merges:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         pieces, first = tokenizer.pieces(range(tokenizer.n_pieces)), tokenizer.first_learned
-        id_of = {piece: i for i, piece in enumerate(pieces) if i >= first}
+        id_of = {piece: i for i, piece in enumerate(pieces[first:], first)}
         self._letters = [[i] for i in range(first)]
-        self._letters += [[id_of[letter] for letter in piece] for piece in pieces[first:]]
+        for piece in pieces[first:]:
+            self._letters.append([id_of[letter] for letter in piece])
         self._merged = dict[tuple[int, int], int]()
         for piece, i in id_of.items():
             for middle in range(1, len(piece)):
@@ -140,9 +141,10 @@ def sampled(tokenizer: ImportedTokenizer, n: int, word: Sequence[int], numbers: 
     """Draw one of the `n` most probable segmentations of a word; a tag or a word with unknown text stays as it is."""
     if UNK in word or not tokenizer.pieces(word[:1])[0].startswith("\u2581"):
         return list(word)
-    probable = tokenizer.segmentations(tokenizer.decode(word), n)
-    # the segmenter may lack text of the vocabulary
-    probable = [(ids, score) for ids, score in probable if min(ids, default=0) > UNK]
+    probable = []
+    for ids, score in tokenizer.segmentations(tokenizer.decode(word), n):
+        if min(ids, default=0) > UNK:  # the segmenter may lack text of the vocabulary
+            probable.append((ids, score))
     if not probable:
         return list(word)
     best = probable[0][1]

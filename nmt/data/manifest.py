@@ -83,8 +83,11 @@ class TextRecord(Document):
 
 def added(counts: Iterable[TextRecord]) -> TextRecord:
     """Return the sum of the counts of several texts."""
-    counts = list(counts)
-    return TextRecord(**{name: sum(getattr(text, name) for text in counts) for name in TextRecord.model_fields})
+    totals = dict.fromkeys(TextRecord.model_fields, 0)
+    for text in counts:
+        for name in totals:
+            totals[name] += getattr(text, name)
+    return TextRecord(**totals)
 
 
 class RoundTripRecord(Document):
@@ -326,7 +329,7 @@ def write_index(directory: DataDir, manifests: Mapping[str, Manifest], config: d
     pairs = {pair: manifest.fingerprint for pair, manifest in manifests.items()}
     index = _Index(
         format=_INDEX_FORMAT,
-        languages=sorted({language for manifest in manifests.values() for language in manifest.languages}),
+        languages=sorted(set[str]().union(*(manifest.languages for manifest in manifests.values()))),
         pairs=pairs,
         fingerprint=fingerprint_of(json.dumps(pairs, sort_keys=True).encode()),
         config=config,
@@ -337,11 +340,12 @@ def write_index(directory: DataDir, manifests: Mapping[str, Manifest], config: d
 
 def file_facts(directory: Path) -> dict[str, FileRecord]:
     """Return the size and SHA-256 of each file below a directory, sorted by name."""
-    paths = sorted(path for path in directory.rglob("*") if path.is_file())
-    return {
-        path.relative_to(directory).as_posix(): FileRecord(bytes=path.stat().st_size, sha256=checksum(path))
-        for path in paths
-    }
+    facts = {}
+    for path in sorted(directory.rglob("*")):
+        if path.is_file():
+            name = path.relative_to(directory).as_posix()
+            facts[name] = FileRecord(bytes=path.stat().st_size, sha256=checksum(path))
+    return facts
 
 
 def content_fingerprint(files: Mapping[str, FileRecord], letters: Letters | None = None) -> str:
@@ -352,5 +356,6 @@ def content_fingerprint(files: Mapping[str, FileRecord], letters: Letters | None
     """
     content = sorted(files.keys() - {DataDir(Path()).tokenizer.profiles.as_posix()})
     text = "".join(f"{name} {files[name].sha256}\n" for name in content)
-    text += json.dumps(letters) if letters else ""
+    if letters:
+        text += json.dumps(letters)
     return fingerprint_of(text.encode())

@@ -34,8 +34,10 @@ every new shape, and almost every batch of text has a new shape. `make gpu-check
 
 def visible_gpus() -> list[str]:
     """Return the identifiers of the visible GPUs, in the form used by CUDA_VISIBLE_DEVICES."""
-    names = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
-    return names[: torch.cuda.device_count()] if names != [""] else [str(i) for i in range(torch.cuda.device_count())]
+    n, names = torch.cuda.device_count(), os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    if not names:
+        return [*map(str, range(n))]
+    return names.split(",")[:n]
 
 
 def pick_device(name: str) -> torch.device:
@@ -58,9 +60,12 @@ def device_name(device: torch.device) -> str:
         return torch.cuda.get_device_name(device)
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
+    except OSError:
+        lines = []
+    for line in lines:
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
 
 
 SIGNS = ("can't allocate memory", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
@@ -111,7 +116,9 @@ def pick_float32_library(precision: str, device: torch.device) -> str:
             seconds[library] = min(_seconds(torch.float32), seconds.get(library, math.inf))
             if library not in error:
                 error[library] = _error()
-    return "onednn" if seconds["onednn"] * 1.2 < seconds["mkl"] and error["onednn"] < 4 * error["mkl"] else "mkl"
+    is_faster = seconds["onednn"] * 1.2 < seconds["mkl"]
+    is_as_exact = error["onednn"] < 4 * error["mkl"]
+    return "onednn" if is_faster and is_as_exact else "mkl"
 
 
 def use_float32_library(library: str) -> None:

@@ -60,22 +60,28 @@ def lower_case(src: str, tgt: str, _: Random, languages: tuple[str, str] = ("", 
     """Return the source in lower case, and the target unchanged."""
 
     def lower(text: str) -> str:
-        return (text.replace("I", "ı").replace("İ", "i") if _is_dotted(languages[0]) else text).lower()
+        if _is_dotted(languages[0]):
+            text = text.replace("I", "ı").replace("İ", "i")
+        return text.lower()
 
     return _outside_spans(src, lower), tgt
 
 
 def drop_end_punctuation(src: str, tgt: str, _: Random) -> tuple[str, str]:
     """Return both sides without sentence-final punctuation, if both have it."""
-    sides = _without_end_marks(src), _without_end_marks(tgt)
-    return sides if sides[0] != src and sides[1] != tgt else (src, tgt)
+    shorter_src, shorter_tgt = _without_end_marks(src), _without_end_marks(tgt)
+    if shorter_src == src or shorter_tgt == tgt:
+        return src, tgt
+    return shorter_src, shorter_tgt
 
 
 def _without_end_marks(text: str) -> str:
     kept = text.rstrip()
     shorter = kept.rstrip(SENTENCE_MARKS)
     is_within = any(span.end > len(shorter) for span in spans(text))
-    return text if shorter == kept or not shorter.strip() or is_within else shorter.rstrip()
+    if shorter == kept or not shorter.strip() or is_within:
+        return text
+    return shorter.rstrip()
 
 
 def _has_case(text: str) -> bool:
@@ -98,7 +104,7 @@ def _titled(text: str, language: str) -> str:
 
 def _inside_spans(text: str) -> set[int]:
     """Return the indices of the characters of protected spans."""
-    return {i for span in spans(text) for i in range(span.start, span.end)}
+    return set[int]().union(*(range(span.start, span.end) for span in spans(text)))
 
 
 def upper(language: str) -> Callable[[str], str]:
@@ -135,7 +141,10 @@ _ROWS = (
     "йцукенгшщзхъ", "фывапролджэ", "ячсмитьбю",
     "ςερτυθιοπ", "ασδφγηξκλ", "ζχψωβνμ",
 )  # fmt: skip
-_NEIGHBOURS = {row[i]: row[max(i - 1, 0) : i] + row[i + 1 : i + 2] for row in _ROWS for i in range(len(row))}
+_NEIGHBOURS = dict[str, str]()
+for _row in _ROWS:
+    for _i, _letter in enumerate(_row):
+        _NEIGHBOURS[_letter] = _row[max(_i - 1, 0) : _i] + _row[_i + 1 : _i + 2]
 
 
 def typos(src: str, tgt: str, rng: Random) -> tuple[str, str]:
@@ -143,13 +152,18 @@ def typos(src: str, tgt: str, rng: Random) -> tuple[str, str]:
     matches = words(src)
     if not matches:
         return src, tgt
-    return replaced(src, {match.span(): _mistyped(match[0], rng) for match in some(rng, matches, SHARE)}), tgt
+    mistyped = {match.span(): _mistyped(match[0], rng) for match in some(rng, matches, SHARE)}
+    return replaced(src, mistyped), tgt
 
 
 def words(line: str) -> list[re.Match[str]]:
     """Return the words of at least four letters, except in text that a translation must copy."""
     inside = _inside_spans(line)
-    return [match for match in _WORD.finditer(line) if inside.isdisjoint(range(match.start(), match.end()))]
+    matches = []
+    for match in _WORD.finditer(line):
+        if inside.isdisjoint(range(*match.span())):
+            matches.append(match)
+    return matches
 
 
 def _mistyped(word: str, rng: Random) -> str:
@@ -166,7 +180,9 @@ def typo(first: str, second: str, rng: Random) -> str:
     if kind == "doubled":
         return first + first + second
     if kind == "neighbour" and (neighbours := _NEIGHBOURS.get(first.lower())):
-        return pick(rng, neighbours.upper() if first.isupper() else neighbours) + second
+        if first.isupper():
+            neighbours = neighbours.upper()
+        return pick(rng, neighbours) + second
     return second
 
 

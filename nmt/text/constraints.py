@@ -281,7 +281,10 @@ pt portuguese portugiesisch portugais portugués português; ro romanian rumäni
 sv swedish schwedisch svenska; tr turkish türkisch türkçe; uk ukrainian ukrainisch українська;
 zh chinese chinesisch 中文
 """
-_LANGUAGES = {name: entry.split()[0] for entry in _LANGUAGE_NAMES.split(";") for name in entry.split()}
+_LANGUAGES = dict[str, str]()
+for _entry in _LANGUAGE_NAMES.split(";"):
+    _code, *_names = _entry.split()
+    _LANGUAGES |= dict.fromkeys([_code, *_names], _code)
 _TERM = r"(?<![^\W_])(?:term|begriff|text|sentence|reference|language|sprache|langue|idioma|lingua)[^\W_]*"
 _SIDES = {
     "source": r"source|src|quell|ausgang|origen|origine|partenza",
@@ -377,7 +380,7 @@ def constraint_spans(text: str, search: SearchConfig, glossary: Glossary | None 
     if glossary is None and not protect:
         return []
     known = list(spans(text, flag))
-    inside = {i for span in known for i in range(span.start + 1, span.end)}
+    inside = set[int]().union(*(range(span.start + 1, span.end) for span in known))
     candidates: list[Span] = []
     if glossary is not None:
         candidates += (span for span in glossary.spans(text) if inside.isdisjoint((span.start, span.end)))
@@ -388,8 +391,9 @@ def constraint_spans(text: str, search: SearchConfig, glossary: Glossary | None 
             case "placeholders":
                 candidates += (span for span in known if span.kind != "number")
             case pattern:
-                matches = (match for match in re.finditer(pattern, text) if match[0])
-                candidates += (Span(*match.span(), "pattern", match[0]) for match in matches)
+                for match in re.finditer(pattern, text):
+                    if match[0]:
+                        candidates.append(Span(*match.span(), "pattern", match[0]))
     return _longest(candidates)
 
 

@@ -151,8 +151,11 @@ def _markup(text: str) -> str | None:
         or re.match(r"<(?:html>\s*<(?:head|body)|resources>\s*<(?:!--|[a-z-]+\sname=))", text, re.IGNORECASE)
     ):
         return None
-    declared_as = "HTML" if "doctype html" in declared.lower() else "XML"
-    return _ROOTS.get(name) or (declared_as if declared and not declared.startswith("<!--") else None)
+    if name in _ROOTS:
+        return _ROOTS[name]
+    if not declared or declared.startswith("<!--"):
+        return None
+    return "HTML" if "doctype html" in declared.lower() else "XML"
 
 
 def _po(lines: Sequence[str]) -> str | None:
@@ -206,10 +209,12 @@ def _csv(lines: Sequence[str], suffix: str) -> str | None:
     is_named = suffix == ".csv"
     for separator in (",", ";"):
         try:
-            rows = list(islice(csv.reader(lines, delimiter=separator, strict=True), 5 if is_named else None))
+            reader = csv.reader(lines, delimiter=separator, strict=True)
+            rows = [*islice(reader, 5)] if is_named else [*reader]
         except csv.Error:
             continue
-        rows = rows if is_named else rows[:-1] or rows  # the last may continue
+        if not is_named:
+            rows = rows[:-1] or rows  # the last may continue
         if len({*map(len, rows)}) != 1 or len(rows[0]) < 2:
             continue
         if is_named or _is_written_by_program(lines, rows, separator):

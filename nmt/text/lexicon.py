@@ -156,7 +156,8 @@ class Vocabulary:
         counts: Counter[str] = Counter()
         for word, n in words.items():
             counts[word[:_STEM]] += n
-        chosen = sorted((n, stem) for stem, n in counts.items() if n >= _MIN_COUNT)[-(2**ID_BITS) :]
+        frequent = [(n, stem) for stem, n in counts.items() if n >= _MIN_COUNT]
+        chosen = sorted(frequent)[-(2**ID_BITS) :]
         return cls([stem for _, stem in chosen], np.array([n for n, _ in chosen], np.int64))
 
     def numbers(self, words: Sequence[str]) -> Numbers:
@@ -246,7 +247,8 @@ class Lexicon:
     @classmethod
     def learn(cls, pairs: Sequence[tuple[str, str]]) -> Lexicon:
         """Learn a lexicon from sentences and their translations."""
-        (src_words, src), (tgt_words, tgt) = (read_words([pair[side] for pair in pairs]) for side in (0, 1))
+        src_words, src = read_words([src_line for src_line, _ in pairs])
+        tgt_words, tgt = read_words([tgt_line for _, tgt_line in pairs])
         n_cells = int((np.minimum(src.lengths, _LEARN_WORDS) * np.minimum(tgt.lengths, _LEARN_WORDS)).sum())
         if n_cells > _LEARN_CELLS:
             n = len(src.ends) * _LEARN_CELLS // n_cells

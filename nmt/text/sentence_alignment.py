@@ -126,7 +126,8 @@ class _Lengths:
         for n, lengths in sums.items():
             lengths = lengths[: len(tgt) + 1]
             self._sums[n] = lengths
-            self._unrelated[n] = _log_normal(lengths, lengths[n:] if len(lengths) > n else tgt)
+            following = lengths[n:] if len(lengths) > n else tgt
+            self._unrelated[n] = _log_normal(lengths, following)
 
     @classmethod
     def of(cls, src: _Side, tgt: _Side) -> _Lengths:

@@ -81,7 +81,9 @@ def split(text: str, n_pieces: CountPieces, longest: int, whole: int | None = No
     into parts that are as long as possible. No part has more than `longest` pieces, unless a single character does. If
     the line begins with white space, the first part is empty.
     """
-    if n_pieces([text])[0] <= (longest if whole is None else whole):
+    if whole is None:
+        whole = longest
+    if n_pieces([text])[0] <= whole:
         return [(text, "")]
     begin, end = len(text) - len(text.lstrip()), len(text.rstrip())
     if begin >= end:
@@ -93,7 +95,8 @@ def split(text: str, n_pieces: CountPieces, longest: int, whole: int | None = No
         part = text[start:stop].strip()  # a cut within a word may be at a no-break space
         left = text.index(part, start)
         if left > start or not part:
-            result[-1] = (result[-1][0], result[-1][1] + text[start : left if part else after])
+            last, space = result[-1]
+            result[-1] = (last, space + text[start : left if part else after])
         if part:
             result.append((part, text[left + len(part) : after]))
     return result
@@ -101,8 +104,8 @@ def split(text: str, n_pieces: CountPieces, longest: int, whole: int | None = No
 
 def sentences(text: str) -> list[str]:
     """Return the sentences of a line, without white space around them; none if the line is blank."""
-    spans = pairwise(sentence_edges(text))
-    return [sentence for start, stop in spans if (sentence := text[start:stop].strip())]
+    parts = [text[start:stop].strip() for start, stop in pairwise(sentence_edges(text))]
+    return [*filter(None, parts)]
 
 
 def sentence_edges(text: str) -> list[int]:

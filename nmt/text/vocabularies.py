@@ -219,7 +219,9 @@ class Tokenizers:
     @property
     def only_direction(self) -> str | None:
         """The only direction that the tokenizers serve; None: all directions of their languages."""
-        return None if self.imported is None or self.imported.languages else self.imported.direction
+        if self.imported is None or self.imported.languages:
+            return None
+        return self.imported.direction
 
     def check_directions(self, path: Path) -> None:
         """Raise DataError unless these tokenizers, of `path`, can serve several directions."""
