@@ -78,12 +78,14 @@ def share_of_others(texts: Sequence[str], language: str, languages: Sequence[str
     """
     if not dict(detect("", languages))[language]:
         raise _unknown(language)
-    detected = Counter[object]()
+    expected = tag_of(language).language
+    n_texts = n_others = 0
     for text in texts:
         if text.strip():
-            detected[tag_of(detect(text, languages)[0].language).language] += 1
-    n_others = detected.total() - detected[tag_of(language).language]
-    return n_others / max(1, detected.total())
+            n_texts += 1
+            if tag_of(detect(text, languages)[0].language).language != expected:
+                n_others += 1
+    return n_others / max(1, n_texts)
 
 
 def _unknown(language: str) -> DataError:
