@@ -145,13 +145,18 @@ _LATEX = str.maketrans({
 def _latex(table: Table) -> str:
     columns, rows = _filled(table, _latex_cell)
     header, *lines = [" & ".join(row) + r" \\" for row in rows]
-    sentences = [note.removesuffix(".") for note in (table.title, *table.notes) if note and not note.startswith(NOTE)]
-    caption = []
-    if sentences:
-        caption.append(rf"\caption{{{_latex_cell('. '.join(sentences))}.}}")
+    comments, sentences, caption = list[str](), [table.title], list[str]()
+    for note in table.notes:
+        if note.startswith(NOTE):
+            comments.append(f"% {printable(note)}")
+        else:
+            sentences.append(note)
+    if any(sentences):
+        text = ". ".join(sentence.removesuffix(".") for sentence in sentences if sentence)
+        caption.append(rf"\caption{{{_latex_cell(text)}.}}")
     alignment = "".join("r" if i in table.right else "l" for i in columns)
     return "\n".join([
-        *(f"% {printable(note)}" for note in table.notes if note.startswith(NOTE)),
+        *comments,
         r"\begin{table}  % \usepackage{booktabs}",
         r"\centering",
         *caption,

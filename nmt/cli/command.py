@@ -154,7 +154,9 @@ def _settings(command: str, given: str) -> list[str]:
     meant = of_section or exact or equivalent_settings(name, section)
     if not meant and "." in dotted:
         meant = misspelt(dotted, paths)
-    return [path for path in meant if command not in SEARCHING or path.startswith("search.")]
+    if command in SEARCHING:
+        meant = [path for path in meant if path.startswith("search.")]
+    return meant
 
 
 def stray_words(command: str, argument: str | None, several: Collection[str], words: Sequence[str]) -> str:

@@ -77,9 +77,11 @@ def import_(
     from nmt.share.public import import_model
     from nmt.share.public_vocabulary import ImportOptions
 
-    names = [name.strip().replace("-", "_") for name in languages.split(",")] if languages is not None else []
-    if languages is not None and (len({*names}) < len(names) or len(names) < 2 or direction is not None):
-        raise ConfigError("--languages: needs two or more different languages, and no --direction")
+    names = []
+    if languages is not None:
+        names = [name.strip().replace("-", "_") for name in languages.split(",")]
+        if len({*names}) < len(names) or len(names) < 2 or direction is not None:
+            raise ConfigError("--languages: needs two or more different languages, and no --direction")
     imported = import_model(ImportOptions(name, run, direction, names, to, keep_pieces_of or ()))
     for line in imported.lines():
         show(line)
@@ -245,9 +247,12 @@ def push(
                 show(note)
         pushed = push(folder, state)
     visibility = "private" if pushed.private else "public"
-    show(f"{pushed.url}: {'pushed' if pushed.changed else 'nothing has changed'}, {visibility}")
+    change = "pushed" if pushed.changed else "nothing has changed"
+    show(f"{pushed.url}: {change}, {visibility}")
     if pushed.kind == "transformers":
         show(f'load it with AutoModelForSeq2SeqLM.from_pretrained("{repository}") of transformers')
     else:
-        options = " --engine ctranslate2" if pushed.kind == "ctranslate2" else ""
-        show(f"translate with nmt translate --model hf://{repository}{options}")
+        command = f"nmt translate --model hf://{repository}"
+        if pushed.kind == "ctranslate2":
+            command += " --engine ctranslate2"
+        show(f"translate with {command}")

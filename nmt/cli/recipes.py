@@ -306,6 +306,9 @@ def distil(
     model = ModelRef(tuple(teacher), to=to, source=from_)
     test = None if test_src is None or test_ref is None else (test_src, test_ref)
     changes = [f"search.{setting}" for setting in search or ()]
+    student_config = config
+    if student:
+        student_config = f"student-{student}.yaml"
     request = Distillation(
         teacher=model,
         output=output,
@@ -316,7 +319,7 @@ def distil(
         with_originals=with_originals,
         mono=mono,
         test=test,
-        student=f"student-{student}.yaml" if student else config,
+        student=student_config,
         own_tokenizer=student is not None,
         overrides=overrides or (),
         run_commands=train,

@@ -494,7 +494,9 @@ def filter_pairs(
     if reverse is not None:
         run = run_or_newest(run)
     with ExitStack() as opened:
-        scores_file = opened.enter_context(open_output(output)) if output is not None else None
+        scores_file = None
+        if output is not None:
+            scores_file = opened.enter_context(open_output(output))
         kept_files = [opened.enter_context(open_output(path)) for path in kept or ()]
         model = ModelRef(() if run is None else (run,), checkpoint, weights, to, from_)
         scorers = load_scorers(model, reverse, classifier, precision)
@@ -508,7 +510,9 @@ def filter_pairs(
         messages = [*scores.lines()]
         if keep is not None or min_score is not None:
             values = np.asarray(scores.values)
-            is_kept = best(values, keep) if keep is not None else at_least(values, min_score or 0.0)
+            is_kept = at_least(values, min_score or 0.0)
+            if keep is not None:
+                is_kept = best(values, keep)
             messages.append(kept_message(values, is_kept))
             if kept_files:
                 write_kept(read_aligned(source, target), is_kept, kept_files)

@@ -103,10 +103,8 @@ def calibrate(
     features = measure.features(lines, translations)
     texts = [translation.text for translation in translations]
     [counts] = count_lines("chrf", [texts], refs, translator.config.data.tgt)
-    by_map = {
-        "PyTorch": _measured(features, counts),
-        "CTranslate2": _measured({name: features[name] for name in features if name in SEARCHED}, counts),
-    }
+    searched = {name: values for name, values in features.items() if name in SEARCHED}
+    by_map = {"PyTorch": _measured(features, counts), "CTranslate2": _measured(searched, counts)}
     origin = translator.origin
     assert origin is not None, "the translator was loaded from a run"
     calibration = Calibration(

@@ -160,7 +160,9 @@ def of_published(
         what = ", ".join(filter(None, [place, ".".join(map(str, key))]))
         message = problem["msg"].lower()
         raise DataError(f"{path}: {what}: {message}; it must be the JSON of LingEval97 or ContraPro") from None
-    contexts = [()] * len(entries) if documents is None else _of_documents(entries, documents, languages, n_context)
+    contexts: Iterable[Context] = [()] * len(entries)
+    if documents is not None:
+        contexts = _of_documents(entries, documents, languages, n_context)
     contrasts = list[Contrast]()
     for number, (entry, context) in enumerate(zip(entries, contexts, strict=True), start=1):
         contrasts += entry.contrasts(f"{path.name}.{number}", context)

@@ -160,7 +160,9 @@ def evaluate_files(
     sources = texts.pop() if src is not None else []
     references = list(zip(*texts, strict=True))
     names = tuple(map(str, refs))
-    subject = Subject(hyp=str(hyp), ref=names[0]) if len(names) == 1 else Subject(hyp=str(hyp), refs=names)
+    subject = Subject(hyp=str(hyp), refs=names)
+    if len(names) == 1:
+        subject = Subject(hyp=str(hyp), ref=names[0])
     report = evaluate(hyps, references, subject, to or language_of_files([hyp, *refs], references), lowercase, tokenize)
     return Evaluation(report, sources, references, hyps)
 
@@ -209,11 +211,13 @@ def render_text(report: Report) -> str:
 
 def facts(values: Mapping[str, object]) -> str:
     """Format named values as `name value, name value`, without missing values."""
-    return ", ".join(f"{name} {_fact(value)}" for name, value in values.items() if value is not None)
-
-
-def _fact(value: object) -> str:
-    return " + ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    named = []
+    for name, value in values.items():
+        if isinstance(value, tuple):
+            value = " + ".join(map(str, value))
+        if value is not None:
+            named.append(f"{name} {value}")
+    return ", ".join(named)
 
 
 def score_table(reports: Sequence[Report], text: str) -> Table:
@@ -223,9 +227,9 @@ def score_table(reports: Sequence[Report], text: str) -> Table:
     for subject in subjects:
         common = {name: value for name, value in common.items() if subject[name] == value}
     for report, subject in zip(reports, subjects, strict=True):
-        name = facts({name: subject[name] for name in subject if name not in common})
-        name = name or str(subject["run"] or subject["hyp"] or "ensemble")
-        rows.append([name, f"{report.n_lines:,}", *values(report.scores, metrics)])
+        different = {name: value for name, value in subject.items() if name not in common}
+        label = facts(different) or str(subject["run"] or subject["hyp"] or "ensemble")
+        rows.append([label, f"{report.n_lines:,}", *values(report.scores, metrics)])
         notes += map(signature, report.scores)
         about = {**subject, "lines": report.n_lines}
         records += [{**about, **vars(score), "notes": report.notes} for score in report.scores]

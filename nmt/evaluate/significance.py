@@ -36,7 +36,8 @@ def error_and_freedom(variances: Sequence[float], sizes: Sequence[int], known: f
     """
     total = sum(variances) + known
     spread = sum(variance**2 / (n - 1) for variance, n in zip(variances, sizes, strict=True))
-    return math.sqrt(total), total**2 / spread if spread else math.inf
+    degrees_of_freedom = total**2 / spread if spread else math.inf
+    return math.sqrt(total), degrees_of_freedom
 
 
 def two_sided_p(t: float, degrees_of_freedom: float) -> float:

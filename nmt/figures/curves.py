@@ -73,7 +73,7 @@ def curves_of(name: str, records: Sequence[Record], unit: str = "token") -> Curv
     key, factor, metric = "accuracy", 100, "accuracy (%)"
     if any("bleu" in record for record in valid) or (not valid and unit == "token"):
         key, factor, metric = "bleu", 1, "BLEU"
-    rows: dict[tuple[int, str], list[list[float | None]]] = {(row, kind): [] for row in range(3) for kind in KINDS}
+    rows: dict[tuple[int, str], list[list[float | None]]] = {curve: [] for curve in product(range(3), KINDS)}
     for record in records:
         kind = str(record.get("kind"))
         values = dict[int, float | None]()
@@ -149,8 +149,11 @@ def plot(
         )
     runs = _runs_in(runs)
     names = [path.name or path.resolve().name for path in runs]
-    names = [str(path) if names.count(name) > 1 else name for path, name in zip(runs, names, strict=True)]
-    members = [(name, [run]) for name, run in zip(names, runs, strict=True)]
+    members = []
+    for run, name in zip(runs, names, strict=True):
+        if names.count(name) > 1:
+            name = str(run)
+        members.append((name, [run]))
     members += [(name, _runs_in(paths)) for name, paths in (groups or {}).items()]
     if not members:
         raise ConfigError("plot needs runs: nmt plot RUN, or --group NAME=A,B,C")
@@ -162,8 +165,11 @@ def plot(
             of_runs.append(curves_of(name, records, unit_of(RunDir(path))))
             if lack := " and ".join(_missing(records)):
                 messages.append(f"{path}: its log has {lack} yet")
-        curves.append(of_runs[0] if len(of_runs) == 1 else mean_of(name, of_runs))
-        n_drawn, n_most = _n_points(curves[-1]), max(map(_n_points, of_runs))
+        drawn = of_runs[0]
+        if len(of_runs) > 1:
+            drawn = mean_of(name, of_runs)
+        curves.append(drawn)
+        n_drawn, n_most = _n_points(drawn), max(map(_n_points, of_runs))
         if n_drawn < n_most:
             messages.append(f"{name}: the mean has only the {n_drawn} of {n_most} points that all of its runs have")
     save_picture(draw(curves, panels, columns), output)

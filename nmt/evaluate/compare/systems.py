@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from glob import glob, has_magic
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 from nmt.config import Config, SearchConfig
@@ -176,8 +176,10 @@ def find_baseline(name: str | None, members: Members) -> int:
 
 def _grouped(systems: Sequence[System], members: Members) -> tuple[Group, ...]:
     """Return systems, which are in the order of `members`, as groups."""
-    remaining = iter(systems)
-    return tuple(Group(name, tuple(next(remaining) for _ in paths)) for name, paths in members.items())
+    remaining, groups = iter(systems), list[Group]()
+    for name, paths in members.items():
+        groups.append(Group(name, tuple(islice(remaining, len(paths)))))
+    return tuple(groups)
 
 
 def all_systems(groups: Sequence[Group]) -> list[System]:
@@ -200,7 +202,8 @@ def read_systems(
     if len(refs) > 1:
         references = list(zip(*texts[: len(refs)], strict=True))
     tgt_lang = to or language_of_files([*hyps, *refs], references)
-    text = TextToTranslate(" ".join(map(str, refs)), references, texts[-1] if src else None, tgt_lang=tgt_lang)
+    sources = texts[-1] if src else None
+    text = TextToTranslate(" ".join(map(str, refs)), references, sources, tgt_lang=tgt_lang)
     systems = [System(*pair) for pair in zip(distinct_names(hyps), texts[len(refs) :], strict=False)]
     return check_alike(text, systems, lowercase), _grouped(systems, members)
 
@@ -295,12 +298,11 @@ def for_directions(members: Members, settings: Translating) -> list[Translating]
     if not any(config.has_several_directions for config in configs):
         return [settings]
     of_all = set.intersection(*({*config.directions} for config in configs))
-    common = [direction for direction in configs[0].directions if direction in of_all]
-    to, source = settings.model.to, settings.model.source
-    if to is not None:
-        common = [direction for direction in common if direction.endswith(f"-{to}")]
-    if source is not None:
-        common = [direction for direction in common if direction.startswith(f"{source}-")]
+    to, source, common = settings.model.to, settings.model.source, list[str]()
+    for direction in configs[0].directions:
+        src, tgt = direction.split("-")
+        if direction in of_all and to in (None, tgt) and source in (None, src):
+            common.append(direction)
     if not common and (to, source) != (None, None):
         return [settings]  # perhaps zero-shot
     if not common:
@@ -331,7 +333,7 @@ def translate_runs(members: Members, settings: Translating) -> tuple[TextToTrans
     systems = [_translate(run, settings) for run in runs]
     notes, remaining = [*_notes_on_text(runs), *_notes_on_translating(systems)], iter(runs)
     for name, of_group in members.items():
-        notes += _notes_on_group(name, [next(remaining) for _ in of_group])
+        notes += _notes_on_group(name, [*islice(remaining, len(of_group))])
     seen = frozenset[int]() if text.name == "train" else _find_in_training_texts(runs, notes)
     return check_alike(replace(text, notes=tuple(notes), seen=seen), systems, settings.lowercase), _grouped(
         systems, members
