@@ -329,8 +329,10 @@ class _Tar:
         with reading(self._path):
             file = open_regular(self._path)
         compression = compression_of(f"tar{SHORT.get(self._path.suffix.lower(), self._path.suffix)}")
-        content = file if compression is None else decompress(file, self._path, compression)
-        mode: Any = "r:" if compression is None else "r|"
+        content = file
+        mode: Any = "r:"
+        if compression is not None:
+            content, mode = decompress(file, self._path, compression), "r|"
         with ExitStack() as stack, damage(self._path, "tar"):
             stack.callback(file.close)
             tar = tarfile.open(fileobj=content, mode=mode, tarinfo=_Header)  # noqa: SIM115
@@ -394,7 +396,8 @@ def read_archive(path: Path) -> tuple[list[Member], Counter[str]]:
     """
     left_out: Counter[str] = Counter()
     members: dict[str, Member] = {}
-    for member in _list_zip(path) if path.suffix.lower() == ".zip" else _Tar(path).members():
+    listing = _list_zip(path) if path.suffix.lower() == ".zip" else _Tar(path).members()
+    for member in listing:
         parts = PurePosixPath(member.name.replace("\\", "/")).parts
         if member.kind == "folders":
             continue

@@ -79,10 +79,15 @@ def read_document(
 def _problem(error: ValidationError) -> str:
     """Describe the missing keys, or the first key with an invalid value."""
     problems = error.errors()
-    missing = [details["loc"] for details in problems if details["type"] == "missing"]
-    lacking = sorted(".".join(map(str, key)) for key in missing if not isinstance(key[-1], int))
+    lacking = []
+    for details in problems:
+        key = details["loc"]
+        if details["type"] == "missing" and not isinstance(key[-1], int):
+            lacking.append(".".join(map(str, key)))
+    if lacking:
+        return f"it lacks {', '.join(sorted(lacking))}"
     invalid = ".".join(map(str, problems[0]["loc"]))
-    return f"it lacks {', '.join(lacking)}" if lacking else f"{invalid} has an invalid value"
+    return f"{invalid} has an invalid value"
 
 
 def document_text(document: BaseModel) -> str:

@@ -147,8 +147,10 @@ def replace_file(path: Path, content: str | bytes, may_follow: bool = True) -> N
     """
     if not may_follow:
         refuse_links([path.parent])
+    if isinstance(content, str):
+        content = content.encode()
     with staged(path) as part:
-        write_file(part, content.encode() if isinstance(content, str) else content)
+        write_file(part, content)
 
 
 def append_line(path: Path, line: bytes) -> None:
@@ -176,7 +178,8 @@ def append_line(path: Path, line: bytes) -> None:
 @contextmanager
 def open_output(target: Path | str) -> Iterator[IO[bytes]]:
     """Open a file for writing that appears only when it is complete; `-` is standard output. Raises DataError."""
-    path, name = Path(target), "standard output" if str(target) == "-" else str(target)
+    path = Path(target)
+    name = "standard output" if str(target) == "-" else str(target)
     try:
         with contextlib.ExitStack() as stack:
             if str(target) == "-":
@@ -205,8 +208,10 @@ def open_output(target: Path | str) -> Iterator[IO[bytes]]:
 def refuse_overwriting(targets: Sequence[Path | str | None], inputs: Sequence[Path | str | None]) -> None:
     """Raise DataError if an output file is also an input, or is given twice."""
     # not Path.is_file, which raises OSError for an impossible or unreachable name
-    read = {os.path.realpath(name) for name in inputs if name is not None and os.path.isfile(name)}  # noqa: PTH113
-    written = set[str]()
+    read, written = set[str](), set[str]()
+    for name in inputs:
+        if name is not None and os.path.isfile(name):  # noqa: PTH113
+            read.add(os.path.realpath(name))
     for target in targets:
         if target is None or str(target) == "-":
             continue

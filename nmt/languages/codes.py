@@ -42,6 +42,10 @@ def scripts() -> dict[str, Script]:
     """Return all scripts by code. Several codes may stand for one script: Hans, Hant and Jpan for Hani."""
     by_code: dict[str, Script] = {}
     for code, other_codes, traits, ends, ranges, name in rows_of("scripts.tsv"):
+        limits = []
+        for pair in ranges.split():
+            first, last = pair.split("-")
+            limits.append((int(first, 16), int(last, 16)))
         script = Script(
             code,
             name,
@@ -49,7 +53,7 @@ def scripts() -> dict[str, Script]:
             "right-to-left" in traits,
             float(traits.partition("density=")[2] or 1),
             ends,
-            tuple(tuple(int(number, 16) for number in pair.split("-")) for pair in ranges.split()),
+            tuple(limits),
         )
         by_code |= dict.fromkeys([code, *other_codes.split()], script)
     return by_code
@@ -213,7 +217,11 @@ def _split(tag: str) -> list[str]:
     if language is None:
         return [code, *subtags]
     usual = {*language.scripts, *language.scripts_by_region.values()}
-    return [language.code, *(subtag for subtag in subtags if {subtag.title()} != usual)]
+    parts = [language.code]
+    for subtag in subtags:
+        if {subtag.title()} != usual:
+            parts.append(subtag)
+    return parts
 
 
 _SUBTAGS = re.compile(r"(-[a-z]{4})?(-([a-z]{2}|\d{3}))?")  # a script, a region

@@ -214,8 +214,9 @@ class Build:
 
     def _write_manifest(self, directory: DataDir, tokenizers: Tokenizers) -> None:
         files, counts, report = file_facts(directory.path), total(self.text.reports.values()), self.outcome
+        is_sharded = self.splits["train"].shards is not None
         self.manifest = Manifest(
-            format=FORMAT if self.splits["train"].shards is None else SHARDED_FORMAT,
+            format=SHARDED_FORMAT if is_sharded else FORMAT,
             languages=report.languages,
             fingerprint=content_fingerprint(files, tokenizers.letters),
             config=report.settings,

@@ -168,8 +168,11 @@ def _aligned_members(archive: Path, languages: tuple[str, str]) -> tuple[dict[st
     """Return the files of an archive by name, and the common stem of its two texts."""
     members = {member.name: member for member in read_archive(archive)[0] if not is_hidden(member.name)}
     first, second = (f".{code}" for code in languages)
-    stems = {name.removesuffix(first) for name in members if name.endswith(first)}
-    stems &= {name.removesuffix(second) for name in members if name.endswith(second)}
+    stems = []
+    for name in members:
+        stem = name.removesuffix(first)
+        if name.endswith(first) and stem + second in members:
+            stems.append(stem)
     if len(stems) != 1:
         needed = f"NAME{first} and NAME{second}"
         raise DataError(f"{archive}: must have exactly one pair of files {needed}; its files are {_some(members)}")

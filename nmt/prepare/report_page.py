@@ -81,17 +81,11 @@ def _corpora(corpora: Sequence[CorpusReport]) -> Iterator[str]:
 
 def _counts(corpora: Sequence[SourceReport]) -> Iterator[str]:
     """Yield a table of the numbers of pairs read, kept and dropped."""
-    rows = [
-        [
-            _named(corpus.corpus, corpus.key),
-            f"{corpus.read:,}",
-            f"{corpus.kept:,}",
-            f"{corpus.read - corpus.kept:,}",
-            _share(corpus.kept, corpus.read),
-            _bar(corpus.kept, corpus.read, "kept"),
-        ]
-        for corpus in corpora
-    ]
+    rows = []
+    for corpus in corpora:
+        n_dropped, share = corpus.read - corpus.kept, _share(corpus.kept, corpus.read)
+        counts = [f"{corpus.read:,}", f"{corpus.kept:,}", f"{n_dropped:,}", share]
+        rows.append([_named(corpus.corpus, corpus.key), *counts, _bar(corpus.kept, corpus.read, "kept")])
     yield from _table(["corpus", "read", "kept", "dropped", "kept", ""], rows)
 
 
@@ -190,7 +184,8 @@ def _each(report: Report) -> Iterator[str]:
     yield '<p class="soft">Long lines are cut.</p>'
     for corpus in report.corpora:
         numbers = f"{corpus.kept:,} of {corpus.read:,} pairs kept"
-        yield '<details open="open">' if is_one else "<details>"
+        attributes = ' open="open"' if is_one else ""
+        yield f"<details{attributes}>"
         yield f"<summary>{_named(corpus.corpus, f'{corpus.key}: {numbers}')}</summary>"
         if not is_one:
             yield from _reasons([corpus])

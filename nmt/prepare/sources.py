@@ -104,7 +104,10 @@ def text_folder(root: str) -> Path:
     if folder != SAMPLE or folder.exists():
         return folder
     # inside an installed package; beside the package in a checkout
-    return next((path for path in (package / "sample", package.parent / SAMPLE) if path.is_dir()), folder)
+    for path in (package / "sample", package.parent / SAMPLE):
+        if path.is_dir():
+            return path
+    return folder
 
 
 def open_source(source: Source, languages: tuple[str, str], root: Path) -> OpenSource:
@@ -169,13 +172,13 @@ def _locate_path(source: PathSource, root: Path) -> tuple[SourceRecord, list[Sou
     inputs = find_inputs(source, root)
     parts: list[Source] = [source]
     if not any(file.is_member for file in inputs):
-        parts = [
-            source.model_copy(update={"path": relative_name(file.path, root), "name": source.label}) for file in inputs
-        ]
-    files = files or fingerprints(inputs, root)
-    return SourceRecord(
-        corpus=source.label, files={name: SourceFile(sha256=digest) for name, digest in files.items()}
-    ), parts
+        parts = []
+        for file in inputs:
+            changed = {"path": relative_name(file.path, root), "name": source.label}
+            parts.append(source.model_copy(update=changed))
+    digests = files or fingerprints(inputs, root)
+    files_of_record = {name: SourceFile(sha256=digest) for name, digest in digests.items()}
+    return SourceRecord(corpus=source.label, files=files_of_record), parts
 
 
 def _locate_opus(source: OpusSource, languages: tuple[str, str]) -> tuple[SourceRecord, list[Source]]:

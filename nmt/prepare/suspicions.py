@@ -274,8 +274,9 @@ def _in_other_script(where: str, sides: Mapping[str, Iterable[str]]) -> Iterator
 def script_counts(lines: Iterable[str]) -> dict[str, int]:
     """Count lines by the script of their letters, the most frequent first; `other`: mixed or without letters."""
     of_lines = (script_of_text([line], _MOST) for line in lines)
-    names: dict[str | None, str] = {None: "other", **{code: script.name for code, script in scripts().items()}}
-    return dict(Counter(names[script] for script in of_lines).most_common())
+    names = scripts()
+    counts = Counter(names[script].name if script else "other" for script in of_lines)
+    return dict(counts.most_common())
 
 
 # --- single lines -----------------------------------------------------------------------------------

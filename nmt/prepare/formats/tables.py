@@ -112,7 +112,8 @@ def shown(names: Sequence[str]) -> str:
 
 
 def _shortened(name: str) -> str:
-    return printable(name[:_CHARS].strip()) + ("..." if len(name) > _CHARS else "")
+    start = printable(name[:_CHARS].strip())
+    return f"{start}..." if len(name) > _CHARS else start
 
 
 _DELIMITERS = "\t|;,"  # the first of those that fit equally well is taken: the later ones are more common in text

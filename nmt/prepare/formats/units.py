@@ -156,7 +156,9 @@ def read_tmx(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
         first = next(filter(None, by_name[:n_first]), [])
         second = next(filter(None, by_name[n_first:]), [])
         other_tags = dict.fromkeys(tag for tag, _ in texts if tag and side_of(tag, names) is None)
-        note = limited(f" (found {shown([*other_tags])}; see columns)", "", units) if other_tags else ""
+        note = ""
+        if other_tags:
+            note = limited(f" (found {shown([*other_tags])}; see columns)", "", units)
         if units.skip_blank(("".join(first), "".join(second)), layout.languages, note):
             continue
         documents = (prop.text for prop in unit.iterchildren("{*}prop") if prop.get("type") in types)

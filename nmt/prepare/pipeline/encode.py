@@ -135,7 +135,7 @@ def _learn_vocabulary(
 
 def profiles_of(work: Work, text: TrainingText, languages: Sequence[str]) -> Profiles:
     """Return the profiles of languages in a training text, with the forms of letters in which it is written."""
-    pairs = [pair for sample in text.samples().values() for pair in sample.pairs]
+    pairs = list(chain.from_iterable(sample.pairs for sample in text.samples().values()))
     return Profiles.of(languages, pairs).model_copy(update={"letters": work.letters})
 
 
@@ -178,7 +178,9 @@ def _learn_together(task: _Learning) -> Tokenizer:
 
     Small languages have larger shares than by their lines; see `TEMPERATURE`.
     """
-    n_lines = {language: sum(1 for _ in _lines_of(task, language, distinct=True)) for language in task.languages}
+    n_lines = {}
+    for language in task.languages:
+        n_lines[language] = sum(1 for _ in _lines_of(task, language, distinct=True))
     total_lines = min(sum(n_lines.values()), _MOST_LINES)
     weights = {language: n ** (1 / TEMPERATURE) for language, n in n_lines.items()}
     parts = []
@@ -199,7 +201,10 @@ def _lines_of(task: _Learning, language: str, distinct: bool = False) -> Iterato
     for settled, pair in task.settled:
         if language in pair:
             lines = read_side(settled, pair.index(language))
-            yield from compress(lines, seen.add(lines).tolist()) if distinct else lines
+            if distinct:
+                yield from compress(lines, seen.add(lines).tolist())
+            else:
+                yield from lines
     if language in task.mono:
         yield from read_cleaned(task.mono[language])
 
@@ -252,7 +257,8 @@ def encode_text(work: Work, config: DataConfig, text: TrainingText, is_added: bo
     encoded = encode_parts(work, config, text, is_large, repeats, n_pairs)
     summaries = [done.summary for done in encoded]
     reports = {key: CleanReport.from_json(report.to_json()) for key, report in text.reports.items()}  # a copy
-    long_pairs = by_source(reports, text.parts, [CleanReport.from_json(summary["report"]) for summary in summaries])
+    of_parts = [CleanReport.from_json(summary["report"]) for summary in summaries]
+    long_pairs = by_source(reports, text.parts, of_parts)
     for key, report in reports.items():
         report.kept_lengths, report.kept_samples = Lengths(), []  # encoding describes the pairs that it keeps
         report.add(long_pairs[key])
@@ -432,15 +438,18 @@ def _join_shards(
     """Write the training text of each source as shards, in random order."""
     arguments, keys = [], []
     for key in dict.fromkeys(part.key for part in parts):
-        of_source = [done for part, done in zip(parts, encoded, strict=True) if part.key == key]
-        n = sum(done.summary["pairs"] for done in of_source)
+        folders, n = list[Path](), 0
+        for part, encoded_part in zip(parts, encoded, strict=True):
+            if part.key == key:
+                folders.append(encoded_part.folder)
+                n += encoded_part.summary["pairs"]
         n_shards = 0
         if n:
             n_shards = max(1, round(n / work.sizes.shard_pairs))
         for shard in range(n_shards):
             arguments.append(
                 _Joining(
-                    languages=config.pair, parts=[done.folder for done in of_source], name=f"{key}-{shard:05}",
+                    languages=config.pair, parts=folders, name=f"{key}-{shard:05}",
                     documents=config.documents, shard=shard, n_shards=n_shards,
                 )
             )  # fmt: skip
@@ -481,10 +490,12 @@ def join_shard(folder: Path, task: _Joining) -> Json:
     order = np.argsort(np.concatenate([part.order for part in slices]), kind="stable")
     names, parts = DataDir(folder), [taken.part for taken in slices]
     for language in task.languages:
-        text, ends = _read(slices, [(part.text(PART, language), _text_ends(part, language)) for part in parts])
+        files = [(part.text(PART, language), _text_ends(part, language)) for part in parts]
+        text, ends = _read(slices, files)
         with names.text(task.name, language).open("wb") as file:
             file.writelines(block.tobytes() for block in _reordered(text, ends, order))
-        ids, ends = _read(slices, [(part.ids(PART, language), part.ends(PART, language)) for part in parts])
+        files = [(part.ids(PART, language), part.ends(PART, language)) for part in parts]
+        ids, ends = _read(slices, files)
         write_array(names.ids(task.name, language), ids.dtype, len(ids), _reordered(ids, ends, order))
         np.save(names.ends(task.name, language), np.cumsum(np.diff(ends, prepend=0)[order]).astype(np.uint32))
     if task.documents:

@@ -84,11 +84,14 @@ def clean_mono(
     folder, languages = write_pairs(work, _HELD_OUT, held_out), sorted(config.mono)
     settings, arguments = cleaning_settings(config), []
     for language in languages:
-        of_language = [sources[key] for key, other, _ in config.mono_sources() if other == language]
-        versions = [work.versions[_HELD_OUT], *(source.record.model_dump_json() for source in of_language)]
+        parts, versions = [], [work.versions[_HELD_OUT]]
+        for key, other, _ in config.mono_sources():
+            if other == language:
+                parts.append([*sources[key].parts])
+                versions.append(sources[key].record.model_dump_json())
         arguments.append(
             _Cleaning(
-                config=settings, language=language, sources=[[*source.parts] for source in of_language],
+                config=settings, language=language, sources=parts,
                 held_out=folder, versions=versions, letters=work.letters.get(language, {}),
             )
         )  # fmt: skip

@@ -221,24 +221,26 @@ def training_parts(work: Work, data: DataConfig, sources: Mapping[str, OpenSourc
     Raises DataError, also for a corpus that does not have as many pairs as the config expects.
     """
     root = text_folder(data.root)
-    batches = [(key, batch) for key, source in sources.items() for batch in _batches(source)]
-    arguments = [
-        _Reading(
-            sources=batch, languages=data.pair, root=str(root), part_pairs=work.sizes.part_pairs,
-            version=sources[key].record.model_dump_json(),
-        )
-        for key, batch in batches
-        if not _is_plain(batch[0])
-    ]  # fmt: skip
+    batches, arguments = [], []
+    for key, source in sources.items():
+        for batch in _batches(source):
+            batches.append((key, batch))
+            if not _is_plain(batch[0]):
+                arguments.append(
+                    _Reading(
+                        sources=batch, languages=data.pair, root=str(root), part_pairs=work.sizes.part_pairs,
+                        version=source.record.model_dump_json(),
+                    )
+                )  # fmt: skip
     written = iter(work.run(Stage("read", "reading", write_lines), arguments))
     parts: list[Part] = []
     counts, skipped = dict.fromkeys(sources, 0), {key: Counter[str]() for key in sources}
     for key, batch in batches:
         record, lines = sources[key].record, list[Range | str]()
-        if _is_plain(source := batch[0]):
-            paths = [root / source.files[language] for language in data.pair]
-            if source.score:
-                paths.append(root / source.score)
+        if _is_plain(plain := batch[0]):
+            paths = [root / plain.files[language] for language in data.pair]
+            if plain.score:
+                paths.append(root / plain.score)
             ranges = cut_aligned(paths, work.sizes.part_pairs)
             lines, sizes = [*ranges], [file_range.n_lines for file_range in ranges]
         else:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +137,8 @@ def settle_chosen(work: Work, config: DataConfig, text: ChosenText, elsewhere: O
         for number, done in enumerate(text.cleaned)
     ]  # fmt: skip
     settled = work.run(Stage("settle", "settling", settle_part), arguments, version)
-    reports = by_source(text.skipped, text.parts, [CleanReport.from_json(done.summary) for done in settled])
+    of_parts = [CleanReport.from_json(done.summary) for done in settled]
+    reports = by_source(text.skipped, text.parts, of_parts)
     skipped = []
     for key, counts in text.skipped.items():
         if counts:
@@ -408,9 +409,9 @@ def _conflicts(folders: Sequence[Path], side: int, hashes: list[npt.NDArray[np.u
     n = int(np.count_nonzero(counts > 1))
     if n == 0:
         return []
-    is_first = [np.flatnonzero(part_hashes == values[counts > 1][0]) for part_hashes in hashes]
-    part, row = next((part, int(rows[0])) for part, rows in enumerate(is_first) if len(rows))
-    text = printable(read_side(folders[part], side)[row][:_SHOWN])
+    row = int(np.flatnonzero(np.concatenate(hashes) == values[counts > 1][0])[0])
+    lines = chain.from_iterable(read_side(folder, side) for folder in folders)
+    text = printable(next(islice(lines, row, None))[:_SHOWN])
     have = "texts have" if n > 1 else "text has"
     return [f"data.train: {n:,} {have} more than one label, such as {text!r}"]
 
