@@ -79,15 +79,16 @@ def _recorded_data(run: RunDir, config: Config) -> Path:
 
 def check_exists(run: RunDir) -> None:
     """Raise CheckpointError unless a directory contains a run that was trained."""
-    if run.info.exists() and read_info(run).imported is None:
-        return
-    if run.info.exists():
+    if run.info.exists() and run.config.exists():
+        if read_info(run).imported is None:
+            return
         raise CheckpointError(
             f"{run.path}: was imported and has no optimizer state; start another run with --init-from {run.path}"
         )
     if _is_vacant(run):
         raise CheckpointError(f"{run.path}: no run to resume; leave out --resume to start a new one")
-    raise CheckpointError(f"{run.path}: run.json is missing, so this is not a run, or it is damaged; check --run")
+    missing = (run.config if run.info.exists() else run.info).name
+    raise CheckpointError(f"{run.path}: {missing} is missing, so this is not a run, or it is damaged; check --run")
 
 
 @contextmanager

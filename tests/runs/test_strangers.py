@@ -237,6 +237,12 @@ def test_run_with_special_files_raises(nmt, tiny, tmp_path, name, odd: Change, s
     fails(nmt, said, "translate", "--run", tiny, "--input", tmp_path / "text")
 
 
+@pytest.mark.parametrize("name", ["run.json", "config.yaml"])
+def test_resumed_run_without_its_files_names_the_missing_one(nmt, tiny, name):
+    (tiny / name).unlink()
+    fails(nmt, f"{name} is missing", "train", "--resume", "--run", tiny)
+
+
 @pytest.mark.parametrize(("odd", "said"), [*ODD, (sparse, " bytes, ")])
 @pytest.mark.parametrize("name", ["weights.safetensors", "tokenizer/joint.model", "config.yaml", "translator.json"])
 def test_export_with_special_files_raises(nmt, tiny, tmp_path, name, odd: Change, said: str):
