@@ -114,9 +114,12 @@ def _development_sets(plan: Plan, rows: Sequence[Row]) -> Iterator[str]:
             "cannot be compared; name the same files in data.valid for all"
         )
     elif plan.metric == "perplexity":
-        reasons = [axis.key for axis in plan.axes if axis.key.startswith(PREDICTED) and len(axis.values) > 1]
+        reasons = []
         if _n_different(directories, DataDir.ids) > 1:
-            reasons.insert(0, "the vocabulary")
+            reasons.append("the vocabulary")
+        for axis in plan.axes:
+            if axis.key.startswith(PREDICTED) and len(axis.values) > 1:
+                reasons.append(axis.key)
         if reasons:
             yield f"warning: perplexities of different pieces cannot be compared: {' and '.join(reasons)} differ"
 

@@ -177,7 +177,9 @@ def _learn(
 ) -> tuple[tuple[Indices, Indices], npt.NDArray[np.float64], Indices]:
     """Return the K links of a direction, as source and target pieces, the probability of the target piece given the
     source piece (K,), and the most frequent target pieces."""
-    src, tgt = ([lines_of(split, language) for split in corpus.train_splits] for language in languages)
+    src_language, tgt_language = languages
+    src = [lines_of(split, src_language) for split in corpus.train_splits]
+    tgt = [lines_of(split, tgt_language) for split in corpus.train_splits]
     n_links = int((_n_ids(src) * _n_ids(tgt)).sum())
     step = max(1, -(-n_links // MAX_LINKS))
     src_ids, n_src = _every(step, src)

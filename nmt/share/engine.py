@@ -266,8 +266,9 @@ class _Search:
             most = longest or max(line.limit for line in batch)
             prefixes = [_pieces(engine.tgt, line.prefix) for line in batch]
             has_prefix = any(prefixes)
+            sources = [_pieces(engine.src, line.src) for line in batch]
             results = self.model.translate_batch(
-                [_pieces(engine.src, line.src) for line in batch],
+                sources,
                 prefixes if has_prefix else None,
                 asynchronous=True,
                 use_vmap=engine.has_shortlist and not config.sample and not has_prefix,
@@ -398,7 +399,8 @@ def compare(native: Translator, engine: Engine, lines: Sequence[str], search: Se
     for by_run, by_engine in log_probs:
         tolerance = TOLERANCE[engine.quantization]
         differences.append(check_equal(fmean(by_run), fmean(by_engine), "the export", tolerance))
-    hyps, refs = ([translation.text for translation in translations] for translations in (actual, expected))
+    hyps = [translation.text for translation in actual]
+    refs = [translation.text for translation in expected]
     return Comparison(
         n_lines=len(expected),
         n_identical=sum(_pieces_of(a) == _pieces_of(b) for a, b in zip(expected, actual, strict=True)),

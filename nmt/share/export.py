@@ -266,26 +266,29 @@ def _info(saved: Saved, kind: Kind, quantization: Quantization) -> ExportInfo:
     n_positions = max(2 * MAX_PIECES_FACTOR * config.data.max_pieces + 64, OTHERS_READ)
     if config.model.positions == "learned":
         n_positions = config.model.max_positions
-    return ExportInfo.model_validate(
-        {
-            "kind": kind,
-            "nmt": __version__,
-            "direction": config.data.direction,
-            **({"has_tag": True} if config.data.has_language_tags else {}),
-            "tag": f">>{to}<<" if kind == "transformers" and to else None,
-            "step": weights.step,
-            "weights": weights.kind,
-            "reason": weights.reason,
-            "tokenizer": saved.tokenizers.fingerprint,
-            "tensors": fingerprint(weights.tensors),
-            "precision": saved.precision,
-            "device_name": saved.device_name,
-            "float32_library": saved.float32_library,
-            "public": saved.public,
-            "quantization": quantization if kind == "ctranslate2" else None,
-            "positions": None if kind == "folder" else n_positions,
-        }
-    )
+    facts: dict[str, object] = {
+        "kind": kind,
+        "nmt": __version__,
+        "direction": config.data.direction,
+        "step": weights.step,
+        "weights": weights.kind,
+        "reason": weights.reason,
+        "tokenizer": saved.tokenizers.fingerprint,
+        "tensors": fingerprint(weights.tensors),
+        "precision": saved.precision,
+        "device_name": saved.device_name,
+        "float32_library": saved.float32_library,
+        "public": saved.public,
+    }
+    if config.data.has_language_tags:
+        facts["has_tag"] = True
+    if kind == "transformers" and to:
+        facts["tag"] = f">>{to}<<"
+    if kind == "ctranslate2":
+        facts["quantization"] = quantization
+    if kind != "folder":
+        facts["positions"] = n_positions
+    return ExportInfo.model_validate(facts)
 
 
 def _check_lines(request: ExportOptions, translator: Translator) -> list[str]:

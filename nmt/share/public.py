@@ -212,6 +212,8 @@ def _config(
     is_joint = len(vocabulary.pieces) == 1
     is_tied = theirs.get("tie_word_embeddings", True)
     penalty = generation.get("length_penalty")
+    if penalty is None:
+        penalty = 1.0
     directions: dict[str, object] = {"languages": [*languages], "directions": "all"} if languages else {}
     kind: dict[str, object] = {"norm": "post", "output_bias": True, "start_embedding": "zero"}
     if theirs["model_type"] == "m2m_100":
@@ -239,7 +241,7 @@ def _config(
         "search": {
             "split": "always",
             "beam": generation.get("num_beams") or 4,
-            "length_penalty": 1.0 if penalty is None else penalty,
+            "length_penalty": penalty,
         },
     }
     try:

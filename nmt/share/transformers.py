@@ -319,7 +319,10 @@ def tables_of(model: Transformer) -> Iterator[tuple[list[str], Tensor, Literal[0
     src_table, tgt_table = model.encoder.embedding.weight, model.decoder.embedding.weight
     is_tied = model.output is None
     if src_table is tgt_table:
-        yield [shared, encoder, decoder, *([output] if is_tied else [])], tgt_table, 1
+        names = [shared, encoder, decoder]
+        if is_tied:
+            names.append(output)
+        yield names, tgt_table, 1
     elif is_tied:
         yield [encoder], src_table, 0
         yield [decoder, output], tgt_table, 1
@@ -454,13 +457,19 @@ def _generation(config: Config, n_positions: int) -> dict[str, Any]:
         "max_length": limit + 1,  # `<s>` is counted
         "encoder_no_repeat_ngram_size": 0,
         "no_repeat_ngram_size": search.no_repeat_ngram,
-        "min_length": search.min_length + 1 if search.min_length else 0,
-        "num_beams": 1 if search.sample else search.beam,
+        "min_length": 0,
+        "num_beams": search.beam,
     }
+    if search.min_length:
+        settings["min_length"] = search.min_length + 1
     if search.sample:
         settings |= {
-            "do_sample": True, "temperature": search.temperature, "top_k": search.top_k, "top_p": search.top_p,
-        }  # fmt: skip
+            "num_beams": 1,
+            "do_sample": True,
+            "temperature": search.temperature,
+            "top_k": search.top_k,
+            "top_p": search.top_p,
+        }
     elif search.beam > 1:
         settings |= {"length_penalty": search.length_penalty, "early_stopping": False}
     return settings
