@@ -236,12 +236,10 @@ class Command(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments and options, those of `OPTION_GROUPS` under their headings."""
-        headings = {name: title for title, names in OPTION_GROUPS.items() for name in names.split()}
-        groups: dict[str, list[tuple[str, str]]] = {
-            "Arguments": [],
-            "Options": [],
-            **{title: [] for title in OPTION_GROUPS},
-        }
+        headings = dict[str, str]()
+        for title, names in OPTION_GROUPS.items():
+            headings |= dict.fromkeys(names.split(), title)
+        groups: dict[str, list[tuple[str, str]]] = {title: [] for title in ("Arguments", "Options", *OPTION_GROUPS)}
         params = self.get_params(ctx)
         for param in params:
             title = "Options"
@@ -280,7 +278,7 @@ class Command(TyperCommand):
             name: str = getattr(error, "option_name", "")
             if not name.startswith("--"):  # -src is read as -s
                 name = next((arg for arg in args if arg.startswith(name)), name).partition("=")[0]
-            names = [name for option in options for name in option.opts]
+            names = [*itertools.chain.from_iterable(option.opts for option in options)]
             raise Misuse(no_such_option(self.name or "", names, name)) from None
         if extra:
             several = [option.opts[0] for option in options if option.multiple]

@@ -34,7 +34,9 @@ def check_runs(runs: Path | Sequence[Path] | None, overrides: Sequence[str] | No
     Raises CheckpointError if there is no such run, ConfigError if its configuration or a search setting is invalid.
     """
     searching = [override for override in overrides or () if override.startswith("search.")]
-    for run in [runs] if isinstance(runs, Path) else runs or ():
+    if isinstance(runs, Path):
+        runs = [runs]
+    for run in runs or ():
         check_is_run(run)
         _searching(load_saved_config(RunDir(run).config), searching, {"beam": beam})
 
@@ -85,7 +87,8 @@ def search_settings(
 
 def _searching(config: Config, overrides: Sequence[str], options: Mapping[str, object]) -> SearchConfig:
     """Return search settings changed by overrides, and by options, which precede overrides of the same setting."""
-    given, tree = {name: value for name, value in options.items() if value is not None}, config.model_dump()
+    given = {name: value for name, value in options.items() if value is not None}
+    tree = config.model_dump()
     tree["search"] |= given
     kept = [override for override in overrides if override.partition("=")[0].removeprefix("search.") not in given]
     return keeping_split(config, overridden(tree, "command line", kept)).search
@@ -93,5 +96,9 @@ def _searching(config: Config, overrides: Sequence[str], options: Mapping[str, o
 
 def with_language_model(overrides: Sequence[str], lm: Path | None, weight: float | None) -> list[str]:
     """Return `overrides` of search settings with the values of --lm and --lm-weight added."""
-    given = {"lm": lm and json.dumps(str(lm), ensure_ascii=False), "lm_weight": weight}
-    return [*overrides, *(f"search.{name}={value}" for name, value in given.items() if value is not None)]
+    changed = [*overrides]
+    if lm is not None:
+        changed.append(f"search.lm={json.dumps(str(lm), ensure_ascii=False)}")
+    if weight is not None:
+        changed.append(f"search.lm_weight={weight}")
+    return changed

@@ -105,9 +105,12 @@ def mean_of(name: str, members: Sequence[Curves]) -> Curves:
         raise ConfigError(f"group {name}: its runs learn different tasks, whose curves have no mean")
     points = {}
     for where in first.points:
-        by_step = [{point[STEP]: point for point in curves.points[where]} for curves in members]
+        by_step = []
+        for curves in members:
+            by_step.append({point[STEP]: point for point in curves.points[where]})
         shared = [step for step in by_step[0] if all(step in of_run for of_run in by_step)]
-        every = np.array([[of_run[step] for step in shared] for of_run in by_step]).reshape(len(members), -1, 6)
+        by_run = [[of_run[step] for step in shared] for of_run in by_step]
+        every = np.array(by_run).reshape(len(members), -1, 6)
         points[where] = every.mean(0)
         points[where][:, LOW], points[where][:, HIGH] = every[..., LOW].min(0), every[..., HIGH].max(0)
     return Curves(name, first.unit, first.metric, points)
@@ -264,7 +267,10 @@ def draw(runs: Sequence[Curves], panels: Sequence[str] = DEFAULT_PANELS, columns
                 panel.set_xlabel("")
             if shares_y and column:
                 panel.set_ylabel("")
-    kinds = [kind for kind in KINDS if any(len(curves.points[y, kind]) for curves in runs for y, _ in chosen)]
+    shown = set[str]()
+    for curves, (quantity, _) in product(runs, chosen):
+        shown |= {kind for kind in KINDS if len(curves.points[quantity, kind])}
+    kinds = [kind for kind in KINDS if kind in shown]
     labels = [_label(curves.name) for curves in runs]
     n_columns = max(1, min(len(runs), int(LEGEND_CHARS * width / size) // (max(map(len, labels)) + 8)))
     names = [Line2D([], [], **_look("valid", i, size), label=label) for i, label in enumerate(labels)]

@@ -154,10 +154,9 @@ def round_numbers(low: float, high: float) -> list[float]:
 def _chart(title: str, left: int, parts: Iterable[str], ticks: Mapping[float, str]) -> str:
     """Return an SVG image of a title, parts and a labelled horizontal axis. `left` is its left edge in pixels."""
     bottom = _TOP + _HEIGHT
-    lines = [
-        f'<path class="axis" d="M{x:.1f} {bottom}v4"/>'
-        f'<text x="{x:.1f}" y="{bottom + _BOTTOM - 3}" text-anchor="middle">{escaped(label)}</text>'
-        for x, label in ticks.items()
-    ]
+    lines = []
+    for x, label in ticks.items():
+        lines.append(f'<path class="axis" d="M{x:.1f} {bottom}v4"/>')
+        lines.append(f'<text x="{x:.1f}" y="{bottom + _BOTTOM - 3}" text-anchor="middle">{escaped(label)}</text>')
     head = f'<svg viewBox="{left} 0 {_WIDTH + 16} {bottom + _BOTTOM}" role="img" aria-label="{escaped(title)}">'
     return "".join([head, f'<text x="0" y="11" class="title">{escaped(title)}</text>', *parts, *lines, "</svg>"])
