@@ -177,13 +177,14 @@ class Build:
         n_pairs = sum(split.pairs for split in self.splits.values())
         link_files(match_lines(self.work, directory, data, [*self.splits], n_pairs), directory.path)
         self.warnings += lacking(self.samples, tokenizers)
+        classes = {name: split.classes for name, split in self.splits.items() if split.classes}
         self.outcome = self.report(
             encoded.reports,
             settings,
             kind="prepared",
             tokenizer=tokenizer_report(tokenizers, encoded.text),
             mono=self.mono_reports,
-            classes={name: split.classes for name, split in self.splits.items() if split.classes},
+            classes=classes,
         )
         self._write_manifest(directory, tokenizers)
         write_report(directory.path, self.outcome)

@@ -202,11 +202,13 @@ class Judge:
         lengths = np.array([median, np.median(np.abs(ratios - median)) + 1e-3])
         judge = cls(lexicon, src_weights, tgt_weights, lengths, np.zeros(0))
         sample = _sample(unknown, _FIT_PAIRS)
-        features, bad_features = (judge.features(observe(lexicon, pairs)) for pairs in (sample, _made(sample)))
+        features = judge.features(observe(lexicon, sample))
+        bad_features = judge.features(observe(lexicon, _made(sample)))
         judge = replace(judge, coefficients=_fit(features, bad_features))
         scores = judge.scores(sample)
         # bad pairs made from bad pairs would be too easy to recognise
-        likely = [sample[i] for i in np.sort(np.argsort(scores, kind="stable")[int(_WORST * len(scores)) :])]
+        order = np.argsort(scores, kind="stable")
+        likely = [sample[i] for i in np.sort(order[int(_WORST * len(scores)) :])]
         bad_scores = judge.scores(_made(likely))
         return judge, scores[np.isfinite(scores)], bad_scores[np.isfinite(bad_scores)]
 
@@ -231,7 +233,8 @@ class Judge:
         sides = observe(self.lexicon, pairs)
         # not by BLAS, whose last bits depend on the number of threads
         scores: Floats = (self.features(sides) * self.coefficients[:-1]).sum(axis=1) + self.coefficients[-1]
-        scores[np.minimum(*(side.tokens.lengths for side in sides)) < _MIN_WORDS] = np.inf
+        n_words = np.minimum(sides[0].tokens.lengths, sides[1].tokens.lengths)
+        scores[n_words < _MIN_WORDS] = np.inf
         return scores
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
@@ -247,9 +250,11 @@ class Judge:
     @classmethod
     def of(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Judge:
         """Construct the model from its arrays; see `arrays`."""
-        src, tgt = (Vocabulary(arrays[side].tolist(), arrays[f"{side}_counts"]) for side in ("src", "tgt"))
+        src = Vocabulary(arrays["src"].tolist(), arrays["src_counts"])
+        tgt = Vocabulary(arrays["tgt"].tolist(), arrays["tgt_counts"])
         lexicon = Lexicon(src, tgt, arrays["keys"], arrays["forward"], arrays["backward"])
-        return cls(lexicon, *(arrays[name] for name in ("src_weights", "tgt_weights", "lengths", "coefficients")))
+        weights = arrays["src_weights"], arrays["tgt_weights"]
+        return cls(lexicon, *weights, arrays["lengths"], arrays["coefficients"])
 
 
 def _sample(pairs: Pairs, most: int) -> Pairs:
@@ -322,4 +327,6 @@ def _share(scores: Floats, bad_scores: Floats, max_loss: float) -> float | None:
     bad = min(0.5, float(np.searchsorted(scores, limit)) / len(scores) / _MOSTLY_BAD)
     lost = (below - bad * caught) / (1 - bad)
     most = np.flatnonzero((lost <= max_loss) & (caught <= _MOST_CAUGHT))
-    return float(below[most[-1]]) if len(most) and caught[most[-1]] >= _LEAST_CAUGHT else None
+    if not len(most) or caught[most[-1]] < _LEAST_CAUGHT:
+        return None
+    return float(below[most[-1]])

@@ -299,14 +299,16 @@ def encode_parts(
     work: Work, config: DataConfig, text: TrainingText, is_shuffled: bool, repeats: Mapping[str, int], n_pairs: int
 ) -> list[Done]:
     """Encode all parts of the training text, which have `n_pairs` pairs in total."""
-    arguments = [
-        _Encoding(
-            languages=config.pair, settled=done.folder, tokenizer=_tokenizer_dir(work).path,
-            tokenizer_version=work.versions["tokenizer"], max_pieces=config.max_pieces,
-            repeat=1 if is_shuffled else repeats[part.key], is_shuffled=is_shuffled, documents=config.documents,
-        )
-        for part, done in zip(text.parts, text.settled, strict=True)
-    ]  # fmt: skip
+    arguments = []
+    for part, done in zip(text.parts, text.settled, strict=True):
+        repeat = 1 if is_shuffled else repeats[part.key]
+        arguments.append(
+            _Encoding(
+                languages=config.pair, settled=done.folder, tokenizer=_tokenizer_dir(work).path,
+                tokenizer_version=work.versions["tokenizer"], max_pieces=config.max_pieces, repeat=repeat,
+                is_shuffled=is_shuffled, documents=config.documents,
+            )
+        )  # fmt: skip
     return work.run(Stage("encode", "encoding", encode_part), arguments, work.version("settle", "tokenizer"), n_pairs)
 
 

@@ -39,13 +39,15 @@ def match_lines(work: Work, directory: DataDir, data: DataConfig, splits: Sequen
             f"data.fuzzy_threshold: needs training text of at most {work.sizes.shard_pairs:,} pairs, which is not "
             "divided into shards; remove the setting or use less text"
         )
-    arguments = [
-        _Matching(
-            directory=directory.path, language=language, splits=list(splits), threshold=data.fuzzy_threshold,
-            content=[checksum(directory.text(split, language)) for split in splits],
-        )
-        for language in data.pair
-    ]  # fmt: skip
+    arguments = []
+    for language in data.pair:
+        content = [checksum(directory.text(split, language)) for split in splits]
+        arguments.append(
+            _Matching(
+                directory=directory.path, language=language, splits=list(splits), threshold=data.fuzzy_threshold,
+                content=content,
+            )
+        )  # fmt: skip
     done = work.run(Stage("fuzzy", "finding similar lines", match), arguments, total=2 * n_pairs)
     for task, matched in zip(arguments, done, strict=True):
         say(f"{task.language}: {matched.summary['share']:.1%} of the training lines have a similar line")
@@ -55,9 +57,10 @@ def match_lines(work: Work, directory: DataDir, data: DataConfig, splits: Sequen
 def match(folder: Path, task: _Matching) -> Json:
     """Write for each split the row of the most similar training line with other words, or -1, int32 (n,)."""
     directory, n, shares = DataDir(task.directory), 0, dict[str, float]()
-    texts = {
-        split: read_regular(directory.text(split, task.language)).decode().split("\n")[:-1] for split in task.splits
-    }
+    texts = {}
+    for split in task.splits:
+        content = read_regular(directory.text(split, task.language))
+        texts[split] = content.decode().split("\n")[:-1]
     first_rows: dict[str, int] = {}  # repeated lines would be in the way of others
     for row, line in enumerate(texts["train"]):
         first_rows.setdefault(line, row)

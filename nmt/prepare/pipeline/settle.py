@@ -128,11 +128,11 @@ def settle_chosen(work: Work, config: DataConfig, text: ChosenText, elsewhere: O
         held_out = list(chain.from_iterable(text.split_off.values()))
         folders = write_pairs(work, SPLIT_OFF, held_out), write_pairs(work, f"{SPLIT_OFF}-others", [], elsewhere)
     version = work.version(*work.versions)
+    letters = [work.letters.get(language, {}) for language in config.pair]
     arguments = [
         _Settling(
             part=number, report=done.summary, drops=text.drops, split_off=folders, rows=text.rows.get(number, {}),
-            version=version, label_side=config.label_side,
-            letters=[work.letters.get(language, {}) for language in config.pair],
+            version=version, label_side=config.label_side, letters=letters,
         )
         for number, done in enumerate(text.cleaned)
     ]  # fmt: skip
