@@ -114,11 +114,11 @@ class SearchConfig(Section):
     (&amp;), placeholders ({name}, {0:.2f}, {{ name }}, {% if x %}, ${name}, $NAME, %s, %1$d, %(name)s, %%, __NAME__)
     and numbers (7, 3.5, 1,000, 12:30, 2026-11-20, -5, 50%). Numbers are copied even if the target language writes them
     differently; `placeholders` protects everything except numbers, in lines with up to 10 of these, of up to 60
-    characters in all: more would take too long. A list has regular expressions (Python's re module,
-    case-sensitive) whose matches are copied, such as '[A-Z]{2,}-[0-9]+' for AB-123; the entries `placeholders` and
-    `numbers` stand for the above. The longest of overlapping matches is used. There is no time limit: a pattern with
-    catastrophic backtracking, such as (a+)+b, may not terminate on some lines; use possessive quantifiers instead, such
-    as a++b."""
+    characters in all, because more would take too long; [placeholders] has no such limit. A list has regular
+    expressions (Python's re module, case-sensitive) whose matches are copied, such as '[A-Z]{2,}-[0-9]+' for AB-123;
+    the entries `placeholders` and `numbers` stand for the above. The longest of overlapping matches is used. There is
+    no time limit: a pattern with catastrophic backtracking, such as (a+)+b, may not terminate on some lines; use
+    possessive quantifiers instead, such as a++b."""
     inline_terms: bool = False
     """Insert the translations of glossary terms into the source instead of constraining the search, for models trained
     with training.modifiers.terms. The model may inflect terms, or ignore some. Search is as fast as without a glossary

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from types import FrameType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from nmt.config import Config, DataConfig, SearchConfig, Source, Stage
 from nmt.config.clean import CleanConfig
@@ -37,13 +37,14 @@ from nmt.files.write import Lock, replace_file
 from nmt.layout import DataDir, File, RunDir
 from nmt.prepare.sources import text_folder
 from nmt.process import SIGNALS, handling
-from nmt.runs.folder import fingerprint
 from nmt.runs.info import check_is_run, read_info
-from nmt.runs.model import AnyModel, ModelRef, open_saved
 from nmt.tasks.perform import TEXT, Json, Task, join, run_all
 from nmt.tasks.processes import InProcess
 from nmt.text.lines import read_lines
-from nmt.translate.translator import Translator
+
+if TYPE_CHECKING:  # these import torch, which `nmt bidirectional` does not need
+    from nmt.runs.model import AnyModel, ModelRef
+    from nmt.translate.translator import Translator
 
 AnyOf = TypeVar("AnyOf", bound=Source)
 CleanOf = TypeVar("CleanOf", bound=CleanConfig)
@@ -151,6 +152,8 @@ def run_config(model: AnyModel) -> Config:
     The next training does not inherit training.init_from, training.freeze, and what needs several directions. Raises
     CheckpointError if there is no run, ConfigError if it has learned something else.
     """
+    from nmt.runs.model import ModelRef
+
     model = ModelRef.of(model)
     run = model.path
     check_is_run(run)
@@ -386,6 +389,8 @@ class RecipeDir:
         translate: Callable[[Translator, Sequence[Row], int], Iterable[str]],
     ) -> None:
         """Translate the missing chunks, and join all chunks."""
+        from nmt.translate.translator import Translator
+
         translator = Translator.load(self.model)
         replace_file(self._settings, json.dumps(self.settings, indent=1) + "\n")
         remaining, n_read = iter(rows), 0
@@ -417,5 +422,8 @@ def translation_settings(model: ModelRef, search: SearchConfig) -> dict[str, obj
 
 def _identity(run: Path) -> list[object]:
     """Return the step, kind and checksum of the selected weights."""
+    from nmt.runs.folder import fingerprint
+    from nmt.runs.model import open_saved
+
     selected = open_saved(run).weights
     return [selected.step, selected.kind, fingerprint(selected.tensors)]

@@ -246,10 +246,13 @@ def _terms(fields: Fields, limits: Limits) -> dict[str, str]:
 
 def _alternatives(fields: Fields, most: int) -> int:
     value = fields.get("alternatives") or 0
+    not_a_number = Refusal(400, "Invalid request: alternatives parameter is not a number")
+    if not isinstance(value, (int, str)):
+        raise not_a_number
     try:
-        n: int = max(0, int(value))  # type: ignore[call-overload]
-    except (TypeError, ValueError):
-        raise Refusal(400, "Invalid request: alternatives parameter is not a number") from None
+        n = max(0, int(value))
+    except ValueError:
+        raise not_a_number from None
     if n > most:
         raise Refusal(400, f"Invalid request: alternatives parameter must be <= {most}")
     return n

@@ -252,7 +252,8 @@ class Warnings:
             "split": ("line", "split into sentences or shorter parts (search.split)"),
             "lost": (
                 "line",
-                "whose translation lacks a placeholder, URL or tag; search.protect=placeholders copies them",
+                "whose translation lacks a placeholder, URL or tag; search.protect=placeholders copies them if they "
+                "are few, and [placeholders] always",
             ),
             "whole": ("line", "not split because of required terms; a model trained on single sentences may omit text"),
             "blank": ("blank line", "with a prefix or terms stayed blank"),

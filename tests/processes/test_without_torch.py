@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import tiny_corpus
 from logged_run import make_run, train, valid
 from tiny_corpus import tiny_text
@@ -43,3 +45,10 @@ print("torch" in sys.modules)
         [sys.executable, "-c", code], cwd=tmp_path, env=os.environ | path, capture_output=True, text=True, check=True
     )
     assert ran.stdout.endswith("\nFalse\n")
+
+
+@pytest.mark.parametrize("module", ["nmt.evaluate.compare.page", "nmt.figures.curves", "nmt.recipes.bidirectional"])
+def test_module_is_imported_without_torch(module: str) -> None:
+    code = f"import sys, {module}; print('torch' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout == "False\n"

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from glob import glob, has_magic
 from itertools import chain, islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nmt.config import Config, SearchConfig
 from nmt.config.load import load_saved_config
 from nmt.config.messages import differences
 from nmt.console import say
-from nmt.data.corpus import Corpus
 from nmt.data.manifest import read_contents
 from nmt.errors import ConfigError, DataError, NmtError
 from nmt.evaluate.comet import NeuralMetrics, SegmentScores
@@ -27,14 +27,14 @@ from nmt.evaluate.metrics import (
     reference_lines,
 )
 from nmt.evaluate.report import language_of_files, read_texts
-from nmt.evaluate.run import OtherPairError, choose_split, open_corpus, open_each, subject_of, translate_text
 from nmt.files.read import open_regular, reading
 from nmt.files.write import open_output
 from nmt.layout import DataDir, RunDir
 from nmt.runs.info import read_info
-from nmt.runs.model import ModelRef, open_saved
-from nmt.translate.translator import Translator
-from nmt.translate.types import source_lines
+
+if TYPE_CHECKING:  # these import torch, which files of translations do not need
+    from nmt.data.corpus import Corpus
+    from nmt.runs.model import ModelRef
 
 
 @dataclass(frozen=True)
@@ -255,6 +255,12 @@ def with_segment_scores(text: TextToTranslate, groups: Sequence[Group], neural: 
 # --- Runs ---
 
 
+def _any_languages() -> ModelRef:
+    from nmt.runs.model import ModelRef
+
+    return ModelRef()
+
+
 @dataclass(frozen=True)
 class Translating:
     """Settings for the translation of the test set."""
@@ -265,7 +271,7 @@ class Translating:
     """The split to translate, by default the only test set."""
     data: Path | None = None
     """The data directory, by default the training data of each run."""
-    model: ModelRef = field(default_factory=ModelRef)
+    model: ModelRef = field(default_factory=_any_languages)
     """The weights and languages of all runs, without their paths."""
     precision: str = "auto"
     output: Path | None = None
@@ -293,6 +299,8 @@ def for_directions(members: Members, settings: Translating) -> list[Translating]
     Raises ConfigError if the runs have no direction in common, and DataError if there is no data directory or none of
     the directions is in it.
     """
+    from nmt.evaluate.run import OtherPairError, choose_split, open_corpus, open_each
+
     paths = [path for path in all_paths(members) if RunDir(path).config.is_file()]
     configs = [load_saved_config(RunDir(path).config).data for path in paths]
     if not any(config.has_several_directions for config in configs):
@@ -343,6 +351,9 @@ def translate_runs(members: Members, settings: Translating) -> tuple[TextToTrans
 def _open(name: str, path: Path, settings: Translating) -> _Run:
     if path.is_file():
         raise DataError(f"{path}: is a file, not a run directory; compare files of translations with --hyp A B --ref F")
+    from nmt.evaluate.run import choose_split, open_corpus
+    from nmt.runs.model import open_saved
+
     saved = open_saved(settings.model.at(path))
     saved.check_translates()
     config, data = saved.config, saved.config.data
@@ -375,6 +386,10 @@ def _check_same_test(first: _Run, other: _Run) -> None:
 
 def _translate(run: _Run, settings: Translating) -> System:
     """Translate the test set with a run, and write the translations to a file if there is an output directory."""
+    from nmt.evaluate.run import subject_of, translate_text
+    from nmt.translate.translator import Translator
+    from nmt.translate.types import source_lines
+
     translator = Translator.load(settings.model.at(run.path), precision=settings.precision)
     say(f"{run.name}: translating {run.text.name}")
     lines = source_lines(run.corpus, run.config, run.text.name)

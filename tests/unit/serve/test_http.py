@@ -272,6 +272,8 @@ def test_html_is_parsed_and_placed_outside_the_event_loop(monkeypatch: pytest.Mo
         ({"q": "a", "source": "auto", "target": "xx-DE"}, 400, "xx-DE is not supported"),
         ({"q": "a", "format": "pdf"}, 400, "pdf format is not supported"),
         ({"q": "a", "alternatives": "many"}, 400, "Invalid request: alternatives parameter is not a number"),
+        ({"q": "a", "alternatives": float("inf")}, 400, "Invalid request: alternatives parameter is not a number"),
+        ({"q": "a", "alternatives": 2.5}, 400, "Invalid request: alternatives parameter is not a number"),
         ({"q": "a", "alternatives": 8}, 400, "Invalid request: alternatives parameter must be <= 4"),
         ({"q": "a" * 201}, 400, "Invalid request: request (201) exceeds text limit (200)"),
         ({"q": ["a"] * 6}, 400, "Invalid request: request (6) exceeds batch limit (5)"),
