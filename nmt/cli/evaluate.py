@@ -356,7 +356,6 @@ def compare(
     )
     from nmt.evaluate.metrics import check_tokenizer
     from nmt.files.write import open_output
-    from nmt.runs.model import ModelRef
 
     check_tokenizer(tokenize)
     members = group_members(group) if group else single_members(runs or hyp or ())
@@ -365,21 +364,23 @@ def compare(
     position = find_baseline(baseline, members)
     names = distinct_names(all_paths(members))
     neural = find_metrics(names, comet or (), comet_command, segment_scores or (), lower_is_better or ())
-    settings = Translating(
-        lambda config: search_settings(config, beam, length_penalty, overrides),
-        split, data, ModelRef(checkpoint=checkpoint, weights=weights, to=to, source=from_), precision, output,
-        lowercase,
-    )  # fmt: skip
-    directions = [settings] if ref else for_directions(members, settings)
-    if len(directions) > 1:
-        refuse(context, "several-directions")
+    if ref:
+        compared = iter([read_systems(members, ref, src, to, lowercase)])
+    else:
+        from nmt.runs.model import ModelRef  # which imports torch
+
+        settings = Translating(
+            lambda config: search_settings(config, beam, length_penalty, overrides),
+            split, data, ModelRef(checkpoint=checkpoint, weights=weights, to=to, source=from_), precision, output,
+            lowercase,
+        )  # fmt: skip
+        directions = for_directions(members, settings)
+        if len(directions) > 1:
+            refuse(context, "several-directions")
+        compared = (translate_runs(members, direction) for direction in directions)
     comparisons = []
     with nullcontext() if html is None else open_output(html) as page_file:
-        for direction in directions:
-            if ref:
-                text, groups = read_systems(members, ref, src, to, lowercase)
-            else:
-                text, groups = translate_runs(members, direction)
+        for text, groups in compared:
             groups = with_segment_scores(text, groups, neural)
             comparison = run_stage(text, groups, position, lowercase=lowercase, tokenize=tokenize)
             if page_file is not None:

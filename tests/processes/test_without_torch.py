@@ -52,3 +52,19 @@ def test_module_is_imported_without_torch(module: str) -> None:
     code = f"import sys, {module}; print('torch' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "False\n"
+
+
+def test_files_of_translations_are_compared_without_torch(tmp_path: Path) -> None:
+    for name in ("one", "other", "reference"):
+        (tmp_path / name).write_text(f"a b c\n{name}\n")
+    code = """
+import sys
+from nmt.cli import main
+try:
+    main("compare --hyp one other --ref reference".split())
+except SystemExit as end:
+    assert end.code == 0, end.code
+print("torch" in sys.modules)
+"""
+    ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert ran.stdout.endswith("\nFalse\n")

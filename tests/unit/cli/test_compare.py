@@ -257,14 +257,14 @@ def test_compare_tests_groups_of_runs_over_seeds(nmt: Command) -> None:
 def test_invalid_comparison_of_runs_prints_one_line(
     arguments: list[str], message: str, nmt: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nmt.evaluate.compare.systems.translate_text", pytest.fail)
+    monkeypatch.setattr("nmt.evaluate.run.translate_text", pytest.fail)
     assert message in refused(nmt("compare", *arguments))
 
 
 def test_runs_with_different_references_are_rejected(
     nmt: Command, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nmt.evaluate.compare.systems.translate_text", pytest.fail)
+    monkeypatch.setattr("nmt.evaluate.run.translate_text", pytest.fail)
     known = {Path(name).name: file.sha256 for name, file in Corpus.open(DataDir(data)).manifest.files.items()}
     monkeypatch.setattr("nmt.data.corpus.checksum", lambda path: known[path.name])
     copied, run = shutil.copytree(data, tmp_path / "data"), shutil.copytree("runs/r-1", tmp_path / "r-1")
