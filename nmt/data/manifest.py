@@ -327,9 +327,10 @@ def write_manifest(directory: DataDir, manifest: Manifest) -> None:
 def write_index(directory: DataDir, manifests: Mapping[str, Manifest], config: dict[str, object]) -> None:
     """Write the list of the pairs of languages, after all other files. Raises OSError."""
     pairs = {pair: manifest.fingerprint for pair, manifest in manifests.items()}
+    languages = set[str]().union(*(manifest.languages for manifest in manifests.values()))
     index = _Index(
         format=_INDEX_FORMAT,
-        languages=sorted(set[str]().union(*(manifest.languages for manifest in manifests.values()))),
+        languages=sorted(languages),
         pairs=pairs,
         fingerprint=fingerprint_of(json.dumps(pairs, sort_keys=True).encode()),
         config=config,

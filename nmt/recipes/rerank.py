@@ -427,15 +427,12 @@ class Runs:
                 raise ConfigError(f"{options[path]} {path}: {of} has the same name, {name}; rename the run")
         translator = Translator.load(model, precision=precision)
         data = translator.config.data
-        return cls(
-            translator,
-            Translator.load_for(f"{data.tgt}-{data.src}", "--reverse", reverse, precision),
-            {
-                path.resolve().name: Translator.load_for(data.direction, "--rescore", [path], precision)
-                for path in rescoring
-            },
-            {path.resolve().name: _load_language_model(path, data.tgt, precision) for path in language_models},
-        )
+        reverse_translator = Translator.load_for(f"{data.tgt}-{data.src}", "--reverse", reverse, precision)
+        translators = {}
+        for path in rescoring:
+            translators[path.resolve().name] = Translator.load_for(data.direction, "--rescore", [path], precision)
+        models = {path.resolve().name: _load_language_model(path, data.tgt, precision) for path in language_models}
+        return cls(translator, reverse_translator, translators, models)
 
     def features(self, search: SearchConfig) -> list[Feature]:
         """Return the features; the search score is the first."""
@@ -525,10 +522,11 @@ def tune_weights(request: Reranking, reference: Path, metric: MetricName) -> tup
         ("reranked", f"{tuned.reranked:.2f}", f"{tuned.reranked - tuned.direct:+.2f}"),
         ("oracle", f"{tuned.oracle:.2f}", "the candidate with the highest chrF of each line"),
     ]
+    weighted = ", ".join(f"{name} {weight:g}" for name, weight in weights.items())
     lines = [
         f"{metric_name(metric)} of {reference}, {len(lists):,} lines, {per_line:.1f} candidates per line",
         *aligned(rows, right=(1,)),
-        "weights: " + ", ".join(f"{name} {weight:g}" for name, weight in weights.items()),
+        f"weights: {weighted}",
         tuned.metric.signature,
     ]
     return content, lines

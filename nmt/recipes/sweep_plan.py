@@ -170,9 +170,13 @@ class SweepOptions:
             study = Study.model_validate(tree)
         except ValidationError as error:
             raise ConfigError(*[f"{where}: {problem}" for problem in problems_in(error, Study)]) from error
+        grid = []
+        for key, values in study.grid.items():
+            listed = ",".join(map(_as_text, values))
+            grid.append(f"{key}={listed}")
         return cls(
             study.config,
-            grid=[f"{key}={','.join(map(_as_text, values))}" for key, values in study.grid.items()],
+            grid=grid,
             overrides=[f"{key}={_as_text(value)}" for key, value in study.set.items()],
             directory=Path("runs") / f"sweep-{Path(path).stem}",
             halving=study.halving,

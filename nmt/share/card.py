@@ -153,14 +153,12 @@ def _results(config: Config, scores: Sequence[ScoreRecord]) -> list[dict[str, ob
                 "type": score.metric, "value": round(score.value, 2), "name": metric_name(score.metric),
                 "args": {"signature": score.signature},
             }  # fmt: skip
-    return [
-        {
-            "task": {"type": "translation", "name": f"Translation {direction}"},
-            "dataset": {"type": _dataset(config, split), "name": split},
-            "metrics": [*newest.values()],
-        }
-        for (split, direction), newest in by_text.items()
-    ]
+    results: list[dict[str, object]] = []
+    for (split, direction), newest in by_text.items():
+        task = {"type": "translation", "name": f"Translation {direction}"}
+        dataset = {"type": _dataset(config, split), "name": split}
+        results.append({"task": task, "dataset": dataset, "metrics": [*newest.values()]})
+    return results
 
 
 def _dataset(config: Config, split: str) -> str:

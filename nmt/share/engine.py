@@ -169,9 +169,11 @@ class Engine:
 
     def log_probs(self, pairs: Sequence[Pair]) -> list[list[float]]:
         """Return the log-probabilities (nats, over the whole vocabulary) of each pair's target tokens, `</s>` last."""
+        sources = [_pieces(self.src, src) for src, _ in pairs]
+        targets = [_pieces(self.tgt, tgt) for _, tgt in pairs]
         scored = self._model.score_batch(
-            [_pieces(self.src, src) for src, _ in pairs],
-            [_pieces(self.tgt, tgt) for _, tgt in pairs],
+            sources,
+            targets,
             max_batch_size=64,
             max_input_length=0,
         )
@@ -401,9 +403,11 @@ def compare(native: Translator, engine: Engine, lines: Sequence[str], search: Se
         differences.append(check_equal(fmean(by_run), fmean(by_engine), "the export", tolerance))
     hyps = [translation.text for translation in actual]
     refs = [translation.text for translation in expected]
+    pairs_of_pieces = zip(map(_pieces_of, expected), map(_pieces_of, actual), strict=True)
+    n_identical = sum(by_run == by_engine for by_run, by_engine in pairs_of_pieces)
     return Comparison(
         n_lines=len(expected),
-        n_identical=sum(_pieces_of(a) == _pieces_of(b) for a, b in zip(expected, actual, strict=True)),
+        n_identical=n_identical,
         difference=max(differences, default=0.0),
         bleu=corpus_score("bleu", hyps, refs, native.config.data.tgt),
     )

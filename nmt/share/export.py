@@ -221,13 +221,15 @@ def model_card(run: Path) -> str:
 
 
 def _card(saved: Saved, info: ExportInfo, scores: Sequence[ScoreRecord]) -> Card:
+    run = RunDir(saved.path)
+    sizes = saved.tokenizers.sizes
     return Card(
-        run=RunDir(saved.path),
+        run=run,
         config=without_places(saved.config),
         info=info,
         n_parameters=sum(tensor.numel() for tensor in saved.weights.tensors.values()),
-        n_pieces=[saved.tokenizers.sizes[language] for language in saved.config.data.sides],
-        is_selected=saved.weights.identity == read_selected(RunDir(saved.path)).identity,
+        n_pieces=[sizes[language] for language in saved.config.data.sides],
+        is_selected=saved.weights.identity == read_selected(run).identity,
         scores=scores,
     )
 

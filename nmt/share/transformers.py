@@ -283,10 +283,10 @@ def made_up_log_prob(directory: Path, imported: ImportedVocabulary | None) -> fl
         rows = imported.original_rows(0), imported.original_rows(1)
     losses = []
     for pair in made_up(min(map(len, rows))):
-        src, tgt = (
-            torch.tensor([[*map(of_side.__getitem__, ids), exported.config.eos_token_id]])
-            for of_side, ids in zip(rows, pair, strict=True)
-        )
+        sides = []
+        for of_side, ids in zip(rows, pair, strict=True):
+            sides.append(torch.tensor([[*map(of_side.__getitem__, ids), exported.config.eos_token_id]]))
+        src, tgt = sides
         losses.append(float(exported(src, labels=tgt).loss.detach()))
     return -sum(losses) / len(losses)
 

@@ -235,10 +235,9 @@ def placeholders(src: str, tgt: str, rng: Random) -> tuple[str, str]:
         if "$" in form or "__" in form:
             word = word.upper()
         places.setdefault(form.format(word), shared)
-    return (
-        replaced(src, {shared.src: text for text, shared in places.items()}),
-        replaced(tgt, {shared.tgt: text for text, shared in places.items()}),
-    )
+    of_src = {shared.src: text for text, shared in places.items()}
+    of_tgt = {shared.tgt: text for text, shared in places.items()}
+    return replaced(src, of_src), replaced(tgt, of_tgt)
 
 
 def tags(src: str, tgt: str, rng: Random) -> tuple[str, str]:
