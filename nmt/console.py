@@ -165,8 +165,10 @@ def n_lines(path: Path) -> int | None:
     """Return the number of lines of a text file for a progress bar; None if no bar is shown or counting is slow."""
     if not sys.stderr.isatty() or path.suffix.lower() in COMPRESSED or not path.is_file():
         return None
-    n, last = 0, b"\n"
+    n = 0
+    last = b"\n"
     with suppress(OSError), path.open("rb") as file:
         while block := file.read(1 << 20):
-            n, last = n + block.count(b"\n"), block[-1:]
+            n = n + block.count(b"\n")
+            last = block[-1:]
     return n + (last != b"\n")

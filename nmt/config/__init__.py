@@ -78,7 +78,9 @@ class Config(Section):
 
     def _model_kind_problems(self) -> Iterator[str]:
         """Yield problems of the objective, and of other settings that not all kinds of models support."""
-        kind, training, facts = self.model.kind, self.training, self.training.facts
+        kind = self.model.kind
+        training = self.training
+        facts = self.training.facts
         if kind == "decoder":
             if training.modifiers and self.joins_sides:
                 yield "training.modifiers: not available with model.kind: decoder"
@@ -114,7 +116,8 @@ class Config(Section):
 
     def _text_problems(self) -> Iterator[str]:
         """Yield problems of settings of training that need text of a certain form."""
-        modifiers, facts = self.training.modifiers, self.training.facts
+        modifiers = self.training.modifiers
+        facts = self.training.facts
         if not facts.translates:
             problem = f"tags need training.objective: translation, found {facts.name}"
             if self.data.has_language_tags:
@@ -216,7 +219,8 @@ class Config(Section):
         if self.data.has_language_tags:
             data = self.data.towards(self.data.choose(to, source))
             train = [corpus for corpus in data.train if corpus.to in (None, data.tgt)]
-            data, training = data.model_copy(update={"train": train}), self.training
+            data = data.model_copy(update={"train": train})
+            training = self.training
             if any(mixing_problems(data, training.stages)):
                 training = training.model_copy(update={"stages": []})
             return self.model_copy(update={"data": data, "training": training})

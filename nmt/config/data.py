@@ -49,7 +49,9 @@ def _kind_of_valid(value: object) -> str | None:
 
 DEFAULT_VALID = 1000
 """Number of pairs that are held out for the development set."""
-SOURCE, LINES, SHARE = "<source>", "<lines>", "<share>"
+SOURCE = "<source>"
+LINES = "<lines>"
+SHARE = "<share>"
 """Tags of the forms of `data.valid`, which pydantic inserts into the location of an error."""
 
 Valid = Annotated[
@@ -152,7 +154,8 @@ class DataConfig(Section):
         sources = corpora if isinstance(corpora, list) else ()
         if any(dict(source).get("valid") for source in sources if isinstance(source, dict | Section)):
             settings = {"valid": None, **settings}
-        direction, directions = settings.get("direction"), settings.get("directions")
+        direction = settings.get("direction")
+        directions = settings.get("directions")
         has_language_tags = directions not in (None, [])
         if has_language_tags:
             directions = _listed(directions, settings.get("languages"))
@@ -474,7 +477,8 @@ class DataConfig(Section):
         """
         if not self.has_language_tags:
             return self
-        languages, clean = {*direction.split("-")}, self.clean
+        languages = {*direction.split("-")}
+        clean = self.clean
         if len(self.pairs) > 1 and clean.overlap is None:
             clean = clean.model_copy(update={"overlap": "either"})
         train = []

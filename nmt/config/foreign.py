@@ -194,7 +194,9 @@ def matching_words(name: str, candidates: Iterable[str]) -> list[str]:
     known = {plain(candidate): candidate for candidate in candidates}
     plain_name = plain(name)
     words = {*plain_name.split("_")}
-    with_all, with_beginning, with_no_others = list[str](), list[str](), list[str]()
+    with_all = list[str]()
+    with_beginning = list[str]()
+    with_no_others = list[str]()
     for key, candidate in known.items():
         its_words = {*key.split("_")}
         if words <= its_words:

@@ -126,7 +126,8 @@ def _describe(key: str, errors: Sequence[ErrorDetails], section: type[Section]) 
             for problem in str(details["ctx"]["error"]).split("\n"):
                 yield _below(key, problem)
         case kind:
-            choices, meant = list[str](), list[str]()
+            choices = list[str]()
+            meant = list[str]()
             if kind == "literal_error":
                 choices = re.findall("'([^']*)'", details["ctx"]["expected"])
             if isinstance(details["input"], str):  # another value may be huge
@@ -203,7 +204,8 @@ def differences(old: object, new: object, key: str = "") -> Iterator[Difference]
     Lists of different lengths are compared as a whole.
     """
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        old, new = dict(enumerate(old)), dict(enumerate(new))
+        old = dict(enumerate(old))
+        new = dict(enumerate(new))
     if isinstance(old, dict) and isinstance(new, dict):
         for name in dict.fromkeys([*old, *new]):
             path = f"{key}.{name}" if key else str(name)

@@ -130,7 +130,8 @@ def _renamed_columns(tree: dict[str, Any]) -> Iterator[str]:
 def _renamed_training(tree: dict[str, Any]) -> Iterator[str]:
     """Replace settings of training in place, and yield a message about each."""
     for where, masked, name in _places(tree, "training.masked.pair_task"):
-        kinds, has_task = masked.pop("pair_negatives", ["shuffled"]), masked[name]
+        kinds = masked.pop("pair_negatives", ["shuffled"])
+        has_task = masked[name]
         if isinstance(has_task, bool):
             masked[name] = kinds if has_task else []
             if has_task:

@@ -138,7 +138,8 @@ class SearchConfig(Section):
     def batch_size(self, device: str) -> BatchSize:
         """Return the maximum size of a batch on a device ("cpu", "cuda")."""
         auto = AUTO[device]
-        sentences, tokens = auto.sentences, self.batch_tokens
+        sentences = auto.sentences
+        tokens = self.batch_tokens
         if device == "cpu":
             sentences = min(sentences, max(1, CPU_HYPOTHESES // self.beam))
         if tokens == "auto":

@@ -116,7 +116,8 @@ class Lengths:
     def __init__(self, n_ids: Integers) -> None:
         """`n_ids` (P,): the lengths without end of sentence."""
         self._n_ids = narrow(n_ids)
-        self._max, self._sum = int(n_ids.max(initial=0)) + 1, int(n_ids.sum(dtype=np.int64)) + len(n_ids)
+        self._max = int(n_ids.max(initial=0)) + 1
+        self._sum = int(n_ids.sum(dtype=np.int64)) + len(n_ids)
 
     def __getitem__(self, rows: Integers | slice) -> Indices:
         """Return the lengths of `rows`, int64."""
@@ -137,7 +138,8 @@ class PairLengths:
 
     def __init__(self, src: Integers, tgt: Integers) -> None:
         """`src`, `tgt` (P,): lengths without end of sentence."""
-        self.src, self.tgt = Lengths(src), Lengths(tgt)
+        self.src = Lengths(src)
+        self.tgt = Lengths(tgt)
         self._n_pairs = len(tgt)
 
     def __len__(self) -> int:
@@ -161,18 +163,21 @@ class PairLengths:
 
         Neighbours thus have similar lengths on both sides even where the target length changes.
         """
-        src, tgt = self.src[rows], self.tgt[rows]
+        src = self.src[rows]
+        tgt = self.tgt[rows]
         return rows[np.lexsort((np.where(tgt % 2 == 0, src, -src), tgt))]
 
     def split(self, rows: Indices, max_tokens: int) -> Iterator[Indices]:
         """Split `rows` into consecutive parts with rows x longest side <= max_tokens; a longer pair forms its own
         part."""
         longest = np.maximum(self.src[rows], self.tgt[rows])
-        start, widest = 0, 0
+        start = 0
+        widest = 0
         for i, length in enumerate(longest.tolist()):
             if i > start and (i - start + 1) * max(widest, length) > max_tokens:
                 yield rows[start:i]
-                start, widest = i, 0
+                start = i
+                widest = 0
             widest = max(widest, length)
         if len(rows):
             yield rows[start:]
@@ -232,7 +237,8 @@ def epoch_updates(
     for pool in np.array_split(rows, max(1, len(rows) // pool_pairs)):  # views, reordered in place
         if len(pool) == 0:  # a window without pairs has no updates
             break
-        src, tgt = lengths.src[pool], lengths.tgt[pool]
+        src = lengths.src[pool]
+        tgt = lengths.tgt[pool]
         indices = cut(src, tgt, -(-int(tgt.sum()) // update_tokens))
         pool[:] = pool[np.concatenate(indices)]
         parts += np.split(pool, np.cumsum([len(part) for part in indices[:-1]]))
@@ -249,7 +255,8 @@ def cut(src: Indices, tgt: Indices, n_parts: int) -> list[Indices]:
     """
     if n_parts == 1 or len(tgt) < 2:
         return [np.arange(len(tgt))]
-    narrow_src, narrow_tgt = narrow(src), narrow(tgt)
+    narrow_src = narrow(src)
+    narrow_tgt = narrow(tgt)
     orders = np.lexsort((narrow_src, narrow_tgt)), np.lexsort((narrow_tgt, narrow_src))
     return list(_Cut(src, tgt).parts(orders, 0, n_parts))
 
@@ -258,7 +265,8 @@ class _Cut:
     """A recursive halving of pairs that are sorted by target and by source length; halves stay sorted both ways."""
 
     def __init__(self, src: Indices, tgt: Indices) -> None:
-        self._src, self._tgt = src, tgt
+        self._src = src
+        self._tgt = tgt
         self._is_low = np.zeros(len(tgt), np.bool_)
 
     def parts(self, orders: Sequence[Indices], by: int, n_parts: int) -> Iterator[Indices]:
@@ -269,11 +277,14 @@ class _Cut:
             return
         middles = [self._middle(order, n_parts) for order in orders]
         by = int(middles[1][1] < middles[0][1])  # what leaves less padding; by target length if both are equal
-        order, other_order, middle = orders[by], orders[1 - by], middles[by][0]
+        order = orders[by]
+        other_order = orders[1 - by]
+        middle = middles[by][0]
         self._is_low[order[:middle]] = True
         is_low = self._is_low[other_order]
         self._is_low[order[:middle]] = False
-        low, high = [order[:middle], other_order[is_low]], [order[middle:], other_order[~is_low]]
+        low = [order[:middle], other_order[is_low]]
+        high = [order[middle:], other_order[~is_low]]
         for half, n in ((low, n_parts // 2), (high, n_parts - n_parts // 2)):
             if by:
                 half.reverse()
@@ -281,7 +292,8 @@ class _Cut:
 
     def _middle(self, pairs: Indices, n_parts: int) -> tuple[int, int]:
         """Return the index at which to halve `pairs`, and the padded tokens of both halves as batches."""
-        src, tgt = self._src[pairs], self._tgt[pairs]
+        src = self._src[pairs]
+        tgt = self._tgt[pairs]
         tokens = np.cumsum(tgt)
         middle = int(np.searchsorted(tokens, tokens[-1] * (n_parts // 2) // n_parts, side="right"))
         halves = slice(middle), slice(middle, None)
@@ -311,8 +323,12 @@ class Pairs:
         once it is divided by `n_scored`: an update's loss is the mean over tokens plus the mean over labels, however it
         is split.
         """
-        self.lengths, self._src, self._tgt = PairLengths(src.n_ids(), tgt.n_ids()), src, tgt
-        self._segments, self._scored, self._labels = segments, scored, labels
+        self.lengths = PairLengths(src.n_ids(), tgt.n_ids())
+        self._src = src
+        self._tgt = tgt
+        self._segments = segments
+        self._scored = scored
+        self._labels = labels
         self._is_grouped = True  # the pairs of an update have similar lengths
         self._label_weight = 1.0 if labels is None else self.n_scored / max(len(labels), 1)
 
@@ -428,19 +444,25 @@ class Packing:
 
     def __init__(self, pairs: Pairs, step: int = STEP, max_len: int = 0) -> None:
         """`step` (tokens): see the module; `max_len` (tokens): the minimum of the `max_len` of all batches."""
-        self._pairs, self._step = pairs, step
+        self._pairs = pairs
+        self._step = step
         self.max_len = max(step, pairs.lengths.src.max(), pairs.lengths.tgt.max(), max_len)
 
     def split(self, rows: Indices, max_tokens: int) -> Iterator[Indices]:
         """Split `rows` into consecutive parts of at most `max_tokens` on either side; a longer pair forms its own
         part."""
-        start, n_src, n_tgt = 0, 0, 0
+        start = 0
+        n_src = 0
+        n_tgt = 0
         lengths = self._pairs.lengths
         for i, (src, tgt) in enumerate(zip(lengths.src[rows].tolist(), lengths.tgt[rows].tolist(), strict=True)):
             if i > start and max(n_src + src, n_tgt + tgt) > max_tokens:
                 yield rows[start:i]
-                start, n_src, n_tgt = i, 0, 0
-            n_src, n_tgt = n_src + src, n_tgt + tgt
+                start = i
+                n_src = 0
+                n_tgt = 0
+            n_src = n_src + src
+            n_tgt = n_tgt + tgt
         if len(rows):
             yield rows[start:]
 
@@ -449,7 +471,8 @@ class Packing:
         padded = self._pairs.batch(rows)
         src, src_bounds, src_positions = self._row(padded.src.numpy())
         tgt, tgt_bounds, tgt_positions = self._row(padded.tgt_out.numpy())
-        tgt_in, inputs = np.full_like(tgt, PAD), padded.tgt_in.numpy()[padded.tgt_mask.numpy()]
+        tgt_in = np.full_like(tgt, PAD)
+        inputs = padded.tgt_in.numpy()[padded.tgt_mask.numpy()]
         tgt_in[: len(inputs)], tgt_in[len(inputs)] = inputs, BOS  # the tail starts like a sentence
         return PackedBatch(
             src=torch.from_numpy(src)[None],

@@ -60,7 +60,9 @@ class BpeDropout:
 
         A line that would have more than `max_pieces` pieces is segmented without dropout.
         """
-        self._segments, self._seed, self._max_pieces = segments, training.seed, max_pieces
+        self._segments = segments
+        self._seed = training.seed
+        self._max_pieces = max_pieces
         self._cuts = [_Cuts(lines, tokenizer, _cutter(tokenizer, training), self._seed) for lines, tokenizer in sides]
 
     def pairs(self, epoch: int) -> Pairs:
@@ -81,7 +83,8 @@ class Merges:
     """The merges of a tokenizer. Smaller ids have higher priority, as in SentencePiece."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        pieces, first = tokenizer.pieces(range(tokenizer.n_pieces)), tokenizer.first_learned
+        pieces = tokenizer.pieces(range(tokenizer.n_pieces))
+        first = tokenizer.first_learned
         id_of = {piece: i for i, piece in enumerate(pieces[first:], first)}
         self._letters = [[i] for i in range(first)]
         for piece in pieces[first:]:
@@ -89,7 +92,8 @@ class Merges:
         self._merged = dict[tuple[int, int], int]()
         for piece, i in id_of.items():
             for middle in range(1, len(piece)):
-                left, right = id_of.get(piece[:middle]), id_of.get(piece[middle:])
+                left = id_of.get(piece[:middle])
+                right = id_of.get(piece[middle:])
                 if left is not None and right is not None:
                     self._merged[left, right] = i
 
@@ -119,7 +123,8 @@ class Merges:
                     heapq.heappush(possible, (new, i, j))
             while dropped:
                 heapq.heappush(possible, dropped.pop())
-        pieces, i = [], 0
+        pieces = []
+        i = 0
         while i < n:
             pieces.append(ids[i])
             i = after[i]
@@ -160,17 +165,25 @@ class _Cuts:
     """
 
     def __init__(self, lines: Lines, tokenizer: Tokenizer, cut: Cutter, seed: int) -> None:
-        self._cut, self._seed = cut, seed
-        self._dtype, self._n_ids, self.n_lines = lines.ids.dtype, len(lines.ids), len(lines)
+        self._cut = cut
+        self._seed = seed
+        self._dtype = lines.ids.dtype
+        self._n_ids = len(lines.ids)
+        self.n_lines = len(lines)
         begins = np.array(tokenizer.begins_word())
         number_of: dict[bytes, int] = {}
-        numbers, line_ends, n_words = [], [], 0
+        numbers = []
+        line_ends = []
+        n_words = 0
         for start in range(0, len(lines), _BLOCK):
-            first, block_ends = int(lines.ends[start - 1]) if start else 0, lines.ends[start : start + _BLOCK]
+            first = int(lines.ends[start - 1]) if start else 0
+            block_ends = lines.ends[start : start + _BLOCK]
             block = lines.ids[first : block_ends[-1]]
-            is_start, line_starts = begins[block], np.concatenate(([0], block_ends[:-1] - first))
+            is_start = begins[block]
+            line_starts = np.concatenate(([0], block_ends[:-1] - first))
             is_start[line_starts[line_starts < len(block)]] = True  # a tag, or unknown text without a space
-            starts, raw = np.flatnonzero(is_start), block.tobytes()
+            starts = np.flatnonzero(is_start)
+            raw = block.tobytes()
             bounds = pairwise([*(starts * block.itemsize).tolist(), len(raw)])
             words = (number_of.setdefault(raw[a:b], len(number_of)) for a, b in bounds)
             numbers.append(np.fromiter(words, np.int32, len(starts)))
@@ -198,7 +211,8 @@ class _Cuts:
 
     def _block(self, start: int, keys: Hashes, max_pieces: int) -> tuple[Integers, _Numbers]:
         """Return the ids of the lines from `start` on, one for each key, and the number of ids of each line."""
-        n_lines, ends = len(keys), self._ends[start : start + len(keys)]
+        n_lines = len(keys)
+        ends = self._ends[start : start + len(keys)]
         first = int(self._ends[start - 1]) if start else 0
         n_words = np.diff(ends, prepend=first)
         line = np.repeat(np.arange(n_lines), n_words)

@@ -61,7 +61,8 @@ class Lines:
 
     def __init__(self, ids: Integers, ends: Integers) -> None:
         """`ids`: of any integer type; `ends` (P,): line i is ids[ends[i-1]:ends[i]], line 0 starts at 0."""
-        self.ids, self.ends = ids, ends
+        self.ids = ids
+        self.ends = ends
 
     @classmethod
     def of(cls, lines: Sequence[npt.NDArray[np.int64]]) -> Lines:
@@ -92,7 +93,9 @@ class Lines:
     def between(self, firsts: Rows, stops: Rows) -> Integers:
         """Return the concatenated ids of runs of lines: run i is lines `firsts[i]` to `stops[i]` - 1."""
         last_begins, last_lengths = self.spans(stops - 1)
-        begins, ends, ids = self.spans(firsts)[0], last_begins + last_lengths, np.asarray(self.ids)
+        begins = self.spans(firsts)[0]
+        ends = last_begins + last_lengths
+        ids = np.asarray(self.ids)
         return np.concatenate([ids[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)])
 
 
@@ -114,7 +117,8 @@ class Joined:
     """A concatenation of sides, without a copy."""
 
     def __init__(self, *sides: Side) -> None:
-        self._sides, self._ends = sides, np.cumsum([len(side) for side in sides])
+        self._sides = sides
+        self._ends = np.cumsum([len(side) for side in sides])
 
     def __len__(self) -> int:
         return int(self._ends[-1])
@@ -191,7 +195,8 @@ class Corpus:
     @classmethod
     def of(cls, contents: Contents, pair: str) -> Corpus:
         """Open the files of a pair of languages. Raises DataError if a file is missing or truncated."""
-        directory, manifest = contents.folders[pair], contents.manifests[pair]
+        directory = contents.folders[pair]
+        manifest = contents.manifests[pair]
         for name, file in manifest.files.items():
             path = directory.path / name
             if not path.is_file() or path.stat().st_size != file.bytes:

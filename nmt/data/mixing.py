@@ -66,7 +66,9 @@ class Stream:
 
     def __init__(self, shards: Sequence[Run], key: tuple[int, ...], block: int) -> None:
         """`key`: the seed of the run and the number of the corpus."""
-        self._shards, self._key, self._block = shards, key, block
+        self._shards = shards
+        self._key = key
+        self._block = block
         self.n = sum(shard.n for shard in shards)
 
     def take(self, start: int, stop: int) -> Iterator[tuple[Rows, Rows]]:
@@ -85,7 +87,8 @@ class Stream:
                 starts, sizes = _part(np.minimum(self._block, n - order * self._block), max(start, 0), min(stop, n))
                 inside = np.flatnonzero(sizes > 0)
                 yield first + (order * self._block + starts)[inside], sizes[inside]
-            start, stop = start - n, stop - n
+            start = start - n
+            stop = stop - n
 
     def _shuffled(self, n: int, *key: int) -> Rows:
         return np.random.default_rng([*self._key, *key]).permutation(n)
@@ -189,7 +192,8 @@ class Mix:
         start, done = self.span(at)
         if n_pairs is not None:
             done = min(done, start + n_pairs)
-        stage, to = self.stages[at.stage], at
+        stage = self.stages[at.stage]
+        to = at
         if done == self._drawn_before(at.epoch, at.window + 1):
             to = replace(at, window=at.window + 1)
             if to.window == self.n_windows:
@@ -228,7 +232,9 @@ def make_mix(config: Config, manifests: Mapping[str, Manifest]) -> Mix:
     """
     by_direction = [_corpora(config.towards(direction), manifest) for direction, manifest in manifests.items()]
     stages = [_plan(config, stage, by_direction) for stage in config.training.stages or [Stage()]]
-    corpora, first, has_several = list[TrainCorpus](), 0, len(manifests) > 1
+    corpora = list[TrainCorpus]()
+    first = 0
+    has_several = len(manifests) > 1
     for direction, of_direction in zip(manifests, by_direction, strict=True):
         for corpus in of_direction:
             runs = tuple(run._replace(first=first + run.first) for run in corpus.runs)
@@ -246,7 +252,8 @@ def make_mix(config: Config, manifests: Mapping[str, Manifest]) -> Mix:
 
 def _corpora(config: Config, manifest: Manifest) -> list[TrainCorpus]:
     """Return the training corpora of a direction. Raises ConfigError as `make_mix`."""
-    by_key, recorded = train_corpora(manifest), manifest.sources or {}
+    by_key = train_corpora(manifest)
+    recorded = manifest.sources or {}
     if not _is_weighted(config):
         return list(by_key.values())
     names = {f"train.{i}": source.label for i, source in enumerate(config.data.train)}
@@ -277,7 +284,8 @@ def _corpora(config: Config, manifest: Manifest) -> list[TrainCorpus]:
 
 def _plan(config: Config, stage: Stage, by_direction: Sequence[Sequence[TrainCorpus]]) -> StagePlan:
     """Return the shares of all corpora: those of the directions, times those of the corpora within each."""
-    sizes, n_pairs = list[list[Fraction]](), list[Fraction]()
+    sizes = list[list[Fraction]]()
+    n_pairs = list[Fraction]()
     for corpora in by_direction:
         sizes.append(_sizes(stage, corpora, config.data.temperature))
         n_pairs.append(Fraction(sum(corpus.n_per_epoch for corpus in corpora if corpus.is_used)))
@@ -322,7 +330,8 @@ def train_corpora(manifest: Manifest) -> dict[str, TrainCorpus]:
 
     If the manifest does not say how many pairs of a file are of which corpus, there is one corpus.
     """
-    train, sources = manifest.splits["train"], manifest.sources or {}
+    train = manifest.splits["train"]
+    sources = manifest.sources or {}
     runs: dict[str, list[Run]] = {}
     first = 0
     if train.shards is None:

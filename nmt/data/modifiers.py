@@ -54,12 +54,15 @@ class FuzzyMatches:
 
     def __init__(self, rows: Integers, targets: Lines, max_pieces: int) -> None:
         """`rows` (P,): the row of each match in `targets`, or -1; `max_pieces`: the maximum length with a match."""
-        self._rows, self._targets, self._max_pieces = rows, targets, max_pieces
+        self._rows = rows
+        self._targets = targets
+        self._max_pieces = max_pieces
 
     @classmethod
     def of(cls, corpus: Corpus, config: Config, split: str = "train") -> FuzzyMatches:
         """Read the matches of a split of a data directory. Raises DataError if it has none, or if they are damaged."""
-        data, directory = config.data, corpus.directory
+        data = config.data
+        directory = corpus.directory
         if directory.matches(split, data.src).name not in corpus.manifest.files:
             raise DataError(
                 f"{directory.path}: has no similar lines for training.modifiers.fuzzy; set data.fuzzy_threshold and "
@@ -128,8 +131,10 @@ class Modifiers:
 
     def __init__(self, corpora: Corpora, config: Config) -> None:
         """Load the modifiers of a run. Raises DataError if the glossary of terms is invalid."""
-        settings, data = config.training, config.data
-        self._seed, self._max_pieces = config.training.seed, data.max_pieces
+        settings = config.training
+        data = config.data
+        self._seed = config.training.seed
+        self._max_pieces = data.max_pieces
         self._src, self._tgt = (corpora.tokenizers[language] for language in data.sides)
         self._starts = corpora.starts
         glossary: Glossary | None = None
@@ -140,7 +145,8 @@ class Modifiers:
             self.glossary = glossary.fingerprint
         self.rates = settings.modifiers
         self._ends = np.cumsum(list(self.rates.values()))
-        self._modifiers, self._appending = [], list[dict[str, FuzzyMatches | FollowingPairs]]()
+        self._modifiers = []
+        self._appending = list[dict[str, FuzzyMatches | FollowingPairs]]()
         for direction, corpus in corpora.by_direction.items():
             appending: dict[str, FuzzyMatches | FollowingPairs] = {}
             if "fuzzy" in self.rates:
@@ -156,7 +162,8 @@ class Modifiers:
     def modified(self, pairs: Pairs, rows: Indices, epoch: int) -> Pairs:
         """Return the pairs `rows` (N,) as modified in `epoch`; row i of the result is row `rows[i]`."""
         (src, tgt), corpus_rows = pairs.lines(rows), pairs.corpus_rows(rows)
-        new_src, new_tgt = dict[int, str](), dict[int, str]()
+        new_src = dict[int, str]()
+        new_tgt = dict[int, str]()
         for place, direction, name, rng in self._drawn(corpus_rows, epoch):
             row = int(corpus_rows[place] - self._starts[direction])
             if appending := self._appending[direction].get(name):
@@ -167,7 +174,8 @@ class Modifiers:
             for side, texts in enumerate((new_src, new_tgt)):
                 if new[side] != old[side]:
                     texts[place] = new[side]
-        src_ids, tgt_ids = _encoded(self._src, new_src), _encoded(self._tgt, new_tgt)
+        src_ids = _encoded(self._src, new_src)
+        tgt_ids = _encoded(self._tgt, new_tgt)
         for place in src_ids.keys() | tgt_ids.keys():
             pair = src_ids.get(place, src[place]), tgt_ids.get(place, tgt[place])
             if max(map(len, pair)) <= self._max_pieces:
@@ -238,7 +246,8 @@ def _modifiers(direction: str) -> dict[str, Modifier]:
 
 def _encoded(tokenizer: Tokenizer, texts: Mapping[int, str]) -> dict[int, Indices]:
     """Encode texts, which may contain inline terms, and return the ids under the same keys."""
-    plain, encoded = dict[int, str](), dict[int, list[int]]()
+    plain = dict[int, str]()
+    encoded = dict[int, list[int]]()
     for key, text in texts.items():
         if TERM in text:
             encoded[key] = encode_marked(tokenizer, text)

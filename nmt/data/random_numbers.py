@@ -7,7 +7,10 @@ import numpy.typing as npt
 
 Hashes = npt.NDArray[np.uint64]
 
-MODIFIERS, DENOISING, TAGS, MASKING = 2, 3, 3, 4
+MODIFIERS = 2
+DENOISING = 3
+TAGS = 3
+MASKING = 4
 """Keys of independent random numbers; BPE-dropout has 0 and 1. No run has both denoising and tags."""
 
 

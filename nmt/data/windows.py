@@ -36,7 +36,8 @@ class WindowLines:
 
     def __init__(self, files: Sequence[tuple[Split, str]], segments: Segments) -> None:
         """`files`: the splits and languages of all training pairs, whose rows are numbered across them."""
-        self._files, self._segments = files, segments
+        self._files = files
+        self._segments = segments
         self._ends = np.cumsum([split.n for split, _ in files])
 
     def __len__(self) -> int:
@@ -62,7 +63,8 @@ class WindowLines:
     def _parts(self) -> Iterator[tuple[Lines, Rows, Rows]]:
         """Yield runs of consecutive lines, all in one file and about `_CHUNK` lines at a time: the lines of the file,
         the first line of each run, and the sizes of the runs."""
-        firsts, sizes = self._segments.firsts, self._segments.sizes
+        firsts = self._segments.firsts
+        sizes = self._segments.sizes
         numbers = np.searchsorted(self._ends, firsts, side="right")
         is_first = (np.diff(numbers) != 0) | (np.diff(np.cumsum(sizes) // _CHUNK) != 0)
         for runs in np.split(np.arange(len(firsts)), np.flatnonzero(is_first) + 1):
@@ -94,9 +96,13 @@ class Windows:
         that are in shards or mixed would be learned together with monolingual text."""
         by_direction = corpora.by_direction
         self.mix = make_mix(config, {direction: corpus.manifest for direction, corpus in by_direction.items()})
-        self._corpora, self._config, self._examples, settings = corpora, config, examples, config.training
+        self._corpora = corpora
+        self._config = config
+        self._examples = examples
+        settings = config.training
         self._has_dropout = settings.bpe_dropout > 0 or settings.subword_nbest > 1
-        self._src_files, self._tgt_files = list[tuple[Split, str]](), list[tuple[Split, str]]()
+        self._src_files = list[tuple[Split, str]]()
+        self._tgt_files = list[tuple[Split, str]]()
         self._unverified: dict[Split, Corpus] = {}  # shards that no window has read yet
         for direction, corpus in by_direction.items():
             src_language, tgt_language = direction.split("-")
@@ -123,7 +129,8 @@ class Windows:
         self._planned: tuple[Position, Future[Window]] | None = None
 
     def _monolingual(self) -> list[Lines]:
-        corpus, languages = self._corpora.first, self._config.learned_languages
+        corpus = self._corpora.first
+        languages = self._config.learned_languages
         mono = [lines_of(corpus.mono(name), name) for name in corpus.mono_languages if name in languages]
         if mono and (self._is_sharded or is_mixed(self._config)):
             what = "training text in shards" if self._is_sharded else "weights, data.temperature and training.stages"
@@ -217,13 +224,15 @@ class Windows:
 
     def _pairs(self, segments: Segments, epoch: int | None) -> Pairs:
         """Return the pairs of a window, with BPE-dropout of `epoch` if one is given."""
-        src, tgt = WindowLines(self._src_files, segments), WindowLines(self._tgt_files, segments)
+        src = WindowLines(self._src_files, segments)
+        tgt = WindowLines(self._tgt_files, segments)
         if self._has_dropout and epoch is not None and len(segments):
             return self._make_dropout(src.lines, tgt.lines, segments).pairs(epoch)
         return self._examples(src, tgt, self._mono, segments)
 
     def _make_dropout(self, src: Lines, tgt: Lines, segments: Segments | None = None) -> BpeDropout:
-        data, tokenizers = self._config.data, self._corpora.tokenizers
+        data = self._config.data
+        tokenizers = self._corpora.tokenizers
         sides = ((src, tokenizers[data.src]), (tgt, tokenizers[data.tgt]))
         return BpeDropout(sides, data.max_pieces, self._config.training, segments)
 

@@ -40,7 +40,9 @@ class DamagedError(DataError):
 
     def __init__(self, name: Path | str, kind: str, problem: str, after: str = "") -> None:
         super().__init__(f"{name}: not readable as {kind}{after}: {problem}")
-        self._name, self._kind, self._problem = name, kind, problem
+        self._name = name
+        self._kind = kind
+        self._problem = problem
 
     def after(self, place: str) -> DamagedError:
         """Return the same error with the last readable position, such as `line 3`."""
@@ -65,7 +67,8 @@ class _Blocks(io.RawIOBase):
     """A file whose content is produced by an iterator of blocks of bytes."""
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
-        self._blocks, self._rest = blocks, b""
+        self._blocks = blocks
+        self._rest = b""
 
     def readable(self) -> bool:
         return True
@@ -76,7 +79,8 @@ class _Blocks(io.RawIOBase):
             if block is None:
                 return 0
             self._rest = block
-        data, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
+        data = self._rest[: len(buffer)]
+        self._rest = self._rest[len(buffer) :]
         buffer[: len(data)] = data
         return len(data)
 
@@ -195,7 +199,8 @@ def _decompress(file: IO[bytes], name: Path | str, compression: Compression) -> 
 
 def _misnamed(name: Path | str, start: bytes, compression: Compression) -> DataError:
     """Return the error for a file that is not compressed as its suffix indicates."""
-    actual, stem = recognised(start), Path(name).stem
+    actual = recognised(start)
+    stem = Path(name).stem
     if actual is None:
         problem = f"its name ends in {compression.suffix}, but it is not compressed with {compression.name}"
         return DataError(f"{name}: {problem}; if it is not compressed at all, rename it to {stem}")
@@ -332,7 +337,8 @@ class _Tar:
         content = file
         mode: Any = "r:"
         if compression is not None:
-            content, mode = decompress(file, self._path, compression), "r|"
+            content = decompress(file, self._path, compression)
+            mode = "r|"
         with ExitStack() as stack, damage(self._path, "tar"):
             stack.callback(file.close)
             tar = tarfile.open(fileobj=content, mode=mode, tarinfo=_Header)  # noqa: SIM115

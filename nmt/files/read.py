@@ -69,9 +69,11 @@ def read_regular(path: Path, limit: int | None = None) -> bytes:
     """Read a regular file. Raises OSError, and UnsafeFileError for another kind of file or more than `limit` bytes."""
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
-        most, what = limit, "such a file has"
+        most = limit
+        what = "such a file has"
         if most is None:
-            most, what = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), "this machine has memory"
+            most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+            what = "this machine has memory"
         if size > most:
             raise UnsafeFileError(f"{path}: {size:,} bytes, more than {what} ({most:,})")
         return file.read(size or min(most, 1 << 16))  # files in /proc have size 0

@@ -208,7 +208,8 @@ def open_output(target: Path | str) -> Iterator[IO[bytes]]:
 def refuse_overwriting(targets: Sequence[Path | str | None], inputs: Sequence[Path | str | None]) -> None:
     """Raise DataError if an output file is also an input, or is given twice."""
     # not Path.is_file, which raises OSError for an impossible or unreachable name
-    read, written = set[str](), set[str]()
+    read = set[str]()
+    written = set[str]()
     for name in inputs:
         if name is not None and os.path.isfile(name):  # noqa: PTH113
             read.add(os.path.realpath(name))
@@ -374,7 +375,8 @@ def work_directory(work: Path, activity: str) -> Iterator[Path]:
             raise DataError(f"{work}: has a name reserved for unfinished work; move it, or choose another output")
         work.mkdir(parents=True, exist_ok=True)
         lock = Lock(work / "lock", activity)
-    start, is_done = time.monotonic(), False
+    start = time.monotonic()
+    is_done = False
     with lock:
         try:
             yield work

@@ -143,7 +143,8 @@ class Tag(NamedTuple):
     """The region, such as BR."""
 
 
-_SCRIPT, _REGION = re.compile("[a-z]{4}"), re.compile("[a-z]{2}|[0-9]{3}")
+_SCRIPT = re.compile("[a-z]{4}")
+_REGION = re.compile("[a-z]{2}|[0-9]{3}")
 
 
 def normalized(code: str) -> str:
@@ -254,7 +255,8 @@ def macrolanguage_of(code: str) -> str:
 @cache
 def related_codes(code: str) -> str:
     """Return the codes of a language in the table, of its macrolanguage and of its members, divided by `|`."""
-    above, related = macrolanguage_of(code), []
+    above = macrolanguage_of(code)
+    related = []
     for other, language in _languages().items():
         if language.code == above or code in (language.code, language.macrolanguage):
             related.append(other)

@@ -24,7 +24,8 @@ class MultiHeadAttention(nn.Module):
 
     def __init__(self, d_model: int, n_heads: int, dropout: float) -> None:
         super().__init__()
-        self.d_model, self.n_heads = d_model, n_heads
+        self.d_model = d_model
+        self.n_heads = n_heads
         self.dropout = Dropout(dropout)
         self.in_weight = nn.Parameter(torch.empty(3 * d_model, d_model))
         self.in_bias = nn.Parameter(torch.zeros(3 * d_model))

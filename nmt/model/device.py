@@ -34,7 +34,8 @@ every new shape, and almost every batch of text has a new shape. `make gpu-check
 
 def visible_gpus() -> list[str]:
     """Return the identifiers of the visible GPUs, in the form used by CUDA_VISIBLE_DEVICES."""
-    n, names = torch.cuda.device_count(), os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    n = torch.cuda.device_count()
+    names = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     if not names:
         return [*map(str, range(n))]
     return names.split(",")[:n]
@@ -245,7 +246,8 @@ class Halves:
             return
         grads = [torch.empty_like(weight) for weight, _ in learned]
         torch._foreach_copy_(grads, [cast(Tensor, half.grad) for _, half in learned])
-        totals, added = list[Tensor](), list[Tensor]()
+        totals = list[Tensor]()
+        added = list[Tensor]()
         for (weight, half), grad in zip(learned, grads, strict=True):
             half.grad = None
             if weight.grad is None:

@@ -50,7 +50,8 @@ class SinusoidalPositions(nn.Module):
     def __init__(self, d_model: int, make: Callable[[int, int], Tensor] = sinusoidal_table) -> None:
         """make: the function that makes the table, `sinusoidal_table` or `fairseq_table`."""
         super().__init__()
-        self.d_model, self.make = d_model, make
+        self.d_model = d_model
+        self.make = make
         self.table: Tensor
         self.register_buffer("table", make(512, d_model), persistent=False)
 

@@ -42,7 +42,8 @@ class InferenceModel:
         """
         decoder = model.decoder
         weight = model.output_weight
-        self.max_positions, self.sees_source = model.max_positions, model.sees_source
+        self.max_positions = model.max_positions
+        self.sees_source = model.sees_source
         self._encoder = _Stack(model.encoder, precision) if isinstance(model, Transformer) else None
         self._decoder = _Stack(decoder, precision)
         self._attention_layer = decoder.attention_layer
@@ -139,7 +140,8 @@ class _Residual:
     """The residual connection and layer norm around a sub-layer, as in `SubLayer`."""
 
     def __init__(self, sub_layer: SubLayer) -> None:
-        self._pre, self._norm = sub_layer.pre, _norm(sub_layer.norm)
+        self._pre = sub_layer.pre
+        self._norm = _norm(sub_layer.norm)
 
     def __call__(self, x: Tensor, sub_layer: Product) -> Tensor:
         """Apply the sub-layer: x (B, L, D) -> (B, L, D). With pre-norm, x is changed in place."""
@@ -150,7 +152,10 @@ def _norm(norm: nn.Module) -> Product:
     """Return a norm as a function; layer norm skips the checks of the module, which take as long as normalizing a
     row."""
     if type(norm) is nn.LayerNorm:
-        shape, weight, bias, eps = norm.normalized_shape, norm.weight, norm.bias, norm.eps
+        shape = norm.normalized_shape
+        weight = norm.weight
+        bias = norm.bias
+        eps = norm.eps
         return lambda x: torch.layer_norm(x, shape, weight, bias, eps)
     return norm.forward
 
@@ -159,7 +164,8 @@ class _Attention:
     """Self-attention or cross-attention, with one matrix product for all its inputs."""
 
     def __init__(self, layer: MultiHeadAttention, precision: str, is_cross: bool) -> None:
-        self._n_heads, self._n_parts = layer.n_heads, 1 if is_cross else 3
+        self._n_heads = layer.n_heads
+        self._n_parts = 1 if is_cross else 3
         rows = self._n_parts * layer.d_model
         self._inputs = product(layer.in_weight[:rows], layer.in_bias[:rows], precision)
         self._output = product(layer.output.weight, layer.output.bias, precision)
@@ -195,7 +201,8 @@ class _Layer:
         if isinstance(layer, DecoderLayer) and layer.cross_attention is not None:
             self._cross = _Attention(layer.cross_attention, precision, is_cross=True)
             self._cross_residual = _Residual(layer.cross_attention_residual)
-        inner, outer = layer.feed_forward.inner, layer.feed_forward.outer
+        inner = layer.feed_forward.inner
+        outer = layer.feed_forward.outer
         self._inner = product(inner.weight, inner.bias, precision, layer.feed_forward.activation)
         self._outer = product(outer.weight, outer.bias, precision)
         self._feed_forward_residual = _Residual(layer.feed_forward_residual)
@@ -274,7 +281,8 @@ class Cache:
         if not self._keys_values or self._keys_values[0].size(2) < slots.capacity:
             # a GPU attends to free slots with weight 0, so they must not be NaN
             allocate = torch.empty if keys_values[0].device.type == "cpu" else torch.zeros
-            shape, device = (b, h, slots.capacity, e), keys_values[0].device
+            shape = (b, h, slots.capacity, e)
+            device = keys_values[0].device
             larger = [allocate(shape, dtype=self._dtype, device=device) for _ in keys_values]
             for new, old in zip(larger, self._keys_values, strict=False):
                 new[:, :, : slots.start] = old[:, :, : slots.start]
@@ -323,7 +331,8 @@ class DecoderState:
         self.memories = list(memories)
         self.caches = [Cache(dtype) for _ in memories]
         self.length = 0
-        self._n_heads, self._dtype = n_heads, dtype
+        self._n_heads = n_heads
+        self._dtype = dtype
         self._src_mask = src_mask
         self.memory_bias = attention_bias(~src_mask[:, None], n_heads).to(dtype)
         self._n_slots = self._capacity = 0
@@ -335,7 +344,8 @@ class DecoderState:
 
     def prefix_slots(self, prefix: Prefix) -> Slots:
         """Reserve slots for a prefix."""
-        self.prefix_lengths, self._longest_prefix = prefix.lengths, prefix.tokens.size(1)
+        self.prefix_lengths = prefix.lengths
+        self._longest_prefix = prefix.tokens.size(1)
         self._n_slots, self._capacity = self._longest_prefix, _rounded(self._longest_prefix + 1)
         n_keys = self._n_slots if prefix.tokens.device.type == "cpu" else _rounded(self._n_slots)
         keys = torch.arange(n_keys, device=prefix.tokens.device)
@@ -348,7 +358,8 @@ class DecoderState:
     def begin(self, n_hypotheses: int) -> Tensor:
         """Start M hypotheses of each sentence after its prefix, and return their hidden states (B, M, D)."""
         assert self.after_prefix is not None and self._foreign is not None
-        hidden, self.after_prefix = self.after_prefix.expand(-1, n_hypotheses, -1), None
+        hidden = self.after_prefix.expand(-1, n_hypotheses, -1)
+        self.after_prefix = None
         self._foreign = self._foreign.expand(-1, n_hypotheses, -1)
         return hidden
 
@@ -356,7 +367,8 @@ class DecoderState:
         """Return the positions of the next step, (1,) or (B, 1), and an exclusive upper bound of them."""
         if self.prefix_lengths is None:
             return torch.full((1,), self.length, device=self._src_mask.device), self.length + 1
-        positions, end = self.prefix_lengths + self.length, self._longest_prefix + self.length + 1
+        positions = self.prefix_lengths + self.length
+        end = self._longest_prefix + self.length + 1
         if max_positions is not None and end > max_positions:
             # only sentences that are complete and wait for others are beyond the last position
             return positions.clamp(max=max_positions - 1), max_positions
@@ -364,7 +376,8 @@ class DecoderState:
 
     def next_slots(self, n_hypotheses: int) -> Slots:
         """Reserve M slots for the next step."""
-        start, self._n_slots = self._n_slots, self._n_slots + n_hypotheses
+        start = self._n_slots
+        self._n_slots = self._n_slots + n_hypotheses
         if self._n_slots > self._capacity:
             # for many steps, since growing copies everything
             self._capacity = _rounded(max(self._n_slots + (BLOCK - 1) * n_hypotheses, 2 * self._capacity))
@@ -421,7 +434,8 @@ MAX_UNPADDED = 8
 def product(weight: Tensor, bias: Tensor | None, precision: str, activation: Activation | None = None) -> Product:
     """Return the product with `weight` (N, K) float32, followed by an activation, in float32, bf16 or fp16."""
     dtype = DTYPES[precision]
-    cast_weight, cast_bias = weight.to(dtype), bias
+    cast_weight = weight.to(dtype)
+    cast_bias = bias
     if bias is not None:
         cast_bias = bias.to(dtype)
 
@@ -471,7 +485,8 @@ def _pointwise(x: Tensor, packed: Tensor, bias: Tensor | None, activation: Activ
 @functools.cache
 def packs() -> bool:
     """Return whether PyTorch has oneDNN's undocumented operators for packed products, and this CPU supports them."""
-    weight, x = torch.eye(64), torch.linspace(-1, 1, 2 * 64).view(2, 64)
+    weight = torch.eye(64)
+    x = torch.linspace(-1, 1, 2 * 64).view(2, 64)
     try:
         packed = torch.ops.mkldnn._reorder_linear_weight(weight.to(torch.bfloat16), None)
         product = _pointwise(x.to(torch.bfloat16), packed, None, ACTIVATIONS["relu"])

@@ -341,7 +341,8 @@ def mean_state(hidden: Tensor, layout: Layout) -> Tensor:
     """Return the mean of the hidden states over the tokens of each sequence, (B, D)."""
     if isinstance(layout, Padded):
         return (hidden * layout.mask[..., None]).sum(1) / layout.mask.sum(1, keepdim=True)
-    begins, ends = layout.bounds[:-1].long(), layout.bounds[1:].long()
+    begins = layout.bounds[:-1].long()
+    ends = layout.bounds[1:].long()
     sums = torch.cat((hidden.new_zeros(1, hidden.size(2), dtype=torch.float32), hidden[0].float().cumsum(0)))
     return ((sums[ends] - sums[begins]) / (ends - begins).clamp(min=1)[:, None]).to(hidden.dtype)
 

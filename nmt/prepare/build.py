@@ -214,7 +214,9 @@ class Build:
             left_out = 0  # counted once for all sets
 
     def _write_manifest(self, directory: DataDir, tokenizers: Tokenizers) -> None:
-        files, counts, report = file_facts(directory.path), total(self.text.reports.values()), self.outcome
+        files = file_facts(directory.path)
+        counts = total(self.text.reports.values())
+        report = self.outcome
         is_sharded = self.splits["train"].shards is not None
         self.manifest = Manifest(
             format=SHARDED_FORMAT if is_sharded else FORMAT,
@@ -247,7 +249,9 @@ def _train_record(encoded: EncodedText, labels: Labels | None) -> SplitRecord:
 
 def open_builds(config: Config, work: Work, sample: int | None = None) -> Builds:
     """Open the sources of all pairs of languages; `sample`: see `Build`."""
-    builds, root, pairs = Builds(), text_folder(config.data.root), config.data.pairs
+    builds = Builds()
+    root = text_folder(config.data.root)
+    pairs = config.data.pairs
     for pair, direction in pairs.items():
         view = config.towards(direction)
         name = pair if len(pairs) > 1 else ""
@@ -261,7 +265,9 @@ def settle_all(builds: Builds, reused: Tokenizers | None) -> None:
     No line that is held out for one pair is in the training text of another. Letters have the forms of a `reused`
     tokenizer, or else with `repair: [letters]` the most frequent ones of the cleaned text of all pairs.
     """
-    held_out, chosen, counts = {}, {}, defaultdict[str, Counter[str]](Counter)
+    held_out = {}
+    chosen = {}
+    counts = defaultdict[str, Counter[str]](Counter)
     for pair, build in builds.items():
         with naming(build.name):
             held_out[pair] = build.read_held_out()
@@ -287,12 +293,14 @@ def read_held_out(sources: Mapping[str, OpenSource]) -> tuple[dict[str, list[Sen
 
     Raises DataError if one is empty.
     """
-    held_out, warnings = {}, list[str]()
+    held_out = {}
+    warnings = list[str]()
     for key, source in sources.items():
         if key.startswith("train."):
             continue
         pairs = held_out[key] = bounded_list(source.pairs(), f"data.{key}")
-        name, skipped = f"data.{key} ({source.record.corpus})", source.units.skipped
+        name = f"data.{key} ({source.record.corpus})"
+        skipped = source.units.skipped
         if not pairs:
             empty = f"{name}: 0 pairs were read"
             if skipped:
@@ -309,7 +317,8 @@ def read_held_out(sources: Mapping[str, OpenSource]) -> tuple[dict[str, list[Sen
 
 def held_out_elsewhere(pair: tuple[str, str], held_out: Mapping[tuple[str, str], Sequence[SentencePair]]) -> Others:
     """Return the distinct lines in the languages of a pair that are held out for other pairs of languages."""
-    first, second = dict[str, None](), dict[str, None]()
+    first = dict[str, None]()
+    second = dict[str, None]()
     for other, sentence_pairs in held_out.items():
         for language, lines in zip(pair, (first, second), strict=True):
             if other != pair and language in other:
@@ -329,7 +338,8 @@ def write_held_out(
         order = follows(np.arange(len(pairs)), np.array([pair.document for pair in pairs]))
         np.save(directory.follows(name), order.view(np.uint8))
     exact = control = 0
-    text, classes = {}, Counter[str]()
+    text = {}
+    classes = Counter[str]()
     for side, language in enumerate(tokenizers.languages):
         tokenizer = tokenizers.side(language)
         lines = [tokenizer.as_read(str(pair[side])) for pair in pairs]

@@ -52,7 +52,9 @@ class Failure(Exception):  # noqa: N818  (becomes an error when no further try i
     def __init__(self, reason: str, may_pass: bool = False, wait: float = 0.0, status: int | None = None) -> None:
         """`may_pass`: whether a retry may succeed, after the `wait` seconds that the server requests."""
         super().__init__(reason)
-        self.may_pass, self.wait, self.status = may_pass, wait, status
+        self.may_pass = may_pass
+        self.wait = wait
+        self.status = status
 
 
 class Download(NamedTuple):
@@ -80,7 +82,8 @@ def check_url(url: str) -> str:
     """Return an http or https URL with non-ASCII characters in path and query escaped. Raises DataError."""
     try:
         parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
+        host = parts.hostname
+        _ = parts.port
         url.encode()
     except ValueError as error:
         raise DataError(f"{url}: not a URL: {error}") from None
@@ -131,7 +134,8 @@ def retried(url: str, attempt: Callable[[], _T], received: Callable[[], int] = i
     `received` returns the number of bytes received so far: after a further megabyte, the pauses begin anew.
     Raises DataError.
     """
-    n_failures, before = 0, received()
+    n_failures = 0
+    before = received()
     while True:
         try:
             return attempt()
@@ -169,7 +173,8 @@ def cached(url: str, sha256: str | None = None) -> Download:
     check_url(url)
     sha256 = sha256 and sha256.lower()
     folder = cache_folder() / "downloads" / hashlib.sha256(url.encode()).hexdigest()[:32]
-    path, record = folder / _file_name(url), folder / ".record.json"
+    path = folder / _file_name(url)
+    record = folder / ".record.json"
     with alone_in(folder, "downloads", "; set NMT_CACHE to use another folder"):
         known = _read(record, _CacheRecord)
         if known is not None and path.is_file() and sha256 in (None, known.sha256):
@@ -207,7 +212,8 @@ def fetch(url: str, to: Path, sha256: str | None) -> str:
     `sha256` is the expected checksum in lower-case hexadecimal, or None. A file with another checksum is deleted.
     Returns the checksum. Only one process at a time may download to the same name. Raises DataError.
     """
-    part, address = to.with_name(f"{to.name}.part"), check_url(url)
+    part = to.with_name(f"{to.name}.part")
+    address = check_url(url)
     retried(url, lambda: _receive(address, part), lambda: _size(part))
     digest = checksum(part)
     with writing(to):
@@ -227,7 +233,8 @@ def fetch(url: str, to: Path, sha256: str | None) -> str:
 
 def _receive(url: str, part: Path) -> None:
     """Download the rest of a file with one request. Raises Failure, and DataError if it cannot be written."""
-    known, start = _read(_note(part), _Beginning), _size(part)
+    known = _read(_note(part), _Beginning)
+    start = _size(part)
     headers = {}
     if known is not None and start:
         headers = {"Range": f"bytes={start}-", "If-Range": known.validator}

@@ -32,7 +32,8 @@ def locate_hub(source: HubSource) -> tuple[SourceRecord, list[Source]]:
     `refs/convert/parquet`. Raises HubError if a file is missing or cannot be downloaded.
     """
     commit, paths = _resolve(source)
-    files, parts = dict[str, SourceFile](), list[Source]()
+    files = dict[str, SourceFile]()
+    parts = list[Source]()
     for path in paths:
         local = _download(source, path, commit)
         files[path] = SourceFile(sha256=checksum(local))
@@ -58,7 +59,8 @@ def read_hub(part: TrainHub, languages: tuple[str, str], units: Units) -> Iterat
 
     datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # errors are reported once, below
     (path,) = part.paths
-    kind, where = _KINDS[Path(path).suffix], f"{_where(part)}, file {path}"
+    kind = _KINDS[Path(path).suffix]
+    where = f"{_where(part)}, file {path}"
     local = _download(part, path, part.revision)
     layout = Layout(languages, part.columns or {}, part.score, part.document)
     try:

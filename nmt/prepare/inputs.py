@@ -96,7 +96,8 @@ def _matching(pattern: Path) -> Iterator[Path]:
     n_fixed = next((i for i, part in enumerate(pattern.parts) if _WILDCARDS.search(part)), None)
     if n_fixed is None:
         return
-    folder, parts = Path(*pattern.parts[:n_fixed]), pattern.parts[n_fixed:]
+    folder = Path(*pattern.parts[:n_fixed])
+    parts = pattern.parts[n_fixed:]
     folders = ""
     for part in parts[:-1]:
         folders += "(?:[^/]+/)*" if part == "**" else f"{_expression(part)}/"
@@ -160,7 +161,10 @@ def find_inputs(source: PathSource, root: Path, is_quiet: bool = False) -> list[
 
     Raises DataError if there are no files, one cannot be read, or an archive is damaged.
     """
-    path, inputs, unknown, unmatched = source.path, list[Input](), list[str](), list[str]()
+    path = source.path
+    inputs = list[Input]()
+    unknown = list[str]()
+    unmatched = list[str]()
     files, n_links = find_files(path, root)
     left_out = Counter({"links, special files": n_links})
     for file, file_name in files:

@@ -240,7 +240,8 @@ def list_corpora(languages: tuple[str, str]) -> Table:
 
 def describe(name: str, languages: tuple[str, str]) -> list[str]:
     """Return a description of a corpus: versions, licence, citation and settings, in lines. Raises DataError."""
-    corpus, pair = find_corpus(name, languages), _pair(languages)
+    corpus = find_corpus(name, languages)
+    pair = _pair(languages)
     lines = [f"{corpus.name}, {pair}, from OPUS (https://opus.nlpl.eu)"]
     for known in find_corpora(languages, corpus.name, None):
         latest = ", the latest" if known.is_latest else ""
@@ -269,7 +270,8 @@ def get(name: str, languages: tuple[str, str], version: str | None, folder: Path
     """
     corpus = find_corpus(name, languages, version)
     label = f"{corpus.name}-{corpus.version}"
-    archive, stem = cached(corpus.url).path, _safe(f"{label}.{_pair(languages)}")
+    archive = cached(corpus.url).path
+    stem = _safe(f"{label}.{_pair(languages)}")
     files = {code: folder / f"{stem}.{code}" for code in languages}
     _write(read_moses(archive, languages), [*files.values()], corpus.pairs)
     for notice, data in read_notices(archive).items():

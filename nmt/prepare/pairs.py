@@ -95,7 +95,8 @@ class Units:
     def clear(self) -> None:
         """Forget all counts, before the source is read again."""
         self.skipped.clear()
-        self.document, self._name = 0, None
+        self.document = 0
+        self._name = None
 
     def enter(self, document: object) -> None:
         """Count a document if its name differs from that of the one before it."""

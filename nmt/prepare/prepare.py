@@ -221,7 +221,8 @@ def append(
 
 def _new_corpora(config: Config, corpus: Corpus) -> list[str]:
     """Return the keys of the new corpora. Raises DataError if they cannot be added."""
-    directory, manifest = corpus.directory, corpus.manifest
+    directory = corpus.directory
+    manifest = corpus.manifest
     train = manifest.splits["train"]
     if config.data.has_labels:
         raise DataError(
@@ -253,11 +254,15 @@ def _new_corpora(config: Config, corpus: Corpus) -> list[str]:
 
 def _add(work: Work, config: Config, corpus: Corpus, sources: Mapping[str, OpenSource], staged: DataDir) -> Report:
     """Write the data directory with the new corpora into `staged`. Return the report on these."""
-    data, before, reported = config.data, corpus.manifest, corpus.directory.report
-    mono, corpora = list[MonoReport](), list[CorpusReport]()
+    data = config.data
+    before = corpus.manifest
+    reported = corpus.directory.report
+    mono = list[MonoReport]()
+    corpora = list[CorpusReport]()
     if reported.exists():
         earlier = read_document(reported, Report, DataError, "; remove it")
-        mono, corpora = earlier.mono, earlier.corpora
+        mono = earlier.mono
+        corpora = earlier.corpora
     held_out = {name: pairs_of(corpus, name) for name in before.splits if name != "train"}
     pairs = list(chain.from_iterable(held_out.values()))
     work.letters = corpus.tokenizers.letters

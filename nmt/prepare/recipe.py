@@ -89,7 +89,8 @@ def recipe(config: Config | _Sections, reused: Tokenizers | None = None, new: Ne
 
 def block_lists(data: DataConfig) -> dict[str, object]:
     """Return the checksum of each block list on this machine; a machine that only trains may have none."""
-    root, names = text_folder(data.root), set[str]()
+    root = text_folder(data.root)
+    names = set[str]()
     for _, clean in data.cleanings():
         names.update((clean.block_lists or {}).values())
     checksums: dict[str, object] = {}
@@ -106,7 +107,8 @@ def changes(old: Recipe, new: Recipe) -> Iterator[str]:
         origins = {True: "taken from elsewhere (--tokenizer-from, tokenizer.model)", False: "trained on this text"}
         yield f"the tokenizer was {origins[is_reused(old)]}, is {origins[is_reused(new)]}"
         new["tokenizer"] = old["tokenizer"]
-    was, now = old.pop("block_lists", None), new.pop("block_lists", None)
+    was = old.pop("block_lists", None)
+    now = new.pop("block_lists", None)
     if isinstance(was, dict) and isinstance(now, dict):
         for name in was:
             if name in now and now[name] != was[name]:
@@ -186,9 +188,11 @@ def changes_since(directory: DataDir, settings: Recipe, config: Config) -> list[
         return [str(error).removesuffix(ADVICE).removesuffix("; run nmt prepare again")]
     if contents.config is None or any(corpus.manifest.sources is None for corpus in corpora.distinct):
         return [f"{directory.path} does not record the settings and sources"]
-    root, described = text_folder(config.data.root), []
+    root = text_folder(config.data.root)
+    described = []
     for direction in config.data.pairs.values():
-        data, manifest = config.data.towards(direction), corpora.by_direction[direction].manifest
+        data = config.data.towards(direction)
+        manifest = corpora.by_direction[direction].manifest
         for key, source in [*data.sources(), *((key, source) for key, _, source in data.mono_sources())]:
             described += _changed_files(manifest, key, source, root)
     return list(dict.fromkeys(described))
@@ -235,7 +239,8 @@ def _changed_files(manifest: Manifest, key: str, source: Source, root: Path) -> 
 def check_replaceable(directory: DataDir) -> None:
     """Raise DataError if the directory contains anything that `prepare` did not write."""
     path = directory.path
-    whole, home = path.resolve(), Path(os.environ.get("HOME", "/"))
+    whole = path.resolve()
+    home = Path(os.environ.get("HOME", "/"))
     if Path.cwd().is_relative_to(whole) or whole == home or path.parts[0].startswith("~"):
         raise DataError(f"{path}: cannot be a data directory; choose a new one with --data, such as data/mine")
     if not path.exists() and not path.is_symlink():
@@ -287,7 +292,8 @@ def reused_tokenizers(path: Path | None, config: Config) -> tuple[Tokenizers | N
     """
     if path is None:
         return _given(config), NewPieces()
-    data, tokenizers = config.data, _of_directory(path)
+    data = config.data
+    tokenizers = _of_directory(path)
     if bool(tokenizers.letters) != ("letters" in (data.clean.repair or ())):
         change = "add" if tokenizers.letters else "remove"
         raise DataError(
@@ -323,11 +329,14 @@ def reused_tokenizers(path: Path | None, config: Config) -> tuple[Tokenizers | N
 
 def _of_directory(path: Path) -> Tokenizers:
     """Load the tokenizers of a run or data directory. Raises DataError if there are none."""
-    run, data = RunDir(path), DataDir(path)
-    folder, languages = run.tokenizer, None
+    run = RunDir(path)
+    data = DataDir(path)
+    folder = run.tokenizer
+    languages = None
     if data.is_prepared:
         contents = read_contents(data)
-        folder, languages = next(iter(contents.folders.values())).tokenizer, contents.languages
+        folder = next(iter(contents.folders.values())).tokenizer
+        languages = contents.languages
     if not folder.path.is_dir():
         raise DataError(not_usable(path, "neither a run nor a data directory, since it has no tokenizer/"))
     if languages is None and run.config.is_file():

@@ -374,7 +374,8 @@ def length_of_pieces(language: str, counts: TextRecord) -> str:
         length = f"{counts.characters / counts.pieces:.2f} characters per piece"
     else:
         length = f"{counts.pieces / counts.words:.2f} pieces per word"
-    single, unknown = counts.bytes / counts.pieces, counts.unknown / counts.pieces
+    single = counts.bytes / counts.pieces
+    unknown = counts.unknown / counts.pieces
     return f"{length}; of the pieces {single:.2%} are single bytes, {unknown:.2%} unknown"
 
 

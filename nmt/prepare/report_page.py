@@ -83,7 +83,8 @@ def _counts(corpora: Sequence[SourceReport]) -> Iterator[str]:
     """Yield a table of the numbers of pairs read, kept and dropped."""
     rows = []
     for corpus in corpora:
-        n_dropped, share = corpus.read - corpus.kept, _share(corpus.kept, corpus.read)
+        n_dropped = corpus.read - corpus.kept
+        share = _share(corpus.kept, corpus.read)
         counts = [f"{corpus.read:,}", f"{corpus.kept:,}", f"{n_dropped:,}", share]
         rows.append([_named(corpus.corpus, corpus.key), *counts, _bar(corpus.kept, corpus.read, "kept")])
     yield from _table(["corpus", "read", "kept", "dropped", "kept", ""], rows)
@@ -104,7 +105,8 @@ def _classes(classes: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
 
 def _reasons(corpora: Sequence[CorpusReport]) -> Iterator[str]:
     """Yield a table of the dropped pairs of corpora by reason."""
-    read, dropped = sum(corpus.read for corpus in corpora), summed((corpus.dropped for corpus in corpora), REASONS)
+    read = sum(corpus.read for corpus in corpora)
+    dropped = summed((corpus.dropped for corpus in corpora), REASONS)
     if not dropped:
         yield "<p>No pair was dropped.</p>"
         return

@@ -60,11 +60,13 @@ def read_part(part: AnyTrainSource, languages: tuple[str, str], root: Path, unit
 
             rows: Iterator[Row] = read_hub(part, languages, units)
         case TrainPath(format="moses"):
-            rows, keeps_blank = read_moses(root / part.path, languages, part.score), True
+            rows = read_moses(root / part.path, languages, part.score)
+            keeps_blank = True
         case TrainPath():
             rows = _input_files(part, languages, root, units)
         case TrainFiles():
-            rows, keeps_blank = _aligned(part, languages, root), True
+            rows = _aligned(part, languages, root)
+            keeps_blank = True
     if not isinstance(part, TrainPath):  # whose files are entered one by one
         units.enter(part)
     for src, tgt, score in rows:
@@ -100,7 +102,8 @@ _PART: TypeAdapter[AnyTrainSource] = TypeAdapter(AnyTrainSource)
 
 def text_folder(root: str) -> Path:
     """Return the folder for `data.root`; for a missing data/sample, return the sample corpus shipped with nmt."""
-    folder, package = Path(root), Path(__file__).parent.parent
+    folder = Path(root)
+    package = Path(__file__).parent.parent
     if folder != SAMPLE or folder.exists():
         return folder
     # inside an installed package; beside the package in a checkout
@@ -160,7 +163,8 @@ def _located(source: Source, languages: tuple[str, str], root: Path) -> tuple[So
 
 def _locate_path(source: PathSource, root: Path) -> tuple[SourceRecord, list[Source]]:
     """Return the record of a source with a `path`, with a part for each file; archives are not divided."""
-    name, files = source.path, dict[str, str]()
+    name = source.path
+    files = dict[str, str]()
     if is_url(name):
         path, digest = cached(name, source.sha256)
         files = {name: digest}
@@ -197,7 +201,9 @@ def _locate_opus(source: OpusSource, languages: tuple[str, str]) -> tuple[Source
 
 
 def _locate_files(source: FilesSource, root: Path) -> tuple[SourceRecord, list[Source]]:
-    local, files, pinned = dict(sorted(source.files.items())), dict[str, SourceFile](), source.sha256 or {}
+    local = dict(sorted(source.files.items()))
+    files = dict[str, SourceFile]()
+    pinned = source.sha256 or {}
     for language, name in sorted(local.items()):
         if is_url(name):
             path, digest = cached(name, pinned.get(language))

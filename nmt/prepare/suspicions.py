@@ -53,7 +53,8 @@ _MOST_OTHER, _MOST_UNLIKE = 0.1, 0.06  # of the lines of a side, by py3langid an
 _LEAST_TRIGRAMS = 25  # of a line that is judged by profiles
 _STRETCH, _MOST_STRETCHES = 100, 8  # pairs of a stretch, at least
 # share of pairs that are more alike than with another line: 0.78 or more of good text, 0.5 by chance
-_ALIKE, _UNALIKE = 0.6, 0.56
+_ALIKE = 0.6
+_UNALIKE = 0.56
 _WORDS = re.compile(r"\d+|[^\W\d_]+")
 
 _Pairs = Sequence[tuple[str, str]]
@@ -143,7 +144,8 @@ def suspicions(
     swapped = {} if LABEL in languages else _swapped(judged)
     profiles = Profiles.of(languages, _pairs_of(samples, [key for key in held_out if key not in swapped]))
     train = _pairs_of(samples, samples.keys() - held_out)
-    text_sides, characters = {}, {}
+    text_sides = {}
+    characters = {}
     for side, language in enumerate(languages):
         if language != LABEL:
             text_sides[language] = side
@@ -224,7 +226,8 @@ def _swapped(corpora: Mapping[str, _Pairs]) -> dict[str, tuple[float, str]]:
 
 def _evidence(pairs: _Pairs) -> dict[str, float]:
     """Return the log-odds (nats, add-one smoothed) that each trigram is on the first side rather than on the second."""
-    first, second = Counter[str](), Counter[str]()
+    first = Counter[str]()
+    second = Counter[str]()
     for src, tgt in pairs:
         first.update(_trigrams(src))
         second.update(_trigrams(tgt))
@@ -237,7 +240,8 @@ def _share_reversed(pairs: _Pairs, evidence: Mapping[str, float]) -> float:
     """Return the share of clear pairs that match better with swapped sides; 0.5 if few pairs are clear."""
     decided = []
     for src, tgt in pairs:
-        first, second = _trigrams(src), _trigrams(tgt)
+        first = _trigrams(src)
+        second = _trigrams(tgt)
         difference = sum(evidence.get(gram, 0.0) for gram in first) - sum(evidence.get(gram, 0.0) for gram in second)
         if abs(difference) > _CLEAR * (len(first) + len(second)):
             decided.append(difference < 0)
@@ -256,7 +260,8 @@ def _in_other_script(where: str, sides: Mapping[str, Iterable[str]]) -> Iterator
     """Yield a warning for each side, by language, that is mostly in a script in which the language is not written."""
     other: dict[str, str] = {}
     for language, lines in sides.items():
-        script, expected = script_of_text(lines, _MOST), scripts_of(language)
+        script = script_of_text(lines, _MOST)
+        expected = scripts_of(language)
         if script and expected and script not in expected:
             other[language] = script
     if len(other) == 2 and all(other[first] in scripts_of(second) for first, second in permutations(other)):
@@ -290,13 +295,15 @@ def _to_repair(where: str, lines: Mapping[int, str], bad: re.Pattern[str], what:
     candidates = {line: text for line, text in lines.items() if not text.isascii()}
     bad_lines = [line for line, text in candidates.items() if bad.search(without_marked_capitals(text))]
     if len(bad_lines) >= max(_LEAST, _MOST_TO_REPAIR * len(candidates)):
-        share, example = len(bad_lines) / len(candidates), _shown(bad_lines[0], lines)
+        share = len(bad_lines) / len(candidates)
+        example = _shown(bad_lines[0], lines)
         advice = f"data.clean.repair: [{repair}] mends such text"
         yield f"{where}: {share:.0%} of the lines beyond ASCII {what}, {example}; {advice}"
 
 
 def _in_other_language(where: str, lines: Mapping[int, str], language: str, profiles: Profiles) -> Iterator[str]:
-    most, counts = _MOST_OTHER, dict[str, int]()
+    most = _MOST_OTHER
+    counts = dict[str, int]()
     try:
         is_other: Callable[[str], object] = in_other_language(language, counts)
     except DataError:  # py3langid is missing, or does not know the language
@@ -325,7 +332,8 @@ def _in_other_language(where: str, lines: Mapping[int, str], language: str, prof
 
 def _not_parallel(where: str, sample: Sample, language: str) -> Iterator[str]:
     """Yield a warning if lines are less similar to their translations than to other lines, adjacent or distant."""
-    n, targets = len(sample.pairs), [tgt for _, tgt in sample.pairs]
+    n = len(sample.pairs)
+    targets = [tgt for _, tgt in sample.pairs]
     neighbours = {
         "after": [place.after for place in sample.places],
         "before": [place.before for place in sample.places],
@@ -339,14 +347,16 @@ def _not_parallel(where: str, sample: Sample, language: str) -> Iterator[str]:
         different = ["" if line == tgt else line for line, tgt in zip(lines, targets, strict=True)]
         likenesses[kind] = _likenesses(sample.pairs, different, counts)
     most = 1.0 if _wins(likenesses["own"], likenesses["random"]) < _UNALIKE else 0.5  # stretches vary
-    n_stretches, rows_of = min(_MOST_STRETCHES, n // _STRETCH), dict[str, list[int]]()
+    n_stretches = min(_MOST_STRETCHES, n // _STRETCH)
+    rows_of = dict[str, list[int]]()
     for first, last in pairwise(i * n // max(1, n_stretches) for i in range(n_stretches + 1)):
         stretch = {kind: values[first:last] for kind, values in likenesses.items()}
         fitting = _fitting(stretch, most)
         if fitting is not None:
             rows_of.setdefault(fitting, []).extend(range(first, last))
     for kind, rows in rows_of.items():
-        place, advice = "the lines", ""
+        place = "the lines"
+        advice = ""
         if len(rows) < n:
             place = f"about lines {sample.places[rows[0]].line:,} to {sample.places[rows[-1]].line:,}"
             advice = ", or set data.clean.misaligned=0.03, which drops such pairs"
@@ -370,7 +380,8 @@ def _likenesses(pairs: Sequence[tuple[str, str]], texts: Sequence[str], counts: 
     """Return the similarity of the first side of each pair to another text, by length and by common words; NaN if that
     is empty. Rare words, such as numbers and names, count most; `counts` says how many texts have a word.
     """
-    ratios, shared = [], []
+    ratios = []
+    shared = []
     for (src, _), text in zip(pairs, texts, strict=True):
         ratio = math.nan
         if text:

@@ -73,8 +73,10 @@ def back_translate(request: BackTranslation) -> int:
     Return the exit status of the first following command that fails, else 0. Raises ConfigError, DataError, HubError or
     CheckpointError before anything is written.
     """
-    run, reverse = request.reverse.path, run_config(request.reverse)
-    of_text, overrides = list[str](), list[str]()
+    run = request.reverse.path
+    reverse = run_config(request.reverse)
+    of_text = list[str]()
+    overrides = list[str]()
     for override in request.overrides:
         if override.startswith(("data.root=", "data.direction=")):
             of_text.append(override)
@@ -121,7 +123,8 @@ def back_translate(request: BackTranslation) -> int:
     counts = recipe.write(name, read_lines(request.mono), n_lines, translate, count)
     tokenizer_from: Path | None = run
     if RunDir(run).tokenizer.imported.exists():  # it serves only the other direction
-        start, tokenizer_from = following.training.init_from, None
+        start = following.training.init_from
+        tokenizer_from = None
         if isinstance(start, str):
             tokenizer_from = Path(start)
     return follow(recipe, counts, following, tokenizer_from, run_commands=request.run_commands)

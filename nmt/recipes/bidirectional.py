@@ -91,7 +91,8 @@ def plan(request: Bidirectional) -> tuple[PlannedRun, PlannedRun]:
     """Return the run in both directions and the run in one direction. Raises ConfigError."""
     direction = load_config(request.config, request.overrides).data.direction
     name = request.name or Path(request.config).stem
-    first, second = RunDir(Path("runs", f"{name}-both")), RunDir(Path("runs", f"{name}-both-{direction}"))
+    first = RunDir(Path("runs", f"{name}-both"))
+    second = RunDir(Path("runs", f"{name}-both-{direction}"))
     # an existing run keeps the direction that it was started with, since it has learned both
     first_direction = load_saved_config(first.config).data.direction if first.info.is_file() else direction
     src, tgt = direction.split("-")

@@ -85,7 +85,8 @@ def follow(
         show(f"{n:>12,}  {name}")
     if not any(counts.get(name) for name in ("translations", "pairs")):
         say(f"warning: {directory.path} has no translation that can be used")
-    path, run = str(directory.config), str(config.run_directory)
+    path = str(directory.config)
+    run = str(config.run_directory)
     commands = [
         ["prepare", "--config", path],
         ["train", *resume_option(RunDir(config.run_directory)), "--config", path, "--run", run],
@@ -191,7 +192,8 @@ def rooted(config: Config, prepared: Path | None = None) -> Config:
     the config's), since the original files still contain the pairs that were dropped for sharing a side with them.
     All corpora are then one, with the `repeat` of the first. Raises DataError if the prepared text is missing.
     """
-    data, folder = config.data, text_folder(config.data.root)
+    data = config.data
+    folder = text_folder(config.data.root)
 
     def name_in_folder(name: str) -> str:
         return name if is_url(name) else str(folder / name)
@@ -208,7 +210,8 @@ def rooted(config: Config, prepared: Path | None = None) -> Config:
             changes["clean"] = rooted_clean(source.clean, data.root)
         return source.model_copy(update=changes)
 
-    train, split_off = [moved(source) for source in data.train], dict[str, AnySource]()
+    train = [moved(source) for source in data.train]
+    split_off = dict[str, AnySource]()
     if data.drawn:
         train, split_off = _split_off(data, DataDir(prepared or data.directory))
     valid = moved(data.valid) if isinstance(data.valid, Source) else split_off.pop("valid")
@@ -247,7 +250,8 @@ def _split_off(data: DataConfig, directory: DataDir) -> tuple[list[AnyTrainSourc
         return files
 
     def as_source(split: str, name: str, sources: Sequence[AnyTrainSource]) -> TrainFiles:
-        first, terms = sources[0], joint_license(sources)
+        first = sources[0]
+        terms = joint_license(sources)
         return TrainFiles(files=files_of(split), name=name, repeat=first.repeat, tags=first.tags, license=terms)
 
     # the text of one file repeats its pairs already, but prepare drops duplicates
@@ -368,7 +372,8 @@ class RecipeDir:
             before = json.loads(self._settings.read_text(encoding="utf-8"))
             changes = []
             for key in {**before, **self.settings}:
-                old, new = before.get(key), self.settings.get(key)
+                old = before.get(key)
+                new = self.settings.get(key)
                 if old != new:
                     changes.append(f"{key} was {old}, is {new}")
             if changes:
@@ -393,7 +398,8 @@ class RecipeDir:
 
         translator = Translator.load(self.model)
         replace_file(self._settings, json.dumps(self.settings, indent=1) + "\n")
-        remaining, n_read = iter(rows), 0
+        remaining = iter(rows)
+        n_read = 0
 
         def translate_chunk(folder: Path, arguments: Json) -> Json:
             nonlocal n_read

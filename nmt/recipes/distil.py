@@ -157,13 +157,15 @@ def _parallel(request: Distillation, teacher: Config, student: Config) -> _Text:
         raise DataError(
             f"{data.path}: contains {' and '.join(corpus.languages)}, but the teacher translates {src}-{tgt}"
         )
-    teacher_data, text_license = teacher.data, joint_license(teacher.data.train)
+    teacher_data = teacher.data
+    text_license = joint_license(teacher.data.train)
     if request.data is not None:  # its licences are unknown
         text_license = None
         teacher_data = teacher_data.model_copy(update={"train": teacher_data.without("license").train})
     teacher_data = teacher_data.without("tags")  # the student's text has none
     student_data = rooted(student.model_copy(update={"data": teacher_data}), data.path).data
-    n_lines, held_out = corpus.in_one_file("train").n, _split_off_lines(teacher.data, data)
+    n_lines = corpus.in_one_file("train").n
+    held_out = _split_off_lines(teacher.data, data)
     return _Text(
         data.text("train", src),
         data.text("train", tgt),
@@ -264,7 +266,8 @@ def compared(teacher: ModelRef, student: Path, data: DataDir, search: SearchConf
     where = f"test set, {split.n:,} lines"
     if not corpus.tests:
         where = f"{split.n:,} held-out lines, as the teacher translates them"
-    rows, signatures = [["", "BLEU", "chrF", "million parameters", "MB", "sentences/s"]], set[str]()
+    rows = [["", "BLEU", "chrF", "million parameters", "MB", "sentences/s"]]
+    signatures = set[str]()
     for name, model in (("teacher", teacher), ("student", ModelRef((student,)))):
         n_parameters = 0
         for path in model.paths:
@@ -282,7 +285,8 @@ def compared(teacher: ModelRef, student: Path, data: DataDir, search: SearchConf
             say(f"{name}: without int8: {error}")
         for label, system, n_bytes in systems:
             src, tgt = system.config.data.sides
-            lines, references = split.text(src), split.text(tgt)
+            lines = split.text(src)
+            references = split.text(tgt)
             texts = [best.text for best, *_ in system.translate_lines(lines, search)]
             scores = [corpus_score(metric, texts, references, tgt) for metric in ("bleu", "chrf")]
             signatures |= {score.signature for score in scores}

@@ -72,9 +72,11 @@ def preset(config: str | None, n_pairs: int, minutes: float, overrides: Sequence
     Raises ConfigError if a setting is invalid, or the config is not for translation.
     """
     given = dict(override.partition("=")[::2] for override in overrides)
-    where, tree = "preset", own_files(given.get("data.direction", "de-en"))
+    where = "preset"
+    tree = own_files(given.get("data.direction", "de-en"))
     if config is not None:
-        where, tree = f"{config} with the preset", read_tree(config)[1]
+        where = f"{config} with the preset"
+        tree = read_tree(config)[1]
 
     def updates_of(size: Size) -> float:
         plain: Chosen = _model(size, n_pairs) | {"training.consistency": ("none", "")}
@@ -91,7 +93,8 @@ def preset(config: str | None, n_pairs: int, minutes: float, overrides: Sequence
         if n_pairs < larger.min_pairs or updates < larger.min_updates:
             break
         if (n := updates_of(larger)) >= larger.min_updates:
-            size, updates = larger, n
+            size = larger
+            updates = n
     passes = updates * size.update_tokens / (n_pairs * PIECES)
     updates *= UPDATE_SHARE
     chosen = _model(size, n_pairs) | _training(size, passes, updates, minutes)
@@ -156,12 +159,18 @@ def _model(size: Size, n_pairs: int) -> Chosen:
 
 def _training(size: Size, passes: float, updates: float, minutes: float) -> Chosen:
     """Return the settings that depend on the numbers of passes and updates of plain training."""
-    consistency, dropout, activation_dropout, weight, why = "none", 0.0, 0.0, 2, ""
+    consistency = "none"
+    dropout = 0.0
+    activation_dropout = 0.0
+    weight = 2
+    why = ""
     if passes >= SIMCUT_PASSES:
         consistency = "simcut"
         updates /= 2  # each takes twice as long
     if size is LARGE:
-        dropout, activation_dropout, weight = 0.3, 0.1, 3
+        dropout = 0.3
+        activation_dropout = 0.1
+        weight = 3
     elif passes >= DROPOUT_PASSES:
         dropout = 0.1
     else:
@@ -198,7 +207,8 @@ def seconds_per_update(config: Config, length: int) -> float:
     The fastest of several counts, since other programs may use the machine. They are repeated for about a second, at
     least twice after the first. Of a large update, one micro-batch is measured.
     """
-    settings, vocab_size = config.training, config.tokenizer.vocab_size
+    settings = config.training
+    vocab_size = config.tokenizer.vocab_size
     device = pick_device(settings.device)
     precision = pick_precision(settings.precision, device)
     use_float32_library(pick_float32_library(precision, device))

@@ -187,7 +187,8 @@ def find_weights(
 
     The ranking by search and the default weights are always tried.
     """
-    units, scores = _units(table), dict[Weights, float]()
+    units = _units(table)
+    scores = dict[Weights, float]()
     tunable = range(1, len(features))
 
     def try_weights(weights: Weights) -> float:
@@ -491,7 +492,8 @@ def tune_weights(request: Reranking, reference: Path, metric: MetricName) -> tup
     pairs = bounded_list(read_aligned(request.source, reference), str(request.source))
     if not pairs:
         raise DataError(f"{request.source}: is empty; there is nothing to tune on")
-    runs, features = request.runs, request.runs.features(request.search)
+    runs = request.runs
+    features = request.runs.features(request.search)
     lists = list(request.lists(line for line, _ in pairs))
     table = make_table(lists, features)
     tuned = tune(table, features, [ref for _, ref in pairs], metric, runs.direct.config.data.tgt)

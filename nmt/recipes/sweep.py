@@ -117,12 +117,15 @@ def run_jobs(jobs: Sequence[Job], slots: Sequence[Mapping[str, str]], stop: Stop
     slots: the environment variables of each slot. On a request to stop, running commands are sent SIGTERM and no more
     are started. Close the iterator after an error, which kills running commands.
     """
-    waiting, free, is_stopping = list(reversed(jobs)), list(reversed(slots)), False
+    waiting = list(reversed(jobs))
+    free = list(reversed(slots))
+    is_stopping = False
     running: dict[subprocess.Popen[bytes], tuple[Job, Mapping[str, str]]] = {}
     try:
         while running or (waiting and stop.reason is None):
             while waiting and free and stop.reason is None:
-                job, slot = waiting.pop(), free.pop()
+                job = waiting.pop()
+                slot = free.pop()
                 running[_start(job, slot)] = job, slot
                 say(f"[{len(jobs) - len(waiting)}/{len(jobs)}] {job.name}: started")
             if stop.reason is not None and not is_stopping:
@@ -196,7 +199,8 @@ def sweep(options: SweepOptions, format: Format = "text") -> list[Row]:  # noqa:
 
 def _compared(split: str, plan: Plan) -> Iterator[Comparison]:
     """Compare the arms that were not eliminated on a split, in each direction; all their runs have finished."""
-    kept, members = stage_of(plan, {})[0], dict[str, list[Path]]()
+    kept = stage_of(plan, {})[0]
+    members = dict[str, list[Path]]()
     for arm, runs in plan.arms.items():
         if arm in kept:
             members[arm] = [planned.run.path for planned in runs]
@@ -241,7 +245,8 @@ def _train(options: SweepOptions, plan: Plan, stop: Stop) -> list[Row]:
         arms, updates, _ = stage_of(plan, errors)
         if updates == before:  # the runs have ended, or were stopped from outside
             break
-        before, jobs = updates, list[Job]()
+        before = updates
+        jobs = list[Job]()
         for planned in itertools.chain.from_iterable(plan.arms[arm] for arm in arms):
             is_done = planned not in to_do if updates is None else planned.score_at(updates) is not None
             if planned.name not in errors and not is_done:
@@ -276,7 +281,8 @@ def _prepare(plan: Plan, to_do: Sequence[GridRun], stop: Stop) -> dict[Path, str
     paths: dict[str, Path] = {}
     differing = set[str]()
     for planned in to_do:
-        data, name = DataDir(planned.data), f"prepare {planned.data}"
+        data = DataDir(planned.data)
+        name = f"prepare {planned.data}"
         if data.is_prepared and data.path.parent != plan.folder / "data":
             with suppress(DataError):  # damage fails the runs that need it
                 differing.add(unlike(data, planned.config) or "")

@@ -270,8 +270,10 @@ def make_plan(options: SweepOptions) -> Plan:
 
 def _rungs(options: SweepOptions, plan: Plan) -> list[tuple[int, int]]:
     """Return the rungs of successive halving. Raises ConfigError with all problems of the study."""
-    halving, n_arms = options.halving, len(plan.arms)
-    rungs, problems = list[tuple[int, int]](), list[str]()
+    halving = options.halving
+    n_arms = len(plan.arms)
+    rungs = list[tuple[int, int]]()
+    problems = list[str]()
     if options.compare is not None:
         data = plan.runs[0].config.data
         splits = dict.fromkeys(["valid", *data.test, *data.drawn])
@@ -283,7 +285,8 @@ def _rungs(options: SweepOptions, plan: Plan) -> list[tuple[int, int]]:
             )
     if halving is not None:
         trainings = [run.config.training for run in plan.runs]
-        updates, last = halving.updates, min(training.max_steps for training in trainings)
+        updates = halving.updates
+        last = min(training.max_steps for training in trainings)
         if updates >= last or any(updates % training.validate_every_steps for training in trainings):
             limits = f"below training.max_steps = {last} and a multiple of training.validate_every_steps"
             problems.append(f"halving.updates: must be {limits}, found {updates}")
@@ -375,7 +378,8 @@ def stage_of(plan: Plan, errors: Mapping[str, str]) -> tuple[list[str], int | No
     The number of updates is None if the arms are trained to the end. All is computed from the logs of the runs. An arm
     with a run in `errors` is not trained further.
     """
-    runs_of, eliminated = plan.arms, dict[str, str]()
+    runs_of = plan.arms
+    eliminated = dict[str, str]()
     arms = list(runs_of)
     for updates, n_kept in plan.rungs:
         means: dict[str, float] = {}

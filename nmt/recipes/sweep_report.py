@@ -62,7 +62,8 @@ def rows_of(plan: Plan, errors: Mapping[str, str]) -> list[Row]:
 def _row(planned: GridRun, error: str, eliminated: str) -> Row:
     row = Row(planned, "not started", error or eliminated)
     if planned.run.info.exists():
-        summary, selected = summarise(planned.run), Selected()
+        summary = summarise(planned.run)
+        selected = Selected()
         with suppress(CheckpointError):
             selected = read_selected(planned.run)
         weights = selected.weights if selected.model_fields_set else None
@@ -132,7 +133,8 @@ def _n_different(directories: Iterable[Path], file_of: Callable[[DataDir, str, s
 def _checksums(data: DataDir, file_of: Callable[[DataDir, str, str], Path]) -> tuple[str, ...]:
     """Return the checksums of the development set for each language; empty if the manifest lacks them."""
     with suppress(DataError, KeyError):
-        contents, checksums = read_contents(data), []
+        contents = read_contents(data)
+        checksums = []
         for pair, manifest in contents.manifests.items():
             for language in manifest.languages:
                 file = file_of(contents.folders[pair], "valid", language)
@@ -143,14 +145,16 @@ def _checksums(data: DataDir, file_of: Callable[[DataDir, str, str], Path]) -> t
 
 def _means(plan: Plan, rows: Sequence[Row]) -> Iterator[Table]:
     """Yield a table of the means over seeds, the best first; none if the grid has no seeds."""
-    axes, metric = plan.arm_axes, plan.metric
+    axes = plan.arm_axes
+    metric = plan.metric
     if len(axes) == len(plan.axes):
         return
     arms: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
         values = tuple(row.planned.values[axis.key] for axis in axes)
         arms.setdefault(values, []).append(row)
-    scores, ranks = dict[tuple[str, ...], list[float]](), {}
+    scores = dict[tuple[str, ...], list[float]]()
+    ranks = {}
     for arm, of_arm in arms.items():
         scores[arm], ranks[arm] = [], math.inf
         for row in of_arm:
@@ -167,7 +171,9 @@ def _means(plan: Plan, rows: Sequence[Row]) -> Iterator[Table]:
         first = arms[arm][0]
         note = first.note if first.state in ("eliminated", "finished") else ""
         lines.append([*arm, Cell(mean(scores[arm], metric), arm == best), str(len(scores[arm])), shown, note])
-    n, notes, heading = len(axes), list[str](), ""
+    n = len(axes)
+    notes = list[str]()
+    heading = ""
     if any(differences.values()):
         heading = DIFFERENCE
         notes = [DIFFERENCE_NOTE]
@@ -191,8 +197,10 @@ def difference(first: Sequence[float], other: Sequence[float], metric: Metric = 
         return ""
     variances = [statistics.variance(scores) / len(scores) for scores in (first, other)]
     error, freedom = error_and_freedom(variances, (len(first), len(other)))
-    value, half = statistics.fmean(other) - statistics.fmean(first), error * quantile(CONFIDENCE, freedom)
-    low, high = shown_score(value - half, metric, "+"), shown_score(value + half, metric, "+")
+    value = statistics.fmean(other) - statistics.fmean(first)
+    half = error * quantile(CONFIDENCE, freedom)
+    low = shown_score(value - half, metric, "+")
+    high = shown_score(value + half, metric, "+")
     return f"{shown_score(value, metric, '+')} [{low}, {high}]"
 
 

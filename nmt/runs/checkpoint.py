@@ -42,7 +42,8 @@ def save_checkpoint(
     """
     refuse_links([target.path.parent])
     with staged(target.path, is_directory=True) as path:
-        part, checksums = CheckpointDir(path), {}
+        part = CheckpointDir(path)
+        checksums = {}
         for file, tensors in ((part.weights, weights), (part.ema, ema), (part.optimizer, optimizer)):
             if tensors is not None:
                 checksums[file.name] = save_tensors(file, tensors)
@@ -59,12 +60,15 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, 
     """
     by_name = {name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}
     names = sorted(by_name, key=lambda name: (-by_name[name].itemsize, name))  # so that all are aligned
-    header, end = dict[str, object](), 0
+    header = dict[str, object]()
+    end = 0
     if metadata is not None:
         header["__metadata__"] = metadata
     for name in names:
-        start, end = end, end + by_name[name].nbytes
-        dtype, shape = _NAMES[by_name[name].dtype], list(by_name[name].shape)
+        start = end
+        end = end + by_name[name].nbytes
+        dtype = _NAMES[by_name[name].dtype]
+        shape = list(by_name[name].shape)
         header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [start, end]}
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
@@ -125,7 +129,8 @@ def check_fit(model: torch.nn.Module, tensors: Mapping[str, Tensor], where: str)
         raise CheckpointError(f"{where}: the weights do not match the model in config.yaml ({names}, …)")
     for name, parameter in parameters.items():
         if parameter.shape != tensors[name].shape:
-            shape, expected = tuple(tensors[name].shape), tuple(parameter.shape)
+            shape = tuple(tensors[name].shape)
+            expected = tuple(parameter.shape)
             raise CheckpointError(f"{where}: {name} has shape {shape}, the model of config.yaml needs {expected}")
 
 
@@ -285,9 +290,11 @@ def choose_weights(
         if kind == "average":
             step = steps[-1]
     elif checkpoint == "last":
-        step, reason = steps[-1], "last checkpoint"
+        step = steps[-1]
+        reason = "last checkpoint"
     elif checkpoint.isdigit() and int(checkpoint) in steps:
-        step, reason = int(checkpoint), "requested"
+        step = int(checkpoint)
+        reason = "requested"
     else:
         known = ", ".join(str(step) for step in steps)
         raise CheckpointError(f"{run.path}: no checkpoint {checkpoint}; choose {known}, best or last")

@@ -115,7 +115,8 @@ def load_folder(path: Path) -> Folder:
     """
     directory = ExportDir(path)
     document = _read(directory)
-    info, checksums = document.translator, document.checksums
+    info = document.translator
+    checksums = document.checksums
     if info.kind == "transformers":
         raise CheckpointError(f"{path}: {FOR_TRANSFORMERS}")
     for name in checksums:

@@ -122,7 +122,8 @@ class Selected(Document):
 def check_is_run(path: Path) -> None:
     """Raise CheckpointError unless `path` is a run directory."""
     if not RunDir(path).config.is_file():
-        problem, advice = "not a run directory: it has no config.yaml", "; make one with nmt train"
+        problem = "not a run directory: it has no config.yaml"
+        advice = "; make one with nmt train"
         raise CheckpointError(not_usable(path, problem, advice))
 
 
@@ -257,7 +258,8 @@ def read_scores(run: RunDir) -> list[ScoreRecord]:
         return []
     except OSError as error:
         raise CheckpointError(f"{run.scores}: cannot be read: {error.strerror}") from error
-    records, damaged = [], []
+    records = []
+    damaged = []
     for number, line in enumerate(lines, start=1):
         if line.strip():
             try:

@@ -99,17 +99,22 @@ def summarise_all(root: Path) -> list[Summary]:
 
 def summarise(run: RunDir) -> Summary:
     """Summarise a run directory from all files that can be read; damage is reported in the summary."""
-    summary, problems = Summary(run.path.name, run.path), list[str]()
+    summary = Summary(run.path.name, run.path)
+    problems = list[str]()
     metric: Metric = "bleu"
-    selected, steps, last = Selected(), list[int](), Record()
+    selected = Selected()
+    steps = list[int]()
+    last = Record()
     with _collecting(problems, run):
         config = load_saved_config(run.config)
-        summary.max_steps, metric = config.training.max_steps, config.training.facts.metric
+        summary.max_steps = config.training.max_steps
+        metric = config.training.facts.metric
         if metric == "bleu":
             summary.split = config.search.split
     with _collecting(problems, run):
         if not read_info(run).data_dir:
-            summary.state, summary.max_steps = "imported", None
+            summary.state = "imported"
+            summary.max_steps = None
     with _collecting(problems, run):
         selected = read_selected(run)
     with _collecting(problems, run):
@@ -131,7 +136,8 @@ def summarise(run: RunDir) -> Summary:
                 summary.test = record
     summary.holder = lock_holder(run.lock)
     if problems:
-        summary.state, summary.problem = "broken", problems[0]
+        summary.state = "broken"
+        summary.problem = problems[0]
     if summary.holder is not None:
         summary.state = "running"
     if steps:
@@ -166,7 +172,8 @@ def _minutes(run: RunDir, steps: Sequence[int], logged: float | None) -> float |
 
 def _checkpoints(run: RunDir) -> list[int]:
     """Return the steps with a complete checkpoint, ascending. Raises CheckpointError if all checkpoints are damaged."""
-    saved, complete = saved_steps(run), []
+    saved = saved_steps(run)
+    complete = []
     for step in saved:
         checkpoint = run.step(step)
         if checkpoint.weights.is_file() and checkpoint.state.is_file():
@@ -200,7 +207,9 @@ def as_table(runs: Sequence[Summary]) -> Table:
 
 
 def _row(run: Summary, now: float) -> tuple[str, ...]:
-    holder, steps, notes = run.holder, f"{run.step:,}", list[str]()
+    holder = run.holder
+    steps = f"{run.step:,}"
+    notes = list[str]()
     if run.max_steps is not None:
         steps += f" / {run.max_steps:,}"
     if holder is not None:
@@ -229,7 +238,10 @@ def _dev_score(run: Summary) -> str:
 
 def _test_score(record: ScoreRecord) -> str:
     """Format a shortened name of a test set and its BLEU or accuracy, with an asterisk if there are notes."""
-    bleu, accuracy, name, value = record.score("bleu"), record.score("accuracy"), printable(record.name), "-"
+    bleu = record.score("bleu")
+    accuracy = record.score("accuracy")
+    name = printable(record.name)
+    value = "-"
     if width(name) > 12:
         name = f"{name[:4]}…{name[-6:]}"
     if accuracy is not None:

@@ -70,7 +70,8 @@ def best_scores(run: RunDir, metric: Metric, at_step: int | None = None) -> dict
     """
     best: dict[Weights, float] = {}
     for record in read_log(run.log, having=f'"{metric}"'.encode()):
-        score, step = number(record, metric), number(record, "step")
+        score = number(record, metric)
+        step = number(record, "step")
         if not is_validation(record) or score is None:
             continue
         kind = KINDS[record["kind"]]
@@ -125,7 +126,8 @@ def learning_curve(run: RunDir) -> list[Point]:
         raise CheckpointError(f"{run.path}: the log of this run contains no validation")
     points = []
     for step, kinds in validations.items():
-        bleu_of, minutes = dict[Weights, float](), list[float]()
+        bleu_of = dict[Weights, float]()
+        minutes = list[float]()
         for kind, values in kinds.items():
             if values["bleu"] is not None:
                 bleu_of[kind] = values["bleu"]
@@ -144,7 +146,8 @@ def curve_table(points: Sequence[Point]) -> Table:
     columns = ["perplexity", "accuracy"]
     if has_bleu:
         columns = ["BLEU raw", "moving average", "mean of the last", "chrF", "perplexity"]
-    header, rows = ["minutes", "steps", *columns], []
+    header = ["minutes", "steps", *columns]
+    rows = []
     for point in points:
         cells = [_rounded(point.minutes, 1), f"{point.step:,}"]
         if has_bleu:

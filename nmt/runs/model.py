@@ -208,7 +208,8 @@ def _read_saved(model: ModelRef) -> Saved:
         )  # fmt: skip
     run = RunDir(path)
     check_is_run(path)
-    config, info = load_saved_config(run.config), read_info(run)
+    config = load_saved_config(run.config)
+    info = read_info(run)
     chosen = choose_weights(run, config.training, model.checkpoint, model.weights)
     note = None
     if model.checkpoint == "best" and read_selected(run).best_step is None:

@@ -44,16 +44,24 @@ def use(info: ExportInfo, direction: str, repository: str | None = None) -> str:
 
 def _nmt(info: ExportInfo, direction: str, repository: str | None) -> Iterator[str]:
     src, tgt = direction.split("-")
-    options, module, load = "", "nmt", "Translator.load"
+    options = ""
+    module = "nmt"
+    load = "Translator.load"
     if info.kind == "ctranslate2":
-        options, module, load = " --engine ctranslate2", "nmt.share.engine", "load_ctranslate2"
-    address, download, model = "DIR", [], '"DIR"'
+        options = " --engine ctranslate2"
+        module = "nmt.share.engine"
+        load = "load_ctranslate2"
+    address = "DIR"
+    download = []
+    model = '"DIR"'
     if repository is not None:
         address = f"hf://{repository}"
-        download, model = ["from nmt.api import download"], f'download("{address}")'
+        download = ["from nmt.api import download"]
+        model = f'download("{address}")'
     to = ""
     if info.has_tag:
-        options, to = f"{options} --to {tgt} --from {src}", f', to="{tgt}", source="{src}"'
+        options = f"{options} --to {tgt} --from {src}"
+        to = f', to="{tgt}", source="{src}"'
     yield from ("```", f"nmt translate --model {address}{options} --input text.{src} --output text.{tgt}", "```", "")
     yield from ("```python", f"from {module} import {load.split('.')[0]}", *download, "")
     yield f"translator = {load}({model})"
@@ -125,7 +133,8 @@ class Card:
 
 def _front_matter(card: Card) -> Iterator[str]:
     """Yield the lines of the metadata for the Hub, without unknown values."""
-    config, public = card.config, card.info.public
+    config = card.config
+    public = card.info.public
     hubs = [source.hub for _, source in config.data.sources() if isinstance(source, HubSource)]
     matter: dict[str, object] = {
         "language": list(dict.fromkeys(language.split("_")[0] for language in card.languages)),
@@ -168,8 +177,10 @@ def _dataset(config: Config, split: str) -> str:
 
 
 def _facts(card: Card) -> Iterator[str]:
-    config, info = card.config, card.info
-    data, model = config.data, config.model
+    config = card.config
+    info = card.info
+    data = config.data
+    model = config.model
     if data.has_language_tags:
         yield f"# Translation between {', '.join(data.all_languages)}"
         what = f"that translates {', '.join(f'`{direction}`' for direction in data.directions)}"
@@ -229,12 +240,15 @@ def _test_scores(records: Sequence[ScoreRecord]) -> Iterator[str]:
 
 def _development(card: Card) -> Iterator[str]:
     """Yield a line with the scores of these weights on the development set, read from the log."""
-    config, info = card.config, card.info
-    kind, mean = "valid" if info.weights == "raw" else info.weights, ""
+    config = card.config
+    info = card.info
+    kind = "valid" if info.weights == "raw" else info.weights
+    mean = ""
     facts: dict[str, object] = {"kind": kind, "step": info.step}
     # of several directions, only the last record is of all lines; with start_share, the last average is the mixture
     if config.data.has_several_directions:
-        facts, mean = {"kind": "final"}, ", mean over directions"
+        facts = {"kind": "final"}
+        mean = ", mean over directions"
     elif kind == "average" and config.training.start_share:
         facts = {"kind": kind}
     if "step" not in facts and not card.is_selected:
@@ -261,7 +275,8 @@ _PURPOSES = {"train": "training", "valid": "development set"}
 def _data(card: Card) -> Iterator[str]:
     """Yield a line for each corpus, with the numbers of pairs read and kept, and its configured licence."""
     yield from ("## Training data", "")
-    data, manifests = card.config.data, _manifests(card.run, card.config)
+    data = card.config.data
+    manifests = _manifests(card.run, card.config)
     sources = {}
     for where, source in data.sources():
         sources[where] = _PURPOSES.get(where.split(".")[0], where.replace(".", " set ")), source, "pairs"
@@ -302,7 +317,8 @@ def _manifests(run: RunDir, config: Config) -> list[Manifest]:
 
 def _training(run: RunDir) -> Iterator[str]:
     """Yield the recorded cost of training, and the machine on which the run was last started."""
-    cost, info = training_cost(run), read_info(run)
+    cost = training_cost(run)
+    info = read_info(run)
     if cost is None:
         return
     skipped = f", {cost.skipped:,} of them skipped" if cost.skipped else ""

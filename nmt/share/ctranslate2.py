@@ -85,7 +85,8 @@ def save_ctranslate2(
     spec.config.add_source_eos = True
     # an imported vocabulary may have a piece of its own that is spelled <s>
     spec.config.bos_token = spec.config.decoder_start_token = target[model.decoder.embedding.start]
-    spec.config.unk_token, spec.config.eos_token = target[UNK], target[EOS]
+    spec.config.unk_token = target[UNK]
+    spec.config.eos_token = target[EOS]
     spec.config.layer_norm_epsilon = model.encoder.layers[0].attention_residual.norm.eps
     spec.validate()
     spec.optimize(quantization)
@@ -111,17 +112,20 @@ def _attention(spec: Any, attention: MultiHeadAttention, residual: SubLayer) -> 
     d = attention.d_model
     parts = [slice(None)] if len(spec.linear) == 2 else [slice(d), slice(d, None)]
     for linear, part in zip(spec.linear, parts, strict=False):
-        linear.weight, linear.bias = _array(attention.in_weight[part]), _array(attention.in_bias[part])
+        linear.weight = _array(attention.in_weight[part])
+        linear.bias = _array(attention.in_bias[part])
     _linear(spec.linear[-1], attention.output)
     _norm(spec.layer_norm, residual.norm)
 
 
 def _linear(spec: Any, linear: nn.Linear) -> None:
-    spec.weight, spec.bias = _array(linear.weight), _array(linear.bias)
+    spec.weight = _array(linear.weight)
+    spec.bias = _array(linear.bias)
 
 
 def _norm(spec: Any, norm: nn.LayerNorm) -> None:
-    spec.gamma, spec.beta = _array(norm.weight), _array(norm.bias)
+    spec.gamma = _array(norm.weight)
+    spec.beta = _array(norm.bias)
 
 
 def _array(tensor: Tensor) -> npt.NDArray[np.float32]:
@@ -188,7 +192,8 @@ def _learn(
     linked = src_ids[src_token] * n_pieces + tgt_ids[tgt_token]
     del src_token  # large
     keys, kinds = np.unique(linked, return_inverse=True)
-    sources, targets = keys // n_pieces, keys % n_pieces
+    sources = keys // n_pieces
+    targets = keys % n_pieces
     counts, totals = expected_counts(kinds, tgt_token, sources, N_ITERATIONS)
     frequencies = np.bincount(tgt_ids, minlength=n_pieces)
     often = np.argsort(-frequencies, kind="stable")[:N_FREQUENT].astype(np.int64)
@@ -202,7 +207,8 @@ def _n_ids(files: Sequence[Lines]) -> Indices:
 
 def _every(step: int, files: Sequence[Lines]) -> tuple[Indices, Indices]:
     """Return the ids of every `step`-th line of each file, with `</s>`, and their number in each of these lines."""
-    ids, sizes = [], []
+    ids = []
+    sizes = []
     for lines in files:
         block = lines.gather(np.arange(0, len(lines), step), EOS)
         is_id = block != PAD

@@ -71,7 +71,8 @@ class Engine:
 
         Raises CheckpointError if it is damaged or not a CTranslate2 model, ConfigError if the package is not installed.
         """
-        self.folder, self.path = folder, folder.directory.path
+        self.folder = folder
+        self.path = folder.directory.path
         if folder.info.kind != "ctranslate2":
             raise CheckpointError(
                 f"{self.path}: not a CTranslate2 model; create one with nmt export --format ctranslate2"
@@ -85,7 +86,8 @@ class Engine:
         model = folder.config.model
         self.max_positions = model.max_positions if model.positions == "learned" else None
         src, tgt = (folder.tokenizers[language] for language in folder.config.data.sides)
-        self.src, self.tgt = src.pieces(range(len(src))), tgt.pieces(range(len(tgt)))
+        self.src = src.pieces(range(len(src)))
+        self.tgt = tgt.pieces(range(len(tgt)))
         self.never_written = tgt.never_written(folder.config.joins_sentences)
         self.n_opening = len(tgt.opening)
         self.has_shortlist = (self.path / SHORTLIST).is_file()
@@ -231,7 +233,8 @@ class _Search:
 
     def has_special(self, line: _Line, candidates: Sequence[Candidate]) -> bool:
         """Return whether a translation contains a piece that no translation has."""
-        banned, start = {*self.engine.never_written, EOS}, line.n_given + self.engine.n_opening
+        banned = {*self.engine.never_written, EOS}
+        start = line.n_given + self.engine.n_opening
         return any(not banned.isdisjoint(ids[start:]) for ids, _ in candidates)
 
     def forced(self, lines: Sequence[_Line], candidates: Candidates) -> Candidates:
@@ -259,7 +262,9 @@ class _Search:
             longest: maximum length; by default the largest limit of a batch.
             n_more: hypotheses to finish beyond those that the search needs, with a beam.
         """
-        engine, config, options = self.engine, self.config, self.options(n_more)
+        engine = self.engine
+        config = self.config
+        options = self.options(n_more)
         if suppress:
             options["suppress_sequences"] = [[engine.tgt[i]] for i in engine.never_written]
         waiting: list[tuple[_Line, ctranslate2.AsyncTranslationResult]] = []
@@ -321,7 +326,9 @@ class _Search:
 
     def ranked(self, line: _Line, candidates: Sequence[Candidate]) -> list[Hypothesis]:
         """Return the best candidates of a line as hypotheses."""
-        config, limit, hypotheses = self.config, line.limit - line.n_given, []
+        config = self.config
+        limit = line.limit - line.n_given
+        hypotheses = []
         for ids, log_prob in candidates:
             own_ids = ids[line.n_given :]
             score = log_prob / length_penalty(len(own_ids) + 1, config)

@@ -148,7 +148,8 @@ def export_into(
     is_of_run: whether the directory belongs to the run, so that it has all of its search settings.
     """
     saved = open_saved(request.model)
-    model, tokenizers = saved.transformer(), saved.tokenizers
+    model = saved.transformer()
+    tokenizers = saved.tokenizers
     lost = [] if is_of_run else lost_settings(kind, saved.config.search)
     search = saved.config.search.model_copy(update={name: getattr(SearchConfig(), name) for name in lost})
     config = saved.config.model_copy(update={"search": search})
@@ -156,14 +157,17 @@ def export_into(
     check_norm(kind, request.run, model)
     check_format(kind, saved)
     trained = check_inference(model)
-    target, joins = tokenizers[config.data.tgt], config.joins_sentences
+    target = tokenizers[config.data.tgt]
+    joins = config.joins_sentences
     searcher = NativeSearcher([model], target, torch.device("cpu"), "float32", joins)
     translator = Translator(searcher, tokenizers, config, [saved.origin])
     lines = []
     if kind == "ctranslate2":
         lines = _check_lines(request, translator.by_direction()[0])
     info = _info(saved, kind, quantization)
-    scores, comparison, checked = _recorded(saved), None, None
+    scores = _recorded(saved)
+    comparison = None
+    checked = None
     with new_directory(output) as directory:
         if kind != "transformers":
             write_file(directory.config, dump_config(without_places(config)).encode())
@@ -199,7 +203,8 @@ def _write_ctranslate2(
     request: ExportOptions, saved: Saved, model: Transformer, info: ExportInfo, directory: ExportDir
 ) -> None:
     """Write a model of CTranslate2, with a shortlist if it is requested. Raises ConfigError if that has no effect."""
-    config, quantization = saved.config, info.quantization
+    config = saved.config
+    quantization = info.quantization
     src, tgt = (saved.tokenizers[name] for name in config.data.sides)
     assert info.positions is not None and quantization is not None, "set for CTranslate2"
     pieces = src.pieces(range(len(src))), tgt.pieces(range(len(tgt)))
@@ -258,7 +263,9 @@ def without_places(config: Config) -> Config:
 
 
 def _info(saved: Saved, kind: Kind, quantization: Quantization) -> ExportInfo:
-    config, weights, source = saved.config, saved.weights, saved.tokenizers[saved.config.data.src]
+    config = saved.config
+    weights = saved.weights
+    source = saved.tokenizers[saved.config.data.src]
     to = config.search.to or source.to or next(iter(source.target_languages), None)
     if (
         config.data.has_language_tags and saved.tokenizers.imported is None
@@ -326,7 +333,8 @@ def _recorded(saved: Saved) -> list[ScoreRecord]:
     """Return the recorded scores of these weights on test sets, without those on other text than that of the run's own
     test set of the same name."""
     run = RunDir(saved.path)
-    corpus, records = read_info(run).corpus, read_scores(run)
+    corpus = read_info(run).corpus
+    records = read_scores(run)
     text_of_run = {record.name: record.text for record in records if record.corpus == corpus}
     recorded = []
     for record in records:
@@ -409,7 +417,8 @@ def engine_folder(model: AnyModel, quantization: Quantization) -> Path:
     Raises what `export` raises.
     """
     library()
-    run, saved = ModelRef.of(model).path, open_saved(model)
+    run = ModelRef.of(model).path
+    saved = open_saved(model)
     saved.check_exports()
     path = RunDir(run).ctranslate2(quantization).path
     refuse_links([path])
@@ -471,7 +480,8 @@ def export_argos(request: ExportOptions, output: Path, quantization: Quantizatio
 def _package_files(folder: ExportDir, license: str | None) -> dict[str, bytes]:  # noqa: A002
     """Return the files of the package by their names in the archive, from an export for CTranslate2."""
     loaded = load_folder(folder.path)
-    config, step = loaded.config, loaded.info.step
+    config = loaded.config
+    step = loaded.info.step
     source = folder.tokenizer.language(config.data.src)
     if loaded.tokenizers.joint:
         source = folder.tokenizer.joint

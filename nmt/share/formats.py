@@ -90,7 +90,8 @@ def check_norm(kind: Kind, path: Path, model: Transformer) -> None:
 
 
 def _transformers_problems(saved: Saved) -> Iterator[str]:
-    model, imported = saved.config.model, saved.tokenizers.imported
+    model = saved.config.model
+    imported = saved.tokenizers.imported
     if (model.norm, model.positions) not in TRANSFORMERS_CLASSES or (model.positions == "fairseq" and imported is None):
         kind = f"model.norm: {model.norm} and model.positions: {model.positions}"
         yield f"transformers has no model with {kind}; {_OTHERS}, or train with another norm or positions"
@@ -111,7 +112,8 @@ def has_vocab_json(imported: ImportedVocabulary) -> bool:
 
 
 def _argos_problems(saved: Saved) -> Iterator[str]:
-    data, model = saved.config.data, saved.config.model
+    data = saved.config.data
+    model = saved.config.model
     code = language_code(data.src)
     if saved.tokenizers.imported is not None:
         yield "its tokenizer is not of nmt, and Argos Translate cannot use it; use --format ctranslate2"

@@ -93,12 +93,16 @@ class Imported:
 
     def lines(self) -> Iterator[str]:
         """Yield lines that say what was imported."""
-        public, data, tokenizer = self.model, self.config.data, self.tokenizers[self.config.data.src]
+        public = self.model
+        data = self.config.data
+        tokenizer = self.tokenizers[self.config.data.src]
         revision = f" at {public.revision}" if public.revision else ""
         kind = "an M2M-100" if tokenizer.opening else "a Marian"
-        of, options = f"for {data.direction}", ""
+        of = f"for {data.direction}"
+        options = ""
         if data.has_language_tags:
-            of, options = f"between {', '.join(data.all_languages)}", f" --to {data.tgt} --from {data.src}"
+            of = f"between {', '.join(data.all_languages)}"
+            options = f" --to {data.tgt} --from {data.src}"
         yield f"{public.name}{revision}: {kind} model {of}"
         sizes = self.tokenizers.sizes
         vocabulary = f"{sizes[data.src]:,} pieces for {'both' if len(sizes) == 2 else 'all'} languages"
@@ -154,7 +158,8 @@ def import_model(request: ImportOptions) -> Imported:
     output = request.run or Path("runs") / name.replace("/", "-")
     require_empty(output)
     with torch.device("meta"):  # memory is allocated where weights are copied
-        model, whole = make_model(config, tokenizers.sizes), make_model(config, full.sizes)
+        model = make_model(config, tokenizers.sizes)
+        whole = make_model(config, full.sizes)
     assert isinstance(model, Transformer), "these models have an encoder and a decoder"
     model = model.to_empty(device="cpu")
     _load_weights(folder, model, full.imported, vocabulary, kept)
@@ -186,7 +191,8 @@ def _write(run: RunDir, config: Config, tokenizers: Tokenizers, model: Transform
 
 def _settings(folder: Path) -> dict[str, Any]:
     """Return config.json. Raises DataError if it is not the configuration of a supported model."""
-    config, where = read_json(folder, "config.json"), folder / "config.json"
+    config = read_json(folder, "config.json")
+    where = folder / "config.json"
     if (kind := config.get("model_type")) not in [*_OPTIONS]:  # it may be unhashable
         raise DataError(f"{where}: model_type is {kind!r}; supported are {' and '.join(_OPTIONS)}")
     for name, supported in _OPTIONS[kind].items():
@@ -290,7 +296,8 @@ def _load_weights(
     with _opened(path) as take:
         # the largest tensors first, while the memory of the others is not in use
         for names, table, side in tables_of(model):
-            source, rows = take(names), rows_of(side)
+            source = take(names)
+            rows = rows_of(side)
             _check_tensor(path, names[0], source, torch.Size((len(full.original(side)), table.size(1))))
             table.zero_()
             ids = [*rows]
@@ -306,7 +313,8 @@ def _load_weights(
         if is_marian := not full.languages:  # its decoder starts with padding
             model.decoder.embedding.weight[BOS] = model.decoder.embedding.weight[PAD]
         assert model.output_bias is not None, "set by the configuration"
-        shape, rows = torch.Size((1, len(full.original(1)))), rows_of(1)
+        shape = torch.Size((1, len(full.original(1))))
+        rows = rows_of(1)
         source = take([OUTPUT_BIAS]) if is_marian else torch.zeros(shape)
         _check_tensor(path, OUTPUT_BIAS, source, shape)
         model.output_bias.fill_(ABSENT)
@@ -375,7 +383,8 @@ def _opened(path: Path) -> Iterator[Take]:
             tensors.pop(name, None)
         n_read += tensor.nbytes
         if tensors and n_read > _MAPPED_BYTES and zipfile.is_zipfile(path):
-            tensors, n_read = load(), 0
+            tensors = load()
+            n_read = 0
         return tensor
 
     yield take

@@ -272,7 +272,8 @@ def cut_vocabulary(tokenizers: Tokenizers, texts: Sequence[Path]) -> tuple[Token
     first = [full.end, full.unknown, full.padding]  # transformers needs equal ids in both vocabularies
     if full.languages and has_vocab_json(full):  # there, positions begin after the id of padding
         first = FAIRSEQ_SPECIAL
-    kept, pieces = list[Sequence[int]](), list[list[str]]()
+    kept = list[Sequence[int]]()
+    pieces = list[list[str]]()
     for all_pieces, used_pieces in zip(full.pieces, used, strict=True):
         rows = [*map(all_pieces.index, first)]
         for row, piece in enumerate(all_pieces):
@@ -282,7 +283,8 @@ def cut_vocabulary(tokenizers: Tokenizers, texts: Sequence[Path]) -> tuple[Token
         pieces.append([all_pieces[row] for row in rows])
     models = {}
     for side, (language, tokenizer) in enumerate(tokenizers.by_language.items()):
-        proto, number = ModelProto.FromString(tokenizer.model), min(side, len(kept) - 1)
+        proto = ModelProto.FromString(tokenizer.model)
+        number = min(side, len(kept) - 1)
         removed = {*full.pieces[number]} - {*pieces[number]}
         for piece in proto.pieces:
             if piece.piece in removed:
@@ -303,7 +305,8 @@ def _used_pieces(tokenizers: Tokenizers, full: ImportedVocabulary, texts: Sequen
         if language not in languages:
             known = " or ".join(f".{name}" for name in languages)
             raise DataError(f"{path}: its name must end in {known}, the language of the text")
-        tokenizer, lines = tokenizers[language], read_lines(path)
+        tokenizer = tokenizers[language]
+        lines = read_lines(path)
         used_pieces = used[min(languages.index(language), len(used) - 1)]
         while block := list(islice(lines, _LINES)):
             ids = sorted(set(chain.from_iterable(tokenizer.encode_all(block))))
@@ -319,10 +322,12 @@ def _used_pieces(tokenizers: Tokenizers, full: ImportedVocabulary, texts: Sequen
 def removed_share(full: bytes, cut: bytes) -> float | None:
     """Return the probability that a unigram model gives to the pieces that are unused in its cut version; None for
     other models."""
-    before, after = ModelProto.FromString(full), ModelProto.FromString(cut)
+    before = ModelProto.FromString(full)
+    after = ModelProto.FromString(cut)
     if before.trainer_spec.model_type != _UNIGRAM:
         return None
-    all_shares, removed_shares = [], []
+    all_shares = []
+    removed_shares = []
     for piece, cut_piece in zip(before.pieces, after.pieces, strict=True):
         if piece.type == _NORMAL:
             all_shares.append(math.exp(piece.score))

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
 T = TypeVar("T")
-INFO, CARD = ExportDir(Path()).info.name, ExportDir(Path()).card.name
+INFO = ExportDir(Path()).info.name
+CARD = ExportDir(Path()).card.name
 
 
 NO_TOKEN = "no token for the Hub; log in with hf auth login, or set HF_TOKEN"
@@ -109,7 +110,8 @@ def push(folder: Path, repository: Repository) -> Pushed:
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 
     info = verify_export(folder)
-    api, name = HfApi(), repository.name
+    api = HfApi()
+    name = repository.name
     files: dict[str, str | bytes] = {}
     for file in sorted(exported_files(folder / INFO)):
         path = folder / file
@@ -140,7 +142,8 @@ def push(folder: Path, repository: Repository) -> Pushed:
 def _card(folder: Path, info: ExportInfo, repository: str) -> bytes:
     """Return the model card, with its section on usage changed from the directory to the repository."""
     direction = info.direction or load_folder(folder).config.data.direction
-    use_of_folder, use_of_repository = use(info, direction), use(info, direction, repository)
+    use_of_folder = use(info, direction)
+    use_of_repository = use(info, direction, repository)
     card = (folder / CARD).read_bytes()  # with any line ends
     try:
         card.decode()

@@ -229,7 +229,8 @@ def _m2m_files(
     imported: ImportedVocabulary, tag_of: Mapping[str, str], config: Config, model: bytes, max_source: int
 ) -> dict[str, Any]:
     """Return the files of the tokenizer of M2M-100 or NLLB. model: its serialised SentencePiece model."""
-    [pieces], tags = imported.pieces, [*dict.fromkeys(tag_of.values())]
+    [pieces] = imported.pieces
+    tags = [*dict.fromkeys(tag_of.values())]
     source, target = (tag_of[language].strip("_") for language in config.data.sides)
     settings: dict[str, Any] = {
         "tokenizer_class": "NllbTokenizer",
@@ -314,9 +315,11 @@ def units_of(model: Transformer) -> Tensor:
 def tables_of(model: Transformer) -> Iterator[tuple[list[str], Tensor, Literal[0, 1]]]:
     """Yield the embedding tables and the output weight, unless it is tied: the names of each in transformers, the first
     of which is written, the table (V, D), and the side of its vocabulary, 0 for the source."""
-    shared, output = "model.shared.weight", "lm_head.weight"
+    shared = "model.shared.weight"
+    output = "lm_head.weight"
     encoder, decoder = (f"model.{stack}.embed_tokens.weight" for stack in ("encoder", "decoder"))
-    src_table, tgt_table = model.encoder.embedding.weight, model.decoder.embedding.weight
+    src_table = model.encoder.embedding.weight
+    tgt_table = model.decoder.embedding.weight
     is_tied = model.output is None
     if src_table is tgt_table:
         names = [shared, encoder, decoder]
@@ -352,7 +355,8 @@ def _layer(layer: EncoderLayer | DecoderLayer) -> Iterator[Part]:
         assert layer.cross_attention is not None, "a translator attends to its source"
         yield from _attention("encoder_attn", layer.cross_attention)
         yield from _norm("encoder_attn_layer_norm", layer.cross_attention_residual.norm)
-    inner, outer = layer.feed_forward.inner, layer.feed_forward.outer
+    inner = layer.feed_forward.inner
+    outer = layer.feed_forward.outer
     yield from (("fc1.weight", inner.weight, (1,)), ("fc1.bias", inner.bias, ()))
     yield from (("fc2.weight", outer.weight, (0,)), ("fc2.bias", outer.bias, (0,)))
     yield from _norm("final_layer_norm", layer.feed_forward_residual.norm)
@@ -406,7 +410,9 @@ def _ids_by_row(imported: ImportedVocabulary, side: Literal[0, 1], pad: int) -> 
 def _ids(imported: ImportedVocabulary | None, start: int) -> dict[str, int]:
     """Return the special ids. A translation begins with `start`, in a Marian model with padding, in an M2M-100 model
     with `</s>`, and always ends with `</s>`."""
-    pad, unk, end = PAD, UNK, EOS
+    pad = PAD
+    unk = UNK
+    end = EOS
     if imported is not None:
         target = imported.original(1)
         pad, unk, end = (target.index(piece) for piece in (imported.padding, imported.unknown, imported.end))

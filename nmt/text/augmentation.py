@@ -69,7 +69,8 @@ def lower_case(src: str, tgt: str, _: Random, languages: tuple[str, str] = ("", 
 
 def drop_end_punctuation(src: str, tgt: str, _: Random) -> tuple[str, str]:
     """Return both sides without sentence-final punctuation, if both have it."""
-    shorter_src, shorter_tgt = _without_end_marks(src), _without_end_marks(tgt)
+    shorter_src = _without_end_marks(src)
+    shorter_tgt = _without_end_marks(tgt)
     if shorter_src == src or shorter_tgt == tgt:
         return src, tgt
     return shorter_src, shorter_tgt
@@ -91,7 +92,8 @@ def _has_case(text: str) -> bool:
 
 
 def _titled(text: str, language: str) -> str:
-    to_upper, inside = upper(language), _inside_spans(text)
+    to_upper = upper(language)
+    inside = _inside_spans(text)
 
     def capital(match: re.Match[str]) -> str:
         letter = match[0]
@@ -120,7 +122,8 @@ def _is_dotted(language: str) -> bool:
 
 def _outside_spans(text: str, change: Callable[[str], str]) -> str:
     """Apply a change to the text outside protected spans."""
-    parts, end = list[str](), 0
+    parts = list[str]()
+    end = 0
     for span in spans(text):
         parts += change(text[end : span.start]), text[span.start : span.end]
         end = span.end
@@ -215,7 +218,8 @@ class _Copied(NamedTuple):
 
 def noise(src: str, _: str, rng: Random) -> tuple[str, str]:
     """Return one line of random symbols as both sides, with about as many pieces as the source."""
-    n_left, words = min(max(len(src) // 4, 3), MAX_NOISE), []
+    n_left = min(max(len(src) // 4, 3), MAX_NOISE)
+    words = []
     while n_left > 0:
         (first, last), size = pick(rng, _BLOCKS), 1 + below(rng, min(n_left, 6))
         words.append("".join(chr(first + below(rng, last - first + 1)) for _ in range(size)))
@@ -231,7 +235,8 @@ def placeholders(src: str, tgt: str, rng: Random) -> tuple[str, str]:
         return src, tgt
     places: dict[str, _Copied] = {}
     for shared in some(rng, copied, 0.3):
-        form, word = pick(rng, _PLACEHOLDERS), pick(rng, _WORDS)
+        form = pick(rng, _PLACEHOLDERS)
+        word = pick(rng, _WORDS)
         if "$" in form or "__" in form:
             word = word.upper()
         places.setdefault(form.format(word), shared)
@@ -245,9 +250,11 @@ def tags(src: str, tgt: str, rng: Random) -> tuple[str, str]:
     where = pick(rng, [_Copied((0, len(src)), (0, len(tgt))), *_copied(src, tgt)])
     if below(rng, 4):
         tag = pick(rng, _TAGS).format(below(rng, 10))
-        before, after = f"<{tag}>", f"</{tag.split()[0]}>"
+        before = f"<{tag}>"
+        after = f"</{tag.split()[0]}>"
     else:
-        before, after = f"<{pick(rng, _EMPTY_TAGS).format(below(rng, 10))}/>", ""
+        before = f"<{pick(rng, _EMPTY_TAGS).format(below(rng, 10))}/>"
+        after = ""
     return _surrounded(src, where.src, before, after), _surrounded(tgt, where.tgt, before, after)
 
 
@@ -258,7 +265,8 @@ def _surrounded(text: str, place: Place, before: str, after: str) -> str:
 
 def _copied(src: str, tgt: str) -> list[_Copied]:
     """Return the positions of the texts that occur exactly once on each side, in source order."""
-    of_src, of_tgt = _places(src), _places(tgt)
+    of_src = _places(src)
+    of_tgt = _places(tgt)
     copied = []
     for text, places in of_src.items():
         if len(places) == len(of_tgt.get(text, ())) == 1:
@@ -281,7 +289,8 @@ def _places(text: str) -> dict[str, list[Place]]:
 
 def replaced(text: str, new: Mapping[Place, str]) -> str:
     """Replace parts of a text, which do not overlap, by other texts."""
-    parts, position = list[str](), 0
+    parts = list[str]()
+    position = 0
     for (start, end), other in sorted(new.items()):
         parts += text[position:start], other
         position = end
@@ -301,7 +310,8 @@ _ANY = SearchConfig()
 
 def terms(src: str, tgt: str, rng: Random, glossary: Glossary) -> tuple[str, str]:
     """Mark some of the source terms that the target translates as in the glossary; the target is unchanged."""
-    translated, remaining = list[Span](), tgt
+    translated = list[Span]()
+    remaining = tgt
     for span in sorted(constraint_spans(src, _ANY, glossary), key=lambda span: -len(span.wanted)):
         # matches are removed, so that a translation within another is not counted again
         remaining, n = alone(span.wanted).subn(" ", remaining, count=1)
@@ -318,18 +328,21 @@ def _with_others(spans: Sequence[Span], tgt: str, rng: Random, glossary: Glossar
     """Return the spans and the target with other translations, except for a translation that occurs twice."""
     changed = []
     for span in spans:
-        other, matches = pick(rng, glossary.translations), list(alone(span.wanted).finditer(tgt))
+        other = pick(rng, glossary.translations)
+        matches = list(alone(span.wanted).finditer(tgt))
         if rng.random() < MADE_UP:
             other = _made_up(other, rng)
         if len(matches) == 1:
-            span, tgt = replace(span, wanted=other), tgt[: matches[0].start()] + other + tgt[matches[0].end() :]
+            span = replace(span, wanted=other)
+            tgt = tgt[: matches[0].start()] + other + tgt[matches[0].end() :]
         changed.append(span)
     return changed, tgt
 
 
 def _made_up(word: str, rng: Random) -> str:
     """Return a word with its letters in random order except for the first, so that a name still looks like one."""
-    left, letters = list(word[1:]), [word[:1]]
+    left = list(word[1:])
+    letters = [word[:1]]
     while left:
         letters.append(left.pop(below(rng, len(left))))
     return " ".join("".join(letters).split())

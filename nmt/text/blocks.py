@@ -45,7 +45,8 @@ class _WordCache:
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        self._tokenizer, self._dtype = tokenizer, np.dtype(id_dtype(len(tokenizer)))
+        self._tokenizer = tokenizer
+        self._dtype = np.dtype(id_dtype(len(tokenizer)))
         self._clear()
 
     def _clear(self) -> None:
@@ -129,7 +130,8 @@ class Encoded(NamedTuple):
     def take(self, rows: Numbers) -> Encoded:
         """Return the lines with the indices `rows`, in this order; an index may be repeated."""
         lengths = self.lengths
-        starts, lengths = (self.ends - lengths)[rows], lengths[rows]
+        starts = (self.ends - lengths)[rows]
+        lengths = lengths[rows]
         ids = self.ids[ranges(starts, lengths)]
         return Encoded(ids, np.cumsum(lengths), self.words[rows], self.characters[rows], self.first_learned)
 

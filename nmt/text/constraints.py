@@ -89,7 +89,8 @@ def spans(text: str, flag: str = "") -> Iterator[Span]:
     """
     position = 0
     while match := _pattern(flag).search(text, position):
-        kind, content = str(match.lastgroup), match[0]
+        kind = str(match.lastgroup)
+        content = match[0]
         if kind == "url":
             content = _without_punctuation(content)
         position = match.start() + len(content)
@@ -109,7 +110,8 @@ def _without_punctuation(url: str) -> str:
 
 def alone(text: str) -> re.Pattern[str]:
     """Return a pattern for a text that is not part of a longer number or, in scripts with spaces, of a longer word."""
-    before, after = "", rf"(?![{_L}])"
+    before = ""
+    after = rf"(?![{_L}])"
     if re.match(f"[{_L}]", text):
         before = _START
     if text[-1].isdigit():
@@ -164,14 +166,16 @@ class Glossary:
         a term with two different translations, and if there is no term.
         """
         terms: dict[str, str] = {}
-        is_first, order = True, None
+        is_first = True
+        order = None
         for number, cells in _rows(path):
             columns = [cell.strip() for cell in cells]
             if not any(columns) or columns == ["#"] or cells[0].startswith("# "):
                 continue
             where = f"{path}, line {number}"
             if is_first:
-                is_first, order = False, _order(columns, target, where)
+                is_first = False
+                order = _order(columns, target, where)
                 if order is not None:
                     continue
             if order is not None and len(columns) > max(order):
@@ -222,7 +226,8 @@ class _Automaton:
         for term, translation in terms.items():
             state = 0
             for depth, (start, end) in enumerate(units(term), start=1):
-                before, unit = state, term[start:end]
+                before = state
+                unit = term[start:end]
                 state = self._next.setdefault((before, unit), len(states))
                 if state == len(states):
                     states.append((depth, before, unit))
@@ -344,7 +349,8 @@ class Applied:
         of letters may differ: translations are written in those that the model has learned.
         """
         terms = Counter(span.wanted for span in spans if span.kind == "term")
-        n_missing, translation = 0, comparable(translation)
+        n_missing = 0
+        translation = comparable(translation)
         for target, n in sorted(terms.items(), key=lambda item: -len(item[0])):
             # matches are removed, so that a translation within another is not counted again
             translation, n_found = alone(comparable(target) or target).subn(" ", translation, count=n)
@@ -421,7 +427,8 @@ _MARK = re.compile(f"([{''.join(MARKS)}])")
 def mark_terms(text: str, terms: Iterable[Span]) -> str:
     """Mark terms with their translations. Terms must be in order and not overlap."""
     text = CONTROL.sub(" ", text)
-    parts, end = list[str](), 0
+    parts = list[str]()
+    end = 0
     for term in terms:
         start = term.start
         if start > end and text[start - 1] == " ":  # the space is part of a word's pieces

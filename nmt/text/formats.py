@@ -63,7 +63,8 @@ def _wide_encoding(start: bytes) -> str | None:
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "UTF-16"
     n = min(len(start), 1000) // 2
-    high, low = start[: 2 * n : 2].count(0), start[1 : 2 * n : 2].count(0)
+    high = start[: 2 * n : 2].count(0)
+    low = start[1 : 2 * n : 2].count(0)
     if n < 8 or max(high, low) < 0.6 * n or min(high, low) > 0.1 * n:  # without a mark: every other byte is NUL
         return None
     return "UTF-16BE" if high > low else "UTF-16LE"
@@ -144,7 +145,8 @@ def _markup(text: str) -> str | None:
     )
     if root is None:
         return "XML" if re.match(r"<\?xml\s|<!doctype\s", text, re.IGNORECASE) else None
-    name, declared = root["name"].lower(), root["declared"].strip()
+    name = root["name"].lower()
+    declared = root["declared"].strip()
     if not (
         declared
         or root["rest"].strip()

@@ -66,7 +66,8 @@ class ImportedVocabulary(Document):
     def of_model(cls, model: bytes) -> ImportedVocabulary:
         """Return the vocabulary of a SentencePiece model, for all languages. Raises DecodeError if it is none."""
         proto = ModelProto.FromString(model)
-        spec, kinds = proto.trainer_spec, ModelProto.SentencePiece
+        spec = proto.trainer_spec
+        kinds = ModelProto.SentencePiece
         by_kind = sorted(proto.pieces, key=lambda piece: piece.type != kinds.BYTE)
         learned = [piece.piece for piece in by_kind if piece.type not in (kinds.CONTROL, kinds.UNKNOWN)]
         pieces = [spec.eos_piece, spec.unk_piece, *learned, spec.pad_piece]

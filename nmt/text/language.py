@@ -59,7 +59,8 @@ def detect(text: str, languages: Sequence[str]) -> list[Detected]:
     ranked = identifier().rank(text)
     detected = []
     for code in languages:
-        language, macrolanguage = tag_of(code).language, macrolanguage_of(code)
+        language = tag_of(code).language
+        macrolanguage = macrolanguage_of(code)
         members = []
         for known, p in ranked:
             if macrolanguage_of(known) == macrolanguage:
@@ -92,7 +93,8 @@ def _unknown(language: str) -> DataError:
     return DataError(f"py3langid does not know {language}")
 
 
-_MARGIN, _MARGIN_CHARS = 5.0, 50.0
+_MARGIN = 5.0
+_MARGIN_CHARS = 50.0
 """Another language must be more probable by `_MARGIN + _MARGIN_CHARS / characters` nats: short and ambiguous texts are
 kept."""
 _CHARS = 128
@@ -112,7 +114,8 @@ def identified_as(language: str) -> set[str]:
         from py3langid import rank
     except ImportError as error:
         raise needs_extra("drop: language", "py3langid") from error
-    family, written = _family(language), set(scripts_of(language))
+    family = _family(language)
+    written = set(scripts_of(language))
     alike = set()
     for code, _ in rank(""):
         if _family(code) == family and (not written or written & {*scripts_of(code)}):
@@ -241,7 +244,8 @@ def checked(windows: Iterable[list[str]], profiles: Profiles | None, language: s
 
     `profiles`: the profiles of the model; None: nothing is checked.
     """
-    counts, n_chars = Counter[str](), 0
+    counts = Counter[str]()
+    n_chars = 0
     for window in windows:
         for line in window:
             if profiles is None:

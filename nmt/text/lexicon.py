@@ -145,7 +145,8 @@ class Vocabulary:
     """The words of one language that are frequent enough for statistics, sorted from the rarest."""
 
     def __init__(self, stems: Sequence[str], counts: Numbers) -> None:
-        self.stems, self.counts = stems, counts
+        self.stems = stems
+        self.counts = counts
         self.share: Floats = counts / max(1, counts.sum())
         """The relative frequency of each word in the text."""
         self._ids = {stem: i for i, stem in enumerate(stems)}
@@ -176,7 +177,8 @@ def read_words(lines: Sequence[str]) -> tuple[Vocabulary, Tokens]:
     """Return the vocabulary of some lines, and the words of the lines that are in the vocabulary."""
     seen: defaultdict[str, int] = defaultdict()
     seen.default_factory = seen.__len__  # a new word gets the next number
-    parts, ends = [np.zeros(0, np.int32)], [np.zeros(1, np.int64)]
+    parts = [np.zeros(0, np.int32)]
+    ends = [np.zeros(1, np.int64)]
     for start in range(0, len(lines), _BLOCK_LINES):
         words, block_ends = split_words(lines[start : start + _BLOCK_LINES])
         parts.append(np.fromiter(map(seen.__getitem__, words), np.int32, len(words)))
@@ -199,7 +201,8 @@ _MIN_PROBABILITY = 0.01
 _MAX_ENTRIES = 2**19
 _SLOT_BITS = 22
 _MULTIPLIER = np.uint32(2654435769)  # odd: multiplication only reorders the keys
-_SHIFT, _LOW = np.uint32(ID_BITS), np.uint32(2**ID_BITS - 1)
+_SHIFT = np.uint32(ID_BITS)
+_LOW = np.uint32(2**ID_BITS - 1)
 
 
 class Cells(NamedTuple):
@@ -253,8 +256,10 @@ class Lexicon:
         if n_cells > _LEARN_CELLS:
             n = len(src.ends) * _LEARN_CELLS // n_cells
             chosen = np.arange(n) * len(src.ends) // n
-            src, tgt = src.take(chosen), tgt.take(chosen)
-        src, tgt = src.rarest(_LEARN_WORDS), tgt.rarest(_LEARN_WORDS)
+            src = src.take(chosen)
+            tgt = tgt.take(chosen)
+        src = src.rarest(_LEARN_WORDS)
+        tgt = tgt.rarest(_LEARN_WORDS)
         all_keys = np.concatenate([np.zeros(0, np.uint32), *(cells.keys for _, _, cells in chunks(src, tgt))])
         keys, entries = np.unique(all_keys, return_inverse=True)
         entries = entries.astype(np.int32)  # half the memory
@@ -262,7 +267,8 @@ class Lexicon:
         tgt_counts = np.bincount(tgt.ids, minlength=len(tgt_words.stems))[keys & _LOW]
         forward = backward = np.ones(len(keys))
         for _ in range(_ITERATIONS):
-            forward_sums, backward_sums = np.zeros(len(keys)), np.zeros(len(keys))
+            forward_sums = np.zeros(len(keys))
+            backward_sums = np.zeros(len(keys))
             start = 0
             for src_part, tgt_part, cells in chunks(src, tgt):
                 chunk = entries[start : start + len(cells.keys)]

@@ -76,7 +76,8 @@ def pair_lines(
 
 def decode_lines(lines: Iterable[bytes], name: Path | str) -> Iterator[str]:
     """Yield the decoded lines of an open file without their ends; `name` is for messages. Raises DataError."""
-    number, is_mixed = 0, False
+    number = 0
+    is_mixed = False
     try:
         for number, raw in enumerate(lines, start=1):
             if number == 1:
@@ -121,7 +122,8 @@ def bounded_list(lines: Iterable[_Lines], what: str) -> list[_Lines]:
 
     Raises DataError if they do not fit into memory: a few compressed bytes can expand to any number of lines.
     """
-    result, size = [], 0
+    result = []
+    size = 0
     for line in lines:
         result.append(line)
         parts = (line,) if isinstance(line, str) else line
@@ -167,9 +169,11 @@ def _open(path: Path) -> Iterator[IO[bytes]]:
 
 def unequal(first: Path, n_first: int, second: Path, n_second: int) -> DataError:
     """Return the error for aligned files with different numbers of lines."""
-    names, where = [str(first), str(second)], ""
+    names = [str(first), str(second)]
+    where = ""
     if first.parent == second.parent:
-        names, where = [first.name, second.name], f" (in {first.parent})"
+        names = [first.name, second.name]
+        where = f" (in {first.parent})"
     counts = f"{names[0]} has {amount(n_first, 'line')}, {names[1]} {n_second:,}"
     return DataError(f"{counts}: they must pair line by line{where}")
 
@@ -179,7 +183,8 @@ BLOCK = 1 << 16
 
 MAX_WINDOW_CHARACTERS = 1 << 24
 """Number of characters after which a window ends."""
-GAP, PATIENCE = 0.002, 0.1
+GAP = 0.002
+PATIENCE = 0.1
 """Seconds without a further line, and after the first line, after which a window ends."""
 
 
@@ -203,7 +208,9 @@ def windows(
     error: DataError | None = None
     while error is None:
         window: list[str] = []
-        n_characters, deadline, until = 0, float("inf"), float("inf")
+        n_characters = 0
+        deadline = float("inf")
+        until = float("inf")
         while len(window) < size and n_characters < most and raw.wait(until):
             try:
                 line = next(lines, None)
@@ -229,7 +236,9 @@ class _RawLines:
     """An iterator over the lines of a file, without line feeds; the caller can limit the wait for the next line."""
 
     def __init__(self, file: IO[bytes], name: str, check: Callable[[str, bytes], None] | None) -> None:
-        self._name, self._n_lines, self._check = name, 0, check
+        self._name = name
+        self._n_lines = 0
+        self._check = check
         self._error: DataError | None = None
         self._read = file.read1 if isinstance(file, io.BufferedReader) else file.read
         self._lines: deque[bytes] = deque()
@@ -265,7 +274,9 @@ class _RawLines:
         self._n_begun += len(first)
         self._ended = not block
         if self._n_begun > LINE_BYTES:
-            self._error, self._ended, self._begun = long_line(self._name, self._n_lines + 1), True, []
+            self._error = long_line(self._name, self._n_lines + 1)
+            self._ended = True
+            self._begun = []
             return
         if following or self._ended:
             line = b"".join(self._begun)

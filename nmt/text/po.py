@@ -91,7 +91,8 @@ def po_lines(name: str, raw: bytes) -> Iterator[str]:
 
 def po_messages(name: str, lines: Iterable[str]) -> Iterator[Message]:
     """Yield the messages of a PO file. Raises DataError with the line of an error."""
-    message, number = Message(), 0
+    message = Message()
+    number = 0
     for number, line in enumerate(map(str.strip, lines), start=1):
         if message.is_complete and not _goes_on(line):
             yield message

@@ -117,8 +117,10 @@ class _Lengths:
 
     def __init__(self, src: Floats, tgt: Floats, ratio: float, deviation: float) -> None:
         """Model the lengths of sentences; deviation: variance of the length of a translation per source character."""
-        self.src, self.tgt = src, tgt
-        self._ratio, self._deviation = ratio, deviation
+        self.src = src
+        self.tgt = tgt
+        self._ratio = ratio
+        self._deviation = deviation
         # by the number of target sentences that have been read, for the last one and the last two
         sums = {1: np.concatenate([[1.0], tgt]), 2: np.concatenate([[1.0, 1.0], tgt[1:] + tgt[:-1]])}
         self._sums: dict[int, Floats] = {}
@@ -144,7 +146,8 @@ class _Lengths:
         pairs = [(src.start, tgt.start) for src, tgt in steps if len(src) == len(tgt) == 1]
         if len(pairs) < 20:
             return self
-        src, tgt = self.src[[i for i, _ in pairs]], self.tgt[[j for _, j in pairs]]
+        src = self.src[[i for i, _ in pairs]]
+        tgt = self.tgt[[j for _, j in pairs]]
         ratio = float(np.median(tgt / src))
         deviation = float(np.median((tgt - ratio * src) ** 2 / src)) / 0.455  # the median of a squared normal variable
         return _Lengths(self.src, self.tgt, ratio, max(1.0, deviation))
@@ -161,7 +164,8 @@ class _Lengths:
 
 def _log_normal(lengths: Floats, sample: Floats) -> Floats:
     """Return the logarithm of the density of lengths, up to the same constant as a normal density."""
-    logs, sample = np.log(lengths), np.log(sample)
+    logs = np.log(lengths)
+    sample = np.log(sample)
     spread = max(float(sample.std()), 0.1)
     density: Floats = -((logs - sample.mean()) ** 2) / (2 * spread**2) - log(spread) - logs
     return density
@@ -171,10 +175,13 @@ class _Lexicon:
     """Probabilities of the words of the target side given a word of the source side, or none (Model 1 of IBM)."""
 
     def __init__(self, src: _Side, tgt: _Side, keys: Numbers, probabilities: Floats) -> None:
-        self._src, self._tgt = src, tgt
+        self._src = src
+        self._tgt = tgt
         is_likely = probabilities > _LIKELY
-        keys, probabilities = keys[is_likely], probabilities[is_likely]
-        self._columns, self._probabilities = keys % tgt.n_words, probabilities
+        keys = keys[is_likely]
+        probabilities = probabilities[is_likely]
+        self._columns = keys % tgt.n_words
+        self._probabilities = probabilities
         self._rows = np.searchsorted(keys, np.arange(src.n_words + 2) * tgt.n_words)
         counts = np.bincount(tgt.ids, minlength=tgt.n_words) + 1.0
         self._alone = counts / counts.sum()
@@ -185,12 +192,14 @@ class _Lexicon:
     def of(cls, src: _Side, tgt: _Side, steps: Sequence[Step]) -> _Lexicon:
         """Learn a lexicon from beads, evenly sampled if they are many."""
         beads = [(src_range, tgt_range) for src_range, tgt_range in steps if src_range and tgt_range]
-        src_words, tgt_words = [], []
+        src_words = []
+        tgt_words = []
         for src_range, tgt_range in beads[:: 1 + len(beads) // _LEARNED_FROM]:
             # no word, the last row, explains words without a counterpart
             src_words.append(np.unique([*src.words_of(src_range), src.n_words]))
             tgt_words.append(tgt.words_of(tgt_range))
-        n_src, n_tgt = np.array([*map(len, src_words)]), np.array([*map(len, tgt_words)])
+        n_src = np.array([*map(len, src_words)])
+        n_tgt = np.array([*map(len, tgt_words)])
         tgt_index, src_index = links(n_tgt, n_src)
         targets = np.concatenate(tgt_words)
         # a word that both sides have is taken for its own translation, as if it were seen twice
@@ -225,7 +234,8 @@ class _Lexicon:
         cells = np.concatenate([np.arange(self._rows[word], self._rows[word + 1]) for word in chosen])
         columns = self._columns[cells]
         np.add.at(given, columns, self._probabilities[cells] / len(chosen))
-        first, last = self._tgt.starts[start], self._tgt.starts[stop]
+        first = self._tgt.starts[start]
+        last = self._tgt.starts[stop]
         ids = self._tgt.ids[first:last]
         by_word = np.log((1 - self._unexplained) * given[ids] / self._alone[ids] + self._unexplained)
         given[columns] = 0
@@ -305,7 +315,8 @@ def _search(lengths: _Lengths, lexicon: _Lexicon | None, lows: Numbers, width: i
                     choices[_MATCHED, i, is_better] = kind
             shift = margin + low - int(lows[i - 1])
             above = slice(shift, shift + width)
-            first, on = rows[-1][above] + _SKIP, skipped[above] + _SKIP_ON
+            first = rows[-1][above] + _SKIP
+            on = skipped[above] + _SKIP_ON
             before = np.pad(tops[i - 1], margin)[above]
             best[_NO_TGT] = np.maximum(first, on)
             choices[_NO_TGT, i] = np.where(on > first, _NO_TGT, before)
@@ -324,13 +335,15 @@ def _traced(tops: npt.NDArray[np.int8], choices: npt.NDArray[np.int8], lows: Num
     """Return the beads that end at the last place, from what ends at each place; see `_search`."""
     steps: list[Step] = []
     kinds = [*_PRIORS]
-    i, j = len(lows) - 1, n_tgt
+    i = len(lows) - 1
+    j = n_tgt
     last = int(tops[i, j - lows[i]])
     while i or j:
         chosen = int(choices[last, i, j - lows[i]])
         ds, dt = {_MATCHED: kinds[chosen], _NO_TGT: (1, 0), _NO_SRC: (0, 1)}[last]
         steps.append((range(i - ds, i), range(j - dt, j)))
-        i, j = i - ds, j - dt
+        i = i - ds
+        j = j - dt
         last = int(tops[i, j - lows[i]]) if last == _MATCHED else chosen
     return steps[::-1]
 

@@ -47,11 +47,13 @@ class SimilarTexts:
         self._distance = distance
         self.threshold = threshold
         self._ids: dict[str, int] = {}
-        words, ends = array("i"), array("q", [0])
+        words = array("i")
+        ends = array("q", [0])
         for text in texts:
             words.extend(self._ids.setdefault(word, len(self._ids)) for word in WORD.findall(text))
             ends.append(len(words))
-        self._words, self._ends = np.array(words), np.array(ends)
+        self._words = np.array(words)
+        self._ends = np.array(ends)
         self._frequency = np.bincount(self._words, minlength=len(self._ids))
         self._lengths = np.diff(self._ends)
         self._n_needed = self._n_common(self._lengths)
@@ -64,7 +66,8 @@ class SimilarTexts:
     def _rarest(self, start: int) -> tuple[_Words, _Words]:
         """Return the rarest words of the texts of a block, and the row of the text of each."""
         ends = self._ends[start : start + _BLOCK + 1]
-        words, lengths = self._words[ends[0] : ends[-1]], np.diff(ends)
+        words = self._words[ends[0] : ends[-1]]
+        lengths = np.diff(ends)
         rows = np.repeat(np.arange(start, start + len(lengths), dtype=np.int32), lengths)
         order = np.lexsort((words, self._frequency[words], rows))  # the rarest words of each text first
         places = ranges(0, lengths)  # within the text
@@ -86,7 +89,8 @@ class SimilarTexts:
         """
         words = [self._ids.get(word, _UNKNOWN) for word in WORD.findall(text)]
         rows = self._candidates(words)
-        starts, lengths = self._ends[rows], self._lengths[rows]
+        starts = self._ends[rows]
+        lengths = self._lengths[rows]
         is_known = np.zeros(len(self._ids), np.bool_)
         is_known[[word for word in words if word != _UNKNOWN]] = True
         longest = np.maximum(lengths, len(words))
@@ -94,14 +98,16 @@ class SimilarTexts:
         are_known = is_known[self._words[ranges(starts, lengths)]]
         n_common = np.add.reduceat(are_known, before, dtype=np.int64) if len(rows) else lengths
         bounds = n_common / np.maximum(longest, 1)
-        best, row = self.threshold - _ROUNDING, None
+        best = self.threshold - _ROUNDING
+        row = None
         for i in np.argsort(-bounds, kind="stable")[:MOST_COMPARED].tolist():
             if bounds[i] <= best:
                 break
             distance = self._distance(words, self._words[starts[i] : starts[i] + lengths[i]].tolist())
             similarity = 1 - distance / int(longest[i])
             if similarity > best and (or_equal or distance):
-                best, row = similarity, int(rows[i])
+                best = similarity
+                row = int(rows[i])
         return row
 
     def _candidates(self, words: Sequence[int]) -> _Integers:
@@ -111,7 +117,8 @@ class SimilarTexts:
         rarest = {word for word in by_rarity[: int(self._n_rare(n)[0])] if word != _UNKNOWN}
         rows_of_words = [np.zeros(0, np.int64)]
         for word in sorted(rarest):
-            start, stop = self._starts[word], self._starts[word + 1]
+            start = self._starts[word]
+            stop = self._starts[word + 1]
             if stop - start <= MOST_TEXTS:
                 rows_of_words.append(self._rows[start:stop])
         rows = np.concatenate(rows_of_words)

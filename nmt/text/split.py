@@ -85,7 +85,8 @@ def split(text: str, n_pieces: CountPieces, longest: int, whole: int | None = No
         whole = longest
     if n_pieces([text])[0] <= whole:
         return [(text, "")]
-    begin, end = len(text) - len(text.lstrip()), len(text.rstrip())
+    begin = len(text) - len(text.lstrip())
+    end = len(text.rstrip())
     if begin >= end:
         return [("", text)]
     parts = _pack(text, _sentences(text, (begin, end), n_pieces, longest), n_pieces, longest)
@@ -209,7 +210,8 @@ def _evenly(text: str, span: Span, n: int) -> list[Span]:
 
 def _extends_grapheme(text: str, index: int) -> bool:
     """Return whether the code point at `index` belongs to the same grapheme as the one before it."""
-    character, before = text[index], text[index - 1]
+    character = text[index]
+    before = text[index - 1]
     return (
         unicodedata.category(character)[0] == "M"
         or "\u200d" in (character, before)  # joins two emoji, or two letters
@@ -258,14 +260,16 @@ def join(parts: Sequence[tuple[str, str]], translations: Sequence[str]) -> str:
     between two characters of a script without spaces.
     """
     joined: list[str] = []
-    gap, before = "", ""
+    gap = ""
+    before = ""
     for (source, after), translation in zip(parts, translations, strict=True):
         if translation:
             if joined:
                 joined.append(_separator(joined[-1][-1] + translation[0], gap, before + source[:1]))
             joined.append(translation)
             gap = ""
-        gap, before = gap + after, source[-1:]
+        gap = gap + after
+        before = source[-1:]
     return "".join(joined)
 
 

@@ -40,10 +40,15 @@ from nmt.errors import DataError, UnsafeFileError
 from nmt.files.read import DOCUMENT_BYTES, fingerprint_of, read_regular
 from nmt.text.letters import write
 
-PAD, UNK, BOS, EOS = 0, 1, 2, 3
-FIRST_RESERVED, N_RESERVED = 4, 16
+PAD = 0
+UNK = 1
+BOS = 2
+EOS = 3
+FIRST_RESERVED = 4
+N_RESERVED = 16
 N_SPECIAL = FIRST_RESERVED + N_RESERVED
-MASK, SEPARATOR = 7, 8
+MASK = 7
+SEPARATOR = 8
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 """A control character: Unicode category Cc without the tab."""
 Ids: TypeAlias = npt.NDArray[np.unsignedinteger[Any]]
@@ -225,8 +230,10 @@ class LosslessTokenizer(Tokenizer):
 
         Raises UnicodeDecodeError for a piece that is not UTF-8, which would otherwise fail only in use.
         """
-        model, ids = self._processor, list(range(self.n_pieces))
-        pieces, end = model.id_to_piece(ids), N_SPECIAL + 256
+        model = self._processor
+        ids = list(range(self.n_pieces))
+        pieces = model.id_to_piece(ids)
+        end = N_SPECIAL + 256
         kinds = [*zip(model.is_unknown(ids), model.is_control(ids), model.is_byte(ids), strict=True)]
         expected = [(False, True, False)] * N_SPECIAL + [(False, False, True)] * 256
         expected[UNK] = (True, False, False)

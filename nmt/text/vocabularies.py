@@ -139,7 +139,8 @@ class Tokenizers:
     def load(cls, directory: TokenizerDir, languages: Sequence[str]) -> Tokenizers:
         """Load the tokenizers of `languages`. Raises DataError if they are missing or of other languages."""
         labels = Labels.load(directory.labels) if LABEL in languages else None
-        profiles, tags = Profiles.load(directory.profiles), read_tags(directory.tags)
+        profiles = Profiles.load(directory.profiles)
+        tags = read_tags(directory.tags)
         languages = sorted(language for language in languages if language != LABEL)
         if directory.imported.exists():
             vocabulary = read_document(directory.imported, ImportedVocabulary, DataError)

@@ -18,7 +18,8 @@ _LINES = 1 << 10  # counted at a time
 
 def count_characters(lines: Iterable[str]) -> Counter[str]:
     """Count the occurrences of each character in lines."""
-    lines, counts = iter(lines), np.zeros(sys.maxunicode + 1, np.int64)
+    lines = iter(lines)
+    counts = np.zeros(sys.maxunicode + 1, np.int64)
     while block := [*islice(lines, _LINES)]:
         part = np.bincount(np.frombuffer("".join(block).encode("utf-32-le"), "<u4"))
         counts[: len(part)] += part

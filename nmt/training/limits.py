@@ -27,7 +27,8 @@ class End:
 
 def check_is_due(session: Session) -> bool:
     """Return whether a validation is due at this step and has not been done yet."""
-    state, settings = session.state, session.config.training
+    state = session.state
+    settings = session.config.training
     is_due = state.step % settings.validate_every_steps == 0 and state.last_check != state.step
     if is_due and settings.max_minutes is not None:
         is_due = state.check_seconds <= PAUSED_SHARE * 60 * settings.max_minutes * max(_used_shares(session).values())
@@ -48,7 +49,8 @@ def seconds_of_updates(max_minutes: float, state: TrainState) -> float:
 def ended(session: Session) -> End | None:
     """Return why training ends now, or None if it continues. A stop requested on one rank stops all ranks."""
     # only rank 0 reads the clock, and knows of a cool-down that was fixed just now
-    state, is_rank0 = session.state, session.world.is_rank0
+    state = session.state
+    is_rank0 = session.world.is_rank0
     limit = limit_reached(session) if is_rank0 else None
     stop = session.stop.reason if is_rank0 else session.stop.signal
     at_step = session.stop.at_step
@@ -58,7 +60,8 @@ def ended(session: Session) -> End | None:
         stop is not None, limit is not None, state.cooldown_start or -1, state.cooldown_end or -1
     )
     if cooldown_end > 0:
-        state.cooldown_start, state.cooldown_end = cooldown_start, cooldown_end
+        state.cooldown_start = cooldown_start
+        state.cooldown_end = cooldown_end
     if some_stop:
         return End(stop or "another rank", is_early=True)
     if some_limit:
@@ -68,7 +71,8 @@ def ended(session: Session) -> End | None:
 
 def limit_reached(session: Session) -> str | None:
     """Return the setting of `training` that ends the run at this step, if any."""
-    state, settings = session.state, session.config.training
+    state = session.state
+    settings = session.config.training
     if state.cooldown is not None:  # the cool-down replaces the limits, which have determined its end
         if state.step >= state.cooldown[1]:
             return "cooldown"
@@ -86,7 +90,8 @@ def limit_reached(session: Session) -> str | None:
 def ended_by(session: Session) -> str | None:
     """Return the limit that ends the run at this step; after a cool-down, the limit that determined the end of the
     cool-down."""
-    limit, used = limit_reached(session), _used_shares(session)
+    limit = limit_reached(session)
+    used = _used_shares(session)
     if limit != "cooldown":
         return limit
     return session.state.cooldown_by or max(used, key=used.__getitem__)
@@ -94,7 +99,8 @@ def ended_by(session: Session) -> str | None:
 
 def _limit_message(session: Session) -> str:
     """Return a description of the limit that was reached."""
-    limit, state = ended_by(session), session.state
+    limit = ended_by(session)
+    state = session.state
     assert limit is not None, "called only where one is reached"
     unit = " validations without a new best" if limit == "patience" else ""
     setting = f"{_setting(session.config.training, limit)}{unit}"
@@ -120,7 +126,8 @@ def fix_cooldown(session: Session) -> bool:
     after a late resume, there are too few of them, and all count. If a resumed run has used up a limit already, there
     is no cool-down.
     """
-    state, settings = session.state, session.config.training
+    state = session.state
+    settings = session.config.training
     if not settings.cooldown or state.cooldown is not None or state.step == 0:
         return False
     share, limit = max((share, name) for name, share in _used_shares(session).items())
@@ -128,21 +135,26 @@ def fix_cooldown(session: Session) -> bool:
         session.halfway = state.step, state.seconds
     if share < 1 - settings.cooldown or session.halfway is None:
         return False
-    n_updates, seconds = state.step - session.halfway[0], state.seconds - session.halfway[1]
+    n_updates = state.step - session.halfway[0]
+    seconds = state.seconds - session.halfway[1]
     if 4 * seconds <= state.seconds:
-        n_updates, seconds = state.step, state.seconds
+        n_updates = state.step
+        seconds = state.seconds
     ends = _ends(settings, state, session.n_epochs, session.n_epoch_tokens, seconds / max(n_updates, 1))
     end = min(settings.max_steps, round(ends[limit]))
     if end <= state.step:
         return False
-    state.cooldown_start, state.cooldown_end, state.cooldown_by = state.step, end, limit
+    state.cooldown_start = state.step
+    state.cooldown_end = end
+    state.cooldown_by = limit
     state.cooldown_limits = [getattr(settings, name) for name in LIMITS]
     return True
 
 
 def _used_shares(session: Session) -> dict[str, float]:
     """Return the share of each limit that has been used so far."""
-    state, settings = session.state, session.config.training
+    state = session.state
+    settings = session.config.training
     shares = {"max_steps": state.step / settings.max_steps}
     if settings.max_epochs is not None:
         shares["max_epochs"] = session.n_epochs / settings.max_epochs
@@ -153,7 +165,9 @@ def _used_shares(session: Session) -> dict[str, float]:
 
 def is_finished(session: Session) -> bool:
     """Return whether the run had finished and no limit has been raised since; if so, print how to continue it."""
-    name, run, state = ended_by(session), session.run, session.state
+    name = ended_by(session)
+    run = session.run
+    state = session.state
     try:
         finished_step = read_selected(run).finished_step
     except CheckpointError:  # rewritten at the end

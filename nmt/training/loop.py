@@ -87,7 +87,9 @@ def train(session: Session, meter: Meter) -> None:
 
 def train_step(session: Session, update: Update) -> Outcome:
     """Make one update. If its loss or gradient is not finite, weights and moments do not change."""
-    config, state, optimizer = session.config.training, session.state, session.optimizer
+    config = session.config.training
+    state = session.state
+    optimizer = session.optimizer
     n_planned = update.n_tokens
     with making_batches():
         update = session.changed_update(update)
@@ -123,7 +125,8 @@ def accumulate_gradients(session: Session, update: Update) -> UpdateStats:
     does not fit, or if gradients were being exchanged with other ranks.
     """
     rows = update.share(session.world.rank, session.world.size)
-    max_tokens, n_out_of_memory = session.max_tokens, 0
+    max_tokens = session.max_tokens
+    n_out_of_memory = 0
     while True:
         with making_batches():
             micro_batches = list(session.batches.split(rows, max_tokens))
@@ -146,7 +149,9 @@ def accumulate_gradients(session: Session, update: Update) -> UpdateStats:
 
 def forward_backward(session: Session, micro_batches: Sequence[Indices], update: Update) -> UpdateStats:
     """Accumulate the gradients of this rank's share of an update, and exchange them with the other ranks."""
-    settings, state, world = session.config.training, session.state, session.world
+    settings = session.config.training
+    state = session.state
+    world = session.world
     torch.manual_seed((settings.seed << 32) + state.step * world.size + world.rank)
     stats = UpdateStats.zeros(session.device)
     if session.halves is not None:
@@ -181,7 +186,8 @@ def _passes(session: Session, micro_batches: Sequence[Indices], update: Update) 
     must not run out in it. With a sharded model, all ranks make the same number of passes. If a rank has no micro-batch
     for a pass, the weight is 0.
     """
-    world, lengths = session.world, session.pairs.lengths
+    world = session.world
+    lengths = session.pairs.lengths
     if session.is_sharded:
         passes = [(rows, 1) for rows in micro_batches]
         n_passes = world.max_over_ranks(len(passes))[0]
@@ -202,7 +208,8 @@ def report_and_save(session: Session, meter: Meter, outcome: Outcome) -> None:
 
 def after_step(session: Session, meter: Meter) -> None:
     """Log, save and validate on rank 0 if due."""
-    state, settings = session.state, session.config.training
+    state = session.state
+    settings = session.config.training
     settle(session, meter, must_wait=False)
     log_is_due = state.step % settings.log_every_steps == 0
     meter.show(at_once=log_is_due)

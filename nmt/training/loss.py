@@ -121,7 +121,8 @@ def token_loss(
         second_pass = SECOND_PASSES[settings.consistency]
         second, weights = second_pass(SecondPass(model, batch, settings, forward, first_tag))
         passes = (hidden, _scored(batch, second)[0])
-    bias, fixed = model.output_bias, model.fixed_rows
+    bias = model.output_bias
+    fixed = model.fixed_rows
     sums = fused_loss(passes, model.output_weight, targets, settings.label_smoothing, weights, bias, fixed)
     return _with_classes(sums, model, batch, states)
 
@@ -145,7 +146,8 @@ def rdrop(second: SecondPass) -> tuple[Tensor, ConsistencyWeights]:
 
 def simcut(second: SecondPass) -> tuple[Tensor, ConsistencyWeights]:
     """Repeat the pass with the embeddings of some tokens cut on both sides."""
-    cut_rate, sees_source = second.settings.cut_rate, second.model.sees_source
+    cut_rate = second.settings.cut_rate
+    sees_source = second.model.sees_source
     kept = _kept(second.batch, cut_rate, second.first_tag, sees_source)
     return _states(second.batch, second.forward, *kept), _towards_second(second)
 
@@ -195,7 +197,8 @@ def _states(
     # not for compiled models, which have one code for all sizes, nor for sharded ones, which must not return a view
     if isinstance(batch, Batch) and isinstance(forward, Model) and not is_sharded(forward):
         step = row_step(batch.src.device)
-        src_layout, tgt_layout = Padded(batch.src_mask, step, src_kept), Padded(batch.tgt_mask, step, tgt_kept)
+        src_layout = Padded(batch.src_mask, step, src_kept)
+        tgt_layout = Padded(batch.tgt_mask, step, tgt_kept)
     return forward(batch.src, src_layout, batch.tgt_in, tgt_layout)
 
 
@@ -318,14 +321,20 @@ class _ChunkedLoss(torch.autograd.Function):
     def forward(
         ctx: Any, weight: Tensor, bias: Tensor | None, targets: Tensor, terms: _Terms, *passes: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        smoothing, weights, needs_grad = terms.smoothing, terms.weights, terms.needs_grad
-        compute, device, n = terms.dtype or passes[0].dtype, weight.device, len(targets)
+        smoothing = terms.smoothing
+        weights = terms.weights
+        needs_grad = terms.needs_grad
+        compute = terms.dtype or passes[0].dtype
+        device = weight.device
+        n = len(targets)
         # fp16 underflows below 6e-8, so with fp16 the products of gradients are in float32
         grad_dtype = torch.float32 if compute == torch.float16 else compute
         ce_weights = [1.0] if weights is None else [1.0, weights.second]  # of each pass's cross-entropy
         with torch.autocast(device.type, enabled=False):
-            w, hidden = weight.to(compute), [h.to(compute) for h in passes]
-            w_grad, hidden_grad = w.to(grad_dtype), [h.to(grad_dtype) for h in hidden]
+            w = weight.to(compute)
+            hidden = [h.to(compute) for h in passes]
+            w_grad = w.to(grad_dtype)
+            hidden_grad = [h.to(grad_dtype) for h in hidden]
             grads = [torch.empty_like(h if needs_grad else h[:0]) for h in hidden_grad]
             learns_weight = needs_grad and ctx.needs_input_grad[0]  # not if it is frozen
             grad_weight = torch.zeros_like(weight if learns_weight else weight[:0])
@@ -415,7 +424,8 @@ class _RowStats:
         respect to the first pass's logits and q - p to the second's, KL(q||p) has p - q and q (b - d).
         """
         p, q = probs
-        forward, reverse = weights.p_to_q, weights.q_to_p
+        forward = weights.p_to_q
+        reverse = weights.q_to_p
         d = logits[0].to(p.dtype) - logits[1].to(p.dtype)
         dq = d * q if reverse else None
         dp = d.mul_(p)
@@ -448,6 +458,7 @@ class _RowStats:
             return (zero := self._expected_diff.new_zeros(())), zero
         log_z = self.log_z
         constant = log_z[0] - log_z[1]
-        p_to_q, q_to_p = (self._expected_diff[0] - constant).sum(), (constant - self._expected_diff[1]).sum()
+        p_to_q = (self._expected_diff[0] - constant).sum()
+        q_to_p = (constant - self._expected_diff[1]).sum()
         weighted = weights.p_to_q * p_to_q + weights.q_to_p * q_to_p
         return weighted / (weights.p_to_q + weights.q_to_p), weighted

@@ -58,7 +58,8 @@ class World:
     """The process group of a run of `size` ranks, of which this process is `rank`."""
 
     def __init__(self, rank: int = 0, size: int = 1) -> None:
-        self.rank, self.size = rank, size
+        self.rank = rank
+        self.size = size
         self.mesh: DeviceMesh | None = None
 
     @property

@@ -38,7 +38,8 @@ class Plan:
         A new run adopts settings of the model, the tokenizer and the search from the run in `training.init_from`.
         Raises ConfigError, CheckpointError or DataError.
         """
-        source, directory = config.training.init_from, RunDir(run or config.run_directory)
+        source = config.training.init_from
+        directory = RunDir(run or config.run_directory)
         if isinstance(source, str) and not resume:
             config = adopting(config, Path(source), "training.init_from")
         start: dict[str | None, Path] = {}
@@ -69,7 +70,8 @@ def _is_restarted(run: RunDir) -> bool:
 
 def _recorded_data(run: RunDir, config: Config) -> Path:
     """Return the data directory of a resumed run, or that of its config if the former no longer exists."""
-    recorded, configured = Path(read_info(run).data_dir), config.data.directory
+    recorded = Path(read_info(run).data_dir)
+    configured = config.data.directory
     if recorded.is_dir():
         return recorded
     if configured.is_dir():

@@ -48,14 +48,17 @@ def save(session: Session, meter: Meter, is_extra: bool = False) -> None:
     stops. If the disk is full, a warning is logged and the next save tries again.
     """
     settle(session, meter)
-    state, saver = session.state, session.saver
+    state = session.state
+    saver = session.saver
     state.is_extra = is_extra
     meter.settle()
     state.scaler = session.scaler.state_dict()
-    weights, moments = session.full("raw"), session.full("moments")
+    weights = session.full("raw")
+    moments = session.full("moments")
     ema = None if session.ema is None else session.full("ema")
     try:
-        state.log_bytes, state.log_waiting = meter.log.sync(), meter.log.waiting
+        state.log_bytes = meter.log.sync()
+        state.log_waiting = meter.log.waiting
     except (OSError, UnsafeFileError) as error:
         _warn(session, meter, state.step, error)
         return
@@ -95,7 +98,8 @@ def save_state(session: Session, meter: Meter) -> None:
     if session.saver.saved_step != state.step or state.step == 0:  # there is no checkpoint of the start
         return
     try:
-        state.log_bytes, state.log_waiting = meter.log.sync(), meter.log.waiting
+        state.log_bytes = meter.log.sync()
+        state.log_waiting = meter.log.waiting
         update_state(session.run.step(state.step), state)
     except (OSError, CheckpointError) as error:
         meter.log.warn(state, f"the validation is not saved: {_reason_of(error, session)}")
@@ -158,7 +162,8 @@ def check(session: Session, log: TrainingLog) -> None:
     If the score is the best so far and this step is saved, its checkpoint becomes the best.
     Raises Interrupted if the run is stopped meanwhile; the state is then unchanged.
     """
-    state, settings = session.state, session.config.training
+    state = session.state
+    settings = session.config.training
     validations: dict[Weights, Validation] = {}
     for kind in _KINDS if session.ema is not None and state.step else _KINDS[:1]:
         validations[kind] = session.validator.validate(session.to_validate(kind), session.stop.poll)
@@ -170,7 +175,9 @@ def check(session: Session, log: TrainingLog) -> None:
         if _is_best(state, score):
             is_better = is_better or state.start_score is None or score > state.start_score
             if session.saver.saved_step == state.step > 0:
-                state.best_score, state.best_step, state.best_weights = score, state.step, kind
+                state.best_score = score
+                state.best_step = state.step
+                state.best_weights = kind
     if state.step == 0:
         state.start_score = scores["raw"]
     if is_better:
@@ -199,7 +206,8 @@ def _record_watched(session: Session, log: TrainingLog, watched: Mapping[str, Va
     """Log the scores of the test sets of training.watch, and how BLEU has changed since step 0."""
     state = session.state
     for name, validation in watched.items():
-        bleu, scores = validation.scores["bleu"], {"perplexity": validation.perplexity, **validation.scores}
+        bleu = validation.scores["bleu"]
+        scores = {"perplexity": validation.perplexity, **validation.scores}
         if state.step == 0:
             state.watched_start[name] = bleu
         if name in state.watched_start:  # not if it is watched only since the run was resumed
@@ -213,19 +221,24 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
     `limit` is the setting of `training` that has ended the run. Raises Interrupted if the run is stopped meanwhile, and
     OSError or CheckpointError if the disk is full.
     """
-    state, settings, run, log = session.state, session.config.training, session.run, meter.log
+    state = session.state
+    settings = session.config.training
+    run = session.run
+    log = meter.log
     selected, score = _with_average(session, meter)
     if settings.start_share:
         selected, score = _with_start(session, meter, selected)
     step = state.step if selected.weights == "average" else _best_step(state)
-    bleu, stem = best_scores(run, "bleu", step).get(selected.weights), _stem(selected.weights, step)
+    bleu = best_scores(run, "bleu", step).get(selected.weights)
+    stem = _stem(selected.weights, step)
     all_lines = session.validator.at_end()
     if all_lines is not session.validator:
         model = session.to_validate("raw")
         assign(model, _tensors_of(session, selected), str(run.path))
         validation = all_lines.validate(model, session.stop.poll)
         _record(session, log, validation, "final")
-        bleu, stem = validation.scores["bleu"], "final"
+        bleu = validation.scores["bleu"]
+        stem = "final"
     log.sync()  # before the next lines, after which a resumed run has nothing left to do
     meter.resume()
     # saves the elapsed time; log_bytes is unchanged, so that a resumed run with a higher limit overwrites these records
@@ -267,7 +280,8 @@ def _show_quality(session: Session, log: TrainingLog, validator: Validator, bleu
 
 def _describe(session: Session, folder: Path) -> None:
     """Write the files that describe a finished run into a folder: its configuration and facts, and its model card."""
-    run, config = session.run, session.config
+    run = session.run
+    config = session.config
     for path in (run.config, run.info, run.selected):
         shutil.copy(path, folder)
     if config.training.facts.translates and config.model.is_encoder_decoder:
@@ -277,7 +291,9 @@ def _describe(session: Session, folder: Path) -> None:
 def _with_average(session: Session, meter: Meter) -> tuple[Selected, float | None]:
     """Average the newest checkpoints; select the average if it is better than the best checkpoint, and return the score
     of the selected weights too."""
-    state, settings, run = session.state, session.config.training, session.run
+    state = session.state
+    settings = session.config.training
+    run = session.run
     selected = _best(session)
     # before half of a cool-down, the rate was so high that a mean with these checkpoints is worse than the last one
     halfway = sum(state.cooldown or ()) / 2
@@ -305,7 +321,8 @@ def _with_average(session: Session, meter: Meter) -> tuple[Selected, float | Non
 def _with_start(session: Session, meter: Meter, selected: Selected) -> tuple[Selected, float]:
     """Interpolate the selected weights with those that the run started with; select the result, and return its score
     too."""
-    start, share = load_weights(session.run.start), session.config.training.start_share
+    start = load_weights(session.run.start)
+    share = session.config.training.start_share
     tensors = {name: tensor.lerp(start[name], share) for name, tensor in _tensors_of(session, selected).items()}
     score = _score_mean(session, meter, tensors, {"start_share": share})
     reason = (
@@ -327,10 +344,13 @@ def _tensors_of(session: Session, selected: Selected) -> Tensors:
 
 def _score_mean(session: Session, meter: Meter, tensors: Tensors, origin: Mapping[str, object]) -> float:
     """Validate a mean of weights, save it as checkpoints/average, and return its score."""
-    model, run, selected_by = session.to_validate("raw"), session.run, session.config.training.selected_by
+    model = session.to_validate("raw")
+    run = session.run
+    selected_by = session.config.training.selected_by
     assign(model, tensors, str(run.average.path))
     validation = session.validator.validate(model, session.stop.poll)
-    score, watched = validation.score(selected_by), _watched(session, model)
+    score = validation.score(selected_by)
+    watched = _watched(session, model)
     save_checkpoint(run.average, tensors, None, {**origin, selected_by: abs(score)})
     meter.resume()
     _record(session, meter.log, validation, "average")
@@ -345,7 +365,8 @@ def _best_step(state: TrainState) -> int:
 
 def _best(session: Session) -> Selected:
     """Return the selection of the best checkpoint so far."""
-    state, reason = session.state, "last checkpoint: none of the kept checkpoints has been validated"
+    state = session.state
+    reason = "last checkpoint: none of the kept checkpoints has been validated"
     if state.best_score is not None:
         kind = ", moving average" if state.best_weights == "ema" else ""
         reason = f"best checkpoint, step {state.best_step}{kind}, {_scored(session, state.best_score)}"
@@ -354,7 +375,8 @@ def _best(session: Session) -> Selected:
 
 def _scored(session: Session, score: float) -> str:
     """Return a score by which weights were selected, with what was scored."""
-    settings, part = session.config.training, ""
+    settings = session.config.training
+    part = ""
     if settings.validate_lines:
         part = f"{min(settings.validate_lines, len(session.validator.references))} lines of "
     return f"{settings.selected_by} {abs(score):.4g} on {part}the development set"
@@ -382,7 +404,8 @@ def _record(session: Session, log: TrainingLog, validation: Validation, kind: We
 
 def _warn_of_collapse(session: Session, log: TrainingLog, validation: Validation) -> None:
     """Warn if most translations, of a direction if there are several, are alike."""
-    src_lines, alarms = iter(session.validator.src_lines), dict[str, str]()
+    src_lines = iter(session.validator.src_lines)
+    alarms = dict[str, str]()
     for direction, part in (validation.by_direction or {"": validation}).items():
         sources = [*islice(src_lines, len(part.translations))]
         alarm = collapse_alarm(sources, part.translations) if sources else None
@@ -421,7 +444,8 @@ def _conclude(session: Session, meter: Meter, end: End) -> None:
 
     Raises Interrupted if the run is stopped meanwhile, and CheckpointError if the disk is full.
     """
-    state, run = session.state, session.run
+    state = session.state
+    run = session.run
     meter.settle()
     if state.step == state.n_skipped:
         raise DivergedError(f"{run.path}: {end.reason} before anything was learned")
@@ -451,7 +475,8 @@ def _conclude(session: Session, meter: Meter, end: End) -> None:
 
 def _stop_early(session: Session, meter: Meter, reason: str) -> NoReturn:
     """Save the run and raise StoppedError with the command that resumes it."""
-    state, run = session.state, session.run
+    state = session.state
+    run = session.run
     meter.pause()
     if session.saver.saved_step != state.step:
         save(session, meter, is_extra=True)

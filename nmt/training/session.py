@@ -141,7 +141,8 @@ class Session:
     def end_window(self) -> None:
         """Continue with the next window after the last update of the current one, or with the next stage in the same
         window."""
-        state, done = self.state, self._window.updates[: self.state.update_in_epoch]
+        state = self.state
+        done = self._window.updates[: self.state.update_in_epoch]
         n_pairs = None
         if len(done) < len(self._window.updates):
             n_pairs = sum(len(update.rows) for update in done) // self.config.n_per_pair

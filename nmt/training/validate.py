@@ -114,7 +114,8 @@ class DirectionsValidator(Validator):
     """A validator of several directions. Its scores are the means of theirs (macro-average)."""
 
     def __init__(self, by_direction: Mapping[str, Validator]) -> None:
-        self._by_direction, validators = by_direction, by_direction.values()
+        self._by_direction = by_direction
+        validators = by_direction.values()
         self.src_lines = [line for validator in validators for line in validator.src_lines]
         self.references = [line for validator in validators for line in validator.references]
         self.longest = max(validator.longest for validator in validators)
@@ -146,11 +147,13 @@ class SplitValidator(Validator):
     """A validator that measures the loss of a model on the pairs of a split."""
 
     def __init__(self, pairs: Pairs, execution: Execution) -> None:
-        self.pairs, self.execution = pairs, execution
+        self.pairs = pairs
+        self.execution = execution
         self.longest = pairs.lengths.max()
 
     def scored(self, model: Model, poll: Callable[[], None]) -> Validation:
-        sums, scores = self._loss(model, poll), {}
+        sums = self._loss(model, poll)
+        scores = {}
         if isinstance(model, DecodingModel):
             check_inference(model)
         if n := sums.n_classified:

@@ -76,7 +76,8 @@ def _first_words(line: str, parts: Sequence[str]) -> list[int]:
     """Return the index in `line` of the first word of each part; a word cut by a boundary belongs to both parts."""
     line = CONTROL.sub(" ", line)
     words = word_spans(line)
-    firsts, end = [], 0
+    firsts = []
+    end = 0
     for part in parts:
         start = max(line.find(CONTROL.sub(" ", part), end), end)  # not found if the line is cut inside a character
         firsts.append(bisect_right(words, start, key=lambda word: word[1]))

@@ -75,13 +75,16 @@ def _xliff(name: str, source: str, target: str, units: Sequence[tuple[str, Trans
         "<body>",
     )
     for number, (src, tgt) in enumerate(units, start=1):
-        state, origin, note = "needs-review-translation", "", ""
+        state = "needs-review-translation"
+        origin = ""
+        note = ""
         if tgt.confidence:
             note = f'<note from="nmt">expected chrF {tgt.confidence.chrf:.0f}</note>'
             if not tgt.confidence.is_low:
                 state = "translated"
         if tgt.match == "exact":
-            state, origin = "translated", ' state-qualifier="exact-match"'
+            state = "translated"
+            origin = ' state-qualifier="exact-match"'
         target_side = f'<target state="{state}"{origin}>{escape(tgt.text)}</target>'
         sides = f"<source>{escape(src)}</source>{target_side}"
         yield f'<trans-unit id="{number}" xml:space="preserve">{sides}{note}</trans-unit>'
@@ -115,7 +118,8 @@ def read_reviewed(
     by_text = defaultdict[str, deque[_Unit]](deque)
     for unit in _memory_units(path, languages) if is_memory else _xliff_units(path, languages):
         by_text[_key(unit.source)].append(unit)
-    everything, chosen = [unit for units in by_text.values() for unit in units], []
+    everything = [unit for units in by_text.values() for unit in units]
+    chosen = []
     for key, n in Counter(map(_key, texts)).items() if is_memory else ():
         by_text[key] = deque(by_text[key], maxlen=n)  # the latest
     for number, text in enumerate(texts, start=1):

@@ -142,7 +142,8 @@ class Measure:
         n_given = len(self.translator.tokenizers[self.translator.config.data.tgt].opening)
         parts = [part for translation in translations for part in translation.searched]
         values = iter(self.decoder.log_probs([(part.src_ids, part.tgt_ids) for part in parts]))
-        least, minimum = [], []
+        least = []
+        minimum = []
         for translation in translations:
             of_line = islice(values, len(translation.searched))
             pieces = np.sort(np.concatenate([of_part[n_given:] for of_part in of_line]))
@@ -169,7 +170,9 @@ class Estimator:
         It is None for a blank line, and for one that is taken from a translation memory.
         """
         estimated = [[*translations] for translations in by_line]
-        texts, searched, places = list[str](), list[Translation](), list[tuple[int, int]]()
+        texts = list[str]()
+        searched = list[Translation]()
+        places = list[tuple[int, int]]()
         for row, (line, translations) in enumerate(zip(lines, estimated, strict=True)):
             for rank, translation in enumerate(translations):
                 if translation.searched:
@@ -195,7 +198,8 @@ def read_calibration(run: Path, config: Config, origin: Origin, tensors: str) ->
     origin, tensors: the weights in use and their fingerprint. Raises CheckpointError if the run was not calibrated or
     its calibration is damaged, ConfigError if it was calibrated with other weights.
     """
-    path, advice = calibration_path(run, config, config.search), f"; create it with nmt calibrate --run {run}"
+    path = calibration_path(run, config, config.search)
+    advice = f"; create it with nmt calibrate --run {run}"
     missing = f"{run}: not calibrated for {path.stem.partition('-')[2]}{advice}"
     calibration = read_document(path, Calibration, CheckpointError, advice, (FORMAT,), missing)
     if tensors != calibration.tensors:
@@ -208,7 +212,8 @@ def read_calibration(run: Path, config: Config, origin: Origin, tensors: str) ->
 def portable_calibrations(run: Path, tensors: str) -> list[Path]:
     """Return the files with the calibrations of a run that were made with weights with this fingerprint and need no
     other run. A damaged one is left out, with a message."""
-    paths, again = [], "; create it again with nmt calibrate"
+    paths = []
+    again = "; create it again with nmt calibrate"
     for path in sorted(RunDir(run).calibrations()):
         try:
             calibration = read_document(path, Calibration, CheckpointError, again, (FORMAT,))

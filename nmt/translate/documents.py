@@ -82,12 +82,16 @@ class DocumentTranslator:
         )
         if options.confidence:
             version += f" {self.translator.estimator.map.model_dump_json()}"
-        warnings, translated, new = Warnings(), list[Translation](), set[int]()
+        warnings = Warnings()
+        translated = list[Translation]()
+        new = set[int]()
         with Progress(f"translating {source.name}", len(texts), "texts", shown=is_shown) as progress:
 
             def translate(folder: Path, arguments: Json) -> Json:  # noqa: ARG001 (the signature of tasks)
                 lines = [Line(text, glossary=self.glossary, tm=self.tm, flag=flag) for text, flag in arguments["texts"]]
-                first, of_part, results = arguments["first"], Warnings(), []
+                first = arguments["first"]
+                of_part = Warnings()
+                results = []
                 for _, _, (best, *_) in progress.track(watched(self.translator, lines, options, first, of_part)):
                     results.append((best.text, best.alignment, best.confidence, best.match))
                 new.add(first)
@@ -176,7 +180,8 @@ class Documents:
             self._write_one(translator, work)
 
     def _write_one(self, translator: DocumentTranslator | None, work: Path) -> None:
-        source, outputs = Path(self.inputs[0]), dict[str, Content]()
+        source = Path(self.inputs[0])
+        outputs = dict[str, Content]()
         if self._output is not None:
             outputs[self._output] = translator.content if translator else Document.translated
         if self.reviewed is not None:
@@ -219,12 +224,15 @@ class Documents:
         A document of a folder has the same path within `directory`, whose own files are not translated again. Raises
         DataError if two documents would be written to one file, a file is also an input, or there are no documents.
         """
-        jobs, left_out, written = dict[Path, Path](), list[str](), directory.resolve()
+        jobs = dict[Path, Path]()
+        left_out = list[str]()
+        written = directory.resolve()
         for given in map(Path, self.inputs):
             folder = given.parent
             paths = [given]
             if given.is_dir():
-                folder, paths = given, sorted(path for path in given.rglob("*") if path.is_file())
+                folder = given
+                paths = sorted(path for path in given.rglob("*") if path.is_file())
             if given.resolve() in written.parents:
                 paths = [path for path in paths if written not in path.resolve().parents]
             for path in paths:

@@ -89,7 +89,8 @@ def translate_file(
     without `files.as_text`, a document, if `prefixes` or `terms` has another number of lines, or if an output cannot be
     written.
     """
-    options, files = options or Options(translator.config.search), files or Files()
+    options = options or Options(translator.config.search)
+    files = files or Files()
     search = options.search
     has_terms = files.terms is not None or (files.glossary is not None and not search.inline_terms)
     translator.check(search, options.n_best, has_terms=has_terms)
@@ -99,14 +100,16 @@ def translate_file(
     memory = translator.memory(files.tm, search) if files.tm else None
     if files.attention is not None:
         check_picture(files.attention)
-    data, tokenizers = translator.config.data, translator.tokenizers
+    data = translator.config.data
+    tokenizers = translator.tokenizers
     if translator.first is not None and (files.alignments or files.attention):
         raise ConfigError("--via: not available with --alignments and --attention")
     decoder = translator.forced_decoder(search) if files.alignments or files.attention else None
     if decoder is not None:
         with_cross_attention(decoder.models)
     drawn: Translation | None = None
-    warnings, n_lines = Warnings(), 0
+    warnings = Warnings()
+    n_lines = 0
     if options.confidence:
         translator.estimator  # noqa: B018 (raises before anything is written)
     columns = files.scores or options.n_best > 1 or options.confidence, options.confidence
@@ -184,10 +187,13 @@ def _draw_attention(path: Path, translator: Translator, decoder: ForcedDecoder, 
     """Draw the attention weights of the first translated part. Raises DataError if all lines of the text are blank."""
     if first is None:
         raise DataError(f"{path}: cannot draw attention, since all lines of the text are blank")
-    data, part = translator.config.data, first.parts[0]
-    src, tgt = translator.tokenizers[data.src], translator.tokenizers[data.tgt]
+    data = translator.config.data
+    part = first.parts[0]
+    src = translator.tokenizers[data.src]
+    tgt = translator.tokenizers[data.tgt]
     [weights] = decoder.attention([(part.src_ids, part.tgt_ids)])
-    src_pieces, tgt_pieces = [*src.pieces(part.src_ids), EOS_PIECE], [*tgt.pieces(part.tgt_ids), EOS_PIECE]
+    src_pieces = [*src.pieces(part.src_ids), EOS_PIECE]
+    tgt_pieces = [*tgt.pieces(part.tgt_ids), EOS_PIECE]
     save_picture(draw_attention(src_pieces, tgt_pieces, weights.numpy(), "Attention, mean of the heads"), path)
 
 
@@ -329,7 +335,8 @@ class Models(BaseModel, frozen=True):
                 say(member.note)
         config = saved[0].config
         resolved = replace(model, paths=tuple(path.resolve() for path in model.paths))
-        language, fingerprints = config.data.src, _fingerprints(saved)
+        language = config.data.src
+        fingerprints = _fingerprints(saved)
         return cls(model=resolved, precision=precision, fingerprints=fingerprints, language=language), config
 
     def open(self) -> list[Saved]:
@@ -368,7 +375,8 @@ def translate_in_parts(
     Parts that an interrupted earlier call has translated with the same models and settings are read from TARGET.work
     instead of translated again. Raises LockedError if another process writes there, and what `translate_file` raises.
     """
-    search, n_best = options.search, options.n_best
+    search = options.search
+    n_best = options.n_best
     check_search(search, n_best)
     refuse_overwriting((target,), (source,))
     if target.is_dir() or not target.parent.is_dir():
@@ -397,16 +405,20 @@ def _write_parts(work: Path, source: Path, models: Models, request: Json) -> lis
 
     Raises DataError if the text cannot be read or is not UTF-8.
     """
-    folder, tasks, first = work / "source", list[Task](), 0
+    folder = work / "source"
+    tasks = list[Task]()
+    first = 0
     # runs and exported folders have their tokenizer in the same place
     profiles = Profiles.load(RunDir(models.model.path).tokenizer.profiles)
     with writing(folder):
         folder.mkdir(exist_ok=True)
         for window in checked(input_windows(source), profiles, models.language):
-            content, path = "".join(f"{line}\n" for line in window).encode(), folder / f"{len(tasks):06d}"
+            content = "".join(f"{line}\n" for line in window).encode()
+            path = folder / f"{len(tasks):06d}"
             if not (path.is_file() and path.read_bytes() == content):  # an old worker may still read it
                 path.write_bytes(content)
-            arguments, version = {"first": first, "request": request}, hashlib.sha256(content).hexdigest()
+            arguments = {"first": first, "request": request}
+            version = hashlib.sha256(content).hexdigest()
             tasks.append(Task(f"translated/{path.name}", translate_part, arguments, version))
             first += len(window)
     return tasks
@@ -414,7 +426,8 @@ def _write_parts(work: Path, source: Path, models: Models, request: Json) -> lis
 
 def choose_arithmetic(folder: Path, arguments: Json) -> Json:  # noqa: ARG001 (the signature of tasks)
     """Choose the precision and the library of matrix products on the device that runs the models (a task)."""
-    models, device = Models.model_validate(arguments["models"]), pick_device("auto")
+    models = Models.model_validate(arguments["models"])
+    device = pick_device("auto")
     saved = models.open()
     precision = choose_precision(saved[0], models.precision, device)
     return Arithmetic(device=device.type, precision=precision, library=float32_library()).model_dump()
@@ -422,14 +435,17 @@ def choose_arithmetic(folder: Path, arguments: Json) -> Json:  # noqa: ARG001 (t
 
 def translate_part(folder: Path, arguments: Json) -> Json:
     """Translate a part of the text (a task)."""
-    first, request = int(str(arguments["first"])), _Request.model_validate(arguments["request"])
+    first = int(str(arguments["first"]))
+    request = _Request.model_validate(arguments["request"])
     translator = _translator(request.models, request.arithmetic.device, request.arithmetic.precision)
     use_float32_library(request.arithmetic.library)
     translator.check(request.search, request.n_best)
     # not `read_lines`, which would strip a byte order mark from the first line and \r from the end of lines
     source = folder.parents[1] / "source" / folder.name.partition(".")[0]
     lines = [Line(text) for text in source.read_bytes().decode().split("\n")[:-1]]
-    options, warnings, n_rows = Options(request.search, request.n_best), Warnings(), 0
+    options = Options(request.search, request.n_best)
+    warnings = Warnings()
+    n_rows = 0
     with (folder / TEXT).open("wb") as out:
         for number, _, translations in watched(translator, lines, options, first, warnings):
             out.writelines(output_row(number, translation, request.scores) for translation in translations)

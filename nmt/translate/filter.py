@@ -94,7 +94,8 @@ def classified(
 
     `progress` counts pairs. Raises CheckpointError if a score is not finite.
     """
-    stream, longest = iter(pairs), classifier.max_length
+    stream = iter(pairs)
+    longest = classifier.max_length
     while chunk := list(islice(stream, WINDOW)):
         rows = [row for row, pair in enumerate(chunk) if not any(map(is_blank, pair))]
         sides = [classifier.tokenizer.encode_all([chunk[row][side] for row in rows]) for side in (0, 1)]
@@ -174,7 +175,8 @@ class PairClassifier:
             raise ConfigError(f"{saved.path}: not a classifier of pairs; specify a run with training.masked.pair_task")
         if saved.note is not None:
             say(saved.note)
-        encoder, device = saved.model(), pick_device("auto")
+        encoder = saved.model()
+        device = pick_device("auto")
         assert isinstance(encoder, EncoderModel), "only encoders learn the pair task"
         tokenizer = saved.tokenizers[saved.config.data.src]
         return cls(encoder.to(device), saved.config, tokenizer, device, choose_precision(saved, precision, device))
@@ -253,7 +255,8 @@ def agreed(first: PairScores, second: PairScores, out: IO[bytes] | None = None) 
     is_blank = values[0] == 0
     means = np.where(is_blank, 0.0, (ranks[0] + ranks[1]) / 2).tolist()
     scores = collect_scores((PairScore(mean) for mean in means), out)
-    scores.blank, scores.cut = first.blank, max(first.cut, second.cut, key=lambda numbers: numbers.n)
+    scores.blank = first.blank
+    scores.cut = max(first.cut, second.cut, key=lambda numbers: numbers.n)
     return scores
 
 
@@ -280,7 +283,8 @@ def kept_message(scores: Floats, is_kept: Mask) -> str:
     """Return a message with the number of kept pairs and the lowest score among them."""
     if not is_kept.any():
         return f"none of {len(scores):,} pairs are kept: the highest score is {scores.max():.6g}"
-    n, least = np.count_nonzero(is_kept), scores[is_kept].min()
+    n = np.count_nonzero(is_kept)
+    least = scores[is_kept].min()
     return f"{n:,} of {len(scores):,} pairs ({n / len(scores):.1%}) are kept, with scores of at least {least:.6g}"
 
 

@@ -44,8 +44,10 @@ class LanguageModel:
         Raises CheckpointError if the run or checkpoint is missing or damaged, DataError if its tokenizer is, and
         ConfigError if the run is not a language model.
         """
-        saved, torch_device = open_saved(model), pick_device(device)
-        decoder, config = saved.language_model().to(torch_device), saved.config
+        saved = open_saved(model)
+        torch_device = pick_device(device)
+        decoder = saved.language_model().to(torch_device)
+        config = saved.config
         if saved.note:
             say(saved.note)
         tokenizer = saved.tokenizers[config.learned_languages[-1]]
@@ -84,7 +86,8 @@ class Generator:
         if unused := [name for name in ("lm", "mbr", "protect", "inline_terms") if _is_set(search, name)]:
             raise ConfigError(*[f"search.{name}: applies to translations, not to generated text" for name in unused])
         self._tokenizer = language_model.tokenizer
-        self._search, self._n = search, n
+        self._search = search
+        self._n = n
         is_fixed = search.max_length_ratio == 0
         self._longest = search.max_length_offset if is_fixed else language_model.config.data.max_pieces + 1
         self._searcher = NativeSearcher(
@@ -100,7 +103,8 @@ class Generator:
         `progress` counts beginnings as they are searched, which is in another order. Raises DataError if a beginning
         is too long.
         """
-        stream, first = iter(beginnings), 0
+        stream = iter(beginnings)
+        first = 0
         while window := list(islice(stream, WINDOW)):
             sentences = self._sentences(window, first)
             batches = self._searcher.search(sentences, self._search, self._n)

@@ -67,11 +67,14 @@ class TranslationMemory:
 
         Segments with a blank side are left out. Raises DataError if the temporary file cannot be written.
         """
-        self._upper, self._is_inflected = upper(target), is_spaced(target)
-        exact, general = _Index(), _Index()
+        self._upper = upper(target)
+        self._is_inflected = is_spaced(target)
+        exact = _Index()
+        general = _Index()
         with writing(Path(tempfile.gettempdir())), tempfile.TemporaryFile() as file:
             for source, translation in segments:
-                source, translation = folded(source), one_line(translation)
+                source = folded(source)
+                translation = one_line(translation)
                 if source and translation:
                     self._add(file, source, translation, exact, general)
             file.flush()
@@ -176,7 +179,9 @@ class _Index:
     """An index of texts by their hashes, which chooses among several translations of a text."""
 
     def __init__(self) -> None:
-        self._keys, self._values, self._places = array("q"), array("q"), array("q")
+        self._keys = array("q")
+        self._values = array("q")
+        self._places = array("q")
 
     def add(self, text: str, translation: str, place: int) -> None:
         """Add a text with a translation, at a place in the file."""
@@ -188,11 +193,16 @@ class _Index:
         """Return the sorted hashes of the texts, and the place of the chosen translation of each."""
         keys, values, places = (np.array(column) for column in (self._keys, self._values, self._places))
         order = np.lexsort((values, keys))  # stable: equal segments stay in the order of their places
-        keys, values, places = keys[order], values[order], places[order]
+        keys = keys[order]
+        values = values[order]
+        places = places[order]
         last = np.flatnonzero(_differs(keys) | _differs(values))  # of equal segments
-        keys, places, counts = keys[last], places[last], np.diff(last, prepend=-1)
+        keys = keys[last]
+        places = places[last]
+        counts = np.diff(last, prepend=-1)
         order = np.lexsort((places, counts, keys))
-        keys, places = keys[order], places[order]
+        keys = keys[order]
+        places = places[order]
         return keys[_differs(keys)], places[_differs(keys)]
 
 
@@ -228,7 +238,8 @@ def _segments(name: str, src: str, tgt: str, is_required: bool) -> Iterable[tupl
         if not (is_url(path) or {"*", "?"} & {*path} or Path(path).exists()):
             raise DataError(f"{path}: no such file or folder")
     languages = (min(src, tgt), max(src, tgt))
-    opened, n = open_source(source, languages, Path()), 0
+    opened = open_source(source, languages, Path())
+    n = 0
     for pair in opened.pairs():
         if not opened.units.skip_blank(pair[:2], languages):
             n += 1
@@ -263,7 +274,8 @@ def _with_numbers(text: str, new: Callable[[str], str]) -> str:
 
 def _plural(number: str) -> int:
     """Return the plural class of a number: nouns have the same form after all numbers of a class, in most languages."""
-    last_two, is_small = int(number[-2:]), not number[:-2].strip("0")
+    last_two = int(number[-2:])
+    is_small = not number[:-2].strip("0")
     # most rules depend on the last two digits from 0 to 19, and on the last digit of others
     kind = bisect_right((1, 2, 3, 5, 11), last_two)
     if last_two >= 20:

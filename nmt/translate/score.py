@@ -77,7 +77,8 @@ class PairScorer:
         `window` is the number of pairs that are read ahead and sorted by length. `progress` counts scored pairs.
         `contexts`: for each of the first pairs, the pairs before it in its document, with which it is scored.
         """
-        stream, before = iter(pairs), chain(contexts, repeat(()))
+        stream = iter(pairs)
+        before = chain(contexts, repeat(()))
         while chunk := list(islice(stream, window)):
             given = [self._given(context) for context in islice(before, len(chunk))]
             rows = [row for row, pair in enumerate(chunk) if not self._is_blank(*pair)]
@@ -115,8 +116,10 @@ class PairScorer:
     ) -> Scored:
         """Return the score of a pair, given the log-probabilities of its target pieces and of `</s>`, without those of
         the first `n_context` pieces."""
-        src_cut, tgt_cut = len(src_ids) > self.max_length, len(tgt_ids) > self.max_length
-        ids, values = tgt_ids[n_context : self.max_length], values[n_context:]
+        src_cut = len(src_ids) > self.max_length
+        tgt_cut = len(tgt_ids) > self.max_length
+        ids = tgt_ids[n_context : self.max_length]
+        values = values[n_context:]
         end = () if tgt_cut else (EOS_PIECE,)
         pieces = (*self.tgt.pieces(ids), *end)
         n_given = len(self.tgt.opening)
@@ -180,7 +183,8 @@ class Totals:
         self._noun = noun
         self.n_pairs = self.n_pieces = self.n_words = 0
         self.log_prob = 0.0
-        self.blank, self.cut = Numbers(), Numbers()
+        self.blank = Numbers()
+        self.cut = Numbers()
 
     def add(self, number: int, scored: Scored) -> None:
         """Add a scored pair; `number` is its line number."""

@@ -138,7 +138,8 @@ class NativeSearcher:
         joins: whether translations may have separators, see `nmt.translate.search`.
         """
         self.models = models
-        self.device, self.precision = device, precision
+        self.device = device
+        self.precision = precision
         with torch.no_grad():
             self._prepared = [InferenceModel(model, precision) for model in models]
         self._weights = sum(weight.numel() for model in models for weight in model.decoder.parameters())
@@ -234,7 +235,8 @@ class NativeSearcher:
         """Return the language model of a run, which is loaded only once, and its languages."""
         if run not in self._fused:
             saved = open_saved(run)
-            model, languages = saved.language_model().to(self.device), saved.config.learned_languages
+            model = saved.language_model().to(self.device)
+            languages = saved.config.learned_languages
             if saved.tokenizers[languages[-1]].fingerprint != self._tgt_tokenizer.fingerprint:
                 problem = f"search.lm: {run} has a different tokenizer; prepare its data with --tokenizer-from"
                 raise ConfigError(problem)
@@ -359,7 +361,8 @@ class JointSearch:
         its sentences by itself.
         """
         sentences = [sentence for of_line in by_line for sentence in of_line]
-        documents, n = [_Document()], 0
+        documents = [_Document()]
+        n = 0
         for line, of_line in zip(lines, by_line, strict=True):
             groups = self._groups(range(n, n + len(of_line)), sentences)
             n += len(of_line)
@@ -376,12 +379,15 @@ class JointSearch:
     ) -> Iterator[tuple[list[int], Hypotheses]]:
         """Search the group with this number of each document, and add its translation to the document."""
         groups = [document.groups[number] for document in documents]
-        joint, best, failed = list[Sentence](), dict[int, list[int]](), list[int]()
+        joint = list[Sentence]()
+        best = dict[int, list[int]]()
+        failed = list[int]()
         for group, document in zip(groups, documents, strict=True):
             of_group = [sentences[i] for i in group]
             joint.append(self._joined(of_group, self._context(of_group, document.past)))
         for rows, hypotheses in self._searched(joint):
-            indices, by_sentence = list[int](), list[list[Hypothesis]]()
+            indices = list[int]()
+            by_sentence = list[list[Hypothesis]]()
             for row, candidates in zip(rows, hypotheses, strict=True):
                 divided = [_divided(hypothesis, len(groups[row])) for hypothesis in candidates]
                 complete = [parts for parts in divided if parts is not None]
@@ -436,7 +442,8 @@ class JointSearch:
         n_src = n_tgt = sum(1 + len(sentence.src_ids) for sentence in group)
         context: list[_Pair] = []
         for src, tgt in reversed(past[-self.settings.context or len(past) :]):
-            n_src, n_tgt = n_src + 1 + len(src), n_tgt + 1 + len(tgt)
+            n_src = n_src + 1 + len(src)
+            n_tgt = n_tgt + 1 + len(tgt)
             if max(n_src, n_tgt) > self.max_pieces:
                 break
             context.insert(0, (src, tgt))

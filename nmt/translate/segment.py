@@ -56,7 +56,8 @@ class Segmenter:
     def __init__(self, tokenizers: Tokenizers, config: Config, max_positions: int | None) -> None:
         """Create a segmenter. max_positions: the maximum length of a sequence, including `</s>`; None for no limit."""
         data = config.data
-        self._reads_similar, self._joins = "fuzzy" in config.training.modifiers, config.joins_sentences
+        self._reads_similar = "fuzzy" in config.training.modifiers
+        self._joins = config.joins_sentences
         self._src, self._tgt = (tokenizers[language] for language in data.sides)
         self._language_tag = data.language_tag
         self._max_positions = max_positions
@@ -91,7 +92,8 @@ class Segmenter:
             line = replace(line, tm=None)
         if match := find_match(line, text, search):
             return [Sentence(text, "", (), key, 0, match=match)]
-        parts, encoded = [(text, "")], [ids]
+        parts = [(text, "")]
+        encoded = [ids]
         needs_split = self._needs_split(line, ids, search)
         if needs_split and not line.terms:
             parts = split(text, self._n_pieces, self._max_pieces, 0)
@@ -210,7 +212,9 @@ class Segmenter:
         self, sentences: Sequence[Sentence], hypotheses: Sequence[Hypothesis | None], search: SearchConfig
     ) -> Translation:
         """Join one hypothesis of each sentence, None for a blank or matched one, into a translation of the line."""
-        texts, parts, searched = list[str](), list[Part](), list[Hypothesis]()
+        texts = list[str]()
+        parts = list[Part]()
+        searched = list[Hypothesis]()
         has_phrases = False
         for sentence, hypothesis in zip(sentences, hypotheses, strict=True):
             if sentence.match is not None:
@@ -297,7 +301,8 @@ def find_match(line: Line, text: str, search: SearchConfig) -> Match | None:
     return match
 
 
-PLACEHOLDERS, PLACEHOLDER_CHARACTERS = 10, 60
+PLACEHOLDERS = 10
+PLACEHOLDER_CHARACTERS = 60
 """Maximum number of placeholders of a line that are protected by default, and of characters in all of them."""
 
 

@@ -109,7 +109,8 @@ class Translator:
         """Return a translator with loaded models. Raises CheckpointError if their weights do not match."""
         first = saved[0]
         models = [member.translation_model().to(device) for member in saved]
-        tokenizer, joins = first.tokenizers[first.config.data.tgt], first.config.joins_sentences
+        tokenizer = first.tokenizers[first.config.data.tgt]
+        joins = first.config.joins_sentences
         searcher = NativeSearcher(models, tokenizer, device, precision, joins)
         return cls(searcher, first.tokenizers, first.config, [member.origin for member in saved], first.path)
 
@@ -126,7 +127,8 @@ class Translator:
         config = self.tokenizers.choose(self.config, to, source)
         chosen_tag = to if config.search.to == to else None
         chosen = replace(self, config=config, first=None, second=None, to=chosen_tag)
-        direction, trained = config.data.direction, self.config.data.directions
+        direction = config.data.direction
+        trained = self.config.data.directions
         if via is None and len(trained) > 1 and direction not in trained:
             say(f"{direction}: a direction without training pairs (zero-shot), so expect more errors")
         if via is None:
@@ -229,9 +231,11 @@ class Translator:
         if calibration.reverse is not None:
             option = f"{calibration_path(self.run, self.config, self.config.search)}: reverse"
             reverse = Translator.load_for(f"{self.config.data.tgt}-{self.source}", option, [Path(calibration.reverse)])
-        decoder, expected = None, calibration.searched
+        decoder = None
+        expected = calibration.searched
         if self.native is not None:
-            decoder, expected = self.forced_decoder(), calibration.forced
+            decoder = self.forced_decoder()
+            expected = calibration.forced
         return Estimator(expected, Measure(self, self.config.search, decoder, reverse, calibration.samples))
 
     @cached_property
@@ -331,7 +335,8 @@ class Translator:
             raise ConfigError("--via: not available with terms and with a language model (search.lm)")
         if search.inline_terms and "terms" not in self.config.training.modifiers:
             raise ConfigError(NOT_INLINE)
-        tokenizer, target = self.tokenizers[self.source], self.config.data.tgt
+        tokenizer = self.tokenizers[self.source]
+        target = self.config.data.tgt
         if search.to is not None:
             tokenizer.tag(search.to)
         tokenizer.tag_ids(search.tags)
@@ -422,7 +427,8 @@ class Translator:
         supported, and DataError if prefixes and terms are too long.
         """
         lines = [Line(line) if isinstance(line, str) else line for line in window]
-        sources, pivots = lines, list[Translation]()
+        sources = lines
+        pivots = list[Translation]()
         if self.first is not None:
             plain = [Line(line.text, is_first=line.is_first, flag=line.flag) for line in lines]
             in_between = self.first.translate_window(plain, Options(options.search), first, None, should_stop)
@@ -447,7 +453,8 @@ class Translator:
         should_stop: ShouldStop | None,
     ) -> Generator[list[Translation]]:
         """Split lines into sentences, search these, and join their translations."""
-        search, n = options.search, n_candidates(options.search, options.n_best)
+        search = options.search
+        n = n_candidates(options.search, options.n_best)
         lines = self._with_protection(lines, search)
         engines = self._engines(lines, options)
         by_line = self._segmenter.split_lines(lines, search, first)
@@ -535,7 +542,8 @@ class Translator:
 
     def _given_translation(self, text: str, translation: str, search: SearchConfig) -> Translation:
         """Return a given translation of a text, whose sentences are those of the text in order if there are as many."""
-        tgt, translated = self.tokenizers[self.config.data.tgt], sentences(translation)
+        tgt = self.tokenizers[self.config.data.tgt]
+        translated = sentences(translation)
         [of_text] = self._segmenter.split_lines([Line(text)], search)
         if len(of_text) != len(translated):
             translated = [translation]

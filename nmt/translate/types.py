@@ -200,10 +200,12 @@ def source_lines(corpus: Corpus, config: Config, split: str) -> list[Line]:
     Without an order of documents, all lines are one document. Raises DataError as `FuzzyMatches.of` and
     `Corpus.follows` do.
     """
-    lines, data = corpus.split(split), config.data
+    lines = corpus.split(split)
+    data = config.data
     texts = lines.text(data.src)
     if "fuzzy" in config.training.modifiers:
-        matches, tokenizer = FuzzyMatches.of(corpus, config, split), corpus.tokenizers[data.tgt]
+        matches = FuzzyMatches.of(corpus, config, split)
+        tokenizer = corpus.tokenizers[data.tgt]
         targets = map(matches.target, range(lines.n))
         similar = ("" if target is None else tokenizer.decode(target.tolist()) for target in targets)
         return [Line(text, similar=translation) for text, translation in zip(texts, similar, strict=True)]

@@ -110,7 +110,8 @@ class Cleaner:
         Raises DataError if a package or file that the settings need is missing.
         """
         self._clean = config.clean_of(key)
-        self._max_chars, self._max_ratio = self._clean.max_chars or 0, self._clean.max_ratio or 0.0
+        self._max_chars = self._clean.max_chars or 0
+        self._max_ratio = self._clean.max_ratio or 0.0
         self._label_side = config.label_side
         self._densities = [usual_script(language).density for language in config.pair]
         self._compared = _form_of(self._clean)
@@ -126,7 +127,8 @@ class Cleaner:
         report = self.report
         report.read += 1
         before, after, _, score, _ = pair
-        src, tgt = before.strip(), after.strip()
+        src = before.strip()
+        tgt = after.strip()
         if self._repairs:
             src, tgt = self.repaired(src, tgt)
         self._lengths[0].append(len(src))
@@ -146,7 +148,8 @@ class Cleaner:
     def repaired(self, src: str, tgt: str) -> tuple[str, str]:
         """Apply all repairs to both sides, count the repairs, and return the sides."""
         for kind, repair in self._repairs:
-            new_src, new_tgt = src, tgt
+            new_src = src
+            new_tgt = tgt
             if self._label_side != 0:
                 new_src = repair(src).strip()
             if self._label_side != 1:
@@ -155,7 +158,8 @@ class Cleaner:
                 self.report.repair(kind, self.report.read, src, new_src)
             elif new_tgt != tgt:
                 self.report.repair(kind, self.report.read, tgt, new_tgt)
-            src, tgt = new_src, new_tgt
+            src = new_src
+            tgt = new_tgt
         return src, tgt
 
     def reason(self, src: str, tgt: str, score: float | None = None) -> str | None:

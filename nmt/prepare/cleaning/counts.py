@@ -103,7 +103,8 @@ class Lengths:
 
     def count(self, src: Iterable[int], tgt: Iterable[int]) -> None:
         """Count pairs, by the lengths of their sides in characters."""
-        src_chars, tgt_chars = np.fromiter(src, np.int64), np.fromiter(tgt, np.int64)
+        src_chars = np.fromiter(src, np.int64)
+        tgt_chars = np.fromiter(tgt, np.int64)
         has_text = (src_chars > 0) & (tgt_chars > 0)
         ratios = tgt_chars[has_text] / src_chars[has_text]
         self.add(Lengths(_histogram(src_chars, CHARS), _histogram(tgt_chars, CHARS), _histogram(ratios, RATIOS)))

@@ -70,7 +70,8 @@ def other_numbers(src: str, tgt: str) -> bool:
     numbers = _NUMBER.findall(src), _NUMBER.findall(tgt)
     if numbers[0] == numbers[1]:
         return False
-    first, second = [*map(_western, numbers[0])], [*map(_western, numbers[1])]
+    first = [*map(_western, numbers[0])]
+    second = [*map(_western, numbers[1])]
     return _lacks(first, second) or _lacks(second, first)
 
 
@@ -81,7 +82,8 @@ def _western(number: str) -> str:
 
 def _lacks(present: list[str], expected: list[str]) -> bool:
     """Return whether an expected number is missing. Leading zeros are ignored, but not the other ones: 10.000."""
-    digits, groups = "".join(map(_value, present)), " ".join(present)
+    digits = "".join(map(_value, present))
+    groups = " ".join(present)
     for number in map(_value, expected):
         if number in digits or (len(number) <= 2 and int(number or "0") <= _AS_WORDS):
             continue
@@ -97,7 +99,8 @@ def _value(number: str) -> str:
 
 def is_cut(src: str, tgt: str) -> bool:
     """Return whether one side ends with sentence-final punctuation, and the other without punctuation."""
-    src, tgt = src.rstrip(_CLOSING)[-1:], tgt.rstrip(_CLOSING)[-1:]
+    src = src.rstrip(_CLOSING)[-1:]
+    tgt = tgt.rstrip(_CLOSING)[-1:]
     return (src in _FINAL and tgt not in _ANY_FINAL) or (tgt in _FINAL and src not in _ANY_FINAL)
 
 
@@ -110,7 +113,9 @@ def block_list(path: Path, language: str) -> SideTest:
     """
     if not path.is_file():
         raise DataError(f"{path}: no such file; it is listed in block_lists")
-    patterns, parts, entries = [], [], dict[str, list[str]]()
+    patterns = []
+    parts = []
+    entries = dict[str, list[str]]()
     for number, line in enumerate(read_lines(path), 1):
         entry = line.strip()
         if not entry or entry.startswith("#"):
@@ -284,7 +289,8 @@ def other_script(language: str, least: float) -> SideTest:
 
     If the script of the language is unknown, it is the one of most letters of the texts so far.
     """
-    expected, totals = scripts_of(language), Counter[str | None]()
+    expected = scripts_of(language)
+    totals = Counter[str | None]()
 
     def test(text: str) -> bool:
         if "Latn" in expected and not _BEYOND_LATIN.search(text):

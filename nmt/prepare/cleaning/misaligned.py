@@ -66,7 +66,8 @@ def observe(lexicon: Lexicon, pairs: Pairs) -> tuple[Side, Side]:
     """Return both sides of pairs, with a level for each word that rates how well the other side explains it."""
     src = _read([pair[0] for pair in pairs], lexicon.src)
     tgt = _read([pair[1] for pair in pairs], lexicon.tgt)
-    src_levels, tgt_levels = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    src_levels = [np.zeros(0, np.int64)]
+    tgt_levels = [np.zeros(0, np.int64)]
     for src_part, tgt_part, cells in chunks(src.tokens, tgt.tokens):
         at, forward, backward = lexicon.find(cells.keys)
         src_levels.append(_levels(cells.rows[at], backward, src_part, tgt_part, lexicon.src))
@@ -105,7 +106,8 @@ def _log_likelihood_ratios(good: Side, bad: Side, vocabulary: Vocabulary) -> Flo
 
 def _sums(side: Side, weights: Floats) -> list[Floats]:
     """Return for each pair the sum of the weights of its words, and the lowest sums over its last and first words."""
-    tokens, n = side.tokens, len(side.tokens.ends)
+    tokens = side.tokens
+    n = len(side.tokens.ends)
     sums = np.concatenate(([0.0], np.cumsum(weights[tokens.ids, side.levels])))
     before = sums[tokens.starts]
     # the sums before the first word of a sentence, after it, after the second …
@@ -128,7 +130,8 @@ SAMPLE_PAIRS = 500_000
 """Maximum number of pairs from which the filter is learned."""
 MIN_PAIRS = 1000
 """Minimum number of pairs from which a filter is learned; with fewer pairs, none is dropped."""
-_WEIGHT_PAIRS, _FIT_PAIRS = 100_000, 20_000
+_WEIGHT_PAIRS = 100_000
+_FIT_PAIRS = 20_000
 _BLOCK_PAIRS = 8192
 _MIN_WORDS = 2  # a pair with fewer known words on a side is not judged
 _MOST_CAUGHT, _LEAST_CAUGHT = 0.99, 0.3  # of the made bad pairs; a filter that catches fewer is not used
@@ -194,7 +197,8 @@ class Judge:
         """
         lexicon = Lexicon.learn(known)
         sample = _sample(unknown, _WEIGHT_PAIRS)
-        good, bad = observe(lexicon, sample), observe(lexicon, _repaired(sample, 7))
+        good = observe(lexicon, sample)
+        bad = observe(lexicon, _repaired(sample, 7))
         src_weights = _log_likelihood_ratios(good[0], bad[0], lexicon.src)
         tgt_weights = _log_likelihood_ratios(good[1], bad[1], lexicon.tgt)
         ratios = _log_ratio(good)
@@ -215,13 +219,15 @@ class Judge:
     def features(self, pairs: tuple[Side, Side]) -> Floats:
         """Return features of pairs, (pairs, features), that separate good from bad pairs."""
         src, tgt = pairs
-        of_src, of_tgt = _sums(src, self.src_weights), _sums(tgt, self.tgt_weights)
+        of_src = _sums(src, self.src_weights)
+        of_tgt = _sums(tgt, self.tgt_weights)
         median, spread = self.lengths.tolist()
         z = np.clip((_log_ratio(pairs) - median) / (1.5 * spread), -_MAX_SPREADS, _MAX_SPREADS)
         longer, shorter = np.maximum(z, 0), np.maximum(-z, 0)  # of the source
         columns = [*of_src, *of_tgt, *map(np.minimum, of_src[:5], of_tgt[:5])]
         columns += [src.unknown, tgt.unknown, src.last_unknown, tgt.last_unknown]
-        only_src, only_tgt = src.marked & ~tgt.marked, tgt.marked & ~src.marked
+        only_src = src.marked & ~tgt.marked
+        only_tgt = tgt.marked & ~src.marked
         columns += [only_src, only_tgt, longer, shorter, z**2]
         # a cut side: the other one is too long, and its end or beginning is not explained
         columns += [longer * of_src[3], shorter * of_tgt[3], longer * of_src[5], shorter * of_tgt[5]]
@@ -296,7 +302,8 @@ def _cut(pairs: Pairs) -> list[tuple[str, str]]:
 def _fit(good: Floats, bad: Floats) -> Floats:
     """Return the coefficients of a logistic regression; the last one is the constant."""
     x = np.concatenate((good, bad))
-    mean, scale = x.mean(axis=0), x.std(axis=0) + 1e-6
+    mean = x.mean(axis=0)
+    scale = x.std(axis=0) + 1e-6
     x = np.concatenate(((x - mean) / scale, np.ones((len(x), 1))), axis=1)
     y = np.arange(len(x)) < len(good)
     coefficients = np.zeros(x.shape[1])
@@ -319,7 +326,8 @@ def _share(scores: Floats, bad_scores: Floats, max_loss: float) -> float | None:
     """
     if not len(scores) or not len(bad_scores):
         return None
-    scores, bad_scores = np.sort(scores), np.sort(bad_scores)
+    scores = np.sort(scores)
+    bad_scores = np.sort(bad_scores)
     below = np.arange(len(scores)) / len(scores)
     caught = np.searchsorted(bad_scores, scores) / len(bad_scores)
     # hardly any good pairs score below most of the bad ones

@@ -170,7 +170,8 @@ def _cells(rows: Iterable[list[str]], layout: Layout, units: Units, where: str) 
     With a header, rows of another width are skipped: columns may be shifted.
     """
     columns = _numbers(layout, where)
-    least, most = 1 + max(columns or (-1,)), sys.maxsize
+    least = 1 + max(columns or (-1,))
+    most = sys.maxsize
     for row in rows:
         if row in ([], [""]):
             units.skip("empty line")
@@ -220,7 +221,8 @@ def _records(lines: Iterable[str], delimiter: str, name: str) -> Generator[list[
 
     reader = csv.reader(_with_ends(counted()), delimiter=delimiter, **_DIALECT)
     while True:
-        began, size = reader.line_num + 1, 0
+        began = reader.line_num + 1
+        size = 0
         try:
             record = next(reader, None)
         except csv.Error as error:
@@ -274,7 +276,8 @@ def read_objects(
     Raises DataError for a value of another type instead of text, and at the end if no object has a key for one of the
     languages.
     """
-    n_objects, score = 0, None
+    n_objects = 0
+    score = None
     keys: list[str] = []  # of the first
     present: set[str] = set()
     for where, row in objects:

@@ -58,7 +58,8 @@ class _Bounded:
     """A stream of XML that rejects units which would need too much memory."""
 
     def __init__(self, stream: IO[bytes], name: str) -> None:
-        self._stream, self._name = stream, name
+        self._stream = stream
+        self._name = name
         self.size = 0
         """Bytes read since the last complete unit; a tag counts 32 more, since an element takes far more memory."""
 
@@ -92,7 +93,8 @@ def read_units(file: Input, root: str, tags: frozenset[str]) -> Iterator[etree._
                 if not is_begun:
                     if name != root or element.getparent() is not None:
                         break
-                    is_begun, document_type = True, element.getroottree().docinfo.internalDTD
+                    is_begun = True
+                    document_type = element.getroottree().docinfo.internalDTD
                     if document_type is not None and any(document_type.iterentities()):
                         raise DataError(f"{file.name}: its DOCTYPE defines entities, which is unsafe; remove it")
                 elif event == "end" and name in tags:
@@ -148,7 +150,8 @@ def read_tmx(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
     languages to their names in the file, such as `{de: German}`; of several, a unit is read with the first that it has.
     `layout.score` is the type of the properties (`prop`) with scores.
     """
-    names, n_first = tuple(layout.all_names), len(layout.names(layout.languages[0]))
+    names = tuple(layout.all_names)
+    n_first = len(layout.names(layout.languages[0]))
     types = _OF if layout.document is None else (layout.document,)
     for unit in read_units(file, "tmx", frozenset({"tu"})):
         texts = [(language, text) for language, text in variants(unit) if text]
@@ -237,7 +240,8 @@ def _unconfirmed(unit: etree._Element, element: etree._Element) -> str | None:
     if target is None:
         return None
     marked = target if element is unit else element  # in version 2
-    state, qualifier = marked.get("state", ""), marked.get("state-qualifier", "")
+    state = marked.get("state", "")
+    qualifier = marked.get("state-qualifier", "")
     if state in _UNTRANSLATED or state.startswith("needs-"):
         return f"state {state}"
     return f"state {qualifier}" if qualifier in _SUGGESTED else None
@@ -274,10 +278,13 @@ def _inherited(unit: etree._Element, *attributes: str) -> str:
 def _pairs(element: etree._Element) -> Iterator[tuple[str, str]]:
     """Yield the source and target of each marked segment, or of the whole element if nothing is marked; a missing one
     is blank."""
-    source, target = element.find("{*}source"), element.find("{*}target")
-    sources, targets = _marked(element.find("{*}seg-source")), _marked(target)
+    source = element.find("{*}source")
+    target = element.find("{*}target")
+    sources = _marked(element.find("{*}seg-source"))
+    targets = _marked(target)
     if not sources or not targets:
-        sources, targets = {"": text_of(source)}, {"": text_of(target)}
+        sources = {"": text_of(source)}
+        targets = {"": text_of(target)}
     for mid in sources | targets:
         yield one_line(sources.get(mid, "")), one_line(targets.get(mid, ""))
 
@@ -328,7 +335,8 @@ def _pairs_of_message(texts: Mapping[str, str], units: Units) -> list[tuple[str,
 
 def _side_of_msgid(name: str, headers: Mapping[str, str], layout: Layout, units: Units) -> int | None:
     """Return the index of the language of `msgid`. A message in other languages is counted, and None returned."""
-    source, target = headers.get("x-source-language") or "en", headers.get("language", "")
+    source = headers.get("x-source-language") or "en"
+    target = headers.get("language", "")
     if not target:
         names = written(layout, "msgid", "msgstr")
         raise DataError(f"{name}: no Language in its header; state the languages with {names} or the reverse")

@@ -106,7 +106,8 @@ def clean_part(folder: Path, task: _Cleaning) -> Json:
     sides = [pair.src for pair in kept], [pair.tgt for pair in kept]
     for side, texts in zip(SIDES, sides, strict=True):
         write_side(folder, side, texts)
-    numbers, documents = np.array(lines, np.int64), np.array([pair.document for pair in kept], np.int64)
+    numbers = np.array(lines, np.int64)
+    documents = np.array([pair.document for pair in kept], np.int64)
     np.save(folder / "lines.npy", numbers + task.part.first)
     np.save(folder / "documents.npy", documents)
     scores = scores_of(kept)
@@ -200,7 +201,8 @@ def duplicates(
         return {}, 0
     high, low, rows, scores = (np.concatenate(column) for column in zip(*slices, strict=True))
     order = _sorted(high, low)  # equal keys in the order of parts and rows
-    high, low = high[order], low[order]
+    high = high[order]
+    low = low[order]
     is_first = np.concatenate([[True], (high[1:] != high[:-1]) | (low[1:] != low[:-1])])
     if not np.isnan(scores).all():
         order = order[np.lexsort((-scores[order], np.cumsum(is_first)))]  # pairs without a score are last
@@ -240,7 +242,8 @@ def _read_keys(folder: Path, bucket: int, n_buckets: int, gone: Rows | None) -> 
 def _sorted(high: _Keys, low: _Keys) -> Rows:
     """Return the order of keys by `high`, `low` and index."""
     order = np.argsort(high, kind="stable")
-    after, before = order[1:], order[:-1]
+    after = order[1:]
+    before = order[:-1]
     if ((high[after] == high[before]) & (low[after] < low[before])).any():  # unlikely, and takes much longer
         order = np.lexsort((low, high))
     return order
@@ -260,7 +263,8 @@ def group_parts(work: Work, config: DataConfig, cleaned: Sequence[Done]) -> Drop
     """Find duplicates and near-duplicates. Return a reference to the rows to drop."""
     n_pairs = sum(part.summary["kept"] for part in cleaned)
     n_buckets = max(1, -(-n_pairs // work.sizes.bucket_pairs))
-    drops, before = Drops(work=str(work.folder)), "clean"
+    drops = Drops(work=str(work.folder))
+    before = "clean"
     for number, grouping in enumerate(groupings(config)):
         stage = f"group-{number}"
         arguments = [

@@ -84,7 +84,8 @@ def make_tokenizers(
         tokenizers = _learn_vocabulary(work, config, texts, reused, new)
     if len(texts) > 1:
         tokenizers = tokenizers.of_languages(config.data.all_languages)
-    labels, profiles = None, Profiles(profiles={})
+    labels = None
+    profiles = Profiles(profiles={})
     for pair, prepared in texts.items():
         labels = prepared.text.labels
         languages: Sequence[str] = pair
@@ -107,9 +108,12 @@ def _learn_vocabulary(
 ) -> Tokenizers:
     """Learn the vocabulary, or extend that of other languages, in a task."""
     languages: Sequence[str] = config.data.all_languages
-    vocab_size, start = config.tokenizer.vocab_size, None
+    vocab_size = config.tokenizer.vocab_size
+    start = None
     if reused is not None:
-        languages, vocab_size, start = new.languages, new.n, work.folder / "start"
+        languages = new.languages
+        vocab_size = new.n
+        start = work.folder / "start"
         reused.save(TokenizerDir(start))
     settled = []
     for pair, prepared in texts.items():
@@ -342,17 +346,21 @@ def encode_part(folder: Path, task: _Encoding) -> Json:
         order = shuffled(np.load(task.settled / "hashes.npy")[rows[starts]])
         by_order = np.argsort(order, kind="stable")
         follow &= starts != np.arange(len(rows))
-        rows, follow = rows[by_order], follow[by_order]
+        rows = rows[by_order]
+        follow = follow[by_order]
         np.save(folder / "order.npy", order[by_order])
     if task.documents:
         np.save(DataDir(folder).follows(PART), follow.view(np.uint8))
-    text, classes = {}, Counter[str]()
+    text = {}
+    classes = Counter[str]()
     is_whole = np.array_equal(rows, np.arange(len(sides[0])))
     for side, language in enumerate(task.languages):
-        content, chosen = (task.settled / f"text.{side}").read_bytes(), encoded[side]
+        content = (task.settled / f"text.{side}").read_bytes()
+        chosen = encoded[side]
         raw = [line + b"\n" for line in content.split(b"\n")[:-1]]
         if not is_whole:
-            raw, chosen = [raw[row] for row in rows.tolist()], chosen.take(rows)
+            raw = [raw[row] for row in rows.tolist()]
+            chosen = chosen.take(rows)
         text[language] = write_encoded(DataDir(folder), PART, language, raw, chosen).model_dump()
         if task.is_shuffled:
             np.save(_text_ends(DataDir(folder), language), np.cumsum([len(line) for line in raw], dtype=np.int64))
@@ -438,9 +446,11 @@ def _join_shards(
     work: Work, config: DataConfig, parts: Sequence[Part], encoded: Sequence[Done]
 ) -> tuple[list[Done], list[ShardRecord]]:
     """Write the training text of each source as shards, in random order."""
-    arguments, keys = [], []
+    arguments = []
+    keys = []
     for key in dict.fromkeys(part.key for part in parts):
-        folders, n = list[Path](), 0
+        folders = list[Path]()
+        n = 0
         for part, encoded_part in zip(parts, encoded, strict=True):
             if part.key == key:
                 folders.append(encoded_part.folder)
@@ -467,7 +477,9 @@ def _join_shards(
 
 def join(folder: Path, task: _Joining) -> Json:
     """Concatenate the text and ids of encoded parts."""
-    parts, names, n = [DataDir(part) for part in task.parts], DataDir(folder), 0
+    parts = [DataDir(part) for part in task.parts]
+    names = DataDir(folder)
+    n = 0
     if task.documents:
         np.save(names.follows(task.name), np.concatenate([np.load(part.follows(PART)) for part in parts]))
     for language in task.languages:
@@ -481,7 +493,8 @@ def join(folder: Path, task: _Joining) -> Json:
         ids = (np.load(part.ids(PART, language)) for part in parts)
         dtype = np.load(parts[0].ids(PART, language), mmap_mode="r").dtype
         write_array(names.ids(task.name, language), dtype, sum(n_ids), ids)
-        n, firsts = sum(map(len, ends)), np.cumsum([0, *n_ids])[:-1].astype(np.int64)
+        n = sum(map(len, ends))
+        firsts = np.cumsum([0, *n_ids])[:-1].astype(np.int64)
         write_array(names.ends(task.name, language), np.dtype(np.int64), n, map(np.add, ends, firsts))
     return {"pairs": n}
 
@@ -490,7 +503,8 @@ def join_shard(folder: Path, task: _Joining) -> Json:
     """Collect the pairs of a shard from all parts of its source, and put them in the order of their hashes."""
     slices = list(_slices(task))
     order = np.argsort(np.concatenate([part.order for part in slices]), kind="stable")
-    names, parts = DataDir(folder), [taken.part for taken in slices]
+    names = DataDir(folder)
+    parts = [taken.part for taken in slices]
     for language in task.languages:
         files = [(part.text(PART, language), _text_ends(part, language)) for part in parts]
         text, ends = _read(slices, files)
@@ -526,7 +540,8 @@ def _read(slices: Sequence[_Slice], files: Sequence[tuple[Path, Path]]) -> tuple
 
     files: for each slice, the content of its part, and the ends of all rows.
     """
-    pieces, lengths = [], [np.zeros(0, np.int64)]
+    pieces = []
+    lengths = [np.zeros(0, np.int64)]
     for (_, rows, _), (path, ends_path) in zip(slices, files, strict=True):
         whole = np.load(path, mmap_mode="r") if path.suffix == ".npy" else _mapped_bytes(path)
         bounds = np.load(ends_path, mmap_mode="r")[max(0, rows.start - 1) : rows.stop].astype(np.int64)

@@ -56,7 +56,9 @@ def match_lines(work: Work, directory: DataDir, data: DataConfig, splits: Sequen
 
 def match(folder: Path, task: _Matching) -> Json:
     """Write for each split the row of the most similar training line with other words, or -1, int32 (n,)."""
-    directory, n, shares = DataDir(task.directory), 0, dict[str, float]()
+    directory = DataDir(task.directory)
+    n = 0
+    shares = dict[str, float]()
     texts = {}
     for split in task.splits:
         content = read_regular(directory.text(split, task.language))
@@ -64,7 +66,8 @@ def match(folder: Path, task: _Matching) -> Json:
     first_rows: dict[str, int] = {}  # repeated lines would be in the way of others
     for row, line in enumerate(texts["train"]):
         first_rows.setdefault(line, row)
-    index, row_of = SimilarTexts(first_rows, task.threshold), [*first_rows.values()]
+    index = SimilarTexts(first_rows, task.threshold)
+    row_of = [*first_rows.values()]
     for split, lines in texts.items():
         rows = np.full(len(lines), -1, np.int32)
         for number, line in enumerate(lines):

@@ -81,10 +81,13 @@ def clean_mono(
     """
     if not config.mono:
         return {}
-    folder, languages = write_pairs(work, _HELD_OUT, held_out), sorted(config.mono)
-    settings, arguments = cleaning_settings(config), []
+    folder = write_pairs(work, _HELD_OUT, held_out)
+    languages = sorted(config.mono)
+    settings = cleaning_settings(config)
+    arguments = []
     for language in languages:
-        parts, versions = [], [work.versions[_HELD_OUT]]
+        parts = []
+        versions = [work.versions[_HELD_OUT]]
         for key, other, _ in config.mono_sources():
             if other == language:
                 parts.append([*sources[key].parts])
@@ -158,7 +161,8 @@ def clean_language(folder: Path, task: _Cleaning) -> Json:
     Write the kept lines, and for each line its number in its source and the number of its document.
     """
     held_out = read_side(task.held_out, task.config.pair.index(task.language))
-    seen, rows = SeenLines(), [np.zeros((0, 2), np.int64)]
+    seen = SeenLines()
+    rows = [np.zeros((0, 2), np.int64)]
     reports: list[CleanReport] = []
     with (folder / "text").open("wb") as file:
         for number, parts in enumerate(task.sources):
@@ -179,7 +183,8 @@ def clean_language(folder: Path, task: _Cleaning) -> Json:
 
 def _cleaned(task: _Cleaning, parts: Sequence[AnyTrainSource], cleaner: LineCleaner, document: int) -> Iterator[_Line]:
     """Yield the kept lines of a source; `document`: the number of its first document."""
-    root, twice = Path(task.config.root), (task.language, task.language)
+    root = Path(task.config.root)
+    twice = (task.language, task.language)
     pairs = chain.from_iterable(read_part(part, twice, root, Units()) for part in parts)
     for number, (line, *_) in enumerate(pairs, start=1):
         text = cleaner.clean(line)
@@ -195,11 +200,15 @@ def encode_language(folder: Path, task: _Encoding) -> Json:
     Return counts, and reports that count only the lines with too many pieces.
     """
     tokenizer = Tokenizers.load(TokenizerDir(task.tokenizer), task.languages)[task.language]
-    encoder, directory = BlockEncoder(tokenizer), DataDir(folder)
+    encoder = BlockEncoder(tokenizer)
+    directory = DataDir(folder)
     reports = [CleanReport() for _ in range(task.n_sources)]
     rows = np.load(task.cleaned / "rows.npy")
-    lines, is_kept = read_cleaned(task.cleaned), np.ones(len(rows), np.bool_)
-    lengths, counts, first = [np.zeros(0, np.int64)], list[TextRecord](), 0
+    lines = read_cleaned(task.cleaned)
+    is_kept = np.ones(len(rows), np.bool_)
+    lengths = [np.zeros(0, np.int64)]
+    counts = list[TextRecord]()
+    first = 0
     ids_path = folder / "ids"
     with directory.text(MONO, task.language).open("wb") as file, ids_path.open("wb") as ids:
         while block := list(islice(lines, _BLOCK)):
@@ -218,7 +227,8 @@ def encode_language(folder: Path, task: _Encoding) -> Json:
             lengths.append(encoded.lengths)
             counts.append(text_record(encoded))
     np.save(directory.ends(MONO, task.language), np.cumsum(np.concatenate(lengths), dtype=np.int64))
-    dtype, n_ids = np.dtype(id_dtype(len(tokenizer))), sum(count.pieces for count in counts)
+    dtype = np.dtype(id_dtype(len(tokenizer)))
+    n_ids = sum(count.pieces for count in counts)
     with ids_path.open("rb") as ids:  # the header, which comes first, contains their number
         blocks = (np.fromfile(ids, dtype, _IDS) for _ in range(0, n_ids, _IDS))
         write_array(directory.ids(MONO, task.language), dtype, n_ids, blocks)

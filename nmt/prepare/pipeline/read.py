@@ -35,7 +35,8 @@ from nmt.text.lines import LINE_BYTES, READ_TWICE, read_lines, unequal
 
 _CUT_BYTES = 1 << 24  # searched for line feeds at a time
 _READ_BYTES = 1 << 20  # decoded at a time: their lines fit a processor's cache
-_SCORES, _DOCUMENTS = "scores.npy", "documents.npy"
+_SCORES = "scores.npy"
+_DOCUMENTS = "documents.npy"
 _MOST_TASKS = 64  # per source
 
 
@@ -111,12 +112,17 @@ def read_range_scores(part: Range) -> Iterator[float]:
 
 def _offsets(path: Path, n_lines: int) -> tuple[list[int], int]:
     """Return the offsets of the lines 1, 1 + n_lines, … and of the end of a file, and its number of lines."""
-    offsets, n, size, end = [0], 0, 0, b"\n"
+    offsets = [0]
+    n = 0
+    size = 0
+    end = b"\n"
     with reading(path), open_regular(path, READ_TWICE) as file:
         while block := file.read(_CUT_BYTES):
             feeds = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n"))
             offsets += [size + 1 + int(feed) for feed in feeds[-(n + 1) % n_lines :: n_lines]]
-            n, size, end = n + len(feeds), size + len(block), block[-1:]
+            n = n + len(feeds)
+            size = size + len(block)
+            end = block[-1:]
     if offsets[-1] != size:
         offsets.append(size)
     return offsets, n + (end != b"\n")
@@ -128,7 +134,9 @@ def _range_lines(part: Range, file_range: FileRange) -> Iterator[str]:
 
 def _blocks(part: Range, file_range: FileRange) -> Iterator[list[str]]:
     """Yield lists of consecutive lines of a range of a file."""
-    path, number, after = Path(file_range.path), part.line, part.line + part.n_lines
+    path = Path(file_range.path)
+    number = part.line
+    after = part.line + part.n_lines
     with reading(path), open_regular(path, READ_TWICE) as file:
         file.seek(file_range.start)
         while (position := file.tell()) < file_range.end:
@@ -221,7 +229,8 @@ def training_parts(work: Work, data: DataConfig, sources: Mapping[str, OpenSourc
     Raises DataError, also for a corpus that does not have as many pairs as the config expects.
     """
     root = text_folder(data.root)
-    batches, arguments = [], []
+    batches = []
+    arguments = []
     for key, source in sources.items():
         for batch in _batches(source):
             batches.append((key, batch))
@@ -234,15 +243,18 @@ def training_parts(work: Work, data: DataConfig, sources: Mapping[str, OpenSourc
                 )  # fmt: skip
     written = iter(work.run(Stage("read", "reading", write_lines), arguments))
     parts: list[Part] = []
-    counts, skipped = dict.fromkeys(sources, 0), {key: Counter[str]() for key in sources}
+    counts = dict.fromkeys(sources, 0)
+    skipped = {key: Counter[str]() for key in sources}
     for key, batch in batches:
-        record, lines = sources[key].record, list[Range | str]()
+        record = sources[key].record
+        lines = list[Range | str]()
         if _is_plain(plain := batch[0]):
             paths = [root / plain.files[language] for language in data.pair]
             if plain.score:
                 paths.append(root / plain.score)
             ranges = cut_aligned(paths, work.sizes.part_pairs)
-            lines, sizes = [*ranges], [file_range.n_lines for file_range in ranges]
+            lines = [*ranges]
+            sizes = [file_range.n_lines for file_range in ranges]
         else:
             done = next(written)
             sizes = done.summary["counts"]
@@ -263,7 +275,9 @@ def training_parts(work: Work, data: DataConfig, sources: Mapping[str, OpenSourc
 
 def sample_parts(work: Work, sources: Mapping[str, OpenSource], n: int) -> ReadText:
     """Write at most `n` pairs of each training corpus, spread over it, as a part."""
-    parts, skipped, places = list[Part](), {}, {}
+    parts = list[Part]()
+    skipped = {}
+    places = {}
     for key, source in sources.items():
         with Progress(f"reading {key}", None, "pairs") as progress:
             chosen = spread(with_places(progress.track(source.pairs())), n)
@@ -283,7 +297,8 @@ def spread(items: Iterable[Item], n: int) -> list[Item]:
 
 def write_lines(folder: Path, task: _Reading) -> Json:
     """Write the pairs of sources as files of lines, with a folder for each part, and return the numbers of pairs."""
-    units, counts = Units(), list[int]()
+    units = Units()
+    counts = list[int]()
     pairs = chain.from_iterable(read_part(source, task.languages, Path(task.root), units) for source in task.sources)
     while block := list(islice(pairs, task.part_pairs)):
         write_part(folder / f"{len(counts):05}", block)

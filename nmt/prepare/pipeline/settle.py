@@ -199,7 +199,8 @@ class Draw:
     def __init__(self, amount: int | float, ties: bool = False) -> None:
         """`amount`: a number of pairs (int), or a share of all pairs (float). `ties`: whether all pairs of equal hashes
         are chosen, even if there are more than `amount`."""
-        self._amount, self._ties = amount, ties
+        self._amount = amount
+        self._ties = ties
         self._hashes = np.zeros(0, np.uint64)
         self._places = np.zeros((0, 2), np.int64)  # part, row
         self.n_offered = 0
@@ -212,7 +213,8 @@ class Draw:
         self.n_offered += len(rows)
         if isinstance(self._amount, float):
             is_below = hashes < np.uint64(int(self._amount * 2**64))
-            rows, hashes = rows[is_below], hashes[is_below]
+            rows = rows[is_below]
+            hashes = hashes[is_below]
         self._hashes = np.concatenate([self._hashes, hashes])
         self._places = np.concatenate([self._places, np.stack([np.full(len(rows), part, np.int64), rows], axis=1)])
         if isinstance(self._amount, int):
@@ -229,7 +231,8 @@ class Draw:
         if self._ties and n < len(order):
             n = int(np.searchsorted(self._hashes[order], self._hashes[order[n - 1]], side="right"))
         order = order[:n]
-        self._hashes, self._places = self._hashes[order], self._places[order]
+        self._hashes = self._hashes[order]
+        self._places = self._places[order]
 
     def chosen(self) -> dict[int, list[int]]:
         """Return the rows of the development set by part, in the order of the text.
@@ -287,7 +290,8 @@ def _offer(draw: Draw, text: ChosenText, corpus: str, documents: bool, by_line: 
             hashes = _line_hashes(text.parts[part], done) if by_line else np.load(done.folder / "hashes.npy")
             blocks[part] = np.arange(len(hashes))
             if documents:
-                numbers, of_documents = np.load(done.folder / "lines.npy"), np.load(done.folder / "documents.npy")
+                numbers = np.load(done.folder / "lines.npy")
+                of_documents = np.load(done.folder / "documents.npy")
                 order = follows(numbers[left], of_documents[left])
                 blocks[part][left] = left[block_starts(order)]
             draw.offer(part, left, hashes[blocks[part][left]])
@@ -323,7 +327,8 @@ def settle_part(folder: Path, task: _Settling) -> Json:
     """
     text = part_folder(task.drops.work, "clean", task.part)
     sides = [read_side(text, side) for side in SIDES]
-    lines, hashes = np.load(text / "lines.npy"), np.load(text / "hashes.npy")
+    lines = np.load(text / "lines.npy")
+    hashes = np.load(text / "hashes.npy")
     reason_of = dict[int, str]()
     for reason, rows in task.drops.by_reason(task.part).items():
         reason_of |= dict.fromkeys(rows.tolist(), reason)

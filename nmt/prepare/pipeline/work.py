@@ -74,7 +74,8 @@ class Drops(BaseModel):
 
 def rows_in_range(keys: npt.NDArray[np.uint64], number: int, n_ranges: int) -> slice:
     """Return the rows of sorted keys (N,) in one of the equal ranges into which all 64-bit numbers are divided."""
-    start, stop = (number << 64) // n_ranges, ((number + 1) << 64) // n_ranges
+    start = (number << 64) // n_ranges
+    stop = ((number + 1) << 64) // n_ranges
     end = np.searchsorted(keys, np.uint64(stop - 1), side="right")
     return slice(int(np.searchsorted(keys, np.uint64(start))), int(end))
 
@@ -154,7 +155,8 @@ class Work:
             version: see `Task.version`.
             total: the number of pairs for the progress bar, if known.
         """
-        first, name = self._n_tasks.get(stage.name, 0), stage.name
+        first = self._n_tasks.get(stage.name, 0)
+        name = stage.name
         numbered = enumerate(arguments, start=first)
         tasks = [Task(f"{name}/{number:05}", stage.function, argument, version) for number, argument in numbered]
         keys = [task.key for task in tasks]

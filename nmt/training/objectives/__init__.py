@@ -38,7 +38,8 @@ class Objective:
 
     def __init__(self, config: Config, tokenizers: Tokenizers, corpora: Corpora | None = None) -> None:
         """`corpora`: the training text; None for validation only."""
-        self.config, self.tokenizers = config, tokenizers
+        self.config = config
+        self.tokenizers = tokenizers
         self.seed = VALIDATION_SEED if corpora is None else config.training.seed
         self.changes: list[Change] = []
         """The changes that are made to the pairs of each update, one after the other."""
@@ -105,7 +106,9 @@ class Learner(nn.Module):
     def __init__(self, model: Model, objective: Objective, forward: Forward | None = None) -> None:
         """`forward` replaces the model's forward pass if given."""
         super().__init__()
-        self.model, self._objective, self._run = model, objective, forward
+        self.model = model
+        self._objective = objective
+        self._run = forward
 
     def forward(self, batch: Batch | PackedBatch) -> LossSums:
         """Return the training loss of a batch."""

@@ -49,7 +49,8 @@ class ClassValidator(SplitValidator):
     """A validator that predicts the labels of the development set."""
 
     def scored(self, model: Model, poll: Callable[[], None]) -> Validation:
-        found_logits, found_labels = [], []
+        found_logits = []
+        found_labels = []
         for batch, _, logits in batched_logits(model, self.pairs, self.execution):
             poll()
             assert batch.labels is not None, "each text has a label"
@@ -79,7 +80,8 @@ def sequence_logits(
     `done` is called with the number of sequences of each batch.
     """
     lines = Lines.of(list(sequences))
-    found_rows, found_logits = [], []
+    found_rows = []
+    found_logits = []
     for _, rows, logits in batched_logits(model, Pairs(lines, lines), execution):
         found_rows.append(rows)
         found_logits.append(logits.cpu())

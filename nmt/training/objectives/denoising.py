@@ -58,7 +58,9 @@ def infill(ids: _Ids, share: float, span: float, rng: np.random.Generator) -> _I
     while len(lengths) > n_masked:  # spans of length 0 must not make the line longer
         lengths.remove(0)
     is_span = rng.permutation(np.arange(len(lengths) + len(ids) - n_masked) < len(lengths))
-    noised, place, spans = np.full(len(is_span), MASK, np.int64), 0, iter(lengths)
+    noised = np.full(len(is_span), MASK, np.int64)
+    place = 0
+    spans = iter(lengths)
     for i, masks in enumerate(is_span.tolist()):
         if masks:
             place += next(spans)
@@ -70,7 +72,8 @@ def infill(ids: _Ids, share: float, span: float, rng: np.random.Generator) -> _I
 
 def infilled(settings: DenoisingConfig, seed: int, pairs: Pairs, rows: Indices, epoch: int) -> Pairs:
     """Return the pairs `rows` (N,) with spans of the sources masked; row i of the result is row `rows[i]`."""
-    corpus_rows, lines = pairs.corpus_rows(rows), unpadded(pairs.batch(rows).tgt_out)
+    corpus_rows = pairs.corpus_rows(rows)
+    lines = unpadded(pairs.batch(rows).tgt_out)
     seeds = hashed(key_of(seed, epoch, DENOISING), corpus_rows).tolist()
     noised = []
     for ids, line_seed in zip(lines, seeds, strict=True):
@@ -85,7 +88,8 @@ class RestorationValidator(SplitValidator):
     def __init__(self, objective: Objective, held_out: HeldOut, execution: Execution) -> None:
         """Read the lines. Raises ConfigError if the search settings cannot be used."""
         super().__init__(objective.validated(held_out), execution)
-        self._config, tokenizers = objective.config, objective.tokenizers
+        self._config = objective.config
+        tokenizers = objective.tokenizers
         self._tokenizer = tokenizers[self._config.data.tgt]
         searcher = NativeSearcher([], self._tokenizer, execution.device, execution.precision)
         search = self._config.search.model_copy(update={"context": 0})
@@ -99,7 +103,8 @@ class RestorationValidator(SplitValidator):
     def scored(self, model: Model, poll: Callable[[], None]) -> Validation:
         validation = super().scored(model, poll)
         assert isinstance(model, DecodingModel), "only decoders write text"
-        search, searcher = self._config.search, self._searcher.with_models([model])
+        search = self._config.search
+        searcher = self._searcher.with_models([model])
         masked = unpadded(self.pairs.batch(np.arange(len(self.pairs))).src)
         sentences = []
         for row, ids in enumerate(masked):

@@ -31,7 +31,8 @@ from nmt.text.tokenizer import MASK, N_SPECIAL, PAD, SEPARATOR, Tokenizer
 from nmt.text.vocabularies import Tokenizers
 from nmt.training.objectives import Objective
 
-MASKED, REPLACED = 0.8, 0.1
+MASKED = 0.8
+REPLACED = 0.1
 """Shares of the chosen pieces that become MASK and a random piece."""
 
 _Ids = npt.NDArray[np.int64]
@@ -60,8 +61,10 @@ class Masking:
     def __init__(self, settings: MaskedConfig, tokenizer: Tokenizer, max_pieces: int, seed: int) -> None:
         """`tokenizer`: the tokenizer of both languages; `max_pieces`: the maximum number of pieces of each side of a
         wrong pair."""
-        self._share, self._seed = settings.mask_share, seed
-        self._first_learned, self._n_learned = tokenizer.first_learned, tokenizer.n_pieces - tokenizer.first_learned
+        self._share = settings.mask_share
+        self._seed = seed
+        self._first_learned = tokenizer.first_learned
+        self._n_learned = tokenizer.n_pieces - tokenizer.first_learned
         self._examples = PairExamples(settings.pair_task, tokenizer, max_pieces) if settings.pair_task else None
 
     def masked(self, pairs: Pairs, rows: Indices, epoch: int) -> Pairs:
@@ -73,10 +76,12 @@ class Masking:
         """
         corpus_rows = pairs.corpus_rows(rows)
         keys = hashed(key_of(self._seed, epoch, MASKING), corpus_rows)
-        lines, labels = unpadded(pairs.batch(rows).tgt_out), None
+        lines = unpadded(pairs.batch(rows).tgt_out)
+        labels = None
         if self._examples is not None:
             lines, labels = self._examples.made(lines, _numbered(keys, 0))
-        ids, ends = np.concatenate(lines), np.cumsum([len(line) for line in lines])
+        ids = np.concatenate(lines)
+        ends = np.cumsum([len(line) for line in lines])
         masked, is_chosen = self._masked(ids, ends, keys)
         scored = np.split(np.insert(is_chosen, ends, values=False), ends[:-1] + np.arange(1, len(ends)))
         return Pairs.changed(np.split(masked, ends[:-1]), lines, corpus_rows, scored, labels)
@@ -85,7 +90,8 @@ class Masking:
         """Return masked ids (L,), and a mask of the chosen pieces; `ends`, `keys` (N,): the end and the key of each
         line."""
         lengths = np.diff(ends, prepend=0)
-        line, position = np.repeat(np.arange(len(ends)), lengths), ranges(0, lengths)
+        line = np.repeat(np.arange(len(ends)), lengths)
+        position = ranges(0, lengths)
         is_chosen = self._chosen(line, position, ids >= N_SPECIAL, keys)
         places = np.flatnonzero(is_chosen)
         numbers = hashed(_numbered(keys, 1)[line[places]], position[places])
@@ -119,7 +125,8 @@ class PairSequences:
     """A side in which each line is a source and its target, joined into one sequence."""
 
     def __init__(self, src: Side, tgt: Side) -> None:
-        self._src, self._tgt = src, tgt
+        self._src = src
+        self._tgt = tgt
 
     def __len__(self) -> int:
         return len(self._src)
@@ -131,7 +138,8 @@ class PairSequences:
 
     def gather(self, rows: Rows, last: int) -> _Ids:
         """Return sequences `rows` (B,), each followed by the id `last`, as (B, longest), padded on the right."""
-        src, tgt = self._src.gather(rows, SEPARATOR), self._tgt.gather(rows, last)
+        src = self._src.gather(rows, SEPARATOR)
+        tgt = self._tgt.gather(rows, last)
         ends = np.cumsum([(side != PAD).sum(1) for side in (src, tgt)], axis=0)[..., None]
         column = np.arange(int(ends[1].max(initial=0)))
         gathered = np.full((len(rows), len(column)), PAD, np.int64)
@@ -154,7 +162,9 @@ class PairExamples:
 
     def __init__(self, kinds: Sequence[PairNegative], tokenizer: Tokenizer, max_pieces: int) -> None:
         """`kinds`: the kinds of wrong lines; `max_pieces`: the maximum number of pieces of a side."""
-        self._kinds, self._tokenizer, self._max_pieces = kinds, tokenizer, max_pieces
+        self._kinds = kinds
+        self._tokenizer = tokenizer
+        self._max_pieces = max_pieces
         self._begins_word = np.array(tokenizer.begins_word())
         pieces = tokenizer.pieces(range(tokenizer.n_pieces))
         self._has_digit = np.array([any(map(str.isdecimal, piece)) for piece in pieces])
@@ -167,9 +177,11 @@ class PairExamples:
         """
         sides = list(zip(*map(divided, sequences), strict=True))
         near = [_Near(side, numbers) for side in sides]
-        result, labels = list(sequences), np.ones(len(sequences), np.int64)
+        result = list(sequences)
+        labels = np.ones(len(sequences), np.int64)
         for i in np.flatnonzero(numbers & np.uint64(1)).tolist():
-            pair, rng = [side[i] for side in sides], Random(int(numbers[i]))
+            pair = [side[i] for side in sides]
+            rng = Random(int(numbers[i]))
             for side in rng.sample((0, 1), 2):
                 wrong = self._wrong(pair[side], pair[1 - side], near[side].drawn(i, rng), rng)
                 if wrong is not None:

@@ -59,7 +59,9 @@ class Translation(Objective):
 
     def split_examples(self, held_out: HeldOut) -> Pairs:
         """Return the pairs of a split, with the translations of similar lines and the tags of all sources."""
-        config, corpus, name = self.config, held_out.corpus, held_out.name
+        config = self.config
+        corpus = held_out.corpus
+        name = held_out.name
         pairs = super().split_examples(held_out)
         if "fuzzy" in config.training.modifiers:
             pairs = FuzzyMatches.of(corpus, config, name).with_sources(pairs)
@@ -76,7 +78,8 @@ class Tagging:
 
     def __init__(self, corpora: Corpora, config: Config) -> None:
         """Raises ConfigError if the data directory has other corpora than the config, or lacks a tag."""
-        self._seed, self._rate = config.training.seed, config.training.tag_dropout
+        self._seed = config.training.seed
+        self._rate = config.training.tag_dropout
         tokenizer = corpora.tokenizers[config.data.src]
         self._always, self._all = list[Indices](), list[Indices]()  # of each run of pairs with the same tags
         starts = list[int]()
@@ -103,8 +106,10 @@ class Tagging:
 
 def _tags_by_row(corpus: Corpus, data: DataConfig) -> dict[int, list[int]]:
     """Return the tags of the training corpora by the first row of each run of their pairs. Raises ConfigError."""
-    sources, tokenizer = corpus.manifest.sources or {}, corpus.tokenizers[data.src]
-    corpora, again = train_corpora(corpus.manifest), f"{corpus.directory.path}: run nmt prepare again"
+    sources = corpus.manifest.sources or {}
+    tokenizer = corpus.tokenizers[data.src]
+    corpora = train_corpora(corpus.manifest)
+    again = f"{corpus.directory.path}: run nmt prepare again"
     tags: dict[int, list[int]] = {}
     for i, source in enumerate(data.train):
         key = f"train.{i}"
@@ -133,7 +138,8 @@ def one_sequence(pairs: Pairs, rows: Indices, epoch: int) -> Pairs:  # noqa: ARG
     the lengths of the prefixes.
     """
     sources, targets = pairs.lines(rows)
-    sequences, scored = [], []
+    sequences = []
+    scored = []
     for src, tgt in zip(sources, targets, strict=True):
         sequences.append(joined(src, tgt))
         scored.append(np.arange(len(src) + len(tgt) + 2) > len(src))
@@ -158,7 +164,8 @@ class TranslationValidator(SplitValidator):
         # another one, which reads search.lm when it first validates: one process does, and keeps it
         self._searcher = self._new_searcher()
         split = held_out.corpus.split(held_out.name)
-        self.src_lines, self.references = split.text(config.data.src), split.text(config.data.tgt)
+        self.src_lines = split.text(config.data.src)
+        self.references = split.text(config.data.tgt)
         self._lines = source_lines(held_out.corpus, config, held_out.name)
         if context:
             self._lines = _in_context(self._lines, self.references, context)
@@ -169,10 +176,12 @@ class TranslationValidator(SplitValidator):
             self._search = self._search.model_copy(update=greedy)
             translator.check(self._search, 1)
         n_lines = held_out.n_translated
-        self.src_lines, self.references = self.src_lines[:n_lines], self.references[:n_lines]
+        self.src_lines = self.src_lines[:n_lines]
+        self.references = self.references[:n_lines]
 
     def _new_searcher(self) -> NativeSearcher:
-        config, execution = self._config, self.execution
+        config = self._config
+        execution = self.execution
         tokenizer = self._tokenizers[config.data.tgt]
         return NativeSearcher([], tokenizer, execution.device, execution.precision, config.joins_sentences)
 
@@ -184,7 +193,8 @@ class TranslationValidator(SplitValidator):
         validation = super().scored(model, poll)
         assert isinstance(model, DecodingModel), "only decoders write text"
         translator = Translator(self._searcher.with_models([model]), self._tokenizers, self._config)
-        translations, lines = [], self._lines[: len(self.src_lines)]
+        translations = []
+        lines = self._lines[: len(self.src_lines)]
         with Progress("validating", len(lines)) as progress:
             for best in translator.translate_lines(lines, self._search, progress=progress):
                 poll()
@@ -198,7 +208,8 @@ def _in_context(lines: Sequence[Line], references: Sequence[str], n: int) -> lis
 
     So all lines are independent of each other, and translated at once.
     """
-    in_context, before = list[Line](), deque[tuple[str, str]](maxlen=n)
+    in_context = list[Line]()
+    before = deque[tuple[str, str]](maxlen=n)
     for line, reference in zip(lines, references, strict=True):
         if line.is_first:
             before.clear()

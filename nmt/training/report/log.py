@@ -121,7 +121,8 @@ class TrainingLog:
             try:
                 n_written = os.pwrite(self._file, self._waiting[0], end)
             except OSError as error:
-                n_written, reason = 0, error.strerror
+                n_written = 0
+                reason = error.strerror
             else:
                 reason = "No space left on device"
             if n_written < len(self._waiting[0]):
@@ -201,11 +202,13 @@ class Board:
 
     def __init__(self, path: Path, purge_step: int, say: Callable[[str], None]) -> None:
         """Open the log. Records written before the run was resumed are hidden from step `purge_step` on."""
-        self._path, self._say = path, say
+        self._path = path
+        self._say = say
         self._purge_step: int | None = purge_step
         self._writer: SummaryWriter | None = None
         self._in_trouble = False
-        self._hook, threading.excepthook = threading.excepthook, self._hush
+        self._hook = threading.excepthook
+        threading.excepthook = self._hush
         self.flush()
 
     def _hush(self, failure: threading.ExceptHookArgs) -> None:
@@ -243,7 +246,8 @@ class Board:
                 self._writer = SummaryWriter(str(self._path), purge_step=self._purge_step)
             action(self._writer)
         except (OSError, UnsafeFileError) as error:  # training is worth more than its curves
-            self._writer, self._in_trouble = None, True
+            self._writer = None
+            self._in_trouble = True
             reason = f"cannot be written: {error.strerror}" if isinstance(error, OSError) else "is now a symbolic link"
             self._say(
                 f"warning: {self._path}: {reason}; training continues without TensorBoard until the next save "
@@ -323,13 +327,15 @@ class Trackers:
 
     def __init__(self, names: Iterable[str], run: RunDir, say: Callable[[str], None]) -> None:
         """Start a run in each tracker, or continue that of a resumed run, whose id is in trackers.json."""
-        self._run, self._say = run, say
+        self._run = run
+        self._say = say
         self._clients: dict[str, Client] = {}
         for name in names:
             self._try(name, partial(self._start, name))
 
     def _start(self, name: str) -> None:
-        run, ids = self._run, dict[str, str]()
+        run = self._run
+        ids = dict[str, str]()
         with suppress(FileNotFoundError):
             ids = read_document(run.trackers, _IDS, CheckpointError).root
         tree = load_saved_config(run.config).model_dump(mode="json")

@@ -48,7 +48,9 @@ class Meter:
     """
 
     def __init__(self, session: Session, log: TrainingLog, tracing: profile | None = None) -> None:
-        self._session, self.log, self._profiler = session, log, tracing
+        self._session = session
+        self.log = log
+        self._profiler = tracing
         # outcomes whose statistics are being copied to the CPU until the event has happened
         self._pending: deque[tuple[Outcome, UpdateStats, torch.cuda.Event | None]] = deque()
         self._clock = self._shown = time.monotonic()
@@ -70,7 +72,9 @@ class Meter:
     def add(self, outcome: Outcome) -> None:
         """Count an update that was just made. Raises DivergedError if too many updates in a row were skipped."""
         self._tick(training=True)
-        device, stats, arrived = self._session.device, outcome.stats.cpu(), None
+        device = self._session.device
+        stats = outcome.stats.cpu()
+        arrived = None
         if device.type == "cuda":
             arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
             arrived.record()
@@ -104,7 +108,8 @@ class Meter:
 
     def _skip(self, outcome: Outcome) -> None:
         """Count and log a skipped update, with the corpus rows of its sentences."""
-        state, rows = self._session.state, sorted(outcome.update.rows.tolist())
+        state = self._session.state
+        rows = sorted(outcome.update.rows.tolist())
         state.n_skipped += 1
         state.skipped_in_a_row += 1
         where = {"step": outcome.step, "epoch": outcome.epoch, "minutes": state.seconds / 60}
@@ -125,7 +130,8 @@ class Meter:
     def _count_out_of_memory(self, n: int) -> None:
         """Add to the count of out-of-memory errors, and warn when it passes a power of two."""
         state = self._session.state
-        before, state.n_out_of_memory = state.n_out_of_memory, state.n_out_of_memory + n
+        before = state.n_out_of_memory
+        state.n_out_of_memory = state.n_out_of_memory + n
         if before.bit_length() != state.n_out_of_memory.bit_length():
             self.log.say(
                 f"out of memory ({state.n_out_of_memory} so far): the update was repeated in smaller micro-batches, "
@@ -134,13 +140,15 @@ class Meter:
 
     def begin_window(self) -> None:
         """Set the total of the progress bar, and print the mixture of a new stage."""
-        settings, state = self._session.config.training, self._session.state
+        settings = self._session.config.training
+        state = self._session.state
         n_left = (settings.max_epochs or math.inf) - self._session.n_epochs
         last = state.step + n_left * self._session.n_epoch_updates  # earlier stages may have had other updates
         self.log.total(state.cooldown_end or round(min(settings.max_steps, last)))
         if self._stage != state.stage:
             self._stage = state.stage
-            lines, mix = [*mixture(self._session)], self._session.windows.mix
+            lines = [*mixture(self._session)]
+            mix = self._session.windows.mix
             for line in lines:
                 self.log.say(line)
             if lines and state.step == state.stage_step:  # not again by a resumed run
@@ -162,10 +170,13 @@ class Meter:
         The last record of a run keeps the sums: if the run is continued, a record of more updates replaces it.
         """
         self.settle()
-        tally, state, settings = dict(self._tally), self._session.state, self._session.config.training
+        tally = dict(self._tally)
+        state = self._session.state
+        settings = self._session.config.training
         if "n_updates" not in tally:
             return
-        numbers, nll = self._numbers(), tally["nll"] / tally["n_tokens"]
+        numbers = self._numbers()
+        nll = tally["nll"] / tally["n_tokens"]
         if not is_last:
             self._tally.clear()
         scores = {"perplexity": math.exp(min(nll, 700.0)), "accuracy": tally["n_correct"] / tally["n_tokens"]}
@@ -206,7 +217,9 @@ class Meter:
 
     def _numbers(self) -> dict[str, float]:
         """Return the loss, nll, learning rate and speed of a record of the updates so far."""
-        tally, state, config = self._tally, self._session.state, self._session.config
+        tally = self._tally
+        state = self._session.state
+        config = self._session.config
         return {
             "loss": tally["loss"] / tally["n_tokens"],
             "nll": tally["nll"] / tally["n_tokens"],
@@ -216,16 +229,20 @@ class Meter:
 
     def _seconds_left(self) -> float:
         """Estimate the seconds until the first limit is reached, from the pace so far."""
-        state, session = self._session.state, self._session
+        state = self._session.state
+        session = self._session
         pace = state.seconds / max(state.step, 1)
         _, last = expected_end(session.config.training, state, session.n_epochs, session.n_epoch_tokens, pace)
         return pace * max(0, last - state.step)
 
     def _tick(self, training: bool) -> None:
         """Count the seconds since the last call, as training time if `training`."""
-        now, cpu_now = time.monotonic(), time.process_time()
-        seconds, self._clock = now - self._clock, now
-        cpu_seconds, self._cpu_clock = cpu_now - self._cpu_clock, cpu_now
+        now = time.monotonic()
+        cpu_now = time.process_time()
+        seconds = now - self._clock
+        self._clock = now
+        cpu_seconds = cpu_now - self._cpu_clock
+        self._cpu_clock = cpu_now
         state = self._session.state
         state.seconds += seconds
         if training:
@@ -252,7 +269,8 @@ def loss_alarm(state: TrainState, loss: float, n_updates: int) -> str | None:
     recent = loss if state.recent_loss is None else state.recent_loss + weight * (loss - state.recent_loss)
     state.recent_loss = recent
     state.lowest_loss = recent if state.lowest_loss is None else min(recent, state.lowest_loss)
-    was_high, state.loss_is_high = state.loss_is_high, recent > state.lowest_loss + CLIMB
+    was_high = state.loss_is_high
+    state.loss_is_high = recent > state.lowest_loss + CLIMB
     if not state.loss_is_high or was_high:
         return None
     return f"the loss has climbed from {state.lowest_loss:.2f} to {recent:.2f}: training may have diverged; {ADVICE}"
@@ -286,7 +304,9 @@ def _is_repetitive(line: str) -> bool:
 
 def mixture(session: Session) -> Iterator[str]:
     """Yield lines that describe the mixture of the current stage, unless corpora of one direction are mixed by size."""
-    config, mix, state = session.config, session.windows.mix, session.state
+    config = session.config
+    mix = session.windows.mix
+    state = session.state
     if not is_mixed(config) and not config.data.has_several_directions:
         return
     stage = mix.stages[state.stage]
@@ -309,7 +329,9 @@ def mixture(session: Session) -> Iterator[str]:
 @contextmanager
 def reporting(session: Session, has_profile: bool) -> Iterator[Meter]:
     """Open the log of a run and yield its meter; profile a few updates if `has_profile`."""
-    state, settings, run = session.state, session.config.training, session.run
+    state = session.state
+    settings = session.config.training
+    run = session.run
     with TrainingLog(run, state, settings.max_steps, settings.report_to) as log:
         announce(session, log)
         try:
@@ -361,7 +383,9 @@ def announce_modifiers(session: Session, modifiers: Modifiers, log: TrainingLog)
             log.log({**record, "src": example[0], "tgt": example[1]})
 
 
-SKIPPED_STEPS, TRACED_STEPS, PROFILE_ROWS = 5, 10, 20
+SKIPPED_STEPS = 5
+TRACED_STEPS = 10
+PROFILE_ROWS = 20
 """Of `nmt train --profile`: updates before the trace, updates in it, and rows of its table."""
 
 making_batches = partial(record_function, "making batches")

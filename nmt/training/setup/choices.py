@@ -44,7 +44,8 @@ from nmt.training.parallel import World
 from nmt.training.setup.inputs import Inputs
 from nmt.version import version
 
-SMALL_MODEL, FEW_TOKENS = 4_000_000, 1024
+SMALL_MODEL = 4_000_000
+FEW_TOKENS = 1024
 """The largest model, in parameters, that is timed with several numbers of threads, and the tokens of its batch."""
 
 REPORTED = {
@@ -61,8 +62,11 @@ def choose(inputs: Inputs, before: RunInfo | None, initial: InitialWeights | Non
     device, with other software, or with another number of threads or processes, a message says that the results are not
     bit-identical.
     """
-    settings, device, corpora = inputs.config.training, inputs.device, inputs.corpora
-    name, kept = device_name(device), before
+    settings = inputs.config.training
+    device = inputs.device
+    corpora = inputs.corpora
+    name = device_name(device)
+    kept = before
     if before is not None and (before.device, before.device_name) != (device.type, name):
         kept = None
     precision = pick_precision(settings.precision, device) if kept is None else kept.precision
@@ -73,7 +77,8 @@ def choose(inputs: Inputs, before: RunInfo | None, initial: InitialWeights | Non
     needs_padding = inputs.config.joins_sides or settings.consistency == "crossconst"
     layout = "padded" if needs_padding else pick_layout(inputs.config.model, device, precision)
     is_compiled = pick_compile(settings, device, inputs.to_shard)
-    max_tokens, auto_max_tokens = settings.max_tokens, None
+    max_tokens = settings.max_tokens
+    auto_max_tokens = None
     if max_tokens is None:
         max_tokens = default_max_tokens(device, world.size)
     if kept is not None and kept.processes != world.size:
@@ -117,7 +122,8 @@ def choose(inputs: Inputs, before: RunInfo | None, initial: InitialWeights | Non
 
 def _pick_threads(inputs: Inputs, kept: RunInfo | None, world: World, precision: str, max_tokens: int) -> int:
     """Return the number of CPU threads: the user's setting, the number of the resumed run, or the fastest one."""
-    n_threads, model = torch.get_num_threads(), inputs.model
+    n_threads = torch.get_num_threads()
+    model = inputs.model
     is_chosen = {"OMP_NUM_THREADS", "MKL_NUM_THREADS"} & {*os.environ}
     if n_threads == 1 or is_chosen or world.size > 1 or inputs.device.type != "cpu":
         return n_threads
@@ -125,7 +131,8 @@ def _pick_threads(inputs: Inputs, kept: RunInfo | None, world: World, precision:
         return min(n_threads, kept.threads)
     if model.n_parameters > SMALL_MODEL:
         return n_threads
-    pairs, n_tokens = _sample(inputs), min(max_tokens, inputs.config.training.update_tokens, FEW_TOKENS)
+    pairs = _sample(inputs)
+    n_tokens = min(max_tokens, inputs.config.training.update_tokens, FEW_TOKENS)
     rows = next(pairs.lengths.split(np.arange(len(pairs)), n_tokens))
 
     def work() -> None:
@@ -274,13 +281,15 @@ def pick_compile(settings: TrainingConfig, device: torch.device, is_sharded: boo
 def _no_compiler(device: torch.device) -> str | None:
     """Return the reason why models cannot be compiled on this machine, or None if they can."""
     if device.type == "cpu":
-        compilers, needed_for = (os.environ.get("CXX", "g++"), "clang++"), "a C++ compiler"
+        compilers = (os.environ.get("CXX", "g++"), "clang++")
+        needed_for = "a C++ compiler"
     else:
         if importlib.util.find_spec("triton") is None:
             return "it needs the package triton"
         if torch.cuda.get_device_capability(device) < (7, 0):
             return "it needs a GPU of compute capability 7.0 or later"
-        compilers, needed_for = (os.environ.get("CC", "gcc"), "clang"), "a C compiler"
+        compilers = (os.environ.get("CC", "gcc"), "clang")
+        needed_for = "a C compiler"
     return None if any(map(shutil.which, compilers)) else f"it needs {needed_for}, and there is no {compilers[0]}"
 
 

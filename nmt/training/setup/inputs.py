@@ -59,13 +59,15 @@ def read_inputs(plan: Plan, world: World) -> Inputs:
     """Read and check the corpora, and create the model. Raises ConfigError or DataError."""
     corpora = _read_corpora(plan)
     config = with_split(plan.config, corpora)
-    settings, device = config.training, pick_device(config.training.device)
+    settings = config.training
+    device = pick_device(config.training.device)
     world.set_device(device)
     objective = make_objective(config, corpora.tokenizers, corpora)
     windows = Windows(corpora, config, objective.examples)
     torch.manual_seed(settings.seed)
     sizes = corpora.tokenizers.sizes
-    model, copy = make_model(config, sizes), None
+    model = make_model(config, sizes)
+    copy = None
     freeze(model, settings.freeze)
     if settings.freeze and not plan.start and world.is_rank0:
         say(f"training.freeze: {', '.join(settings.freeze)} keep random weights because training.init_from is not set")
@@ -79,7 +81,9 @@ def read_inputs(plan: Plan, world: World) -> Inputs:
 
 def _read_corpora(plan: Plan) -> Corpora:
     """Read and verify the data directory, and check that it suits the settings. Raises ConfigError or DataError."""
-    config, training, path = plan.config, plan.config.training, plan.data.path
+    config = plan.config
+    training = plan.config.training
+    path = plan.data.path
     if config.data.has_labels and training.facts.writes_text:
         raise ConfigError(
             f"data.direction: {config.data.direction} has labels instead of translations, which need the objective "
@@ -194,7 +198,8 @@ def read_initial(inputs: Inputs, before: RunInfo | None) -> tuple[Tensors, Initi
     resumed run; without a checkpoint, the run starts over with the same weights as before.
     Raises ConfigError, CheckpointError or DataError.
     """
-    run, recorded = inputs.plan.run, None
+    run = inputs.plan.run
+    recorded = None
     if before is not None:
         recorded = before.initial
         if saved_steps(run) or not run.checkpoints.is_dir():
@@ -274,7 +279,8 @@ def _new_in_vocabulary(sources: Sequence[_Source], inputs: Inputs) -> list[str]:
 
 def _described(tensors: Tensors, model: nn.Module) -> str:
     """List the parts of a model for which weights were found, and the parts with parameters that keep random values."""
-    loaded, new = dict[str, None](), dict[str, None]()
+    loaded = dict[str, None]()
+    new = dict[str, None]()
     for name, _ in model.named_parameters():
         part = next(part for part in reversed(PARTS) if re.match(PARTS[part], name))  # cross_attention first
         parts = loaded if name in tensors else new
@@ -286,15 +292,19 @@ class _Source:
     """A saved model with whose weights a stack starts, or all stacks if `stack` is None."""
 
     def __init__(self, saved: Saved, stack: str | None, inputs: Inputs) -> None:
-        self.saved, self._inputs = saved, inputs
-        config, tokenizers = inputs.config, inputs.corpora.tokenizers
-        ours, theirs = config.model.stacks, saved.config.model.stacks
+        self.saved = saved
+        self._inputs = inputs
+        config = inputs.config
+        tokenizers = inputs.corpora.tokenizers
+        ours = config.model.stacks
+        theirs = saved.config.model.stacks
         self._stacks = {name: name for name in ours if name in theirs}
         """Each stack to be initialized, and the stack of the saved model that initializes it."""
         if stack is not None:  # a model with only another stack fills it with that one
             self._stacks = {stack: stack if stack in theirs else theirs[0]}
         self._is_same_kind = ours == theirs
-        our_labels, their_labels = tokenizers.labels, saved.tokenizers.labels
+        our_labels = tokenizers.labels
+        their_labels = saved.tokenizers.labels
         has_same_labels = (our_labels and our_labels.fingerprint) == (their_labels and their_labels.fingerprint)
         self._is_whole = stack is None and self._is_same_kind and has_same_labels
         self.spelled = _spelled(*(next(iter(part.by_language.values())) for part in (tokenizers, saved.tokenizers)))
@@ -306,7 +316,9 @@ class _Source:
         The last stack comes with its output layer, and the whole of a model of the same kind and labels with its head.
         Raises CheckpointError if a shape does not fit.
         """
-        model, saved, stacks = self._inputs.model, self.saved.config.model, self._stacks
+        model = self._inputs.model
+        saved = self.saved.config.model
+        stacks = self._stacks
         theirs = dict(self.saved.weights.tensors)
         if saved.is_encoder_decoder and saved.tie_embeddings == "all":
             for name in self.saved.weights.tensors:
@@ -346,14 +358,16 @@ class _Source:
 
     def mismatches(self) -> Iterator[str]:
         """Yield a message for each reason why our model cannot start with the saved weights."""
-        path, config = self.saved.path, self._inputs.config
+        path = self.saved.path
+        config = self._inputs.config
         yield from self._other_text()
         keys = {key: key for key in type(config.model).model_fields}
         if not self._is_same_kind or any(ours != theirs for ours, theirs in self._stacks.items()):
             keys = {key: key for key in keys if key not in _MAY_DIFFER}
             keys |= {f"{theirs}_layers": f"{ours}_layers" for ours, theirs in self._stacks.items()}
         for key, our_key in keys.items():
-            theirs, ours = getattr(self.saved.config.model, key), getattr(config.model, our_key)
+            theirs = getattr(self.saved.config.model, key)
+            ours = getattr(config.model, our_key)
             is_free = key.endswith("_dropout") or (key == "max_positions" and config.model.positions != "learned")
             if theirs != ours and not is_free:
                 change = f"--set model.{our_key}={theirs} adopts it"
@@ -361,8 +375,11 @@ class _Source:
 
     def _other_text(self) -> Iterator[str]:
         """Yield a message if languages or tokenizers do not fit."""
-        path, config, corpora = self.saved.path, self._inputs.config, self._inputs.corpora
-        ours, languages = corpora.tokenizers, config.data.text_languages
+        path = self.saved.path
+        config = self._inputs.config
+        corpora = self._inputs.corpora
+        ours = corpora.tokenizers
+        languages = config.data.text_languages
         known = self.saved.tokenizers.with_tags(ours.tags)
         if config.data.has_language_tags and known.joint and not known.is_public:
             known = known.of_languages(languages)  # a language may be new
@@ -379,7 +396,8 @@ class _Source:
             )
         elif not known.joint:
             for stack, other in self._stacks.items():
-                language, other_language = _language(config, stack), _language(self.saved.config, other)
+                language = _language(config, stack)
+                other_language = _language(self.saved.config, other)
                 if other_language != language:
                     yield (
                         f"{path}: its {other} reads {other_language}, the {stack} of this run reads {language}, and "

@@ -64,7 +64,9 @@ def write_run(session: Session, corpora: Corpora, info: RunInfo) -> None:
 
 def check_disk(session: Session) -> None:
     """Print how much disk space the checkpoints need. Raises CheckpointError if a new run needs more than is free."""
-    run, settings, is_resumed = session.run, session.config.training, session.plan.resume
+    run = session.run
+    settings = session.config.training
+    is_resumed = session.plan.resume
     n_kept = settings.keep_last
     if settings.start_share:
         n_kept += 1
@@ -100,7 +102,9 @@ def start(plan: Plan, world: World | None = None, stop: Stop | None = None) -> S
     """
     world = world or World()
     inputs = world.on_all_ranks(lambda: read_inputs(plan, world))
-    model, settings, device = inputs.model, inputs.config.training, inputs.device
+    model = inputs.model
+    settings = inputs.config.training
+    device = inputs.device
     initial = Tensors()  # on rank 0
 
     def check_and_choose() -> RunInfo:
@@ -119,7 +123,9 @@ def start(plan: Plan, world: World | None = None, stop: Stop | None = None) -> S
     if inputs.to_shard:
         shard(model, device, world, DTYPES[settings.exchange_precision])
     load_initial(model, initial, world)
-    halves, forward, runs = None, None, model
+    halves = None
+    forward = None
+    runs = model
     # on a GPU, every cast is a kernel launch; with several ranks, gradients are exchanged where autograd leaves them
     if device.type == "cuda" and info.precision != "float32" and world.size == 1:
         halves = Halves(model, info.precision)
@@ -176,7 +182,8 @@ def make_validators(inputs: Inputs, info: RunInfo) -> dict[str, Validator]:
     Raises DataError if the text differs between ranks, and ConfigError if there is no such test set, or a sentence of
     these sets or of the training set is too long.
     """
-    config, corpora = inputs.config, inputs.corpora
+    config = inputs.config
+    corpora = inputs.corpora
     if corpora.fingerprint != info.corpus:
         raise DataError(f"{corpora.directory.path}: its text differs from that of rank 0")
     known = dict.fromkeys(split for corpus in corpora.distinct for split in corpus.tests)
@@ -201,7 +208,8 @@ def check_sentences(inputs: Inputs, sets: Mapping[str, int]) -> None:
 
     `sets` has the length of the longest sentence of each set, including the end of sentence.
     """
-    model, max_tokens = inputs.config.model, inputs.config.training.max_tokens
+    model = inputs.config.model
+    max_tokens = inputs.config.training.max_tokens
     problems = []
     for name, longest in sets.items():
         limits = dict[str, int]()
@@ -220,7 +228,8 @@ def _validator(inputs: Inputs, info: RunInfo, name: str) -> Validator:
     """Return the validator of a split: of its one direction, or of all that have it."""
     assert info.max_tokens, "chosen at the start"
     execution = Execution(inputs.device, info.precision, info.max_tokens)
-    most_lines, directions = inputs.config.training.validate_lines, inputs.corpora.by_direction
+    most_lines = inputs.config.training.validate_lines
+    directions = inputs.corpora.by_direction
     if most_lines is None and len(directions) > 1:
         most_lines = DIRECTION_LINES
     by_direction = {}
@@ -246,8 +255,11 @@ def check_resume(inputs: Inputs) -> RunInfo:
 
     Raises ConfigError, DataError or CheckpointError.
     """
-    run, config, corpora = inputs.plan.run, inputs.config, inputs.corpora
-    info, before = read_info(run), load_config(run.config)
+    run = inputs.plan.run
+    config = inputs.config
+    corpora = inputs.corpora
+    info = read_info(run)
+    before = load_config(run.config)
     if info.nmt is None:  # its updates and gradients were computed in another way
         raise CheckpointError(
             f"{run.path}: was started by an earlier version of nmt and cannot be resumed; start another run with "
@@ -305,12 +317,14 @@ def restore(session: Session) -> None:
         session.ema.tensors = {name: ema[name].to(session.device) for name in session.ema.tensors}
     if state.scaler:
         session.scaler.load_state_dict(state.scaler)
-    session.state, session.saver.saved_step = state, state.step
+    session.state = state
+    session.saver.saved_step = state.step
 
 
 def _newest(session: Session) -> tuple[TrainState, Tensors, Tensors, Tensors] | None:
     """Read the newest checkpoint that is intact and fits the session. Raises CheckpointError if there is none."""
-    run, steps = session.run, saved_steps(session.run)
+    run = session.run
+    steps = saved_steps(session.run)
     if not run.checkpoints.is_dir():  # it was created before run.json
         raise CheckpointError(f"{run.checkpoints}: no such directory; restore it, or start another run")
     for step in reversed(steps):
@@ -320,7 +334,9 @@ def _newest(session: Session) -> tuple[TrainState, Tensors, Tensors, Tensors] | 
             state = load_state(saved)
             if not session.windows.mix.has(position_of(state)):
                 raise CheckpointError(f"{saved.state}: damaged: its position is outside the training text")
-            weights, moments, ema = load_weights(saved), load_optimizer(saved), {}
+            weights = load_weights(saved)
+            moments = load_optimizer(saved)
+            ema = {}
             check_fit(session.model, weights, where)
             if session.ema is not None:
                 check_fit(session.model, ema := load_ema(saved), where)
