@@ -145,7 +145,9 @@ _LATEX = str.maketrans({
 def _latex(table: Table) -> str:
     columns, rows = _filled(table, _latex_cell)
     header, *lines = [" & ".join(row) + r" \\" for row in rows]
-    comments, sentences, caption = list[str](), [table.title], list[str]()
+    comments = list[str]()
+    sentences = [table.title]
+    caption = list[str]()
     for note in table.notes:
         if note.startswith(NOTE):
             comments.append(f"% {printable(note)}")

@@ -175,7 +175,8 @@ def robustness(
     from nmt.runs.model import ModelRef
     from nmt.translate.translator import Translator
 
-    chosen, percentages = _changes(changes), _rates(rates)
+    chosen = _changes(changes)
+    percentages = _rates(rates)
     if output is not None:
         with writing(output, "; a directory is needed for several files"):
             output.mkdir(parents=True, exist_ok=True)

@@ -147,7 +147,8 @@ def _set(keys: Sequence[str]) -> str:
 def _settings(command: str, given: str) -> list[str]:
     """Return the settings that an unknown option may refer to, by their names in nmt or other toolkits."""
     paths = [path for path in field_paths() if "*" not in path]
-    dotted, name = given.lstrip("-").replace("-", "_"), plain(given)
+    dotted = given.lstrip("-").replace("-", "_")
+    name = plain(given)
     section = "search" if command in SEARCHING else "training"
     exact = [path for path in paths if dotted in (path, path.rpartition(".")[2])]
     of_section = [path for path in exact if path.startswith(f"{section}.")]
@@ -313,7 +314,8 @@ def _repeat_options(args: Sequence[str], options: Collection[str]) -> list[str]:
     `--hyp a b` becomes `--hyp a --hyp b`. Raises Misuse if an option has no value.
     """
     repeated: list[str] = []
-    option, has_value = "", False
+    option = ""
+    has_value = False
     for arg in args:
         if arg.startswith("-"):
             if option and not has_value:

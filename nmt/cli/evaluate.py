@@ -169,7 +169,8 @@ def evaluate(
 
     if samples is None:
         samples = 5 if format_ == "text" and sys.stdout.isatty() else 0
-    reports, records = [], []
+    reports = []
+    records = []
     for (label, (directed, text)), path in zip(texts.items(), _outputs(output, texts), strict=True):
         with nullcontext() if path is None else open_output(path) as file:
             evaluation = evaluate_text(directed, text, search, src, lowercase, tokenize)

@@ -209,7 +209,8 @@ def refuse(context: Any, mode: str = "", **facts: object) -> None:
 
 def _met(condition: str, given: Collection[str]) -> list[str] | None:
     """Return the given options of the last `A|B` if a condition is met, else None."""
-    options, is_wanted = list[str](), True
+    options = list[str]()
+    is_wanted = True
     for word in condition.split():
         if word in ("with", "without"):
             is_wanted = word == "with"

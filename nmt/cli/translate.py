@@ -199,7 +199,8 @@ def translate(
     from nmt.documents import is_document, refuse_document
 
     sources = inputs or ["-"]
-    source, for_documents = sources[0], (output_dir, bilingual, reviewed) != (None, None, None)
+    source = sources[0]
+    for_documents = (output_dir, bilingual, reviewed) != (None, None, None)
     is_alone = as_text or not (is_document(source) or Path(source).is_dir())
     has_documents = for_documents or len(sources) > 1 or not is_alone
     if has_documents:
@@ -225,7 +226,8 @@ def translate(
     if tags:
         overrides = [*overrides, f"search.tags={json.dumps(tags)}"]
     settings = partial(search_settings, beam=beam, length_penalty=length_penalty)
-    ref, target = ModelRef(resolve_models(run, model), checkpoint, weights), output or "-"
+    ref = ModelRef(resolve_models(run, model), checkpoint, weights)
+    target = output or "-"
     if workers is not None or engine == "ray":
         models, config = Models.read(replace(ref, to=to, source=from_ or ANY), precision)
         options = Options(settings(config, overrides=overrides), n_best)
@@ -345,11 +347,15 @@ def score(
             raise ConfigError(
                 *[f"{problem}; to score translations, add --src F" for problem in error.problems]
             ) from None
-        config, score_all, noun = language_model.config, partial(language_model.score, text), "line"
+        config = language_model.config
+        score_all = partial(language_model.score, text)
+        noun = "line"
     else:
         pairs = read_aligned(source, reference)
         translator = Translator.load(ModelRef(paths, checkpoint, weights, to, from_), precision=precision)
-        config, score_all, noun = translator.config, partial(translator.score, pairs), "pair"
+        config = translator.config
+        score_all = partial(translator.score, pairs)
+        noun = "pair"
     search = search_settings(config, None, length_penalty, overrides)
     with Progress("scoring", n_lines(reference), f"{noun}s", shown=output != "-") as progress:
         totals = write_scores(score_all(search, progress), output, tokens, noun)

@@ -130,7 +130,8 @@ def _measured(features: Mapping[str, Floats], counts: LineCounts) -> Measured:
     scores = counts.line_scores()
     order = np.random.default_rng(_SEED).permutation(len(scores))
     half = len(scores) // 2
-    fitted, held_out = order[:half], order[half:]
+    fitted = order[:half]
+    held_out = order[half:]
     columns = np.stack([*features.values(), np.ones(len(scores))], 1)  # (L, features + 1)
     *weights, offset = np.linalg.lstsq(columns[fitted], scores[fitted], rcond=None)[0].tolist()
     of_feature = dict(zip(features, weights, strict=True))
@@ -141,7 +142,8 @@ def _measured(features: Mapping[str, Floats], counts: LineCounts) -> Measured:
     confidences = rough.expected({name: of[held_out] for name, of in features.items()})
     by_confidence = held_out[np.argsort(confidences, kind="stable")]
     less_sure, surer = (LineCounts(counts.metric, counts.counts[n]).score() for n in np.array_split(by_confidence, 2))
-    low, correlation = float(np.quantile(confidences, 0.25)), spearman(confidences, scores[held_out])
+    low = float(np.quantile(confidences, 0.25))
+    correlation = spearman(confidences, scores[held_out])
     fitted_map = rough.model_copy(update={"correlation": correlation, "low": low})
     return Measured(fitted_map, confidences, scores[held_out], surer, less_sure)
 
@@ -159,7 +161,8 @@ def isotonic(x: Floats, y: Floats) -> tuple[Floats, Floats]:
         first = last
         while pools and pools[-1][0] >= mean:
             before, n_before, first, _ = pools.pop()
-            mean, n = (before * n_before + mean * n) / (n_before + n), n_before + n
+            mean = (before * n_before + mean * n) / (n_before + n)
+            n = n_before + n
         pools.append((float(mean), n, first, last))
     ends = {place: mean for mean, _, *pool in pools for place in pool}
     return places[[*ends]], np.array([*ends.values()])

@@ -54,7 +54,9 @@ class _Entry(BaseModel):
     def contrasts(self, origin: str, context: Context = ()) -> list[Contrast]:
         """Return the contrasts of an entry: one with all wrong translations for ContraPro and `kind`, else one per
         error."""
-        origin, before, kind = self.origin or origin, (*self.context, *context), self.kind
+        origin = self.origin or origin
+        before = (*self.context, *context)
+        kind = self.kind
         if self.src_pronoun is not None and self.ref_pronoun is not None:
             kind = f"{self.src_pronoun.lower()}:{self.ref_pronoun.lower()}"
         wrong = [(error.type, [error.contrastive]) for error in self.errors]
@@ -93,9 +95,12 @@ def of_text(text: EvaluationText, seed: int, n_context: int = 0) -> Challenge:
     n_context: the maximum number of lines before each line that are its context, which ends at a blank line. Raises
     DataError if there is no contrast.
     """
-    target, lines, name = text.languages[1], _pairs(text), Path(text.name).name
+    target = text.languages[1]
+    lines = _pairs(text)
+    name = Path(text.name).name
     language = language_of(target)
-    contrasts, kinds = _in_context(make_contrasts(lines, name, language, seed), lines, n_context), kinds_of(language)
+    contrasts = _in_context(make_contrasts(lines, name, language, seed), lines, n_context)
+    kinds = kinds_of(language)
     if not contrasts:
         raise DataError(f"{name}: no contrast could be made from its {len(lines)} lines (kinds: {', '.join(kinds)})")
     notes = []
@@ -112,7 +117,8 @@ def of_contrastive(text: EvaluationText, path: Path, n_context: int = 0) -> Chal
 
     Raises DataError if the file is missing, is not text or has more or fewer lines, or if there is no contrast.
     """
-    lines, name = _pairs(text), Path(text.name).name
+    lines = _pairs(text)
+    name = Path(text.name).name
     wrong = [line for _, line in pair_lines(iter(lines), read_lines(path), Path(text.name), path)]
     contrasts = list[Contrast]()
     for number, (pair, changed) in enumerate(zip(lines, wrong, strict=True), start=1):
@@ -251,7 +257,8 @@ def score_contrasts(
 
     pairs = list(dict.fromkeys(itertools.chain.from_iterable(map(pairs_of, contrasts))))
     scored = dict(zip(pairs, score(pairs), strict=True))
-    outcomes, left_out = [], Counter[str]()
+    outcomes = []
+    left_out = Counter[str]()
     for contrast in contrasts:
         lines = [scored[pair] for pair in pairs_of(contrast)]
         if any(line.cut for line in lines):
@@ -284,7 +291,8 @@ class KindResult:
 
 def wilson(right: int, n: int) -> Interval:
     """Return the 95 % confidence interval of the share `right` / `n` (Wilson, 1927)."""
-    z, share = 1.959964, right / n
+    z = 1.959964
+    share = right / n
     middle = share + z * z / (2 * n)
     half = z * math.sqrt((share * (1 - share) + z * z / (4 * n)) / n)
     scale = 1 + z * z / n
@@ -296,7 +304,8 @@ def summarize(kind: str, outcomes: Sequence[Outcome]) -> KindResult:
     outcomes = [outcome for outcome in outcomes if outcome.contrast.kind == kind]
     if not outcomes:
         return KindResult(kind, 0, 0, 0)
-    n, right = len(outcomes), sum(outcome.margin > 0 for outcome in outcomes)
+    n = len(outcomes)
+    right = sum(outcome.margin > 0 for outcome in outcomes)
     per_piece = sum(outcome.margin_per_piece > 0 for outcome in outcomes)
     margin = math.fsum(outcome.margin for outcome in outcomes) / n
     return KindResult(kind, n, right, per_piece, right / n, wilson(right, n), per_piece / n, margin)
@@ -346,7 +355,8 @@ class Report:
 
 def as_table(report: Report) -> Table:
     """Return the results by kind as a table, with the text and model, the legend and notes below it."""
-    about, results = report.about, report.results()
+    about = report.about
+    results = report.results()
     header = ("kind", "pairs", "right %", "95 %", "per piece %", "margin")
     notes = [facts(about), LEGEND, *(f"{NOTE}{note}" for note in report.notes)]
     records = [about | vars(result) for result in results]
@@ -374,7 +384,8 @@ def contrasts_json(outcomes: Sequence[Outcome]) -> str:
     """
 
     def entry_of(outcome: Outcome) -> tuple[str | None, ...]:
-        contrast, kind = outcome.contrast, None
+        contrast = outcome.contrast
+        kind = None
         if len(contrast.changed) > 1:
             kind = contrast.kind
         return contrast.origin, contrast.reference, kind

@@ -43,10 +43,13 @@ class Classifier:
         """Prepare a model. Raises ConfigError if it is no classifier, CheckpointError if its weights do not match."""
         saved.check_classifies()
         assert saved.tokenizers.labels is not None, "a classifier has labels"
-        self.config, self.origin, self.precision = saved.config, saved.origin, precision
+        self.config = saved.config
+        self.origin = saved.origin
+        self.precision = precision
         self.labels = saved.tokenizers.labels.names
         """Names of the C labels, in the order of the probabilities."""
-        self._tokenizer, self._device = saved.tokenizers[saved.config.data.src], device
+        self._tokenizer = saved.tokenizers[saved.config.data.src]
+        self._device = device
         self._model = saved.model().to(device)
         model = saved.config.model
         at_most = MAX_PIECES_FACTOR * saved.config.data.max_pieces
@@ -56,7 +59,8 @@ class Classifier:
     @classmethod
     def load(cls, model: AnyModel, device: str = "auto", precision: str = "auto") -> Classifier:
         """Load the classifier of a run; for arguments and errors see `open_saved`."""
-        saved, chosen = open_saved(model), pick_device(device)
+        saved = open_saved(model)
+        chosen = pick_device(device)
         saved.check_classifies()
         return cls(saved, chosen, choose_precision(saved, precision, chosen))
 
@@ -90,7 +94,8 @@ def classify_file(classifier: Classifier, source: Path | str, target: Path | str
     Raises DataError if the input is missing or not UTF-8, or the output cannot be written.
     """
     refuse_overwriting((target,), (source,))
-    n_lines, cut = 0, Numbers()
+    n_lines = 0
+    cut = Numbers()
     with open_output(target) as out, progress_between("classifying", source, target) as progress:
         for window in input_windows(source):
             encoded, too_long = classifier.encode(window)
@@ -127,7 +132,8 @@ class ClassReport:
 
     def lines(self) -> Iterator[str]:
         """Yield the report as lines of text."""
-        record, scores = self.record, self.scores
+        record = self.record
+        scores = self.scores
         yield (
             f"accuracy {scores.accuracy:.4f}, macro F1 {scores.macro_f1:.4f}, expected calibration error "
             f"{scores.calibration_error:.4f} ({BINS} bins)"
@@ -156,7 +162,9 @@ def evaluate_classifier(classifier: Classifier, corpus: Corpus, split_name: str)
 
     Raises DataError if there is no such split or it is damaged.
     """
-    data, origin, split = classifier.config.data, classifier.origin, corpus.in_one_file(split_name)
+    data = classifier.config.data
+    origin = classifier.origin
+    split = corpus.in_one_file(split_name)
     corpus.verify(split.name)
     encoded, cut = classifier.encode(split.text(data.src))
     with Progress(f"classifying {split.name}", split.n) as progress:

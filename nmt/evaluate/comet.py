@@ -307,7 +307,8 @@ def find_metrics(
 def _split(text: str, systems: Sequence[str]) -> tuple[str, str, Path]:
     """Split NAME=FILE or, with several systems, NAME@SYSTEM=FILE; names of systems may contain any character."""
     if len(systems) == 1:
-        form, system = "NAME=FILE", systems[0]
+        form = "NAME=FILE"
+        system = systems[0]
         name, _, path = text.partition("=")
     else:
         form = f"NAME@SYSTEM=FILE, where SYSTEM is one of {', '.join(systems)}"

@@ -66,7 +66,8 @@ def replaced(line: str, match: re.Match[str], by: str) -> Edit:
     end = match.end()
     if match[0][:1].isupper():
         if not by:
-            by, end = line[end : end + 1], end + 1
+            by = line[end : end + 1]
+            end = end + 1
         by = by[:1].upper() + by[1:]
     return Edit(match.start(), end, by)
 
@@ -97,7 +98,8 @@ def digits(line: str) -> Iterator[Edit]:
         if number[0] == "1":
             continue
         for place in range(number.start(), number.end()):
-            digit, lowest = int(line[place]), 0
+            digit = int(line[place])
+            lowest = 0
             zero = ord(line[place]) - digit  # the zero of its script
             if place == number.start():
                 lowest = 2 if len(number[0]) == 1 else 1  # no "0" or "1" for "2", and no "02" for "12"
@@ -113,7 +115,8 @@ def names(source: str, reference: str) -> Iterator[Edit]:
         if word[0] not in known or not word[0][0].isupper():
             continue
         for place in range(word.start() + 1, word.end() - 1):
-            first, second = reference[place], reference[place + 1]
+            first = reference[place]
+            second = reference[place + 1]
             if first.lower() != second.lower():
                 yield Edit(place, place + 2, second + first)
 
@@ -127,11 +130,13 @@ def clauses(line: str, conjunctions: str) -> Iterator[Edit]:
     if conjunctions:
         starts |= {match.start() for match in re.finditer(rf"(?<![,;]) (?:{conjunctions})\b", line)}
     ends = list(_SENTENCE_END.finditer(line))
-    stops, resumes = [match.start() for match in ends], [0, *(match.end() for match in ends)]
+    stops = [match.start() for match in ends]
+    resumes = [0, *(match.end() for match in ends)]
     for start in sorted(starts):
         sentence = bisect(stops, start)
         stop = stops[sentence] if sentence < len(stops) else len(line)
-        kept, dropped = line[resumes[sentence] : start], line[start:stop]
+        kept = line[resumes[sentence] : start]
+        dropped = line[start:stop]
         if not _PAIRED.search(dropped) and min(map(n_words, (kept, dropped))) >= SHORTEST:
             yield Edit(start, stop, "")
 
@@ -171,7 +176,8 @@ class Language:
             "clause dropped": clauses(line, self.conjunctions),
         }
         if self.negated is not None:
-            removals, insertions = self.removals, self.insertions
+            removals = self.removals
+            insertions = self.insertions
             if self.negated.search(line) is not None:
                 insertions = ()
             if "?" in line:  # a negated question often asks the same as a plain one

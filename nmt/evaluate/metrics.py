@@ -243,7 +243,8 @@ class LineCounts:
             case "chrf":
                 return chrf(sums[:, 0::3], sums[:, 1::3], sums[:, 2::3])
             case "ter":
-                edits, length = sums[:, 0], sums[:, 1]
+                edits = sums[:, 0]
+                length = sums[:, 1]
                 with np.errstate(divide="ignore", invalid="ignore"):
                     return np.where(length > 0, 100 * edits / length, np.where(edits > 0, 100.0, 0.0))
             case "mean":
@@ -285,8 +286,10 @@ def of_line_scores(name: str, scores: Sequence[float], signature: str, higher_is
 
 def _bleu(sums: Floats) -> Floats:
     """Compute BLEU with exponential smoothing (mteval-v13a) from lengths and n-gram matches and totals by order."""
-    n_hyp, n_ref = sums[:, 0], sums[:, 1]
-    matches, totals = sums[:, 2 : 2 + _BLEU_ORDERS], sums[:, 2 + _BLEU_ORDERS :]
+    n_hyp = sums[:, 0]
+    n_ref = sums[:, 1]
+    matches = sums[:, 2 : 2 + _BLEU_ORDERS]
+    totals = sums[:, 2 + _BLEU_ORDERS :]
     halvings = np.cumsum((matches == 0) & (totals > 0), axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         precisions = np.where(matches > 0, matches, 0.5**halvings) / totals
@@ -340,10 +343,13 @@ def class_scores(probabilities: Probabilities, labels: Classes) -> ClassScores:
     A class that neither occurs nor is predicted is left out of the mean F1.
     """
     n_classes = probabilities.shape[1]
-    predicted, confidence = probabilities.argmax(1), probabilities.max(1).astype(np.float64)
+    predicted = probabilities.argmax(1)
+    confidence = probabilities.max(1).astype(np.float64)
     confusion = np.zeros((n_classes, n_classes), np.int64)
     np.add.at(confusion, (labels, predicted), 1)
-    right, of_class, of_prediction = confusion.diagonal(), confusion.sum(1), confusion.sum(0)
+    right = confusion.diagonal()
+    of_class = confusion.sum(1)
+    of_prediction = confusion.sum(0)
     occurs = of_class + of_prediction > 0
     f1 = 2 * right[occurs] / (of_class + of_prediction)[occurs]
     bins = np.clip(np.ceil(confidence * BINS).astype(np.int64) - 1, 0, BINS - 1)  # a bin is open below

@@ -133,7 +133,8 @@ def evaluate(
     notes += unspaced_notes(refs, tgt_lang, tokenize)
     all_refs = reference_lines(refs)
     notes += forms_notes(tgt_lang or "", "\n".join(hyps), "\n".join(all_refs))
-    hyps_tokenized, refs_tokenized = looks_tokenized(hyps), looks_tokenized(all_refs)
+    hyps_tokenized = looks_tokenized(hyps)
+    refs_tokenized = looks_tokenized(all_refs)
     if hyps_tokenized != refs_tokenized:
         which, other = ("hypotheses", "references") if hyps_tokenized else ("references", "hypotheses")
         notes.append(f"the {which} look tokenised, the {other} do not: detokenise them, these scores are misleading")
@@ -198,7 +199,8 @@ def read_texts(paths: Sequence[Path]) -> list[list[str]]:
 
 def render_text(report: Report) -> str:
     """Format the report as text: a line per score, followed by the subject and notes."""
-    lines, width = [], max(len(metric_name(score.metric)) for score in report.scores)
+    lines = []
+    width = max(len(metric_name(score.metric)) for score in report.scores)
     for score in report.scores:
         value = metric_value(score.metric, score.value)
         lines.append(f"{metric_name(score.metric):<{width}} {value:>6}  {score.signature}{_direction(score)}")
@@ -222,8 +224,12 @@ def facts(values: Mapping[str, object]) -> str:
 
 def score_table(reports: Sequence[Report], text: str) -> Table:
     """Return a table with a row for each report. `text` is what is shown as text."""
-    metrics, subjects = metrics_of(reports), [vars(report.subject) for report in reports]
-    common, rows, records, notes = dict(subjects[0]), [], [], list[str]()
+    metrics = metrics_of(reports)
+    subjects = [vars(report.subject) for report in reports]
+    common = dict(subjects[0])
+    rows = []
+    records = []
+    notes = list[str]()
     for subject in subjects:
         common = {name: value for name, value in common.items() if subject[name] == value}
     for report, subject in zip(reports, subjects, strict=True):
@@ -272,7 +278,8 @@ def macro_averages(records: Sequence[ScoreRecord]) -> list[str]:
     lines = []
     for split in dict.fromkeys(record.split for record in records if record.direction is not None):
         of_split = [record for record in records if record.split == split]
-        means, n = [], len(of_split)
+        means = []
+        n = len(of_split)
         for metric in metrics_of(of_split):
             known = [score.value for record in of_split if (score := record.score(metric))]
             mean = f"{metric_name(metric)} {metric_value(metric, sum(known) / len(known))}"
@@ -312,7 +319,8 @@ def history_table(records: Sequence[ScoreRecord]) -> Table:
     metrics = metrics_of(records)
     names = [f"{metric_name(metric)} " for metric in metrics]  # with space for asterisks
     header = ["date (UTC)", "split", "lines", "step", "weights", *names, "precision", "search"]
-    rows, lines = [], []
+    rows = []
+    lines = []
     splits_of = defaultdict[str, dict[str, None]](dict)
     incomparable = dict[str, None]()
     for record, marked in zip(records, _marked_scores(records), strict=True):
@@ -328,13 +336,15 @@ def history_table(records: Sequence[ScoreRecord]) -> Table:
             lines.append(record.model_dump(exclude={"scores"}) | values)
         for note in record.notes:
             splits_of[f"{NOTE}{note}"][record.name] = None
-        date, step = record.date[:16].replace("T", " "), "-"
+        date = record.date[:16].replace("T", " ")
+        step = "-"
         if record.step is not None:
             step = f"{record.step:,}"
         weights = record.weights or f"ensemble of {len(record.ensemble)}"
         about = date, record.name, f"{record.lines:,}", step, weights
         rows.append([*about, *cells.values(), record.precision, record.search])
-    notes, n_splits = [], len({record.name for record in records})
+    notes = []
+    n_splits = len({record.name for record in records})
     for line, splits in splits_of.items():
         if len(splits) < n_splits:
             line += f" ({', '.join(splits)})"

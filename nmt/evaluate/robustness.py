@@ -114,7 +114,8 @@ def _spelled_out(word: str, _: str) -> str:
 
 
 def _without_accents(word: str, _: str) -> str:
-    kept, base = list[str](), ""
+    kept = list[str]()
+    base = ""
     for character in unicodedata.normalize("NFD", word):
         if not unicodedata.combining(character):
             base = character
@@ -141,7 +142,8 @@ def _punctuation_changed(line: str, _: str, rng: Random) -> Iterator[Edit]:
 
 def _marks(line: str) -> Iterator[tuple[int, int]]:
     """Yield the start and end of punctuation marks, except for apostrophes and hyphens in words."""
-    protected, start = _protected(line), 0
+    protected = _protected(line)
+    start = 0
     for mark, group in groupby(line):
         end = start + len([*group])
         is_inside = mark in _IN_WORDS and line[start - 1 : start].isalnum() and line[end : end + 1].isalnum()
@@ -191,7 +193,9 @@ def count_signs(sources: Texts, translations: Texts, references: Texts, language
     """
     n_lines: Counter[str] = Counter()
     for source, translation, reference in zip(sources, translations, references, strict=True):
-        source, translation, reference = source.strip(), translation.strip(), reference.strip()
+        source = source.strip()
+        translation = translation.strip()
+        reference = reference.strip()
         if not (source and reference):
             continue
         if not translation:
@@ -277,7 +281,8 @@ def make_variants(text: EvaluationText, plan: Plan) -> list[Variant]:
 
     Raises DataError if no change has an effect.
     """
-    variants, shares = [Variant(None, 0.0, text.sources)], [rate / 100 for rate in plan.rates]
+    variants = [Variant(None, 0.0, text.sources)]
+    shares = [rate / 100 for rate in plan.rates]
     for change in plan.changes:
         # the rate 1 changes all places of a line
         lines = [changed_line(line, text.languages[0], change, [*shares, 1.0], plan.seed) for line in text.sources]
@@ -304,14 +309,17 @@ def measure(
             distinct.setdefault(line, number)
     translated = dict(zip(distinct, translate(list(distinct), list(distinct.values())), strict=True))
     translations = [[translated[line] for line in variant.sources] for variant in variants]
-    references, target = text.first_references, text.languages[1]
+    references = text.first_references
+    target = text.languages[1]
     chrf = _counted("chrf", translations, references, target)
     bleu = _counted("bleu", translations, references, target)
     between = _both_ways(_counted("chrf", translations, translations[0], target))
-    kept, original = _kept(chrf), chrf[0].score()
+    kept = _kept(chrf)
+    original = chrf[0].score()
     rows = []
     for number, variant in enumerate(variants):
-        score, share = chrf[number].score(), None
+        score = chrf[number].score()
+        share = None
         if original:
             share = 100 * score / original
         signs = count_signs(variant.sources, translations[number], references, text.languages)
@@ -354,7 +362,8 @@ def _both_ways(chrf: Sequence[LineCounts]) -> Floats:
     """Return for each text the harmonic mean of chrF and of chrF with translations and references exchanged."""
     sums = np.stack([of_text.counts.sum(0) for of_text in chrf])
     n_grams = sums.reshape(len(sums), -1, 3)  # of translation, reference and both
-    forth, back = chrf[0].scores(sums), chrf[0].scores(n_grams[:, :, [1, 0, 2]].reshape(sums.shape))
+    forth = chrf[0].scores(sums)
+    back = chrf[0].scores(n_grams[:, :, [1, 0, 2]].reshape(sums.shape))
     return 2 * forth * back / np.maximum(forth + back, np.finfo(float).tiny)
 
 
@@ -388,7 +397,8 @@ class Report:
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes on changes and lines that were omitted."""
-        notes, changed = [], {row.change for row in self.measured.rows}
+        notes = []
+        changed = {row.change for row in self.measured.rows}
         if left_out := [change for change in self.plan.changes if change not in changed]:
             notes.append(f"skipped, because they would change no line: {', '.join(left_out)}")
         if self.n_lines < self.n_all_lines:
@@ -401,7 +411,8 @@ def as_table(report: Report) -> Table:
     header = (
         "change", "rate", "lines", "chrF", "kept %", "95 %", "BLEU", "same", "empty", "copied", "repeated", "length",
     )  # fmt: skip
-    about, rows = report.about, report.measured.rows
+    about = report.about
+    rows = report.measured.rows
     notes = [f"{NOTE}{note}" for note in report.notes]
     sentences = [*LEGEND, facts(about), *notes, *report.measured.signatures]
     records = [about | vars(row) for row in rows]
@@ -409,11 +420,13 @@ def as_table(report: Report) -> Table:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    chrf, bleu = f"{row.chrf:.2f}", f"{row.bleu:.2f}"
+    chrf = f"{row.chrf:.2f}"
+    bleu = f"{row.bleu:.2f}"
     signs = [str(n) for n in (row.empty, row.copied, row.repeated, row.length)]
     if row.change is None:
         return "none", "", "", chrf, "", "", bleu, "", *signs
-    kept, interval = "-", ""
+    kept = "-"
+    interval = ""
     if row.chrf_kept is not None:
         kept = f"{row.chrf_kept:.1f}"
     if row.chrf_kept_interval is not None:
@@ -430,7 +443,8 @@ def as_json(report: Report) -> dict[str, object]:
 
 def measure_run(translator: Translator, search: SearchConfig, text: EvaluationText, plan: Plan) -> Report:
     """Translate a text and its changed variants, and score them. Raises DataError if no change has an effect."""
-    subject, n_all_lines = subject_of(translator, search, text.place), len(text.sources)
+    subject = subject_of(translator, search, text.place)
+    n_all_lines = len(text.sources)
     search = search.with_tags(translator.config.data.tags_of(text.name))
     if plan.lines is not None:
         text = text.sampled(plan.lines)

@@ -89,9 +89,11 @@ class EvaluationText:
 def read_split(corpus: Corpus, name: str, config: Config) -> EvaluationText:
     """Read a split of a corpus, for the direction of a run. Raises DataError if there is no such split or it is
     damaged."""
-    data, split = config.data, corpus.in_one_file(name)
+    data = config.data
+    split = corpus.in_one_file(name)
     corpus.verify(split.name, ("text",))
-    sources, references = split.text(data.src), split.text(data.tgt)
+    sources = split.text(data.src)
+    references = split.text(data.tgt)
     return EvaluationText(split.name, sources, references, data.sides, range(1, split.n + 1), corpus)
 
 
@@ -133,12 +135,14 @@ def open_corpus(run: RunDir, sides: tuple[str, str], data_dir: Path | None) -> C
     path = data_dir or Path(info.data_dir)
     if data_dir is None and not path.is_dir():
         raise DataError(f"{path}: the data directory of {run.path} does not exist; give its new path with --data")
-    contents, pair = read_contents(DataDir(path)), "-".join(sorted(sides))
+    contents = read_contents(DataDir(path))
+    pair = "-".join(sorted(sides))
     if pair not in contents.manifests:
         problem = f"{path}: contains {', '.join(contents.manifests)}, not {'-'.join(sides)}"
         raise OtherPairError(problem if LABEL in sides else f"{problem}; {advice}")
     corpus = Corpus.of(contents, pair)
-    of_run, of_corpus = Tokenizers.load(run.tokenizer, sides), corpus.tokenizers
+    of_run = Tokenizers.load(run.tokenizer, sides)
+    of_corpus = corpus.tokenizers
     # one of them may have more tags
     if of_run.with_tags(of_corpus.tags).fingerprint != of_corpus.with_tags(of_run.tags).fingerprint:
         raise DataError(
@@ -153,7 +157,8 @@ def open_corpus(run: RunDir, sides: tuple[str, str], data_dir: Path | None) -> C
 def open_each(directions: Sequence[T], open_one: Callable[[T], R], error: type[DataError]) -> list[tuple[T, R]]:
     """Return each of several directions with what `open_one` returns for it. Those for which it raises `error` are left
     out, with a note, unless it does for all. Raises what `open_one` raises."""
-    opened, problems = list[tuple[T, R]](), list[DataError]()
+    opened = list[tuple[T, R]]()
+    problems = list[DataError]()
     for direction in directions:
         try:
             opened.append((direction, open_one(direction)))
@@ -220,7 +225,8 @@ def corpus_of(translator: Translator, data_dir: Path | None) -> Corpus:
 
     Raises DataError as `open_corpus` does.
     """
-    origin, sides = translator.origin, translator.config.data.sides
+    origin = translator.origin
+    sides = translator.config.data.sides
     assert origin is not None, "the translator was loaded from a run"
     corpus = open_corpus(RunDir(origin.run), sides, data_dir)
     for other in translator.origins[1:]:
@@ -241,7 +247,8 @@ def evaluate_text(
     src: the file of sources, if the text is not a split. Raises DataError as `evaluate` does.
     """
     check_tokenizer(tokenize)
-    data, place = translator.config.data, text.place
+    data = translator.config.data
+    place = text.place
     if src is None:
         search = search.with_tags(data.tags_of(text.name))
     else:
@@ -257,7 +264,8 @@ def evaluate_text(
 def _off_target(translator: Translator, translations: Texts, references: References) -> Iterator[Score]:
     """Yield the percentage of translations that are not in the target language, and that of references, which is not 0,
     since short lines are hard to identify; nothing, with a message, if the language cannot be identified."""
-    languages, tgt = translator.tokenizers.languages, translator.config.data.tgt
+    languages = translator.tokenizers.languages
+    tgt = translator.config.data.tgt
     of_references = reference_lines(references)
     try:
         shares = {
@@ -305,7 +313,8 @@ def translate_text(
         name: the name of the text in messages, to which the direction is added if there are several.
         numbers: the numbers of the lines in warnings, by default from 1.
     """
-    data, numbers = translator.config.data, numbers or range(1, len(lines) + 1)
+    data = translator.config.data
+    numbers = numbers or range(1, len(lines) + 1)
     if data.has_language_tags:
         name += f" {data.direction}"
     models = translator.searcher.fingerprint, translator.config, translator.first and translator.first.config
@@ -318,7 +327,8 @@ def translate_text(
         translations, messages = json.loads(read_text(path))
         say(f"{name}: translated before with the same weights and settings, read from {path}")
     except (OSError, ValueError, TypeError, UnsafeFileError):  # missing or damaged
-        translations, warnings = [], Warnings()
+        translations = []
+        warnings = Warnings()
         with Progress(f"translating {name}", len(lines)) as progress:
             translated = translator.translate_lines(lines, search, progress=progress)
             for number, line, n_best in zip(numbers, lines, translated, strict=True):

@@ -94,10 +94,12 @@ def randomization_tests(
     """
     if not pairs:
         return []
-    n_lines, changes = len(pairs[0][0].counts), [second.counts - first.counts for first, second in pairs]
+    n_lines = len(pairs[0][0].counts)
+    changes = [second.counts - first.counts for first, second in pairs]
     totals = [(first.counts.sum(0), second.counts.sum(0)) for first, second in pairs]
     least = [abs(first.score() - second.score()) - 1e-9 for first, second in pairs]  # allows for rounding
-    rng, n_as_large = np.random.default_rng(seed), np.zeros(len(pairs), np.int64)
+    rng = np.random.default_rng(seed)
+    n_as_large = np.zeros(len(pairs), np.int64)
     for size in _chunks(trials, n_lines):
         exchanged = rng.integers(0, 2, (size, n_lines)).astype(np.float64)
         for number, change in enumerate(_sums(exchanged, changes)):
@@ -112,7 +114,8 @@ def bootstrap_scores(systems: Sequence[LineCounts], samples: int = TRIALS, seed:
 
     All systems and metrics get the same lines, as do calls with the same number of lines and the same seed.
     """
-    n_lines, rng = len(systems[0].counts), np.random.default_rng(seed)
+    n_lines = len(systems[0].counts)
+    rng = np.random.default_rng(seed)
     result = []
     for size in _chunks(samples, n_lines):
         rows = rng.integers(0, n_lines, (size, n_lines))
@@ -140,7 +143,8 @@ def interval(values: Floats) -> Interval:
 
 def holm(p_values: Sequence[float]) -> list[float]:
     """Return the p-values corrected for multiple comparisons (Holm, 1979), in the same order."""
-    corrected, largest = [0.0] * len(p_values), 0.0
+    corrected = [0.0] * len(p_values)
+    largest = 0.0
     for rank, i in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
         largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[i]))
         corrected[i] = largest
@@ -193,7 +197,8 @@ def seeds_and_lines(baseline: Sequence[LineCounts], other: Sequence[LineCounts])
     runs = [*baseline, *other]
     if len(runs[0].counts) < 2:
         raise DataError("the test set has only one line: a test over seeds and lines needs at least two")
-    sizes, covariance = (len(baseline), len(other)), _over_lines(runs)
+    sizes = (len(baseline), len(other))
+    covariance = _over_lines(runs)
     weights = np.repeat((-1 / sizes[0], 1 / sizes[1]), sizes)
     over_lines = max(0.0, float(weights @ covariance @ weights))  # rounding may make it negative
     scores = [[run.score() for run in group] for group in (baseline, other)]
@@ -222,7 +227,8 @@ def seeds_and_lines(baseline: Sequence[LineCounts], other: Sequence[LineCounts])
 
 def what_to_add(test: SeedTest) -> str:
     """Return advice on whether more runs or more lines would make the interval narrower."""
-    runs, lines = test.half_width_of_twice_the_runs, test.half_width_of_twice_the_lines
+    runs = test.half_width_of_twice_the_runs
+    lines = test.half_width_of_twice_the_lines
     if runs < _CLEARLY * lines:
         verdict = "more runs would help most"
     elif lines < _CLEARLY * runs:

@@ -76,7 +76,9 @@ def count_edits(words: list[str], reference: list[str], is_exact: bool = False) 
         return 0 if words == reference else longer
     n_common = sum((Counter(words) & Counter(reference)).values())
     least = longer - n_common  # shifts do not change it
-    table, n_tried, n_shifts = _Table(reference), 0, 0
+    table = _Table(reference)
+    n_tried = 0
+    n_shifts = 0
     rows = table.rows(words)
     distance = _distance(rows[-1], len(words))
     if not is_exact and distance + abs(len(words) - len(reference)) > _IN_BEAM:
@@ -113,12 +115,15 @@ class _Table:
 
     def _rows_after(self, row: _Row, places: Iterable[int]) -> Iterator[_Row]:
         """Yield the rows for the next words of a translation, given the bits of their positions in the reference."""
-        rises, falls, every = row.rises, row.falls, self._all
+        rises = row.rises
+        falls = row.falls
+        every = self._all
         for same in places:
             matched = (((same & rises) + rises) ^ rises) | same | falls
             deleted = falls | ~(matched | rises)
             from_left = deleted << 1 | 1
-            rises, falls = ((rises & matched) << 1 | ~(matched | from_left)) & every, matched & from_left & every
+            rises = ((rises & matched) << 1 | ~(matched | from_left)) & every
+            falls = matched & from_left & every
             yield _Row(rises, falls, matched, deleted)
 
     def _places(self, words: list[str]) -> list[int]:
@@ -147,16 +152,20 @@ class _Table:
 
     def _align(self, words: list[str], rows: list[_Row]) -> _Alignment:
         """Return an alignment of a translation with the reference that has the fewest edits."""
-        i, j = len(words), len(self._reference)
+        i = len(words)
+        j = len(self._reference)
         wrong = missed = 0
         aligned = [-1] * j
         while i and j:
-            row, bit = rows[i], 1 << (j - 1)
+            row = rows[i]
+            bit = 1 << (j - 1)
             is_same = words[i - 1] == self._reference[j - 1]
             if is_same or not row.matched & bit:
                 if not is_same:
-                    wrong, missed = wrong | 1 << (i - 1), missed | bit
-                i, j = i - 1, j - 1
+                    wrong = wrong | 1 << (i - 1)
+                    missed = missed | bit
+                i = i - 1
+                j = j - 1
                 aligned[j] = i
             elif row.deleted & bit:
                 i -= 1
@@ -172,8 +181,11 @@ class _Table:
 
         Of equally good shifts, the longest and then the first is returned. `most` is an upper limit of the saved edits.
         """
-        places, n = self._places(words), len(words)
-        distance, saved, best = _distance(rows[-1], n), 0, None
+        places = self._places(words)
+        n = len(words)
+        distance = _distance(rows[-1], n)
+        saved = 0
+        best = None
         for shift in sorted({*shifts}, key=lambda shift: (-shift.length, shift.start, shift.target)):
             length, start, target = shift
             if saved >= min(most, 2 * length):  # the words could be deleted and inserted instead
@@ -186,7 +198,8 @@ class _Table:
             else:
                 of_shift = distance - _distance(row, n)
                 if of_shift > saved:
-                    saved, best = of_shift, shift
+                    saved = of_shift
+                    best = shift
         return best
 
 
@@ -220,6 +233,7 @@ class FastTER(TER):
 
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: Mapping[str, list[list[str]]]) -> list[float]:
         """Return the number of edits to the nearest reference, and the mean length of the references."""
-        words, references = hypothesis.split(), ref_kwargs["ref_words"]
+        words = hypothesis.split()
+        references = ref_kwargs["ref_words"]
         edits = min(count_edits(words, reference, self._by_characters) for reference in references)
         return [edits, fmean(map(len, references))]

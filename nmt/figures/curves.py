@@ -70,9 +70,13 @@ def curves_of(name: str, records: Sequence[Record], unit: str = "token") -> Curv
     Training losses are without label smoothing and validation losses without the pair task, so both are comparable.
     """
     valid = [record for record in records if record.get("kind") == "valid"]
-    key, factor, metric = "accuracy", 100, "accuracy (%)"
+    key = "accuracy"
+    factor = 100
+    metric = "accuracy (%)"
     if any("bleu" in record for record in valid) or (not valid and unit == "token"):
-        key, factor, metric = "bleu", 1, "BLEU"
+        key = "bleu"
+        factor = 1
+        metric = "BLEU"
     rows: dict[tuple[int, str], list[list[float | None]]] = {curve: [] for curve in product(range(3), KINDS)}
     for record in records:
         kind = str(record.get("kind"))
@@ -83,7 +87,8 @@ def curves_of(name: str, records: Sequence[Record], unit: str = "token") -> Curv
             if perplexity:
                 values[LOSS] = math.log(perplexity)
         elif kind in KINDS:
-            loss, score = number(record, "nll"), number(record, key)
+            loss = number(record, "nll")
+            score = number(record, key)
             if loss is None:  # in older logs
                 loss = number(record, "loss")
             values = {LOSS: loss, SCORE: score and factor * score}
@@ -126,7 +131,9 @@ def unit_of(run: RunDir) -> str:
 MOST_POINTS = 300  # per training curve, to keep dashes visible; more are averaged, and their range is shaded
 EXPLODED = 20.0  # nats per token: twice the loss of an untrained model
 LEGEND_CHARS = 100  # per row of the legend, if its type has as many points as the figure has inches
-DASHES, MARKERS, GREYS = ("-", "--", ":", "-."), "osD^vPX", ("0.0", "0.4", "0.6")
+DASHES = ("-", "--", ":", "-.")
+MARKERS = "osD^vPX"
+GREYS = ("0.0", "0.4", "0.6")
 MOST_RUNS = len(DASHES) * len(MARKERS)  # per directory; further runs would repeat a style
 
 
@@ -160,7 +167,8 @@ def plot(
     members += [(name, _runs_in(paths)) for name, paths in (groups or {}).items()]
     if not members:
         raise ConfigError("plot needs runs: nmt plot RUN, or --group NAME=A,B,C")
-    curves, messages = [], []
+    curves = []
+    messages = []
     for name, paths in members:
         of_runs = []
         for path in paths:
@@ -172,7 +180,8 @@ def plot(
         if len(of_runs) > 1:
             drawn = mean_of(name, of_runs)
         curves.append(drawn)
-        n_drawn, n_most = _n_points(drawn), max(map(_n_points, of_runs))
+        n_drawn = _n_points(drawn)
+        n_most = max(map(_n_points, of_runs))
         if n_drawn < n_most:
             messages.append(f"{name}: the mean has only the {n_drawn} of {n_most} points that all of its runs have")
     save_picture(draw(curves, panels, columns), output)
@@ -233,10 +242,15 @@ def draw(runs: Sequence[Curves], panels: Sequence[str] = DEFAULT_PANELS, columns
     panels: what to draw, as in `DEFAULT_PANELS`; in pairs side by side, but below each other in one column of a paper.
     columns: draw for 1 or 2 columns of a paper (see `WIDTHS`), in its smaller type. None: a page 11 inches wide.
     """
-    width, size, row_height = 11.0, 11, 9.6
+    width = 11.0
+    size = 11
+    row_height = 9.6
     if columns is not None:
-        width, size, row_height = WIDTHS[columns], 7, 6.0
-    n_across, n_beside = min(2, len(panels)), 3
+        width = WIDTHS[columns]
+        size = 7
+        row_height = 6.0
+    n_across = min(2, len(panels))
+    n_beside = 3
     if columns == 1:
         n_across = n_beside = 1
     chosen = []
@@ -287,7 +301,8 @@ def draw(runs: Sequence[Curves], panels: Sequence[str] = DEFAULT_PANELS, columns
 
 def _draw_panel(panel: Axes, runs: Sequence[Curves], quantity: int, scale: int, in_hours: bool, size: int) -> None:
     """Draw a quantity of all runs over a scale, in type of `size` points."""
-    unit, time_unit = 1.0, "minutes"
+    unit = 1.0
+    time_unit = "minutes"
     if in_hours:
         time_unit = "hours"
         if scale == MINUTES:
@@ -302,7 +317,8 @@ def _draw_panel(panel: Axes, runs: Sequence[Curves], quantity: int, scale: int, 
     if quantity == RATE:
         panel.ticklabel_format(axis="y", scilimits=(-2, 3), useMathText=True)
         panel.yaxis.get_offset_text().set_fontsize(size)
-    units, metrics = {curves.unit for curves in runs}, {curves.metric for curves in runs}
+    units = {curves.unit for curves in runs}
+    metrics = {curves.metric for curves in runs}
     labels = {
         LOSS: f"Loss (nats per {' or '.join(sorted(units))})",
         SCORE: f"Development set {' or '.join(sorted(metrics))}",

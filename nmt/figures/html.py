@@ -21,7 +21,8 @@ def document(title: str, style: str, body: Iterable[str], script: str | None = N
 
     `style` is CSS that is added to the style sheet of all pages.
     """
-    allowed, scripts = "'none'", []
+    allowed = "'none'"
+    scripts = []
     if script:
         allowed = f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'"
         scripts.append(f"<script>{script}</script>")
@@ -84,9 +85,11 @@ def histogram(title: str, layers: Mapping[str, Sequence[int]], ticks: Mapping[in
     """
     highest = [max(counts) for counts in zip(*layers.values(), strict=True)]  # of each bin
     used = [number for number, n in enumerate(highest) if n] or [0]
-    first, last = max(0, used[0] - 1), min(len(highest), used[-1] + 2)
+    first = max(0, used[0] - 1)
+    last = min(len(highest), used[-1] + 2)
     most = max(1, *highest)
-    step, bottom = _WIDTH / (last - first), _TOP + _HEIGHT
+    step = _WIDTH / (last - first)
+    bottom = _TOP + _HEIGHT
     parts = [f'<text x="{_WIDTH}" y="11" text-anchor="end">highest bar: {most:,} {escaped(unit)}</text>']
     for name, counts in layers.items():
         outline = ""
@@ -104,12 +107,16 @@ def line_chart(title: str, lines: Iterable[tuple[str, Sequence[Point]]]) -> str:
     """Return a line chart. Each line is given by its CSS class and its points."""
     lines = [(name, points) for name, points in lines if points]
     xs, ys = zip(*chain.from_iterable(points for _, points in lines), strict=True)
-    ticks, marks = round_numbers(min(xs), max(xs)), round_numbers(min(ys), max(ys))
-    x_low, y_low = min(*xs, *ticks), min(*ys, *marks)
-    x_reach, y_reach = (max(*xs, *ticks) - x_low) or 1, (max(*ys, *marks) - y_low) or 1
+    ticks = round_numbers(min(xs), max(xs))
+    marks = round_numbers(min(ys), max(ys))
+    x_low = min(*xs, *ticks)
+    y_low = min(*ys, *marks)
+    x_reach = (max(*xs, *ticks) - x_low) or 1
+    y_reach = (max(*ys, *marks) - y_low) or 1
 
     def place(x: float, y: float) -> Point:
-        across, up = (x - x_low) / x_reach, (y - y_low) / y_reach
+        across = (x - x_low) / x_reach
+        up = (y - y_low) / y_reach
         return _LEFT + across * (_WIDTH - _LEFT), _TOP + _HEIGHT * (1 - up)
 
     parts = []

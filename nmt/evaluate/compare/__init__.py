@@ -143,7 +143,8 @@ def compare(
     resampled = np.split(bootstrap_scores([*chain.from_iterable(by_metric)], trials), len(by_metric))
     results = []
     for counts, of_systems in zip(by_metric, resampled, strict=True):
-        entries, start = [], 0
+        entries = []
+        start = 0
         for group in groups:
             end = start + len(group.systems)
             entries.append(_entry(group, counts[start:end], of_systems[start:end]))
@@ -157,7 +158,8 @@ def compare(
 
 def _entry(group: Group, counts: Sequence[LineCounts], resampled: Floats) -> Entry:
     """Return the scores of a group from the counts of its systems and their scores on resampled test sets."""
-    by_system, mean = tuple(system.score() for system in counts), resampled.mean(0)
+    by_system = tuple(system.score() for system in counts)
+    mean = resampled.mean(0)
     deviation = stdev(by_system) if len(by_system) > 1 else None
     score = GroupScore(fmean(by_system), interval(mean), by_system, deviation)
     return Entry(group, score, counts=tuple(counts), resampled=mean)
@@ -179,7 +181,8 @@ def _p_over_lines(results: Sequence[Result], baseline: int, trials: int) -> list
 
 def _with_differences(result: Result, baseline: int, p_over_lines: dict[int, float]) -> Result:
     """Compare the groups by one metric. p_over_lines: p by the position of a group, if single systems are compared."""
-    differences, p_values = dict[int, Difference](), dict[int, float]()
+    differences = dict[int, Difference]()
+    p_values = dict[int, float]()
     for position, entry in enumerate(result.entries):
         if position == baseline:
             continue
@@ -203,7 +206,8 @@ def _difference(baseline: Entry, other: Entry, p_over_lines: float | None) -> Di
             value, test.interval, test.p, None, test.line_error, test.seed_error, test.degrees_of_freedom,
             what_to_add(test),
         )  # fmt: skip
-    resampled, seed_error = other.resampled - baseline.resampled, None
+    resampled = other.resampled - baseline.resampled
+    seed_error = None
     if baseline.score.seed_deviation is not None and other.score.seed_deviation is not None:
         seed_error = math.hypot(
             baseline.score.seed_deviation / math.sqrt(sizes[0]), other.score.seed_deviation / math.sqrt(sizes[1])

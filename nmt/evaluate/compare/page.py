@@ -73,8 +73,11 @@ class View:
 
 def make_view(comparison: Comparison) -> View:
     """Choose the system to show for each group: the one with the (lower) median score by the first metric."""
-    groups, results = comparison.groups, comparison.results
-    shown, compared, translations = [], [], []
+    groups = comparison.groups
+    results = comparison.results
+    shown = []
+    compared = []
+    translations = []
     for position, entry in enumerate(results[0].entries):
         scores = entry.score.by_system
         median = sorted(range(len(scores)), key=scores.__getitem__)[(len(scores) - 1) // 2]
@@ -180,13 +183,15 @@ def _scores(view: View) -> Iterator[str]:
 def _systems(view: View) -> Iterator[str]:
     """Yield a table of the systems, with their weights and search settings."""
     yield '<h2 id="systems">Systems</h2>'
-    groups, metric = view.comparison.groups, view.comparison.results[0].metric
+    groups = view.comparison.groups
+    metric = view.comparison.results[0].metric
     systems = all_systems(groups)
     known = [fact for fact in SYSTEM_FACTS if any(getattr(system, fact) is not None for system in systems)]
     rows = []
     for position, group in enumerate(groups):
         for n, system in enumerate(group.systems):
-            marks, name = [], _key(view, position)
+            marks = []
+            name = _key(view, position)
             if position == view.comparison.baseline:
                 marks.append("baseline")
             if len(group.systems) > 1:
@@ -214,7 +219,8 @@ def _training(view: View) -> Iterator[str]:
     if all(system.run is None for system in all_systems(groups)):
         return
     problems: list[str] = []
-    settings, curves = differing_settings(groups, problems), learning_curves(groups, problems)
+    settings = differing_settings(groups, problems)
+    curves = learning_curves(groups, problems)
     yield '<h2 id="training">Training</h2>'
     if problems:
         yield _items(problems)
@@ -232,15 +238,18 @@ def _training(view: View) -> Iterator[str]:
 
 def _distribution(view: View) -> Iterator[str]:
     """Yield the distribution of line scores."""
-    metric, baseline = view.metric, view.comparison.baseline
-    name, scores = metric_name(metric.name), view.line_scores(view.results[0])
+    metric = view.metric
+    baseline = view.comparison.baseline
+    name = metric_name(metric.name)
+    scores = view.line_scores(view.results[0])
     yield f'<h2 id="distribution">{escaped(name)} of each line</h2>'
     rows = []
     for other in view.others:
         gains = scores[other] - scores[baseline]
         if not metric.higher_is_better:
             gains = -gains
-        better, worse = int((gains > 1e-9).sum()), int((gains < -1e-9).sum())
+        better = int((gains > 1e-9).sum())
+        worse = int((gains < -1e-9).sum())
         equal = sum(map(str.__eq__, view.translations[baseline], view.translations[other]))
         counts = (better, worse, len(gains) - better - worse, equal)
         rows.append([_key(view, other), *(f"{n:,}" for n in counts)])
@@ -289,7 +298,8 @@ def by_length(lengths: Sequence[int]) -> dict[str, Rows]:
     parts = {}
     for part in np.unique(part_of):
         rows = np.flatnonzero(part_of == part)
-        low, high = int(values[rows].min()), int(values[rows].max())
+        low = int(values[rows].min())
+        high = int(values[rows].max())
         name = f"{low:,}"
         if low < high:
             name += f"–{high:,}"
@@ -299,7 +309,8 @@ def by_length(lengths: Sequence[int]) -> dict[str, Rows]:
 
 def part_cells(view: View, rows: Rows) -> Iterator[str]:
     """Yield the cells of a part with the lines `rows` (n,): scores, differences from the baseline, and intervals."""
-    metric, baseline = view.metric, view.comparison.baseline
+    metric = view.metric
+    baseline = view.comparison.baseline
     systems = [LineCounts(metric, counts.counts[rows]) for counts in view.counts(view.results[0])]
     scores = [system.score() for system in systems]
     drawn = None
@@ -355,7 +366,8 @@ def _choice(label: str, name: str, options: dict[str, str]) -> str:
 
 def _data(view: View) -> str:
     """Return all lines for the script as compressed JSON in base64, so that corpus text cannot end the element."""
-    metrics, text = [], view.comparison.text
+    metrics = []
+    text = view.comparison.text
     for result in view.results:
         digits = 4 if result.metric.formula == "mean" else 2
         scores = view.line_scores(result).round(digits).tolist()
@@ -393,7 +405,8 @@ def differing_settings(groups: Sequence[Group], problems: list[str]) -> list[tup
         readable = filter(None, (_settings(system, problems) for system in group.systems))
         trees.append([*readable])
     first = next(chain.from_iterable(trees), {})
-    changes, old_values = [], dict[str, str | None]()
+    changes = []
+    old_values = dict[str, str | None]()
     for of_group in trees:
         runs = [{change.key: change for change in differences(first, tree)} for tree in of_group]
         changes.append(runs)
@@ -418,7 +431,8 @@ def _settings(system: System, problems: list[str]) -> dict[str, object]:
         return {}
     run = RunDir(system.run)
     try:
-        config, info = load_saved_config(run.config).model_dump(mode="json"), read_info(run).model_dump(mode="json")
+        config = load_saved_config(run.config).model_dump(mode="json")
+        info = read_info(run).model_dump(mode="json")
     except (NmtError, OSError) as error:
         problems.append(f"{system.name}: its settings cannot be read: {error}")
         return {}

@@ -29,9 +29,11 @@ UNDECIDED = (
 def agreement(metric: Metric, difference: float) -> str | None:
     """Return how often people agree with a metric on a difference of this size; None if no figure was published."""
     if metric.formula == "bleu":
-        for_65, for_80 = 1.06, 2.34
+        for_65 = 1.06
+        for_80 = 2.34
     elif metric.formula == "chrf":
-        for_65, for_80 = 0.76, 1.63
+        for_65 = 0.76
+        for_80 = 1.63
     elif "wmt22-comet-da" in metric.signature:
         for_65, for_80 = 0.0026, 0.0056  # published for scores times 100
     else:
@@ -43,7 +45,8 @@ def agreement(metric: Metric, difference: float) -> str | None:
 
 def number(metric: Metric, value: float, *, signed: bool = False) -> str:
     """Format a score, or a difference if `signed`. Scores of metrics with values around 1 get more digits."""
-    digits, sign = 4 if metric.formula == "mean" else 2, "+" if signed else ""
+    digits = 4 if metric.formula == "mean" else 2
+    sign = "+" if signed else ""
     return f"{value:{sign}.{digits}f}"
 
 
@@ -62,7 +65,8 @@ def _text(comparison: Comparison, is_explained: bool) -> str:
     """Format the comparison as a table for each metric, followed by verdicts and notes, explanations and signatures."""
     lines = wrapped(_title(comparison))
     header, *cells = score_cells(comparison)
-    n_groups, table = len(comparison.groups), []
+    n_groups = len(comparison.groups)
+    table = []
     for n, result in enumerate(comparison.results):
         table.append([title(result.metric), *header])
         for group, row in zip(comparison.groups, cells[n * n_groups :], strict=False):
@@ -95,7 +99,9 @@ def as_table(comparison: Comparison, *, is_explained: bool = True) -> Table:
 
     The best score of each metric is bold, and scores that differ significantly from the baseline's have a dagger.
     """
-    text, baseline, groups = comparison.text, comparison.groups[comparison.baseline].name, comparison.groups
+    text = comparison.text
+    baseline = comparison.groups[comparison.baseline].name
+    groups = comparison.groups
     columns = [[title(result.metric), *_paper_cells(result)] for result in comparison.results]
     header, *rows = zip(["", *map(_counted, groups)], *columns, strict=True)
     notes = ["bold: the best score"]
@@ -121,7 +127,8 @@ def as_table(comparison: Comparison, *, is_explained: bool = True) -> Table:
 
 
 def _title(comparison: Comparison) -> str:
-    text, baseline = comparison.text, comparison.groups[comparison.baseline].name
+    text = comparison.text
+    baseline = comparison.groups[comparison.baseline].name
     direction = ""
     if text.languages:
         direction = f"{'-'.join(text.languages)}, "
@@ -130,10 +137,13 @@ def _title(comparison: Comparison) -> str:
 
 def _paper_cells(result: Result) -> Iterator[Cell]:
     """Yield the score of each group by one metric, with its standard deviation over seeds."""
-    metric, values = result.metric, [entry.score.value for entry in result.entries]
+    metric = result.metric
+    values = [entry.score.value for entry in result.entries]
     best = max(values) if metric.higher_is_better else min(values)
     for entry in result.entries:
-        text, deviation, difference = number(metric, entry.score.value), entry.score.seed_deviation, entry.difference
+        text = number(metric, entry.score.value)
+        deviation = entry.score.seed_deviation
+        difference = entry.difference
         if deviation is not None:
             text += f" ± {number(metric, deviation)}"
         is_significant = False
@@ -155,7 +165,8 @@ def score_cells(comparison: Comparison) -> list[tuple[str, ...]]:
 
 
 def _row(metric: Metric, entry: Entry) -> tuple[str, ...]:
-    score, difference = entry.score, entry.difference
+    score = entry.score
+    difference = entry.difference
     deviation = ""
     if score.seed_deviation is not None:
         deviation = number(metric, score.seed_deviation)
@@ -193,12 +204,14 @@ def errors(result: Result) -> Iterator[str]:
 
 def verdicts(comparison: Comparison) -> Iterator[str]:
     """Yield for each system a sentence with the metrics by which it is better or worse than the baseline."""
-    baseline, is_open = comparison.groups[comparison.baseline].name, False
+    baseline = comparison.groups[comparison.baseline].name
+    is_open = False
     for position, group in enumerate(comparison.groups):
         metrics: dict[str, list[str]] = {"better than": [], "worse than": [], "not significantly different from": []}
         undecided = list[str]()
         for result in comparison.results:
-            difference, name = result.entries[position].difference, metric_name(result.metric.name)
+            difference = result.entries[position].difference
+            name = metric_name(result.metric.name)
             if difference is None or difference.p_holm is None:
                 continue
             if _is_undecided(difference):
@@ -287,7 +300,8 @@ def as_tables(comparisons: Sequence[Comparison]) -> list[Table]:
 
 def _macro_averages(comparisons: Sequence[Comparison]) -> list[str]:
     """Return for each metric a line with the mean scores of each group over comparisons of several directions."""
-    lines, n_directions = [], len(comparisons)
+    lines = []
+    n_directions = len(comparisons)
     for results in zip(*(comparison.results for comparison in comparisons), strict=True):
         means = []
         for entries in zip(*(result.entries for result in results), strict=True):
@@ -323,7 +337,9 @@ def as_json(comparison: Comparison) -> dict[str, object]:
 
 
 def _result_json(result: Result) -> dict[str, object]:
-    metric, scores, differences = result.metric, [], []
+    metric = result.metric
+    scores = []
+    differences = []
     for entry in result.entries:
         name = {"group": entry.group.name}
         scores.append(name | vars(entry.score))

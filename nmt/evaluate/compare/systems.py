@@ -133,7 +133,8 @@ def _listed(parts: Sequence[str]) -> Iterator[Path]:
         n = len(parts)
         while n > 1 and not _matching(",".join(parts[:n])):
             n -= 1
-        path, parts = ",".join(parts[:n]), parts[n:]
+        path = ",".join(parts[:n])
+        parts = parts[n:]
         if has_magic(path):
             yield from _matching(path)
         elif path:
@@ -176,7 +177,8 @@ def find_baseline(name: str | None, members: Members) -> int:
 
 def _grouped(systems: Sequence[System], members: Members) -> tuple[Group, ...]:
     """Return systems, which are in the order of `members`, as groups."""
-    remaining, groups = iter(systems), list[Group]()
+    remaining = iter(systems)
+    groups = list[Group]()
     for name, paths in members.items():
         groups.append(Group(name, tuple(islice(remaining, len(paths)))))
     return tuple(groups)
@@ -223,7 +225,8 @@ def check_alike(text: TextToTranslate, systems: Sequence[System], lowercase: boo
     if not lowercase:
         checks.append((looks_lowercased, "lower-cased", "restore its case, or ignore case with --lowercase"))
     for looks, style, advice in checks:
-        marked, plain = list[System](), list[System]()
+        marked = list[System]()
+        plain = list[System]()
         for system in systems:
             if looks(system.translations):
                 marked.append(system)
@@ -306,7 +309,9 @@ def for_directions(members: Members, settings: Translating) -> list[Translating]
     if not any(config.has_several_directions for config in configs):
         return [settings]
     of_all = set.intersection(*({*config.directions} for config in configs))
-    to, source, common = settings.model.to, settings.model.source, list[str]()
+    to = settings.model.to
+    source = settings.model.source
+    common = list[str]()
     for direction in configs[0].directions:
         src, tgt = direction.split("-")
         if direction in of_all and to in (None, tgt) and source in (None, src):
@@ -339,7 +344,8 @@ def translate_runs(members: Members, settings: Translating) -> tuple[TextToTrans
     if settings.output is not None:
         settings.output.mkdir(parents=True, exist_ok=True)
     systems = [_translate(run, settings) for run in runs]
-    notes, remaining = [*_notes_on_text(runs), *_notes_on_translating(systems)], iter(runs)
+    notes = [*_notes_on_text(runs), *_notes_on_translating(systems)]
+    remaining = iter(runs)
     for name, of_group in members.items():
         notes += _notes_on_group(name, [*islice(remaining, len(of_group))])
     seen = frozenset[int]() if text.name == "train" else _find_in_training_texts(runs, notes)
@@ -356,7 +362,8 @@ def _open(name: str, path: Path, settings: Translating) -> _Run:
 
     saved = open_saved(settings.model.at(path))
     saved.check_translates()
-    config, data = saved.config, saved.config.data
+    config = saved.config
+    data = saved.config.data
     search = settings.search(config)
     corpus = open_corpus(RunDir(path), data.sides, settings.data)
     split = corpus.in_one_file(choose_split(corpus, settings.split))
@@ -367,7 +374,8 @@ def _open(name: str, path: Path, settings: Translating) -> _Run:
 
 def _check_same_test(first: _Run, other: _Run) -> None:
     """Raise DataError unless both runs translate the same sources in the same direction, with the same references."""
-    src_tgt, other_src_tgt = first.config.data.direction, other.config.data.direction
+    src_tgt = first.config.data.direction
+    other_src_tgt = other.config.data.direction
     if src_tgt != other_src_tgt:
         problem = f"{first.path} translates {src_tgt}, {other.path} {other_src_tgt}"
         raise DataError(f"{problem}: all runs must have the same direction")
@@ -454,7 +462,8 @@ def listed(names: Sequence[str]) -> str:
 
 def _find_in_training_texts(runs: Sequence[_Run], notes: list[str]) -> frozenset[int]:
     """Return the test lines whose source or reference is in the training text of a run, and append notes on them."""
-    text, seen = runs[0].text, frozenset[int]()
+    text = runs[0].text
+    seen = frozenset[int]()
     names_of = defaultdict[str, list[str]](list)
     for run in runs:
         names_of[read_info(RunDir(run.path)).data_dir].append(run.name)
@@ -487,7 +496,8 @@ def find_in_training_text(directory: DataDir, sides: Mapping[str, Texts]) -> fro
 
     Raises DataError if the text is missing or damaged.
     """
-    contents, seen = read_contents(directory), set[int]()
+    contents = read_contents(directory)
+    seen = set[int]()
     for pair, manifest in contents.manifests.items():
         folder = contents.folders[pair]
         if "train" not in manifest.splits:
