@@ -321,12 +321,9 @@ class _ChunkedLoss(torch.autograd.Function):
     def forward(
         ctx: Any, weight: Tensor, bias: Tensor | None, targets: Tensor, terms: _Terms, *passes: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        smoothing = terms.smoothing
-        weights = terms.weights
-        needs_grad = terms.needs_grad
+        smoothing, weights, needs_grad = terms.smoothing, terms.weights, terms.needs_grad
         compute = terms.dtype or passes[0].dtype
-        device = weight.device
-        n = len(targets)
+        device, n = weight.device, len(targets)
         # fp16 underflows below 6e-8, so with fp16 the products of gradients are in float32
         grad_dtype = torch.float32 if compute == torch.float16 else compute
         ce_weights = [1.0] if weights is None else [1.0, weights.second]  # of each pass's cross-entropy
@@ -377,11 +374,8 @@ class _ChunkedLoss(torch.autograd.Function):
                         grad_weight -= ce_weight * smoothing / len(w) * h.sum(0, dtype=weight.dtype)
                     if grad_bias is not None:
                         grad_bias -= ce_weight * smoothing / len(w) * n
-            for row in terms.fixed_rows:  # one by one: a list of indices is copied to a GPU, which the host waits for
-                if learns_weight:
-                    grad_weight[row] = 0
-                if grad_bias is not None:
-                    grad_bias[row] = 0
+            for learned in (grad_weight if learns_weight else None, grad_bias):
+                _clear(learned, terms.fixed_rows)
         ctx.save_for_backward(grad_weight, grad_bias, *grads)
         ctx.hidden_dtype = passes[0].dtype
         reported = nll[0], kl, stats.n_correct
@@ -395,6 +389,13 @@ class _ChunkedLoss(torch.autograd.Function):
         of_weight = grad_weight * grads[0] if ctx.needs_input_grad[0] else None
         of_bias = None if grad_bias is None else grad_bias * grads[0]
         return of_weight, of_bias, None, None, *of_passes
+
+
+def _clear(grad: Tensor | None, rows: Sequence[int]) -> None:
+    """Set rows to 0, one by one: a list of indices is copied to a GPU, which the host waits for."""
+    if grad is not None:
+        for row in rows:
+            grad[row] = 0
 
 
 class _RowStats:

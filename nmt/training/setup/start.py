@@ -102,9 +102,8 @@ def start(plan: Plan, world: World | None = None, stop: Stop | None = None) -> S
     """
     world = world or World()
     inputs = world.on_all_ranks(lambda: read_inputs(plan, world))
-    model = inputs.model
+    model, device = inputs.model, inputs.device
     settings = inputs.config.training
-    device = inputs.device
     initial = Tensors()  # on rank 0
 
     def check_and_choose() -> RunInfo:
@@ -123,9 +122,7 @@ def start(plan: Plan, world: World | None = None, stop: Stop | None = None) -> S
     if inputs.to_shard:
         shard(model, device, world, DTYPES[settings.exchange_precision])
     load_initial(model, initial, world)
-    halves = None
-    forward = None
-    runs = model
+    halves, forward, runs = None, None, model
     # on a GPU, every cast is a kernel launch; with several ranks, gradients are exchanged where autograd leaves them
     if device.type == "cuda" and info.precision != "float32" and world.size == 1:
         halves = Halves(model, info.precision)
