@@ -105,7 +105,7 @@ def evaluate(
     change, such as {"beam": 1}. to, source: the languages, of a run with several directions. The scores are recorded in
     the run. Raises ConfigError, CheckpointError or DataError.
     """
-    translator = Translator.load(ModelRef((Path(run),), checkpoint, weights, to, source))
+    translator = Translator.load(run, checkpoint=checkpoint, weights=weights, to=to, source=source)
     return _evaluated(translator, choose_text(translator, _path(data), split), search)
 
 
@@ -122,7 +122,7 @@ def evaluate_all(
     Return the evaluations by the names of the splits; of a run with several directions, by names such as `test de-en`.
     """
     directory = _path(data)
-    translators = Translator.load(ModelRef((Path(run),), checkpoint, weights)).by_direction()
+    translators = Translator.load(run, checkpoint=checkpoint, weights=weights).by_direction()
     texts = texts_of(translators, lambda translator: corpus_of(translator, directory), splits)
     return {label: _evaluated(*text, search) for label, text in texts.items()}
 

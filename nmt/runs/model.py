@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 
@@ -36,11 +36,15 @@ class ModelRef:
     """The languages, of a model with several directions; see `Config.choose`."""
 
     @classmethod
-    def of(cls, model: AnyModel) -> ModelRef:
-        """Return `model`, or a reference to the selected weights of the runs or folders at one or several paths."""
+    def of(cls, model: AnyModel, **choice: Any) -> ModelRef:
+        """Return a reference to a model or to the runs or folders at one or several paths.
+
+        choice: values of `checkpoint`, `weights`, `to` and `source`. Raises TypeError for other names.
+        """
         if isinstance(model, ModelRef):
-            return model
-        return cls((Path(model),) if isinstance(model, (Path, str)) else tuple(map(Path, model)))
+            return replace(model, **choice)
+        paths = (model,) if isinstance(model, (Path, str)) else model
+        return cls(tuple(map(Path, paths)), **choice)
 
     @property
     def path(self) -> Path:

@@ -23,7 +23,7 @@ from nmt.config.load import changed_config, check_config, keeping_split
 from nmt.console import Progress, say
 from nmt.errors import CheckpointError, ConfigError
 from nmt.model.device import pick_device
-from nmt.runs.model import AnyModel, Origin, Saved, choose_precision, open_ensemble
+from nmt.runs.model import AnyModel, ModelRef, Origin, Saved, choose_precision, open_ensemble
 from nmt.search.forced import ForcedDecoder, with_cross_attention
 from nmt.search.rules import ShouldStop, stop_if
 from nmt.search.step import Hypothesis
@@ -89,14 +89,14 @@ class Translator:
         return Segmenter(self.tokenizers, self.second or self.config, self.searcher.max_positions)
 
     @classmethod
-    def load(cls, model: AnyModel, device: str = "auto", precision: str = "auto") -> Translator:
+    def load(cls, model: AnyModel, *, device: str = "auto", precision: str = "auto", **choice: Any) -> Translator:
         """Load a translator from a run or an exported folder, or an ensemble from several.
 
-        model: a path, several, or a `ModelRef`, which chooses weights and languages; device: auto, cpu or cuda;
-        precision: auto, float32, bf16 or fp16. Raises CheckpointError if the run or checkpoint is missing or damaged,
-        DataError if its tokenizer is, ConfigError if the runs cannot form an ensemble.
+        model: a path, several, or a `ModelRef`; device: auto, cpu or cuda; precision: auto, float32, bf16 or fp16;
+        choice: `checkpoint`, `weights`, `to` and `source`, see `ModelRef`. Raises CheckpointError if the run or
+        checkpoint is missing or damaged, DataError if its tokenizer is, ConfigError if runs cannot form an ensemble.
         """
-        saved = open_ensemble(model)
+        saved = open_ensemble(ModelRef.of(model, **choice))
         torch_device = pick_device(device)
         translator = cls.of(saved, torch_device, choose_precision(saved[0], precision, torch_device))
         for member in saved:

@@ -488,7 +488,7 @@ def test_language_is_added_to_a_trained_model(
 def test_target_language_is_chosen(run: Path, nmt: Command, tmp_path: Path) -> None:
     translator = Translator.load(run)
     found = {to: translator.translate(["mali bore"], to=to, source="aa") for to in ("bb", "cc")}
-    assert found["bb"] == Translator.load(ModelRef((run,), to="bb", source="aa")).translate(["mali bore"])
+    assert found["bb"] == Translator.load(run, to="bb", source="aa").translate(["mali bore"])
     segmenter = translator.towards("cc", "aa")._segmenter
     [[sentence]] = segmenter.split_lines([Line("mali bore")], translator.config.search)
     assert sentence.src_ids[0] == translator.tokenizers["aa"].tags["to=cc"]

@@ -26,7 +26,7 @@ from nmt.layout import DataDir, RunDir
 from nmt.model.masks import Padded
 from nmt.prepare.prepare import dry_run, prepare
 from nmt.runs.checkpoint import load_weights
-from nmt.runs.model import ModelRef, Saved, open_saved
+from nmt.runs.model import Saved, open_saved
 from nmt.search.step import padded
 from nmt.serve.models import load_directions
 from nmt.share.export import ExportOptions, export
@@ -407,7 +407,7 @@ def test_choice_of_languages_is_checked(public: Public, tmp_path: Path, nmt: Com
     with pytest.raises(DataError, match="--to"):
         import_model(ImportOptions(folder, tmp_path / "run", direction=f"{public.src}-{public.tgt}", to="fr"))
     with pytest.raises(ConfigError, match="--from"):
-        Translator.load(ModelRef((public.run,), to=public.tgt))
+        Translator.load(public.run, to=public.tgt)
 
 
 CODES = {

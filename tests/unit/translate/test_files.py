@@ -217,7 +217,7 @@ def test_non_run_directory_raises(translator: Translator, tokenizer: Tokenizer, 
     with pytest.raises(CheckpointError, match="nowhere: no such directory"):
         Translator.load(tmp_path / "nowhere")
     with pytest.raises(CheckpointError, match=r"no checkpoint 8; choose 7, best or last"):
-        Translator.load(ModelRef((run_dir,), "8"))
+        Translator.load(run_dir, checkpoint="8")
     info = json.loads(RunDir(run_dir).info.read_text())
     RunDir(run_dir).info.write_text(json.dumps({**info, "tokenizer": "0" * 16}))
     with pytest.raises(CheckpointError, match=r"tokenizer: not the tokenizer that this run was trained with"):
