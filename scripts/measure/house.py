@@ -236,21 +236,15 @@ def print_density(trees: dict[str, ast.Module]) -> None:
     print(f"{100 * conditionals / statements:>8.1f}  conditional expressions per 100 statements")
 
 
-def print_walks(trees: dict[str, ast.Module], texts: dict[str, str]) -> None:
-    """The moves of each walk. Raises SystemExit if a function is missing, or no file before it names it."""
+def print_walks(trees: dict[str, ast.Module], texts: dict[str, str]) -> bool:
+    """Print the moves of each walk, or what is wrong with it; returns whether all are right."""
+    are_right = True
     for title, walk in WALKS.items():
         steps = [step.split(":") for step in walk.split()]
-        read = ""
-        for module, qualified_name in steps:
-            name = module.removesuffix(".__init__")
-            *owners, function = qualified_name.split(".")
-            if not _defines(trees[name], [*owners, function]):
-                raise SystemExit(f"{title}: {module} has no {qualified_name}")
-            if read and not any(
-                re.search(rf"\b{word}\b", read) for word in (function, *owners, name.rpartition(".")[2])
-            ):
-                raise SystemExit(f"{title}: no file before names {module}:{qualified_name}")
-            read += texts[name]
+        if problem := _problem(steps, trees, texts):
+            print(f"{'-':>8}  moves of {title}: {problem}")
+            are_right = False
+            continue
         files = [module for module, _ in steps]
         moves = [(before, after) for before, after in pairwise(files) if before != after]
         left: set[str] = set()
@@ -259,6 +253,22 @@ def print_walks(trees: dict[str, ast.Module], texts: dict[str, str]) -> None:
             left.add(before)
             n_back += after in left
         print(f"{len(moves):>8}  moves of {title}, {n_back} of them back up")
+    return are_right
+
+
+def _problem(steps: list[list[str]], trees: dict[str, ast.Module], texts: dict[str, str]) -> str:
+    """Return which function of a walk is missing, or is named in no file before it; an empty string if none is."""
+    read = ""
+    for module, qualified_name in steps:
+        name = module.removesuffix(".__init__")
+        *owners, function = qualified_name.split(".")
+        if name not in trees or not _defines(trees[name], [*owners, function]):
+            return f"{module} has no {qualified_name}"
+        words = (function, *owners, name.rpartition(".")[2])
+        if read and not any(re.search(rf"\b{word}\b", read) for word in words):
+            return f"no file before names {module}:{qualified_name}"
+        read += texts[name]
+    return ""
 
 
 def _defines(tree: ast.AST, names: list[str]) -> bool:
@@ -315,8 +325,9 @@ def print_all() -> None:
         *((what, sum(bool(re.search(asked, text)) for text in texts.values())) for what, asked in QUESTIONS.items()),
     ):
         print(f"{n:>8}  {what}")
-    print_walks(trees, texts)
+    are_right = print_walks(trees, texts)
     print(in_a_process(root, "--settings"), end="")
+    sys.exit(not are_right)
 
 
 if __name__ == "__main__":
