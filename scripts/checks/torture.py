@@ -33,7 +33,10 @@ from nmt.runs.state import saved_steps
 
 NMT = (sys.executable, "-m", "nmt")
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
-TIMES = {"minutes", "seconds", "cpu_seconds", "tokens_per_second", "log_bytes", "seal"}
+TIMES = {
+    "minutes", "seconds", "cpu_seconds", "tokens_per_second", "log_bytes", "seal",
+    "update_seconds", "paused_seconds", "check_seconds", "last_check_seconds",
+}  # fmt: skip
 MAX_STEPS, VALIDATE_EVERY = 120, 10
 CONFIG = f"""\
 data:
@@ -144,7 +147,7 @@ def left_by(run: RunDir) -> dict[str, Any]:
         if not TIMES & set(name.split("/")):
             found[f"TensorBoard {name}"] = [(scalar.step, scalar.value) for scalar in board.Scalars(name)]
     if "objective: translation" in run.config.read_text():
-        found["nmt translate"] = nmt("translate", "--run", str(run.path), "--input", "dev.aa")
+        found["nmt translate"] = nmt("translate", "--run", str(run.path), "--input", "dev.aa", "--to", "bb")
     return found
 
 
