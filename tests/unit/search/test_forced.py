@@ -17,7 +17,7 @@ from nmt.errors import CheckpointError
 from nmt.layout import DataDir
 from nmt.model.masks import Padded
 from nmt.model.transformer import Transformer
-from nmt.search.forced import ForcedDecoder, Pair
+from nmt.search.forced import ForcedDecoder, Pair, check_equal
 from nmt.text.tokenizer import BOS, EOS
 from nmt.training.loss import cross_entropy
 
@@ -30,6 +30,13 @@ PAIRS: list[Pair] = [
 
 def decoder(*models: Transformer, max_tokens: int = 1000, precision: str = "float32") -> ForcedDecoder:
     return ForcedDecoder(models, CPU, precision, max_tokens)
+
+
+def test_log_probabilities_of_diverged_models_are_equal_as_far_as_float32_computes() -> None:
+    assert check_equal(-1.8e12, -1.8e12 - 131072.0, "search") == 131072.0
+    for trained, other in ((-8.0, -8.01), (-8.0, math.nan), (math.nan, -8.0)):
+        with pytest.raises(CheckpointError, match=f"{other:.4f}"):
+            check_equal(trained, other, "search")
 
 
 @torch.inference_mode()
