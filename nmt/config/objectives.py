@@ -61,7 +61,7 @@ class CausalConfig(Section):
 
 @dataclass(frozen=True)
 class ObjectiveFacts:
-    """What commands and other modules need to know about a training objective."""
+    """Facts about a training objective, for commands and other modules."""
 
     name: str
     model_kinds: tuple[str, ...]

@@ -285,7 +285,7 @@ class TrainingConfig(Section):
 
     @property
     def facts(self) -> ObjectiveFacts:
-        """What there is to know about the objective."""
+        """The facts about the objective."""
         return OBJECTIVES[self.objective]
 
     @property

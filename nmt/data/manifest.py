@@ -224,7 +224,7 @@ class _Owned(BaseModel, strict=True):
 
 @dataclass(frozen=True)
 class Contents:
-    """What a data directory contains."""
+    """The contents of a data directory."""
 
     directory: DataDir
     languages: tuple[str, ...]

@@ -88,7 +88,7 @@ _WEIGHTS = {"raw": "step", "ema": "moving average at step", "average": "average 
 
 @dataclass(frozen=True)
 class Card:
-    """What the model card of an export is made from."""
+    """The content of the model card of an export."""
 
     run: RunDir
     config: Config

@@ -129,7 +129,7 @@ def token_loss(
 
 @dataclass(frozen=True)
 class SecondPass:
-    """What a second forward pass may depend on; for the fields see `token_loss`."""
+    """The inputs of a second forward pass; for the fields see `token_loss`."""
 
     model: Model
     batch: Batch | PackedBatch
@@ -293,7 +293,7 @@ def fused_loss(
 
 @dataclass(frozen=True)
 class _Terms:
-    """What `fused_loss` is given besides tensors."""
+    """The arguments of `fused_loss` that are not tensors."""
 
     smoothing: float
     weights: ConsistencyWeights | None

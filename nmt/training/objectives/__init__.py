@@ -31,7 +31,7 @@ depends only on the seed, the epoch and the rows of the pairs in the corpus."""
 
 
 class Objective:
-    """What a model learns. This base class learns single lines by the cross-entropy of their pieces."""
+    """A training objective. This base class learns single lines by the cross-entropy of their pieces."""
 
     modifiers: Modifiers | None = None
     """The modifiers of training pairs, with training.modifiers."""
