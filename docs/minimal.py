@@ -24,8 +24,9 @@ import torch
 from nmt.cli.app import user_errors
 from nmt.config import Config, SearchConfig
 from nmt.config.load import load_config
-from nmt.data.batching import Batch, PairLengths, Pairs, Update, epoch_updates
+from nmt.data.batching import PairLengths, Pairs, Update, epoch_updates
 from nmt.data.corpus import Corpus, lines_of
+from nmt.data.rows import RowBatch, RowPacking
 from nmt.layout import DataDir
 from nmt.model.inference import InferenceModel
 from nmt.model.masks import Padded
@@ -64,15 +65,14 @@ def show_pair(corpus: Corpus, config: Config) -> None:
         print(f"ids     {' '.join(map(str, ids))}")
 
 
-# --- batches: nmt/data/batching.py --------------------------------------------------------------
+# --- batches: nmt/data/batching.py, nmt/data/rows.py ---------------------------------------------
 #
 # An update, one step of the optimizer, learns from about `update_tokens` target tokens, however many sentences those
-# are, so the gradient is about equally noisy with long and short sentences. Its sentences have similar lengths, because
-# shorter sentences are padded to the longest. With the ids 0 for padding, 2 for the start of a sentence (<s>) and 3 for
-# its end (</s>), the pairs (5 6 7 -> 8 9) and (5 -> 9 8 7) make this batch:
+# are, so the gradient is about equally noisy with long and short sentences. Its sentences have all lengths. They are
+# laid out in rows, several in a row, and the rows are padded to the same length. With the ids 0 for padding, 2 for the
+# start of a sentence (<s>) and 3 for its end (</s>), the pairs (5 6 7 -> 8 9) and (5 -> 9 8 7) make this row of eight:
 #
-#     src  5 6 7 3      tgt_in  2 8 9 0      tgt_out  8 9 3 0
-#          5 3 0 0              2 9 8 7               9 8 7 3
+#     src  5 6 7 3 5 3 0 0      tgt_in  2 8 9 2 9 8 7 0      tgt_out  8 9 3 9 8 7 3 0
 #
 # At each position the decoder reads the reference translation so far (`tgt_in`) and predicts the next token
 # (`tgt_out`). As the input does not depend on the predictions, all positions are computed at once (teacher forcing).
@@ -85,14 +85,14 @@ def all_updates(lengths: PairLengths, config: Config) -> Iterator[Update]:
     """
     training = config.training
     for epoch in count():
-        yield from epoch_updates(lengths, training.update_tokens, training.seed, epoch)
+        yield from epoch_updates(lengths, training.update_tokens, training.seed, epoch, mixed=True)
 
 
 # --- model: nmt/model/transformer.py, nmt/model/masks.py, nmt/model/attention.py -----------------
 #
 # The encoder computes a vector for each source token; these vectors are the memory. The decoder attends to it and to
-# the translation so far, and computes a hidden state for each target position. Masks hide the padding and, from the
-# decoder, all later positions, which contain the answer.
+# the translation so far, and computes a hidden state for each target position. Masks hide the other sentences of a row
+# and, from the decoder, all later positions, which contain the answer.
 
 
 def make_model(corpus: Corpus, config: Config) -> Transformer:
@@ -109,9 +109,9 @@ def make_model(corpus: Corpus, config: Config) -> Transformer:
 # reserves some probability for all other pieces, so that the model does not become overconfident.
 
 
-def loss_of(model: Transformer, batch: Batch, smoothing: float) -> LossSums:
+def loss_of(model: Transformer, batch: RowBatch, smoothing: float) -> LossSums:
     """Return the loss of a batch and how many tokens were predicted right, as sums over its target tokens."""
-    hidden = model(batch.src, Padded(batch.src_mask), batch.tgt_in, Padded(batch.tgt_mask))  # (B, T, D)
+    hidden = model(batch.src, batch.src_layout, batch.tgt_in, batch.tgt_layout)  # (B, L, D), B rows of L tokens
     # the loss ignores padding, so its logits need not be computed
     hidden = hidden.flatten(0, 1)[batch.token_indices]  # (N, D)
     targets = batch.tgt_out.flatten()[batch.token_indices]  # (N,)
@@ -133,10 +133,11 @@ def train(model: Transformer, pairs: Pairs, config: Config) -> Iterator[LossSums
     optimizer = make_optimizer(model, settings)
     model.train()  # with dropout
     updates = islice(all_updates(pairs.lengths, config), settings.max_steps)
+    batches = RowPacking(pairs)
     for step, update in enumerate(updates, start=1):
         # Dropout also depends only on the seed and the number of earlier updates.
         torch.manual_seed((settings.seed << 32) + step - 1)
-        sums = loss_of(model, pairs.batch(update.rows), settings.label_smoothing)
+        sums = loss_of(model, batches.batch(update.rows), settings.label_smoothing)
         (sums.loss / update.n_tokens).backward()  # type: ignore[no-untyped-call]
         # A few batches have a gradient so large that it would undo earlier progress; clipping keeps its direction.
         torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip_norm or math.inf)

@@ -1,7 +1,8 @@
 """Pairs of lines, the updates that they form, and padded or packed batches of them.
 
-An *update* is the pairs of one optimizer step, about `update_tokens` target tokens of sentences of similar length. Its
-content depends only on (seed, epoch). It is then divided over ranks and split into micro-batches of at most
+An *update* is the pairs of one optimizer step, about `update_tokens` target tokens. Its sentences have mixed lengths,
+since a model learns more from such updates (scripts/results/speedrun.md), or similar ones where batches must be padded.
+Its content depends only on (seed, epoch). It is then divided over ranks and split into micro-batches of at most
 `max_tokens` padded tokens, which only affects memory.
 
 Legend: P pairs of the corpus, B sentences of a batch, S source and T target length, end of sentence counted.
@@ -200,7 +201,7 @@ class PairLengths:
 
 @dataclass(frozen=True)
 class Update:
-    """The pairs of one optimizer step, which have similar lengths."""
+    """The pairs of one optimizer step."""
 
     _rows: Integers
     """The rows of the pairs, in a small integer type."""
@@ -213,7 +214,7 @@ class Update:
         return self._rows.astype(np.int64)
 
     def share(self, rank: int, size: int) -> Indices:
-        """Return the rows for rank `rank` of `size`. Shares have similar lengths and may be empty."""
+        """Return the rows for rank `rank` of `size`. Shares have nearly equally many pairs and may be empty."""
         return self.rows[rank::size]
 
 
@@ -222,17 +223,26 @@ POOL_PAIRS = 30_000
 
 
 def epoch_updates(
-    lengths: PairLengths, update_tokens: int, seed: int, epoch: int, window: int = 0, pool_pairs: int = POOL_PAIRS
+    lengths: PairLengths,
+    update_tokens: int,
+    seed: int,
+    epoch: int,
+    window: int = 0,
+    pool_pairs: int = POOL_PAIRS,
+    mixed: bool = False,
 ) -> list[Update]:
     """Return the updates of a window of an epoch: every pair once, in an order that depends only on the arguments.
 
-    The pairs are shuffled and cut into pools of at least `pool_pairs`; a pool is halved again and again by source or
-    target length into updates of nearly equal numbers of target tokens, about `update_tokens`, and these are shuffled.
+    The pairs are shuffled. With `mixed` lengths, they are cut into updates of nearly equal numbers of target tokens,
+    about `update_tokens`. For similar lengths, they are first cut into pools of at least `pool_pairs`; a pool is halved
+    again and again by source or target length into such updates, and these are shuffled.
     All updates are views of one array, with at most four bytes per pair for up to 2^32 pairs.
     """
     rng = np.random.default_rng([seed, epoch, window])  # a zero at the end changes nothing
     rows = np.arange(len(lengths), dtype=np.min_scalar_type(len(lengths)))
     rng.shuffle(rows)
+    if mixed:
+        return _in_order(lengths, rows, update_tokens)
     parts: list[Integers] = []
     for pool in np.array_split(rows, max(1, len(rows) // pool_pairs)):  # views, reordered in place
         if len(pool) == 0:  # a window without pairs has no updates
@@ -244,6 +254,17 @@ def epoch_updates(
         parts += np.split(pool, np.cumsum([len(part) for part in indices[:-1]]))
     updates = [Update(part, int(lengths.tgt[part].sum())) for part in parts]
     return [updates[i] for i in rng.permutation(len(updates)).tolist()]
+
+
+def _in_order(lengths: PairLengths, rows: Integers, update_tokens: int) -> list[Update]:
+    """Return the updates of consecutive pairs."""
+    if len(rows) == 0:
+        return []
+    ends = np.cumsum(lengths.tgt[rows])
+    n_updates = -(-int(ends[-1]) // update_tokens)
+    cuts = np.searchsorted(ends, ends[-1] * np.arange(1, n_updates) // n_updates, side="right")
+    parts = [part for part in np.split(rows, cuts) if len(part)]
+    return [Update(part, int(lengths.tgt[part].sum())) for part in parts]
 
 
 def cut(src: Indices, tgt: Indices, n_parts: int) -> list[Indices]:

@@ -1,4 +1,4 @@
-"""Attention masks, and the two layouts of sentences in a tensor.
+"""Attention masks, and the three layouts of sentences in a tensor.
 
 Masks are boolean and True means "may be attended to", as in `scaled_dot_product_attention`. For two sentences of three
 and two tokens
@@ -86,7 +86,38 @@ class Packed:
         return rows
 
 
-Layout = Padded | Packed
+NO_SENTENCE = -1
+"""The number of padding, which belongs to no sentence."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The layout of rows with several sentences each: tensors are (B, L, ...), and B counts rows.
+
+    `numbers` (B, L) int64 are the numbers of the sentences of a row, from 0 on, and `NO_SENTENCE` at padding;
+    `positions` (B, L) int64 are the positions of the tokens in their sentences. Sentences are in the same order on both
+    sides. Where `kept` (B, L) bool is False, the embedding of a token is dropped.
+    """
+
+    numbers: Tensor
+    positions: Tensor
+    kept: Tensor | None = None
+
+    @property
+    def max_len(self) -> int:
+        """The length L of a row, which no sentence exceeds."""
+        return self.numbers.size(1)
+
+    def flatten(self, x: Tensor) -> Tensor:
+        """Return x (B, L, D) unchanged: rows are as long as products need them."""
+        return x
+
+    def unflatten(self, rows: Tensor) -> Tensor:
+        """Return rows (B, L, D) unchanged."""
+        return rows
+
+
+Layout = Padded | Packed | Rows
 
 
 @dataclass(frozen=True)
@@ -96,13 +127,13 @@ class AttentionMask:
     `allowed` is bool, True where a key may be attended to, broadcastable to (B, H, Q, K); None allows all keys. With
     `causal`, query i attends to keys j <= i only, counted from the upper left corner, so it is never used with a cache.
     `packed` has the layouts of packed queries and keys; each query then attends to its own sentence. `queries` is the
-    layout of padded queries, which may be given as rows.
+    layout of the queries.
     """
 
     allowed: Tensor | None = None
     causal: bool = False
     packed: tuple[Packed, Packed] | None = None
-    queries: Padded | None = None
+    queries: Layout | None = None
     _biases: dict[torch.dtype, tuple[Tensor, Tensor | None]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -181,13 +212,19 @@ def attention_mask(queries: Layout, keys: Layout, causal: bool = False) -> Atten
     """Return the mask for attention within sentences, which excludes padding and, with `causal`, later tokens.
 
     Padded sentences with `causal` need no padding mask: padding is to the right of every token, and the outputs at
-    padding are never used. Queries and keys have the same kind of layout.
+    padding are never used. Padding of rows attends to the first sentence of its row, so that every query has keys.
+    Queries and keys have the same kind of layout.
     """
     match queries, keys:
         case Padded(), Padded() if causal:
             return AttentionMask(causal=True, queries=queries)
         case Padded(), Padded(mask=mask):
             return AttentionMask(mask[:, None, None, :], queries=queries)
+        case Rows(), Rows():
+            allowed = queries.numbers.clamp(min=0)[:, :, None] == keys.numbers[:, None, :]
+            if causal:
+                allowed &= causal_mask(queries.max_len, allowed.device)
+            return AttentionMask(allowed[:, None], queries=queries)
         case Packed(), Packed():
-            return AttentionMask(causal=causal, packed=(queries, keys))
+            return AttentionMask(causal=causal, packed=(queries, keys), queries=queries)
     raise AssertionError("queries and keys must have the same kind of layout")

@@ -22,7 +22,7 @@ from nmt.config import Config, ModelConfig
 from nmt.model.attention import KeyValue, MultiHeadAttention, keys_values_of
 from nmt.model.dropout import Dropout
 from nmt.model.embedding import Embedding, LearnedPositions, random_rows
-from nmt.model.masks import AttentionMask, Layout, Padded, attention_mask, prefix_mask
+from nmt.model.masks import AttentionMask, Layout, Packed, Padded, attention_mask, prefix_mask
 from nmt.text.tokenizer import EOS, N_SPECIAL, UNK
 
 WIDEST_WITH_GAIN_1 = 128
@@ -341,6 +341,7 @@ def mean_state(hidden: Tensor, layout: Layout) -> Tensor:
     """Return the mean of the hidden states over the tokens of each sequence, (B, D)."""
     if isinstance(layout, Padded):
         return (hidden * layout.mask[..., None]).sum(1) / layout.mask.sum(1, keepdim=True)
+    assert isinstance(layout, Packed), "a row has several sequences"
     begins = layout.bounds[:-1].long()
     ends = layout.bounds[1:].long()
     sums = torch.cat((hidden.new_zeros(1, hidden.size(2), dtype=torch.float32), hidden[0].float().cumsum(0)))

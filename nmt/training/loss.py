@@ -21,7 +21,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from nmt.config import TrainingConfig
-from nmt.data.batching import Batch, PackedBatch
+from nmt.data.batching import Batch
+from nmt.data.rows import AnyBatch
 from nmt.model.device import row_step
 from nmt.model.masks import Layout, Padded, pad_rows
 from nmt.model.transformer import DecoderModel, EncoderModel, Model
@@ -93,16 +94,14 @@ _PLAIN = TrainingConfig(label_smoothing=0.0)
 """Settings of the loss without label smoothing and consistency training."""
 
 
-def cross_entropy(
-    model: Model, batch: Batch | PackedBatch, label_smoothing: float, forward: Forward | None = None
-) -> LossSums:
+def cross_entropy(model: Model, batch: AnyBatch, label_smoothing: float, forward: Forward | None = None) -> LossSums:
     """Return the loss of a batch with one forward pass, that is, without consistency training."""
     return token_loss(model, batch, _PLAIN.model_copy(update={"label_smoothing": label_smoothing}), forward)
 
 
 def token_loss(
     model: Model,
-    batch: Batch | PackedBatch,
+    batch: AnyBatch,
     settings: TrainingConfig,
     forward: Forward | None = None,
     first_tag: int | None = None,
@@ -132,7 +131,7 @@ class SecondPass:
     """The inputs of a second forward pass; for the fields see `token_loss`."""
 
     model: Model
-    batch: Batch | PackedBatch
+    batch: AnyBatch
     settings: TrainingConfig
     forward: Forward
     first_tag: int | None
@@ -166,7 +165,7 @@ SECOND_PASSES = {"rdrop": rdrop, "simcut": simcut, "crossconst": crossconst}
 """The second passes of consistency training, by `training.consistency`: their hidden states and weights."""
 
 
-def class_loss(model: Model, batch: Batch | PackedBatch, smoothing: float, forward: Forward | None = None) -> LossSums:
+def class_loss(model: Model, batch: AnyBatch, smoothing: float, forward: Forward | None = None) -> LossSums:
     """Return the cross-entropy of a text classifier, summed over texts. `n_tokens` is the number of texts."""
     labels = batch.labels
     assert labels is not None, "each text has a label"
@@ -176,7 +175,7 @@ def class_loss(model: Model, batch: Batch | PackedBatch, smoothing: float, forwa
     return LossSums(loss, nll, torch.zeros_like(nll), (logits.argmax(-1) == labels).sum(), len(labels))
 
 
-def class_logits(model: Model, batch: Batch | PackedBatch, states: Tensor | None = None) -> Tensor:
+def class_logits(model: Model, batch: AnyBatch, states: Tensor | None = None) -> Tensor:
     """Return the logits (B, C) of the classes of sequences, in float32. `states` are their hidden states, if known."""
     assert isinstance(model, EncoderModel | DecoderModel) and model.head is not None, "only classifiers have logits"
     layout = batch.src_layout if isinstance(model, EncoderModel) else batch.tgt_layout
@@ -189,7 +188,7 @@ def class_logits(model: Model, batch: Batch | PackedBatch, states: Tensor | None
 
 
 def _states(
-    batch: Batch | PackedBatch, forward: Forward, src_kept: Tensor | None = None, tgt_kept: Tensor | None = None
+    batch: AnyBatch, forward: Forward, src_kept: Tensor | None = None, tgt_kept: Tensor | None = None
 ) -> Tensor:
     """Return the hidden states (B, T, D) of a batch with teacher forcing; (1, T, D) if it is packed."""
     src_layout: Layout = replace(batch.src_layout, kept=src_kept)
@@ -202,14 +201,14 @@ def _states(
     return forward(batch.src, src_layout, batch.tgt_in, tgt_layout)
 
 
-def _scored(batch: Batch | PackedBatch, states: Tensor) -> tuple[Tensor, Tensor]:
+def _scored(batch: AnyBatch, states: Tensor) -> tuple[Tensor, Tensor]:
     """Return hidden states (N, D) and targets (N,) of the target tokens in the loss, without padding."""
     if batch.token_indices is not None:
         return states.flatten(0, 1)[batch.token_indices], batch.tgt_out.flatten()[batch.token_indices]
     return states[0, : batch.n_tokens], batch.tgt_out[0, : batch.n_tokens]
 
 
-def _with_classes(sums: LossSums, model: Model, batch: Batch | PackedBatch, states: Tensor) -> LossSums:
+def _with_classes(sums: LossSums, model: Model, batch: AnyBatch, states: Tensor) -> LossSums:
     """Add the loss of the classes of sequences, if the sequences have classes."""
     if batch.labels is None:
         return sums
@@ -226,9 +225,7 @@ def from_target(batch: Batch) -> Batch:
     return replace(batch, src=src, src_mask=src != PAD)
 
 
-def _kept(
-    batch: Batch | PackedBatch, cut_rate: float, first_tag: int | None, sees_source: bool = False
-) -> tuple[Tensor, Tensor]:
+def _kept(batch: AnyBatch, cut_rate: float, first_tag: int | None, sees_source: bool = False) -> tuple[Tensor, Tensor]:
     """Draw which tokens of `src` and `tgt_in` keep their embeddings; tags and the end of the source always keep
     theirs.
 

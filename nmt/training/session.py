@@ -15,6 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 from nmt.config import Config
 from nmt.data.batching import Packing, Pairs, Update
 from nmt.data.mixing import Position
+from nmt.data.rows import RowPacking
 from nmt.data.windows import Window, Windows
 from nmt.errors import NmtError, UnsafeFileError
 from nmt.layout import RunDir
@@ -53,8 +54,8 @@ class Session:
     max_tokens: int
     world: World
     stop: Stop
-    is_packed: bool = False
-    """Whether micro-batches are packed."""
+    layout: str = "padded"
+    """The layout of micro-batches: padded, packed or rows."""
     threads: int = field(default_factory=torch.get_num_threads)
     """The number of CPU threads of an update. Validations use all cores."""
     forward: Forward | None = None
@@ -115,9 +116,17 @@ class Session:
             return
         self.window = self.packing = self.changed = None  # they are large, and so are the next ones
         self.window = self.windows.load(self.position)
-        if self.is_packed:
-            longest = 0 if self.windows.is_fixed and not self.training_objective.changes else self.config.longest
-            self.packing = Packing(self.window.pairs, max_len=longest)
+        self.packing = self._packing(self.window.pairs)
+
+    def _packing(self, pairs: Pairs) -> Packing | None:
+        """Return the packer of pairs in the layout of the run."""
+        match self.layout:
+            case "rows":
+                return RowPacking(pairs)
+            case "packed":
+                has_same_pairs = self.windows.is_fixed and not self.training_objective.changes
+                return Packing(pairs, max_len=0 if has_same_pairs else self.config.longest)
+        return None
 
     def updates(self) -> list[Update]:
         """Return the remaining updates of the window up to the end of the stage."""
@@ -134,8 +143,8 @@ class Session:
         Every rank changes all pairs, since the loss is divided by the target tokens of all ranks.
         """
         self.changed, learned = self.training_objective.learned(self._window.pairs, update, self.state.epoch)
-        if self.changed is not None and self.packing is not None:
-            self.packing = Packing(self.changed, max_len=self.packing.max_len)
+        if self.changed is not None:
+            self.packing = self._packing(self.changed)
         return learned
 
     def end_window(self) -> None:

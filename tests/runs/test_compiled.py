@@ -102,7 +102,7 @@ def test_compile_error_raises(monkeypatch):
 
 @pytest.fixture(scope="module")
 def plain(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
-    """The records of a run in the padded layout that is not compiled."""
+    """The records of a run that is not compiled."""
     run = tmp_path_factory.mktemp("plain") / "run"
     fit(settings(tiny_data.parent / "text"), tiny_data, run)
     return records(run, "train")
@@ -111,7 +111,10 @@ def plain(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> list[dic
 @pytest.mark.usefixtures("captured", "quick")
 @pytest.mark.parametrize(
     ("layout", "setting"),
-    cases([("packed", "off"), ("padded", "on"), ("packed", "on")], always=[("packed", "off"), ("packed", "on")]),
+    cases(
+        [("packed", "off"), ("padded", "on"), ("packed", "on"), ("rows", "on")],
+        always=[("packed", "off"), ("packed", "on")],
+    ),
 )
 def test_compiled_run_equals_eager_run(tiny_data, plain, tmp_path, monkeypatch, layout, setting):
     monkeypatch.setattr("nmt.training.setup.choices.pick_layout", lambda *_: layout)
@@ -129,11 +132,11 @@ def test_auto_packs_and_compiles_on_gpu(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: object())
     monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}")
     model, training = settings().model, settings().training
-    assert pick_layout(model, GPU, "bf16") == pick_layout(model, GPU, "fp16") == "packed"
-    assert pick_layout(model, GPU, "float32") == "padded"
+    assert pick_layout(model, GPU, "bf16", True) == pick_layout(model, GPU, "fp16", False) == "packed"
+    assert pick_layout(model, GPU, "float32", True) == "rows"
     assert pick_compile(training, GPU, is_sharded=False) and not pick_compile(training, GPU, is_sharded=True)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (6, 1))
-    assert not pick_compile(training, GPU, is_sharded=False) and pick_layout(model, GPU, "fp16") == "padded"
+    assert not pick_compile(training, GPU, is_sharded=False) and pick_layout(model, GPU, "fp16", False) == "padded"
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(ConfigError, match=r"training\.compile: on is not possible: it needs the package triton"):
@@ -141,7 +144,6 @@ def test_auto_packs_and_compiles_on_gpu(monkeypatch):
 
 
 def test_unavailable_compile_raises(monkeypatch):
-    assert pick_layout(settings().model, GPU, "float32") == "padded"
     monkeypatch.setattr(shutil, "which", lambda _: None)
     monkeypatch.delenv("CXX", raising=False)
     with pytest.raises(ConfigError, match=r"needs a C\+\+ compiler, and there is no g\+\+; use auto or off"):

@@ -15,7 +15,7 @@ from fitting import fit, start
 from kept_run import Died
 from kept_run import settings as settings_of
 from nmt.config import Config
-from nmt.data.batching import Update
+from nmt.data.batching import Update, epoch_updates
 from nmt.errors import CheckpointError, DataError, StoppedError
 from nmt.layout import DataDir, RunDir
 from nmt.model.device import threads
@@ -200,6 +200,22 @@ def test_resume_keeps_probed_threads(tiny_data, text, tmp_path, monkeypatch, cap
     fit(tiny_settings(text, training={"max_steps": 6}), tiny_data, tmp_path / "run", resume=True)
     assert (seen, torch.get_num_threads()) == ([1] * 6, 2)
     assert "instead of" not in capsys.readouterr().err
+
+
+def test_run_without_mixed_lengths_keeps_its_order(tiny_data, text, tmp_path):
+    """As runs were before updates had mixed lengths: otherwise, some pairs would be learned twice and others never."""
+    config = tiny_settings(text, training={"max_steps": 3})
+    fit(config, tiny_data, tmp_path / "run")
+    path = RunDir(tmp_path / "run").info
+    info = json.loads(path.read_text(encoding="utf-8"))
+    assert info.pop("mixed_lengths") is True and info["layout"] == "rows"
+    path.write_text(json.dumps({**info, "layout": "padded"}), encoding="utf-8")
+    session = start(tiny_settings(text, training={"max_steps": 6}), tiny_data, tmp_path / "run", resume=True)
+    session.load_window()
+    settings = session.config.training
+    similar = epoch_updates(session.pairs.lengths, settings.update_tokens, settings.seed, session.state.epoch)
+    assert session.layout == "padded" and session.window is not None
+    assert [update.rows.tolist() for update in session.window.updates] == [update.rows.tolist() for update in similar]
 
 
 @pytest.mark.parametrize(("split", "kind"), [("train", "ids"), ("train", "ends"), ("valid", "ids"), ("valid", "text")])

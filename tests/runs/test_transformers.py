@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ from nmt.share.transformers import tokenizer_config, tokenizer_json
 from nmt.text.tokenizer import EOS, N_SPECIAL, Tokenizer
 from nmt.translate.translator import Translator
 from peer import of_transformers
+from places import GOLDEN
 from tiny_run import STRANGE
 
 if TYPE_CHECKING:
@@ -110,10 +112,11 @@ def test_greedy_translations_are_equal(exported: Both) -> None:
     assert [row[1 : row.index(EOS, 1)] for row in exported.generated(LINES).tolist()] == wanted
 
 
-def test_transformers_translates_like_nmt(whole: Path, data: Path, tmp_path: Path) -> None:
-    found = both(whole, tmp_path / "out")
-    lines = (data / "test.aa").read_text(encoding="utf-8").splitlines()
-    native = Translator.load(whole, device="cpu", precision="float32")
+def test_transformers_translates_like_nmt(tmp_path: Path) -> None:
+    run = with_search(Path(shutil.copytree(GOLDEN / "run", tmp_path / "run")), "beam=1")  # it translates well
+    found = both(run, tmp_path / "out")
+    lines = json.loads((GOLDEN / "translations.json").read_text(encoding="utf-8"))["source"]
+    native = Translator.load(run, device="cpu", precision="float32")
     wanted = [[*best.parts[0].tgt_ids] for best, *_ in native.translate_lines(lines)]
     leads = [each.lead for each in forced(found.model, found.tokenizer, lines, wanted)]
     generated = found.generated(lines).tolist()

@@ -13,10 +13,11 @@ import numpy as np
 from torch import nn
 
 from nmt.config import Config
-from nmt.data.batching import Batch, Indices, PackedBatch, Pairs, Update
+from nmt.data.batching import Indices, Pairs, Update
 from nmt.data.corpus import Corpora, Joined, Side, lines_of
 from nmt.data.mixing import Segments
 from nmt.data.modifiers import Modifiers
+from nmt.data.rows import AnyBatch
 from nmt.model.transformer import Model
 from nmt.text.vocabularies import Tokenizers
 from nmt.training.loss import Forward, LossSums, token_loss
@@ -67,7 +68,7 @@ class Objective:
         changed = self.changed(pairs, update.rows, epoch)
         return changed, Update(np.arange(len(changed)), changed.n_scored)
 
-    def loss(self, model: Model, batch: Batch | PackedBatch, forward: Forward | None = None) -> LossSums:
+    def loss(self, model: Model, batch: AnyBatch, forward: Forward | None = None) -> LossSums:
         """Return the training loss of a batch. `forward` replaces the model's forward pass if given."""
         first_tag = self.tokenizers[self.config.data.src].first_tag
         return token_loss(model, batch, self.config.training, forward, first_tag)
@@ -110,6 +111,6 @@ class Learner(nn.Module):
         self._objective = objective
         self._run = forward
 
-    def forward(self, batch: Batch | PackedBatch) -> LossSums:
+    def forward(self, batch: AnyBatch) -> LossSums:
         """Return the training loss of a batch."""
         return self._objective.loss(self.model, batch, self._run)

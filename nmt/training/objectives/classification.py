@@ -12,9 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nmt.data.batching import Batch, Indices, PackedBatch, Pairs, Update, even_batches
+from nmt.data.batching import Batch, Indices, Pairs, Update, even_batches
 from nmt.data.corpus import Lines, Side
 from nmt.data.mixing import Segments
+from nmt.data.rows import AnyBatch
 from nmt.evaluate.metrics import class_scores
 from nmt.model.device import autocast
 from nmt.model.transformer import Model
@@ -36,7 +37,7 @@ class Classification(Objective):
         """Return the update with the number of its texts in place of their tokens."""
         return None, Update(update.rows, len(update.rows))
 
-    def loss(self, model: Model, batch: Batch | PackedBatch, forward: Forward | None = None) -> LossSums:
+    def loss(self, model: Model, batch: AnyBatch, forward: Forward | None = None) -> LossSums:
         """Return the loss of a batch, summed over texts."""
         return class_loss(model, batch, self.config.training.label_smoothing, forward)
 

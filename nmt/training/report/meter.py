@@ -354,9 +354,10 @@ def announce(session: Session, log: TrainingLog) -> None:
     n_pairs = session.windows.n_examples
     learned = "" if n_learned == n_parameters else f" ({n_learned:,} of them learned)"
     data = session.config.data
+    packed = " packed" if session.layout == "packed" else ""
     log.say(
         f"{', '.join(data.directions)}: {n_pairs:,} {pairs}, {n_parameters:,} parameters{learned}, "
-        f"{session.precision} on {session.device.type}{' packed' if session.packing else ''}, into {session.run.path}"
+        f"{session.precision} on {session.device.type}{packed}, into {session.run.path}"
     )
     if n_lines := session.config.training.validate_lines:
         log.say(f"validations translate at most {n_lines} lines by greedy search, only the last one translates all")

@@ -75,7 +75,8 @@ def choose(inputs: Inputs, before: RunInfo | None, initial: InitialWeights | Non
     use_float32_library(library)
     # the kernel has no mask for decoders that see all of the source; second sources are made of padded batches
     needs_padding = inputs.config.joins_sides or settings.consistency == "crossconst"
-    layout = "padded" if needs_padding else pick_layout(inputs.config.model, device, precision)
+    has_mixed_lengths = inputs.config.mixes_lengths and (before is None or bool(before.mixed_lengths))
+    layout = "padded" if needs_padding else pick_layout(inputs.config.model, device, precision, has_mixed_lengths)
     is_compiled = pick_compile(settings, device, inputs.to_shard)
     max_tokens = settings.max_tokens
     auto_max_tokens = None
@@ -107,6 +108,7 @@ def choose(inputs: Inputs, before: RunInfo | None, initial: InitialWeights | Non
         "processes": world.size,
         "float32_library": library,
         "layout": layout,
+        "mixed_lengths": has_mixed_lengths,
         "compiled": is_compiled,
         "auto_max_tokens": auto_max_tokens,
         "max_tokens": max_tokens,
@@ -260,11 +262,13 @@ def free_bytes(device: torch.device) -> float:
 BACKEND = "inductor"
 
 
-def pick_layout(model: ModelConfig, device: torch.device, precision: str) -> str:
-    """Return the layout of micro-batches: packed (without padding) on a GPU with a kernel for this layout, else
-    padded."""
+def pick_layout(model: ModelConfig, device: torch.device, precision: str, has_mixed_lengths: bool) -> str:
+    """Return the layout of micro-batches: packed (without padding) on a GPU with a kernel for this layout, else rows of
+    several sentences if the lengths of an update are mixed, or padded sentences."""
     obstacle = packing_obstacle(device, precision, model.d_model // model.n_heads, model.attention_dropout)
-    return "padded" if device.type == "cpu" or obstacle else "packed"
+    if device.type != "cpu" and obstacle is None:
+        return "packed"
+    return "rows" if has_mixed_lengths else "padded"
 
 
 def pick_compile(settings: TrainingConfig, device: torch.device, is_sharded: bool) -> bool:

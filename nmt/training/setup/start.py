@@ -118,6 +118,7 @@ def start(plan: Plan, world: World | None = None, stop: Stop | None = None) -> S
     info = world.on_rank0(check_and_choose)
     assert info.float32_library and info.max_tokens and info.threads, "chosen above"
     use_float32_library(info.float32_library)
+    inputs.windows.has_mixed_lengths = bool(info.mixed_lengths)
     validators = world.on_all_ranks(lambda: make_validators(inputs, info))
     if inputs.to_shard:
         shard(model, device, world, DTYPES[settings.exchange_precision])
@@ -144,7 +145,7 @@ def start(plan: Plan, world: World | None = None, stop: Stop | None = None) -> S
         max_tokens=info.max_tokens,
         world=world,
         stop=stop or Stop(),
-        is_packed=info.layout == "packed",
+        layout=info.layout or "padded",
         threads=info.threads,
         forward=forward,
         halves=halves,
