@@ -213,7 +213,9 @@ def waits(check: Check) -> Found:
             yield {"update": mode.name, "left_out": " ".join(f"{error}".split())[:200]}
             continue
         updates = check.updates(
-            min(mode.update_tokens, 8 * check.sizes.update_tokens[0]), check.learned(session.config)
+            min(mode.update_tokens, 8 * check.sizes.update_tokens[0]),
+            check.learned(session.config),
+            mode.is_mixed(session.config),
         )
         for update in updates[:2]:
             train_step(session, update)

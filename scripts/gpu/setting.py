@@ -117,6 +117,10 @@ class Mode:
     update_tokens: int = 4096
     freeze: tuple[str, ...] = ()
 
+    def is_mixed(self, config: Config) -> bool:
+        """Whether updates have mixed lengths, as a run in this layout has."""
+        return self.layout == "packed" and config.mixes_lengths
+
 
 @contextmanager
 def waiting(is_an: str, device: torch.device) -> Iterator[None]:
@@ -159,9 +163,9 @@ class Check:
         sizes = model or self.sizes.model
         return packing_obstacle(self.device, precision or self.precision, sizes["d_model"] // sizes["n_heads"], 0.0)
 
-    def updates(self, update_tokens: int, pairs: Pairs | None = None) -> list[Update]:
-        """The updates of an epoch of some pairs, by default of those for translation."""
-        return epoch_updates((pairs or self.pairs).lengths, update_tokens, 1, 0)
+    def updates(self, update_tokens: int, pairs: Pairs | None = None, mixed: bool = False) -> list[Update]:
+        """The updates of an epoch of some pairs, by default of those for translation, of similar or mixed lengths."""
+        return epoch_updates((pairs or self.pairs).lengths, update_tokens, 1, 0, mixed=mixed)
 
     def objective(self, config: Config) -> Objective:
         """What a configuration learns."""
@@ -194,7 +198,7 @@ class Check:
             plan=Plan(config, DataDir(Path("none")), RunDir(Path("none")), resume=False, start={}, tags=()),
             training_objective=self.objective(config),
             windows=cast(Windows, None),
-            window=Window(Position(), pairs, self.updates(mode.update_tokens, pairs)),
+            window=Window(Position(), pairs, self.updates(mode.update_tokens, pairs, mode.is_mixed(config))),
             validator=cast(Validator, None),
             model=model,
             optimizer=make_optimizer(model, config.training, precision),
@@ -205,6 +209,7 @@ class Check:
             max_tokens=max_tokens,
             world=World(),
             stop=Stop(),
+            layout=mode.layout,
             packing=packing if mode.layout == "packed" else None,
             forward=compiled(runs, mode.graphs, mode.settings == SIMCUT) if mode.is_compiled else None,
             halves=halves,

@@ -60,7 +60,7 @@ def profile(check: Check) -> Found:
     if not check.is_gpu or (why := check.packing_obstacle()) is not None:
         yield {"left_out": why if check.is_gpu else "kernels are of a GPU"}
         return
-    session, updates = check.session(mode, 4 * update_tokens), check.updates(update_tokens)
+    session, updates = check.session(mode, 4 * update_tokens), check.updates(update_tokens, mixed=True)
     for i in range(WARM_UP):
         train_step(session, updates[i])
     check.wait()
@@ -100,13 +100,14 @@ def _modes(check: Check, modes: tuple[Mode, ...]) -> Found:
 def _speed(check: Check, mode: Mode) -> Found:
     """Target tokens per second of one way to train, at each size of an update."""
     session, start = check.session(mode), time.monotonic()
-    train_step(session, check.updates(check.sizes.update_tokens[0])[0])
+    is_mixed = mode.is_mixed(session.config)
+    train_step(session, check.updates(check.sizes.update_tokens[0], mixed=is_mixed)[0])
     check.wait()
     if mode.is_compiled:
         yield {"way": mode.name, "first_update_s": round(time.monotonic() - start, 1)}
     name = torch.cuda.get_device_name() if check.is_gpu else ""
     for update_tokens in check.sizes.update_tokens:
-        updates = check.updates(update_tokens)
+        updates = check.updates(update_tokens, mixed=is_mixed)
         here = replace(session, max_tokens=4 * update_tokens)
         for i in range(WARM_UP):
             train_step(here, updates[i])
