@@ -43,7 +43,8 @@ from nmt.translate.segment import longest_translation
 CONFIG = "sample.yaml"
 OVERRIDES = [
     "model.encoder_layers=1", "model.decoder_layers=1",
-    "training.update_tokens=1024", "training.peak_lr=6e-3", "training.max_steps=800",
+    "training.optimizer=adam", "training.update_tokens=1024", "training.peak_lr=6e-3", "training.warmup_steps=200",
+    "training.max_steps=800",
 ]  # fmt: skip
 """A smaller model than in `make demo`, and smaller updates. To use other text, prepare it with your own configuration
 and name the configuration here."""

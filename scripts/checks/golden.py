@@ -39,7 +39,8 @@ from tiny_corpus import tiny_settings, tiny_text  # noqa: E402
 
 LOSSES = [
     "training.max_steps=20", "training.warmup_steps=10", "training.log_every_steps=1", "training.average_last=1",
-    "training.precision=float32", "training.device=cpu", "model.d_model=64", "model.d_ff=128",
+    "training.precision=float32", "training.device=cpu", "training.optimizer=adam", "training.peak_lr=3e-3",
+    "model.d_model=64", "model.d_ff=128", "model.embedding_dropout=0.1", "model.residual_dropout=0.1",
     "model.encoder_layers=1", "model.decoder_layers=1", "search.beam=1", "search.max_length_ratio=0",
 ]  # fmt: skip
 
