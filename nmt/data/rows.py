@@ -27,8 +27,9 @@ from nmt.text.tokenizer import PAD
 
 ROW_LENGTH = 128
 """Rows have this many tokens, or a multiple of it if a pair is longer."""
-TOKEN_STEP = 256
-"""The tokens of a batch, with padding, are a multiple of this number; see `row_step` of `nmt.model.device`."""
+ROW_STEPS = 16
+"""Batches are filled up with empty rows, up to a sixteenth of their rows, so that few differ in size: a CPU compiles
+code for each new size of a matrix product (`row_step` of `nmt.model.device`)."""
 TOGETHER = 2 * ROW_LENGTH
 """Pairs up to this length share micro-batches. Longer ones are learned apart, in rows of their own length."""
 
@@ -73,7 +74,7 @@ class RowPacking(Packing):
     """A maker of batches of pairs in rows."""
 
     def __init__(self, pairs: Pairs) -> None:
-        super().__init__(pairs, TOKEN_STEP)
+        super().__init__(pairs)
 
     def split(self, rows: Indices, max_tokens: int) -> Iterator[Indices]:
         """Split pairs into parts of at most `max_tokens` on either side; a longer pair forms its own part.
@@ -142,7 +143,7 @@ class Grid:
         self._row_of = row_of
         self._length = length
         self._n_filled = int(row_of[-1]) + 1
-        step = max(1, TOKEN_STEP // length)
+        step = max(1, self._n_filled // ROW_STEPS)
         self._n_rows = -(-self._n_filled // step) * step
         self._firsts = np.searchsorted(row_of, row_of)  # the first sentence of each sentence's row
 

@@ -32,7 +32,7 @@ def random_pairs(n: int, longest: int) -> Pairs:
 
 def test_row_has_sentences_one_after_the_other() -> None:
     batch = RowPacking(pairs_of([2, 3, 0], [1, 3, 1])).batch(np.arange(3))
-    assert batch.src.shape == batch.tgt_in.shape == (2, ROW_LENGTH)  # the second row fills up the batch
+    assert batch.src.shape == batch.tgt_in.shape == (1, ROW_LENGTH)
     assert batch.src_numbers[0, :8].tolist() == [0, 0, 0, 1, 1, 1, 1, 2]
     assert batch.tgt_numbers[0, :8].tolist() == [0, 0, 1, 1, 1, 1, 2, 2]
     assert set(batch.src_numbers[0, 8:].tolist()) == {NO_SENTENCE}
@@ -71,6 +71,16 @@ def test_every_pair_has_room_in_its_row() -> None:
     for side in (src, tgt):
         assert np.bincount(row_of, side).max() <= 32
     assert (row_of.max() + 1) * 32 < 1.35 * max(src.sum(), tgt.sum())
+
+
+def test_large_batches_have_few_sizes() -> None:
+    pairs = random_pairs(600, 60)
+    shapes = {RowPacking(pairs).batch(np.arange(n)).src.shape for n in range(300, 600)}
+    assert 1 < len(shapes) < 30
+    batch = RowPacking(pairs).batch(np.arange(600))
+    is_empty = (batch.src_numbers == 0).all(1)
+    assert is_empty.sum() < 8 and (batch.tgt_numbers[is_empty] == 0).all()
+    assert not torch.isin(batch.token_indices // ROW_LENGTH, is_empty.nonzero()[:, 0]).any()
 
 
 def parts_of(lengths: list[int], max_tokens: int) -> list[list[int]]:
