@@ -1,7 +1,7 @@
 """Pairs of lines, the updates that they form, and padded or packed batches of them.
 
 An *update* is the pairs of one optimizer step, about `update_tokens` target tokens. Its sentences have mixed lengths,
-since a model learns more from such updates (scripts/results/speedrun.md), or similar ones where batches must be padded.
+since a model learns faster from such updates (scripts/results/speedrun.md), or similar ones where batches are padded.
 Its content depends only on (seed, epoch). It is then divided over ranks and split into micro-batches of at most
 `max_tokens` padded tokens, which only affects memory.
 
@@ -468,6 +468,10 @@ class Packing:
         self._pairs = pairs
         self._step = step
         self.max_len = max(step, pairs.lengths.src.max(), pairs.lengths.tgt.max(), max_len)
+
+    def of(self, pairs: Pairs) -> Packing:
+        """Return a maker of batches of other pairs."""
+        return type(self)(pairs, self._step, self.max_len)
 
     def split(self, rows: Indices, max_tokens: int) -> Iterator[Indices]:
         """Split `rows` into consecutive parts of at most `max_tokens` on either side; a longer pair forms its own

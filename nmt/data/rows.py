@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nmt.data.batching import Batch, Indices, OnDevice, PackedBatch, Packing, Pairs
+from nmt.data.batching import Batch, Indices, OnDevice, PackedBatch, Packing
 from nmt.model.masks import NO_SENTENCE, Rows
 from nmt.text.blocks import ranges
 from nmt.text.tokenizer import PAD
@@ -72,9 +72,6 @@ AnyBatch = Batch | PackedBatch | RowBatch
 
 class RowPacking(Packing):
     """A maker of batches of pairs in rows."""
-
-    def __init__(self, pairs: Pairs) -> None:
-        super().__init__(pairs)
 
     def split(self, rows: Indices, max_tokens: int) -> Iterator[Indices]:
         """Split pairs into parts of at most `max_tokens` on either side; a longer pair forms its own part.

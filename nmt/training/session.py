@@ -116,17 +116,12 @@ class Session:
             return
         self.window = self.packing = self.changed = None  # they are large, and so are the next ones
         self.window = self.windows.load(self.position)
-        self.packing = self._packing(self.window.pairs)
-
-    def _packing(self, pairs: Pairs) -> Packing | None:
-        """Return the packer of pairs in the layout of the run."""
         match self.layout:
             case "rows":
-                return RowPacking(pairs)
+                self.packing = RowPacking(self.window.pairs)
             case "packed":
-                has_same_pairs = self.windows.is_fixed and not self.training_objective.changes
-                return Packing(pairs, max_len=0 if has_same_pairs else self.config.longest)
-        return None
+                longest = 0 if self.windows.is_fixed and not self.training_objective.changes else self.config.longest
+                self.packing = Packing(self.window.pairs, max_len=longest)
 
     def updates(self) -> list[Update]:
         """Return the remaining updates of the window up to the end of the stage."""
@@ -143,8 +138,8 @@ class Session:
         Every rank changes all pairs, since the loss is divided by the target tokens of all ranks.
         """
         self.changed, learned = self.training_objective.learned(self._window.pairs, update, self.state.epoch)
-        if self.changed is not None:
-            self.packing = self._packing(self.changed)
+        if self.changed is not None and self.packing is not None:
+            self.packing = self.packing.of(self.changed)
         return learned
 
     def end_window(self) -> None:

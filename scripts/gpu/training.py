@@ -73,7 +73,7 @@ def ranks(check: Check) -> Found:
     steps = max(4, check.sizes.steps // 8)
     settings = {
         "max_steps": steps, "validate_every_steps": steps, "log_every_steps": max(1, steps // 10), "average_last": 1,
-        "warmup_steps": steps // 2, "precision": "float32", "compile": "off", "max_tokens": 4096,
+        "warmup_steps": steps // 2, "precision": "float32", "compile": "off", "max_tokens": 4096, "optimizer": "adamw",
     }  # fmt: skip
     config, _ = _config(check, *(f"training.{name}={value}" for name, value in settings.items()))
     with tempfile.TemporaryDirectory() as scratch:

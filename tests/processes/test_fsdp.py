@@ -26,7 +26,6 @@ from nmt.training.loop import accumulate_gradients, forward_backward, train_step
 from nmt.training.optim import make_optimizer
 from nmt.training.parallel import World, full_tensor, shard
 from nmt.training.session import Session
-from nmt.training.setup.choices import padded_tokens
 from several import NEW, NO_DROPOUT, close, ended, free_port, in_processes, the_other, torchrun
 from tiny_corpus import tiny_settings
 
@@ -63,7 +62,8 @@ def learn(world: World, folder: Path, parallel: str) -> None:
     for precision in ("float32", "bf16"):
         config = settings(folder, parallel=parallel, exchange_precision=precision)
         session = start(config, folder / "data", folder / f"{run.name}-{precision}", resume=False, world=world)
-        session.max_tokens = padded_tokens(session.pairs.lengths, update.share(world.rank, world.size)) - 1
+        lengths, share = session.pairs.lengths, update.share(world.rank, world.size)
+        session.max_tokens = int(max(lengths.src[share].sum(), lengths.tgt[share].sum())) - 1  # two micro-batches
         fails = precision == "float32" and parallel == "ddp" and world.rank == world.size - 1 > 0
         if fails:
             fail_once(session)
