@@ -150,6 +150,10 @@ class PairLengths:
         """Return the maximum length of a side."""
         return max(self.src.max(), self.tgt.max())
 
+    def larger_side(self, rows: Indices) -> int:
+        """Return the number of tokens of `rows` on the side that has more."""
+        return int(max(self.src[rows].sum(), self.tgt[rows].sum()))
+
     def longest(self, n: int) -> Indices:
         """Return the rows of the `n` pairs with the longest sides, longest first; ties are broken by row."""
         best = np.arange(0)

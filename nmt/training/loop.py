@@ -35,7 +35,6 @@ from nmt.training.plan import Plan, locked
 from nmt.training.report.meter import Meter, making_batches, reporting
 from nmt.training.saving import check, finish, save, save_state, settle
 from nmt.training.session import Outcome, Session, UpdateStats
-from nmt.training.setup.choices import padded_tokens
 from nmt.training.setup.start import start
 
 OUT_OF_MEMORY = "not enough memory; lower training.max_tokens or search.batch_tokens, or use a smaller model"
@@ -144,7 +143,7 @@ def accumulate_gradients(session: Session, update: Update) -> UpdateStats:
         n_out_of_memory += 1
         if max(map(len, micro_batches)) == 1:
             raise NmtError(f"{session.run.path}: {OUT_OF_MEMORY_ONE_PAIR}")
-        max_tokens = min(max_tokens, max(padded_tokens(session.pairs.lengths, part) for part in micro_batches)) // 2
+        max_tokens = min(max_tokens, max(map(session.pairs.lengths.larger_side, micro_batches))) // 2
 
 
 def forward_backward(session: Session, micro_batches: Sequence[Indices], update: Update) -> UpdateStats:
@@ -194,7 +193,7 @@ def _passes(session: Session, micro_batches: Sequence[Indices], update: Update) 
     elif world.size == 1:
         return [(rows, 1) for rows in micro_batches]
     else:
-        ordered = sorted(micro_batches, key=lambda rows: padded_tokens(lengths, rows), reverse=True)
+        ordered = sorted(micro_batches, key=lengths.larger_side, reverse=True)
         passes = [(rows, world.size) for rows in ordered]  # since DistributedDataParallel averages
         n_passes = 1
     return passes + [(update.rows[:1], 0)] * (n_passes - len(passes))

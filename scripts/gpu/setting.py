@@ -168,7 +168,7 @@ class Check:
         return epoch_updates((pairs or self.pairs).lengths, update_tokens, 1, 0, mixed=mixed)
 
     def objective(self, config: Config) -> Objective:
-        """What a configuration learns."""
+        """The training objective of a configuration."""
         pieces = SyntheticPieces(self.sizes.vocabulary)
         return make_objective(config, cast(Tokenizers, dict.fromkeys(config.data.pair, pieces)))
 

@@ -62,8 +62,8 @@ def learn(world: World, folder: Path, parallel: str) -> None:
     for precision in ("float32", "bf16"):
         config = settings(folder, parallel=parallel, exchange_precision=precision)
         session = start(config, folder / "data", folder / f"{run.name}-{precision}", resume=False, world=world)
-        lengths, share = session.pairs.lengths, update.share(world.rank, world.size)
-        session.max_tokens = int(max(lengths.src[share].sum(), lengths.tgt[share].sum())) - 1  # two micro-batches
+        share = update.share(world.rank, world.size)
+        session.max_tokens = session.pairs.lengths.larger_side(share) - 1  # two micro-batches
         fails = precision == "float32" and parallel == "ddp" and world.rank == world.size - 1 > 0
         if fails:
             fail_once(session)

@@ -102,8 +102,7 @@ def start(plan: Plan, world: World | None = None, stop: Stop | None = None) -> S
     """
     world = world or World()
     inputs = world.on_all_ranks(lambda: read_inputs(plan, world))
-    model, device = inputs.model, inputs.device
-    settings = inputs.config.training
+    model, device, settings = inputs.model, inputs.device, inputs.config.training
     initial = Tensors()  # on rank 0
 
     def check_and_choose() -> RunInfo:
