@@ -86,7 +86,7 @@ def all_updates(lengths: PairLengths, config: Config) -> Iterator[Update]:
     """
     training = config.training
     for epoch in count():
-        yield from epoch_updates(lengths, training.update_tokens, training.seed, epoch, mixed=True)
+        yield from epoch_updates(lengths, training.update_tokens, training.seed, epoch)
 
 
 # --- model: nmt/model/transformer.py, nmt/model/masks.py, nmt/model/attention.py -----------------

@@ -157,12 +157,6 @@ class Config(Section):
         return self.training.facts.learns_lines and not self.training.masked.pair_task
 
     @property
-    def mixes_lengths(self) -> bool:
-        """Whether the pairs of an update have mixed lengths; what needs padded batches has updates of similar
-        lengths."""
-        return self.model.is_encoder_decoder and self.training.consistency != "crossconst"
-
-    @property
     def joins_sides(self) -> bool:
         """Whether source and target of a pair form one sequence (decoder-only translation)."""
         return self.model.kind == "decoder" and self.training.facts.translates

@@ -1,9 +1,8 @@
 """Pairs of lines, the updates that they form, and padded or packed batches of them.
 
 An *update* is the pairs of one optimizer step, about `update_tokens` target tokens. Its sentences have mixed lengths,
-since a model learns faster from such updates (scripts/results/speedrun.md), or similar ones where batches are padded.
-Its content depends only on (seed, epoch). It is then divided over ranks and split into micro-batches of at most
-`max_tokens` padded tokens, which only affects memory.
+since a model learns faster from such updates (scripts/results/speedrun.md). Its content depends only on (seed, epoch).
+It is then divided over ranks and split into micro-batches of at most `max_tokens` tokens, which only affects memory.
 
 Legend: P pairs of the corpus, B sentences of a batch, S source and T target length, end of sentence counted.
 
@@ -80,6 +79,14 @@ class Batch(OnDevice):
     def tgt_mask(self) -> Tensor:
         """(B, T) bool, True at tokens, False at padding."""
         return self.tgt_out != PAD
+
+    @property
+    def scored_tokens(self) -> Tensor | None:
+        """The indices (n_tokens,) of the tokens in the loss among all target tokens; None if these are all."""
+        is_token = self.tgt_mask.flatten()
+        if self.n_tokens == int(is_token.sum()):
+            return None
+        return (is_token.cumsum(0) - 1)[self.token_indices]
 
     @property
     def src_layout(self) -> Padded:
@@ -187,20 +194,22 @@ class PairLengths:
         if len(rows):
             yield rows[start:]
 
-    def split_by_length(self, rows: Indices, max_tokens: int) -> Iterator[Indices]:
-        """Split `rows`, which need not be of similar length, as `split` does, and also into short and long pairs where
-        that saves a quarter of the padded tokens."""
-        longest = np.maximum(self.src[rows], self.tgt[rows])
-        rows, longest = rows[order := np.argsort(longest, kind="stable")], longest[order]
-        padded = len(rows) * longest[-1:]
-        n = np.arange(1, len(rows))
-        divided = n * longest[:-1] + (len(rows) - n) * longest[-1:]
-        if len(n) and divided.min() <= 0.75 * padded[0]:
-            first = int(divided.argmin()) + 1
-            yield from self.split_by_length(rows[:first], max_tokens)
-            yield from self.split_by_length(rows[first:], max_tokens)
-        else:
-            yield from self.split(rows, max_tokens)
+    def split_by_side(self, rows: Indices, max_tokens: int) -> Iterator[Indices]:
+        """Split `rows` into consecutive parts of at most `max_tokens` on either side; a longer pair forms its own
+        part."""
+        start = 0
+        n_src = 0
+        n_tgt = 0
+        for i, (src, tgt) in enumerate(zip(self.src[rows].tolist(), self.tgt[rows].tolist(), strict=True)):
+            if i > start and max(n_src + src, n_tgt + tgt) > max_tokens:
+                yield rows[start:i]
+                start = i
+                n_src = 0
+                n_tgt = 0
+            n_src = n_src + src
+            n_tgt = n_tgt + tgt
+        if len(rows):
+            yield rows[start:]
 
 
 @dataclass(frozen=True)
@@ -222,107 +231,22 @@ class Update:
         return self.rows[rank::size]
 
 
-POOL_PAIRS = 30_000
-"""Number of pairs that are sorted by length together; larger pools need less padding."""
-
-
-def epoch_updates(
-    lengths: PairLengths,
-    update_tokens: int,
-    seed: int,
-    epoch: int,
-    window: int = 0,
-    pool_pairs: int = POOL_PAIRS,
-    mixed: bool = False,
-) -> list[Update]:
+def epoch_updates(lengths: PairLengths, update_tokens: int, seed: int, epoch: int, window: int = 0) -> list[Update]:
     """Return the updates of a window of an epoch: every pair once, in an order that depends only on the arguments.
 
-    The pairs are shuffled. With `mixed` lengths, they are cut into updates of nearly equal numbers of target tokens,
-    about `update_tokens`. For similar lengths, they are first cut into pools of at least `pool_pairs`; a pool is halved
-    again and again by source or target length into such updates, and these are shuffled.
-    All updates are views of one array, with at most four bytes per pair for up to 2^32 pairs.
+    The pairs are shuffled and cut into updates of nearly equal numbers of target tokens, about `update_tokens`. All
+    updates are views of one array, with at most four bytes per pair for up to 2^32 pairs.
     """
     rng = np.random.default_rng([seed, epoch, window])  # a zero at the end changes nothing
     rows = np.arange(len(lengths), dtype=np.min_scalar_type(len(lengths)))
     rng.shuffle(rows)
-    if mixed:
-        return _in_order(lengths, rows, update_tokens)
-    parts: list[Integers] = []
-    for pool in np.array_split(rows, max(1, len(rows) // pool_pairs)):  # views, reordered in place
-        if len(pool) == 0:  # a window without pairs has no updates
-            break
-        src = lengths.src[pool]
-        tgt = lengths.tgt[pool]
-        indices = cut(src, tgt, -(-int(tgt.sum()) // update_tokens))
-        pool[:] = pool[np.concatenate(indices)]
-        parts += np.split(pool, np.cumsum([len(part) for part in indices[:-1]]))
-    updates = [Update(part, int(lengths.tgt[part].sum())) for part in parts]
-    return [updates[i] for i in rng.permutation(len(updates)).tolist()]
-
-
-def _in_order(lengths: PairLengths, rows: Integers, update_tokens: int) -> list[Update]:
-    """Return the updates of consecutive pairs."""
-    if len(rows) == 0:
+    if len(rows) == 0:  # a window without pairs has no updates
         return []
     ends = np.cumsum(lengths.tgt[rows])
     n_updates = -(-int(ends[-1]) // update_tokens)
     cuts = np.searchsorted(ends, ends[-1] * np.arange(1, n_updates) // n_updates, side="right")
     parts = [part for part in np.split(rows, cuts) if len(part)]
     return [Update(part, int(lengths.tgt[part].sum())) for part in parts]
-
-
-def cut(src: Indices, tgt: Indices, n_parts: int) -> list[Indices]:
-    """Partition pairs of these lengths (N,) into `n_parts` with about equally many target tokens and similar lengths.
-
-    Returns the indices 0 … N - 1 of each part. Pairs are halved recursively by source or target length, whichever
-    leaves less padding; sorting by one length and then the other would leave rare long sentences with very different
-    lengths on the other side.
-    """
-    if n_parts == 1 or len(tgt) < 2:
-        return [np.arange(len(tgt))]
-    narrow_src = narrow(src)
-    narrow_tgt = narrow(tgt)
-    orders = np.lexsort((narrow_src, narrow_tgt)), np.lexsort((narrow_tgt, narrow_src))
-    return list(_Cut(src, tgt).parts(orders, 0, n_parts))
-
-
-class _Cut:
-    """A recursive halving of pairs that are sorted by target and by source length; halves stay sorted both ways."""
-
-    def __init__(self, src: Indices, tgt: Indices) -> None:
-        self._src = src
-        self._tgt = tgt
-        self._is_low = np.zeros(len(tgt), np.bool_)
-
-    def parts(self, orders: Sequence[Indices], by: int, n_parts: int) -> Iterator[Indices]:
-        """Yield the parts of pairs, given in both `orders`; each is sorted as in its last halving, initially `by`."""
-        if n_parts == 1 or len(orders[by]) < 2:
-            if len(orders[by]):
-                yield orders[by]
-            return
-        middles = [self._middle(order, n_parts) for order in orders]
-        by = int(middles[1][1] < middles[0][1])  # what leaves less padding; by target length if both are equal
-        order = orders[by]
-        other_order = orders[1 - by]
-        middle = middles[by][0]
-        self._is_low[order[:middle]] = True
-        is_low = self._is_low[other_order]
-        self._is_low[order[:middle]] = False
-        low = [order[:middle], other_order[is_low]]
-        high = [order[middle:], other_order[~is_low]]
-        for half, n in ((low, n_parts // 2), (high, n_parts - n_parts // 2)):
-            if by:
-                half.reverse()
-            yield from self.parts(half, by, n)
-
-    def _middle(self, pairs: Indices, n_parts: int) -> tuple[int, int]:
-        """Return the index at which to halve `pairs`, and the padded tokens of both halves as batches."""
-        src = self._src[pairs]
-        tgt = self._tgt[pairs]
-        tokens = np.cumsum(tgt)
-        middle = int(np.searchsorted(tokens, tokens[-1] * (n_parts // 2) // n_parts, side="right"))
-        halves = slice(middle), slice(middle, None)
-        return middle, sum(len(tgt[half]) * int(src[half].max(initial=0) + tgt[half].max(initial=0)) for half in halves)
 
 
 def even_batches(lengths: PairLengths, max_tokens: int) -> list[Indices]:
@@ -354,7 +278,6 @@ class Pairs:
         self._segments = segments
         self._scored = scored
         self._labels = labels
-        self._is_grouped = True  # the pairs of an update have similar lengths
         self._label_weight = 1.0 if labels is None else self.n_scored / max(len(labels), 1)
 
     @classmethod
@@ -366,17 +289,9 @@ class Pairs:
         scored: Sequence[Scored] | None = None,
         labels: Indices | None = None,
     ) -> Pairs:
-        """Return the changed pairs of an update, whose lengths may differ; `corpus_rows` (P,): see the method."""
+        """Return the changed pairs of an update; `corpus_rows` (P,): see the method."""
         segments = Segments([(corpus_rows, np.ones_like(corpus_rows))], 0)
-        pairs = cls(Lines.of(src), Lines.of(tgt), segments, scored, labels)
-        pairs._is_grouped = False
-        return pairs
-
-    def split(self, rows: Indices, max_tokens: int) -> Iterator[Indices]:
-        """Split the rows of an update into micro-batches of at most `max_tokens`, see `training.max_tokens`."""
-        if self._is_grouped:
-            return self.lengths.split(rows, max_tokens)
-        return self.lengths.split_by_length(rows, max_tokens)
+        return cls(Lines.of(src), Lines.of(tgt), segments, scored, labels)
 
     @property
     def n_scored(self) -> int:
@@ -475,25 +390,12 @@ class Packing:
 
     def of(self, pairs: Pairs) -> Packing:
         """Return a maker of batches of other pairs."""
-        return type(self)(pairs, self._step, self.max_len)
+        return Packing(pairs, self._step, self.max_len)
 
     def split(self, rows: Indices, max_tokens: int) -> Iterator[Indices]:
         """Split `rows` into consecutive parts of at most `max_tokens` on either side; a longer pair forms its own
         part."""
-        start = 0
-        n_src = 0
-        n_tgt = 0
-        lengths = self._pairs.lengths
-        for i, (src, tgt) in enumerate(zip(lengths.src[rows].tolist(), lengths.tgt[rows].tolist(), strict=True)):
-            if i > start and max(n_src + src, n_tgt + tgt) > max_tokens:
-                yield rows[start:i]
-                start = i
-                n_src = 0
-                n_tgt = 0
-            n_src = n_src + src
-            n_tgt = n_tgt + tgt
-        if len(rows):
-            yield rows[start:]
+        return self._pairs.lengths.split_by_side(rows, max_tokens)
 
     def batch(self, rows: Indices) -> PackedBatch:
         """Return the pairs `rows` (B,) as a packed batch."""
@@ -513,18 +415,10 @@ class Packing:
             tgt_positions=torch.from_numpy(tgt_positions),
             max_len=self.max_len,
             n_tokens=padded.n_tokens,
-            token_indices=self._scored(padded),
+            token_indices=padded.scored_tokens,
             labels=padded.labels,
             label_weight=padded.label_weight,
         )
-
-    @staticmethod
-    def _scored(padded: Batch) -> Tensor | None:
-        """Return the positions in the row of the tokens in the loss; None if all tokens are in the loss."""
-        is_token = padded.tgt_mask.flatten()
-        if padded.n_tokens == int(is_token.sum()):
-            return None
-        return (is_token.cumsum(0) - 1)[padded.token_indices]
 
     def _row(self, padded: Indices) -> tuple[Indices, npt.NDArray[np.int32], Indices]:
         """Pack padded ids (B, L) into one row with its tail; returns ids, bounds and positions."""

@@ -1,26 +1,27 @@
 """Batches whose rows hold several sentences each, so that sentences of any lengths are learned together.
 
-Pairs are laid out in rows of equal length, a pair in the same row on both sides, in the same order. A token attends to
-its own sentence only. With rows of eight tokens, pairs of three and two, four and four, and one and two tokens:
+Pairs are laid out in rows of equal length, a pair in the same row on both sides, and a token attends to its own
+sentence only. With rows of eight tokens, pairs of three and two, four and four, and one and two tokens:
 
-    source    a a a b b b b c      numbers    0 0 0 1 1 1 1 2      positions    0 1 2 0 1 2 3 0
-    target    a a b b b b c c      numbers    0 0 1 1 1 1 2 2      positions    0 1 0 1 2 3 0 1
+    source    b b b b a a a c      numbers    1 1 1 1 0 0 0 2      positions    0 1 2 3 0 1 2 0
+    target    b b b b a a c c      numbers    1 1 1 1 0 0 2 2      positions    0 1 2 3 0 1 0 1
 
 Matrix products have few different sizes this way, and padding is about a tenth of the tokens.
 
-Legend: N pairs, B rows, L tokens of a row.
+Legend: N pairs, B rows, L tokens of a row, K sides of a pair.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from nmt.data.batching import Batch, Indices, OnDevice, PackedBatch, Packing
+from nmt.data.batching import Batch, Indices, OnDevice, PackedBatch, Pairs
 from nmt.model.masks import NO_SENTENCE, Rows
 from nmt.text.blocks import ranges
 from nmt.text.tokenizer import PAD
@@ -36,11 +37,11 @@ TOGETHER = 2 * ROW_LENGTH
 
 @dataclass(frozen=True)
 class RowBatch(OnDevice):
-    """Sentence pairs in rows; all tensors but one are (B, L) int64.
+    """Sentence pairs in rows; all tensors but two are (B, L) int64.
 
     Each sentence ends in `</s>` in `src` and `tgt_out`, and starts with `<s>` in `tgt_in`. Numbers count the sentences
-    of a row, and positions the tokens of a sentence. `token_indices` (n_tokens,) are the indices of the tokens in the
-    loss in the flattened `tgt_out`.
+    of the batch, and positions the tokens of a sentence. `token_indices` (n_tokens,) are the indices of the tokens in
+    the loss in the flattened `tgt_out`. `labels` (N,) int64 and `label_weight` are as for `Batch`.
     """
 
     src: Tensor
@@ -52,8 +53,11 @@ class RowBatch(OnDevice):
     tgt_positions: Tensor
     token_indices: Tensor
     n_tokens: int
-    labels: None = None
-    """Classes; texts with classes have other layouts."""
+    labels: Tensor | None = None
+    label_weight: float = 1.0
+    copied: Tensor | None = None
+    """Other sources, `src` and its numbers and positions (3, B, L): the first token of the source, which is the tag of
+    the target language, and the target."""
 
     @property
     def src_layout(self) -> Rows:
@@ -65,13 +69,28 @@ class RowBatch(OnDevice):
         """The layout of the targets."""
         return Rows(self.tgt_numbers, self.tgt_positions)
 
+    def from_target(self) -> Self:
+        """Return the batch with its other sources."""
+        assert self.copied is not None, "made for `crossconst` only"
+        src, numbers, positions = self.copied
+        return replace(self, src=src, src_numbers=numbers, src_positions=positions)
+
 
 AnyBatch = Batch | PackedBatch | RowBatch
 """A batch in one of the three layouts."""
 
 
-class RowPacking(Packing):
+class RowPacking:
     """A maker of batches of pairs in rows."""
+
+    def __init__(self, pairs: Pairs, copies: bool = False) -> None:
+        """`copies`: batches get other sources, made of the targets."""
+        self._pairs = pairs
+        self._copies = copies
+
+    def of(self, pairs: Pairs) -> RowPacking:
+        """Return a maker of batches of other pairs."""
+        return RowPacking(pairs, self._copies)
 
     def split(self, rows: Indices, max_tokens: int) -> Iterator[Indices]:
         """Split pairs into parts of at most `max_tokens` on either side; a longer pair forms its own part.
@@ -82,84 +101,82 @@ class RowPacking(Packing):
         longest = np.maximum(lengths.src[rows], lengths.tgt[rows])
         magnitudes = np.ceil(np.log2(np.maximum(longest, TOGETHER)))
         for magnitude in np.unique(magnitudes):
-            yield from super().split(rows[magnitudes == magnitude], max_tokens)
+            yield from lengths.split_by_side(rows[magnitudes == magnitude], max_tokens)
 
-    def batch(self, rows: Indices) -> RowBatch:  # type: ignore[override]
+    def batch(self, rows: Indices) -> RowBatch:
         """Return the pairs `rows` (N,) as a batch."""
-        lengths = self._pairs.lengths
-        src, tgt = lengths.src[rows], lengths.tgt[rows]
-        length = -(-max(int(src.max()), int(tgt.max())) // ROW_LENGTH) * ROW_LENGTH
-        row_of = fill(src, tgt, length)
-        order = np.argsort(row_of, kind="stable")
-        grid = Grid(row_of[order], length)
-        padded = self._pairs.batch(rows[order])
+        padded = self._pairs.batch(rows)
         src_ids = padded.src.numpy()
         tgt_ids = padded.tgt_out.numpy()
-        is_src = src_ids != PAD
         is_tgt = tgt_ids != PAD
-        scored = self._scored(padded)
-        src_places, src_numbers, src_positions = grid.places(is_src.sum(1))
-        tgt_places, tgt_numbers, tgt_positions = grid.places(is_tgt.sum(1))
+        targets = tgt_ids[is_tgt]
+        lengths = [(src_ids != PAD).sum(1), is_tgt.sum(1)]
+        if self._copies:
+            lengths.append(lengths[1] + 1)
+        grid = Grid(np.stack(lengths))
+        src_numbers, src_positions = grid.layout(0)
+        tgt_numbers, tgt_positions = grid.layout(1)
+        copied = None
+        if self._copies:
+            copies = np.insert(targets, np.cumsum(lengths[1]) - lengths[1], src_ids[:, 0])
+            copied = torch.stack((grid.filled(2, copies), *grid.layout(2)))
+        tgt_places = torch.from_numpy(grid.places[1])
+        scored = padded.scored_tokens
         return RowBatch(
-            src=grid.filled(src_places, src_ids[is_src]),
+            src=grid.filled(0, src_ids[src_ids != PAD]),
             src_numbers=src_numbers,
             src_positions=src_positions,
-            tgt_in=grid.filled(tgt_places, padded.tgt_in.numpy()[is_tgt]),
-            tgt_out=grid.filled(tgt_places, tgt_ids[is_tgt]),
+            tgt_in=grid.filled(1, padded.tgt_in.numpy()[is_tgt]),
+            tgt_out=grid.filled(1, targets),
             tgt_numbers=tgt_numbers,
             tgt_positions=tgt_positions,
-            token_indices=torch.from_numpy(tgt_places if scored is None else tgt_places[scored.numpy()]),
+            token_indices=tgt_places if scored is None else tgt_places[scored],
             n_tokens=padded.n_tokens,
+            labels=padded.labels,
+            label_weight=padded.label_weight,
+            copied=copied,
         )
 
 
-def fill(src: Indices, tgt: Indices, length: int) -> Indices:
-    """Return the row (N,) of each pair, given the lengths (N,) of its sides, none above `length`, the length of a row.
-
-    Each pair, the longest first, goes to the first row that has room for it on both sides.
-    """
-    src_room = np.full(len(src), length)
-    tgt_room = np.full(len(tgt), length)
-    row_of = np.zeros(len(src), np.int64)
-    n_rows = 0
-    for pair in np.argsort(-np.maximum(src, tgt), kind="stable").tolist():
-        fits = (src_room[: n_rows + 1] >= src[pair]) & (tgt_room[: n_rows + 1] >= tgt[pair])
-        row = int(fits.argmax())  # the last one is empty
-        n_rows = max(n_rows, row + 1)
-        src_room[row] -= src[pair]
-        tgt_room[row] -= tgt[pair]
-        row_of[pair] = row
-    return row_of
-
-
 class Grid:
-    """The rows of a batch and the sentences in them."""
+    """The rows of a batch, and the places of its sentences in them."""
 
-    def __init__(self, row_of: Indices, length: int) -> None:
-        """`row_of` (N,): the row of each sentence, ascending. `length`: the tokens of a row."""
-        self._row_of = row_of
-        self._length = length
-        self._n_filled = int(row_of[-1]) + 1
-        step = max(1, self._n_filled // ROW_STEPS)
-        self._n_rows = -(-self._n_filled // step) * step
-        self._firsts = np.searchsorted(row_of, row_of)  # the first sentence of each sentence's row
+    def __init__(self, lengths: Indices) -> None:
+        """`lengths` (K, N): those of the sides of the pairs."""
+        self._lengths = lengths
+        self._row_length = -(-int(lengths.max()) // ROW_LENGTH) * ROW_LENGTH
+        starts, n_rows = fill(lengths, self._row_length)
+        step = max(1, n_rows // ROW_STEPS)
+        self._n_rows = -(-n_rows // step) * step
+        self.places = [ranges(first, n) for first, n in zip(starts, lengths, strict=True)]
+        """The place of each token of a side in the flattened rows."""
 
-    def places(self, lengths: Indices) -> tuple[Indices, Tensor, Tensor]:
-        """Return the place of each token in the flattened rows, and the numbers and positions (B, L) of all places.
+    def layout(self, side: int) -> tuple[Tensor, Tensor]:
+        """Return the numbers and positions (B, L) of a side; see `Rows`."""
+        lengths = self._lengths[side]
+        numbers = np.repeat(np.arange(len(lengths)), lengths)
+        return self.filled(side, numbers, NO_SENTENCE), self.filled(side, ranges(0, lengths), 0)
 
-        `lengths` (N,) are those of the sentences. Rows without sentences are filled up for the size of the batch: their
-        padding attends to itself.
-        """
-        starts = np.cumsum(lengths) - lengths
-        in_row = starts - starts[self._firsts]
-        places = ranges(self._row_of * self._length + in_row, lengths)
-        numbers = np.full((self._n_rows, self._length), NO_SENTENCE)
-        numbers[self._n_filled :] = 0
-        numbers.reshape(-1)[places] = np.repeat(np.arange(len(lengths)) - self._firsts, lengths)
-        return places, torch.from_numpy(numbers), self.filled(places, ranges(0, lengths), 0)
+    def filled(self, side: int, values: Indices, rest: int = PAD) -> Tensor:
+        """Return rows (B, L) with a value for each token of a side, and `rest` at padding."""
+        rows = np.full((self._n_rows, self._row_length), rest, np.int64)
+        rows.reshape(-1)[self.places[side]] = values
+        return torch.from_numpy(rows)
 
-    def filled(self, places: Indices, values: Indices, rest: int = PAD) -> Tensor:
-        """Return rows (B, L) with a value at each place, and `rest` elsewhere."""
-        grid = np.full((self._n_rows, self._length), rest, np.int64)
-        grid.reshape(-1)[places] = values
-        return torch.from_numpy(grid)
+
+def fill(lengths: Indices, row_length: int) -> tuple[Indices, int]:
+    """Return where each side (K, N) begins in flattened rows, and the number of rows.
+
+    Each pair, the longest first, goes to the first row that has room for all its sides, whose `lengths` (K, N) are at
+    most `row_length`.
+    """
+    taken = np.zeros_like(lengths)  # (K, rows)
+    starts = np.zeros_like(lengths)
+    n_rows = 0
+    for pair in np.argsort(-lengths.max(0), kind="stable").tolist():
+        ends = taken[:, : n_rows + 1] + lengths[:, pair, None]
+        row = int((ends <= row_length).all(0).argmax())  # the last one is empty
+        n_rows = max(n_rows, row + 1)
+        starts[:, pair] = row * row_length + taken[:, row]
+        taken[:, row] = ends[:, row]
+    return starts, n_rows

@@ -113,8 +113,6 @@ class Windows:
                     self._unverified[split] = corpus
         self._ends = np.cumsum([split.n for split, _ in self._src_files])
         self._is_sharded = bool(self._unverified)
-        self.has_mixed_lengths = False
-        """Whether the pairs of an update have mixed lengths."""
         self._streams = []
         for i, mixed in enumerate(self.mix.corpora):
             self._streams.append(Stream(mixed.runs, (settings.seed, i), mixed.block))
@@ -206,8 +204,7 @@ class Windows:
         else:
             pairs = self._dropout.pairs(at.epoch)
         training = self._config.training
-        order = (training.seed, at.epoch, at.window)
-        updates = epoch_updates(pairs.lengths, training.update_tokens, *order, mixed=self.has_mixed_lengths)
+        updates = epoch_updates(pairs.lengths, training.update_tokens, training.seed, at.epoch, at.window)
         return Window(at, pairs, updates)
 
     def _segments(self, at: Position) -> Segments:

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt.model.dropout import Dropout
-from nmt.model.masks import AttentionMask, Layout, Packed, causal_mask
+from nmt.model.masks import AttentionMask, Packed, causal_mask
 
 KeyValue = tuple[Tensor, Tensor]
 """Keys and values, (B, H, K, E) each."""
@@ -42,22 +42,20 @@ class MultiHeadAttention(nn.Module):
 
     def forward(self, x: Tensor, mask: AttentionMask) -> Tensor:
         """Apply self-attention: (B, Q, D) -> (B, Q, D)."""
-        projected = F.linear(x, self.in_weight, self.in_bias)
-        query, key, value = self._heads(mask.unflatten(projected), 3)
-        return self._merge(self._attend(query, key, value, mask), mask)
+        query, key, value = self._heads(F.linear(x, self.in_weight, self.in_bias), 3)
+        return self._merge(self._attend(query, key, value, mask))
 
     def cross(self, x: Tensor, memory: KeyValue, mask: AttentionMask, weights: list[Tensor] | None = None) -> Tensor:
         """Apply cross-attention of x (B, Q, D) to the keys and values of a memory -> (B, Q, D).
 
         The attention weights (B, H, Q, K), which the fast kernels do not provide, are appended to `weights`.
         """
-        projected = F.linear(x, self.in_weight[: self.d_model], self.in_bias[: self.d_model])
-        (query,) = self._heads(mask.unflatten(projected), 1)
+        (query,) = self._heads(F.linear(x, self.in_weight[: self.d_model], self.in_bias[: self.d_model]), 1)
         if weights is None:
-            return self._merge(self._attend(query, *memory, mask), mask)
+            return self._merge(self._attend(query, *memory, mask))
         attended, attention = self._attend_explicitly(query, *memory, mask)
         weights.append(attention)
-        return self._merge(attended, mask)
+        return self._merge(attended)
 
     def _heads(self, projected: Tensor, parts: int) -> tuple[Tensor, ...]:
         b, length, _ = projected.shape
@@ -102,24 +100,18 @@ class MultiHeadAttention(nn.Module):
         attended = torch.bmm(self.dropout(weights), value)
         return attended.view(b, h, n_queries, e), weights.view(b, h, n_queries, -1)
 
-    def _merge(self, attended: Tensor, mask: AttentionMask) -> Tensor:
+    def _merge(self, attended: Tensor) -> Tensor:
         b, _, length, _ = attended.shape
-        output: Tensor = self.output(mask.flatten(attended.transpose(1, 2).reshape(b, length, self.d_model)))
+        output: Tensor = self.output(attended.transpose(1, 2).reshape(b, length, self.d_model))
         return output
 
 
-def keys_values_of(
-    layers: Sequence[MultiHeadAttention], memory: Tensor, layout: Layout | None = None
-) -> list[KeyValue]:
+def keys_values_of(layers: Sequence[MultiHeadAttention], memory: Tensor) -> list[KeyValue]:
     """Return the keys and values of a memory (B, K, D) for each of one or more layers, computed in a single product."""
     d = layers[0].d_model
     weight = torch.cat([layer.in_weight[d:] for layer in layers])
     bias = torch.cat([layer.in_bias[d:] for layer in layers])
-    if layout is None:
-        projected = F.linear(memory, weight, bias)
-    else:
-        projected = layout.unflatten(F.linear(layout.flatten(memory), weight, bias))
-    heads = layers[0]._heads(projected, 2 * len(layers))
+    heads = layers[0]._heads(F.linear(memory, weight, bias), 2 * len(layers))
     return list(zip(heads[::2], heads[1::2], strict=True))
 
 

@@ -17,13 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
-
-
-def pad_rows(rows: Tensor, step: int) -> Tensor:
-    """Pad rows (R, D) with zeros to a multiple of `step` rows."""
-    return F.pad(rows, (0, 0, 0, -len(rows) % step))
 
 
 def causal_mask(length: int, device: torch.device | None = None) -> Tensor:
@@ -35,13 +29,10 @@ def causal_mask(length: int, device: torch.device | None = None) -> Tensor:
 class Padded:
     """The padded layout: tensors are (B, L, ...), padding is on the right, and `mask` (B, L) is True at tokens.
 
-    With a `row_step`, the layers of a stack see the B * L positions as rows, padded with zeros to a multiple of it, so
-    that their matrix products have few different sizes; only attention sees sentences. Where `kept` (B, L) bool is
-    False, the embedding of a token is dropped.
+    Where `kept` (B, L) bool is False, the embedding of a token is dropped.
     """
 
     mask: Tensor
-    row_step: int = 0
     kept: Tensor | None = None
 
     @property
@@ -53,14 +44,6 @@ class Padded:
     def positions(self) -> Tensor:
         """The positions (L,) of the columns in their sentences."""
         return torch.arange(self.max_len, device=self.mask.device)
-
-    def flatten(self, x: Tensor) -> Tensor:
-        """Return x (B, L, D) as rows (R, D), or unchanged if there is no `row_step`."""
-        return pad_rows(x.flatten(0, 1), self.row_step) if self.row_step else x
-
-    def unflatten(self, rows: Tensor) -> Tensor:
-        """Return rows (R, D) as (B, L, D), or unchanged if there is no `row_step`."""
-        return rows[: self.mask.numel()].view(*self.mask.shape, -1) if self.row_step else rows
 
 
 @dataclass(frozen=True)
@@ -77,14 +60,6 @@ class Packed:
     max_len: int
     kept: Tensor | None = None
 
-    def flatten(self, x: Tensor) -> Tensor:
-        """Return x (1, N, D) unchanged, as its tokens already form rows."""
-        return x
-
-    def unflatten(self, rows: Tensor) -> Tensor:
-        """Return rows (1, N, D) unchanged."""
-        return rows
-
 
 NO_SENTENCE = -1
 """The number of padding, which belongs to no sentence."""
@@ -94,9 +69,9 @@ NO_SENTENCE = -1
 class Rows:
     """The layout of rows with several sentences each: tensors are (B, L, ...), and B counts rows.
 
-    `numbers` (B, L) int64 are the numbers of the sentences of a row, from 0 on, and `NO_SENTENCE` at padding;
-    `positions` (B, L) int64 are the positions of the tokens in their sentences. Sentences are in the same order on both
-    sides. Where `kept` (B, L) bool is False, the embedding of a token is dropped.
+    `numbers` (B, L) int64 are the numbers of the sentences in the batch, and `NO_SENTENCE` at padding, which is on the
+    right; `positions` (B, L) int64 are the positions of the tokens in their sentences. Where `kept` (B, L) bool is
+    False, the embedding of a token is dropped.
     """
 
     numbers: Tensor
@@ -108,13 +83,15 @@ class Rows:
         """The length L of a row, which no sentence exceeds."""
         return self.numbers.size(1)
 
-    def flatten(self, x: Tensor) -> Tensor:
-        """Return x (B, L, D) unchanged: rows are as long as products need them."""
-        return x
+    @property
+    def lengths(self) -> Tensor:
+        """The lengths (B * L,) of the sentences by number, followed by zeros."""
+        return self.sums(torch.ones_like(self.numbers))
 
-    def unflatten(self, rows: Tensor) -> Tensor:
-        """Return rows (B, L, D) unchanged."""
-        return rows
+    def sums(self, x: Tensor) -> Tensor:
+        """Return the sums (B * L, ...) of x (B, L, ...) over the tokens of each sentence, followed by zeros."""
+        numbers = self.numbers.flatten() + 1  # of padding: 0
+        return x.new_zeros(len(numbers) + 1, *x.shape[2:]).index_add(0, numbers, x.flatten(0, 1))[1:]
 
 
 Layout = Padded | Packed | Rows
@@ -126,26 +103,16 @@ class AttentionMask:
 
     `allowed` is bool, True where a key may be attended to, broadcastable to (B, H, Q, K); None allows all keys. With
     `causal`, query i attends to keys j <= i only, counted from the upper left corner, so it is never used with a cache.
-    `packed` has the layouts of packed queries and keys; each query then attends to its own sentence. `queries` is the
-    layout of the queries.
+    `packed` has the layouts of packed queries and keys; each query then attends to its own sentence.
     """
 
     allowed: Tensor | None = None
     causal: bool = False
     packed: tuple[Packed, Packed] | None = None
-    queries: Layout | None = None
     _biases: dict[torch.dtype, tuple[Tensor, Tensor | None]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
     _additive: dict[torch.dtype, Tensor] = field(default_factory=dict, init=False, repr=False, compare=False)
-
-    def flatten(self, x: Tensor) -> Tensor:
-        """Return the result of attention (B, Q, D) in the layout in which the queries were given."""
-        return x if self.queries is None else self.queries.flatten(x)
-
-    def unflatten(self, queries: Tensor) -> Tensor:
-        """Return queries as (B, Q, D)."""
-        return queries if self.queries is None else self.queries.unflatten(queries)
 
     def explicit(self, n_queries: int, n_keys: int, device: torch.device) -> Tensor:
         """Return this mask as one bool tensor, broadcastable to (B, H, Q, K)."""
@@ -194,37 +161,52 @@ class AttentionMask:
         return self._biases[query.dtype]
 
 
-def prefix_mask(prefix: Tensor, length: int) -> Tensor:
-    """Return a causal mask (B, L, L) in which all tokens may also attend to the first `prefix` (B,) tokens.
-
-    For a prefix of two tokens and a length of four
+def prefix_mask(queries: Layout, is_prefix: Tensor) -> AttentionMask:
+    """Return a causal mask in which all tokens of a sentence may also attend to its prefix, where `is_prefix` (B, L) is
+    True. For one sentence of four tokens, the prefix being two
 
         T T . .
         T T . .
         T T T .
         T T T T
     """
-    is_prefix = torch.arange(length, device=prefix.device) < prefix[:, None]
-    return causal_mask(length, prefix.device) | is_prefix[:, None]
+    within = attention_mask(queries, queries).allowed
+    assert within is not None, "the kernel for packed sentences has no mask for prefixes"
+    visible = causal_mask(is_prefix.size(1), is_prefix.device) | is_prefix[:, None, None]
+    return AttentionMask(within & visible)
+
+
+def source_prefix(sources: Layout, sequences: Layout) -> Tensor:
+    """Return (B, L) bool, True in each sequence of a source and its target up to the separator between them.
+
+    That is one token more than the source has, as the sequence begins with `<s>`.
+    """
+    if isinstance(sources, Padded):
+        return sequences.positions <= sources.mask.sum(1, keepdim=True)
+    assert isinstance(sources, Rows) and isinstance(sequences, Rows), "packed sequences have no prefixes"
+    return sequences.positions <= sources.lengths[sequences.numbers]
 
 
 def attention_mask(queries: Layout, keys: Layout, causal: bool = False) -> AttentionMask:
     """Return the mask for attention within sentences, which excludes padding and, with `causal`, later tokens.
 
     Padded sentences with `causal` need no padding mask: padding is to the right of every token, and the outputs at
-    padding are never used. Padding of rows attends to the first sentence of its row, so that every query has keys.
+    padding are never used. Padding of rows attends to the first sentence of its row, and in rows without sentences to
+    padding, so that every query has keys.
     Queries and keys have the same kind of layout.
     """
     match queries, keys:
         case Padded(), Padded() if causal:
-            return AttentionMask(causal=True, queries=queries)
+            return AttentionMask(causal=True)
         case Padded(), Padded(mask=mask):
-            return AttentionMask(mask[:, None, None, :], queries=queries)
+            return AttentionMask(mask[:, None, None, :])
         case Rows(), Rows():
-            allowed = queries.numbers.clamp(min=0)[:, :, None] == keys.numbers[:, None, :]
+            numbers = queries.numbers
+            numbers = numbers.where(numbers != NO_SENTENCE, numbers[:, :1])
+            allowed = numbers[:, :, None] == keys.numbers[:, None, :]
             if causal:
                 allowed &= causal_mask(queries.max_len, allowed.device)
-            return AttentionMask(allowed[:, None], queries=queries)
+            return AttentionMask(allowed[:, None])
         case Packed(), Packed():
-            return AttentionMask(causal=causal, packed=(queries, keys), queries=queries)
+            return AttentionMask(causal=causal, packed=(queries, keys))
     raise AssertionError("queries and keys must have the same kind of layout")

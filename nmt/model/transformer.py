@@ -11,7 +11,6 @@ Legend: B sentences, S source and T target length, D width, V vocabulary, H head
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple, cast
 
 import torch
@@ -22,7 +21,7 @@ from nmt.config import Config, ModelConfig
 from nmt.model.attention import KeyValue, MultiHeadAttention, keys_values_of
 from nmt.model.dropout import Dropout
 from nmt.model.embedding import Embedding, LearnedPositions, random_rows
-from nmt.model.masks import AttentionMask, Layout, Packed, Padded, attention_mask, prefix_mask
+from nmt.model.masks import AttentionMask, Layout, Packed, Padded, Rows, attention_mask, prefix_mask, source_prefix
 from nmt.text.tokenizer import EOS, N_SPECIAL, UNK
 
 WIDEST_WITH_GAIN_1 = 128
@@ -200,11 +199,12 @@ class Encoder(Stack):
 
     def forward(self, ids: Tensor, layout: Layout) -> Tensor:
         """Encode ids (B, S) int64 -> hidden states (B, S, D)."""
-        x = layout.flatten(self.embedding(ids, layout.positions, layout.max_len, layout.kept))
+        x = self.embedding(ids, layout.positions, layout.max_len, layout.kept)
         mask = attention_mask(layout, layout)
         for layer in self.layers:
             x = layer(x, mask)
-        return layout.unflatten(self.norm(x))
+        hidden: Tensor = self.norm(x)
+        return hidden
 
 
 class Decoder(Stack):
@@ -216,12 +216,12 @@ class Decoder(Stack):
         layers = (DecoderLayer(config, cross_attention) for _ in range(config.decoder_layers))
         super().__init__(config, embedding, layers)
 
-    def memory_kv(self, memory: Tensor | None, layout: Layout | None = None) -> list[KeyValue | None]:
+    def memory_kv(self, memory: Tensor | None) -> list[KeyValue | None]:
         """Return the keys and values of a memory (B, S, D) for each layer, or None without cross-attention."""
         layers = [layer.cross_attention for layer in self.layers if layer.cross_attention is not None]
         if memory is None or not layers:
             return [None] * len(self.layers)
-        return [*keys_values_of(layers, memory, layout)]
+        return [*keys_values_of(layers, memory)]
 
     @property
     def attention_layer(self) -> int:
@@ -240,17 +240,16 @@ class Decoder(Stack):
         """Decode with teacher forcing: ids (B, T) int64, `<s>` first -> hidden states (B, T, D).
 
         The cross-attention weights of `attention_layer`, (B, H, T, S), are appended to `weights`. All tokens of a
-        sequence attend to its first `prefix` (B,) tokens; this needs the padded layout.
+        sequence attend to its first ones, where `prefix` (B, T) is True; packed sequences have none.
         """
-        x = layout.flatten(self.embedding(ids, layout.positions, layout.max_len, layout.kept))
-        mask = attention_mask(layout, layout, causal=True)
-        if prefix is not None:
-            mask = replace(mask, allowed=prefix_mask(prefix, ids.size(1))[:, None], causal=False)
+        x = self.embedding(ids, layout.positions, layout.max_len, layout.kept)
+        mask = attention_mask(layout, layout, causal=True) if prefix is None else prefix_mask(layout, prefix)
         memory_mask = AttentionMask() if memory_layout is None else attention_mask(layout, memory_layout)
-        for i, (layer, kv) in enumerate(zip(self.layers, self.memory_kv(memory, memory_layout), strict=True)):
+        for i, (layer, kv) in enumerate(zip(self.layers, self.memory_kv(memory), strict=True)):
             of_layer = weights if i == self.attention_layer else None
             x = layer(x, mask, kv, memory_mask, of_layer)
-        return layout.unflatten(self.norm(x))
+        hidden: Tensor = self.norm(x)
+        return hidden
 
 
 class Model(nn.Module):
@@ -332,20 +331,27 @@ class Head(nn.Module):
         self.classes = nn.Linear(config.d_model, n_classes)
 
     def forward(self, hidden: Tensor, layout: Layout) -> Tensor:
-        """Return logits (B, C) of hidden states (B, S, D), or in the packed layout (1, N, D)."""
+        """Return logits (B, C) of hidden states (B, S, D), or in another layout; see `mean_state`."""
         logits: Tensor = self.classes(self.dropout(mean_state(hidden, layout)))
         return logits
 
 
 def mean_state(hidden: Tensor, layout: Layout) -> Tensor:
-    """Return the mean of the hidden states over the tokens of each sequence, (B, D)."""
-    if isinstance(layout, Padded):
-        return (hidden * layout.mask[..., None]).sum(1) / layout.mask.sum(1, keepdim=True)
-    assert isinstance(layout, Packed), "a row has several sequences"
-    begins = layout.bounds[:-1].long()
-    ends = layout.bounds[1:].long()
-    sums = torch.cat((hidden.new_zeros(1, hidden.size(2), dtype=torch.float32), hidden[0].float().cumsum(0)))
-    return ((sums[ends] - sums[begins]) / (ends - begins).clamp(min=1)[:, None]).to(hidden.dtype)
+    """Return the mean of the hidden states over the tokens of each sentence, (B, D).
+
+    In other layouts than the padded one, the means of sentences are followed by rows without a meaning.
+    """
+    match layout:
+        case Padded():
+            return (hidden * layout.mask[..., None]).sum(1) / layout.mask.sum(1, keepdim=True)
+        case Packed():
+            begins = layout.bounds[:-1].long()
+            ends = layout.bounds[1:].long()
+            sums = torch.cat((hidden.new_zeros(1, hidden.size(2), dtype=torch.float32), hidden[0].float().cumsum(0)))
+            means = (sums[ends] - sums[begins]) / (ends - begins).clamp(min=1)[:, None]
+        case Rows():
+            means = layout.sums(hidden.float()) / layout.lengths.clamp(min=1)[:, None]
+    return means.to(hidden.dtype)
 
 
 class EncoderModel(Model):
@@ -382,10 +388,7 @@ class DecoderModel(Model):
         With `sees_source`, only the lengths of the source are read, since tgt_in begins with `<s>`, the source without
         its `</s>`, and a separator.
         """
-        prefix = None
-        if self.sees_source:
-            assert isinstance(src_layout, Padded), "the kernel for packed sequences has no mask for prefixes"
-            prefix = src_layout.mask.sum(1) + 1
+        prefix = source_prefix(src_layout, tgt_layout) if self.sees_source else None
         hidden: Tensor = self.decoder(tgt_in, tgt_layout, prefix=prefix)
         return hidden
 

@@ -72,9 +72,7 @@ class RunInfo(Document):
     float32_library: str | None = None
     """The library that computes float32 matrix products on the CPU."""
     layout: str | None = None
-    """The layout of batches: padded, packed or rows."""
-    mixed_lengths: bool | None = None
-    """Whether the pairs of an update have mixed lengths; those of runs of earlier versions have similar lengths."""
+    """The layout of batches: packed or rows, or padded in runs of earlier versions."""
     compiled: bool | None = None
     """Whether the model is compiled."""
     auto_max_tokens: Annotated[int, Field(ge=2)] | None = None

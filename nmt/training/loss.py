@@ -21,13 +21,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from nmt.config import TrainingConfig
-from nmt.data.batching import Batch
-from nmt.data.rows import AnyBatch
+from nmt.data.rows import AnyBatch, RowBatch
 from nmt.model.device import row_step
-from nmt.model.masks import Layout, Padded, pad_rows
+from nmt.model.masks import Layout
 from nmt.model.transformer import DecoderModel, EncoderModel, Model
-from nmt.text.tokenizer import EOS, PAD, SEPARATOR
-from nmt.training.parallel import is_sharded
+from nmt.text.tokenizer import EOS, SEPARATOR
 
 # elements of a block of logits: small enough for a CPU's cache, large enough for fast matrix products
 BLOCK_ELEMENTS = {"cpu": 2**23, "cuda": 2**27}
@@ -153,8 +151,8 @@ def simcut(second: SecondPass) -> tuple[Tensor, ConsistencyWeights]:
 
 def crossconst(second: SecondPass) -> tuple[Tensor, ConsistencyWeights]:
     """Translate the target sentences into themselves."""
-    assert isinstance(second.batch, Batch), "the second sources have no packed layout"
-    return _states(from_target(second.batch), second.forward), _towards_second(second)
+    assert isinstance(second.batch, RowBatch), "only batches in rows have other sources"
+    return _states(second.batch.from_target(), second.forward), _towards_second(second)
 
 
 def _towards_second(second: SecondPass) -> ConsistencyWeights:
@@ -182,7 +180,7 @@ def class_logits(model: Model, batch: AnyBatch, states: Tensor | None = None) ->
     if states is None:
         states = _states(batch, model)
     logits: Tensor = model.head(states, layout)
-    if batch.labels is not None:  # packed sentences are followed by others without tokens
+    if batch.labels is not None:  # what follows the sentences has no label
         logits = logits[: len(batch.labels)]
     return logits.float()
 
@@ -193,11 +191,6 @@ def _states(
     """Return the hidden states (B, T, D) of a batch with teacher forcing; (1, T, D) if it is packed."""
     src_layout: Layout = replace(batch.src_layout, kept=src_kept)
     tgt_layout: Layout = replace(batch.tgt_layout, kept=tgt_kept)
-    # not for compiled models, which have one code for all sizes, nor for sharded ones, which must not return a view
-    if isinstance(batch, Batch) and isinstance(forward, Model) and not is_sharded(forward):
-        step = row_step(batch.src.device)
-        src_layout = Padded(batch.src_mask, step, src_kept)
-        tgt_layout = Padded(batch.tgt_mask, step, tgt_kept)
     return forward(batch.src, src_layout, batch.tgt_in, tgt_layout)
 
 
@@ -217,12 +210,6 @@ def _with_classes(sums: LossSums, model: Model, batch: AnyBatch, states: Tensor)
     n_correct = (logits.argmax(1) == batch.labels).sum()
     loss = sums.loss + batch.label_weight * nll
     return replace(sums, loss=loss, class_nll=nll.detach(), n_class_correct=n_correct, n_classified=len(batch.labels))
-
-
-def from_target(batch: Batch) -> Batch:
-    """Return the batch with the tag of the target language, then the target sentence, as sources."""
-    src = torch.cat((batch.src[:, :1], batch.tgt_out), dim=1)
-    return replace(batch, src=src, src_mask=src != PAD)
 
 
 def _kept(batch: AnyBatch, cut_rate: float, first_tag: int | None, sees_source: bool = False) -> tuple[Tensor, Tensor]:
@@ -282,7 +269,7 @@ def fused_loss(
     needs_grad = torch.is_grad_enabled() and learns
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
     if step := row_step(weight.device):
-        passes = tuple(pad_rows(hidden, step) for hidden in passes)
+        passes = tuple(F.pad(hidden, (0, 0, 0, -len(hidden) % step)) for hidden in passes)
     terms = _Terms(smoothing, weights, dtype, needs_grad, tuple(fixed_rows))
     loss, nll, kl, n_correct = _ChunkedLoss.apply(weight, bias, targets, terms, *passes)  # type: ignore[no-untyped-call]
     return LossSums(loss, nll, kl, n_correct, targets.numel())

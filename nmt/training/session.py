@@ -54,8 +54,8 @@ class Session:
     max_tokens: int
     world: World
     stop: Stop
-    layout: str = "padded"
-    """The layout of micro-batches: padded, packed or rows."""
+    layout: str = "rows"
+    """The layout of micro-batches: packed or rows."""
     threads: int = field(default_factory=torch.get_num_threads)
     """The number of CPU threads of an update. Validations use all cores."""
     forward: Forward | None = None
@@ -72,8 +72,8 @@ class Session:
     """The changed pairs of the current update."""
     window: Window | None = None
     """The pairs and updates of the current window, once they are loaded."""
-    packing: Packing | None = None
-    """The packer of micro-batches, if they are packed."""
+    packing: Packing | RowPacking | None = None
+    """The maker of micro-batches, once the window is loaded."""
     is_over: bool = False
     """Whether the run had already finished and no limit was raised since, so that nothing is left to do."""
     halfway: tuple[int, float] | None = None
@@ -116,12 +116,12 @@ class Session:
             return
         self.window = self.packing = self.changed = None  # they are large, and so are the next ones
         self.window = self.windows.load(self.position)
-        match self.layout:
-            case "rows":
-                self.packing = RowPacking(self.window.pairs)
-            case "packed":
-                longest = 0 if self.windows.is_fixed and not self.training_objective.changes else self.config.longest
-                self.packing = Packing(self.window.pairs, max_len=longest)
+        pairs = self.window.pairs
+        if self.layout == "rows":
+            self.packing = RowPacking(pairs, copies=self.config.training.consistency == "crossconst")
+        else:
+            is_known = self.windows.is_fixed and not self.training_objective.changes
+            self.packing = Packing(pairs, max_len=0 if is_known else self.config.longest)
 
     def updates(self) -> list[Update]:
         """Return the remaining updates of the window up to the end of the stage."""
@@ -138,8 +138,8 @@ class Session:
         Every rank changes all pairs, since the loss is divided by the target tokens of all ranks.
         """
         self.changed, learned = self.training_objective.learned(self._window.pairs, update, self.state.epoch)
-        if self.changed is not None and self.packing is not None:
-            self.packing = self.packing.of(self.changed)
+        if self.changed is not None:
+            self.packing = self.batches.of(self.changed)
         return learned
 
     def end_window(self) -> None:
@@ -159,9 +159,10 @@ class Session:
         return self._window.pairs if self.changed is None else self.changed
 
     @property
-    def batches(self) -> Pairs | Packing:
-        """The source of micro-batches: the pairs, or their packer."""
-        return self.packing or self.pairs
+    def batches(self) -> Packing | RowPacking:
+        """The maker of micro-batches."""
+        assert self.packing is not None, "the window is loaded"
+        return self.packing
 
     @property
     def n_epochs(self) -> float:

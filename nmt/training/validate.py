@@ -7,10 +7,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 
-from nmt.data.batching import Pairs, even_batches
+from nmt.data.batching import Pairs
 from nmt.data.corpus import Corpus
+from nmt.data.rows import RowPacking
 from nmt.evaluate.metrics import corpus_score
 from nmt.model.device import autocast
 from nmt.model.transformer import DecodingModel, Model
@@ -50,7 +52,7 @@ class Execution:
     device: torch.device
     precision: str
     max_tokens: int
-    """Maximum size of a batch in tokens including padding."""
+    """Maximum size of a batch in tokens of the larger side."""
 
 
 @dataclass(frozen=True)
@@ -165,9 +167,10 @@ class SplitValidator(Validator):
     def _loss(self, model: Model, poll: Callable[[], None]) -> LossSums:
         """Return the loss sums of the development set with teacher forcing and without label smoothing."""
         sums: LossSums | None = None
-        for rows in even_batches(self.pairs.lengths, self.execution.max_tokens):
+        packing = RowPacking(self.pairs)
+        for rows in packing.split(np.arange(len(self.pairs)), self.execution.max_tokens):
             poll()
-            batch = self.pairs.batch(rows).to(self.execution.device)
+            batch = packing.batch(rows).to(self.execution.device)
             with autocast(self.execution.precision, self.execution.device):
                 batch_sums = cross_entropy(model, batch, label_smoothing=0.0)
             sums = batch_sums if sums is None else sums + batch_sums

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from nmt.data.batching import Packing
+from nmt.data.rows import RowPacking
 from nmt.model.device import Halves, autocast
 from nmt.model.transformer import Transformer
 from nmt.training import loss as loss_module
@@ -26,8 +27,9 @@ FP16_SCALE = 1024.0
 def agreement(check: Check) -> Found:
     """Loss and gradient of a batch, by both layouts and all objectives, against a CPU's in float32."""
     sizes = [f"model.{name}={value}" for name, value in check.sizes.small_model.items()]
-    for layout in ("padded", "packed"):
-        batch = (check.pairs if layout == "padded" else Packing(check.pairs)).batch(np.arange(check.sizes.n_compared))
+    makers: dict[str, RowPacking | Packing] = {"rows": RowPacking(check.pairs), "packed": Packing(check.pairs)}
+    for layout, maker in makers.items():
+        batch = maker.batch(np.arange(check.sizes.n_compared))
         for name, changes in {"plain": PLAIN, "SimCut": SIMCUT, "R-Drop": RDROP}.items():
             config = check.config(*sizes, *changes)
             plain = {field: 0.0 for field in type(config.model).model_fields if "dropout" in field}

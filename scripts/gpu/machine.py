@@ -160,7 +160,7 @@ OTHER_OBJECTIVES = (
             "classification": (*CLASSES, "model.kind=encoder"),
             "causal classification": (*CLASSES, "model.kind=decoder"),
         }.items()
-        for layout in ("padded", "packed")
+        for layout in ("rows", "packed")
     ),
     Mode("decoder-only translation", (*PLAIN, "model.kind=decoder")),
 )
@@ -212,11 +212,8 @@ def waits(check: Check) -> Found:
         except Exception as error:
             yield {"update": mode.name, "left_out": " ".join(f"{error}".split())[:200]}
             continue
-        updates = check.updates(
-            min(mode.update_tokens, 8 * check.sizes.update_tokens[0]),
-            check.learned(session.config),
-            mode.is_mixed(session.config),
-        )
+        update_tokens = min(mode.update_tokens, 8 * check.sizes.update_tokens[0])
+        updates = check.updates(update_tokens, check.learned(session.config))
         for update in updates[:2]:
             train_step(session, update)
         with noted(check.device) as places:

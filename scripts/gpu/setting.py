@@ -18,6 +18,7 @@ from nmt.config.load import load_config
 from nmt.data.batching import STEP, Packing, Pairs, Update, epoch_updates
 from nmt.data.corpus import Split, lines_of
 from nmt.data.mixing import Position
+from nmt.data.rows import RowPacking
 from nmt.data.windows import Window, Windows
 from nmt.errors import NmtError
 from nmt.layout import DataDir, RunDir
@@ -110,16 +111,12 @@ class Mode:
 
     name: str
     settings: tuple[str, ...] = PLAIN
-    layout: str = "padded"
+    layout: str = "rows"
     precision: str | None = None
     is_compiled: bool = False
     graphs: str | None = None
     update_tokens: int = 4096
     freeze: tuple[str, ...] = ()
-
-    def is_mixed(self, config: Config) -> bool:
-        """Whether updates have mixed lengths, as a run in this layout has."""
-        return self.layout == "packed" and config.mixes_lengths
 
 
 @contextmanager
@@ -163,9 +160,9 @@ class Check:
         sizes = model or self.sizes.model
         return packing_obstacle(self.device, precision or self.precision, sizes["d_model"] // sizes["n_heads"], 0.0)
 
-    def updates(self, update_tokens: int, pairs: Pairs | None = None, mixed: bool = False) -> list[Update]:
-        """The updates of an epoch of some pairs, by default of those for translation, of similar or mixed lengths."""
-        return epoch_updates((pairs or self.pairs).lengths, update_tokens, 1, 0, mixed=mixed)
+    def updates(self, update_tokens: int, pairs: Pairs | None = None) -> list[Update]:
+        """The updates of an epoch of some pairs, by default of those for translation."""
+        return epoch_updates((pairs or self.pairs).lengths, update_tokens, 1, 0)
 
     def objective(self, config: Config) -> Objective:
         """The training objective of a configuration."""
@@ -191,14 +188,16 @@ class Check:
         model = make_model(config, sizes).to(self.device)
         freeze(model, mode.freeze)
         pairs = self.learned(config)
-        packing = Packing(pairs, 8 * STEP if mode.graphs else STEP)  # graphs are recorded for every size
+        packing: Packing | RowPacking = RowPacking(pairs)
+        if mode.layout == "packed":
+            packing = Packing(pairs, 8 * STEP if mode.graphs else STEP)  # graphs are recorded for every size
         halves = None if precision == "float32" else Halves(model, precision)
         runs = model if halves is None else halves.twin
         return Session(
             plan=Plan(config, DataDir(Path("none")), RunDir(Path("none")), resume=False, start={}, tags=()),
             training_objective=self.objective(config),
             windows=cast(Windows, None),
-            window=Window(Position(), pairs, self.updates(mode.update_tokens, pairs, mode.is_mixed(config))),
+            window=Window(Position(), pairs, self.updates(mode.update_tokens, pairs)),
             validator=cast(Validator, None),
             model=model,
             optimizer=make_optimizer(model, config.training, precision),
@@ -210,7 +209,7 @@ class Check:
             world=World(),
             stop=Stop(),
             layout=mode.layout,
-            packing=packing if mode.layout == "packed" else None,
+            packing=packing,
             forward=compiled(runs, mode.graphs, mode.settings == SIMCUT) if mode.is_compiled else None,
             halves=halves,
         )

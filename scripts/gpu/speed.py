@@ -23,13 +23,13 @@ from scripts.gpu.setting import PLAIN, SIMCUT, Check, Found, Mode, flop_per_toke
 EAGER = (
     Mode("packed", PLAIN, "packed"),
     Mode("packed, SimCut", SIMCUT, "packed"),
-    Mode("padded", PLAIN),
-    Mode("padded, SimCut", SIMCUT),
+    Mode("rows", PLAIN),
+    Mode("rows, SimCut", SIMCUT),
 )
 COMPILED = (
     Mode("packed, compiled", PLAIN, "packed", is_compiled=True),
     Mode("packed, compiled, SimCut", SIMCUT, "packed", is_compiled=True),
-    Mode("padded, compiled", PLAIN, is_compiled=True),
+    Mode("rows, compiled", PLAIN, is_compiled=True),
 )
 GRAPHS = (Mode("packed, CUDA graphs", PLAIN, "packed", is_compiled=True, graphs="reduce-overhead"),)
 WARM_UP = 8
@@ -60,7 +60,7 @@ def profile(check: Check) -> Found:
     if not check.is_gpu or (why := check.packing_obstacle()) is not None:
         yield {"left_out": why if check.is_gpu else "kernels are of a GPU"}
         return
-    session, updates = check.session(mode, 4 * update_tokens), check.updates(update_tokens, mixed=True)
+    session, updates = check.session(mode, 4 * update_tokens), check.updates(update_tokens)
     for i in range(WARM_UP):
         train_step(session, updates[i])
     check.wait()
@@ -100,14 +100,13 @@ def _modes(check: Check, modes: tuple[Mode, ...]) -> Found:
 def _speed(check: Check, mode: Mode) -> Found:
     """Target tokens per second of one way to train, at each size of an update."""
     session, start = check.session(mode), time.monotonic()
-    is_mixed = mode.is_mixed(session.config)
-    train_step(session, check.updates(check.sizes.update_tokens[0], mixed=is_mixed)[0])
+    train_step(session, check.updates(check.sizes.update_tokens[0])[0])
     check.wait()
     if mode.is_compiled:
         yield {"way": mode.name, "first_update_s": round(time.monotonic() - start, 1)}
     name = torch.cuda.get_device_name() if check.is_gpu else ""
     for update_tokens in check.sizes.update_tokens:
-        updates = check.updates(update_tokens, mixed=is_mixed)
+        updates = check.updates(update_tokens)
         here = replace(session, max_tokens=4 * update_tokens)
         for i in range(WARM_UP):
             train_step(here, updates[i])
@@ -132,7 +131,7 @@ def _speed(check: Check, mode: Mode) -> Found:
 def translation(check: Check) -> Found:
     """Sentences per second by size of batch, at most as long as the source: the untrained model hardly ever ends one
     before."""
-    model = check.session(Mode("padded")).model.eval()
+    model = check.session(Mode("rows")).model.eval()
     lengths = check.pairs.lengths
     rows = lengths.sort(np.arange(check.sizes.n_sentences))
     decode(check, model, rows[:64], SearchConfig())  # to warm up

@@ -14,7 +14,8 @@ from cases import cases
 from fitting import fit
 from models import tiny_model
 from nmt.config import Config, TrainingConfig
-from nmt.data.batching import Batch, Packing
+from nmt.data.batching import PackedBatch, Packing
+from nmt.data.rows import RowBatch, RowPacking
 from nmt.errors import ConfigError, NmtError
 from nmt.layout import RunDir
 from nmt.model import dropout
@@ -49,9 +50,10 @@ BATCHES = [range(16), range(20, 50), [56], [57], [3, 56]]
 """Of many sizes, the first as large on one side as on the other, and single sentences."""
 
 
-def batches(is_packed: bool = True) -> list[Batch]:
+def batches(is_packed: bool = True) -> list[PackedBatch | RowBatch]:
     pairs = pairs_of(LENGTHS, LENGTHS[::-1])
-    return [(Packing(pairs, 16) if is_packed else pairs).batch(np.array(rows)) for rows in BATCHES]
+    maker = Packing(pairs, 16) if is_packed else RowPacking(pairs)
+    return [maker.batch(np.array(rows)) for rows in BATCHES]
 
 
 @pytest.mark.parametrize("precision", cases(["float32", "bf16"], always=["float32"]))
@@ -112,7 +114,7 @@ def plain(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> list[dic
 @pytest.mark.parametrize(
     ("layout", "setting"),
     cases(
-        [("packed", "off"), ("padded", "on"), ("packed", "on"), ("rows", "on")],
+        [("packed", "off"), ("packed", "on"), ("rows", "on")],
         always=[("packed", "off"), ("packed", "on")],
     ),
 )
@@ -131,12 +133,13 @@ def test_auto_packs_and_compiles_on_gpu(monkeypatch):
     monkeypatch.setattr(torch.backends.cuda, "is_flash_attention_available", lambda: True)
     monkeypatch.setattr("importlib.util.find_spec", lambda _: object())
     monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}")
-    model, training = settings().model, settings().training
-    assert pick_layout(model, GPU, "bf16", True) == pick_layout(model, GPU, "fp16", False) == "packed"
-    assert pick_layout(model, GPU, "float32", True) == "rows"
+    config, training = settings(), settings().training
+    assert pick_layout(config, GPU, "bf16") == pick_layout(config, GPU, "fp16") == "packed"
+    assert pick_layout(config, GPU, "float32") == pick_layout(config, CPU, "bf16") == "rows"
+    assert pick_layout(settings(consistency="crossconst"), GPU, "bf16") == "rows"
     assert pick_compile(training, GPU, is_sharded=False) and not pick_compile(training, GPU, is_sharded=True)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (6, 1))
-    assert not pick_compile(training, GPU, is_sharded=False) and pick_layout(model, GPU, "fp16", False) == "padded"
+    assert not pick_compile(training, GPU, is_sharded=False) and pick_layout(config, GPU, "fp16") == "rows"
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(ConfigError, match=r"training\.compile: on is not possible: it needs the package triton"):
@@ -151,7 +154,7 @@ def test_unavailable_compile_raises(monkeypatch):
     assert pick_compile(settings(compile="off").training, GPU, is_sharded=False) is False
 
 
-@pytest.mark.parametrize("is_packed", [False, True], ids=["padded", "packed"])
+@pytest.mark.parametrize("is_packed", [False, True], ids=["rows", "packed"])
 def test_one_graph_with_and_without_simcut(is_packed, monkeypatch):
     n_compiled = 0
 

@@ -15,12 +15,12 @@ from fitting import fit, start
 from kept_run import Died
 from kept_run import settings as settings_of
 from nmt.config import Config
-from nmt.data.batching import Update, epoch_updates
+from nmt.data.batching import Update
 from nmt.errors import CheckpointError, DataError, StoppedError
 from nmt.layout import DataDir, RunDir
 from nmt.model.device import threads
 from nmt.runs.checkpoint import choose_weights
-from nmt.runs.state import load_state, saved_steps
+from nmt.runs.state import load_state, read_seal, saved_steps, state_text
 from nmt.training import loop
 from nmt.training.loop import train_step
 from nmt.training.session import Session
@@ -202,20 +202,19 @@ def test_resume_keeps_probed_threads(tiny_data, text, tmp_path, monkeypatch, cap
     assert "instead of" not in capsys.readouterr().err
 
 
-def test_run_without_mixed_lengths_keeps_its_order(tiny_data, text, tmp_path):
-    """As runs were before updates had mixed lengths: otherwise, some pairs would be learned twice and others never."""
+def test_epoch_of_earlier_version_starts_again(tiny_data, text, tmp_path, capsys):
+    """Earlier versions divided it into other updates, so that some pairs would be learned twice and others never."""
     config = tiny_settings(text, training={"max_steps": 3})
     fit(config, tiny_data, tmp_path / "run")
-    path = RunDir(tmp_path / "run").info
-    info = json.loads(path.read_text(encoding="utf-8"))
-    assert info.pop("mixed_lengths") is True and info["layout"] == "rows"
-    path.write_text(json.dumps({**info, "layout": "padded"}), encoding="utf-8")
-    session = start(tiny_settings(text, training={"max_steps": 6}), tiny_data, tmp_path / "run", resume=True)
-    session.load_window()
-    settings = session.config.training
-    similar = epoch_updates(session.pairs.lengths, settings.update_tokens, settings.seed, session.state.epoch)
-    assert session.layout == "padded" and session.window is not None
-    assert [update.rows.tolist() for update in session.window.updates] == [update.rows.tolist() for update in similar]
+    checkpoint = RunDir(tmp_path / "run").step(3)
+    document = read_seal(checkpoint)
+    assert document.state.pop("mixed_lengths") is True and document.state["update_in_epoch"] == 3
+    checkpoint.state.write_text(state_text(document.checksums, document.state), encoding="utf-8")
+    config = tiny_settings(text, training={"max_steps": 6})
+    fit(config, tiny_data, tmp_path / "run", resume=True)
+    assert "the epoch starts again" in capsys.readouterr().err
+    state = load_state(RunDir(tmp_path / "run").step(6))
+    assert (state.step, state.update_in_epoch, state.mixed_lengths) == (6, 3, True)
 
 
 @pytest.mark.parametrize(("split", "kind"), [("train", "ids"), ("train", "ends"), ("valid", "ids"), ("valid", "text")])

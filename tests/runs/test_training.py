@@ -97,7 +97,7 @@ def test_gradient_is_independent_of_micro_batches(tiny_data, text, tmp_path):
         update = first_update(session)
         stats = train_step(session, update).stats
         moments = [session.optimizer.state[p]["exp_avg"] for p in session.model.parameters()]
-        n_micro_batches = len(list(session.pairs.lengths.split(update.rows, max_tokens)))
+        n_micro_batches = len(list(session.batches.split(update.rows, max_tokens)))
         outcomes.append((n_micro_batches, stats, moments))
     (n_one, stats_one, one), (n_many, stats_many, many) = outcomes
     assert n_one == 1 and n_many >= 8

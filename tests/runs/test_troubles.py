@@ -98,7 +98,7 @@ def test_skipped_updates_are_counted_and_logged(tiny_data, text, tmp_path, monke
         fit(config, tiny_data, tmp_path / "run")
     session = start(config, tiny_data, tmp_path / "run", resume=True)
     settings = config.training
-    updates = epoch_updates(session.pairs.lengths, settings.update_tokens, settings.seed, 0, mixed=True)
+    updates = epoch_updates(session.pairs.lengths, settings.update_tokens, settings.seed, 0)
     skipped = records(tmp_path / "run", "skipped")
     assert [record["step"] for record in skipped] == [2, 5]
     assert [record["rows"] for record in skipped] == [

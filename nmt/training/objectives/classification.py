@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nmt.data.batching import Batch, Indices, Pairs, Update, even_batches
+from nmt.data.batching import Indices, Pairs, Update
 from nmt.data.corpus import Lines, Side
 from nmt.data.mixing import Segments
-from nmt.data.rows import AnyBatch
+from nmt.data.rows import AnyBatch, RowBatch, RowPacking
 from nmt.evaluate.metrics import class_scores
 from nmt.model.device import autocast
 from nmt.model.transformer import Model
@@ -64,13 +64,14 @@ class ClassValidator(SplitValidator):
 
 
 @torch.inference_mode()
-def batched_logits(model: Model, pairs: Pairs, execution: Execution) -> Iterator[tuple[Batch, Indices, Tensor]]:
-    """Yield batches of pairs with similar lengths, their rows (B,), and the logits (B, C) of their classes."""
-    for rows in even_batches(pairs.lengths, execution.max_tokens):
-        batch = pairs.batch(rows)
+def batched_logits(model: Model, pairs: Pairs, execution: Execution) -> Iterator[tuple[RowBatch, Indices, Tensor]]:
+    """Yield batches of pairs, their rows (N,), and the logits (N, C) of their classes."""
+    packing = RowPacking(pairs)
+    for rows in packing.split(np.arange(len(pairs)), execution.max_tokens):
+        batch = packing.batch(rows)
         with autocast(execution.precision, execution.device):
             logits = class_logits(model, batch.to(execution.device))
-        yield batch, rows, logits
+        yield batch, rows, logits[: len(rows)]
 
 
 def sequence_logits(

@@ -16,12 +16,14 @@ from typing import Literal
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from nmt.config import ModelConfig, TrainingConfig
+from nmt.config import Config, TrainingConfig
 from nmt.config.training import DEFAULT_MAX_TOKENS
 from nmt.console import say
-from nmt.data.batching import Batch, Indices, PairLengths, Pairs
+from nmt.data.batching import Indices, PairLengths, Pairs
+from nmt.data.rows import RowPacking
 from nmt.errors import ConfigError, NmtError
 from nmt.layout import RUN_FORMAT
 from nmt.model.attention import packing_obstacle
@@ -35,9 +37,10 @@ from nmt.model.device import (
     pick_threads,
     use_float32_library,
 )
-from nmt.model.masks import Layout, Padded
+from nmt.model.masks import NO_SENTENCE, Layout, Rows
 from nmt.model.transformer import Model
 from nmt.runs.info import InitialWeights, RunInfo, launch
+from nmt.text.tokenizer import PAD
 from nmt.training.loss import Forward
 from nmt.training.objectives import Objective
 from nmt.training.parallel import World
@@ -73,10 +76,6 @@ def choose(inputs: Inputs, before: RunInfo | None, initial: InitialWeights | Non
     library = kept.float32_library if kept is not None else None
     library = library or pick_float32_library(precision, device)
     use_float32_library(library)
-    # the kernel has no mask for decoders that see all of the source; second sources are made of padded batches
-    needs_padding = inputs.config.joins_sides or settings.consistency == "crossconst"
-    has_mixed_lengths = inputs.config.mixes_lengths and (before is None or bool(before.mixed_lengths))
-    layout = "padded" if needs_padding else pick_layout(inputs.config.model, device, precision, has_mixed_lengths)
     is_compiled = pick_compile(settings, device, inputs.to_shard)
     max_tokens = settings.max_tokens
     auto_max_tokens = None
@@ -107,8 +106,7 @@ def choose(inputs: Inputs, before: RunInfo | None, initial: InitialWeights | Non
         "threads": _pick_threads(inputs, kept, world, precision, max_tokens),
         "processes": world.size,
         "float32_library": library,
-        "layout": layout,
-        "mixed_lengths": has_mixed_lengths,
+        "layout": pick_layout(inputs.config, device, precision),
         "compiled": is_compiled,
         "auto_max_tokens": auto_max_tokens,
         "max_tokens": max_tokens,
@@ -138,7 +136,7 @@ def _pick_threads(inputs: Inputs, kept: RunInfo | None, world: World, precision:
     rows = next(pairs.lengths.split(np.arange(len(pairs)), n_tokens))
 
     def work() -> None:
-        pass_bytes(inputs.training_objective, model, pairs.batch(rows), precision, inputs.device)
+        pass_bytes(inputs.training_objective, model, pairs, rows, precision, inputs.device)
         model.zero_grad()
 
     return pick_threads(work, n_threads)
@@ -200,7 +198,7 @@ def pick_max_tokens(
     if n_small == n_large:  # a corpus of one batch
         return n_small
     try:
-        used = [pass_bytes(objective, model, pairs.batch(rows), precision, device) for rows in (small, large)]
+        used = [pass_bytes(objective, model, pairs, rows, precision, device) for rows in (small, large)]
     except (RuntimeError, MemoryError) as error:
         if not out_of_memory(error):
             raise
@@ -217,12 +215,15 @@ def pick_max_tokens(
     return int(max(longest, min(useful, free / per_token)))
 
 
-def pass_bytes(objective: Objective, model: Model, batch: Batch, precision: str, device: torch.device) -> float:
-    """Measure the memory that a forward and backward pass needs, in bytes.
+def pass_bytes(
+    objective: Objective, model: Model, pairs: Pairs, rows: Indices, precision: str, device: torch.device
+) -> float:
+    """Measure the memory that a forward and backward pass of the pairs `rows` needs, in bytes.
 
     On a GPU this is the peak; on a CPU it is twice the size of the tensors saved for the backward pass, to allow for
     temporary tensors.
     """
+    batch = RowPacking(pairs, copies=objective.config.training.consistency == "crossconst").batch(rows)
     saved: dict[int, int] = {}
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
@@ -262,13 +263,16 @@ def free_bytes(device: torch.device) -> float:
 BACKEND = "inductor"
 
 
-def pick_layout(model: ModelConfig, device: torch.device, precision: str, has_mixed_lengths: bool) -> str:
+def pick_layout(config: Config, device: torch.device, precision: str) -> str:
     """Return the layout of micro-batches: packed (without padding) on a GPU with a kernel for this layout, else rows of
-    several sentences if the lengths of an update are mixed, or padded sentences."""
+    several sentences.
+
+    The kernel has no mask for decoders that see all of the source, and only rows have the other sources of crossconst.
+    """
+    model = config.model
     obstacle = packing_obstacle(device, precision, model.d_model // model.n_heads, model.attention_dropout)
-    if device.type != "cpu" and obstacle is None:
-        return "packed"
-    return "rows" if has_mixed_lengths else "padded"
+    needs_rows = config.joins_sides or config.training.consistency == "crossconst"
+    return "rows" if device.type == "cpu" or needs_rows or obstacle is not None else "packed"
 
 
 def pick_compile(settings: TrainingConfig, device: torch.device, is_sharded: bool) -> bool:
@@ -323,9 +327,9 @@ def compiled(model: Model, mode: str | None = None, cuts: bool = False) -> Forwa
             src_layout = replace(src_layout, kept=torch.ones_like(src, dtype=torch.bool))
             tgt_layout = replace(tgt_layout, kept=torch.ones_like(tgt_in, dtype=torch.bool))
         batch: tuple[Tensor | Layout, ...] = (src, src_layout, tgt_in, tgt_layout)
-        is_single = isinstance(src_layout, Padded) and len(src) == 1
+        is_single = isinstance(src_layout, Rows) and len(src) == 1
         if is_single:  # sizes of 1 would be compiled separately
-            batch = tuple(map(_twice, batch))
+            batch = tuple(map(_with_empty_row, batch))
         try:
             hidden = run(*batch)
         except (TorchDynamoException, FailOnRecompileLimitHit) as error:
@@ -341,10 +345,13 @@ def compiled(model: Model, mode: str | None = None, cuts: bool = False) -> Forwa
     return forward
 
 
-def _twice(part: Tensor | Layout) -> Tensor | Layout:
-    """Duplicate the sentence in a tensor or layout of a padded batch of one sentence."""
+def _with_empty_row(part: Tensor | Layout) -> Tensor | Layout:
+    """Return a tensor or layout of one row with another row, which is padding."""
     if isinstance(part, Tensor):
-        return part.repeat(2, 1)
-    assert isinstance(part, Padded), "a batch of one sentence"
-    kept = None if part.kept is None else part.kept.repeat(2, 1)
-    return replace(part, mask=part.mask.repeat(2, 1), kept=kept)
+        return F.pad(part, (0, 0, 0, 1), value=PAD)
+    assert isinstance(part, Rows), "a batch of one row"
+    return Rows(
+        F.pad(part.numbers, (0, 0, 0, 1), value=NO_SENTENCE),
+        F.pad(part.positions, (0, 0, 0, 1)),
+        None if part.kept is None else F.pad(part.kept, (0, 0, 0, 1)),
+    )

@@ -117,7 +117,6 @@ def start(plan: Plan, world: World | None = None, stop: Stop | None = None) -> S
     info = world.on_rank0(check_and_choose)
     assert info.float32_library and info.max_tokens and info.threads, "chosen above"
     use_float32_library(info.float32_library)
-    inputs.windows.has_mixed_lengths = bool(info.mixed_lengths)
     validators = world.on_all_ranks(lambda: make_validators(inputs, info))
     if inputs.to_shard:
         shard(model, device, world, DTYPES[settings.exchange_precision])
@@ -138,13 +137,13 @@ def start(plan: Plan, world: World | None = None, stop: Stop | None = None) -> S
         model=model,
         optimizer=world.on_all_ranks(lambda: make_optimizer(model, settings, info.precision)),
         scaler=make_scaler(device, info.precision),
-        state=TrainState(),
+        state=TrainState(mixed_lengths=True),
         device=device,
         precision=info.precision,
         max_tokens=info.max_tokens,
         world=world,
         stop=stop or Stop(),
-        layout=info.layout or "padded",
+        layout=info.layout or "rows",
         threads=info.threads,
         forward=forward,
         halves=halves,
@@ -156,10 +155,21 @@ def start(plan: Plan, world: World | None = None, stop: Stop | None = None) -> S
     if plan.resume:
         session.is_over = world.on_rank0(lambda: is_finished(session))
     if not session.is_over:
+        if not session.state.mixed_lengths:
+            _restart_epoch(session)
         world.on_rank0(lambda: write_run(session, inputs.corpora, info))
         if settings.start_share:
             world.on_rank0(lambda: _keep_start(session), serve=session.gather)
     return session
+
+
+def _restart_epoch(session: Session) -> None:
+    """Start the epoch again in a run of an earlier version, which divided it into other updates."""
+    state = session.state
+    if state.update_in_epoch:
+        session.world.on_rank0(lambda: say("the epoch starts again, as nmt divided it into other updates before"))
+    state.update_in_epoch = 0
+    state.mixed_lengths = True
 
 
 def _keep_start(session: Session) -> None:

@@ -47,7 +47,7 @@ def test_splits_keep_budget(pairs, max_tokens):
     assert np.concatenate(batches).tolist() == rows.tolist()
     for batch, after in itertools.pairwise(batches):  # no batch is cut short
         assert (len(batch) + 1) * max(1 + max(pairs[row]) for row in [*batch, after[0]]) > max_tokens
-    for parts in (batches, list(lengths.split_by_length(rows, max_tokens)), even_batches(lengths, max_tokens)):
+    for parts in (batches, even_batches(lengths, max_tokens)):
         check_budget(pairs, parts, max_tokens)
 
 
@@ -62,12 +62,6 @@ def test_rank_shares_partition_update(pairs, update_tokens, size):
         assert update.share(0, 1).tolist() == update.rows.tolist()
 
 
-def random_lengths(n: int) -> PairLengths:
-    rng = np.random.default_rng(0)
-    src = rng.poisson(11, n)
-    return PairLengths(src, np.maximum(1, src + rng.integers(-3, 4, n)))
-
-
 def varied_lengths(n: int, longest: int = 200) -> PairLengths:
     """Return lengths like those of text: many short and some long ones, with sides that differ by a fifth."""
     rng = np.random.default_rng(0)
@@ -76,38 +70,25 @@ def varied_lengths(n: int, longest: int = 200) -> PairLengths:
     return PairLengths(*(np.clip(side, 1, longest).astype(np.int64) for side in (src, tgt)))
 
 
-def plain_updates(lengths: PairLengths, update_tokens: int, epoch: int, pool_pairs: int = 30_000) -> list[list[int]]:
+def plain_updates(lengths: PairLengths, update_tokens: int, epoch: int) -> list[list[int]]:
     """Return the updates by their definition, without optimization."""
-    src, tgt = lengths.src[:], lengths.tgt[:]
-
-    def slots(rows):
-        return len(rows) * (src[rows].max(initial=0) + tgt[rows].max(initial=0))
-
-    def parts(rows, n_parts):
-        if n_parts == 1 or len(rows) < 2:
-            return [rows]
-        halves = []
-        for by, then in ((tgt, src), (src, tgt)):
-            ordered = rows[np.lexsort((then[rows], by[rows]))]
-            tokens = np.cumsum(tgt[ordered])
-            middle = np.searchsorted(tokens, tokens[-1] * (n_parts // 2) / n_parts, side="right")
-            halves.append((ordered[:middle], ordered[middle:]))
-        low, high = min(halves, key=lambda both: slots(both[0]) + slots(both[1]))
-        return [part for part in (*parts(low, n_parts // 2), *parts(high, n_parts - n_parts // 2)) if len(part)]
-
-    rng = np.random.default_rng([1, epoch])
-    order = rng.permutation(len(lengths))
-    found = []
-    for pool in np.array_split(order, max(1, len(order) // pool_pairs)):
-        found += parts(pool, -(-int(tgt[pool].sum()) // update_tokens))
-    return [found[i].tolist() for i in rng.permutation(len(found))]
+    tgt = lengths.tgt[:].tolist()
+    total = sum(tgt)
+    n_updates = -(-total // update_tokens)
+    updates: list[list[int]] = [[] for _ in range(n_updates)]
+    n_tokens = 0
+    for row in np.random.default_rng([1, epoch]).permutation(len(tgt)).tolist():
+        n_tokens += tgt[row]
+        number = sum(total * i // n_updates < n_tokens for i in range(1, n_updates))
+        updates[number].append(row)
+    return [update for update in updates if update]
 
 
-@given(some_pairs, st.integers(1, 200), st.integers(5, 50), st.integers(0, 5))
-def test_updates_equal_definition(pairs, update_tokens, pool_pairs, epoch):
+@given(some_pairs, st.integers(1, 200), st.integers(0, 5))
+def test_updates_equal_definition(pairs, update_tokens, epoch):
     lengths = lengths_of(*map(list, zip(*pairs, strict=True)))
-    updates = epoch_updates(lengths, update_tokens, 1, epoch, pool_pairs=pool_pairs)
-    assert rows_of(updates) == plain_updates(lengths, update_tokens, epoch, pool_pairs)
+    updates = epoch_updates(lengths, update_tokens, 1, epoch)
+    assert rows_of(updates) == plain_updates(lengths, update_tokens, epoch)
     assert sorted(row for rows in rows_of(updates) for row in rows) == list(range(len(pairs)))
     for update in updates:
         assert update.n_tokens == sum(pairs[row][1] + 1 for row in update.rows)
@@ -138,14 +119,6 @@ def test_longest_selection_matches_full_sort(monkeypatch):
         monkeypatch.setattr("nmt.data.batching._BLOCK", block)
         assert lengths.longest(50).tolist() == expected[:50]
     assert lengths.longest(5000).tolist() == expected
-
-
-def test_padding_of_pool_is_small():
-    lengths = random_lengths(30_000)
-    updates = epoch_updates(lengths, 4096, 1, epoch=0)
-    slots = sum(len(u.rows) * int(lengths.src[u.rows].max() + lengths.tgt[u.rows].max()) for u in updates)
-    assert 1 - (lengths.src.sum() + lengths.tgt.sum()) / slots < 0.05
-    assert max(abs(update.n_tokens - 4096) for update in updates) < 100
 
 
 def test_batch_adds_special_ids(tiny_data):

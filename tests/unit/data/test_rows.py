@@ -10,10 +10,11 @@ from nmt.config import ModelConfig
 from nmt.data.batching import Indices, PairLengths, Pairs, epoch_updates
 from nmt.data.corpus import Lines
 from nmt.data.rows import ROW_LENGTH, TOGETHER, RowPacking, fill
-from nmt.model.masks import NO_SENTENCE
-from nmt.model.transformer import Transformer
-from nmt.text.tokenizer import N_SPECIAL, PAD
+from nmt.model.masks import NO_SENTENCE, Rows, attention_mask, source_prefix
+from nmt.model.transformer import DecoderModel, Transformer, mean_state
+from nmt.text.tokenizer import N_SPECIAL, PAD, SEPARATOR
 from nmt.training.loss import cross_entropy
+from nmt.training.objectives.translation import one_sequence
 
 VOCABULARY = 50
 
@@ -31,13 +32,14 @@ def random_pairs(n: int, longest: int) -> Pairs:
 
 
 def test_row_has_sentences_one_after_the_other() -> None:
+    """The example of the module."""
     batch = RowPacking(pairs_of([2, 3, 0], [1, 3, 1])).batch(np.arange(3))
     assert batch.src.shape == batch.tgt_in.shape == (1, ROW_LENGTH)
-    assert batch.src_numbers[0, :8].tolist() == [0, 0, 0, 1, 1, 1, 1, 2]
-    assert batch.tgt_numbers[0, :8].tolist() == [0, 0, 1, 1, 1, 1, 2, 2]
+    assert batch.src_numbers[0, :8].tolist() == [1, 1, 1, 1, 0, 0, 0, 2]
+    assert batch.tgt_numbers[0, :8].tolist() == [1, 1, 1, 1, 0, 0, 2, 2]
     assert set(batch.src_numbers[0, 8:].tolist()) == {NO_SENTENCE}
-    assert batch.src_positions[0, :8].tolist() == [0, 1, 2, 0, 1, 2, 3, 0]
-    assert batch.tgt_positions[0, :8].tolist() == [0, 1, 0, 1, 2, 3, 0, 1]
+    assert batch.src_positions[0, :8].tolist() == [0, 1, 2, 3, 0, 1, 2, 0]
+    assert batch.tgt_positions[0, :8].tolist() == [0, 1, 2, 3, 0, 1, 0, 1]
     assert batch.n_tokens == len(batch.token_indices) == 8
     assert (batch.tgt_out.flatten()[batch.token_indices] != PAD).all()
 
@@ -63,14 +65,17 @@ def test_loss_and_gradients_equal_those_of_padded_sentences(norm: str) -> None:
         torch.testing.assert_close(grad, padded_grads[name], atol=1e-3, rtol=1e-3, msg=name)
 
 
-def test_every_pair_has_room_in_its_row() -> None:
-    rng = np.random.default_rng(2)
-    src, tgt = rng.integers(1, 33, 200), rng.integers(1, 33, 200)
-    row_of = fill(src, tgt, 32)
-    assert sorted({*row_of.tolist()}) == [*range(row_of.max() + 1)]
-    for side in (src, tgt):
-        assert np.bincount(row_of, side).max() <= 32
-    assert (row_of.max() + 1) * 32 < 1.35 * max(src.sum(), tgt.sum())
+def test_every_side_has_room_in_its_row() -> None:
+    lengths = np.random.default_rng(2).integers(1, 33, (3, 200))
+    starts, n_rows = fill(lengths, 32)
+    rows = starts // 32
+    assert (rows == rows[0]).all() and sorted({*rows[0].tolist()}) == [*range(n_rows)]
+    for side in range(3):
+        taken = np.concatenate(
+            [np.arange(start, start + n) for start, n in zip(starts[side], lengths[side], strict=True)]
+        )
+        assert len({*taken.tolist()}) == len(taken) and (taken // 32 == np.repeat(rows[side], lengths[side])).all()
+    assert n_rows * 32 < 1.5 * lengths.sum(1).max()
 
 
 def test_large_batches_have_few_sizes() -> None:
@@ -79,10 +84,59 @@ def test_large_batches_have_few_sizes() -> None:
     for n in range(300, 600):
         batch = RowPacking(pairs).batch(np.arange(n))
         shapes.add(batch.src.shape)
-        for numbers in (batch.src_numbers, batch.tgt_numbers):
-            assert (numbers == 0).any(1).all()  # also in rows that fill up the batch, so that all queries have keys
         assert batch.n_tokens == len(batch.token_indices) == pairs.lengths.tgt[:n].sum()
     assert 1 < len(shapes) < 30
+
+
+def test_queries_of_rows_attend_to_their_sentence_or_have_any_key() -> None:
+    src = Rows(torch.tensor([[1, 1, 0, -1], [-1, -1, -1, -1]]), torch.zeros(2, 4, dtype=torch.long))
+    tgt = Rows(torch.tensor([[1, 0, -1, -1], [-1, -1, -1, -1]]), torch.zeros(2, 4, dtype=torch.long))
+    allowed = attention_mask(tgt, src).allowed
+    assert allowed is not None
+    assert allowed[0, 0].long().tolist() == [[1, 1, 0, 0], [0, 0, 1, 0], [1, 1, 0, 0], [1, 1, 0, 0]]
+    assert allowed.any(-1).all()
+
+
+def test_rows_have_classes_in_the_order_of_the_pairs() -> None:
+    src = Lines.of([np.full(n, 20 + i) for i, n in enumerate([3, 60, 9, 70, 1])])
+    pairs = Pairs(src, src, labels=np.arange(5))
+    batch = RowPacking(pairs).batch(np.array([4, 1, 3, 0]))
+    assert batch.labels is not None and batch.labels.tolist() == [4, 1, 3, 0]
+    is_text = (batch.src >= N_SPECIAL)[..., None]
+    means = mean_state(batch.src[..., None].float().where(is_text, 0.0), batch.src_layout)
+    wanted = [24 * 1 / 2, 21 * 60 / 61, 23 * 70 / 71, 20 * 3 / 4]
+    assert means[:4, 0].tolist() == pytest.approx(wanted) and not means[4:].any()
+
+
+def test_prefix_in_rows_ends_with_the_separator() -> None:
+    pairs = one_sequence(random_pairs(30, 40), np.arange(30), 0)
+    batch = RowPacking(pairs).batch(np.arange(30))
+    prefix = source_prefix(batch.src_layout, batch.tgt_layout)
+    last = prefix & ~prefix.roll(-1, 1).logical_and(batch.tgt_numbers == batch.tgt_numbers.roll(-1, 1))
+    is_token = batch.tgt_numbers != NO_SENTENCE
+    assert (batch.tgt_in[last & is_token] == SEPARATOR).all() and int((last & is_token).sum()) == 30
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_states_of_decoder_that_sees_the_source_equal_those_of_padded_sentences(norm: str) -> None:
+    pairs = one_sequence(random_pairs(30, 40), np.arange(30), 0)
+    torch.manual_seed(0)
+    config = ModelConfig.model_validate({"d_model": 16, "d_ff": 32, "n_heads": 2, "decoder_layers": 2, "norm": norm})
+    model = DecoderModel(config, VOCABULARY, sees_source=True).eval()
+    losses = [cross_entropy(model, maker.batch(np.arange(30)), 0.1).loss for maker in (pairs, RowPacking(pairs))]
+    torch.testing.assert_close(*losses)
+
+
+def test_copies_are_targets_after_the_first_source_token() -> None:
+    pairs = random_pairs(30, 70)
+    rows = np.arange(30)
+    plain = RowPacking(pairs, copies=True).batch(rows)
+    batch = plain.from_target()
+    for i in range(30):
+        target = plain.tgt_out[plain.tgt_numbers == i].tolist()
+        assert batch.src[batch.src_numbers == i].tolist() == [plain.src[plain.src_numbers == i][0], *target]
+        assert batch.src_positions[batch.src_numbers == i].tolist() == [*range(len(target) + 1)]
+        assert (batch.src_numbers == i).any(1).tolist() == (plain.tgt_numbers == i).any(1).tolist()
 
 
 def parts_of(lengths: list[int], max_tokens: int) -> list[list[int]]:
@@ -102,7 +156,7 @@ def test_long_pairs_are_apart_from_short_ones() -> None:
 
 
 def rows_of(pairs: Pairs, update_tokens: int, seed: int = 1, epoch: int = 0) -> list[Indices]:
-    updates = epoch_updates(pairs.lengths, update_tokens, seed, epoch, mixed=True)
+    updates = epoch_updates(pairs.lengths, update_tokens, seed, epoch)
     for update in updates:
         assert update.n_tokens == pairs.lengths.tgt[update.rows].sum()
     return [update.rows for update in updates]
@@ -125,4 +179,4 @@ def test_few_pairs_make_updates_of_mixed_lengths() -> None:
     assert [rows.tolist() for rows in rows_of(random_pairs(1, 9), 4)] == [[0]]
     assert sorted(np.concatenate(rows_of(random_pairs(3, 9), 4)).tolist()) == [0, 1, 2]
     nothing = np.zeros(0, np.int64)
-    assert epoch_updates(PairLengths(nothing, nothing), 4, 1, 0, mixed=True) == []
+    assert epoch_updates(PairLengths(nothing, nothing), 4, 1, 0) == []

@@ -48,18 +48,6 @@ def test_layers_share_one_mask(monkeypatch):
     assert of_encoder[0].dtype == of_cross[0].dtype == torch.float32
 
 
-@pytest.mark.parametrize(("step", "rows"), [(4, 8), (6, 6), (0, None)])
-def test_flatten_and_unflatten_round_trip(step, rows):
-    layout = Padded(padding_mask(torch.tensor([3, 2])), step)
-    x = torch.randn(2, 3, 5)
-    flat = layout.flatten(x)
-    assert torch.equal(layout.unflatten(flat), x)
-    if rows is None:
-        assert flat is x
-    else:
-        assert flat.shape == (rows, 5) and torch.equal(flat[:6], x.flatten(0, 1)) and not flat[6:].any()
-
-
 # --- Multi-head attention against PyTorch's own, and its two paths against each other ---
 
 

@@ -81,4 +81,6 @@ def test_mean_states_of_padded_and_packed_sequences_are_equal() -> None:
 
 def test_prefix_mask_equals_example() -> None:
     wanted = [[[1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]], torch.ones(4, 4).tril().tolist()]
-    assert prefix_mask(torch.tensor([2, 1]), 4).long().tolist() == wanted
+    is_prefix = torch.arange(4) < torch.tensor([[2], [1]])
+    allowed = prefix_mask(Padded(torch.ones(2, 4, dtype=torch.bool)), is_prefix).allowed
+    assert allowed is not None and allowed[:, 0].long().tolist() == wanted

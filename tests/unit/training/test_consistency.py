@@ -13,6 +13,7 @@ from torch import Tensor
 from models import tiny_model
 from nmt.config import TrainingConfig
 from nmt.data.batching import Packing
+from nmt.data.rows import RowPacking
 from nmt.model.masks import Padded
 from nmt.model.transformer import Transformer
 from nmt.text.tokenizer import EOS
@@ -156,11 +157,9 @@ def test_cut_token_keeps_its_position():
 
 
 def test_crossconst_translates_targets_into_themselves():
-    model, batch = tiny_model(), pairs_of(SRC, TGT).batch(ROWS)
-    copied = loss_module.from_target(batch)
-    for i, (src, tgt) in enumerate(zip(batch.src.tolist(), batch.tgt_out.tolist(), strict=True)):
-        assert copied.src[i].tolist() == [src[0], *tgt] and copied.src_mask[i].tolist() == [True, *(x > 0 for x in tgt)]
-    hidden = [model(each.src, Padded(each.src_mask), batch.tgt_in, Padded(batch.tgt_mask)) for each in (batch, copied)]
+    model, batch = tiny_model(), RowPacking(pairs_of(SRC, TGT), copies=True).batch(ROWS)
+    sources = batch, batch.from_target()
+    hidden = [model(each.src, each.src_layout, batch.tgt_in, batch.tgt_layout) for each in sources]
     passes = [states.flatten(0, 1)[batch.token_indices] for states in hidden]
     targets = batch.tgt_out.flatten()[batch.token_indices]
     expected = by_hand(*passes, model.output_weight, targets, ConsistencyWeights(0.25, 0.0, 0.0))
