@@ -121,9 +121,9 @@ class TrainingConfig(Section):
     update_tokens: int = Field(4096, ge=1)
     """Target tokens per optimizer update, end of sentence included. This affects what the model learns."""
     max_tokens: Annotated[int, Field(ge=2)] | Literal["auto"] | None = None
-    """Maximum size of a micro-batch in tokens including padding (rows x longest side). This affects memory, not what
-    the model learns. auto: the largest size that fits into memory, measured once at the start of the run. By default
-    auto for one process on a GPU, otherwise 8,192."""
+    """Maximum size of a micro-batch in tokens of its larger side. This affects memory, not what the model learns. auto:
+    the largest size that fits into memory, measured once at the start of the run. By default auto for one process on a
+    GPU, otherwise 8,192."""
     objective: ObjectiveName = "translation"
     """What the model learns. translation: to translate the training pairs. denoising: to restore lines in which spans
     of pieces are masked (Lewis et al., 2019). masked: to predict masked pieces of a line (Devlin et al., 2019). causal:

@@ -32,7 +32,8 @@ ROW_STEPS = 16
 """Batches are filled up with empty rows, up to a sixteenth of their rows, so that few differ in size: a CPU compiles
 code for each new size of a matrix product (`row_step` of `nmt.model.device`)."""
 TOGETHER = 2 * ROW_LENGTH
-"""Pairs up to this length share micro-batches. Longer ones are learned apart, in rows of their own length."""
+"""Rows of longer pairs hold no shorter ones, but where most of an update is longer: attention takes longer in longer
+rows, and long pairs without short ones leave more padding."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,9 @@ class RowBatch(OnDevice):
     """Sentence pairs in rows; all tensors but two are (B, L) int64.
 
     Each sentence ends in `</s>` in `src` and `tgt_out`, and starts with `<s>` in `tgt_in`. Numbers count the sentences
-    of the batch, and positions the tokens of a sentence. `token_indices` (n_tokens,) are the indices of the tokens in
-    the loss in the flattened `tgt_out`. `labels` (N,) int64 and `label_weight` are as for `Batch`.
+    of the batch, and positions the tokens of a sentence, which are at most `max_len`. `token_indices` (n_tokens,) are
+    the indices of the tokens in the loss in the flattened `tgt_out`. `labels` (N,) int64 and `label_weight` are as for
+    `Batch`.
     """
 
     src: Tensor
@@ -51,6 +53,7 @@ class RowBatch(OnDevice):
     tgt_out: Tensor
     tgt_numbers: Tensor
     tgt_positions: Tensor
+    max_len: int
     token_indices: Tensor
     n_tokens: int
     labels: Tensor | None = None
@@ -62,12 +65,12 @@ class RowBatch(OnDevice):
     @property
     def src_layout(self) -> Rows:
         """The layout of the sources."""
-        return Rows(self.src_numbers, self.src_positions)
+        return Rows(self.src_numbers, self.src_positions, self.max_len)
 
     @property
     def tgt_layout(self) -> Rows:
         """The layout of the targets."""
-        return Rows(self.tgt_numbers, self.tgt_positions)
+        return Rows(self.tgt_numbers, self.tgt_positions, self.max_len)
 
     def from_target(self) -> Self:
         """Return the batch with its other sources."""
@@ -93,15 +96,15 @@ class RowPacking:
         return RowPacking(pairs, self._copies)
 
     def split(self, rows: Indices, max_tokens: int) -> Iterator[Indices]:
-        """Split pairs into parts of at most `max_tokens` on either side; a longer pair forms its own part.
-
-        Pairs longer than `TOGETHER` form parts with others of their magnitude.
-        """
+        """Split pairs into parts of at most `max_tokens` on either side; a longer pair forms its own part."""
         lengths = self._pairs.lengths
         longest = np.maximum(lengths.src[rows], lengths.tgt[rows])
-        magnitudes = np.ceil(np.log2(np.maximum(longest, TOGETHER)))
-        for magnitude in np.unique(magnitudes):
-            yield from lengths.split_by_side(rows[magnitudes == magnitude], max_tokens)
+        is_long = longest > TOGETHER
+        if 2 * longest[is_long].sum() > longest.sum():
+            yield from lengths.split_by_side(rows, max_tokens)
+        else:
+            yield from lengths.split_by_side(rows[~is_long], max_tokens)
+            yield from lengths.split_by_side(rows[is_long], max_tokens)
 
     def batch(self, rows: Indices) -> RowBatch:
         """Return the pairs `rows` (N,) as a batch."""
@@ -130,6 +133,7 @@ class RowPacking:
             tgt_out=grid.filled(1, targets),
             tgt_numbers=tgt_numbers,
             tgt_positions=tgt_positions,
+            max_len=max(int(n.max()) for n in lengths),
             token_indices=tgt_places if scored is None else tgt_places[scored],
             n_tokens=padded.n_tokens,
             labels=padded.labels,

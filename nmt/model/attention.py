@@ -63,10 +63,11 @@ class MultiHeadAttention(nn.Module):
 
     def _attend(self, query: Tensor, key: Tensor, value: Tensor, mask: AttentionMask) -> Tensor:
         """Attend from (B, H, Q, E) to keys and values (B, H, K, E) with the fastest kernel -> (B, H, Q, E)."""
-        if mask.packed is not None:
-            assert not (self.training and self.dropout.p), "the kernel for packed sentences drops no weights"
-            query, key, value = (x.squeeze(0).transpose(0, 1) for x in (query, key, value))  # (N, H, E)
-            return attend(query, key, value, *mask.packed, mask.causal).transpose(0, 1)[None]
+        match mask.layouts:
+            case Packed() as queries, Packed() as keys:
+                assert not (self.training and self.dropout.p), "the kernel for packed sentences drops no weights"
+                query, key, value = (x.squeeze(0).transpose(0, 1) for x in (query, key, value))  # (N, H, E)
+                return attend(query, key, value, queries, keys, mask.causal).transpose(0, 1)[None]
         if query.device.type == "cpu":
             # at sentence lengths, two products and a softmax take as long as the CPU's fused kernel in float32, and a
             # sixth of its time in bf16, where its backward pass is slow

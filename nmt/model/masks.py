@@ -14,7 +14,7 @@ Legend: B sentences, L longest, N real tokens, Q query and K key positions, H he
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -70,18 +70,14 @@ class Rows:
     """The layout of rows with several sentences each: tensors are (B, L, ...), and B counts rows.
 
     `numbers` (B, L) int64 are the numbers of the sentences in the batch, and `NO_SENTENCE` at padding, which is on the
-    right; `positions` (B, L) int64 are the positions of the tokens in their sentences. Where `kept` (B, L) bool is
-    False, the embedding of a token is dropped.
+    right; `positions` (B, L) int64 are the positions of the tokens in their sentences, none of which is longer than
+    `max_len`. Where `kept` (B, L) bool is False, the embedding of a token is dropped.
     """
 
     numbers: Tensor
     positions: Tensor
+    max_len: int
     kept: Tensor | None = None
-
-    @property
-    def max_len(self) -> int:
-        """The length L of a row, which no sentence exceeds."""
-        return self.numbers.size(1)
 
     @property
     def lengths(self) -> Tensor:
@@ -103,12 +99,12 @@ class AttentionMask:
 
     `allowed` is bool, True where a key may be attended to, broadcastable to (B, H, Q, K); None allows all keys. With
     `causal`, query i attends to keys j <= i only, counted from the upper left corner, so it is never used with a cache.
-    `packed` has the layouts of packed queries and keys; each query then attends to its own sentence.
+    `layouts` are those of the queries and the keys; if they are packed, each query attends to its own sentence.
     """
 
     allowed: Tensor | None = None
     causal: bool = False
-    packed: tuple[Packed, Packed] | None = None
+    layouts: tuple[Layout, Layout] | None = None
     _biases: dict[torch.dtype, tuple[Tensor, Tensor | None]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -170,10 +166,10 @@ def prefix_mask(queries: Layout, is_prefix: Tensor) -> AttentionMask:
         T T T .
         T T T T
     """
-    within = attention_mask(queries, queries).allowed
-    assert within is not None, "the kernel for packed sentences has no mask for prefixes"
+    within = attention_mask(queries, queries)
+    assert within.allowed is not None, "the kernel for packed sentences has no mask for prefixes"
     visible = causal_mask(is_prefix.size(1), is_prefix.device) | is_prefix[:, None, None]
-    return AttentionMask(within & visible)
+    return replace(within, allowed=within.allowed & visible)
 
 
 def source_prefix(sources: Layout, sequences: Layout) -> Tensor:
@@ -195,18 +191,19 @@ def attention_mask(queries: Layout, keys: Layout, causal: bool = False) -> Atten
     padding, so that every query has keys.
     Queries and keys have the same kind of layout.
     """
+    layouts = queries, keys
     match queries, keys:
         case Padded(), Padded() if causal:
-            return AttentionMask(causal=True)
+            return AttentionMask(causal=True, layouts=layouts)
         case Padded(), Padded(mask=mask):
-            return AttentionMask(mask[:, None, None, :])
+            return AttentionMask(mask[:, None, None, :], layouts=layouts)
         case Rows(), Rows():
             numbers = queries.numbers
             numbers = numbers.where(numbers != NO_SENTENCE, numbers[:, :1])
             allowed = numbers[:, :, None] == keys.numbers[:, None, :]
             if causal:
-                allowed &= causal_mask(queries.max_len, allowed.device)
-            return AttentionMask(allowed[:, None])
+                allowed &= causal_mask(numbers.size(1), allowed.device)
+            return AttentionMask(allowed[:, None], layouts=layouts)
         case Packed(), Packed():
-            return AttentionMask(causal=causal, packed=(queries, keys))
+            return AttentionMask(causal=causal, layouts=layouts)
     raise AssertionError("queries and keys must have the same kind of layout")

@@ -78,7 +78,7 @@ class RunInfo(Document):
     auto_max_tokens: Annotated[int, Field(ge=2)] | None = None
     """The chosen number of tokens if `training.max_tokens` is auto, which is the default on a GPU."""
     max_tokens: int | None = None
-    """The maximum number of padded tokens of a micro-batch."""
+    """The maximum number of tokens of a micro-batch on its larger side."""
     glossary: str | None = None
     """The fingerprint of `training.glossary`."""
     initial: InitialWeights | None = None

@@ -134,9 +134,10 @@ def test_auto_packs_and_compiles_on_gpu(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: object())
     monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}")
     config, training = settings(), settings().training
+    joined = tiny_settings(Path("x"), model={**PLAIN, "kind": "decoder"}, training={"max_tokens": 500})
     assert pick_layout(config, GPU, "bf16") == pick_layout(config, GPU, "fp16") == "packed"
     assert pick_layout(config, GPU, "float32") == pick_layout(config, CPU, "bf16") == "rows"
-    assert pick_layout(settings(consistency="crossconst"), GPU, "bf16") == "rows"
+    assert pick_layout(joined, GPU, "bf16") == "rows"
     assert pick_compile(training, GPU, is_sharded=False) and not pick_compile(training, GPU, is_sharded=True)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (6, 1))
     assert not pick_compile(training, GPU, is_sharded=False) and pick_layout(config, GPU, "fp16") == "rows"

@@ -80,7 +80,7 @@ def test_masked_model_learns_pieces_and_pairs(trained: tuple[Config, Path], tmp_
     targets = Counter(batch.tgt_out.flatten()[batch.token_indices].tolist())
     unigram = math.exp(-sum(n * math.log(n / targets.total()) for n in targets.values()) / targets.total())
     assert unigram > 10 > 3 > valid["perplexity"] > 1
-    assert valid["accuracy"] > 0.8 and valid["pair_accuracy"] > 0.95
+    assert valid["accuracy"] > 0.75 and valid["pair_accuracy"] > 0.95
     assert batch.labels is not None and 0.3 < batch.labels.float().mean() < 0.7, "neither label is most of them"
     assert valid["loss"] == pytest.approx(valid["nll"] + valid["pair_loss"], rel=1e-5)
     first, last = records(folder / "run", "train")

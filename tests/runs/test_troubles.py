@@ -243,7 +243,7 @@ def test_default_max_tokens_by_device(device, n_processes, wanted):
 def test_auto_max_tokens_grows_with_free_memory(tiny_data, text, tmp_path, monkeypatch):
     config = tiny_settings(text, training={"max_tokens": "auto", "max_steps": 3, "update_tokens": 3000})
     found = {}
-    for name, free in (("little", 8e6), ("middling", 16e6), ("more", 24e6), ("plenty", 2**40)):
+    for name, free in (("little", 40e6), ("middling", 80e6), ("more", 120e6), ("plenty", 2**40)):
         monkeypatch.setattr(choices, "free_bytes", lambda _, free=free: free)
         found[name] = start(config, tiny_data, tmp_path / name, resume=False).max_tokens
     assert 100 < found["little"] < found["middling"] < found["more"] < found["plenty"] == 4 * 3000
@@ -266,8 +266,8 @@ def test_pass_bytes_grow_with_tokens_and_passes(tiny_data, text, tmp_path):
         objective = make_objective(
             tiny_settings(text, training={"consistency": consistency}), session.training_objective.tokenizers
         )
-        batches = [session.pairs.batch(longest[:n]) for n in (20, 40)]
-        one, two = (choices.pass_bytes(objective, session.model, each, "float32", session.device) for each in batches)
+        parts = [(session.pairs, longest[:n]) for n in (20, 40)]
+        one, two = (choices.pass_bytes(objective, session.model, *part, "float32", session.device) for part in parts)
         assert 1.5 * one < two < 2.5 * one
         found.append(two)
     assert 1.6 * found[0] < found[1]

@@ -86,9 +86,7 @@ def test_gpu_check_parts_pass(part, keys):
     assert told[-1] == {"status": "ok"}, told
     assert keys <= set().union(*told)
     if part == "agreement":
-        ways = {
-            f"{name}, {layout}, float32" for name in ("plain", "SimCut", "R-Drop") for layout in ("padded", "packed")
-        }
+        ways = {f"{name}, {layout}, float32" for name in ("plain", "SimCut", "R-Drop") for layout in ("rows", "packed")}
         assert ways == {line["way"] for line in told[:-1]}
     if part == "resume":
         assert told[2]["equal_bits"] and told[1]["stopped"] == "stopped at step 3 by SIGTERM"

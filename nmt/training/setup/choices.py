@@ -350,8 +350,9 @@ def _with_empty_row(part: Tensor | Layout) -> Tensor | Layout:
     if isinstance(part, Tensor):
         return F.pad(part, (0, 0, 0, 1), value=PAD)
     assert isinstance(part, Rows), "a batch of one row"
-    return Rows(
-        F.pad(part.numbers, (0, 0, 0, 1), value=NO_SENTENCE),
-        F.pad(part.positions, (0, 0, 0, 1)),
-        None if part.kept is None else F.pad(part.kept, (0, 0, 0, 1)),
+    return replace(
+        part,
+        numbers=F.pad(part.numbers, (0, 0, 0, 1), value=NO_SENTENCE),
+        positions=F.pad(part.positions, (0, 0, 0, 1)),
+        kept=None if part.kept is None else F.pad(part.kept, (0, 0, 0, 1)),
     )
