@@ -13,14 +13,16 @@ from torch.nn import functional
 from cases import cases
 from fitting import fit
 from models import tiny_model
-from nmt.config import Config, TrainingConfig
+from nmt.config import Config, ModelConfig, TrainingConfig
 from nmt.data.batching import PackedBatch, Packing
 from nmt.data.rows import RowBatch, RowPacking
 from nmt.errors import ConfigError, NmtError
 from nmt.layout import RunDir
 from nmt.model import dropout
+from nmt.model.transformer import DecoderModel
 from nmt.runs.info import read_info
 from nmt.training.loss import cross_entropy, token_loss
+from nmt.training.objectives.translation import one_sequence
 from nmt.training.setup import choices as module
 from nmt.training.setup.choices import compiled, pick_compile, pick_layout
 from packed import pairs_of
@@ -176,3 +178,13 @@ def test_one_graph_with_and_without_simcut(is_packed, monkeypatch):
                 losses.append(token_loss(model, batch, how, way).loss)
             torch.testing.assert_close(*losses)
     assert n_compiled == 1
+
+
+@pytest.mark.usefixtures("captured")
+def test_compiled_prefix_of_a_single_row_is_that_of_its_sentences():
+    pairs = one_sequence(pairs_of([5, 3], [4, 6]), np.arange(2), 0)
+    batch = RowPacking(pairs).batch(np.arange(2))
+    model = DecoderModel(ModelConfig(d_model=16, n_heads=2, d_ff=16, decoder_layers=1), 40, sees_source=True).eval()
+    found, expected = (cross_entropy(model, batch, 0.0, forward).loss for forward in (compiled(model), None))
+    assert len(batch.src) == 1
+    torch.testing.assert_close(found, expected)

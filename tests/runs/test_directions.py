@@ -368,7 +368,10 @@ def test_corpus_is_used_only_into_its_language(run: Path, text: Path, data: Path
         (150, {}),
         (
             150,
-            {"direction_temperature": 5.0, "training": {"consistency": "crossconst", "bpe_dropout": 0.2, "ema": 0.9}},
+            {
+                "direction_temperature": 5.0,
+                "training": {"consistency": "crossconst", "bpe_dropout": 0.2, "ema": 0.9, "max_tokens": "auto"},
+            },
         ),
     ],
     ids=["whole", "windows", "mixed windows"],
