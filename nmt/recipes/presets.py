@@ -12,17 +12,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from nmt.config import Config
 from nmt.config.load import comment, commented, overridden, read_tree
 from nmt.config.training import DEFAULT_MAX_TOKENS
 from nmt.console import say
-from nmt.data.batching import Batch
+from nmt.data.batching import Pairs
+from nmt.data.corpus import Lines
+from nmt.data.rows import RowPacking
 from nmt.errors import ConfigError
 from nmt.model.device import autocast, pick_device, pick_float32_library, pick_precision, use_float32_library
 from nmt.model.transformer import Transformer
-from nmt.text.tokenizer import EOS, N_SPECIAL
+from nmt.text.tokenizer import N_SPECIAL
 from nmt.training.loss import token_loss
 from nmt.training.optim import make_optimizer
 
@@ -202,7 +205,7 @@ def _training(size: Size, passes: float, updates: float, minutes: float) -> Chos
 
 
 def seconds_per_update(config: Config, length: int) -> float:
-    """Measure how long an update takes with random sentences of `length` pieces, without reading data or compilation.
+    """Measure how long an update takes with random sentences of `length` tokens, without reading data or compilation.
 
     The fastest of several counts, since other programs may use the machine. They are repeated for about a second, at
     least twice after the first. Of a large update, one micro-batch is measured.
@@ -215,11 +218,9 @@ def seconds_per_update(config: Config, length: int) -> float:
     model = Transformer(config.model, vocab_size, vocab_size).to(device)
     optimizer = make_optimizer(model, settings, precision)
     n_tokens = min(settings.update_tokens, DEFAULT_MAX_TOKENS)
-    ids = torch.randint(N_SPECIAL, vocab_size, (max(1, n_tokens // length), length), device=device)
-    ids[:, -1] = EOS
-    batch = Batch(
-        ids, torch.ones_like(ids, dtype=torch.bool), ids, ids, torch.arange(ids.numel(), device=device), ids.numel()
-    )
+    n_pairs = max(1, n_tokens // length)
+    lines = Lines.of([*np.random.default_rng(0).integers(N_SPECIAL, vocab_size, (n_pairs, length - 1))])
+    batch = RowPacking(Pairs(lines, lines)).batch(np.arange(n_pairs)).to(device)
     times: list[float] = []
     while len(times) < 3 or sum(times) < 1.0:
         start = time.perf_counter()

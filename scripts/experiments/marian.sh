@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # A peer on Multi30k, German to English: Marian (pip install pymarian), stopped after MINUTES of CPU time, its training
 # text cut into as many pieces as nmt's, by the same library. No recipe for so little time is published: size, dropout,
-# label smoothing, warm-up and moving average are those of nmt; RATE is of Adam,
-# width and warm-up.
+# label smoothing, warm-up and moving average are those of nmt; RATE is Adam's.
 #   scripts/experiments/marian.sh FOLDER MINUTES [LAYERS [RATE]]   FOLDER has the files (data/README.md); one thread
 # MARIAN is the program, such as venv/bin/pymarian.
 set -euo pipefail
