@@ -166,6 +166,7 @@ def _training(size: Size, passes: float, updates: float, minutes: float) -> Chos
     dropout = 0.0
     activation_dropout = 0.0
     weight = 2
+    weight_decay = 0.1
     why = ""
     if passes >= SIMCUT_PASSES:
         consistency = "simcut"
@@ -174,6 +175,7 @@ def _training(size: Size, passes: float, updates: float, minutes: float) -> Chos
         dropout = 0.3
         activation_dropout = 0.1
         weight = 3
+        weight_decay = 1e-4
     elif passes >= DROPOUT_PASSES:
         dropout = 0.1
     else:
@@ -187,7 +189,7 @@ def _training(size: Size, passes: float, updates: float, minutes: float) -> Chos
         "training.consistency_weight": (weight, ""),
         "training.optimizer": ("muon", "learns more from each update than AdamW"),
         "training.peak_lr": (round(5e-3 * (128 / size.d_model) ** 0.5, 4), ""),
-        "training.weight_decay": (1e-4, ""),
+        "training.weight_decay": (weight_decay, ""),
         "training.schedule": ("inverse_sqrt", "falls to 0 in the last 30 % of the minutes (cooldown)"),
         "training.warmup_steps": (max(1, min(1000, round(updates / 6))), ""),
         "training.cooldown": (0.3, ""),
