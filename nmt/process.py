@@ -19,7 +19,7 @@ ENVIRONMENT = {
     # program needs a core; without any spinning, training on an idle machine is a quarter slower.
     "GOMP_SPINCOUNT": "10000",
     # Compiled kernels are cached by shape, at half a megabyte each. A batch of text almost always has new shapes, so
-    # the default of 1,024 takes gigabytes. Training reuses about 200 shapes (`row_step` of nmt.model.device).
+    # the default of 1,024 takes gigabytes. Training reuses few (`ROW_STEPS` of nmt.data.rows).
     "LRU_CACHE_CAPACITY": "64",
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "256",
     # Tensors of at least 2 MB are allocated in huge pages, which are mapped at once instead of in 512 steps.
