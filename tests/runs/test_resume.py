@@ -210,9 +210,13 @@ def test_epoch_of_earlier_version_starts_again(tiny_data, text, tmp_path, capsys
     document = read_seal(checkpoint)
     assert document.state.pop("mixed_lengths") is True and document.state["update_in_epoch"] == 3
     checkpoint.state.write_text(state_text(document.checksums, document.state), encoding="utf-8")
+    path = RunDir(tmp_path / "run").info
+    info = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**info, "nmt": "0.2.0", "layout": "padded"}), encoding="utf-8")
     config = tiny_settings(text, training={"max_steps": 6})
     fit(config, tiny_data, tmp_path / "run", resume=True)
-    assert "the epoch starts again" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "the epoch starts again" in told and "rows instead of padded" in told and "order are the same" not in told
     state = load_state(RunDir(tmp_path / "run").step(6))
     assert (state.step, state.update_in_epoch, state.mixed_lengths) == (6, 3, True)
 

@@ -155,17 +155,18 @@ def start(plan: Plan, world: World | None = None, stop: Stop | None = None) -> S
     if plan.resume:
         session.is_over = world.on_rank0(lambda: is_finished(session))
     if not session.is_over:
-        if not session.state.mixed_lengths:
-            _restart_epoch(session)
+        _restart_old_epoch(session)
         world.on_rank0(lambda: write_run(session, inputs.corpora, info))
         if settings.start_share:
             world.on_rank0(lambda: _keep_start(session), serve=session.gather)
     return session
 
 
-def _restart_epoch(session: Session) -> None:
-    """Start the epoch again in a run of an earlier version, which divided it into other updates."""
+def _restart_old_epoch(session: Session) -> None:
+    """Start the epoch again if it was begun by an earlier version, which divided it into other updates."""
     state = session.state
+    if state.mixed_lengths:
+        return
     if state.update_in_epoch:
         session.world.on_rank0(lambda: say("the epoch starts again, as nmt divided it into other updates before"))
     state.update_in_epoch = 0
