@@ -21,7 +21,7 @@ while kill -0 "$trainer" 2> /dev/null && [ "$(ps -o cputimes= -p "$trainer")" -l
 kill "$trainer" # it saves the model and exits
 wait "$trainer" || true
 trap - EXIT
-grep 'Up\.' "$run/train.log" | tail -n 1
+grep -a 'Up\.' "$run/train.log" | tail -n 1
 for split in val test_2016_flickr; do
   "$marian" decode -m "$run/model.npz" -v "$run/vocab.spm" "$run/vocab.spm" --beam-size 5 --normalize 1 --max-length-factor 2 \
     --cpu-threads 1 --mini-batch 32 --maxi-batch 100 --quiet < "$root/$split.de" > "$run/$split.en"
