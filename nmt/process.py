@@ -18,8 +18,8 @@ ENVIRONMENT = {
     # Waiting threads spin only briefly. By default they spin so long that training is ten times slower if another
     # program needs a core; without any spinning, training on an idle machine is a quarter slower.
     "GOMP_SPINCOUNT": "10000",
-    # Compiled kernels are cached by shape, at half a megabyte each. A batch of text almost always has new shapes, so
-    # the default of 1,024 takes gigabytes. Training reuses few (`ROW_STEPS` of nmt.data.rows).
+    # Compiled kernels are cached by shape, at half a megabyte each. Batches in search almost always have new shapes, so
+    # the default of 1,024 takes gigabytes. Those in training have few (`ROW_STEPS` of nmt.data.rows).
     "LRU_CACHE_CAPACITY": "64",
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "256",
     # Tensors of at least 2 MB are allocated in huge pages, which are mapped at once instead of in 512 steps.

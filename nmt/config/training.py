@@ -284,6 +284,11 @@ class TrainingConfig(Section):
         return self.consistency != "none" and self.consistency_weight > 0
 
     @property
+    def copies_targets(self) -> bool:
+        """Whether the second pass translates the targets into themselves."""
+        return self.consistency == "crossconst"
+
+    @property
     def facts(self) -> ObjectiveFacts:
         """The facts about the objective."""
         return OBJECTIVES[self.objective]

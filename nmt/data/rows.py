@@ -29,16 +29,16 @@ from nmt.text.tokenizer import PAD
 ROW_LENGTH = 128
 """Rows have this many tokens, or a multiple of it if a pair is longer."""
 ROW_STEPS = 16
-"""Batches are filled up with empty rows, up to a sixteenth of their rows, so that few differ in size: a CPU compiles
+"""Batches are filled up with empty rows, up to a sixteenth of their rows, to have few different sizes: a CPU compiles
 code for each new size of a matrix product (`row_step` of `nmt.model.device`)."""
-TOGETHER = 2 * ROW_LENGTH
-"""Rows of longer pairs hold no shorter ones, but where most of an update is longer: attention takes longer in longer
-rows, and long pairs without short ones leave more padding."""
+LONGEST_TOGETHER = 2 * ROW_LENGTH
+"""Longer pairs form micro-batches of their own unless they have most of the tokens: attention takes longer in longer
+rows, but long pairs by themselves leave more padding."""
 
 
 @dataclass(frozen=True)
 class RowBatch(OnDevice):
-    """Sentence pairs in rows; all tensors but two are (B, L) int64.
+    """Sentence pairs in rows; ids, numbers and positions are (B, L) int64.
 
     Each sentence ends in `</s>` in `src` and `tgt_out`, and starts with `<s>` in `tgt_in`. Numbers count the sentences
     of the batch, and positions the tokens of a sentence, which are at most `max_len`. `token_indices` (n_tokens,) are
@@ -59,8 +59,8 @@ class RowBatch(OnDevice):
     labels: Tensor | None = None
     label_weight: float = 1.0
     copied: Tensor | None = None
-    """Other sources, `src` and its numbers and positions (3, B, L): the first token of the source, which is the tag of
-    the target language, and the target."""
+    """The sources of `crossconst`, as ids, numbers and positions (3, B, L): the first token of the source, which is the
+    tag of the target language, followed by the target."""
 
     @property
     def src_layout(self) -> Rows:
@@ -73,7 +73,7 @@ class RowBatch(OnDevice):
         return Rows(self.tgt_numbers, self.tgt_positions, self.max_len)
 
     def from_target(self) -> Self:
-        """Return the batch with its other sources."""
+        """Return the batch with its targets as sources."""
         assert self.copied is not None, "made for `crossconst` only"
         src, numbers, positions = self.copied
         return replace(self, src=src, src_numbers=numbers, src_positions=positions)
@@ -87,7 +87,7 @@ class RowPacking:
     """A maker of batches of pairs in rows."""
 
     def __init__(self, pairs: Pairs, copies: bool = False) -> None:
-        """`copies`: batches get other sources, made of the targets."""
+        """`copies`: whether batches also have their targets as sources, for `crossconst`."""
         self._pairs = pairs
         self._copies = copies
 
@@ -96,10 +96,13 @@ class RowPacking:
         return RowPacking(pairs, self._copies)
 
     def split(self, rows: Indices, max_tokens: int) -> Iterator[Indices]:
-        """Split pairs into parts of at most `max_tokens` on either side; a longer pair forms its own part."""
+        """Split pairs into parts of at most `max_tokens` on either side; a longer pair forms its own part.
+
+        Pairs longer than `LONGEST_TOGETHER` come last, in parts of their own, unless they have most of the tokens.
+        """
         lengths = self._pairs.lengths
         longest = np.maximum(lengths.src[rows], lengths.tgt[rows])
-        is_long = longest > TOGETHER
+        is_long = longest > LONGEST_TOGETHER
         if 2 * longest[is_long].sum() > longest.sum():
             yield from lengths.split_by_side(rows, max_tokens)
         else:
@@ -171,8 +174,8 @@ class Grid:
 def fill(lengths: Indices, row_length: int) -> tuple[Indices, int]:
     """Return where each side (K, N) begins in flattened rows, and the number of rows.
 
-    Each pair, the longest first, goes to the first row that has room for all its sides, whose `lengths` (K, N) are at
-    most `row_length`.
+    `lengths` (K, N) are those of the sides, at most `row_length`. Pairs are placed longest first, each in the first row
+    that has room for all of its sides (first-fit decreasing).
     """
     taken = np.zeros_like(lengths)  # (K, rows)
     starts = np.zeros_like(lengths)

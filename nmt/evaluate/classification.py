@@ -33,7 +33,7 @@ _SHOWN_LABELS = 20
 """Maximum number of labels of a confusion matrix in text."""
 
 MAX_TOKENS = 8192
-"""Maximum number of tokens of a batch, including padding, unless a single text has more."""
+"""Maximum number of tokens of a batch, without padding, unless a single text has more."""
 
 
 class Classifier:

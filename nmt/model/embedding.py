@@ -56,7 +56,7 @@ class SinusoidalPositions(nn.Module):
         self.register_buffer("table", make(512, d_model), persistent=False)
 
     def forward(self, positions: Tensor, end: int) -> Tensor:
-        """Embed positions (L,) int64, all below `end` -> (L, D)."""
+        """Embed positions (L,) or (B, L) int64, all below `end` -> (L, D) or (B, L, D)."""
         table = self.table  # another decoding thread may replace it meanwhile
         if end > table.size(0):
             table = self.table = self.make(2 * end, self.d_model).to(table)
@@ -78,7 +78,7 @@ class LearnedPositions(nn.Module):
         return ", ".join(map(str, self.weight.shape))
 
     def forward(self, positions: Tensor, end: int) -> Tensor:
-        """Embed positions (L,) int64, all below `end` -> (L, D). Raises DataError if `end` exceeds `max_positions`."""
+        """Embed positions as `SinusoidalPositions` does. Raises DataError if `end` exceeds `max_positions`."""
         if end > self.weight.size(0):
             raise DataError(
                 f"a sequence of {end} pieces is longer than the {self.weight.size(0)} learned positions of this model "
@@ -123,7 +123,7 @@ class Embedding(nn.Module):
         return ids if self.start == BOS else ids.masked_fill(ids == BOS, self.start)
 
     def forward(self, ids: Tensor, positions: Tensor, end: int, kept: Tensor | None = None) -> Tensor:
-        """Embed ids (B, L) int64 at `positions` (L,), all below `end` -> (B, L, D).
+        """Embed ids (B, L) int64 at `positions` (L,) or (B, L), all below `end` -> (B, L, D).
 
         Where `kept` (B, L) bool is False, the token embedding is dropped and only the position embedding remains.
         """

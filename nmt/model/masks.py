@@ -99,7 +99,8 @@ class AttentionMask:
 
     `allowed` is bool, True where a key may be attended to, broadcastable to (B, H, Q, K); None allows all keys. With
     `causal`, query i attends to keys j <= i only, counted from the upper left corner, so it is never used with a cache.
-    `layouts` are those of the queries and the keys; if they are packed, each query attends to its own sentence.
+    `layouts` are those of the queries and the keys; if they are packed, the kernel
+    confines each query to its own sentence; in other layouts, `allowed` and `causal` do.
     """
 
     allowed: Tensor | None = None
@@ -180,6 +181,7 @@ def source_prefix(sources: Layout, sequences: Layout) -> Tensor:
     if isinstance(sources, Padded):
         return sequences.positions <= sources.mask.sum(1, keepdim=True)
     assert isinstance(sources, Rows) and isinstance(sequences, Rows), "packed sequences have no prefixes"
+    # padding, numbered -1, gets some length, which has no effect: no token attends to padding
     return sequences.positions <= sources.lengths[sequences.numbers]
 
 

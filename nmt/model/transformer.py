@@ -339,7 +339,7 @@ class Head(nn.Module):
 def mean_state(hidden: Tensor, layout: Layout) -> Tensor:
     """Return the mean of the hidden states over the tokens of each sentence, (B, D).
 
-    In other layouts than the padded one, the means of sentences are followed by rows without a meaning.
+    In other layouts than the padded one, the means of sentences may be followed by rows to be ignored.
     """
     match layout:
         case Padded():

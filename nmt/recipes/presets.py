@@ -1,7 +1,8 @@
 """Settings that suit a number of pairs and a training time: what `nmt config --for-pairs` prints.
 
-scripts/results/presets.md has the trainings on which they rest. The size of the model depends on how many updates this
-machine makes in the time, and SimCut on how many passes through the text these are.
+scripts/results/presets.md and, for weight decay and dropout, speedrun.md have the trainings on which they rest. The
+size of the model depends on how many updates this machine makes in the time, and SimCut on how many passes through the
+text these are.
 """
 
 from __future__ import annotations
@@ -222,7 +223,7 @@ def seconds_per_update(config: Config, length: int) -> float:
     n_tokens = min(settings.update_tokens, DEFAULT_MAX_TOKENS)
     n_pairs = max(1, n_tokens // length)
     lines = Lines.of([*np.random.default_rng(0).integers(N_SPECIAL, vocab_size, (n_pairs, length - 1))])
-    batch = RowPacking(Pairs(lines, lines)).batch(np.arange(n_pairs)).to(device)
+    batch = RowPacking(Pairs(lines, lines), copies=settings.copies_targets).batch(np.arange(n_pairs)).to(device)
     times: list[float] = []
     while len(times) < 3 or sum(times) < 1.0:
         start = time.perf_counter()

@@ -151,7 +151,7 @@ def simcut(second: SecondPass) -> tuple[Tensor, ConsistencyWeights]:
 
 def crossconst(second: SecondPass) -> tuple[Tensor, ConsistencyWeights]:
     """Translate the target sentences into themselves."""
-    assert isinstance(second.batch, RowBatch), "only batches in rows have other sources"
+    assert isinstance(second.batch, RowBatch), "only rows have targets as sources"
     return _states(second.batch.from_target(), second.forward), _towards_second(second)
 
 
@@ -174,13 +174,16 @@ def class_loss(model: Model, batch: AnyBatch, smoothing: float, forward: Forward
 
 
 def class_logits(model: Model, batch: AnyBatch, states: Tensor | None = None) -> Tensor:
-    """Return the logits (B, C) of the classes of sequences, in float32. `states` are their hidden states, if known."""
+    """Return the logits (B, C) of the classes of sequences, in float32. `states` are their hidden states, if known.
+
+    If a batch that is not padded has no labels, rows to be ignored may follow.
+    """
     assert isinstance(model, EncoderModel | DecoderModel) and model.head is not None, "only classifiers have logits"
     layout = batch.src_layout if isinstance(model, EncoderModel) else batch.tgt_layout
     if states is None:
         states = _states(batch, model)
     logits: Tensor = model.head(states, layout)
-    if batch.labels is not None:  # what follows the sentences has no label
+    if batch.labels is not None:  # other rows are to be ignored
         logits = logits[: len(batch.labels)]
     return logits.float()
 

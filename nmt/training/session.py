@@ -118,7 +118,7 @@ class Session:
         self.window = self.windows.load(self.position)
         pairs = self.window.pairs
         if self.layout == "rows":
-            self.packing = RowPacking(pairs, copies=self.config.training.consistency == "crossconst")
+            self.packing = RowPacking(pairs, copies=self.config.training.copies_targets)
         else:
             is_known = self.windows.is_fixed and not self.training_objective.changes
             self.packing = Packing(pairs, max_len=0 if is_known else self.config.longest)

@@ -22,7 +22,7 @@ from torch import Tensor
 from nmt.config import Config, TrainingConfig
 from nmt.config.training import DEFAULT_MAX_TOKENS
 from nmt.console import say
-from nmt.data.batching import Indices, PairLengths, Pairs
+from nmt.data.batching import Indices, Pairs
 from nmt.data.rows import RowPacking
 from nmt.errors import ConfigError, NmtError
 from nmt.layout import RUN_FORMAT
@@ -133,7 +133,7 @@ def _pick_threads(inputs: Inputs, kept: RunInfo | None, world: World, precision:
         return n_threads
     pairs = _sample(inputs)
     n_tokens = min(max_tokens, inputs.config.training.update_tokens, FEW_TOKENS)
-    rows = next(pairs.lengths.split(np.arange(len(pairs)), n_tokens))
+    rows = next(pairs.lengths.split_by_side(np.arange(len(pairs)), n_tokens))
 
     def work() -> None:
         pass_bytes(inputs.training_objective, model, pairs, rows, precision, inputs.device)
@@ -178,11 +178,6 @@ SAFE_SHARE = {"cpu": 0.5, "cuda": 0.85}  # of free memory; a CPU's is shared wit
 PROBE_TOKENS = (1024, 4096)
 
 
-def padded_tokens(lengths: PairLengths, rows: Indices) -> int:
-    """Return the number of rows times the length of the longest side, which `training.max_tokens` limits."""
-    return len(rows) * int(max(lengths.src[rows].max(), lengths.tgt[rows].max()))
-
-
 def pick_max_tokens(
     objective: Objective, model: Model, pairs: Pairs, precision: str, device: torch.device, useful: int
 ) -> int:
@@ -191,12 +186,14 @@ def pick_max_tokens(
     Measures two micro-batches of the longest pairs and extrapolates, leaving a margin and space for gradients and
     optimizer. Processes on one machine share CPU memory, but not GPUs.
     """
-    longest_first = pairs.lengths.longest(max(PROBE_TOKENS))
-    longest = padded_tokens(pairs.lengths, longest_first[:1])
+    lengths = pairs.lengths
+    longest_first = lengths.longest(max(PROBE_TOKENS))
+    longest = lengths.larger_side(longest_first[:1])
     small, large = (
-        next(pairs.lengths.split(longest_first, max(n, k * longest))) for k, n in enumerate(PROBE_TOKENS, 1)
+        next(lengths.split_by_side(longest_first, max(n, k * longest))) for k, n in enumerate(PROBE_TOKENS, 1)
     )
-    n_small, n_large = (padded_tokens(pairs.lengths, rows) for rows in (small, large))
+    n_small = lengths.larger_side(small)
+    n_large = lengths.larger_side(large)
     if n_small == n_large:  # a corpus of one batch
         return n_small
     try:
@@ -225,7 +222,7 @@ def pass_bytes(
     On a GPU this is the peak; on a CPU it is twice the size of the tensors saved for the backward pass, to allow for
     temporary tensors.
     """
-    batch = RowPacking(pairs, copies=objective.config.training.consistency == "crossconst").batch(rows)
+    batch = RowPacking(pairs, copies=objective.config.training.copies_targets).batch(rows)
     saved: dict[int, int] = {}
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
@@ -269,11 +266,11 @@ def pick_layout(config: Config, device: torch.device, precision: str) -> str:
     """Return the layout of micro-batches: packed (without padding) on a GPU with a kernel for this layout, else rows of
     several sentences.
 
-    The kernel has no mask for decoders that see all of the source, and only rows have the other sources of crossconst.
+    The kernel has no mask for decoders that see all of the source, and only rows have the copied targets of crossconst.
     """
     model = config.model
     obstacle = packing_obstacle(device, precision, model.d_model // model.n_heads, model.attention_dropout)
-    needs_rows = config.joins_sides or config.training.consistency == "crossconst"
+    needs_rows = config.joins_sides or config.training.copies_targets
     return "rows" if device.type == "cpu" or needs_rows or obstacle is not None else "packed"
 
 

@@ -168,7 +168,8 @@ def _restart_old_epoch(session: Session) -> None:
     if state.mixed_lengths:
         return
     if state.update_in_epoch:
-        session.world.on_rank0(lambda: say("the epoch starts again, as nmt divided it into other updates before"))
+        message = "this version of nmt divides the text into other updates: the current part of the epoch starts again"
+        session.world.on_rank0(lambda: say(message))
     state.update_in_epoch = 0
     state.mixed_lengths = True
 

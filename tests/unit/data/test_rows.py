@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from nmt.config import ModelConfig
-from nmt.data.batching import Indices, PairLengths, Pairs, epoch_updates
+from nmt.data.batching import Batch, Indices, PairLengths, Pairs, epoch_updates
 from nmt.data.corpus import Lines
-from nmt.data.rows import ROW_LENGTH, TOGETHER, RowPacking, fill
+from nmt.data.rows import LONGEST_TOGETHER, ROW_LENGTH, RowBatch, RowPacking, fill
 from nmt.model.masks import NO_SENTENCE, Rows, attention_mask, source_prefix
-from nmt.model.transformer import DecoderModel, Transformer, mean_state
+from nmt.model.transformer import DecoderModel, Model, Transformer, mean_state
 from nmt.text.tokenizer import N_SPECIAL, PAD, SEPARATOR
 from nmt.training.loss import cross_entropy
 from nmt.training.objectives.translation import one_sequence
@@ -44,6 +44,21 @@ def test_row_has_sentences_one_after_the_other() -> None:
     assert (batch.tgt_out.flatten()[batch.token_indices] != PAD).all()
 
 
+def check_loss_and_gradients(model: Model, padded: Batch, in_rows: RowBatch) -> None:
+    """Losses and gradients of the same pairs in both layouts are equal but for rounding."""
+    results = []
+    for batch in (padded, in_rows):
+        model.zero_grad()
+        sums = cross_entropy(model, batch, 0.1)
+        sums.loss.backward()  # type: ignore[no-untyped-call]
+        results.append((sums, {name: weight.grad for name, weight in model.named_parameters()}))
+    (sums, gradients), (sums_in_rows, gradients_in_rows) = results
+    assert sums_in_rows.n_tokens == sums.n_tokens and int(sums_in_rows.n_correct) == int(sums.n_correct)
+    torch.testing.assert_close(sums_in_rows.loss, sums.loss)
+    for name, gradient in gradients.items():
+        torch.testing.assert_close(gradients_in_rows[name], gradient, atol=1e-3, rtol=1e-3, msg=name)
+
+
 @pytest.mark.parametrize("norm", ["pre", "post"])
 def test_loss_and_gradients_equal_those_of_padded_sentences(norm: str) -> None:
     pairs = random_pairs(30, 40)
@@ -52,17 +67,7 @@ def test_loss_and_gradients_equal_those_of_padded_sentences(norm: str) -> None:
     sizes = {"d_model": 16, "d_ff": 32, "n_heads": 2, "encoder_layers": 2, "decoder_layers": 2}
     no_dropout = {"embedding_dropout": 0.0, "residual_dropout": 0.0}
     model = Transformer(ModelConfig.model_validate({**sizes, **no_dropout, "norm": norm}), VOCABULARY, VOCABULARY)
-    results = []
-    for batch in (pairs.batch(rows), RowPacking(pairs).batch(rows)):
-        model.zero_grad()
-        sums = cross_entropy(model, batch, 0.1)
-        sums.loss.backward()  # type: ignore[no-untyped-call]
-        results.append((sums, {name: weight.grad for name, weight in model.named_parameters()}))
-    (padded, padded_grads), (in_rows, grads) = results
-    assert in_rows.n_tokens == padded.n_tokens and int(in_rows.n_correct) == int(padded.n_correct)
-    torch.testing.assert_close(in_rows.loss, padded.loss)
-    for name, grad in grads.items():
-        torch.testing.assert_close(grad, padded_grads[name], atol=1e-3, rtol=1e-3, msg=name)
+    check_loss_and_gradients(model, pairs.batch(rows), RowPacking(pairs).batch(rows))
 
 
 def test_every_side_has_room_in_its_row() -> None:
@@ -118,13 +123,13 @@ def test_prefix_in_rows_ends_with_the_separator() -> None:
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
-def test_states_of_decoder_that_sees_the_source_equal_those_of_padded_sentences(norm: str) -> None:
+def test_loss_and_gradients_of_decoder_that_sees_the_source_equal_those_of_padded_sentences(norm: str) -> None:
     pairs = one_sequence(random_pairs(30, 40), np.arange(30), 0)
     torch.manual_seed(0)
     config = ModelConfig.model_validate({"d_model": 16, "d_ff": 32, "n_heads": 2, "decoder_layers": 2, "norm": norm})
     model = DecoderModel(config, VOCABULARY, sees_source=True).eval()
-    losses = [cross_entropy(model, maker.batch(np.arange(30)), 0.1).loss for maker in (pairs, RowPacking(pairs))]
-    torch.testing.assert_close(*losses)
+    rows = np.arange(30)
+    check_loss_and_gradients(model, pairs.batch(rows), RowPacking(pairs).batch(rows))
 
 
 def test_copies_are_targets_after_the_first_source_token() -> None:
@@ -145,11 +150,12 @@ def parts_of(lengths: list[int], max_tokens: int) -> list[list[int]]:
 
 
 def test_few_long_pairs_are_apart_from_short_ones() -> None:
-    assert parts_of([*[ROW_LENGTH] * 4, TOGETHER, TOGETHER + 1, TOGETHER, 5], 10_000) == [[0, 1, 2, 3, 4, 6, 7], [5]]
-    assert parts_of([5, TOGETHER + 1, 3 * TOGETHER, 5], 10_000) == [[0, 1, 2, 3]]
+    most = LONGEST_TOGETHER
+    assert parts_of([*[ROW_LENGTH] * 4, most, most + 1, most, 5], 10_000) == [[0, 1, 2, 3, 4, 6, 7], [5]]
+    assert parts_of([5, most + 1, 3 * most, 5], 10_000) == [[0, 1, 2, 3]]
     assert parts_of([5, 5, 5], 10) == [[0, 1], [2]]
-    batch = RowPacking(pairs_of([TOGETHER], [3])).batch(np.arange(1))
-    assert batch.src.shape == (1, TOGETHER + ROW_LENGTH)
+    batch = RowPacking(pairs_of([most], [3])).batch(np.arange(1))
+    assert batch.src.shape == (1, most + ROW_LENGTH)
 
 
 def rows_of(pairs: Pairs, update_tokens: int, seed: int = 1, epoch: int = 0) -> list[Indices]:

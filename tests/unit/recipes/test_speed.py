@@ -32,3 +32,9 @@ def test_large_update_is_measured_by_a_micro_batch(monkeypatch, update_tokens, m
     config = load_config("base.yaml", [*SMALL, f"training.update_tokens={update_tokens}"])
     assert presets.seconds_per_update(config, 16) == seconds
     assert set(sizes) == {measured}
+
+
+def test_crossconst_is_measured_with_copied_targets():
+    directions = ["data.directions=[de-en, en-de]", "data.languages=[de, en]", "training.consistency=crossconst"]
+    config = load_config("base.yaml", [*SMALL, *directions, "training.update_tokens=400"])
+    assert presets.seconds_per_update(config, 16) > 0
