@@ -37,7 +37,7 @@ UPDATE_SHARE = 0.85
 """The least share of the time that is left for updates, besides start, validations and checkpoints."""
 VOCABULARIES = {100_000: 8_000, 1_000_000: 16_000, 1 << 62: 32_000}
 """Vocabulary sizes, by the number of pairs up to which they are used."""
-SIMCUT_PASSES = 15
+SIMCUT_PASSES = 20
 """Number of passes from which SimCut is worth its time."""
 DROPOUT_PASSES = 5.5
 """Number of passes from which small models need dropout; in fewer, they do not overfit and learn faster without."""
