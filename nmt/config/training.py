@@ -286,7 +286,7 @@ class TrainingConfig(Section):
     @property
     def copies_targets(self) -> bool:
         """Whether the second pass translates the targets into themselves."""
-        return self.consistency == "crossconst"
+        return self.has_consistency and self.consistency == "crossconst"
 
     @property
     def facts(self) -> ObjectiveFacts:

@@ -99,8 +99,8 @@ class AttentionMask:
 
     `allowed` is bool, True where a key may be attended to, broadcastable to (B, H, Q, K); None allows all keys. With
     `causal`, query i attends to keys j <= i only, counted from the upper left corner, so it is never used with a cache.
-    `layouts` are those of the queries and the keys; if they are packed, the kernel
-    confines each query to its own sentence; in other layouts, `allowed` and `causal` do.
+    `layouts` are those of the queries and the keys; if they are packed, the kernel confines each
+    query to its own sentence; in other layouts, `allowed` and `causal` do.
     """
 
     allowed: Tensor | None = None
