@@ -8,6 +8,7 @@ text these are.
 from __future__ import annotations
 
 import copy
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -37,10 +38,10 @@ UPDATE_SHARE = 0.85
 """The least share of the time that is left for updates, besides start, validations and checkpoints."""
 VOCABULARIES = {100_000: 8_000, 1_000_000: 16_000, 1 << 62: 32_000}
 """Vocabulary sizes, by the number of pairs up to which they are used."""
-SIMCUT_PASSES = 20
-"""Number of passes from which SimCut is worth its time."""
-DROPOUT_PASSES = 5.5
-"""Number of passes from which small models need dropout; in fewer, they do not overfit and learn faster without."""
+SIMCUT_PASSES = 17
+"""Number of passes of plain training from whose time on SimCut is used."""
+DROPOUTS = {5.5: 0.0, 12: 0.05, math.inf: 0.1}
+"""Dropout of small models, by the number of passes below which it is used: the fewer, the less do they overfit."""
 Chosen = dict[str, tuple[object, str]]
 """Settings with the reasons for them, which may be empty."""
 
@@ -99,8 +100,8 @@ def preset(config: str | None, n_pairs: int, minutes: float, overrides: Sequence
         if (n := updates_of(larger)) >= larger.min_updates:
             size = larger
             updates = n
-    passes = updates * size.update_tokens / (n_pairs * PIECES)
     updates *= UPDATE_SHARE
+    passes = updates * size.update_tokens / (n_pairs * PIECES)
     chosen = _model(size, n_pairs) | _training(size, passes, updates, minutes)
     completed = _completed(tree, chosen)
     overridden(completed, where, overrides)
@@ -108,7 +109,7 @@ def preset(config: str | None, n_pairs: int, minutes: float, overrides: Sequence
     reasons = {key: comment(reason) for key, (_, reason) in chosen.items() if key not in given}
     about = (
         f"For {n_pairs:,} pairs and {minutes:g} minutes on this machine, in which plain training of this model makes "
-        f"about {updates:,.0f} updates: {UPDATE_SHARE * passes:.1f} passes through the text."
+        f"about {updates:,.0f} updates: {passes:.1f} passes through the text."
     )
     say(about)
     if config is None:
@@ -164,23 +165,20 @@ def _model(size: Size, n_pairs: int) -> Chosen:
 def _training(size: Size, passes: float, updates: float, minutes: float) -> Chosen:
     """Return the settings that depend on the numbers of passes and updates of plain training."""
     consistency = "none"
-    dropout = 0.0
+    dropout = next(rate for limit, rate in DROPOUTS.items() if passes < limit)
+    why = "the fewer passes, the less is needed"
     activation_dropout = 0.0
     weight = 2
     weight_decay = 0.1
-    why = ""
     if passes >= SIMCUT_PASSES:
         consistency = "simcut"
         updates /= 2  # each takes twice as long
     if size is LARGE:
         dropout = 0.3
+        why = "as in iwslt14.yaml"
         activation_dropout = 0.1
         weight = 3
         weight_decay = 1e-4
-    elif passes >= DROPOUT_PASSES:
-        dropout = 0.1
-    else:
-        why = "too few passes for overfitting"
     interval = max(50, 50 * round(updates / N_VALIDATIONS / 50))
     return {
         "model.embedding_dropout": (dropout, why),

@@ -13,7 +13,7 @@ from nmt.config.load import load_config
 from nmt.config.yaml12 import dump_yaml
 from nmt.errors import ConfigError
 from nmt.recipes import presets
-from nmt.recipes.presets import DROPOUT_PASSES, LARGE, PIECES, SIMCUT_PASSES, SIZES, UPDATE_SHARE, Size, preset
+from nmt.recipes.presets import DROPOUTS, LARGE, PIECES, SIMCUT_PASSES, SIZES, UPDATE_SHARE, Size, preset
 
 SHORT, SMALL, MEDIUM, _ = SIZES
 Machine = Callable[..., list[Config]]
@@ -38,8 +38,8 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 
 def rate(n_pairs: int, passes: float) -> float:
-    """The tokens per second that make so many passes in an hour."""
-    return n_pairs * PIECES * passes / 3600 * 1.001
+    """The tokens per second that make so many passes in the share of an hour that is left for updates."""
+    return n_pairs * PIECES * passes / (3600 * UPDATE_SHARE) * 1.001
 
 
 def rate_of(size: Size, share: float = 1.0) -> float:
@@ -98,13 +98,14 @@ def test_simcut_is_for_many_passes_and_makes_half_the_updates(machine, tmp_path)
     assert often.validate_every_steps < 0.6 * rarely.validate_every_steps
 
 
-def test_few_passes_are_learned_without_dropout(machine, tmp_path):
+def test_fewer_passes_have_less_dropout(machine, tmp_path):
+    little, more, _ = DROPOUTS
     dropouts = []
-    for passes in (0.9 * DROPOUT_PASSES, DROPOUT_PASSES):
+    for passes in (0.9 * little, little, 0.9 * more, more):
         machine(rate(1000, passes))
         model = chosen(tmp_path, 1000).model
         dropouts.append((model.embedding_dropout, model.residual_dropout))
-    assert dropouts == [(0, 0), (0.1, 0.1)]
+    assert dropouts == [(0, 0), (0.05, 0.05), (0.05, 0.05), (0.1, 0.1)]
 
 
 def test_training_ends_by_minutes_with_cooldown(machine, tmp_path):
@@ -118,8 +119,8 @@ def test_planned_updates_leave_time_for_validations(machine, tmp_path, capsys):
     machine(rate(1000, 4))
     training = chosen(tmp_path, 1000).training
     nominal = 1000 * PIECES * 4 / training.update_tokens
-    assert training.planned_steps == pytest.approx(UPDATE_SHARE * nominal, abs=1)
-    assert f"{training.planned_steps} updates: {UPDATE_SHARE * 4:.1f} passes" in capsys.readouterr().err
+    assert training.planned_steps == pytest.approx(nominal, abs=1)
+    assert f"{training.planned_steps} updates: 4.0 passes" in capsys.readouterr().err
     assert "validate_lines: 200" in preset(None, 1000, 3) and training.validate_lines is None
 
 
