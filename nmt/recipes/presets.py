@@ -1,8 +1,8 @@
 """Settings that suit a number of pairs and a training time: what `nmt config --for-pairs` prints.
 
 scripts/results/presets.md and, for weight decay and dropout, speedrun.md have the trainings on which they rest. The
-size of the model depends on how many updates this machine makes in the time, and SimCut on how many passes through the
-text these are.
+size of the model depends on how many updates this machine makes in the time, and dropout and SimCut on how many passes
+through the text these are.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ UPDATE_SHARE = 0.85
 VOCABULARIES = {100_000: 8_000, 1_000_000: 16_000, 1 << 62: 32_000}
 """Vocabulary sizes, by the number of pairs up to which they are used."""
 SIMCUT_PASSES = 17
-"""Number of passes of plain training from whose time on SimCut is used."""
+"""SimCut is used where plain training would make at least so many passes."""
 DROPOUTS = {5.5: 0.0, 12: 0.05, math.inf: 0.1}
-"""Dropout of small models, by the number of passes below which it is used: the fewer, the less do they overfit."""
+"""Dropout of small models, by the number of passes below which it is used: in few, they do not overfit."""
 Chosen = dict[str, tuple[object, str]]
 """Settings with the reasons for them, which may be empty."""
 
