@@ -24,11 +24,8 @@ help:  ## Show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 26
 
 demo: $(READY)  ## Train a German-English translator on the embedded corpus and score it (minutes)
-	$(BIN)/nmt prepare --config sample.yaml
 	rm -rf $(DEMO)
-	$(BIN)/nmt train --config sample.yaml --run $(DEMO)
-	head -n 3 data/sample/test.de | $(BIN)/nmt translate --run $(DEMO)
-	$(BIN)/nmt evaluate --run $(DEMO) --samples 10
+	$(BIN)/nmt demo --run $(DEMO)
 
 # Half more processes than cores: many tests wait for other processes. Twice as many are not faster.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from nmt.cli import (
     challenge,
+    demo,
     evaluate,
     export,
     prepare,
@@ -25,6 +26,7 @@ from nmt.process import set_up
 __all__ = [
     "app",
     "challenge",
+    "demo",
     "evaluate",
     "export",
     "main",

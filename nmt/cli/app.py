@@ -27,7 +27,7 @@ GROUPS = {
     "Results": ("compare", "score", "calibrate", "challenge", "robustness", "runs", "plot"),
     "Recipes": ("sweep", "rerank", "distil", "back-translate", "bidirectional"),
     "Sharing": ("import", "export", "push", "serve"),
-    "Other commands": ("classify", "generate", "config"),
+    "Other commands": ("demo", "classify", "generate", "config"),
 }
 """The commands by the heading under which the help lists them."""
 
@@ -108,7 +108,7 @@ def nmt(
     description of each setting, and `nmt COMMAND --help` describes a command.
 
     \b
-    Example, with the German-English corpus that is installed with nmt:
+    Example, with the German-English corpus that is installed with nmt (nmt demo runs all of it):
       nmt prepare --config sample.yaml
       nmt train --config sample.yaml
       echo "Gestern hat Maria den Hund gefüttert." | nmt translate

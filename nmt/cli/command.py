@@ -78,7 +78,8 @@ OTHER_COMMANDS = {
     "export": "convert save average",
     "runs": "list ls status experiments",
     "plot": "draw graph curves",
-    "config": "settings init show options",
+    "config": "settings init show options explain",
+    "demo": "example tutorial quickstart try",
 }
 """For each command, names of similar commands in other toolkits."""
 
@@ -257,7 +258,7 @@ class Command(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command. Raises what `check_runs` and `refuse` raise."""
-        if self.name not in ("train", "import", "push"):  # the first two write their run; push takes any export
+        if self.name not in ("demo", "train", "import", "push"):  # they write the run; push takes any export
             from nmt.cli.defaults import check_runs
 
             check_runs(ctx.params.get("run"), ctx.params.get("overrides"), ctx.params.get("beam"))

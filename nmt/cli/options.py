@@ -18,9 +18,14 @@ def option(name: str, text: str, metavar: str | None = None, **settings: Any) ->
     return typer.Option(name, help=text, metavar=metavar, **settings)
 
 
+def keys(typed: str) -> Iterator[str]:
+    """Return completions of settings for --explain KEY."""
+    return (path for path in field_paths() if "*" not in path and path.startswith(typed))
+
+
 def settings(typed: str) -> Iterator[str]:
     """Return completions of settings for --set KEY=VALUE."""
-    return (f"{path}=" for path in field_paths() if "*" not in path and path.startswith(typed))
+    return (f"{key}=" for key in keys(typed))
 
 
 def search_settings(typed: str) -> Iterator[str]:

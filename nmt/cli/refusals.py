@@ -53,10 +53,17 @@ REFUSALS: dict[str, dict[str, tuple[str, ...]]] = {
         "--confidence: for documents, give --bilingual F, which contains it": (
             "documents with --confidence without --bilingual",
         ),
+        "{options}: not available with --interactive": (
+            "--interactive with --input|--output|--output-dir|--bilingual|--reviewed|--as-text|--n-best|--scores|"
+            f"--confidence|--workers|--engine=ray|{_OF_LINES}",
+        ),
         "--reviewed and --bilingual cannot be combined": ("--reviewed with --bilingual",),
         "--reviewed translates nothing, so only --run, --model, --to and --from can be given with it": (
             f"--reviewed with {_NOT_OF_A_REVIEW}",
         ),
+    },
+    "config": {
+        "{options}: not available with --explain": ("--explain with --config|--set|--for-pairs|--minutes",),
     },
     "generate": {
         "--prefix and --input cannot be combined": ("--prefix with --input",),

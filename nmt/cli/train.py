@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from nmt.cli.app import app
-from nmt.cli.options import DataOption, SetOption, configs, option
+from nmt.cli.options import DataOption, SetOption, configs, keys, option
 from nmt.config.load import dump_config, load_config
+from nmt.console import show
 from nmt.errors import ConfigError
 from nmt.layout import RunDir
 from nmt.process import Stop
@@ -149,13 +150,19 @@ def show_config(
         float | None,
         option("--minutes", "With --for-pairs: training time on this machine.  [default: 60]", "M", min=0.1),
     ] = None,
+    explained: Annotated[
+        str | None, option("--explain", "Explain one setting, or list those of a section.", "KEY", autocompletion=keys)
+    ] = None,
 ) -> None:
-    """Print a complete configuration, or one for your text.
+    """Print a complete configuration, one for your text, or what is known of a setting.
 
     The output describes every setting and is a valid configuration file: a starting point for your own.
 
     With --for-pairs, a short file is printed, with settings that suit the number of training pairs and the minutes of
     training on this machine, whose speed is measured first. The corpora are those of --config, or files to rename.
+
+    --explain training.peak_lr prints the meaning of a setting, its values and default, the shipped configs that change
+    it, and what has been measured about it. --explain training lists the settings of a section.
 
     \b
     Examples:
@@ -163,7 +170,13 @@ def show_config(
       nmt config --config multi30k.yaml --set data.direction=en-de > mine.yaml
       nmt config --config runs/sample-de-en/config.yaml
       nmt config --for-pairs 60000 --minutes 90 > mine.yaml
+      nmt config --explain training.peak_lr
     """
+    if explained is not None:
+        from nmt.config.settings import explain
+
+        show(*explain(explained))
+        return
     if for_pairs is None:
         if minutes is not None:
             raise ConfigError("--minutes needs --for-pairs N, the number of training pairs")

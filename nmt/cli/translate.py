@@ -122,6 +122,9 @@ def translate(
     address: AddressOption = None,
     int8: Annotated[bool, option("--int8", "With ctranslate2: 8-bit weights.")] = False,
     as_text: Annotated[bool, option("--as-text", "Translate a document as plain lines, including its markup.")] = False,
+    interactive: Annotated[
+        bool, option("--interactive", "Translate lines as they are typed, and show the next best translations.")
+    ] = False,
 ) -> None:
     """Translate text line by line, or documents.
 
@@ -165,6 +168,10 @@ def translate(
     that occurs in it gets the translation from the memory, with score 0 (docs/translating.md). A model trained with
     training.modifiers.fuzzy translates other lines with the translation of the most similar segment beside them.
 
+    --interactive shows a prompt. Below the translation of each line, it shows the mean probability of its pieces, its
+    expected chrF if the run has been calibrated, and the next best translation. `:run DIR` opens another run, and
+    `:quit` or Ctrl-D ends.
+
     --engine ctranslate2 converts a run once, and compares up to 500 lines. From then on, the default, auto, translates
     with it on a CPU, if at least 99.5 % of these lines were translated identically and it supports the options. It
     answers single lines several times as fast.
@@ -178,6 +185,7 @@ def translate(
     \b
     Examples:
       echo "Gestern hat Maria den Hund gefüttert." | nmt translate
+      nmt translate --interactive
       nmt translate --run runs/multi30k-de-en --input news.de --output news.en
       nmt translate --input letter.docx --output letter.en.docx
       nmt translate --input letters --input manual.odt --output-dir translated
@@ -213,10 +221,12 @@ def translate(
     from nmt.runs.model import ModelRef
     from nmt.share.export import converted, engine_for
     from nmt.tasks.processes import open_runner
+    from nmt.text.constraints import Glossary
     from nmt.translate.documents import Documents, DocumentTranslator
     from nmt.translate.files import Files, Models, translate_file, translate_in_parts
+    from nmt.translate.interactive import COMMANDS, Prompt, interact, typed_lines
     from nmt.translate.translator import Translator, for_texts
-    from nmt.translate.types import WINDOW, Options
+    from nmt.translate.types import WINDOW, Line, Options
 
     documents = Documents(sources, output, output_dir, bilingual, reviewed) if has_documents else None
     if documents is not None and reviewed is not None and not (run or model):
@@ -235,16 +245,33 @@ def translate(
             translate_in_parts(processes, models, Path(source), Path(target), options, scores)
         return
     native_only = (prefix, constraints, glossary, alignments, attention)
-    translator: Translator | None = None
-    if engine == "ctranslate2":
-        translator = engine_for(ref, int8)
-    elif engine == "auto" and precision == "auto" and not (confidence or any(path is not None for path in native_only)):
-        translator = converted(ref, partial(settings, overrides=overrides))
-    if translator is None:
-        translator = Translator.load(ref, precision=precision)
-    elif documents is not None and model is None:
-        translator = translator.with_fallback(Translator.load(ref))
-    translator = translator.towards(to, from_ or ANY, via)
+    may_convert = precision == "auto" and not (confidence or any(path is not None for path in native_only))
+
+    def opened(ref: ModelRef) -> Translator:
+        translator: Translator | None = None
+        if engine == "ctranslate2":
+            translator = engine_for(ref, int8)
+        elif engine == "auto" and may_convert:
+            translator = converted(ref, partial(settings, overrides=overrides))
+        if translator is None:
+            translator = Translator.load(ref, precision=precision)
+        elif documents is not None and model is None:
+            translator = translator.with_fallback(Translator.load(ref))
+        return translator.towards(to, from_ or ANY, via)
+
+    def prompt(ref: ModelRef) -> Prompt:
+        translator = opened(ref)
+        search = settings(translator.config, overrides=overrides)
+        terms = None if glossary is None else Glossary.read(glossary, translator.config.data.tgt)
+        memory = translator.memory(tm, search) if tm else None
+        return Prompt.of(", ".join(map(str, ref.paths)), translator, Options(search), Line("", glossary=terms, tm=memory))
+
+    if interactive:
+        first = prompt(ref)
+        say(f"translating {first.translator.config.data.direction} with {first.title}; {COMMANDS}")
+        interact(first, typed_lines(), lambda path: prompt(ref.at(path)))
+        return
+    translator = opened(ref)
     if documents is not None:
         search = settings(translator.config, overrides=[*for_texts(translator.config.search), *overrides])
         memory = translator.memory(tm, search) if tm else None

@@ -213,7 +213,7 @@ class Translator:
     def has_confidence(self) -> bool:
         """Whether confidence can be estimated, which requires nmt calibrate."""
         try:
-            return bool(self.estimator)
+            return self.run is not None and bool(self.estimator)
         except (ConfigError, CheckpointError):
             return False
 

@@ -266,3 +266,35 @@ def test_closed_output_pipe_ends_quietly() -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 141
+
+
+def test_interactive_translates_lines_as_translate_does(nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = Path("test.de").read_text().splitlines()[0]
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{line}\n:run nowhere\n:run {RUN}\n{line}\n"))
+    result = done(nmt("translate", "--interactive", "--run", RUN))
+    translated = done(nmt("translate", "--run", RUN, "--input", "test.de")).out.splitlines()[0]
+    rows = [row for row in result.out.splitlines() if not row.startswith(" ")]
+    assert rows == [translated, translated]
+    assert "nowhere: no such directory" in result.err
+
+
+def test_demo_runs_all_stages_and_shows_their_commands(nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nmt.cli.demo.CONFIG", "toy.yaml")
+    before = (RUN / "log.jsonl").read_bytes()
+    result = done(nmt("demo", "--run", RUN))
+    commands = [row.split()[2] for row in result.out.splitlines() if row.startswith("$ ")]
+    assert commands == ["prepare", "train", "evaluate", "translate"]
+    assert "BLEU" in result.out
+    assert result.out.count("probability per piece") == 3
+    assert (RUN / "log.jsonl").read_bytes() == before  # a finished run is not trained again
+
+
+def test_demo_starts_a_new_run_and_ends_with_the_status_of_a_failed_stage(
+    nmt: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nmt.cli.demo.CONFIG", "toy.yaml")
+    Path("new").write_text("in the way")
+    result = nmt("demo", "--run", "new")
+    assert result.status == 2
+    assert "nmt train --config toy.yaml --run new" in result.out
+    assert "nmt evaluate" not in result.out

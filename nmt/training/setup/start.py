@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from nmt.config.load import dump_config, load_config
+from nmt.config.settings import MAY_CHANGE
 from nmt.console import say
 from nmt.data.corpus import Corpora
 from nmt.errors import CheckpointError, ConfigError, DataError, NmtError
@@ -250,13 +251,6 @@ def _validator(inputs: Inputs, info: RunInfo, name: str) -> Validator:
 
 
 Shape = tuple[str, torch.Size, torch.dtype]
-# settings for the end of a run, checkpoints, logs and memory may change when it is resumed
-MAY_CHANGE = {
-    *(f"training.{limit}" for limit in LIMITS), "training.patience", "training.log_every_steps",
-    "training.validate_every_steps", "training.save_every_steps", "training.keep_last", "training.average_last",
-    "training.max_tokens", "training.planned_steps", "training.device", "training.parallel", "training.compile",
-    "training.run_dir", "training.watch", "training.report_to", "search.batch_tokens", "data.dir", "data.root",
-}  # fmt: skip
 
 
 def check_resume(inputs: Inputs) -> RunInfo:
