@@ -264,7 +264,8 @@ def translate(
         search = settings(translator.config, overrides=overrides)
         terms = None if glossary is None else Glossary.read(glossary, translator.config.data.tgt)
         memory = translator.memory(tm, search) if tm else None
-        return Prompt.of(", ".join(map(str, ref.paths)), translator, Options(search), Line("", glossary=terms, tm=memory))
+        template = Line("", glossary=terms, tm=memory)
+        return Prompt.of(", ".join(map(str, ref.paths)), translator, Options(search), template)
 
     if interactive:
         first = prompt(ref)
