@@ -80,14 +80,15 @@ def explain(key: str) -> list[str]:
 @cache
 def known() -> Mapping[str, str]:
     """Return what was measured about settings."""
-    notes: dict[str, str] = parse_yaml(KNOWN.read_text(encoding="utf-8"), str(KNOWN))
+    notes = parse_yaml(KNOWN.read_text(encoding="utf-8"), str(KNOWN))
+    assert isinstance(notes, dict)
     return notes
 
 
 def _find(key: str) -> tuple[str, type[Section], str]:
     """Return the path of a setting, the section that has it, and its name there. Raises ConfigError."""
     wanted = re.sub(r"\.(\*|\d+)(?=\.|$)", "", key)
-    settings = {}
+    settings: dict[str, tuple[str, type[Section], str]] = {}
     for path, section, name in _settings(Config, ""):
         settings.setdefault(path.replace(".*", ""), (path, section, name))
     if wanted in settings:
