@@ -17,7 +17,7 @@ test test-all test-fast test-processors check: export OMP_NUM_THREADS = 1
 test test-all test-fast test-processors: export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-fast test-processors check pytest bench-train bench-translate bench-serve bench-prepare damage \
+.PHONY: help demo test test-all test-fast test-processors check pytest bench-train bench-translate bench-serve bench-prepare damage dist site \
 	compare-engines torture task-torture gpu-check memory clean
 
 help:  ## Show this list
@@ -69,6 +69,14 @@ check: $(READY)  ## Run ruff and mypy
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+dist: $(READY)  ## Build the sdist and the wheel, and try the wheel in an empty environment (minutes)
+	rm -rf dist
+	$(BIN)/python -m build
+	TORCH_INDEX="$(TORCH_INDEX)" TORCH="$$(grep ^torch== constraints.txt)" scripts/checks/dist.sh dist/*.whl $(PYTHON)
+
+site: $(READY)  ## Build the documentation as a website, in build/site
+	$(BIN)/python -m mkdocs build --strict
 
 # scripts/README.md lists these and the other measurements, with the commands to run them.
 RUN ?= runs/multi30k-de-en

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from nmt.translate.translator import Translator
 
 __all__ = ["Translator", "__version__", "api"]
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 set_environment()  # here, before anything of nmt imports PyTorch
 

@@ -96,7 +96,7 @@ def nmt(
 ) -> None:
     """Train machine-translation models from raw parallel text and evaluate them.
 
-    There are four stages, each of which reads a directory and writes another:
+    There are four stages, each of which reads a directory and writes another; `nmt demo` shows them in three minutes:
 
     \b
       nmt prepare    text -> data directory    clean, train a tokenizer, encode
@@ -108,7 +108,7 @@ def nmt(
     description of each setting, and `nmt COMMAND --help` describes a command.
 
     \b
-    Example, with the German-English corpus that is installed with nmt (nmt demo runs all of it):
+    Example, with the German-English corpus that is installed with nmt:
       nmt prepare --config sample.yaml
       nmt train --config sample.yaml
       echo "Gestern hat Maria den Hund gefüttert." | nmt translate

@@ -94,7 +94,7 @@ LZMA_BYTES = 1 << 29
 """Maximum memory that decompressing .xz may need (after `xz -9`, 65 MB); Zstandard has its own limit of 128 MB."""
 NO_ZSTD = (
     "Python before 3.14 reads Zstandard with the package backports.zstd; install it with pip install backports.zstd, "
-    "or with nmt's extra zst"
+    "or with nmt-train[zst]"
 )
 
 

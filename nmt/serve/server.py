@@ -109,7 +109,7 @@ def check_installed() -> None:
     if absent:
         needed_packages = " and ".join(absent)
         command = f"pip install {' '.join(absent)}"
-        raise ConfigError(f"{needed_packages} must be installed: {command}, or nmt with the extra serve")
+        raise ConfigError(f"{needed_packages} must be installed: {command}, or pip install 'nmt-train[serve]'")
 
 
 def parse_allowed(options: Sequence[str]) -> dict[str, float | None]:

@@ -126,7 +126,7 @@ def identified_as(language: str) -> set[str]:
 def needs_extra(setting: str, package: str) -> DataError:
     """Return the error for a missing package of the extra `clean`."""
     return DataError(
-        f"clean.{setting} needs the package {package}; install it with pip install {package}, or with nmt's extra clean"
+        f"clean.{setting} needs the package {package}; install it with pip install {package}, or with nmt-train[clean]"
     )
 
 

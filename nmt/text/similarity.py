@@ -42,7 +42,7 @@ class SimilarTexts:
             from rapidfuzz.distance.Levenshtein import distance
         except ImportError:
             raise ConfigError(
-                "similar lines need rapidfuzz; install it with pip install rapidfuzz, or with nmt's extra memory"
+                "similar lines need rapidfuzz; install it with pip install rapidfuzz, or with nmt-train[memory]"
             ) from None
         self._distance = distance
         self.threshold = threshold

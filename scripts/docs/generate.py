@@ -3,8 +3,8 @@
     python -m scripts.docs.generate          # writes the pages
     python -m scripts.docs.generate --check  # writes nothing; exit status 1 if a page is out of date
 
-settings.md comes from the configuration, commands.md from the command line, and index.md from README.md. The pages do
-not depend on the terminal, the locale or the version of Typer.
+settings.md comes from the configuration, and commands.md from the command line. The pages do not depend on the
+terminal, the locale or the version of Typer.
 """
 
 from __future__ import annotations
@@ -65,17 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def pages() -> dict[str, str]:
     """Return the generated pages by file name."""
-    return {"settings.md": settings_page(), "commands.md": commands_page(), "index.md": index_page()}
-
-
-def index_page() -> str:
-    """Return the overview: the parts of README.md that introduce nmt and list the other pages."""
-    introduction, *sections = (DOCS.parent / "README.md").read_text(encoding="utf-8").split("\n## ")
-    title, _, text = introduction.partition("\n")
-    shown = [section for section in sections if section.startswith(("The four stages", "Documentation"))]
-    page = "\n## ".join([f"{title}\n\n{NOTE.format(source='README.md')}\n{text}", *shown]).rstrip("\n") + "\n"
-    # links relative to docs/
-    return re.sub(r"\]\((?![a-z]+:)(docs/)?", lambda link: "](" if link[1] else "](../", page)
+    return {"settings.md": settings_page(), "commands.md": commands_page()}
 
 
 def _is_current(path: Path, text: str) -> bool:

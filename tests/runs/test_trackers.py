@@ -173,7 +173,7 @@ def test_missing_library_is_reported_before_anything_is_written(tiny_data, text,
     # a folder that is named like the library, such as that of W&B's own files, has a spec without an origin
     spec = None if origin else ModuleSpec("wandb", None, is_package=True)
     monkeypatch.setattr(log_module, "find_spec", lambda name: spec if name == "wandb" else None)
-    with pytest.raises(ConfigError, match=r"training\.report_to: wandb .*pip install wandb.*extra wandb"):
+    with pytest.raises(ConfigError, match=r"training\.report_to: wandb .*pip install wandb.*nmt-train"):
         fit(tiny_settings(text, training={"report_to": ["wandb"]}), tiny_data, tmp_path / "run")
     assert not RunDir(tmp_path / "run").config.exists()
     check_installed(["tensorboard"])

@@ -380,5 +380,5 @@ def check_installed(names: Sequence[str]) -> None:
     if missing := [name for name in names if name in STARTS and getattr(find_spec(name), "origin", None) is None]:
         raise ConfigError(
             f"training.report_to: {missing[0]} is not installed; install it with pip install {missing[0]}, or with "
-            f"nmt's extra {missing[0]}"
+            f"nmt-train[{missing[0]}]"
         )

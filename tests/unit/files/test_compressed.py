@@ -143,5 +143,5 @@ def test_xz_with_huge_dictionary_raises(monkeypatch: pytest.MonkeyPatch) -> None
 def test_missing_package_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("backports.zstd", "compression.zstd"):
         monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(DataError, match=r"^a\.zst: .*; install it with pip install backports\.zstd, or with nmt's"):
+    with pytest.raises(DataError, match=r"^a\.zst: .*; install it with pip install backports\.zstd, or with nmt-train"):
         read(b"\x28\xb5\x2f\xfd" + bytes(20), "a.zst")

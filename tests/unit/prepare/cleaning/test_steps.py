@@ -310,7 +310,7 @@ def test_unknown_script_is_that_of_most_text() -> None:
 def test_missing_package_raises(clean: CleanConfig, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [package, *(name for name in sys.modules if name.startswith(f"{package}."))]:
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(DataError, match=rf"needs the package {package}; .*nmt's extra clean"):
+    with pytest.raises(DataError, match=rf"needs the package {package}; .*nmt-train\[clean"):
         Cleaner(config(clean), "train.0", HELD_OUT)
 
 
