@@ -1,44 +1,55 @@
-"""The notebook of the documentation runs from top to bottom, with less text and shorter trainings than it has."""
+"""The notebooks of the documentation run from top to bottom, with less text and shorter trainings than they have."""
 
 from __future__ import annotations
 
+import json
 import re
 import warnings
+from collections.abc import Mapping
+from pathlib import Path
 
 import nbformat
 import pytest
 
+from hub_server import Hub, serve
+from marian import Marian
 from places import ROOT
 
-NOTEBOOK = ROOT / "docs" / "first-run.ipynb"
+NOTEBOOKS = [ROOT / "docs" / "first-run.ipynb", ROOT / "docs" / "colab.ipynb"]
+FIRST_RUN, COLAB = NOTEBOOKS
+IN_PROCESS = {"!nmt ": "%run -m nmt "}
+"""A command runs in the notebook's own process."""
 SHORTER = {
     '"train": 6000, "dev": 100, "test": 150': '"train": 600, "dev": 10, "test": 20',
     "vocab_size: 2000": "vocab_size: 500",
     "warmup_steps: 60": "warmup_steps: 4", "_steps: 400": "_steps: 12", '_steps": 140': '_steps": 6',
-    "!nmt ": "%run -m nmt ",
 }  # fmt: skip
-"""The trainings in so few updates learn nothing; and a command runs in the notebook's own process."""
+"""The trainings in so few updates learn nothing."""
 
 with warnings.catch_warnings():  # jupyter_client's and its dependencies' own
     warnings.simplefilter("ignore")
     from nbclient import NotebookClient
 
 
-@pytest.fixture(scope="module")
-def notebook(tmp_path_factory: pytest.TempPathFactory) -> nbformat.NotebookNode:
-    """The notebook, executed in an empty folder."""
-    book = nbformat.read(NOTEBOOK, as_version=4)
-    for long, short in SHORTER.items():
-        assert any(long in cell.source for cell in book.cells), long
+def executed(path: Path, changes: Mapping[str, str], folder: Path) -> nbformat.NotebookNode:
+    """Return a notebook after it was executed in a folder, with changed source."""
+    book = nbformat.read(path, as_version=4)
+    for old, new in changes.items():
+        assert any(old in cell.source for cell in book.cells), old
         for cell in book.cells:
-            cell.source = cell.source.replace(long, short)
-    folder = tmp_path_factory.mktemp("notebook")
+            cell.source = cell.source.replace(old, new)
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         patch.setenv("IPYTHONDIR", str(folder / "ipython"))
         patch.setenv("JUPYTER_RUNTIME_DIR", str(folder / "jupyter"))
         NotebookClient(book, timeout=300, kernel_name="python3", resources={"metadata": {"path": folder}}).execute()
     return book
+
+
+@pytest.fixture(scope="module")
+def notebook(tmp_path_factory: pytest.TempPathFactory) -> nbformat.NotebookNode:
+    """The first notebook, executed in an empty folder."""
+    return executed(FIRST_RUN, IN_PROCESS | SHORTER, tmp_path_factory.mktemp("notebook"))
 
 
 def printed(notebook: nbformat.NotebookNode, words: str) -> str:
@@ -60,14 +71,40 @@ def test_notebook_runs(
     assert equal == of != "0"
 
 
-def test_notebook_has_no_outputs() -> None:
-    for cell in nbformat.read(NOTEBOOK, as_version=4).cells:
+@pytest.mark.exhaustive
+def test_colab_notebook_adapts_a_public_model_and_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = dict[str, list[str]]()
+    for language in ("de", "en"):
+        text = (ROOT / "data" / "sample" / f"train.{language}").read_text(encoding="utf-8")
+        lines[language] = text.splitlines()[:1500]
+    Marian(updates=20).write(tmp_path / "model", lines["de"], lines["en"])
+    hub = Hub()
+    files = {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()}
+    hub.add("Helsinki-NLP/opus-mt-de-en", "main", files)
+    folder = tmp_path / "work" / "translator"
+    folder.mkdir(parents=True)
+    rows = ["de\ten", *[f"{de}\t{en}" for de, en in zip(lines["de"], lines["en"], strict=True)]]
+    (folder / "mine.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    shorter = {"valid: 300": "valid: 20", "test: 300": "test: 20", "max_minutes: 20": "max_steps: 6"}
+    with serve(hub):
+        monkeypatch.setenv("HF_ENDPOINT", hub.endpoint)
+        monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+        for _ in range(2):  # as after a disconnection
+            book = executed(COLAB, IN_PROCESS | shorter, folder.parent)
+            assert "BLEU" in printed(book, "nmt compare")
+    run = folder / "runs" / "mine-de-en"
+    assert json.loads((run / "selected.json").read_text())["finished_step"] == 6
+    assert (folder / "mine-de-en.zip").is_file()
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+def test_notebook_has_no_outputs(path: Path) -> None:
+    for cell in nbformat.read(path, as_version=4).cells:
         assert cell.cell_type != "code" or (cell.outputs, cell.execution_count) == ([], None)
 
 
-def test_notebook_links_point_to_files() -> None:
-    text = "\n".join(
-        cell.source for cell in nbformat.read(NOTEBOOK, as_version=4).cells if cell.cell_type == "markdown"
-    )
-    found = re.findall(r"\]\(([^)#\s]+)", text)
-    assert found and all((NOTEBOOK.parent / target).is_file() for target in found)
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+def test_notebook_links_point_to_files(path: Path) -> None:
+    text = "\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "markdown")
+    found = [target for target in re.findall(r"\]\(([^)#\s]+)", text) if not target.startswith("https:")]
+    assert found and all((path.parent / target).is_file() for target in found)
