@@ -8,7 +8,12 @@ Translator.load("runs/demo").translate(["Gestern hat Maria den Hund gefüttert."
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
+
+if sys.platform == "win32":  # before the imports, which fail there
+    print("nmt: Windows is not supported (file locks, signals); use it in WSL, see wsl --install", file=sys.stderr)
+    raise SystemExit(2)
 
 from nmt.process import set_environment
 
