@@ -132,6 +132,7 @@ OTHER_VALUES = {
     "bf16": "bfloat16",
     "int8": "int4 q8 quantized",
     "ema": "moving_average",
+    "cpu": "mps",
     "cuda": "gpu cuda:0",
     "relu": "rectified",
     "gelu": "gelu_new gelu_fast",
