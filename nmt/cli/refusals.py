@@ -63,7 +63,8 @@ REFUSALS: dict[str, dict[str, tuple[str, ...]]] = {
         ),
     },
     "config": {
-        "{options}: not available with --explain": ("--explain with --config|--set|--for-pairs|--minutes",),
+        "{options}: not available with --explain": ("--explain with --config|--set|--for-pairs|--minutes|--as-is",),
+        "{options}: not available with --as-is": ("--as-is with --set|--for-pairs|--minutes",),
     },
     "generate": {
         "--prefix and --input cannot be combined": ("--prefix with --input",),

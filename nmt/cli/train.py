@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from nmt.cli.app import app
 from nmt.cli.options import DataOption, SetOption, configs, keys, option
-from nmt.config.load import dump_config, load_config
+from nmt.config.load import dump_config, load_config, read_config
 from nmt.console import show
 from nmt.errors import ConfigError
 from nmt.layout import RunDir
@@ -150,6 +150,9 @@ def show_config(
         float | None,
         option("--minutes", "With --for-pairs: training time on this machine.  [default: 60]", "M", min=0.1),
     ] = None,
+    as_is: Annotated[
+        bool, option("--as-is", "Print the file itself, without the settings that it does not have.")
+    ] = False,
     explained: Annotated[
         str | None, option("--explain", "Explain one setting, or list those of a section.", "KEY", autocompletion=keys)
     ] = None,
@@ -161,6 +164,9 @@ def show_config(
     With --for-pairs, a short file is printed, with settings that suit the number of training pairs and the minutes of
     training on this machine, whose speed is measured first. The corpora are those of --config, or files to rename.
 
+    --as-is prints the file of --config as it is, to be copied: settings that it does not have are then those of the
+    defaults, or of the run of --init-from (adapt.yaml).
+
     --explain training.peak_lr prints the meaning of a setting, its values and default, the shipped configs that change
     it, and what has been measured about it. --explain training lists the settings of a section.
 
@@ -169,13 +175,17 @@ def show_config(
       nmt config
       nmt config --config multi30k.yaml --set data.direction=en-de > mine.yaml
       nmt config --config runs/sample-de-en/config.yaml
-      nmt config --for-pairs 60000 --minutes 90 > mine.yaml
+      nmt config --config adapt.yaml --as-is > mine.yaml
+      nmt config --for-pairs 60000 --minutes 90 --set data.direction=cs-en > mine.yaml
       nmt config --explain training.peak_lr
     """
     if explained is not None:
         from nmt.config.settings import explain
 
         show(*explain(explained))
+        return
+    if as_is:
+        print(read_config(config or "base.yaml")[1], end="")
         return
     if for_pairs is None:
         if minutes is not None:

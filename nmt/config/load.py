@@ -84,7 +84,7 @@ def adopting(settings: Config, start: Path, option: str) -> Config:
 
 def read_tree(name: str | Path) -> tuple[str, dict[str, object]]:
     """Return the path of a config and its content as plain values. Raises ConfigError."""
-    where, text = _find(name)
+    where, text = read_config(name)
     tree = parse_yaml(text, where)
     if not isinstance(tree, dict):
         kind = "a list" if isinstance(tree, list) else shown(tree)
@@ -224,8 +224,8 @@ def shipped_configs() -> Path:
     return next(path for path in (package / "configs", package.parent / "configs") if path.is_dir())
 
 
-def _find(name: str | Path) -> tuple[str, str]:
-    """Return the path and the text of a config."""
+def read_config(name: str | Path) -> tuple[str, str]:
+    """Return the path and the text of a config. Raises ConfigError."""
     shipped = shipped_configs()
     if str(name) and Path(name).is_dir():
         raise ConfigError(f"{name}: is a directory, not a config file")

@@ -364,7 +364,8 @@ def alone_in(directory: Path, activity: str, advice: str = "") -> Iterator[None]
 def work_directory(work: Path, activity: str) -> Iterator[Path]:
     """Create and lock a directory for resumable work, and remove it when the work is done.
 
-    Files of an interrupted process are retained. If the block fails, the directory is kept if it had files before,
+    Parents that it creates are removed again if they stay empty. Files of an interrupted process are retained. If the
+    block fails, the directory is kept if it had files before,
     or after `KEPT_AFTER` seconds of work. `activity` is described at `Lock`.
     Raises DataError if it cannot be written or is no such directory, and LockedError if another process works there.
     """
@@ -373,6 +374,7 @@ def work_directory(work: Path, activity: str) -> Iterator[Path]:
         names = {path.name for path in work.iterdir()} if work.exists() else set()
         if names and "lock" not in names:
             raise DataError(f"{work}: has a name reserved for unfinished work; move it, or choose another output")
+        created = [path for path in work.parents if not path.exists()]
         work.mkdir(parents=True, exist_ok=True)
         lock = Lock(work / "lock", activity)
     start = time.monotonic()
@@ -386,3 +388,6 @@ def work_directory(work: Path, activity: str) -> Iterator[Path]:
                 say(f"finished work is kept in {work}: run the same command to continue, or remove the directory")
             else:
                 shutil.rmtree(work, ignore_errors=True)
+                with contextlib.suppress(OSError):  # something was put into it
+                    for path in created:
+                        path.rmdir()

@@ -78,7 +78,7 @@ def preset(config: str | None, n_pairs: int, minutes: float, overrides: Sequence
     """
     given = dict(override.partition("=")[::2] for override in overrides)
     where = "preset"
-    tree = own_files(given.get("data.direction", "de-en"))
+    tree = own_files(given.get("data.direction", "de-en"), n_pairs)
     if config is not None:
         where = f"{config} with the preset"
         tree = read_tree(config)[1]
@@ -113,24 +113,30 @@ def preset(config: str | None, n_pairs: int, minutes: float, overrides: Sequence
     )
     say(about)
     if config is None:
-        reasons |= {"data.dir": comment("to be written"), "data.root": comment("the folder of the text")}
-        reasons["data.train"] = comment("rename these files; docs/your-data.md has other formats, and test sets")
+        reasons |= {
+            "data.dir": comment("to be written"),
+            "data.root": comment("the folder of the text; . is the working directory"),
+        }
+        reasons["data.train"] = comment(
+            "rename these files; other formats are in docs/your-data.md. valid and test: pairs to hold out"
+        )
     return "\n".join([*comment(about), commented(completed, reasons)])
 
 
-def own_files(direction: str) -> dict[str, Any]:
-    """Return the settings of two files, which are to be renamed."""
+def own_files(direction: str, n_pairs: int) -> dict[str, Any]:
+    """Return the settings of two files with this number of pairs, which are to be renamed."""
+    held_out = max(100, min(1000, n_pairs // 20))
     return {
         "data": {
             "direction": direction,
             "dir": "data/prepared/mine",
-            "root": "data/mine",
+            "root": ".",
             "train": [
                 {
                     "name": "mine",
                     "files": {language: f"train.{language}" for language in direction.split("-")},
-                    "valid": 1000,
-                    "test": 1000,
+                    "valid": held_out,
+                    "test": held_out,
                 }
             ],
         },

@@ -86,7 +86,7 @@ OPTIONS = {
     "bidirectional": ["--both", "--one", "--config", "--set", "--name"],
     "runs": ["--curve", "--format"],
     "plot": ["--output"],
-    "config": ["--config", "--set", "--for-pairs", "--minutes"],
+    "config": ["--config", "--set", "--for-pairs", "--minutes", "--as-is", "--explain"],
 }  # fmt: skip
 
 
@@ -187,6 +187,19 @@ def test_config_prints_described_settings(nmt: Command) -> None:
     assert "  seed: 7\n" in shown.out
     Path("mine.yaml").write_text(shown.out)
     assert load_config("mine.yaml") == load_config("c.yaml", ["training.seed=7"])
+
+
+def test_config_as_is_prints_the_file(nmt: Command) -> None:
+    Path("c.yaml").write_text(f"# a comment\n{CONFIG}")
+    assert nmt("config", "--config", "c.yaml", "--as-is").out == Path("c.yaml").read_text()
+    assert nmt("config", "--config", "none.yaml", "--as-is").status == 2
+
+
+def test_config_explains_a_setting(nmt: Command) -> None:
+    shown = nmt("config", "--explain", "training.seed")
+    assert shown.status == 0
+    assert shown.out.startswith("training.seed: ")
+    assert nmt("config", "--explain", "training.sed").status == 2
 
 
 # --- usage and bad input ------------------------------------------------------------------------

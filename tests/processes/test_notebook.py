@@ -94,7 +94,7 @@ def test_colab_notebook_adapts_a_public_model_and_continues(tmp_path: Path, monk
             assert "BLEU" in printed(book, "nmt compare")
     run = folder / "runs" / "mine-de-en"
     assert json.loads((run / "selected.json").read_text())["finished_step"] == 6
-    assert (folder / "mine-de-en.zip").is_file()
+    assert (folder / "mine.zip").is_file()
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)

@@ -55,6 +55,15 @@ def test_work_directory_keeps_partial_work(tmp_path: Path) -> None:
     assert (tmp_path / "work" / "a").exists()
 
 
+def test_work_directory_removes_empty_parents_that_it_created(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), work_directory(tmp_path / "a" / "b" / "work", "works"):
+        assert 1 / 0
+    assert list(tmp_path.iterdir()) == []
+    with work_directory(tmp_path / "a" / "b" / "work", "works"):
+        (tmp_path / "a" / "kept").touch()
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["kept"]
+
+
 def test_failed_replacement_restores_old_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     final, real = tmp_path / "data", Path.rename
     final.mkdir()
