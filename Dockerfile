@@ -26,6 +26,7 @@ print(*project['dependencies'], *extras['serve'], *extras['ctranslate2'], sep='\
 COPY setup.py MANIFEST.in README.md LICENSE ./
 COPY configs configs
 COPY data/sample data/sample
+COPY docs/settings.md docs/settings.md
 COPY nmt nmt
 RUN pip install --no-deps .
 

@@ -55,7 +55,7 @@ REFUSALS: dict[str, dict[str, tuple[str, ...]]] = {
         ),
         "{options}: not available with --interactive": (
             "--interactive with --input|--output|--output-dir|--bilingual|--reviewed|--as-text|--n-best|--scores|"
-            f"--confidence|--workers|--engine=ray|{_OF_LINES}",
+            f"--confidence|--workers|--engine=ray|--glossary|--tm|{_OF_LINES}",
         ),
         "--reviewed and --bilingual cannot be combined": ("--reviewed with --bilingual",),
         "--reviewed translates nothing, so only --run, --model, --to and --from can be given with it": (

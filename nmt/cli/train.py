@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 from nmt.cli.app import app
 from nmt.cli.options import DataOption, SetOption, configs, keys, option
 from nmt.config.load import dump_config, load_config, read_config
-from nmt.console import show
 from nmt.errors import ConfigError
 from nmt.layout import RunDir
 from nmt.process import Stop
@@ -153,9 +152,7 @@ def show_config(
     as_is: Annotated[
         bool, option("--as-is", "Print the file itself, without the settings that it does not have.")
     ] = False,
-    explained: Annotated[
-        str | None, option("--explain", "Explain one setting, or list those of a section.", "KEY", autocompletion=keys)
-    ] = None,
+    explained: Annotated[str | None, option("--explain", "Explain one setting.", "KEY", autocompletion=keys)] = None,
 ) -> None:
     """Print a complete configuration, one for your text, or what is known of a setting.
 
@@ -168,7 +165,7 @@ def show_config(
     defaults, or of the run of --init-from (adapt.yaml).
 
     --explain training.peak_lr prints the meaning of a setting, its values and default, the shipped configs that change
-    it, and what has been measured about it. --explain training lists the settings of a section.
+    it, and what has been measured about it.
 
     \b
     Examples:
@@ -182,7 +179,7 @@ def show_config(
     if explained is not None:
         from nmt.config.settings import explain
 
-        show(*explain(explained))
+        print(explain(explained))
         return
     if as_is:
         print(read_config(config or "base.yaml")[1], end="")

@@ -221,12 +221,11 @@ def translate(
     from nmt.runs.model import ModelRef
     from nmt.share.export import converted, engine_for
     from nmt.tasks.processes import open_runner
-    from nmt.text.constraints import Glossary
     from nmt.translate.documents import Documents, DocumentTranslator
     from nmt.translate.files import Files, Models, translate_file, translate_in_parts
-    from nmt.translate.interactive import COMMANDS, Prompt, interact, typed_lines
+    from nmt.translate.interactive import COMMANDS, Prompt, interact
     from nmt.translate.translator import Translator, for_texts
-    from nmt.translate.types import WINDOW, Line, Options
+    from nmt.translate.types import WINDOW, Options
 
     documents = Documents(sources, output, output_dir, bilingual, reviewed) if has_documents else None
     if documents is not None and reviewed is not None and not (run or model):
@@ -261,16 +260,11 @@ def translate(
 
     def prompt(ref: ModelRef) -> Prompt:
         translator = opened(ref)
-        search = settings(translator.config, overrides=overrides)
-        terms = None if glossary is None else Glossary.read(glossary, translator.config.data.tgt)
-        memory = translator.memory(tm, search) if tm else None
-        template = Line("", glossary=terms, tm=memory)
-        return Prompt.of(", ".join(map(str, ref.paths)), translator, Options(search), template)
+        say(f"translating {translator.config.data.direction}; {COMMANDS}")
+        return Prompt.of(translator, settings(translator.config, overrides=overrides))
 
     if interactive:
-        first = prompt(ref)
-        say(f"translating {first.translator.config.data.direction} with {first.title}; {COMMANDS}")
-        interact(first, typed_lines(), lambda path: prompt(ref.at(path)))
+        interact(prompt(ref), lambda path: prompt(ref.at(path)))
         return
     translator = opened(ref)
     if documents is not None:

@@ -217,11 +217,16 @@ def comment(text: str | None, prefix: str = "# ") -> list[str]:
     ]
 
 
-def shipped_configs() -> Path:
-    """Return the directory of the configs shipped with nmt."""
+def shipped(name: str) -> Path:
+    """Return a directory that is shipped with nmt."""
     package = Path(__file__).parent.parent
     # inside an installed package; beside the package in a checkout
-    return next(path for path in (package / "configs", package.parent / "configs") if path.is_dir())
+    return next(path for path in (package / name, package.parent / name) if path.is_dir())
+
+
+def shipped_configs() -> Path:
+    """Return the directory of the configs shipped with nmt."""
+    return shipped("configs")
 
 
 def read_config(name: str | Path) -> tuple[str, str]:

@@ -29,27 +29,27 @@ from nmt.config.source import KINDS
 def field_paths(section: type[Section] = Config, prefix: str = "") -> Iterator[str]:
     """Yield every dotted key of the configuration; `*` stands for a list index or a mapping key."""
     for name, field in section.model_fields.items():
-        models, middle = sections_of(field.annotation)
+        models, middle = _sections_of(field.annotation)
         paths = list[str]()
         for model in models:
             paths += field_paths(model, f"{prefix}{name}.{middle}")
         yield from dict.fromkeys(paths or [f"{prefix}{name}"])
 
 
-def sections_of(annotation: object) -> tuple[list[type[Section]], str]:
+def _sections_of(annotation: object) -> tuple[list[type[Section]], str]:
     """Return the sections that a type annotation allows, and the wildcards in their keys."""
     if isinstance(annotation, type) and issubclass(annotation, Section):
         return [annotation], ""
     if get_origin(annotation) is Annotated:
-        return sections_of(get_args(annotation)[0])
+        return _sections_of(get_args(annotation)[0])
     if get_origin(annotation) in (Union, UnionType):
-        alternatives = [sections_of(alternative) for alternative in get_args(annotation)]
+        alternatives = [_sections_of(alternative) for alternative in get_args(annotation)]
         models = []
         for of_alternative, _ in alternatives:
             models += of_alternative
         return models, alternatives[0][1]
     if get_origin(annotation) in (list, dict):
-        models, middle = sections_of(get_args(annotation)[-1])
+        models, middle = _sections_of(get_args(annotation)[-1])
         return models, f"*.{middle}"
     return [], ""
 

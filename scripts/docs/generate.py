@@ -13,11 +13,12 @@ import argparse
 import inspect
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
 from typer.main import get_command
 
 from nmt.cli import app
@@ -25,7 +26,6 @@ from nmt.config import Config, Stage
 from nmt.config.clean import CleanConfig, CorpusClean
 from nmt.config.objectives import OBJECTIVE_SECTIONS
 from nmt.config.section import Section
-from nmt.config.settings import default, values
 from nmt.config.source import Columns, Files, Hub, Languages, Opus, Paths, Source, TrainSource
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
@@ -111,15 +111,83 @@ def settings_page() -> str:
 
 def _settings(section: type[BaseModel], prefix: str, names: Sequence[str] | None = None) -> Iterator[str]:
     """Yield the table of a section's fields, or only of those in `names`, followed by a blank line."""
+    schema = section.model_json_schema()
     yield "| setting | values | default | meaning |"
     yield "|---|---|---|---|"
     for name, field in section.model_fields.items():
         if names is not None and name not in names:
             continue
         key = f"{prefix}.{name}" if prefix else name
-        row = (f"`{key}`", values(section, name), default(field.default), _escaped(_joined(field.description)))
-        yield f"| {' | '.join(row)} |"
+        values = _values(schema["properties"][name], schema.get("$defs", {}))
+        yield f"| `{key}` | {values} | {_default(field.default)} | {_escaped(_joined(field.description))} |"
     yield ""
+
+
+def _default(value: Any) -> str:
+    if value is PydanticUndefined:
+        return "required"
+    match value:
+        case None:
+            return "`null`"
+        case bool():
+            return f"`{str(value).lower()}`"
+        case dict() | BaseModel():
+            return "`{}`"
+        case list() | tuple():
+            return "`[]`" if not value else f"`{list(value)}`"
+        case _:
+            return f"`{value}`" if str(value) else "none"
+
+
+_KINDS = ("Files", "Path", "Opus", "Hub")
+_SECTIONS = {
+    **{name.format(kind): "[a source](#a-source)" for name in ("Train{}", "{}Source") for kind in _KINDS},
+    "Stage": "[a stage](#a-stage)",
+    **{section.__name__: f"[{name}](#{name})" for name, section in OBJECTIVE_SECTIONS.items()},
+}
+
+
+def _values(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
+    """Describe the values that a JSON schema allows."""
+    if "$ref" in schema:
+        section = schema["$ref"].rpartition("/")[2]
+        schema = definitions[section]
+        if schema.get("type") == "object":
+            return _SECTIONS.get(section, "[cleaning](#cleaning)")
+    for options in (schema.get("anyOf"), schema.get("oneOf")):
+        if options:
+            return " or ".join(dict.fromkeys(_values(option, definitions) for option in options))
+    if "const" in schema:
+        return f"`{schema['const']}`"
+    if "enum" in schema:
+        return ", ".join(f"`{value}`" for value in schema["enum"])
+    match schema.get("type"):
+        case "array":
+            return f"list of {_values(schema.get('items', {}), definitions)}"
+        case "object":
+            return f"mapping to {_values(schema.get('additionalProperties', {}), definitions)}"
+        case "integer":
+            return _bounded("integer", schema)
+        case "number":
+            return _bounded("number", schema)
+        case "boolean":
+            return "`true`, `false`"
+        case "null":
+            return "`null`"
+        case "string":
+            return "text"
+        case other:
+            raise ValueError(f"unknown type {other} in {schema}")
+
+
+def _bounded(word: str, schema: Mapping[str, Any]) -> str:
+    signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
+    bounds = [f"{sign} {_plain(schema[key])}" for key, sign in signs.items() if key in schema]
+    return f"{word} {', '.join(bounds)}" if bounds else word
+
+
+def _plain(number: float) -> str:
+    return f"{number:,.0f}" if float(number).is_integer() else str(number)
 
 
 # --- commands -----------------------------------------------------------------------------------

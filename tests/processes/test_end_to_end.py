@@ -281,12 +281,23 @@ def test_interactive_translates_lines_as_translate_does(nmt: Command, monkeypatc
 def test_demo_runs_all_stages_and_shows_their_commands(nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nmt.cli.demo.CONFIG", "toy.yaml")
     before = (RUN / "log.jsonl").read_bytes()
+    terminal = io.StringIO("aba ibi\n:quit\n")
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stdin", terminal)
     result = done(nmt("demo", "--run", RUN))
     commands = [row.split()[2] for row in result.out.splitlines() if row.startswith("$ ")]
     assert commands == ["prepare", "train", "evaluate", "translate"]
     assert "BLEU" in result.out
-    assert result.out.count("probability per piece") == 3
+    assert result.out.count("probability per piece") == 1
     assert (RUN / "log.jsonl").read_bytes() == before  # a finished run is not trained again
+
+
+def test_demo_without_a_terminal_has_no_prompt(nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nmt.cli.demo.CONFIG", "toy.yaml")
+    monkeypatch.setattr("sys.stdin", io.StringIO("aba ibi\n"))
+    result = done(nmt("demo", "--run", RUN))
+    assert "nmt evaluate" in result.out
+    assert "nmt translate" not in result.out
 
 
 def test_demo_starts_a_new_run_and_ends_with_the_status_of_a_failed_stage(
