@@ -1,6 +1,6 @@
-"""What is known of each setting, which `nmt config --explain` prints.
+"""Explanations of settings for `nmt config --explain`.
 
-Values, defaults and meanings are those of docs/settings.md, which is installed with nmt.
+Values, defaults and meanings come from docs/settings.md, which is installed with nmt.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ USED_BY = {
 """The commands that use the settings of each section."""
 
 KNOWN = Path(__file__).with_name("known.yaml")
-"""What was measured about settings: key -> text."""
-_ROW = re.compile(r"^\| `([\w.]+)` \| (.*) \| (.*) \| (.*) \|$", re.MULTILINE)
+"""Measurements of settings: key -> text."""
+_ROW = re.compile(r"^\| `([\w.]+)` \| (.*?) \| (.*?) \| (.*) \|$", re.MULTILINE)
 
 
 def explain(key: str) -> str:

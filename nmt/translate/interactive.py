@@ -23,7 +23,7 @@ PROMPT = "> "
 
 @dataclass(frozen=True)
 class Prompt:
-    """What translates the lines that are typed."""
+    """A translator of typed lines, with its options."""
 
     translator: Translator
     options: Options
@@ -38,7 +38,7 @@ class Prompt:
         return cls(translator, options)
 
     def rows(self, text: str) -> Iterator[str]:
-        """Yield the translation of a line, and below it how probable it is and the next best one.
+        """Yield the translation of a line, its probability and confidence, and the next best translation.
 
         Warnings about the line are printed to standard error.
         """
