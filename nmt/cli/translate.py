@@ -223,7 +223,7 @@ def translate(
     from nmt.tasks.processes import open_runner
     from nmt.translate.documents import Documents, DocumentTranslator
     from nmt.translate.files import Files, Models, translate_file, translate_in_parts
-    from nmt.translate.interactive import COMMANDS, Prompt, interact
+    from nmt.translate.interactive import interact
     from nmt.translate.translator import Translator, for_texts
     from nmt.translate.types import WINDOW, Options
 
@@ -256,25 +256,20 @@ def translate(
             translator = Translator.load(ref, precision=precision)
         elif documents is not None and model is None:
             translator = translator.with_fallback(Translator.load(ref))
-        return translator.towards(to, from_ or ANY, via)
+        translator = translator.towards(to, from_ or ANY, via)
+        search = settings(translator.config, overrides=overrides)
+        return replace(translator, config=translator.config.model_copy(update={"search": search}))
 
-    def prompt(ref: ModelRef) -> Prompt:
-        translator = opened(ref)
-        say(f"translating {translator.config.data.direction}; {COMMANDS}")
-        return Prompt.of(translator, settings(translator.config, overrides=overrides))
-
-    if interactive:
-        interact(prompt(ref), lambda path: prompt(ref.at(path)))
-        return
     translator = opened(ref)
+    if interactive:
+        interact(translator, lambda path: opened(ref.at(path)))
+        return
     if documents is not None:
         search = settings(translator.config, overrides=[*for_texts(translator.config.search), *overrides])
         memory = translator.memory(tm, search) if tm else None
         documents.write(DocumentTranslator.of(translator, search, glossary, memory, confidence))
         return
-    search = settings(translator.config, overrides=overrides)
-    translator = replace(translator, config=translator.config.model_copy(update={"search": search}))
-    options = Options(search, n_best, confidence=confidence, n_estimated=WINDOW)
+    options = Options(translator.config.search, n_best, confidence=confidence, n_estimated=WINDOW)
     files = Files(prefix, constraints, glossary, tuple(tm or ()), alignments, attention, scores, as_text)
     translate_file(translator, source, target, options, files)
 
