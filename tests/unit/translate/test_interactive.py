@@ -14,7 +14,6 @@ from nmt.translate.translator import Translator
 from nmt.translate.types import Confidence, Options, Translation
 from tiny_run import BEAM, GREEDY, make, tiny_config, tiny_tokenizer
 
-
 Capture = pytest.CaptureFixture[str]
 
 
