@@ -22,12 +22,12 @@ def demo(
     context: typer.Context,
     run: Annotated[Path, option("--run", "Run directory to write, or to continue.", "DIR")] = Path("runs/demo"),
 ) -> None:
-    """Train a small German-English translator and try it, in about three minutes.
+    """Train and try a small German-English translator.
 
-    Runs nmt prepare, train and evaluate on the sample corpus that is installed with nmt, and shows these commands. The
-    data directory data/prepared/sample and a run directory are written into the working directory. At a terminal, the
-    demo ends with nmt translate --interactive, where you can type German sentences; the model knows only the 600 German
-    words of the corpus. If the command was interrupted, it continues.
+    In about three minutes, runs nmt prepare, train and evaluate on the sample corpus that is installed with nmt, and
+    shows these commands. The data directory data/prepared/sample and a run directory are written into the working
+    directory. At a terminal, the demo ends with nmt translate --interactive, where you can type German sentences; the
+    model knows only the 600 German words of the corpus. If the command was interrupted, it continues.
 
     \b
     Examples:

@@ -154,7 +154,7 @@ def show_config(
     ] = False,
     explained: Annotated[str | None, option("--explain", "Explain one setting.", "KEY", autocompletion=keys)] = None,
 ) -> None:
-    """Print a complete configuration, one for your text, or what is known of a setting.
+    """Print a complete configuration, or explain a setting.
 
     The output describes every setting and is a valid configuration file: a starting point for your own.
 

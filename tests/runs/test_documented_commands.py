@@ -158,7 +158,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory, nmt: Command) -> Path:
         masked = ("--set", "model.kind=encoder", "--set", "training.objective=masked")
         ok(nmt(*train, "runs/masked", *masked))
         ok(nmt(*train, "runs/pairs", *masked, "--set", "training.masked.pair_task=[shuffled]"))
-        copies = "opus sample-de-en a b plain simcut plain-1 plain-2 simcut-1 simcut-2 general-de-en de-en clean-de-en"
+        copies = (
+            "opus mine sample-de-en a b plain simcut plain-1 plain-2 simcut-1 simcut-2 general-de-en de-en clean-de-en"
+        )
         for name in copies.split():
             shutil.copytree("runs/mine-de-en", f"runs/{name}")
         for name in ("en-de", "clean-en-de"):
