@@ -128,6 +128,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory, nmt: Command) -> Path:
                 for code in ("de", "en"):
                     if not Path(f"{name}.{code}").exists():
                         shutil.copy(f"test.{code}", f"{name}.{code}")
+        segment = '<tu><tuv xml:lang="de"><seg>Eins.</seg></tuv><tuv xml:lang="en"><seg>One.</seg></tuv></tu>'
+        Path("memory.tmx").write_text(f'<tmx version="1.4"><body>{segment}</body></tmx>', encoding="utf-8")
         for name in ("letters.reference.en", "reference.en", "ref.en", "second.en"):
             shutil.copy("test.en", name)
         document = bare_docx("<w:p><w:r><w:t>Eins. Zwei.</w:t></w:r></w:p>")
