@@ -130,6 +130,14 @@ def test_larger_text_has_larger_vocabulary(machine, tmp_path):
     assert sizes == sorted(set(sizes))
 
 
+@pytest.mark.parametrize(("n_pairs", "held_out"), [(500, 100), (8000, 400), (50_000, 1000)])
+def test_small_text_holds_out_fewer_pairs(machine, tmp_path, n_pairs, held_out):
+    machine(10.0**4)
+    [corpus] = chosen(tmp_path, n_pairs, "data.direction=lld-it").data.train
+    assert (corpus.valid, corpus.test) == (held_out, held_out)
+    assert corpus.files == {"lld": "train.lld", "it": "train.it"}
+
+
 def test_overrides_replace_settings_and_reasons(machine, tmp_path):
     machine(1e4)
     config = chosen(tmp_path, 1000, "data.direction=fr-en", "training.optimizer=adam", "model.d_ff=64")
