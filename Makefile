@@ -17,8 +17,8 @@ test test-all test-fast test-processors check: export OMP_NUM_THREADS = 1
 test test-all test-fast test-processors: export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-fast test-processors check pytest bench-train bench-translate bench-serve bench-prepare damage dist site \
-	compare-engines torture task-torture gpu-check memory clean
+.PHONY: help demo test test-all test-fast test-processors check pytest bench-train bench-translate bench-serve bench-prepare damage \
+	dist site compare-engines torture task-torture gpu-check memory clean
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 26

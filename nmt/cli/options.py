@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from nmt.config.load import shipped_configs
+from nmt.config.load import shipped
 from nmt.config.messages import field_paths
 from nmt.tables import Format
 
@@ -41,7 +41,7 @@ def search_keys(typed: str) -> Iterator[str]:
 def configs(typed: str) -> list[str]:
     """Return completions of configs in the working directory, in configs/ and among the shipped configs."""
     names = set[str]()
-    for folder in (Path(), Path("configs"), shipped_configs()):
+    for folder in (Path(), Path("configs"), shipped("configs")):
         names |= {path.name for path in folder.glob("*.yaml")}
     return sorted(name for name in names if name.startswith(typed))
 

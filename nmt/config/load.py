@@ -224,17 +224,12 @@ def shipped(name: str) -> Path:
     return next(path for path in (package / name, package.parent / name) if path.is_dir())
 
 
-def shipped_configs() -> Path:
-    """Return the directory of the configs shipped with nmt."""
-    return shipped("configs")
-
-
 def read_config(name: str | Path) -> tuple[str, str]:
     """Return the path and the text of a config. Raises ConfigError."""
-    shipped = shipped_configs()
+    configs = shipped("configs")
     if str(name) and Path(name).is_dir():
         raise ConfigError(f"{name}: is a directory, not a config file")
-    for path in (Path(name), Path("configs") / name, shipped / name):
+    for path in (Path(name), Path("configs") / name, configs / name):
         if path.exists() and not path.is_dir():
             try:
                 return str(path), read_regular(path, CONFIG_BYTES).decode("utf-8-sig")
@@ -242,6 +237,6 @@ def read_config(name: str | Path) -> tuple[str, str]:
                 raise ConfigError(f"{path}: not UTF-8 at byte {error.start + 1}; save it as UTF-8 text") from error
             except OSError as error:
                 raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
-    names = sorted(path.name for path in shipped.glob("*.yaml"))
+    names = sorted(path.name for path in configs.glob("*.yaml"))
     meant = did_you_mean(misspelt(Path(name).name, names)) or f"; shipped configs: {', '.join(names)}"
     raise ConfigError(f"{name}: no such config here or in configs/{meant}")

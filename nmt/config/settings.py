@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from nmt.config.load import read_tree, shipped, shipped_configs
+from nmt.config.load import read_tree, shipped
 from nmt.config.messages import nearest
 from nmt.config.yaml12 import parse_yaml
 from nmt.errors import ConfigError
@@ -75,7 +75,7 @@ def _shipped_values(key: str) -> Iterator[str]:
     """Yield each value of a setting in the shipped configs, with their names."""
     section, _, name = key.partition(".")
     configs: dict[str, list[str]] = {}
-    for path in sorted(shipped_configs().glob("*.yaml")):
+    for path in sorted(shipped("configs").glob("*.yaml")):
         settings = read_tree(path)[1].get(section)
         if isinstance(settings, dict) and isinstance(value := settings.get(name), (str, int, float)):
             configs.setdefault(str(value), []).append(path.name)

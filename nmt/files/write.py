@@ -365,8 +365,8 @@ def work_directory(work: Path, activity: str) -> Iterator[Path]:
     """Create and lock a directory for resumable work, and remove it when the work is done.
 
     Parents that it creates are removed again if they stay empty. Files of an interrupted process are retained. If the
-    block fails, the directory is kept if it had files before,
-    or after `KEPT_AFTER` seconds of work. `activity` is described at `Lock`.
+    block fails, the directory is kept if it had files before, or after `KEPT_AFTER` seconds of work. `activity` is
+    described at `Lock`.
     Raises DataError if it cannot be written or is no such directory, and LockedError if another process works there.
     """
     refuse_links([work])

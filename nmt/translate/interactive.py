@@ -56,6 +56,8 @@ def _typed_lines() -> Iterator[str]:
             line = input(PROMPT if is_terminal else "")
             line.encode()  # raises an error for bytes that Python keeps as surrogates
         except EOFError:
+            if is_terminal:
+                print()  # the shell's prompt gets a line of its own
             return
         except UnicodeError:
             say("this line is not text in the encoding of the terminal; it is not translated")
