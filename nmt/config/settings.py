@@ -5,6 +5,7 @@ Values, defaults and meanings come from docs/settings.md, which is installed wit
 
 from __future__ import annotations
 
+import html
 import re
 import textwrap
 from collections.abc import Iterator
@@ -12,7 +13,6 @@ from pathlib import Path
 
 from nmt.config.load import read_tree, shipped
 from nmt.config.messages import nearest
-from nmt.config.yaml12 import parse_yaml
 from nmt.errors import ConfigError
 
 MAY_CHANGE = {
@@ -65,9 +65,8 @@ def explain(key: str) -> str:
     paragraphs.append(f"Used by {used}.")
     if shipped_values := "; ".join(_shipped_values(key)):
         paragraphs.append(f"Shipped configs: {shipped_values}.")
-    known = parse_yaml(KNOWN.read_text(encoding="utf-8"), str(KNOWN))
-    if isinstance(known, dict) and key in known:
-        paragraphs.append(f"Measured: {known[key]}")
+    if known := read_tree(KNOWN)[1].get(key):
+        paragraphs.append(f"Measured: {known}")
     return "\n\n".join(textwrap.fill(paragraph, 100, break_on_hyphens=False) for paragraph in paragraphs)
 
 
@@ -85,5 +84,4 @@ def _shipped_values(key: str) -> Iterator[str]:
 
 def _plain(markdown: str) -> str:
     """Return a text of the page without the marks of code, links and special characters."""
-    text = re.sub(r"\[([^\]]*)\]\(#[^)]*\)", r"\1", markdown).replace("`", "")
-    return re.sub(r"\\(.)", r"\1", text).replace("&lt;", "<").replace("&amp;", "&")
+    return html.unescape(re.sub(r"\[([^\]]*)\]\(#[^)]*\)|\\(.)", r"\1\2", markdown.replace("`", "")))

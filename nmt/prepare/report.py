@@ -37,6 +37,8 @@ from nmt.prepare.suspicions import Sample, script_counts, suspicions
 from nmt.tasks.perform import Json
 from nmt.text.vocabularies import Tokenizers
 
+_Samples: TypeAlias = dict[str, list[dict[str, str | int]]]
+
 
 class Histograms(Document):
     """Histograms of the lengths of pairs. Bin i covers edges[i - 1] up to, but without, edges[i]; the last bin is open.
@@ -62,7 +64,7 @@ class SourceReport(Document):
     """Pairs by reason, in the order in which reasons are tried."""
     repaired: dict[str, int]
     """Pairs by kind of repair, including pairs that were dropped after it."""
-    dropped_samples: dict[str, list[dict[str, str | int]]]
+    dropped_samples: _Samples
     """A few of the dropped pairs by reason: line, and the text by language."""
 
 
@@ -71,7 +73,7 @@ class CorpusReport(SourceReport):
 
     skipped: dict[str, int]
     """Units of the files that are not one pair, by reason."""
-    repaired_samples: dict[str, list[dict[str, str | int]]]
+    repaired_samples: _Samples
     """A few repaired sides by kind of repair: line, before, after."""
     kept_samples: list[dict[str, str | int]]
     """A few of the kept pairs, spread over the corpus."""
@@ -220,7 +222,7 @@ def corpus_reports(
         for side, language in enumerate(languages):
             if language != LABEL:
                 text_scripts[language] = script_counts(pair[side] for pair in sample.pairs)
-        repaired_samples: dict[str, list[dict[str, str | int]]] = {}
+        repaired_samples: _Samples = {}
         for kind, repaired in counts.repaired_samples.items():
             repaired_samples[kind] = [
                 {"line": line, "before": before, "after": after} for line, before, after in repaired

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from nmt.config.load import shipped
 from nmt.config.source import (
     AnyTrainSource,
     FilesSource,
@@ -93,7 +94,7 @@ def _aligned(part: TrainFiles, languages: tuple[str, str], root: Path) -> Iterat
     return scored(read_aligned(first, second), first, scores, scores_path)
 
 
-SAMPLE = Path("data/sample")
+SAMPLE = "data/sample"
 _OF_READING = {"files", "path", "format", "members", "hub", "revision", "paths", "columns", "document", "score", "name"}
 """Settings of a source that determine how a part of it is read."""
 _PART: TypeAdapter[AnyTrainSource] = TypeAdapter(AnyTrainSource)
@@ -103,14 +104,7 @@ _PART: TypeAdapter[AnyTrainSource] = TypeAdapter(AnyTrainSource)
 def text_folder(root: str) -> Path:
     """Return the folder for `data.root`; for a missing data/sample, return the sample corpus shipped with nmt."""
     folder = Path(root)
-    package = Path(__file__).parent.parent
-    if folder != SAMPLE or folder.exists():
-        return folder
-    # inside an installed package; beside the package in a checkout
-    for path in (package / "sample", package.parent / SAMPLE):
-        if path.is_dir():
-            return path
-    return folder
+    return folder if folder != Path(SAMPLE) or folder.exists() else shipped(SAMPLE)
 
 
 def open_source(source: Source, languages: tuple[str, str], root: Path) -> OpenSource:

@@ -85,7 +85,7 @@ class Engine:
         """The longest sequence that the model can take, `</s>` counted."""
         model = folder.config.model
         self.max_positions = model.max_positions if model.positions == "learned" else None
-        src, tgt = (folder.tokenizers[language] for language in folder.config.data.sides)
+        src, tgt = folder.tokenizers.pair(folder.config.data.direction)
         self.src = src.pieces(range(len(src)))
         self.tgt = tgt.pieces(range(len(tgt)))
         self.never_written = tgt.never_written(folder.config.joins_sentences)

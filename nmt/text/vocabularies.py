@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nmt.config import Config
-from nmt.config.data import ANY, LABEL
+from nmt.config.data import ANY, LABEL, sides_of
 from nmt.console import listed
 from nmt.errors import ConfigError, DataError
 from nmt.files.document import Document, document_text, read_document
@@ -103,6 +103,11 @@ class Tokenizers:
             tokenizer = copy(tokenizer)
             tokenizer.letters = self.letters[language]
         return tokenizer
+
+    def pair(self, direction: str) -> tuple[Tokenizer, Tokenizer]:
+        """Return the tokenizers of the source and the target language of a direction."""
+        src, tgt = sides_of(direction)
+        return self[src], self[tgt]
 
     @property
     def letters(self) -> Letters:

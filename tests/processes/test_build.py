@@ -21,7 +21,7 @@ def test_wheel_contains_modules_configs_and_sample(tmp_path: Path) -> None:
     docs = {"nmt/docs/settings.md", "nmt/docs/minimal.py"}
     modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / "nmt").rglob("*.py")}
     configs = {f"nmt/configs/{path.name}" for path in (ROOT / "configs").glob("*.yaml")}
-    sample = {f"nmt/sample/{split}.{language}" for split in ("train", "dev", "test") for language in ("de", "en")}
+    sample = {f"nmt/data/sample/{split}.{language}" for split in ("train", "dev", "test") for language in ("de", "en")}
     kinds = ("html", "css", "js", "json", "svg", "onnx", "tsv", "yaml")
     pages = {path.relative_to(ROOT).as_posix() for kind in kinds for path in (ROOT / "nmt").rglob(f"*.{kind}")}
     assert built - {"nmt/commit.txt"} == modules | configs | docs | sample | pages | {"nmt/py.typed"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -121,6 +121,7 @@ def _histogram(values: npt.NDArray[Any], edges: Sequence[float]) -> list[int]:
     return counts
 
 
+_Samples: TypeAlias = dict[str, list[tuple[int, str, str]]]
 _N_SAMPLES = 3
 _SAMPLE_CHARS = 120
 _N_KEPT_SAMPLES = 10
@@ -137,11 +138,11 @@ class CleanReport:
     """Kept pairs whose first side has several sentences, estimated from a sample."""
     dropped: Counter[str] = field(default_factory=Counter)
     """Pairs by reason."""
-    samples: dict[str, list[tuple[int, str, str]]] = field(default_factory=dict)
+    samples: _Samples = field(default_factory=dict)
     """The first few dropped pairs by reason: line number and sides."""
     repaired: Counter[str] = field(default_factory=Counter)
     """Pairs by kind of repair, including pairs that were dropped after it."""
-    repaired_samples: dict[str, list[tuple[int, str, str]]] = field(default_factory=dict)
+    repaired_samples: _Samples = field(default_factory=dict)
     """A few repaired sides, from the first difference: line number, text before and after."""
     mix: dict[str, dict[str, int]] = field(default_factory=dict)
     """For the language of a side, the number of lines by identified language, among the lines that earlier steps did
@@ -235,7 +236,7 @@ def summed(counts: Iterable[Mapping[str, int]], order: Iterable[str]) -> dict[st
     return {kind: sums[kind] for kind in order if kind in sums}
 
 
-def _add_sample(samples: dict[str, list[tuple[int, str, str]]], kind: str, sample: tuple[int, str, str]) -> None:
+def _add_sample(samples: _Samples, kind: str, sample: tuple[int, str, str]) -> None:
     of_kind = samples.setdefault(kind, [])
     if len(of_kind) < _N_SAMPLES:
         line, first, second = sample

@@ -134,8 +134,8 @@ def test_sample_corpus_is_found_from_any_folder(tmp_path: Path, monkeypatch: pyt
     in_checkout = text_folder("data/sample")
     assert in_checkout.is_absolute() and (in_checkout / "train.de").is_file()
     package = tmp_path / "site-packages" / "nmt"
-    (package / "sample").mkdir(parents=True)
-    monkeypatch.setattr("nmt.prepare.sources.__file__", str(package / "data" / "sources.py"))
-    assert text_folder("data/sample") == package / "sample"
+    (package / "data" / "sample").mkdir(parents=True)
+    monkeypatch.setattr("nmt.config.load.__file__", str(package / "config" / "load.py"))
+    assert text_folder("data/sample") == package / "data" / "sample"
     (tmp_path / "data" / "sample").mkdir(parents=True)  # one's own comes first
     assert text_folder("data/sample") == Path("data/sample")
