@@ -220,7 +220,8 @@ def _name_in_model(code: str, names: Collection[str]) -> str:
     if len(fitting) == 1:
         return fitting[0]
     near = related or [name for name in names if script and parts_of(name)[1] == script]
-    hint = f", which has others, such as {', '.join(near[:5])}" if near else did_you_mean(misspelt(code, names))
+    is_short = 0 < len(near) <= 12
+    hint = f", which has {', '.join(near)}" if is_short else did_you_mean(misspelt(code, names))
     raise DataError(f"{code[:50]!r} is not one language of the model{hint}; see docs/public-models.md")
 
 

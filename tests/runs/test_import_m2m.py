@@ -442,6 +442,7 @@ def test_codes_of_two_or_three_letters_and_scripts_choose_language(
         ("sh", {"srp_Cyrl", "bos_Latn", "hrv_Latn"}),
         ("eng_Latm", {"eng_Latn"}),
         ("engLatn", {"eng_Latn"}),
+        ("lld", set()),
         ("x" * 300, set()),
     ],
 )
