@@ -81,6 +81,11 @@ def show(*lines: str) -> None:
         print(printable(line), flush=True)
 
 
+def is_typed() -> bool:
+    """Return whether standard input is a terminal."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
 class Progress:
     """A progress bar on standard error, which is removed when the task is done. It is shown only on a terminal.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +10,7 @@ import typer
 
 from nmt.cli.app import app
 from nmt.cli.options import option
-from nmt.console import show
+from nmt.console import is_typed, show
 from nmt.layout import RunDir
 
 CONFIG = "sample.yaml"
@@ -40,7 +39,7 @@ def demo(
         ["evaluate", "--run", str(run), "--samples", "10"],
         ["translate", "--interactive", "--run", str(run)],
     ]
-    if sys.stdin is None or not sys.stdin.isatty():
+    if not is_typed():
         commands.pop()
     for command in commands:
         show(f"$ nmt {shlex.join(command)}")

@@ -50,9 +50,7 @@ def explain(key: str) -> str:
     if key not in settings:
         alike = [name for name in settings if name.endswith(f".{key}")]
         if len(alike) != 1:
-            advice = nearest(key) or "; nmt config prints all settings"
-            if alike:
-                advice = f"; write {' or '.join(alike)}"
+            advice = f"; write {' or '.join(alike)}" if alike else nearest(key) or "; nmt config prints all settings"
             raise ConfigError(f"--explain {key}: no such setting{advice}")
         key = alike[0]
     values, default, meaning = map(_plain, settings[key])

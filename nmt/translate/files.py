@@ -21,7 +21,7 @@ import torch
 from pydantic import BaseModel, TypeAdapter
 
 from nmt.config import Config, SearchConfig
-from nmt.console import Progress, amount, say
+from nmt.console import Progress, amount, is_typed, say
 from nmt.console import n_lines as count_lines
 from nmt.documents import refuse_document
 from nmt.errors import ConfigError, DataError
@@ -284,10 +284,9 @@ def _copied(text: str) -> Counter[str]:
 
 def progress_between(title: str, source: Path | str, target: Path | str) -> Progress:
     """Return a progress line, which is hidden if output goes to the terminal or input is typed."""
-    typed = str(source) == "-" and sys.stdin is not None and sys.stdin.isatty()
     to_file = str(target) != "-" or Path("/dev/stdout").is_file()
     total = None if str(source) == "-" else count_lines(Path(source))
-    return Progress(title, total, shown=to_file and not typed)
+    return Progress(title, total, shown=to_file and not (str(source) == "-" and is_typed()))
 
 
 def input_windows(source: Path | str, check: Callable[[str, bytes], None] | None = None) -> Iterator[list[str]]:
@@ -298,7 +297,7 @@ def input_windows(source: Path | str, check: Callable[[str, bytes], None] | None
     if str(source) == "-":
         if sys.stdin is None:
             raise DataError("standard input is closed; specify a file with --input")
-        if sys.stdin.isatty() and sys.stderr.isatty():
+        if is_typed() and sys.stderr.isatty():
             say("waiting for lines on standard input; press Ctrl-D on an empty line to finish")
         return windows(sys.stdin.buffer, "standard input", WINDOW, check=check)
     path = Path(source)

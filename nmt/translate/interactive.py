@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from nmt.console import printable_sentence, say
+from nmt.console import is_typed, printable_sentence, say
 from nmt.errors import NmtError
 from nmt.translate.files import Warnings, watched
 from nmt.translate.translator import Translator
@@ -48,7 +48,7 @@ def interact(translator: Translator, open_run: Callable[[Path], Translator]) -> 
 
 def _typed_lines() -> Iterator[str]:
     """Yield the lines of standard input, after a prompt if it is a terminal. Lines that are not text are reported."""
-    is_terminal = sys.stdin is not None and sys.stdin.isatty()
+    is_terminal = is_typed()
     with suppress(ImportError):
         import readline  # noqa: F401 (lines can then be edited and recalled)
     while sys.stdin is not None:
