@@ -105,7 +105,7 @@ class Confidence(NamedTuple):
     """Whether it is lower than that of three quarters of the translations with which the run was calibrated."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Translation(Translated):
     """One translation of one line."""
 
