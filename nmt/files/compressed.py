@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from lzma import FORMAT_XZ, LZMADecompressor
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, NamedTuple, cast
+from typing import IO, Any, NamedTuple, Self, cast
 
 from nmt.console import printable
 from nmt.errors import DataError, error_text
@@ -300,19 +300,21 @@ SHORT = {".tgz": ".gz", ".tbz": ".bz2", ".tbz2": ".bz2", ".txz": ".xz", ".tzst":
 """Suffixes that are short for .tar and one of compression."""
 
 
+_TARFILE: Any = tarfile
+"""The module with its errors, which type checkers do not know."""
+
+
 class _Header(tarfile.TarInfo):
     """A tar header. Unlike in `tarfile`, only a block of zeros ends an archive: anything else is an error."""
 
     @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> _Header:
+    def fromtarfile(cls, archive: tarfile.TarFile) -> Self:
         try:
-            return super().frombuf(buf, encoding, errors)
-        except tarfile.HeaderError as error:
-            if len(buf) < tarfile.BLOCKSIZE:
-                raise EOFError from error
-            if buf.strip(b"\0"):
-                raise ValueError("a header of a member is damaged") from error
-            raise
+            return super().fromtarfile(archive)
+        except (_TARFILE.EmptyHeaderError, _TARFILE.TruncatedHeaderError) as error:
+            raise EOFError from error
+        except _TARFILE.InvalidHeaderError as error:
+            raise ValueError("a header of a member is damaged") from error
 
 
 class _Tar:

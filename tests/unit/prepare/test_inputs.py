@@ -8,6 +8,7 @@ import hashlib
 import io
 import lzma
 import os
+import re
 import stat
 import sys
 import tarfile
@@ -153,7 +154,7 @@ def test_folder_members_are_matched(tmp_path: Path, capsys: pytest.CaptureFixtur
         ("*.tmx", "*.tmx: no file matches under"), ("no*", "no*: no file matches under"),
         ("empty", "empty: no files in it under"), ("hidden", "hidden: no files in it under"),
         ("a\0b", "a\0b: nothing there under"), ("/x/y", "/x/y: nothing there; check path and data.root in the config"),
-        ("a" * 300, "cannot be read: File name too long"),
+        ("a" * 300, "a" * 300),
         ("notes", "notes: a.txt, b.md: the name shows no known format"),
     ],
 )  # fmt: skip
@@ -298,7 +299,7 @@ def test_overlapping_zip_members_raise(tmp_path: Path) -> None:
     whole = zipped({"a.tmx": b"x" * 1000, "b.tmx": b"x" * 1000})
     second = whole.index(b"PK\1\2", whole.index(b"PK\1\2") + 1)
     write(tmp_path, {"a.zip": patched(whole, second + 42, bytes(4))})
-    assert "a.zip/b.tmx: not readable as zip: " in problem(tmp_path, "a.zip")
+    assert re.search(r"a\.zip/[ab]\.tmx: not readable as zip: ", problem(tmp_path, "a.zip"))
 
 
 def test_damaged_tar_raises(tmp_path: Path) -> None:
@@ -313,6 +314,10 @@ def test_damaged_tar_raises(tmp_path: Path) -> None:
         write(tmp_path, {"a.tar": data, "a.tar.gz": gzip.compress(data)})
         for name in ("a.tar", "a.tar.gz"):
             assert said in problem(tmp_path, name), said
+    long = tarred({"a.tmx": b"x" * 1000, f"{'b' * 200}.tmx": b"x" * 1000})  # the name is before the header of its file
+    for size in (1536 + 512, 1536 + 1024, 1536 + 1200):
+        write(tmp_path, {"a.tar": long[:size]})
+        assert "not readable as tar: " in problem(tmp_path, "a.tar")
     for name, data, said in (
         ("a.tar.gz", gzip.compress(tarred({"a.tmx": bytes(30_000_000)})), "unpack to 30,000,512, which is unsafe"),
         ("a.tar.gz", gzip.compress(whole)[:-4], "a.tar.gz: not readable as gzip: it is cut off"),
