@@ -174,7 +174,9 @@ def stray_words(command: str, argument: str | None, several: Collection[str], wo
         option = meant_by[-1] if meant_by else "--config"
         meant = f"takes no arguments, found {shown}: write nmt {command} {option} {shlex.quote(words[0])}"
     message = f"{command} {meant}"
-    if several:
+    if command == "translate":
+        message += f" for a file, echo {shlex.quote(' '.join(words))} | nmt translate for a sentence"
+    elif several:
         message += f"; for several values, repeat the option: {', '.join(several)}"
     return message
 
@@ -283,7 +285,9 @@ class Command(TyperCommand):
             names = [*itertools.chain.from_iterable(option.opts for option in options)]
             raise Misuse(no_such_option(self.name or "", names, name)) from None
         if extra:
-            several = [option.opts[0] for option in options if option.multiple]
+            several = [
+                option.opts[0] for option in options if option.multiple and (len(extra) > 1 or given.get(option.name))
+            ]
             argument = next((param.metavar for param in self.params if param.param_type_name == "argument"), None)
             flags = [option.opts[0] for option in options if option.is_flag and given.get(option.name)]
             raise Misuse(stray_words(" ".join([self.name or "", *flags]), argument, several, extra))

@@ -42,5 +42,10 @@ def demo(
     if not is_typed():
         commands.pop()
     for command in commands:
+        if "--interactive" in command:
+            show(
+                "This model knows 600 German words, those of the sentences above; other sentences come out as nonsense."
+            )
         show(f"$ nmt {shlex.join(command)}")
         context.find_root().command.main(command, prog_name="nmt", standalone_mode=False)
+    show("For a translator of your own text, see docs/your-data.md.")

@@ -41,7 +41,7 @@ _ROW = re.compile(r"^\| `([\w.]+)` \| (.*?) \| (.*?) \| (.*) \|$", re.MULTILINE)
 def explain(key: str) -> str:
     """Return an explanation of a setting.
 
-    key: dotted, or its end if no other setting has the same. Raises ConfigError if there is no such setting.
+    key: dotted, or a part of it that no other setting has. Raises ConfigError if there is no such setting.
     """
     page = shipped("docs").joinpath("settings.md").read_text(encoding="utf-8")
     settings = {name: texts for name, *texts in _ROW.findall(page)}
@@ -49,6 +49,8 @@ def explain(key: str) -> str:
         key = of_corpus
     if key not in settings:
         alike = [name for name in settings if name.endswith(f".{key}")]
+        if not alike and key:
+            alike = [name for name in settings if key in name][:5]
         if len(alike) != 1:
             advice = f"; write {' or '.join(alike)}" if alike else nearest(key) or "; nmt config prints all settings"
             raise ConfigError(f"--explain {key}: no such setting{advice}")
@@ -69,15 +71,12 @@ def explain(key: str) -> str:
 
 
 def _shipped_values(key: str) -> Iterator[str]:
-    """Yield each value of a setting in the shipped configs, with their names."""
+    """Yield the value of a setting in each shipped config that has it, with the name of the config."""
     section, _, name = key.partition(".")
-    configs: dict[str, list[str]] = {}
     for path in sorted(shipped("configs").glob("*.yaml")):
         settings = read_tree(path)[1].get(section)
         if isinstance(settings, dict) and isinstance(value := settings.get(name), (str, int, float)):
-            configs.setdefault(str(value), []).append(path.name)
-    for value, names in configs.items():
-        yield f"{value} in {', '.join(names)}"
+            yield f"{value} in {path.name}"
 
 
 def _plain(markdown: str) -> str:

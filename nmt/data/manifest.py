@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, TypeAlias, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
@@ -180,11 +180,14 @@ class SourceRecord(Document):
     """The number of repaired pairs by kind of repair; None if there are none."""
 
 
+LanguagePair: TypeAlias = Annotated[tuple[str, str], Field(strict=False)]
+
+
 class Manifest(Document):
     """The manifest of a pair of languages. Fields are in the order in which they are written."""
 
     format: int
-    languages: Annotated[tuple[str, str], Field(strict=False)]
+    languages: LanguagePair
     """In alphabetical order."""
     fingerprint: str
     """Sixteen hexadecimal digits that identify the texts, the ids and the tokenizer."""

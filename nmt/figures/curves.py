@@ -335,6 +335,8 @@ def _draw_panel(panel: Axes, runs: Sequence[Curves], quantity: int, scale: int, 
         n_ticks = 7 if size > 7 else 5
         panel.xaxis.set_major_locator(MaxNLocator(nbins=n_ticks, steps=[1, 2, 5, 10], integer=True))
         panel.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    if panel.get_yscale() == "linear":
+        panel.locator_params(axis="y", nbins=7)  # else it follows from the height, which the layout changes afterwards
     panel.set_xlim(left=0)
     panel.tick_params(labelsize=size)
     panel.grid(color="0.9", linewidth=0.6)

@@ -127,6 +127,16 @@ def _languages() -> dict[str, Language]:
     return by_code
 
 
+COUNTRIES = {"cn": "zh", "cz": "cs", "dk": "da", "gr": "el", "jp": "ja", "ua": "uk", "vn": "vi"}
+"""Codes of countries that are taken for those of their languages, and are the codes of no language."""
+
+
+def code_for(text: str) -> str | None:
+    """Return the code of a language that is given by its English name or by its country; None if it is unknown."""
+    by_name = {language.name.casefold(): language.code for language in _languages().values()}
+    return (by_name | COUNTRIES).get(text.casefold())
+
+
 def language_of(code: str) -> Language | None:
     """Return the language with a code of two or three letters; None if the table does not have it."""
     return _languages().get(code)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from pydantic import Field
 
 from nmt.config import DataConfig
 from nmt.config.data import LABEL
 from nmt.console import printable_sentence
-from nmt.data.manifest import CleanRecord, SourceRecord, SplitOffRecord, SplitRecord, TextRecord
+from nmt.data.manifest import CleanRecord, LanguagePair, SourceRecord, SplitOffRecord, SplitRecord, TextRecord
 from nmt.files.document import Document
 from nmt.languages.codes import is_spaced
 from nmt.prepare.cleaning.counts import (
@@ -107,7 +107,7 @@ class Report(Document):
     kind: Literal["prepared", "dry run"]
     sample: int | None
     """Maximum number of pairs read from each corpus, spread over it; None if all were read."""
-    languages: Annotated[tuple[str, str], Field(strict=False)]
+    languages: LanguagePair
     """In alphabetical order."""
     corpora: list[CorpusReport]
     held_out: dict[str, int]

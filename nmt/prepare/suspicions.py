@@ -22,7 +22,7 @@ import numpy as np
 from nmt.config.data import LABEL
 from nmt.console import Item, printable_sentence
 from nmt.errors import DataError
-from nmt.languages.codes import language_name, script_of_text, scripts, scripts_of
+from nmt.languages.codes import code_for, language_name, script_of_text, scripts, scripts_of, tag_of
 from nmt.prepare.cleaning.repairs import without_marked_capitals
 from nmt.text.language import Profiles, in_other_language, trigrams
 from nmt.text.letters import usual_forms
@@ -148,6 +148,10 @@ def suspicions(
     characters = {}
     for side, language in enumerate(languages):
         if language != LABEL:
+            if tag_of(language).language is None:
+                meant = code_for(language)
+                advice = f"did you mean {meant}?" if meant else "its script and its letters are not checked"
+                yield f"data.direction: {language} is no language code (ISO 639); {advice}"
             text_sides[language] = side
             characters[language] = count_characters(pair[side] for pair in train)
     for key, sample in samples.items():

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from nmt.config import Config, DataConfig, SearchConfig, Source, Stage
 from nmt.config.clean import CleanConfig
@@ -312,6 +312,8 @@ def _can_mix(stages: Sequence[Stage], train: Sequence[AnyTrainSource]) -> bool:
 CHUNK = 4096  # lines; the translator's window, so that the same lines always share their batches
 
 Row = TypeVar("Row")
+TranslateRows: TypeAlias = "Callable[[Translator, Sequence[Row], int], Iterable[str]]"
+"""A function that translates rows. Its last argument is the number of the first one."""
 
 
 @dataclass(frozen=True)
@@ -343,7 +345,7 @@ class RecipeDir:
         name: str,
         rows: Iterable[Row],
         n_rows: int,
-        translate: Callable[[Translator, Sequence[Row], int], Iterable[str]],
+        translate: TranslateRows[Row],
         count: Callable[[Path], dict[str, int]],
     ) -> dict[str, int]:
         """Write the file `name` with a line for each row, or resume writing it, and return the counts of the report.
@@ -391,7 +393,7 @@ class RecipeDir:
         name: str,
         rows: Iterable[Row],
         n_rows: int,
-        translate: Callable[[Translator, Sequence[Row], int], Iterable[str]],
+        translate: TranslateRows[Row],
     ) -> None:
         """Translate the missing chunks, and join all chunks."""
         from nmt.translate.translator import Translator

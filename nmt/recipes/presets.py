@@ -116,10 +116,10 @@ def preset(config: str | None, n_pairs: int, minutes: float, overrides: Sequence
         reasons |= {
             "data.dir": comment("to be written"),
             "data.root": comment("the folder of the text; . is the working directory"),
+            "data.train": comment(
+                "rename these files; other formats are in docs/your-data.md. valid and test: pairs to hold out"
+            ),
         }
-        reasons["data.train"] = comment(
-            "rename these files; other formats are in docs/your-data.md. valid and test: pairs to hold out"
-        )
     return "\n".join([*comment(about), commented(completed, reasons)])
 
 

@@ -110,28 +110,25 @@ def test_unknown_option_without_equivalent_has_no_suggestion(line: str, nmt: Com
     [
         (
             ("translate", "Der Hund"),
-            "translate takes no arguments, found Der Hund: write nmt translate --input 'Der Hund'; for several values, "
-            "repeat the option: --run, --input, --tag, --set, --tm",
+            "translate takes no arguments, found Der Hund: write nmt translate --input 'Der Hund' for a file, echo "
+            "'Der Hund' | nmt translate for a sentence",
         ),
+        (("prepare", "mine.yaml"), "write nmt prepare --config mine.yaml"),
         (
-            ("prepare", "mine.yaml"),
-            "write nmt prepare --config mine.yaml; for several values, repeat the option: --set",
+            ("prepare", "--set", "data.max_chars=9", "data.max_pieces=9"),
+            "--config data.max_pieces=9; for several values, repeat the option: --set",
         ),
+        (("score", "runs/a", "runs/b"), "--run runs/a; for several values, repeat the option: --run, --set"),
         (("export", "runs/a", "--output", "b"), "write nmt export --run runs/a"),
         (
             ("train", "--resume", "r2"),
-            "train --resume takes no arguments, found r2: write nmt train --resume --run r2; for several values, "
-            "repeat the option: --set, --init-from",
+            "train --resume takes no arguments, found r2: write nmt train --resume --run r2",
         ),
         (
             ("prepare", "--append", "b.yaml"),
-            "prepare --append takes no arguments, found b.yaml: write nmt prepare --append --config b.yaml; for "
-            "several values, repeat the option: --set",
+            "prepare --append takes no arguments, found b.yaml: write nmt prepare --append --config b.yaml",
         ),
-        (
-            ("train", "--run", "a", "r2"),
-            "write nmt train --config r2; for several values, repeat the option: --set, --init-from",
-        ),
+        (("train", "--run", "a", "r2"), "write nmt train --config r2"),
         (("runs", "a", "b"), "runs takes one DIR, but also found b"),
         (("--lr", "3", "train"), "No such option: --lr; options of a command follow its name: nmt COMMAND --lr"),
         (("preprocess",), "No such command 'preprocess'; it is nmt prepare"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import json
 from pathlib import Path
 
@@ -20,11 +21,11 @@ Pairs = list[tuple[str, str]]
 
 
 def told(languages: tuple[str, str] = ("de", "en"), **corpora: Pairs) -> list[str]:
-    """The warnings about swapped sides and scripts of corpora named train_0, train_1, valid, test_x."""
+    """The warnings about swapped sides, scripts and codes of corpora named train_0, train_1, valid, test_x."""
     samples = {name.replace("_", "."): Sample.of(pairs) for name, pairs in corpora.items()}
     held_out = [key for key in samples if not key.startswith("train")]
     warnings = suspicions(samples, held_out, languages, {key: f"{key}.txt" for key in samples})
-    return [warning for warning in warnings if "swapped" in warning or "letters" in warning]
+    return [warning for warning in warnings if re.search("swapped|letters|ISO 639", warning)]
 
 
 def other_way_round(pairs: Pairs) -> Pairs:
@@ -82,7 +83,14 @@ def test_unexpected_script_warns() -> None:
     assert told(("en", "sr"), train_0=other_way_round(RUSSIAN)) == []  # written in both
     (warning,) = told(("en", "ru"), train_0=RUSSIAN)
     assert warning == "data.train.0 (train.0.txt): en and ru look swapped, by their scripts; check its files"
-    assert told(("xx", "yy"), train_0=GREEK, train_1=RUSSIAN) == []  # nobody knows which is right
+    unknown = told(("xx", "yy"), train_0=GREEK, train_1=RUSSIAN)  # nobody knows which script is right
+    assert [warning.partition(" is ")[0] for warning in unknown] == ["data.direction: xx", "data.direction: yy"]
+
+
+@pytest.mark.parametrize(("code", "meant"), [("cz", "cs"), ("czech", "cs"), ("German", "de"), ("xx", None)])
+def test_unknown_language_code_warns(code: str, meant: str | None) -> None:
+    (warning,) = told(("en", code), train_0=TRAIN)
+    assert code in warning and (meant is None or f"did you mean {meant}?" in warning)
 
 
 @pytest.fixture
