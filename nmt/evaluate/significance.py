@@ -221,7 +221,8 @@ def seeds_and_lines(baseline: Sequence[LineCounts], other: Sequence[LineCounts])
         seed_error=math.sqrt(sum(between)),
         degrees_of_freedom=freedom,
         half_width_of_twice_the_runs=twice_runs[0] * quantile(CONFIDENCE, twice_runs[1]),
-        half_width_of_twice_the_lines=twice_lines[0] * quantile(CONFIDENCE, twice_lines[1]),
+        # fewer degrees of freedom can make the estimate wider, but more lines do not
+        half_width_of_twice_the_lines=min(half, twice_lines[0] * quantile(CONFIDENCE, twice_lines[1])),
     )
 
 
