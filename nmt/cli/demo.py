@@ -43,9 +43,7 @@ def demo(
         commands.pop()
     for command in commands:
         if "--interactive" in command:
-            show(
-                "This model knows 600 German words, those of the sentences above; other sentences come out as nonsense."
-            )
+            show("The model knows only 600 German words; other sentences come out as nonsense.")
         show(f"$ nmt {shlex.join(command)}")
         context.find_root().command.main(command, prog_name="nmt", standalone_mode=False)
     show("For a translator of your own text, see docs/your-data.md.")
