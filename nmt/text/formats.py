@@ -79,8 +79,10 @@ def other_encoding(line: bytes, is_mixed: bool) -> str:
         return "earlier lines are valid; remove the invalid bytes: iconv -c -f UTF-8 -t UTF-8"
     if re.search(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]", line):
         return "is it a text file?"
-    encodings = "WINDOWS-1252, WINDOWS-1250 (Central Europe), SHIFT_JIS or GB18030"
-    return f"convert it from its encoding, such as {encodings}: iconv -f ENCODING -t UTF-8"
+    return (
+        "convert it from its encoding, such as WINDOWS-1252, WINDOWS-1250 (Central Europe), SHIFT_JIS or GB18030: iconv "
+        "-f ENCODING -t UTF-8"
+    )
 
 
 def other_format(start: bytes) -> str | None:
