@@ -116,7 +116,7 @@ def loss_of(model: Transformer, batch: RowBatch, smoothing: float) -> LossSums:
     # the loss ignores padding, so its logits need not be computed
     hidden = hidden.flatten(0, 1)[batch.token_indices]  # (N, D)
     targets = batch.tgt_out.flatten()[batch.token_indices]  # (N,)
-    # This is F.cross_entropy(logits, targets, label_smoothing=smoothing, reduction="sum"), computed one block of tokens
+    # `plain_cross_entropy` in the same file is the formula. This function computes the same value one block of tokens
     # at a time, since the logits of all tokens, (N, V), would be by far the largest tensor.
     return fused_loss((hidden,), model.output_weight, targets, smoothing)
 

@@ -50,9 +50,11 @@ def explain(key: str) -> str:
     if key not in settings:
         alike = [name for name in settings if name.endswith(f".{key}")]
         if not alike and key:
-            alike = [name for name in settings if key in name][:5]
+            alike = [name for name in settings if key in name]
         if len(alike) != 1:
-            advice = f"; write {' or '.join(alike)}" if alike else nearest(key) or "; nmt config prints all settings"
+            advice = nearest(key) or "; nmt config prints all settings"
+            if 0 < len(alike) < 8:
+                advice = f"; write {' or '.join(alike)}"
             raise ConfigError(f"--explain {key}: no such setting{advice}")
         key = alike[0]
     values, default, meaning = map(_plain, settings[key])

@@ -135,7 +135,7 @@ class Modifiers:
         data = config.data
         self._seed = config.training.seed
         self._max_pieces = data.max_pieces
-        self._src, self._tgt = corpora.tokenizers.pair(data.direction)
+        self._src, self._tgt = corpora.tokenizers.sides(data.direction)
         self._starts = corpora.starts
         glossary: Glossary | None = None
         self.glossary: str | None = None

@@ -132,9 +132,10 @@ COUNTRIES = {"cn": "zh", "cz": "cs", "dk": "da", "gr": "el", "jp": "ja", "ua": "
 
 
 def code_for(text: str) -> str | None:
-    """Return the code of a language that is given by its English name or by its country; None if it is unknown."""
+    """Return the code of a language that is given by its English name or by its country, such as `cz` or `cz_CZ`; None
+    if it is unknown."""
     by_name = {language.name.casefold(): language.code for language in _languages().values()}
-    return (by_name | COUNTRIES).get(text.casefold())
+    return (by_name | COUNTRIES).get(normalized(text).partition("_")[0])
 
 
 def language_of(code: str) -> Language | None:

@@ -381,7 +381,7 @@ def _scored(name: str, score: Callable[[Pairs, Progress], Iterable[Scored]]) -> 
 
 def length(translator: Translator, search: SearchConfig) -> Feature:
     """Return a feature: the number of pieces of the candidate with `</s>`, divided by the line's length penalty."""
-    src, tgt = translator.tokenizers.pair(translator.config.data.direction)
+    src, tgt = translator.tokenizers.sides(translator.config.data.direction)
 
     def values(pairs: Pairs) -> list[float]:
         lines = src.encode_all([line for line, _ in pairs])

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import random
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -38,7 +38,7 @@ from nmt.search.step import Hypothesis, Pair, length_penalty
 from nmt.share.ctranslate2 import SHORTLIST, library
 from nmt.share.formats import NO_TERMS, check_supported, unsupported
 from nmt.text.tokenizer import EOS, Tokenizer
-from nmt.translate.search import Hypotheses, search_batches
+from nmt.translate.search import Hypotheses, SearchedBatches, search_batches
 from nmt.translate.translator import Translator
 from nmt.translate.types import Sentence, Translation
 
@@ -85,7 +85,7 @@ class Engine:
         """The longest sequence that the model can take, `</s>` counted."""
         model = folder.config.model
         self.max_positions = model.max_positions if model.positions == "learned" else None
-        src, tgt = folder.tokenizers.pair(folder.config.data.direction)
+        src, tgt = folder.tokenizers.sides(folder.config.data.direction)
         self.src = src.pieces(range(len(src)))
         self.tgt = tgt.pieces(range(len(tgt)))
         self.never_written = tgt.never_written(folder.config.joins_sentences)
@@ -135,7 +135,7 @@ class Engine:
 
     def search(
         self, sentences: Sequence[Sentence], search: SearchConfig, n_best: int, should_stop: ShouldStop | None = None
-    ) -> Generator[tuple[list[int], Hypotheses]]:
+    ) -> SearchedBatches:
         """Yield the indices and hypotheses of batches of sentences; see `Searcher`.
 
         `should_stop` is called before each batch, since CTranslate2 cannot stop within one.

@@ -200,7 +200,7 @@ def save_transformers(
         "config.json": _config(config.model, sizes, n_positions) | ids,
         "generation_config.json": _generation(config, n_positions) | ids,
     }
-    src, tgt = tokenizers.pair(config.data.direction)
+    src, tgt = tokenizers.sides(config.data.direction)
     if imported is None:
         files["generation_config.json"]["suppress_tokens"] = tgt.never_written(config.joins_sentences)
         files |= {"tokenizer.json": tokenizer_json(src), "tokenizer_config.json": tokenizer_config(max_source)}

@@ -104,7 +104,7 @@ class Tokenizers:
             tokenizer.letters = self.letters[language]
         return tokenizer
 
-    def pair(self, direction: str) -> tuple[Tokenizer, Tokenizer]:
+    def sides(self, direction: str) -> tuple[Tokenizer, Tokenizer]:
         """Return the tokenizers of the source and the target language of a direction."""
         src, tgt = sides_of(direction)
         return self[src], self[tgt]

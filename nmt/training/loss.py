@@ -232,6 +232,20 @@ def _kept(batch: AnyBatch, cut_rate: float, first_tag: int | None, sees_source: 
     return src, tgt
 
 
+def plain_cross_entropy(
+    hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, bias: Tensor | None = None
+) -> Tensor:
+    """Compute the loss of `fused_loss` for one pass in the simplest way, as a reference for readers and tests.
+
+    Its gradient with respect to the logits is softmax(logits) - target_probs, which `_ChunkedLoss` computes directly.
+    """
+    log_probs = F.linear(hidden, weight, bias).log_softmax(-1)  # (N, V)
+    n, v = log_probs.shape
+    target_probs = torch.full_like(log_probs, smoothing / v)  # smoothing spread evenly over the vocabulary,
+    target_probs[torch.arange(n), targets] += 1 - smoothing  # the rest on the target
+    return -(target_probs * log_probs).sum()
+
+
 def fused_loss(
     passes: tuple[Tensor, ...],
     weight: Tensor,

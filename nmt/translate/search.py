@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 import torch
 
@@ -79,6 +79,8 @@ def in_threads(work: Callable[[Job], Result], jobs: Sequence[Job], device: torch
 
 Hypotheses = list[list[Hypothesis]]
 """Hypotheses of each sentence of a batch, best first."""
+SearchedBatches: TypeAlias = "Generator[tuple[list[int], Hypotheses]]"
+"""For each batch, the indices of its sentences and their hypotheses."""
 PAST_STEPS = 100
 """Number of earlier steps whose keys and values, read and reordered in each step, double the time of a step."""
 
@@ -110,7 +112,7 @@ class Searcher(Protocol):
 
     def search(
         self, sentences: Sequence[Sentence], search: SearchConfig, n_best: int, should_stop: ShouldStop | None = None
-    ) -> Generator[tuple[list[int], Hypotheses]]:
+    ) -> SearchedBatches:
         """Yield for each batch the indices of its sentences and up to `n_best` hypotheses of each.
 
         Blank sentences are omitted. Batches are in the order of their first sentences. Close the generator to stop
@@ -188,7 +190,7 @@ class NativeSearcher:
 
     def search(
         self, sentences: Sequence[Sentence], search: SearchConfig, n_best: int, should_stop: ShouldStop | None = None
-    ) -> Generator[tuple[list[int], Hypotheses]]:
+    ) -> SearchedBatches:
         """Yield the hypotheses of each batch; see `Searcher`. `should_stop` is called before each batch and step."""
         yield from search_batches(self.search_batch, sentences, search, n_best, self.device, should_stop)
 
@@ -250,7 +252,7 @@ class NativeSearcher:
 
 
 def in_order(
-    batches: Generator[tuple[list[int], Hypotheses]],
+    batches: SearchedBatches,
     sentences: Sequence[Sentence],
     on_found: Callable[[int], None] | None = None,
 ) -> Generator[list[Hypothesis]]:
@@ -277,7 +279,7 @@ def search_batches(
     n_best: int,
     device: torch.device,
     should_stop: ShouldStop | None,
-) -> Generator[tuple[list[int], Hypotheses]]:
+) -> SearchedBatches:
     """Search sentences in batches, several at once on a CPU, and yield their hypotheses; see `Searcher.search`."""
 
     def searched(batch: Sequence[int]) -> Hypotheses:
@@ -352,9 +354,7 @@ class JointSearch:
     n_best: int = 1
     should_stop: ShouldStop | None = None
 
-    def search(
-        self, lines: Sequence[Line], by_line: Sequence[Sequence[Sentence]]
-    ) -> Generator[tuple[list[int], Hypotheses]]:
+    def search(self, lines: Sequence[Line], by_line: Sequence[Sequence[Sentence]]) -> SearchedBatches:
         """Yield hypotheses of the sentences of all lines, with their indices; see `Searcher.search`.
 
         A blank line ends a document. A line that is not translated into as many sentences is translated again, each of
@@ -406,7 +406,7 @@ class JointSearch:
         for group, document in zip(groups, documents, strict=True):
             document.past += [self._translated(sentences[i], best.get(i, [])) for i in group]
 
-    def _searched(self, sentences: Sequence[Sentence]) -> Generator[tuple[list[int], Hypotheses]]:
+    def _searched(self, sentences: Sequence[Sentence]) -> SearchedBatches:
         with closing(self.searcher.search(sentences, self.settings, self.n_best, self.should_stop)) as batches:
             yield from batches
 

@@ -58,7 +58,7 @@ class Segmenter:
         data = config.data
         self._reads_similar = "fuzzy" in config.training.modifiers
         self._joins = config.joins_sentences
-        self._src, self._tgt = tokenizers.pair(data.direction)
+        self._src, self._tgt = tokenizers.sides(data.direction)
         self._language_tag = data.language_tag
         self._max_positions = max_positions
         # one position is reserved for the end of sentence

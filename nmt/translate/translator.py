@@ -370,7 +370,7 @@ class Translator:
         models trained with training.modifiers.join. Raises what `forced_decoder` raises.
         """
         search = search or self.config.search
-        src, tgt = self.tokenizers.pair(self.config.data.direction)
+        src, tgt = self.tokenizers.sides(self.config.data.direction)
         tagged = search.model_copy(update={"tags": [*self.config.data.language_tag, *(search.tags or ())]})
         scorer = PairScorer(self.forced_decoder(search), src, tgt, tagged, self._segmenter.max_length)
         return scorer.score(pairs, progress=progress, contexts=contexts)
@@ -481,7 +481,7 @@ class Translator:
 
     def _joint(self, engine: Searcher, search: SearchConfig, n: int, should_stop: ShouldStop | None) -> JointSearch:
         """Return a search for several sentences at once, for a model that joins them."""
-        src, tgt = self.tokenizers.pair(self.config.data.direction)
+        src, tgt = self.tokenizers.sides(self.config.data.direction)
         longest = min(self.config.data.max_pieces, self._segmenter.max_length)
         return JointSearch(engine, src, tgt, longest, search, n, should_stop)
 
@@ -519,7 +519,7 @@ class Translator:
         self, line: Line, translations: Sequence[Translation], should_stop: ShouldStop | None = None
     ) -> list[Translation]:
         """Return the translations of a line with their aligned words."""
-        src, tgt = self.tokenizers.pair(self.config.data.direction)
+        src, tgt = self.tokenizers.sides(self.config.data.direction)
         words = alignments(self._aligner, src, tgt, [line.text] * len(translations), translations, should_stop)
         from_spans = word_spans(line.text)
         aligned = []

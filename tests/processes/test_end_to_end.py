@@ -289,6 +289,7 @@ def test_demo_runs_all_stages_and_shows_their_commands(nmt: Command, monkeypatch
     assert commands == ["prepare", "train", "evaluate", "translate"]
     assert "BLEU" in result.out
     assert result.out.count("probability per piece") == 1
+    assert result.out.index("600 German words") < result.out.index("$ nmt translate")
     assert (RUN / "log.jsonl").read_bytes() == before  # a finished run is not trained again
 
 
@@ -297,7 +298,7 @@ def test_demo_without_a_terminal_has_no_prompt(nmt: Command, monkeypatch: pytest
     monkeypatch.setattr("sys.stdin", io.StringIO("aba ibi\n"))
     result = done(nmt("demo", "--run", RUN))
     assert "nmt evaluate" in result.out
-    assert "nmt translate" not in result.out
+    assert "nmt translate" not in result.out and "600 German words" not in result.out
 
 
 def test_demo_starts_a_new_run_and_ends_with_the_status_of_a_failed_stage(

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
-from typing import TypeGuard
+from typing import TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -204,13 +204,16 @@ class Part(BaseModel, frozen=True):
             yield SentencePair(src, tgt, self.corpus, None if math.isnan(score) else score, document)
 
 
+Skipped: TypeAlias = dict[str, dict[str, int]]
+"""For each source, by key, the number of units that are not one pair, by reason."""
+
+
 @dataclass(frozen=True)
 class ReadText:
     """Training corpora that have been read."""
 
     parts: list[Part]
-    skipped: dict[str, dict[str, int]]
-    """For each source, by key, the number of units that are not one pair, by reason."""
+    skipped: Skipped
     places: dict[str, list[Place]] = field(default_factory=dict)
     """Of a sample, the places of its pairs in each corpus, by key."""
 

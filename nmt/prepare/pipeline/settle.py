@@ -38,7 +38,7 @@ from nmt.prepare.pipeline.clean import (
     write_hashes,
     write_pairs,
 )
-from nmt.prepare.pipeline.read import Part, ReadText, read_pairs, read_side, write_side
+from nmt.prepare.pipeline.read import Part, ReadText, Skipped, read_pairs, read_side, write_side
 from nmt.prepare.pipeline.work import SIDES, Drops, Rows, Stage, Work, block_starts, follows, part_folder
 from nmt.prepare.recipe import block_lists
 from nmt.prepare.suspicions import N_PAIRS, Place, Sample, at_intervals
@@ -61,7 +61,7 @@ class TrainingText:
     settled: list[Done]
     reports: dict[str, CleanReport]
     """By the key of the source."""
-    skipped: dict[str, dict[str, int]]
+    skipped: Skipped
     """See `ReadText`."""
     warnings: list[str]
     labels: Labels | None = None
@@ -81,7 +81,7 @@ class ChosenText:
     """The cleaned training corpora, and what will be dropped from them or split off."""
 
     parts: list[Part]
-    skipped: dict[str, dict[str, int]]
+    skipped: Skipped
     cleaned: list[Done]
     drops: Drops
     warnings: list[str]

@@ -32,6 +32,14 @@ def test_setting_is_found_by_a_part_of_its_name() -> None:
     assert explain("label") == explain("training.label_smoothing")
 
 
+@pytest.mark.parametrize(("key", "named"), [("dropout", True), ("training.", False)])
+def test_settings_with_a_part_in_common_are_named_if_they_are_few(key: str, named: bool) -> None:
+    with pytest.raises(ConfigError) as refused:
+        explain(key)
+    assert ("model.embedding_dropout or " in str(refused.value)) is named
+    assert str(refused.value).count(" or ") < 8
+
+
 def test_setting_of_a_corpus_is_explained() -> None:
     assert explain("path").startswith("path: text; required\n")
     assert explain("data.valid.path") == explain("path")

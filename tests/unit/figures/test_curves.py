@@ -146,6 +146,13 @@ def test_group_is_drawn_as_mean_with_band() -> None:
     assert len(figure.axes[2].collections) == 1, "a single run has no band"
 
 
+def test_names_of_axes_are_beside_long_numbers() -> None:
+    seeds = [curves_of(str(bleu), [train(60, 5.4), valid(60, bleu)]) for bleu in (10.1, 10.3)]
+    figure = draw([mean_of("plain", seeds)])
+    figure.draw_without_rendering()
+    assert min(panel.get_tightbbox().x0 for panel in figure.axes) >= 0
+
+
 def test_group_of_different_tasks_is_rejected() -> None:
     with pytest.raises(ConfigError, match="group x"):
         mean_of("x", [curves_of("a", LOG), curves_of("b", LOG, "text")])

@@ -87,7 +87,9 @@ def test_unexpected_script_warns() -> None:
     assert [warning.partition(" is ")[0] for warning in unknown] == ["data.direction: xx", "data.direction: yy"]
 
 
-@pytest.mark.parametrize(("code", "meant"), [("cz", "cs"), ("czech", "cs"), ("German", "de"), ("xx", None)])
+@pytest.mark.parametrize(
+    ("code", "meant"), [("cz", "cs"), ("jp_JP", "ja"), ("czech", "cs"), ("German", "de"), ("xx", None)]
+)
 def test_unknown_language_code_warns(code: str, meant: str | None) -> None:
     (warning,) = told(("en", code), train_0=TRAIN)
     assert code in warning and (meant is None or f"did you mean {meant}?" in warning)

@@ -193,6 +193,7 @@ def test_advice_recommends_more_runs_or_more_lines():
     assert what_to_add(seeds).startswith("more runs would help most: the interval is ±")
     assert seeds.half_width_of_twice_the_lines == pytest.approx(half_width(seeds), rel=0.05)
     assert seeds.half_width_of_twice_the_runs < 0.75 * half_width(seeds)
+    assert seeds.half_width_of_twice_the_lines <= half_width(seeds)
     lines = seeds_and_lines(*groups(rng, (3, 3), seeds=0.01, lines=4, both=0.1))
     assert what_to_add(lines).startswith("more test lines would help most")
     assert lines.half_width_of_twice_the_lines == pytest.approx(half_width(lines) / math.sqrt(2), rel=0.03)

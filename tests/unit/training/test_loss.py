@@ -21,25 +21,8 @@ from nmt.training.loss import (
     class_logits,
     class_loss,
     fused_loss,
+    plain_cross_entropy,
 )
-
-
-def plain_cross_entropy(
-    hidden: torch.Tensor,
-    weight: torch.Tensor,
-    targets: torch.Tensor,
-    smoothing: float,
-    bias: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Compute the loss of `fused_loss` for one pass in the simplest way.
-
-    Its gradient with respect to the logits is softmax(logits) - target_probs, which `_ChunkedLoss` computes directly.
-    """
-    log_probs = F.linear(hidden, weight, bias).log_softmax(-1)  # (N, V)
-    n, v = log_probs.shape
-    target_probs = torch.full_like(log_probs, smoothing / v)  # smoothing spread evenly over the vocabulary,
-    target_probs[torch.arange(n), targets] += 1 - smoothing  # the rest on the target
-    return -(target_probs * log_probs).sum()
 
 
 def example(n: int = 12, d: int = 5, v: int = 30) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
