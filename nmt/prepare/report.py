@@ -313,10 +313,10 @@ def table(report: Report, splits: Mapping[str, SplitRecord], asked: int | None) 
         yield f"{language}: {length_of_pieces(language, counts)}"
     for name, split in splits.items():
         if trip := split.round_trip:
-            control = f"; {trip.control:,} with control characters are not" if trip.control else ""
+            others = f"; {trip.control:,} with control characters are not" if trip.control else ""
             if n_normalised := trip.lines - trip.exact - trip.control:
-                control = f"; {n_normalised:,} are normalised by the tokenizer, but references stay as they are"
-            yield f"{name}: {trip.exact:,} lines are decoded exactly from their pieces{control}"
+                others += f"; {n_normalised:,} are normalised by the tokenizer, but references stay as they are"
+            yield f"{name}: {trip.exact:,} lines are decoded exactly from their pieces{others}"
 
 
 def _counts(report: Report) -> Iterator[str]:

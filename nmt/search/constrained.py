@@ -52,6 +52,7 @@ def term_ids(tokenizer: Tokenizer, term: str) -> list[int]:
 
     Surrounding white space is stripped. A space precedes the term, unless it begins with punctuation.
     """
+    tokenizer = tokenizer.exactly()
     text = CONTROL.sub(" ", term).strip()
     if _FOLLOWS_DIRECTLY.match(text):
         anchor = tokenizer.encode(_ANCHOR)

@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from copy import copy
+from functools import cache
 from typing import Literal
 
 from pydantic import Field, ValidationInfo, field_validator
@@ -115,6 +116,7 @@ class ImportedTokenizer(Tokenizer):
     def __init__(self, model: bytes, vocabulary: ImportedVocabulary, side: Literal[0, 1]) -> None:
         """model: a serialised SentencePiece model. Raises DataError if it is none."""
         self.model = model
+        self._reading = cache(self._make_reading)
         if side == 0:
             self.to = vocabulary.to
         original = vocabulary.original(side)
@@ -190,6 +192,10 @@ class ImportedTokenizer(Tokenizer):
             names = [name for name in names if not name.startswith(TO)]
         return super().tag_ids(names)
 
+    def is_known(self, character: str) -> bool:
+        pieces = self._processor.encode(character, out_type=str)
+        return all(i != UNK and not self._is_byte(i) for i in self._ids(pieces))
+
     def encode_parts(self, texts: Sequence[str], threads: int = 1) -> list[list[int]]:
         texts = [*map(self.as_read, texts)]
         encoded = self._processor.encode(texts, out_type=str, num_threads=threads)
@@ -213,8 +219,10 @@ class ImportedTokenizer(Tokenizer):
 
     def _n_characters(self, piece: str) -> int:
         """Return the length of the normalised text of a piece; of the bytes of a character, the first has all of it."""
-        is_byte = N_SPECIAL <= self._id_of.get(piece, UNK) < self.first_learned
-        return piece[3] not in "89AB" if is_byte else len(piece)
+        return piece[3] not in "89AB" if self._is_byte(self._id_of.get(piece, UNK)) else len(piece)
+
+    def _is_byte(self, i: int) -> bool:
+        return N_SPECIAL <= i < self.first_learned
 
     @property
     def is_unigram(self) -> bool:

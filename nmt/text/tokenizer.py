@@ -6,8 +6,10 @@ Tags, which precede a source, have the ids after the last piece. SentencePiece d
 a tag.
 
 A `LosslessTokenizer` is BPE without normalisation, which preserves white space. Ids 20-275 are the 256 bytes, which
-spell every character without a piece; then come the learned pieces. Two additions to SentencePiece:
+spell every character without a piece; then come the learned pieces. Three additions to SentencePiece:
 
+* White space, invisible characters and normal forms that have no piece are read as their usual equivalents, since bytes
+  of rare characters are hardly trained; see `nmt.text.reading`.
 * It writes a space as U+2581, so a U+2581 of the text would be decoded as a space. Here that character is always
   spelled in its three bytes.
 * A line break in a translation would shift all lines after it. Control characters (Unicode category Cc without the
@@ -24,9 +26,12 @@ import re
 import unicodedata
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
+from unicodedata import normalize
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +44,7 @@ from nmt.console import printable
 from nmt.errors import DataError, UnsafeFileError
 from nmt.files.read import DOCUMENT_BYTES, fingerprint_of, read_regular
 from nmt.text.letters import write
+from nmt.text.reading import Reading
 
 PAD = 0
 UNK = 1
@@ -102,7 +108,7 @@ class Tokenizer(ABC):
     first_learned: int
     """The id of the first learned piece; smaller ids are special pieces and bytes."""
     is_lossless: bool
-    """Whether every line is restored from its ids, up to control characters."""
+    """Whether every line is restored from its ids as it is read, up to control characters."""
     tags: Mapping[str, int]
     """The ids of the tags that may precede a source, by name, such as `domain=help`; they are the last ids."""
     target_languages: Mapping[str, int] = {}
@@ -114,10 +120,15 @@ class Tokenizer(ABC):
 
     letters: Mapping[str, str] = {}
     """The form in which a letter is encoded for its other forms."""
+    is_exact = False
+    """Whether white space and invisible characters without a piece are encoded, too; see `exactly`."""
     model: bytes
     """The serialised SentencePiece model."""
     n_pieces: int
     """The number of special pieces, bytes and learned pieces; larger ids are tags."""
+
+    _reading: Callable[[], Reading]
+    """Makes the reading when it is first needed; copies of a tokenizer share it."""
 
     @abstractmethod
     def __len__(self) -> int:
@@ -139,9 +150,35 @@ class Tokenizer(ABC):
     def encode_parts(self, texts: Sequence[str], threads: int = 1) -> list[list[int]]:
         """Encode parts of lines, without control characters and without a space added before the first word."""
 
-    def as_read(self, text: str) -> str:
-        """Return a text with the forms of letters that are encoded."""
+    @abstractmethod
+    def is_known(self, character: str) -> bool:
+        """Return whether the vocabulary has pieces for a character, other than bytes."""
+
+    def _make_reading(self) -> Reading:
+        pieces = (piece.replace(SPACE, " ") for piece in self.pieces(range(self.first_learned, self.n_pieces)))
+        return Reading(pieces, self.is_known)
+
+    def respelled(self, text: str) -> str:
+        """Return a text with the usual forms of letters."""
         return write(text, self.letters)
+
+    def as_read(self, text: str) -> str:
+        """Return a text with the forms of letters, the white space and the normal form that are encoded."""
+        if text.isascii() and "\t" not in text:
+            return text
+        reading = self._reading()
+        read = reading.canonical if self.is_exact else reading
+        result = read(self.respelled(text))
+        if self.letters and reading.has_unknown(result):  # a letter with marks may have another usual form
+            result = read(self.respelled(normalize("NFC", text)))
+        return result
+
+    def exactly(self) -> Tokenizer:
+        """Return a tokenizer for text that a translation must contain, in which white space and invisible characters
+        are not replaced."""
+        other = copy(self)
+        other.is_exact = True
+        return other
 
     def begins_word(self) -> list[bool]:
         """Return for each piece of the vocabulary whether it begins a word, that is, starts with a space."""
@@ -207,11 +244,12 @@ class LosslessTokenizer(Tokenizer):
         """
         where = "" if path is None else f"{path}: "
         self.model = model
+        self._reading = cache(self._make_reading)
         try:
             self._processor = processor_of(model)
             self.n_pieces = int(self._processor.get_piece_size())
             self.tags = {name: self.n_pieces + i for i, name in enumerate(tags)}
-            is_ours = self._has_expected_pieces() and self.decode(self.encode(_PROBE)) == _PROBE
+            is_ours = self._has_expected_pieces() and self.decode(self._encoded([f" {_PROBE}"])[0]) == _PROBE
         except (RuntimeError, ValueError, UnicodeDecodeError) as error:
             raise DataError(f"{where}not a SentencePiece model") from error
         if not is_ours:
@@ -282,8 +320,14 @@ class LosslessTokenizer(Tokenizer):
         # with a space before it, the first word has the same pieces as within a line; decode removes the space
         return self.encode_parts([f" {CONTROL.sub(' ', line)}" if line else "" for line in lines], threads)
 
+    def is_known(self, character: str) -> bool:
+        return int(self._processor.piece_to_id(character)) >= self.first_learned
+
     def encode_parts(self, texts: Sequence[str], threads: int = 1) -> list[list[int]]:
-        texts = [*map(self.as_read, texts)]
+        return self._encoded([*map(self.as_read, texts)], threads)
+
+    def _encoded(self, texts: Sequence[str], threads: int = 1) -> list[list[int]]:
+        """Encode texts as they are."""
         if not any(SPACE in text for text in texts):
             return list(self._processor.encode(texts, num_threads=threads))
         parts = [text.split(SPACE) for text in texts]

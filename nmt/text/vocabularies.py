@@ -31,7 +31,7 @@ class _File(Document):
 class Labels:
     """A set of labels, sorted, with ids from 0 to len - 1."""
 
-    as_read = str
+    respelled = str
 
     def __init__(self, names: Iterable[str]) -> None:
         """`names`: the labels, in any order. Raises DataError if there are fewer than two, or too many."""

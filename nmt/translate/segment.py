@@ -164,7 +164,7 @@ class Segmenter:
         """Return the ids with which a translation starts, which belong to the first sentence of a line."""
         ids: Sequence[int] = ()
         if line.prefix and source.key % MAX_PARTS == 0:
-            ids = self._tgt.encode(line.prefix.rstrip())
+            ids = self._tgt.exactly().encode(line.prefix.rstrip())
         if UNK in ids:  # only of imported models
             raise _unspellable("prefix", line.prefix)
         return ids or self._tgt.opening

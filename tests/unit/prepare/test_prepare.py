@@ -94,7 +94,7 @@ def test_references_are_never_dropped_or_altered(place: Folder) -> None:
     split = place.corpus().split("valid")
     assert list(zip(split.text("de"), split.text("en"), strict=True)) == ODD
     assert lines_of(split, "en").n_ids().tolist()[1] == 0
-    assert "valid: 11 lines are decoded exactly from their pieces; 1 with control characters are not" in said
+    assert "valid: 10 lines are decoded exactly from their pieces; 1 with control characters are not; 1 " in said
 
 
 def test_tokenizer_learns_from_training_text_only(place: Folder) -> None:

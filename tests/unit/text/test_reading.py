@@ -1,0 +1,121 @@
+"""Reading of spaces, invisible characters and normal forms that a vocabulary does not know."""
+
+from __future__ import annotations
+
+import unicodedata
+from unicodedata import normalize
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fragments import parts
+from nmt.text.reading import Folded, Reading, plain
+from nmt.text.tokenizer import LosslessTokenizer, train_tokenizer
+
+FRENCH = [
+    "Qu\u2019est-ce\u00a0? \u00c9t\u00e9, no\u00ebl et \u0153uf.",
+    "Le caf\u00e9 \u00e0 3\u202f000\u00a0\u20ac",
+] * 20
+YORUBA = ["\u1eb9\u0301 k\u00fa \u00e0\u00e1r\u1ecd\u0300, \u1eb9 \u1e63e\u00e9. \u00ccl\u00fa w\u00e0"] * 20
+KOREAN = ["\uc548\ub155\ud558\uc138\uc694 \uadf8\ub294 \ud559\uc0dd\uc774\ub2e4"] * 20
+
+
+def reading(lines: list[str], vocab_size: int = 400) -> LosslessTokenizer:
+    return train_tokenizer(lines, vocab_size)
+
+
+@pytest.mark.parametrize(
+    "space", ["\u00a0", "\u202f", "\u2009", "\u3000", "\u2007", "\u205f", "\u1680", "\t", "\u2028"]
+)
+def test_unknown_space_is_read_as_a_space(space: str) -> None:
+    tokenizer = reading(["den Hund f\u00fcttern"] * 9)
+    assert tokenizer.encode(f"den{space}Hund") == tokenizer.encode("den Hund")
+
+
+@pytest.mark.parametrize(
+    "sign", [*"\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\u2063\u2067\u061c\ufeff\u034f\u180e\u2061\ufe0f\U000e0041"]
+)
+def test_unknown_invisible_character_is_read_as_nothing(sign: str) -> None:
+    tokenizer = reading(["den Hund f\u00fcttern"] * 9)
+    assert tokenizer.as_read(f"{sign}den H{sign}und{sign}") == "den Hund"
+    assert tokenizer.exactly().as_read(f"H{sign}und") == f"H{sign}und"
+
+
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [
+        (FRENCH, "no\u00ebl\u00a0? 3\u202f000"),
+        (["\u0645\u06cc\u200c\u062e\u0631\u062f"] * 9, "\u0645\u06cc\u200c\u062e\u0631"),
+        (["a\u00adb\u200bc\ufeff d\u3000e"] * 9, "a\u00adb\u200bc\ufeff d\u3000e"),
+        ([normalize("NFD", line) for line in FRENCH], normalize("NFD", "noël été")),
+        (["\u09df \u09a1\u09bc \u0995\u09cb"] * 9, "\u09df \u09a1\u09bc \u0995\u09cb"),  # not in NFC
+        (["caf\u00e9 cafe\u0301"] * 30, "cafe\u0301 caf\u00e9"),  # both forms have pieces
+    ],
+)
+def test_text_whose_every_character_was_learned_is_unchanged(lines: list[str], text: str) -> None:
+    assert reading(lines).as_read(text) == text
+
+
+@pytest.mark.parametrize("learned", ["NFC", "NFD"])
+@pytest.mark.parametrize(
+    "lines", [FRENCH, YORUBA, KOREAN, ["\u0985\u09a1\u09bc \u0995\u09cb\u09a8\u09cb \u1ebf\u1ec7"] * 9]
+)
+def test_text_in_either_normal_form_has_the_ids_of_the_learned_one(learned: str, lines: list[str]) -> None:
+    text = lines[0]
+    tokenizer = reading([normalize(learned, line) for line in lines], 600)
+    expected = tokenizer.encode(normalize(learned, text))
+    assert tokenizer.encode(normalize("NFC", text)) == expected
+    assert tokenizer.encode(normalize("NFD", text)) == expected
+
+
+def test_letter_is_composed_as_far_as_the_vocabulary_has_pieces() -> None:
+    read = Reading(["\u00ea", "\u0301", "\u1ecd", "\u0300", "e", "o"], set("\u00ea\u0301\u1ecd\u0300eo").__contains__)
+    assert read("e\u0302\u0301") == read("\u1ebf") == "\u00ea\u0301"
+    assert read("o\u0300\u0323") == "\u1ecd\u0300"  # marks in another order
+    assert read("\u0169") == "\u0169"
+
+
+def test_equivalents_outside_of_the_normal_forms_are_read_as_learned() -> None:
+    assert reading(["5 \u00c5 \u03a9 \u09a1\u09bc"] * 9).as_read("\u212b \u2126 \u09dc") == "\u00c5 \u03a9 \u09a1\u09bc"
+    assert reading(["\u09dc\u09be \ufb2a"] * 9).as_read("\u09a1\u09bc\u09be \u05e9\u05c1") == "\u09dc\u09be \ufb2a"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Auf\u200clage", "Auflage"), ("\u0645\u06cc\u200c\u062e\u0631\u062f", "\u0645\u06cc\u200c\u062e\u0631\u062f"),
+        ("\u0930\u094d\u200d\u092f", "\u0930\u094d\u200d\u092f"), ("\u0e01\u200c\u0e01", "\u0e01\u0e01"),
+        ("\U0001f469\u200d\U0001f467", "\U0001f469\u200d\U0001f467"),
+    ],
+)  # fmt: skip
+def test_joiner_is_read_as_nothing_only_in_scripts_without_joiners(text: str, expected: str) -> None:
+    assert reading(["Auflage"] * 9).as_read(text) == expected
+
+
+def test_letters_with_marks_get_their_usual_form_in_either_normal_form() -> None:
+    tokenizer = reading(["\u0219i \u021bar\u0103"] * 9)
+    tokenizer.letters = {"[\u015e\u0162\u015f\u0163]": "\u015e\u0162\u015f\u0163>\u0218\u021a\u0219\u021b"}
+    assert tokenizer.as_read(normalize("NFD", "\u015fi \u0163ar\u0103")) == "\u0219i \u021bar\u0103"
+
+
+@given(st.lists(parts, max_size=30).map("".join))
+def test_folded_text_is_plain_and_keeps_its_places(text: str) -> None:
+    folded, starts, ends = Folded.of(text)
+    assert folded == plain(text)
+    assert plain(folded) == folded
+    assert len(folded) == len(starts) == len(ends)
+    assert all(start < end for start, end in zip(starts, ends, strict=True))
+    assert starts == sorted(starts)
+    for character, start, end in zip(folded, starts, ends, strict=True):
+        assert character in plain(text[start:end])
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=40))
+def test_plain_text_has_neither_other_spaces_nor_invisible_characters(text: str) -> None:
+    lines = plain(text)
+    assert lines.count("\n") == text.count("\n")
+    assert unicodedata.is_normalized("NFC", lines)
+    assert "  " not in lines
+    assert plain(lines) == lines
+    assert plain(normalize("NFD", text)) == lines
