@@ -13,7 +13,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TypeAlias
@@ -26,6 +26,7 @@ from nmt.languages.codes import language_name, parts_of
 from nmt.text.letters import comparable
 from nmt.text.lines import read_lines
 from nmt.text.message_formats import GRAMMARS, TEMPLATE
+from nmt.text.reading import Folded, plain
 from nmt.text.tokenizer import CONTROL, FIRST_RESERVED, Tokenizer
 from nmt.text.words import units
 
@@ -142,7 +143,7 @@ class Glossary:
         for source, target in terms.items():
             if not (isinstance(source, str) and isinstance(target, str)):
                 raise DataError(f"{name}: {source!r} with the translation {target!r}: both must be text")
-            _add_term(self._terms, source.strip(), target.strip(), name)
+            _add_term(self._terms, plain(source).strip(), target.strip(), name)
         self._automaton = _Automaton(self._terms)
         self.translations = sorted(set(self._terms.values()))
         """All translations."""
@@ -183,7 +184,7 @@ class Glossary:
             if len(columns) != 2:
                 n_columns = amount(len(columns), "column")
                 raise DataError(f"{where}: a term and its translation are needed, in two columns; found {n_columns}")
-            _add_term(terms, columns[0], columns[1], where)
+            _add_term(terms, plain(columns[0]), columns[1], where)
         return cls(terms, str(path))
 
     def __len__(self) -> int:
@@ -195,11 +196,14 @@ class Glossary:
         return fingerprint_of(json.dumps(sorted(self._terms.items())).encode())
 
     def spans(self, text: str) -> Iterator[Span]:
-        """Yield the occurrences of terms in a line, which may overlap; case and word boundaries must match.
+        """Yield the occurrences of terms in a line, which may overlap; case and word boundaries must match, not white
+        space, invisible characters and the normal form.
 
         They are in the order of their ends. Takes time linear in the length of the line and the number of occurrences.
         """
-        return self._automaton.spans(text)
+        folded = Folded.of(text)
+        for span in self._automaton.spans(folded.text):
+            yield replace(span, start=folded.starts[span.start], end=folded.ends[span.end - 1])
 
 
 def _add_term(terms: dict[str, str], source: str, translation: str, where: str) -> None:
@@ -337,7 +341,9 @@ def _order(columns: Sequence[str], target: str | None, where: str) -> tuple[int,
 class Applied:
     """Counts of the terms in a text, and of the terms whose translation lacks the prescribed text."""
 
-    def __init__(self, glossary: Glossary) -> None:
+    def __init__(self, glossary: Glossary, target: str) -> None:
+        """target: the language of the translations."""
+        self._target = target
         self._n_known = len(glossary)
         self._n_terms = self._n_lines = self._n_missing = 0
         self._lacking = Numbers()
@@ -350,10 +356,10 @@ class Applied:
         """
         terms = Counter(span.wanted for span in spans if span.kind == "term")
         n_missing = 0
-        translation = comparable(translation)
+        translation = comparable(translation, self._target)
         for target, n in sorted(terms.items(), key=lambda item: -len(item[0])):
             # matches are removed, so that a translation within another is not counted again
-            translation, n_found = alone(comparable(target) or target).subn(" ", translation, count=n)
+            translation, n_found = alone(comparable(target, self._target) or target).subn(" ", translation, count=n)
             n_missing += n - n_found
         self._n_terms += terms.total()
         self._n_lines += bool(terms)

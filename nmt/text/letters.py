@@ -1,6 +1,6 @@
 """Letters that stand for one another, as ی and ي do in Persian, and marks that stand for nothing.
 
-The table letters.tsv lists the forms of letters by script or language; `*` has those that are equal in comparisons.
+The table letters.tsv lists the forms of letters by script or language; `*` has those of all languages in comparisons.
 `where` is a regular expression of the places at which a form, `%s`, is replaced; for example only between letters, so
 that quotation marks stay. Without `%s`, what it matches is written as nothing, in the normal form NFKC, or with other
 letters, as by `aceo>асео`, for Latin letters in Cyrillic words. Several letters are written letter by letter if all
@@ -17,6 +17,7 @@ from unicodedata import normalize
 
 from nmt.console import printable_sentence
 from nmt.languages.codes import macrolanguage_of, parts_of, rows_of, scripts_of
+from nmt.text.reading import bare
 
 _ROWS = rows_of("letters.tsv")
 
@@ -71,11 +72,23 @@ def forms_notes(language: str, translations: str, references: str) -> Iterator[s
         )
 
 
-_ONE_FORM = usual_forms("*", Counter())
-_OTHERS, (_SIGN,) = re.compile("|".join(_ONE_FORM)), usual_forms("'", Counter())
-_one_form = cache(partial(write, forms=_ONE_FORM))
+def comparable(text: str, language: str) -> str:
+    """Return a text, or several lines, for comparisons: with one form of each letter of the language, in NFC, without
+    invisible characters, and with single spaces between words. The number of lines stays."""
+    text = bare(text if text.isascii() else write(normalize("NFC", text), _compared(language)))
+    return "\n".join(line.strip(" ") for line in text.split("\n")) if _SPACE_AT_END.search(text) else text
 
 
-def comparable(text: str) -> str:
-    """Return a text for comparisons, with one form of each letter, whatever the language, and no invisible marks."""
-    return text if text.isascii() else re.sub(_SIGN, "'", _OTHERS.sub(lambda match: _one_form(match[0]), text))
+_SPACE_AT_END = re.compile("(?m: $)|(?m:^ )")
+
+
+@cache
+def _compared(language: str) -> dict[str, str]:
+    """Return the forms that are equal in comparisons; see `usual_forms`. Whole words in another script are not."""
+    forms = dict[str, str]()
+    for name in (language, "*"):
+        for pattern, form in usual_forms(name, Counter()).items():
+            is_letter = 0 < len(form.partition(">")[0]) <= 12
+            if is_letter or name == "*":  # marks of direction and the like are invisible
+                forms[pattern] = form
+    return forms

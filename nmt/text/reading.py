@@ -42,18 +42,25 @@ def _unseen(scripts: str) -> str:
     return f"[{INVISIBLE}\u200c\u200d](?:(?<=[{INVISIBLE}])|(?<![{scripts}].)(?![{scripts}]))"
 
 
-_UNSEEN = re.compile(_unseen(_CONJUNCT))
+_UNSEEN = re.compile(_unseen(_CONJUNCT + _EMOJI))
+_OTHER_SPACE = re.compile(OTHER_SPACE)
 _SPACES = re.compile(rf"{OTHER_SPACE}[^\S\n]*+| [^\S\n]++")
 
 
 def plain(text: str) -> str:
     """Return one or several lines in NFC, without invisible characters, with one space for each run of white space.
 
-    Joiners stay in Indic scripts, where they distinguish words.
+    Joiners stay in Indic scripts, where they distinguish words, and between emoji.
     """
+    return bare(text if text.isascii() else normalize("NFC", text))
+
+
+def bare(text: str) -> str:
+    """Return a text in NFC as `plain` does."""
     if not text.isascii():
-        text = normalize("NFC", _UNSEEN.sub("", text))
-    return _SPACES.sub(" ", text)
+        seen, n = _UNSEEN.subn("", text)
+        text = normalize("NFC", seen) if n else text
+    return _SPACES.sub(" ", text) if "  " in text or _OTHER_SPACE.search(text) else text
 
 
 class Folded(NamedTuple):

@@ -113,7 +113,7 @@ def translate_file(
     if options.confidence:
         translator.estimator  # noqa: B018 (raises before anything is written)
     columns = files.scores or options.n_best > 1 or options.confidence, options.confidence
-    applied = None if glossary is None else Applied(glossary)
+    applied = None if glossary is None else Applied(glossary, translator.target)
     with ExitStack() as opened:
         out = opened.enter_context(open_output(target))
         aligned = opened.enter_context(open_output(files.alignments)) if files.alignments else None

@@ -10,7 +10,6 @@ from __future__ import annotations
 import mmap
 import re
 import tempfile
-import unicodedata
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
@@ -62,21 +61,23 @@ _Integers = npt.NDArray[np.int64]
 class TranslationMemory:
     """A translation memory: segments in one language with their translations into another."""
 
-    def __init__(self, segments: Iterable[tuple[str, str]], target: str) -> None:
-        """Make a memory of segments with their translations, oldest first. target: the language of the translations.
+    def __init__(self, segments: Iterable[tuple[str, str]], source: str, target: str) -> None:
+        """Make a memory of segments with their translations, oldest first. source, target: their languages.
 
         Segments with a blank side are left out. Raises DataError if the temporary file cannot be written.
         """
+        self.source = source
+        self.target = target
         self._upper = upper(target)
         self._is_inflected = is_spaced(target)
         exact = _Index()
         general = _Index()
         with writing(Path(tempfile.gettempdir())), tempfile.TemporaryFile() as file:
-            for source, translation in segments:
-                source = folded(source)
+            for segment, translation in segments:
+                segment = self._folded(segment)
                 translation = one_line(translation)
-                if source and translation:
-                    self._add(file, source, translation, exact, general)
+                if segment and translation:
+                    self._add(file, segment, translation, exact, general)
             file.flush()
             self._texts = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if file.tell() else b""
         self._indexes = exact.sorted(), general.sorted()
@@ -107,7 +108,7 @@ class TranslationMemory:
         Raises ConfigError for an invalid source, DataError if a file cannot be read or, if `is_required`, has no
         segment in both languages.
         """
-        return cls((pair for name in files for pair in _segments(str(name), src, tgt, is_required)), tgt)
+        return cls((pair for name in files for pair in _segments(str(name), src, tgt, is_required)), src, tgt)
 
     def __len__(self) -> int:
         """Return the number of different segments."""
@@ -136,7 +137,7 @@ class TranslationMemory:
         """Return the translation of the most similar segment; empty if none is similar enough, or without an index."""
         if self._similar is None:
             return ""
-        row = self._similar.find(folded(text))
+        row = self._similar.find(self._folded(text))
         return "" if row is None else self._segment(int(self._places[row]))[1]
 
     def find(self, text: str) -> Match | None:
@@ -146,9 +147,9 @@ class TranslationMemory:
         whole numbers that occur once in the segment and once in its translation, and for a capital at its start. Of
         several translations, the most frequent is returned, and the latest of equally frequent ones.
         """
-        text = folded(text)
+        text = self._folded(text)
         for form in dict.fromkeys((text, text[:1].lower() + text[1:])):
-            for (keys, places), key_text in zip(self._indexes, (folded(form), self._general(form)), strict=True):
+            for (keys, places), key_text in zip(self._indexes, (form, self._general(form)), strict=True):
                 key = hash(key_text)
                 at = int(np.searchsorted(keys, key))
                 if at == len(keys) or keys[at] != key:
@@ -162,6 +163,10 @@ class TranslationMemory:
                     adapted = self._upper(adapted[:1]) + adapted[1:]
                 return Match(adapted, "exact" if adapted == translation else "adapted")
         return None
+
+    def _folded(self, text: str) -> str:
+        """Return a text on one line with one form of each letter; see `comparable`."""
+        return " ".join(comparable(text, self.source).split())
 
     def _general(self, text: str) -> str:
         """Return a text with each whole number replaced by its plural class."""
@@ -248,11 +253,6 @@ def _segments(name: str, src: str, tgt: str, is_required: bool) -> Iterable[tupl
     if is_required and not n:
         raise DataError(f"{source.label}: has no segments from {src} into {tgt}{notes}")
     say(f"{source.label}: {amount(n, 'segment')} from {src} into {tgt}{notes}")
-
-
-def folded(text: str) -> str:
-    """Return a text in Unicode normalization form C, with one form of each letter and single spaces between words."""
-    return " ".join(unicodedata.normalize("NFC", comparable(text)).split())
 
 
 @lru_cache(maxsize=16)  # several functions ask for the numbers of one segment

@@ -295,8 +295,9 @@ def find_match(line: Line, text: str, search: SearchConfig) -> Match | None:
         return None
     match = line.tm.find(text)
     if match is not None and line.glossary is not None:
+        translation = comparable(match.text, line.tm.target)
         for span in constraint_spans(text, search, line.glossary):
-            if span.kind == "term" and comparable(span.wanted) not in comparable(match.text):
+            if span.kind == "term" and comparable(span.wanted, line.tm.target) not in translation:
                 return None
     return match
 

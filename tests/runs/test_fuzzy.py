@@ -222,7 +222,7 @@ def test_memory_of_translation_provides_similar_segments(text: Path, run: Path, 
 
 def test_model_without_matches_needs_exact_matches() -> None:
     translator = make(tiny_tokenizer(), tiny_config())
-    memory = TranslationMemory([("a b c d", "x")], "en")
+    memory = TranslationMemory([("a b c d", "x")], "de", "en")
     with pytest.raises(ConfigError, match=r"exact_matches: false needs a model trained with"):
         translator.translate(["a"], tm=memory, exact_matches=False)
     assert translator.translate(["a b c e"], tm=memory, beam=1) == translator.translate(["a b c e"], beam=1)

@@ -52,7 +52,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.config import DataConfig
-from nmt.config.clean import CorpusClean, RepairName
+from nmt.config.clean import CorpusClean, Overlap, RepairName
 from nmt.languages.codes import usual_script
 from nmt.prepare.cleaning.counts import CleanReport
 from nmt.prepare.cleaning.filters import filters, side_tests
@@ -80,17 +80,21 @@ class HeldOut:
         return cls(frozenset(pair[0].strip() for pair in pairs), frozenset(pair[1].strip() for pair in pairs))
 
 
-def _form_of(clean: CorpusClean) -> Callable[[str], str]:
+def _form_of(overlap: Overlap | None, language: str) -> Callable[[str], str]:
     """Return the function of the form in which lines are compared with those of development and test sets."""
-    return normal_form if clean.overlap in ("normal", "either") else comparable
+    return partial(normal_form if overlap in ("normal", "either") else comparable, language=language)
 
 
 @lru_cache(maxsize=1)  # a process cleans many parts of a corpus
-def _compared(held_out: HeldOut, repair: tuple[RepairName, ...], form: Callable[[str], str]) -> HeldOut:
-    """Return a form of the held-out lines as they are and as repaired; repair: see `CleanConfig.repair`."""
+def _compared(
+    held_out: HeldOut, repair: tuple[RepairName, ...], overlap: Overlap | None, languages: tuple[str, str]
+) -> HeldOut:
+    """Return the forms of the held-out lines as they are and as repaired; repair, overlap: see `CleanConfig`."""
     steps = repairs(CorpusClean.model_construct(repair=[*repair]))
-    sides = (lines.union(_repaired(lines, steps)) for lines in (held_out.src, held_out.tgt))
-    return HeldOut(*(frozenset(map(form, lines)) for lines in sides))
+    sides = []
+    for lines, language in zip((held_out.src, held_out.tgt), languages, strict=True):
+        sides.append(frozenset(map(_form_of(overlap, language), lines.union(_repaired(lines, steps)))))
+    return HeldOut(*sides)
 
 
 def _repaired(lines: Iterable[str], steps: Sequence[tuple[str, Repair]]) -> Iterator[str]:
@@ -114,9 +118,10 @@ class Cleaner:
         self._max_ratio = self._clean.max_ratio or 0.0
         self._label_side = config.label_side
         self._densities = [usual_script(language).density for language in config.pair]
-        self._compared = _form_of(self._clean)
+        overlap = self._clean.overlap
+        self._forms = [_form_of(overlap, language) for language in config.pair]
         self._repairs = repairs(self._clean)
-        self._held_out = _compared(held_out, tuple(self._clean.repair or ()), self._compared)
+        self._held_out = _compared(held_out, tuple(self._clean.repair or ()), overlap, config.pair)
         self._lengths: tuple[list[int], list[int]] = [], []
         self.report = CleanReport()
         """The counts so far, without the lengths of the pairs."""
@@ -187,10 +192,10 @@ class Cleaner:
 
     def _overlaps(self, src: str, tgt: str) -> bool:
         if self._label_side != 0:
-            has_src = self._compared(src) in self._held_out.src
+            has_src = self._forms[0](src) in self._held_out.src
             if self._label_side == 1 or has_src == (self._clean.overlap == "either"):
                 return has_src
-        return self._compared(tgt) in self._held_out.tgt
+        return self._forms[1](tgt) in self._held_out.tgt
 
 
 def _length(text: str, density: float) -> float:
@@ -213,7 +218,7 @@ class LineCleaner:
         """
         clean = CorpusClean().over(config.clean)
         self._max_chars = config.max_chars
-        self._compared = _form_of(clean)
+        self._compared = _form_of(clean.overlap, language)
         self._repairs = repairs(clean)
         self._repairs.append(("letters", partial(write, forms=letters or {})))
         lines = {line.strip() for line in held_out}

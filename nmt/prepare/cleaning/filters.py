@@ -180,7 +180,7 @@ def filters(
     """
     dropped = () if LABEL in languages else clean.drop or ()
     if "copied" in dropped:
-        yield "copied", same_letters
+        yield "copied", same_letters(languages)
     first, second = (dict(side_tests(clean, language, root, mix)) for language in languages)
     in_other = None
     for reason in first | second:
@@ -256,9 +256,10 @@ def _no(_: str) -> bool:
     return False
 
 
-def same_letters(src: str, tgt: str) -> bool:
-    """Return whether both sides are equal except for case, accents, digits, punctuation and white space."""
-    return normal_form(src) == normal_form(tgt)
+def same_letters(languages: tuple[str, str]) -> Filter:
+    """Return a filter of pairs whose sides differ only in case, accents, digits, punctuation and white space."""
+    first, second = languages
+    return lambda src, tgt: normal_form(src, first) == normal_form(tgt, second)
 
 
 def more_words(most: int) -> SideTest:

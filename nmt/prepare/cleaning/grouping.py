@@ -7,10 +7,11 @@ import re
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 
 from nmt.config import DataConfig
 from nmt.config.clean import NEAR_DUPLICATES
+from nmt.config.data import LABEL
 from nmt.text.letters import comparable
 
 _ASCII = bytes(range(128))
@@ -22,11 +23,11 @@ _LEAST_ACCENT = 10  # combining class: marks of lower classes are part of the le
 _HEBREW_POINT = "[\u0591-\u05c7](?<!אַ|אָ|יַ|ײַ|יִ|בֿ|כֿ|פֿ|וּ|כּ|פּ|תּ|שׂ)"
 
 
-def normal_form(text: str) -> str:
+def normal_form(text: str, language: str) -> str:
     """Return a comparable text in NFKD without case, accents, digits, punctuation and white space; or the text itself
     if nothing remains. The vowel marks of Yiddish are letters.
     """
-    text = comparable(text)
+    text = comparable(text, language)
     letters = text.encode(errors="surrogatepass").translate(_LOWER, _NO_LETTERS).decode(errors="surrogatepass")
     return (letters if letters.isascii() else _BEYOND_ASCII.sub(_folded, letters)) or text
 
@@ -74,11 +75,9 @@ class Grouping:
 
 def groupings(config: DataConfig) -> list[Grouping]:
     """Return the groupings of a config, in the order in which they are applied."""
-    label_side = config.label_side
     rules = [Grouping("duplicate", pair_hash)]
     if NEAR_DUPLICATES in (config.clean.drop or ()):
-        key = normal_hash if label_side is None else _labelled_hash(label_side)
-        rules.append(Grouping("near_duplicate", key))
+        rules.append(Grouping("near_duplicate", normal_hash(config.pair)))
     return rules
 
 
@@ -88,11 +87,7 @@ def pair_hash(src: str, tgt: str) -> bytes:
     return hashlib.blake2b(f"{src}\n{tgt}".encode(), digest_size=16).digest()
 
 
-def normal_hash(src: str, tgt: str) -> bytes:
-    """Return a 16-byte hash of a pair of lines in their normal form."""
-    return pair_hash(normal_form(src), normal_form(tgt))
-
-
-def _labelled_hash(label_side: int) -> Callable[[str, str], bytes]:
-    """Return a function that hashes the normal form of a text together with its unchanged label."""
-    return lambda *pair: pair_hash(normal_form(pair[1 - label_side]), pair[label_side])
+def normal_hash(languages: tuple[str, str]) -> Callable[[str, str], bytes]:
+    """Return a function that hashes the normal forms of both sides of a pair in 16 bytes; labels stay as they are."""
+    first, second = (str if language == LABEL else partial(normal_form, language=language) for language in languages)
+    return lambda src, tgt: pair_hash(first(src), second(tgt))

@@ -134,7 +134,7 @@ def write_hashes(
     order = None
     if config.documents:  # shards have the blocks of long documents in another order
         order = follows & (block_starts(follows) != np.arange(len(follows)))
-    compared = [*map(comparable_lines, sides)]
+    compared = [*map(comparable_lines, sides, config.pair)]
     hashes = _keys(pair_hash, compared, order)
     np.save(folder / "hashes.npy", hashes[:, 0])
     for number, grouping in enumerate(groupings(config)):
@@ -142,9 +142,9 @@ def write_hashes(
         write_keys(folder / f"keys-{number}", keys, scores)
 
 
-def comparable_lines(lines: Sequence[str]) -> list[str]:
+def comparable_lines(lines: Sequence[str], language: str) -> list[str]:
     """Return `comparable` forms of lines, which are found faster in all lines at once."""
-    return comparable("\n".join(lines)).split("\n") if lines else []
+    return comparable("\n".join(lines), language).split("\n") if lines else []
 
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)

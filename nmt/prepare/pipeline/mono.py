@@ -169,7 +169,7 @@ def clean_language(folder: Path, task: _Cleaning) -> Json:
             cleaner = LineCleaner(task.config, task.language, held_out, task.letters)
             lines = _cleaned(task, parts, cleaner, number << _SOURCE_BITS)
             while block := list(islice(lines, _BLOCK)):
-                is_new = seen.add(comparable_lines([line.text for line in block]))
+                is_new = seen.add(comparable_lines([line.text for line in block], task.language))
                 for line in compress(block, (~is_new).tolist()):
                     cleaner.report.drop("duplicate", line.number, line.text, "")
                     cleaner.report.kept -= 1

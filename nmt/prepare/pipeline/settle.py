@@ -132,7 +132,7 @@ def settle_chosen(work: Work, config: DataConfig, text: ChosenText, elsewhere: O
     arguments = [
         _Settling(
             part=number, report=done.summary, drops=text.drops, split_off=folders, rows=text.rows.get(number, {}),
-            version=version, label_side=config.label_side, letters=letters,
+            version=version, label_side=config.label_side, languages=config.pair, letters=letters,
         )
         for number, done in enumerate(text.cleaned)
     ]  # fmt: skip
@@ -316,6 +316,7 @@ class _Settling(BaseModel):
     version: str
     label_side: int | None
     """The side that has labels, if any."""
+    languages: tuple[str, str]
     letters: list[dict[str, str]]
     """The forms of letters in which each side is written; see `Work`."""
 
@@ -333,10 +334,10 @@ def settle_part(folder: Path, task: _Settling) -> Json:
     for reason, rows in task.drops.by_reason(task.part).items():
         reason_of |= dict.fromkeys(rows.tolist(), reason)
     if task.split_off is not None:
-        held_out = [*_sides(*task.split_off, task.version)]
+        held_out = [*_sides(*task.split_off, task.version, task.languages)]
         if task.label_side is not None:
             held_out[task.label_side] = set()  # an equal label is no overlap
-        for row, (src, tgt) in enumerate(zip(*map(comparable_lines, sides), strict=True)):
+        for row, (src, tgt) in enumerate(zip(*map(comparable_lines, sides, task.languages), strict=True)):
             if row not in reason_of and (src in held_out[0] or tgt in held_out[1]):
                 reason_of[row] = task.rows.get(row, "shared")  # documents may have equal pairs
     report = CleanReport.from_json(task.report)
@@ -380,11 +381,14 @@ def settle_part(folder: Path, task: _Settling) -> Json:
 
 
 @lru_cache(maxsize=1)
-def _sides(folder: Path, elsewhere: Path, version: str) -> tuple[set[str], set[str]]:
+def _sides(folder: Path, elsewhere: Path, version: str, languages: tuple[str, str]) -> tuple[set[str], set[str]]:
     """Return the two sides of the development set with those of other pairs of languages; `version` identifies the
     content of the folders."""
     del version
-    src, tgt = ({*comparable_lines(read_side(folder, side) + read_side(elsewhere, side))} for side in SIDES)
+    src, tgt = (
+        {*comparable_lines(read_side(folder, side) + read_side(elsewhere, side), language)}
+        for side, language in zip(SIDES, languages, strict=True)
+    )
     return src, tgt
 
 

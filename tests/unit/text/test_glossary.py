@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import pytest
 from hypothesis import given, settings
@@ -22,6 +23,7 @@ from nmt.text.constraints import (
     marked,
     without_translations,
 )
+from nmt.text.reading import plain
 from nmt.text.tokenizer import CONTROL, Tokenizer
 from nmt.text.words import is_boundary, units
 from nmt.translate.align import src_word_shares
@@ -220,8 +222,10 @@ LETTERS = "aab_1. %{}-\u0301\u200d你ท\u0e34"
 
 
 @given(
-    st.text(LETTERS, max_size=16),
-    st.dictionaries(st.text(LETTERS, min_size=1, max_size=4).map(str.strip).filter(bool), st.just("x"), min_size=1),
+    st.text(LETTERS, max_size=16).map(plain),
+    st.dictionaries(
+        st.text(LETTERS, min_size=1, max_size=4).map(plain).map(str.strip).filter(bool), st.just("x"), min_size=1
+    ),
     st.sampled_from([OFF, ON]),
 )
 def test_spans_are_those_of_a_naive_search(text: str, terms: dict[str, str], search: SearchConfig) -> None:
@@ -301,7 +305,7 @@ def test_terms_cut_by_sentence_split_are_reported(
 
 def test_applied_terms_are_counted() -> None:
     glossary = Glossary({"a": "x", "b": "y z"})
-    counts = Applied(glossary)
+    counts = Applied(glossary, "en")
     assert list(counts.lines()) == ["glossary: no line has any of its 2 terms"]
     for number, (text, translation) in enumerate((("a b a", "x y z x"), ("-", "-"), ("a a b", "x z")), start=1):
         counts.add(number, constraint_spans(text, OFF, glossary), translation)
@@ -313,7 +317,7 @@ def test_applied_terms_are_counted() -> None:
 
 def test_translations_in_other_forms_of_letters_are_counted() -> None:
     glossary = Glossary({"book": "كتـاب", "ice": "يخ", "-": "ـ"})
-    counts = Applied(glossary)
+    counts = Applied(glossary, "fa")
     counts.add(1, constraint_spans("book ice", OFF, glossary), "کتاب و یخ")
     assert list(counts.lines()) == ["glossary: 2 terms in 1 line"]
     counts.add(2, constraint_spans("book -", OFF, glossary), "کتاب")
@@ -330,7 +334,7 @@ def test_translations_in_other_forms_of_letters_are_counted() -> None:
 )  # fmt: skip
 def test_nested_translation_is_not_counted(translation: str, n_missing: int) -> None:
     glossary = Glossary({"Bank": "bank", "Bankkonto": "bank account"})
-    counts = Applied(glossary)
+    counts = Applied(glossary, "en")
     counts.add(1, constraint_spans("Die Bank hat ein Bankkonto", OFF, glossary), translation)
     told = ["glossary: 2 terms in 1 line"]
     if n_missing:
@@ -413,3 +417,23 @@ def test_encode_marked_inserts_translations_between_marks(tokenizer: Tokenizer, 
             "Hund=dog", "rote Katze=red cat", "我=I",
         )  # fmt: skip
     assert len(src_word_shares(tokenizer, ids, plain)) == len(plain.split())
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+@pytest.mark.parametrize(
+    ("term", "text", "occurrence"),
+    [
+        ("İzmir Körfezi", "Yeni İzmir Körfezi'nde", "İzmir Körfezi"),
+        ("Kat\u00adze", "die Kat\u200bze\ufeff.", "Kat\u200bze"),
+        ("Grüne  Woche", "die Grüne\u00a0Woche", "Grüne\u00a0Woche"),
+        ("한국", "한국 사람", "한국"),
+        ("tiếng Việt", "học tiếng Việt nhé", "tiếng Việt"),
+    ],
+)
+def test_term_is_found_in_another_normal_form_with_other_spaces(
+    term: str, text: str, occurrence: str, form: str
+) -> None:
+    text = normalize(form, text)
+    for written in (normalize("NFC", term), normalize("NFD", term)):
+        [span] = Glossary({written: "x"}).spans(text)
+        assert text[span.start : span.end] == normalize(form, occurrence)

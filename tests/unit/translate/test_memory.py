@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from unicodedata import normalize
 
 import pytest
 
@@ -26,8 +27,8 @@ def unit(src: str, tgt: str, languages: tuple[str, str] = ("de", "en")) -> str:
     return f"<tu>{''.join(variants)}</tu>"
 
 
-def memory_of(*segments: tuple[str, str], target: str = "en") -> TranslationMemory:
-    return TranslationMemory(segments, target)
+def memory_of(*segments: tuple[str, str], source: str = "de", target: str = "en") -> TranslationMemory:
+    return TranslationMemory(segments, source, target)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +58,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 )
 def test_match_ignores_white_space_normalization_and_a_capital(text: str, expected: tuple[str, str] | None) -> None:
     memory = memory_of(
-        ("Tür auf", "door  open"), ("klein", "small"), ("", "nothing"), ("leer", " "), ("کتاب ۱۲", "book 12")
+        ("Tür auf", "door  open"),
+        ("klein", "small"),
+        ("", "nothing"),
+        ("leer", " "),
+        ("کتاب ۱۲", "book 12"),
+        source="fa",
     )
     assert memory.find(text) == (None if expected is None else Match(*expected))
     assert len(memory) == 3
@@ -83,6 +89,20 @@ def test_numbers_are_replaced_where_it_is_safe(text: str, expected: str | None) 
         ("%1$s in 6", "in 6 %1$s"),
     )  # fmt: skip
     assert memory.find(text) == (None if expected is None else Match(expected, "adapted"))
+
+
+@pytest.mark.parametrize(
+    ("language", "segment", "text"),
+    [
+        ("sd", "ڪير آهي", "کير آهي"), ("ps", "سړی", "سړي"), ("ar", "علي", "على"), ("ml", "അവൻ", "അവന്"),
+        ("mr", "दर\u094d\u200dया", "दर\u094dया"), ("ne", "गर\u094d\u200dयो", "गर\u094dयो"),
+        ("ug", "كىشى", "كيشي"), ("ro", "și", "și\u0301"),
+    ],
+)  # fmt: skip
+def test_other_words_of_the_language_are_no_match(language: str, segment: str, text: str) -> None:
+    memory = memory_of((segment, "x"), source=language)
+    assert memory.find(text) is None
+    assert memory.find(normalize("NFD", segment)) == Match("x", "exact")
 
 
 def test_numbers_before_letters_of_scripts_without_spaces_are_replaced() -> None:
