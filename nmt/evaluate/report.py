@@ -132,7 +132,7 @@ def evaluate(
     notes += filter(None, [no_match_note(scores[0].value), blank_references_note(refs, [hyps])])
     notes += unspaced_notes(refs, tgt_lang, tokenize)
     all_refs = reference_lines(refs)
-    notes += forms_notes(tgt_lang or "", "\n".join(hyps), "\n".join(all_refs))
+    notes += forms_notes(tgt_lang or "", hyps, all_refs)
     hyps_tokenized = looks_tokenized(hyps)
     refs_tokenized = looks_tokenized(all_refs)
     if hyps_tokenized != refs_tokenized:

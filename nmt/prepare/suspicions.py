@@ -27,6 +27,7 @@ from nmt.prepare.cleaning.repairs import without_marked_capitals
 from nmt.text.language import Profiles, in_other_language, trigrams
 from nmt.text.letters import usual_forms
 from nmt.text.lexicon import Floats
+from nmt.text.reading import FormCounts
 from nmt.text.tokenizer import UNK
 from nmt.text.vocabularies import Tokenizers
 from nmt.text.words import count_characters
@@ -146,6 +147,7 @@ def suspicions(
     train = _pairs_of(samples, samples.keys() - held_out)
     text_sides = {}
     characters = {}
+    forms = {}
     for side, language in enumerate(languages):
         if language != LABEL:
             if tag_of(language).language is None:
@@ -154,6 +156,7 @@ def suspicions(
                 yield f"data.direction: {language} is no language code (ISO 639); {advice}"
             text_sides[language] = side
             characters[language] = count_characters(pair[side] for pair in train)
+            forms[language] = FormCounts.of(pair[side] for pair in train)
     for key, sample in samples.items():
         where = f"data.{key} ({names[key]})"
         if key in swapped:
@@ -172,6 +175,7 @@ def suspicions(
             lines = {place.line: line for line, place in zip(texts, sample.places, strict=True)}
             of_side = f"{where}, {language}"
             yield from _to_repair(of_side, lines, _MISREAD, "look decoded with the wrong encoding", "encoding")
+            yield from _in_other_forms(of_side, lines, forms[language], is_held_out=key in held_out)
             if "letters" not in repairs:
                 yield from _respelled(of_side, lines, usual_forms(language, characters[language]))
             yield from _in_other_language(of_side, lines, language, profiles)
@@ -181,6 +185,25 @@ def suspicions(
 
 def _pairs_of(samples: Mapping[str, Sample], keys: Iterable[str]) -> list[tuple[str, str]]:
     return list(chain.from_iterable(samples[key].pairs for key in keys))
+
+
+_REPAIRS = {"normal form": "NFC", "invisible characters": "spaces", "other white space": "spaces"}
+
+
+def _in_other_forms(where: str, lines: Mapping[int, str], usual: FormCounts, is_held_out: bool) -> Iterator[str]:
+    """Yield a warning if lines differ from the training text in their white space, invisible characters or normal form;
+    usual: the counts of the training text."""
+    for form, share, usual_share in FormCounts.of(lines.values()).differing(usual):
+        what = f"{share:.0%} of the lines have {form}, and {usual_share:.0%} of those of the training text"
+        if form == "normal form":
+            what = (
+                f"{share:.0%} of the lines with accents and the like are decomposed (not in the normal form NFC), "
+                f"and {usual_share:.0%} of those of the training text"
+            )
+        advice = f"data.clean.repair: [{_REPAIRS[form]}] mends training text"
+        if is_held_out:
+            advice += "; convert this set, since references are compared as they are"
+        yield f"{where}: {what}; {advice}"
 
 
 def _respelled(where: str, lines: Mapping[int, str], forms: Mapping[str, str]) -> Iterator[str]:

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
 from unicodedata import normalize
 
 from nmt.console import printable_sentence
 from nmt.languages.codes import macrolanguage_of, parts_of, rows_of, scripts_of
-from nmt.text.reading import bare
+from nmt.text.reading import FormCounts, bare
 
 _ROWS = rows_of("letters.tsv")
 
@@ -61,14 +61,28 @@ def _written(usual: str, match: re.Match[str]) -> str:
     return match[0].translate(str.maketrans(*usual.split(">"))) if ">" in usual else usual
 
 
-def forms_notes(language: str, translations: str, references: str) -> Iterator[str]:
-    """Yield a note if references have many letters in other forms than most translations, which lowers scores."""
-    pattern = re.compile("|".join(usual_forms(language, Counter(translations))) or "(?!)")
-    other = pattern.findall(references)
-    if len(other) > 10 + 2 * len(pattern.findall(translations)):
+def forms_notes(language: str, translations: Sequence[str], references: Sequence[str]) -> Iterator[str]:
+    """Yield a note for each form of letters and of Unicode in which references differ from most translations, which
+    lowers scores."""
+    text = "\n".join(translations)
+    pattern = re.compile("|".join(usual_forms(language, Counter(text))) or "(?!)")
+    other = pattern.findall("\n".join(references))
+    if len(other) > 10 + 2 * len(pattern.findall(text)):
         yield (
             f"the references have other forms of letters than most translations, such as "
             f"{printable_sentence(other[0])} ({len(other):,} in all): these scores are too low"
+        )
+    sides = FormCounts.of(translations), FormCounts.of(references)
+    differing = {form for counts, others in (sides, sides[::-1]) for form, *_ in counts.differing(others)}
+    if "normal form" in differing:
+        yield (
+            "translations and references are in different Unicode normal forms (NFC, NFD): equal words count as "
+            "different, and these scores are too low"
+        )
+    if "invisible characters" in differing:
+        yield (
+            "only translations or only references have invisible characters, such as soft hyphens: equal words count "
+            "as different, and these scores are too low"
         )
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
-from unicodedata import normalize
+from unicodedata import is_normalized, normalize
 
 import regex
 
@@ -84,6 +85,56 @@ class Folded(NamedTuple):
             starts += [match.start()] * len(part)
             ends += [match.end()] * len(part)
         return cls("".join(parts), starts, ends)
+
+
+@dataclass(frozen=True)
+class FormCounts:
+    """Counts of lines by what distinguishes them from `plain` text."""
+
+    lines: int
+    composed: int
+    """Lines that are not in NFD, as those with an é of one character."""
+    decomposed: int
+    """Lines that are not in NFC."""
+    invisible: int
+    spaces: int
+    """Lines with white space other than a space."""
+
+    @classmethod
+    def of(cls, lines: Iterable[str]) -> FormCounts:
+        """Return the counts of lines."""
+        counts = [0] * 5
+        for line in lines:
+            counts[0] += 1
+            if not line.isascii():
+                counts[1] += not is_normalized("NFD", line)
+                counts[2] += not is_normalized("NFC", line)
+                counts[3] += _UNSEEN.search(line) is not None
+            counts[4] += _OTHER_SPACE.search(line) is not None
+        return cls(*counts)
+
+    def differing(self, usual: FormCounts) -> Iterator[tuple[str, float, float]]:
+        """Yield the forms that are far more, or for the normal form also far less, frequent than usual: their name, and
+        the share of lines here and usually."""
+        shares = self.decomposed / max(self._n_letters, 1), usual.decomposed / max(usual._n_letters, 1)
+        if self._n_letters >= _LEAST and abs(shares[0] - shares[1]) >= _MOST_OTHER_FORM:
+            yield "normal form", *shares
+        for name, n, n_usual in (
+            ("invisible characters", self.invisible, usual.invisible),
+            ("other white space", self.spaces, usual.spaces),
+        ):
+            shares = n / max(self.lines, 1), n_usual / max(usual.lines, 1)
+            if n >= _LEAST and shares[0] >= max(_LEAST_SHARE, _TIMES * shares[1]):
+                yield name, *shares
+
+    @property
+    def _n_letters(self) -> int:
+        return self.composed + self.decomposed
+
+
+_LEAST = 5  # lines
+_MOST_OTHER_FORM = 0.25
+_LEAST_SHARE, _TIMES = 0.05, 4
 
 
 class Reading:

@@ -31,6 +31,7 @@ from nmt.files.read import open_regular, reading
 from nmt.files.write import open_output
 from nmt.layout import DataDir, RunDir
 from nmt.runs.info import read_info
+from nmt.text.letters import forms_notes
 
 if TYPE_CHECKING:  # these import torch, which files of translations do not need
     from nmt.data.corpus import Corpus
@@ -211,7 +212,8 @@ def read_systems(
 
 
 def check_alike(text: TextToTranslate, systems: Sequence[System], lowercase: bool = False) -> TextToTranslate:
-    """Check that systems do not differ in tokenisation or case, and add notes on both to the text.
+    """Check that systems do not differ in tokenisation or case, and add notes on both and on forms of letters to the
+    text.
 
     Raises DataError if some files look tokenised and others do not, or, unless case is ignored, lower-cased. For runs
     this is a note, because tokenisation and case are part of their quality.
@@ -221,6 +223,12 @@ def check_alike(text: TextToTranslate, systems: Sequence[System], lowercase: boo
     notes = [*text.notes]
     if blank is not None:
         notes.append(blank)
+    tgt_lang = text.languages[1] if text.languages else text.tgt_lang or ""
+    concerned = defaultdict[str, list[str]](list)
+    for system in systems:
+        for note in forms_notes(tgt_lang, system.translations, references):
+            concerned[note].append(system.name)
+    notes += [f"{', '.join(names)}: {note}" for note, names in concerned.items()]
     checks = [(looks_tokenized, "tokenised", "detokenise it")]
     if not lowercase:
         checks.append((looks_lowercased, "lower-cased", "restore its case, or ignore case with --lowercase"))
