@@ -27,7 +27,7 @@ from nmt.prepare.cleaning.repairs import without_marked_capitals
 from nmt.text.language import Profiles, in_other_language, trigrams
 from nmt.text.letters import usual_forms
 from nmt.text.lexicon import Floats
-from nmt.text.reading import FormCounts
+from nmt.text.reading import COMPOSED, DECOMPOSED, FormCounts
 from nmt.text.tokenizer import UNK
 from nmt.text.vocabularies import Tokenizers
 from nmt.text.words import count_characters
@@ -156,7 +156,10 @@ def suspicions(
                 yield f"data.direction: {language} is no language code (ISO 639); {advice}"
             text_sides[language] = side
             characters[language] = count_characters(pair[side] for pair in train)
-            forms[language] = FormCounts.of(pair[side] for pair in train)
+            counts = forms[language] = FormCounts(pair[side] for pair in train)
+            if min(counts.share(COMPOSED), counts.share(DECOMPOSED)) >= _MOST_TO_REPAIR:
+                share = f"{counts.share(DECOMPOSED):.0%} of the lines have {DECOMPOSED}, others the same ones composed"
+                yield f"data.train, {language}: {share}; data.clean.repair: [NFC] mends such text"
     for key, sample in samples.items():
         where = f"data.{key} ({names[key]})"
         if key in swapped:
@@ -175,7 +178,7 @@ def suspicions(
             lines = {place.line: line for line, place in zip(texts, sample.places, strict=True)}
             of_side = f"{where}, {language}"
             yield from _to_repair(of_side, lines, _MISREAD, "look decoded with the wrong encoding", "encoding")
-            yield from _in_other_forms(of_side, lines, forms[language], is_held_out=key in held_out)
+            yield from _in_other_forms(of_side, FormCounts(texts), forms[language], key in held_out)
             if "letters" not in repairs:
                 yield from _respelled(of_side, lines, usual_forms(language, characters[language]))
             yield from _in_other_language(of_side, lines, language, profiles)
@@ -187,23 +190,16 @@ def _pairs_of(samples: Mapping[str, Sample], keys: Iterable[str]) -> list[tuple[
     return list(chain.from_iterable(samples[key].pairs for key in keys))
 
 
-_REPAIRS = {"normal form": "NFC", "invisible characters": "spaces", "other white space": "spaces"}
-
-
-def _in_other_forms(where: str, lines: Mapping[int, str], usual: FormCounts, is_held_out: bool) -> Iterator[str]:
+def _in_other_forms(where: str, counts: FormCounts, usual: FormCounts, is_held_out: bool) -> Iterator[str]:
     """Yield a warning if lines differ from the training text in their white space, invisible characters or normal form;
-    usual: the counts of the training text."""
-    for form, share, usual_share in FormCounts.of(lines.values()).differing(usual):
-        what = f"{share:.0%} of the lines have {form}, and {usual_share:.0%} of those of the training text"
-        if form == "normal form":
-            what = (
-                f"{share:.0%} of the lines with accents and the like are decomposed (not in the normal form NFC), "
-                f"and {usual_share:.0%} of those of the training text"
-            )
-        advice = f"data.clean.repair: [{_REPAIRS[form]}] mends training text"
+    counts, usual: those of the lines and of the training text."""
+    for form in counts.unlike(usual):
+        repair = "NFC" if form in (COMPOSED, DECOMPOSED) else "spaces"
+        advice = f"data.clean.repair: [{repair}] mends training text"
         if is_held_out:
             advice += "; convert this set, since references are compared as they are"
-        yield f"{where}: {what}; {advice}"
+        shares = f"{counts.share(form):.0%} of the lines have {form}, and {usual.share(form):.0%} of the training text"
+        yield f"{where}: {shares}; {advice}"
 
 
 def _respelled(where: str, lines: Mapping[int, str], forms: Mapping[str, str]) -> Iterator[str]:

@@ -72,17 +72,12 @@ def forms_notes(language: str, translations: Sequence[str], references: Sequence
             f"the references have other forms of letters than most translations, such as "
             f"{printable_sentence(other[0])} ({len(other):,} in all): these scores are too low"
         )
-    sides = FormCounts.of(translations), FormCounts.of(references)
-    differing = {form for counts, others in (sides, sides[::-1]) for form, *_ in counts.differing(others)}
-    if "normal form" in differing:
+    counts, of_references = FormCounts(translations), FormCounts(references)
+    differing = ", ".join({*counts.unlike(of_references), *of_references.unlike(counts)} - {"unusual white space"})
+    if differing:
         yield (
-            "translations and references are in different Unicode normal forms (NFC, NFD): equal words count as "
-            "different, and these scores are too low"
-        )
-    if "invisible characters" in differing:
-        yield (
-            "only translations or only references have invisible characters, such as soft hyphens: equal words count "
-            "as different, and these scores are too low"
+            f"only translations or only references have {differing}: equal words count as different, and these scores "
+            "are too low; bring both into the Unicode normal form NFC, without invisible characters"
         )
 
 

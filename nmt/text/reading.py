@@ -8,9 +8,8 @@ model that has learned no-break spaces keeps them.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
 from functools import cache, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -18,34 +17,29 @@ from unicodedata import is_normalized, normalize
 
 import regex
 
-from nmt.languages.codes import character_class
-
-INVISIBLE = (
-    "\u00ad\u034f\u061c\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff"
-    "\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+# scripts in which a joiner (ZWJ, ZWNJ) makes another word: र्‍य, र्य
+_CONJUNCT = (
+    r"\p{Bali}\p{Beng}\p{Cakm}\p{Deva}\p{Gran}\p{Gujr}\p{Guru}\p{Java}\p{Khmr}\p{Knda}\p{Limb}\p{Mlym}\p{Mtei}\p{Mymr}"
+    r"\p{Newa}\p{Orya}\p{Saur}\p{Sinh}\p{Sylo}\p{Taml}\p{Telu}\p{Tirh}"
 )
-"""The default ignorable characters of Unicode, as the content of a character class, without joiners, which some scripts
-need, and the fillers that stand for a missing part of a Hangul syllable."""
-OTHER_SPACE = r"[^\S \n]"
-"""A pattern of white space other than a space and a line feed."""
-_CONJUNCT = character_class([
-    "Bali", "Beng", "Cakm", "Deva", "Gran", "Gujr", "Guru", "Java", "Khmr", "Knda", "Limb",
-    "Mlym", "Mtei", "Mymr", "Newa", "Orya", "Saur", "Sinh", "Sylo", "Taml", "Telu", "Tirh",
-])  # fmt: skip  # scripts in which a joiner makes another word: र्‍य, र्य
-_CURSIVE = character_class(["Adlm", "Arab", "Mand", "Mong", "Nkoo", "Phag", "Rohg", "Syrc"])  # write joiners, too
-_MARKS = 8
-_EMOJI = "\u2190-\u2bff\ufe0f\U0001f000-\U0001faff"
+_CURSIVE = r"\p{Adlm}\p{Arab}\p{Mand}\p{Mong}\p{Nkoo}\p{Phag}\p{Rohg}\p{Syrc}"  # other scripts with joiners
+_EMOJI = r"\p{ExtPict}\p{EMod}\ufe0f"
 
 
-def _unseen(scripts: str) -> str:
-    """Return a pattern of an invisible character; of joiners (ZWJ, ZWNJ), only those that are not beside a character of
-    a class."""
-    return f"[{INVISIBLE}\u200c\u200d](?:(?<=[{INVISIBLE}])|(?<![{scripts}].)(?![{scripts}]))"
+def _invisible(joined: str) -> str:
+    """Return a pattern of an invisible character; of joiners, only those that are not beside a character of a class.
+
+    The fillers that stand for a missing part of a Hangul syllable stay.
+    """
+    return rf"(?![\u115f\u1160])\p{{DI}}(?:(?<![\u200c\u200d])|(?<![{joined}].)(?![{joined}]))"
 
 
-_UNSEEN = re.compile(_unseen(_CONJUNCT + _EMOJI))
-_OTHER_SPACE = re.compile(OTHER_SPACE)
-_SPACES = re.compile(rf"{OTHER_SPACE}[^\S\n]*+| [^\S\n]++")
+INVISIBLE = regex.compile(_invisible(_CONJUNCT + _CURSIVE + _EMOJI))
+"""Matches a soft hyphen, a zero-width space and the like, but no joiner in a script that has joiners."""
+_UNSEEN = regex.compile(_invisible(_CONJUNCT + _EMOJI))
+_OTHER_SPACE = re.compile(r"[^\S \n]")
+_SPACES = re.compile(r"[^\S \n][^\S\n]*+| [^\S\n]++")
+_SPECIAL = regex.compile(rf"[^\S \n]|{INVISIBLE.pattern}")
 
 
 def plain(text: str) -> str:
@@ -74,67 +68,45 @@ class Folded(NamedTuple):
     @classmethod
     def of(cls, text: str) -> Folded:
         """Return a folded text."""
-        folded = plain(text)
-        if folded == text:
-            places = range(len(text) + 1)
-            return cls(text, [*places[:-1]], [*places[1:]])
         parts, starts, ends = list[str](), list[int](), list[int]()
-        for match in regex.finditer(r"[^\S\n]+|\X", text):
-            part = plain(match[0])
-            parts.append(part)
-            starts += [match.start()] * len(part)
-            ends += [match.end()] * len(part)
+        is_plain = plain(text) == text
+        for match in re.finditer(r"(?s).", text) if is_plain else regex.finditer(r"[^\S\n]+|\X", text):
+            parts.append(match[0] if is_plain else plain(match[0]))
+            starts += [match.start()] * len(parts[-1])
+            ends += [match.end()] * len(parts[-1])
         return cls("".join(parts), starts, ends)
 
 
-@dataclass(frozen=True)
-class FormCounts:
-    """Counts of lines by what distinguishes them from `plain` text."""
+_TESTS: dict[str, Callable[[str], object]] = {
+    "decomposed letters": lambda line: is_normalized("NFD", line) and not is_normalized("NFC", line),
+    "composed letters": lambda line: is_normalized("NFC", line) and not is_normalized("NFD", line),
+    "invisible characters": _UNSEEN.search,
+    "unusual white space": _OTHER_SPACE.search,
+}
+DECOMPOSED, COMPOSED, *_ = _TESTS
 
-    lines: int
-    composed: int
-    """Lines that are not in NFD, as those with an é of one character."""
-    decomposed: int
-    """Lines that are not in NFC."""
-    invisible: int
-    spaces: int
-    """Lines with white space other than a space."""
 
-    @classmethod
-    def of(cls, lines: Iterable[str]) -> FormCounts:
-        """Return the counts of lines."""
-        counts = [0] * 5
+class FormCounts(Counter[str]):
+    """The number of lines with each form that distinguishes them from other spellings of the same text."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        super().__init__()
         for line in lines:
-            counts[0] += 1
-            if not line.isascii():
-                counts[1] += not is_normalized("NFD", line)
-                counts[2] += not is_normalized("NFC", line)
-                counts[3] += _UNSEEN.search(line) is not None
-            counts[4] += _OTHER_SPACE.search(line) is not None
-        return cls(*counts)
+            self["lines"] += 1
+            self.update(form for form, has_form in _TESTS.items() if has_form(line))
 
-    def differing(self, usual: FormCounts) -> Iterator[tuple[str, float, float]]:
-        """Yield the forms that are far more, or for the normal form also far less, frequent than usual: their name, and
-        the share of lines here and usually."""
-        shares = self.decomposed / max(self._n_letters, 1), usual.decomposed / max(usual._n_letters, 1)
-        if self._n_letters >= _LEAST and abs(shares[0] - shares[1]) >= _MOST_OTHER_FORM:
-            yield "normal form", *shares
-        for name, n, n_usual in (
-            ("invisible characters", self.invisible, usual.invisible),
-            ("other white space", self.spaces, usual.spaces),
-        ):
-            shares = n / max(self.lines, 1), n_usual / max(usual.lines, 1)
-            if n >= _LEAST and shares[0] >= max(_LEAST_SHARE, _TIMES * shares[1]):
-                yield name, *shares
+    def share(self, form: str) -> float:
+        """Return the share of the lines with a form; 0 if there are few."""
+        return self[form] / self["lines"] if self[form] >= _LEAST_LINES else 0.0
 
-    @property
-    def _n_letters(self) -> int:
-        return self.composed + self.decomposed
+    def unlike(self, usual: FormCounts) -> list[str]:
+        """Return the forms that are far more frequent than usual; composed letters only where others are decomposed."""
+        forms = [form for form in _TESTS if self.share(form) >= max(_LEAST_SHARE, _TIMES * usual.share(form))]
+        return [form for form in forms if form != COMPOSED or usual[DECOMPOSED]]
 
 
-_LEAST = 5  # lines
-_MOST_OTHER_FORM = 0.25
-_LEAST_SHARE, _TIMES = 0.05, 4
+_LEAST_LINES, _LEAST_SHARE, _TIMES = 5, 0.05, 4
+_MARKS = 8
 
 
 class Reading:
@@ -150,34 +122,28 @@ class Reading:
         """pieces: the pieces as text. is_known: whether the vocabulary has pieces for a character."""
         self._is_known = cache(is_known)
         pieces = [*pieces]
-        self._composites: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
-        """By their first character, canonical decompositions and the characters of the vocabulary that they compose to.
-        """
         characters = {piece for piece in pieces if len(piece) == 1 and not piece.isascii()}
         decomposed = {form: character for character in characters if (form := normalize("NFD", character)) != character}
         inner = {mark for form in decomposed for mark in form[1:]}
-        used = "\n".join(piece for piece in pieces if not inner.isdisjoint(piece))
-        pairs = set[tuple[str, str]]()
-        for form, character in decomposed.items():
-            if form not in used and form not in characters:
-                self._composites[form[0]].append((form, character))
-                pairs |= {*pairwise(form)}
-        first = _class_of({before for before, _ in pairs})
-        second = _class_of({after for _, after in pairs})
-        unknown = f"[^\\x00-\\x08\\x0a-\\x7f{_class_of(characters)}]"
-        pair = f"[{first}](?=[^\\x00-\\x7f]{{0,2}}[{second}])" if pairs else "(?!)"  # marks may be in another order
-        self._suspect = re.compile(f"{unknown}|{pair}")
-        # at most so many marks that the time for a text with thousands of them is linear
-        self._cluster = regex.compile(rf"(?:{unknown}|{pair})[\p{{M}}{second}]{{0,{_MARKS}}}+")
+        used = "\n".join(piece for piece in pieces if piece in characters or not inner.isdisjoint(piece))
+        unused = {form: character for form, character in decomposed.items() if form not in used}
+        self._composites = defaultdict[str, list[tuple[str, str]]](list)
+        """By their first character, canonical decompositions and the characters that they compose to."""
+        for form, character in unused.items():
+            self._composites[form[0]].append((form, character))
+        pairs = {pair for form in unused for pair in pairwise(form)}
+        first, second = (_class_of({pair[side] for pair in pairs} or "\n") for side in (0, 1))
+        # marks may be in another order; at most so many that the time for a text with thousands of them is linear
+        suspect = f"[^\\x00-\\x08\\x0a-\\x7f{_class_of(characters)}]|[{first}](?=[^\\x00-\\x7f]{{0,2}}[{second}])"
+        self._suspect = re.compile(suspect)
+        self._cluster = regex.compile(rf"(?:{suspect})[\p{{M}}{second}]{{0,{_MARKS}}}+")
         self._equivalent = lru_cache(1 << 14)(self._find_equivalent)
 
     def __call__(self, text: str) -> str:
         """Return a text as it is read."""
-        if not self.has_unknown(text):
-            return text
-        return self.canonical(_SPECIAL.sub(lambda match: self._plain(match[0]), text))
+        return self.canonical(_SPECIAL.sub(lambda match: self._plain(match[0]), text)) if self.lacks(text) else text
 
-    def has_unknown(self, text: str) -> bool:
+    def lacks(self, text: str) -> bool:
         """Return whether a text has characters that the vocabulary may not know."""
         return self._suspect.search(text) is not None
 
@@ -208,9 +174,6 @@ class Reading:
 
     def _n_unknown(self, text: str) -> int:
         return sum(not self._is_known(character) for character in text)
-
-
-_SPECIAL = re.compile(f"{OTHER_SPACE}|{_unseen(_CONJUNCT + _CURSIVE + _EMOJI)}")
 
 
 def _class_of(characters: Iterable[str]) -> str:

@@ -169,7 +169,7 @@ class Tokenizer(ABC):
         reading = self._reading()
         read = reading.canonical if self.is_exact else reading
         result = read(self.respelled(text))
-        if self.letters and reading.has_unknown(result):  # a letter with marks may have another usual form
+        if self.letters and reading.lacks(result):  # a letter with marks may have another usual form
             result = read(self.respelled(normalize("NFC", text)))
         return result
 

@@ -64,7 +64,6 @@ def is_broken() -> Callable[[str], bool]:
 Repair = Callable[[str], str]
 
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});")
-_INVISIBLE = re.compile(f"[{INVISIBLE}]")  # not the joiners, which Persian and Hindi need
 
 
 def repairs(clean: CorpusClean) -> list[tuple[str, Repair]]:
@@ -109,4 +108,4 @@ def plain_spaces(text: str) -> str:
     """Replace each run of white space with a single space, and remove invisible characters such as soft hyphens."""
     if text.isprintable() and "  " not in text:  # a space is the only white space that is printable
         return text
-    return " ".join(_INVISIBLE.sub("", text).split())
+    return " ".join(INVISIBLE.sub("", text).split())
