@@ -17,7 +17,7 @@ from unicodedata import normalize
 
 from nmt.console import printable_sentence
 from nmt.languages.codes import macrolanguage_of, parts_of, rows_of, scripts_of
-from nmt.text.reading import FormCounts, bare
+from nmt.text.reading import COMPOSED, OTHER_SPACE, FormCounts, bare
 
 _ROWS = rows_of("letters.tsv")
 
@@ -73,11 +73,10 @@ def forms_notes(language: str, translations: Sequence[str], references: Sequence
             f"{printable_sentence(other[0])} ({len(other):,} in all): these scores are too low"
         )
     counts, of_references = FormCounts(translations), FormCounts(references)
-    differing = ", ".join({*counts.unlike(of_references), *of_references.unlike(counts)} - {"unusual white space"})
-    if differing:
+    for form in sorted({*counts.unlike(of_references), *of_references.unlike(counts)} - {COMPOSED, OTHER_SPACE}):
         yield (
-            f"only translations or only references have {differing}: equal words count as different, and these scores "
-            "are too low; bring both into the Unicode normal form NFC, without invisible characters"
+            f"only translations or only references have {form}: equal words count as different, and these scores are "
+            "too low; bring both into one form, such as the Unicode normal form NFC without invisible characters"
         )
 
 

@@ -83,7 +83,7 @@ _TESTS: dict[str, Callable[[str], object]] = {
     "invisible characters": _UNSEEN.search,
     "unusual white space": _OTHER_SPACE.search,
 }
-DECOMPOSED, COMPOSED, *_ = _TESTS
+DECOMPOSED, COMPOSED, _, OTHER_SPACE = _TESTS
 
 
 class FormCounts(Counter[str]):
