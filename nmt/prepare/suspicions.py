@@ -22,7 +22,7 @@ import numpy as np
 from nmt.config.data import LABEL
 from nmt.console import Item, printable_sentence
 from nmt.errors import DataError
-from nmt.languages.codes import code_for, language_name, script_of_text, scripts, scripts_of, tag_of
+from nmt.languages.codes import code_for, language_name, parts_of, script_of_text, scripts, scripts_of, tag_of
 from nmt.prepare.cleaning.repairs import without_marked_capitals
 from nmt.text.language import Profiles, in_other_language, trigrams
 from nmt.text.letters import usual_forms
@@ -42,6 +42,8 @@ _CLEAR = (
 )
 _MOST = 0.7  # of the letters of a side, the share that must be in one script
 _LEAST = 5  # lines that a warning needs
+_SEVERAL = 0.1  # of the lines of a side, the share of each of several scripts
+_NOT_HAN = re.compile("[^\u4e00-\u9fff]+")
 # UTF-8 read in an 8-bit encoding: the first byte of a character, and those that follow it
 _FOLLOWING = "[\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]"
 _MISREAD = re.compile(f"[ÂÃÄÅÎÏÐÑØÙ]{_FOLLOWING}|[à-è]{_FOLLOWING}{{2}}")
@@ -154,6 +156,8 @@ def suspicions(
                 yield f"data.direction: {language} is no language code (ISO 639); {advice}"
             text_sides[language] = side
             characters[language] = count_characters(pair[side] for pair in train)
+    in_scripts = dict[str, Sample]()
+    """The corpora in scripts of their languages."""
     for key, sample in samples.items():
         where = f"data.{key} ({names[key]})"
         if key in swapped:
@@ -168,6 +172,7 @@ def suspicions(
         if warnings:
             yield from warnings
             continue
+        in_scripts[key] = sample
         for language, texts in sides.items():
             lines = {place.line: line for line, place in zip(texts, sample.places, strict=True)}
             of_side = f"{where}, {language}"
@@ -177,6 +182,8 @@ def suspicions(
             yield from _in_other_language(of_side, lines, language, profiles)
         if LABEL not in languages:
             yield from _not_parallel(where, sample, languages[1])
+    for language, side in text_sides.items():
+        yield from _in_several_scripts(language, side, in_scripts, held_out)
 
 
 def _pairs_of(samples: Mapping[str, Sample], keys: Iterable[str]) -> list[tuple[str, str]]:
@@ -280,12 +287,55 @@ def _in_other_script(where: str, sides: Mapping[str, Iterable[str]]) -> Iterator
         )
 
 
-def script_counts(lines: Iterable[str]) -> dict[str, int]:
+def _in_several_scripts(
+    language: str, side: int, samples: Mapping[str, Sample], held_out: Collection[str]
+) -> Iterator[str]:
+    """Yield a warning if a side has several scripts: each in a tenth of the lines of the training text or of a set.
+
+    Copied lines are ignored, since names and code are in the script of the other language.
+    """
+    found: dict[str, str] = {}
+    sets = {"the training text": samples.keys() - held_out} | {f"data.{key}": {key} for key in held_out}
+    for where, keys in sets.items():
+        counts, totals = Counter[str](), Counter[str]()
+        for sample in (sample for key, sample in samples.items() if key in keys and sample.pairs):
+            of_sample = script_counts((pair[side] for pair in sample.pairs if pair[0] != pair[1]), language)
+            counts.update(of_sample)
+            n_each = sample.places[-1].line / len(sample.pairs)  # lines that each stands for
+            totals.update({script: math.ceil(n * n_each) for script, n in of_sample.items()})
+        del totals["other"]
+        for script, n in totals.most_common():
+            if n >= _SEVERAL * totals.total() and counts[script] >= _LEAST:
+                found.setdefault(script, f"{script} ({n / totals.total():.0%} of the lines of {where})")
+    if len(found) > 1:
+        match scripts_of(language):
+            case ("Hani",) | ():
+                advice = ""
+            case (_,):
+                advice = "; data.clean.min_script drops lines in other scripts"
+            case (usual, *_):
+                advice = f"; with {language}_{usual} in data.direction, data.clean.min_script drops the others"
+        yield f"{language} is written in several scripts: {' and '.join(found.values())}; keep one{advice}"
+
+
+def script_counts(lines: Iterable[str], language: str) -> dict[str, int]:
     """Count lines by the script of their letters, the most frequent first; `other`: mixed or without letters."""
-    of_lines = (script_of_text([line], _MOST) for line in lines)
     names = scripts()
-    counts = Counter(names[script].name if script else "other" for script in of_lines)
+    has_forms = parts_of(language)[1] in ("Hans", "Hant")
+    counts = Counter[str]()
+    for line in lines:
+        script = script_of_text([line], _MOST)
+        name = names[script].name if script else "other"
+        counts[_form_of_chinese(line) if script == "Hani" and has_forms else name] += 1
     return dict(counts.most_common())
+
+
+def _form_of_chinese(line: str) -> str:
+    """Return whether more characters of Chinese text are simplified or traditional, or `other`."""
+    simplified, traditional = (len(_NOT_HAN.sub("", line).encode(name, "ignore")) for name in ("gb2312", "big5"))
+    if simplified == traditional:
+        return "other"
+    return "simplified Chinese" if simplified > traditional else "traditional Chinese"
 
 
 # --- single lines -----------------------------------------------------------------------------------
