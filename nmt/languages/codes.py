@@ -14,7 +14,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+T = TypeVar("T")
 
 KANA = "\u3041-\u3096\u3099-\u309f\u30a1-\u30fa\u30fc-\u30ff"
 """Ranges of the letters and their marks by which Japanese text differs from Chinese text."""
@@ -209,24 +211,18 @@ def side_of(tag: str, languages: Sequence[str]) -> int | None:
     to `sr`. Without a script, the usual one is meant. Of several codes, the most similar one is chosen.
     """
     fits = [_fit(tag, language) for language in languages]
-    best = max(filter(None, fits), default=None)
-    return None if best is None else fits.index(best)
+    return next(iter(_best(range(len(languages)), fits)), None)
 
 
-def by_language(texts: Iterable[tuple[str, str]], codes: tuple[str, ...]) -> list[list[str]]:
+def by_language(texts: Sequence[tuple[str, str]], codes: tuple[str, ...]) -> list[list[str]]:
     """Return the texts that belong to each language code, given pairs of a tag and a text; see `side_of`.
 
     Only texts with the most similar tag are returned: not those of `de-AT` if there is `de`.
     """
-    belonging: list[list[tuple[_Fit, str]]] = [[] for _ in codes]
-    for tag, text in texts:
-        side = side_of(tag, codes)
-        if side is not None and (fit := _fit(tag, codes[side])):
-            belonging[side].append((fit, text))
     chosen = []
-    for fitting in belonging:
-        best = max((fit for fit, _ in fitting), default=None)
-        chosen.append([text for fit, text in fitting if fit == best])
+    for side, code in enumerate(codes):
+        fits = [_fit(tag, code) if side_of(tag, codes) == side else None for tag, _ in texts]
+        chosen.append([text for _, text in _best(texts, fits)])
     return chosen
 
 
@@ -235,13 +231,9 @@ def names_of(language: str, names: Iterable[str]) -> list[str]:
 
     Names with parts that are neither a script nor a region, such as `de_score`, belong to no code without them.
     """
-    fits = {}
-    for name in names:
-        fit = _fit(name, language)
-        if fit and tag_of(name).variants == tag_of(language).variants:
-            fits[name] = fit
-    best = max(fits.values(), default=None)
-    return [name for name, fit in fits.items() if fit == best]
+    names = [*names]
+    fits = [_fit(name, language) if tag_of(name).variants == tag_of(language).variants else None for name in names]
+    return _best(names, fits)
 
 
 _Fit = tuple[bool, bool, int]
@@ -249,36 +241,37 @@ _Fit = tuple[bool, bool, int]
 parts the code has besides language and script."""
 
 
+def _best(items: Sequence[T], fits: Sequence[_Fit | None]) -> list[T]:
+    best = max(filter(None, fits), default=())
+    return [item for item, fit in zip(items, fits, strict=True) if fit == best]
+
+
 @lru_cache(10_000)
 def _fit(tag: str, code: str) -> _Fit | None:
     """Return how similar a tag is to the language code that it belongs to; None if it does not belong to it."""
-    if normalized(tag) == normalized(code):
-        return True, True, 0
-    (language, _, region, variants), expected = tag_of(tag), tag_of(code)
-    if language is None or expected.language is None:
-        name, beginning = (f"{normalized(text)}_".replace("@", "_") for text in (tag, code))
-        return (False, False, 0) if name.startswith(beginning) else None
-    belongs = (
-        _represented(language) == _represented(expected.language)
-        and _is_script(parts_of(tag)[1], parts_of(code)[1])
-        and expected.region in (None, region)
-        and {*variants} >= {*expected.variants}
-    )
-    n_extra = len({region, *variants} - {None, expected.region, *expected.variants})
-    return (False, not n_extra, len({expected.region, *expected.variants} - {None})) if belongs else None
+    parts, expected = ({region, *variants} - {None} for _, _, region, variants in (tag_of(tag), tag_of(code)))
+    if _represented(tag) != _represented(code) or not _is_script(parts_of(tag)[1], parts_of(code)[1]):
+        return None
+    is_code = normalized(tag) == normalized(code)
+    return (is_code, parts == expected, len(expected)) if parts >= expected else None
 
 
-def _represented(language: Language) -> Language:
-    """Return the macrolanguage that a member stands for, as North Azerbaijani for Azerbaijani, or the language."""
+def _represented(code: str) -> str:
+    """Return the code of a language, or of the macrolanguage that it stands for: of Azerbaijani for North
+    Azerbaijani."""
+    language = tag_of(code).language
+    if language is None:
+        return re.split("[_@]", normalized(code))[0]
     above = language_of(language.macrolanguage or "")
-    return above if above and language.code in above.scripts_by_region else language
+    return above.code if above and language.code in above.scripts_by_region else language.code
 
 
 def _is_script(name: str | None, expected: str | None) -> bool:
-    """Return whether two codes stand for the same script. Only Hans and Hant have the same letters, but differ."""
+    """Return whether two codes stand for one script; any stands for an unknown one. Only Hans and Hant differ although
+    they share their letters."""
     table = scripts()
-    is_same = name == expected or (name in table and table[name] is table.get(expected or ""))
-    return expected is None or (is_same and {name, expected} != {"Hans", "Hant"})
+    has_same_letters = table.get(str(name), name) == table.get(str(expected), expected)
+    return expected is None or (has_same_letters and {name, expected} != {"Hans", "Hant"})
 
 
 def macrolanguage_of(code: str) -> str:

@@ -25,11 +25,10 @@ from nmt.errors import DataError
 from nmt.languages.codes import code_for, language_name, parts_of, script_of_text, scripts, scripts_of, tag_of
 from nmt.prepare.cleaning.repairs import without_marked_capitals
 from nmt.text.language import Profiles, in_other_language, trigrams
-from nmt.text.letters import usual_forms
+from nmt.text.letters import count_forms, usual_forms
 from nmt.text.lexicon import Floats
 from nmt.text.tokenizer import UNK
 from nmt.text.vocabularies import Tokenizers
-from nmt.text.words import count_characters
 
 N_PAIRS = 1000
 """Maximum number of pairs in a sample; a large corpus gives at least half as many."""
@@ -147,7 +146,7 @@ def suspicions(
     profiles = Profiles.of(languages, _pairs_of(samples, [key for key in held_out if key not in swapped]))
     train = _pairs_of(samples, samples.keys() - held_out)
     text_sides = {}
-    characters = {}
+    forms = {}
     for side, language in enumerate(languages):
         if language != LABEL:
             if tag_of(language).language is None:
@@ -155,7 +154,7 @@ def suspicions(
                 advice = f"did you mean {meant}?" if meant else "its script and its letters are not checked"
                 yield f"data.direction: {language} is no language code (ISO 639); {advice}"
             text_sides[language] = side
-            characters[language] = count_characters(pair[side] for pair in train)
+            forms[language] = count_forms(language, (pair[side] for pair in train))
     in_scripts = dict[str, Sample]()
     """The corpora in scripts of their languages."""
     for key, sample in samples.items():
@@ -178,12 +177,12 @@ def suspicions(
             of_side = f"{where}, {language}"
             yield from _to_repair(of_side, lines, _MISREAD, "look decoded with the wrong encoding", "encoding")
             if "letters" not in repairs:
-                yield from _respelled(of_side, lines, usual_forms(language, characters[language]))
+                yield from _respelled(of_side, lines, usual_forms(language, forms[language]))
             yield from _in_other_language(of_side, lines, language, profiles)
         if LABEL not in languages:
             yield from _not_parallel(where, sample, languages[1])
     for language, side in text_sides.items():
-        yield from _in_several_scripts(language, side, in_scripts, held_out)
+        yield from _in_several_scripts(language, side, in_scripts, names)
 
 
 def _pairs_of(samples: Mapping[str, Sample], keys: Iterable[str]) -> list[tuple[str, str]]:
@@ -288,38 +287,26 @@ def _in_other_script(where: str, sides: Mapping[str, Iterable[str]]) -> Iterator
 
 
 def _in_several_scripts(
-    language: str, side: int, samples: Mapping[str, Sample], held_out: Collection[str]
+    language: str, side: int, samples: Mapping[str, Sample], names: Mapping[str, str]
 ) -> Iterator[str]:
-    """Yield a warning if a side has several scripts: each in a tenth of the lines of the training text or of a set.
+    """Yield a warning if a side has several scripts, each in a tenth of the lines of a corpus.
 
     Copied lines are ignored, since names and code are in the script of the other language.
     """
     found: dict[str, str] = {}
-    sets = {"the training text": samples.keys() - held_out} | {f"data.{key}": {key} for key in held_out}
-    for where, keys in sets.items():
-        counts, totals = Counter[str](), Counter[str]()
-        for sample in (sample for key, sample in samples.items() if key in keys and sample.pairs):
-            of_sample = script_counts((pair[side] for pair in sample.pairs if pair[0] != pair[1]), language)
-            counts.update(of_sample)
-            n_each = sample.places[-1].line / len(sample.pairs)  # lines that each stands for
-            totals.update({script: math.ceil(n * n_each) for script, n in of_sample.items()})
-        del totals["other"]
-        for script, n in totals.most_common():
-            if n >= _SEVERAL * totals.total() and counts[script] >= _LEAST:
-                found.setdefault(script, f"{script} ({n / totals.total():.0%} of the lines of {where})")
+    for key, sample in samples.items():
+        counts = script_counts((pair[side] for pair in sample.pairs if pair[0] != pair[1]), language)
+        del counts["other"]
+        for script, n in counts.most_common():
+            share = n / counts.total()
+            if n >= _LEAST and share >= _SEVERAL:
+                found.setdefault(script, f"{script} ({share:.0%} of the lines of data.{key}, {names[key]})")
     if len(found) > 1:
-        match scripts_of(language):
-            case ("Hani",) | ():
-                advice = ""
-            case (_,):
-                advice = "; data.clean.min_script drops lines in other scripts"
-            case (usual, *_):
-                advice = f"; with {language}_{usual} in data.direction, data.clean.min_script drops the others"
-        yield f"{language} is written in several scripts: {' and '.join(found.values())}; keep one{advice}"
+        yield f"{language} is written in several scripts: {' and '.join(found.values())}; keep one, see docs/data.md"
 
 
-def script_counts(lines: Iterable[str], language: str) -> dict[str, int]:
-    """Count lines by the script of their letters, the most frequent first; `other`: mixed or without letters."""
+def script_counts(lines: Iterable[str], language: str) -> Counter[str]:
+    """Count lines by the script of their letters; `other`: mixed or without letters."""
     names = scripts()
     has_forms = parts_of(language)[1] in ("Hans", "Hant")
     counts = Counter[str]()
@@ -327,7 +314,7 @@ def script_counts(lines: Iterable[str], language: str) -> dict[str, int]:
         script = script_of_text([line], _MOST)
         name = names[script].name if script else "other"
         counts[_form_of_chinese(line) if script == "Hani" and has_forms else name] += 1
-    return dict(counts.most_common())
+    return counts
 
 
 def _form_of_chinese(line: str) -> str:
