@@ -63,7 +63,7 @@ def test_ascii_is_never_replaced() -> None:
         ("fa", "ە ه\u200c"), ("acq_Arab", "ي ى"), ("shu", "ي ى"),
         ("min_Arab", "ى ي"), ("pst", "ی ي"), ("he", "“שלום” ב“הארץ” ‘כן’"), ("uz", "‘ha’ 5′"),
         ("uk", "‘так’ 5′ так’"), ("br", "‘ya’ 5′"), ("haw", "‘O ia’ 5′ haole’s"), ("tr", "ş ţ"), ("yi", "אַ אָ א פּ פֿ"),
-        ("ha", "‘yau’ ce, ’to’ 5′"), ("gn", "‘ko’ápe’ 5′"),
+        ("ha", "‘yau’ ce, ’to’ 5′"), ("gn", "‘ko ápe’ 5′"),
     ],
 )  # fmt: skip
 def test_different_letters_of_a_language_stay(language: str, text: str) -> None:
@@ -78,8 +78,8 @@ def test_different_letters_of_a_language_stay(language: str, text: str) -> None:
         ("ro", "ș", "ş"), ("ron_Latn", "Ț", "Ţ"), ("uk", "п'я", "пʼя"), ("uzn_Latn", "oʻ", "o‘"),
         ("uz", "maʼno", "ma’no"), ("he", "צה״ל", "צה”ל"), ("he", "ג׳ו", "ג’ו"), ("he", "שׁ", "\ufb2a"),
         ("yi", "וו", "װ"), ("yi", "װ", "וו"), ("yi", "ײ", "יי"), ("ml", "ൻ", "ന്\u200d"), ("ml", "ന്\u200d", "ൻ"),
-        ("ha", "'ya'ya", "ʼyaʼya"), ("ha", "’yan jama’a", "ʼyan jamaʼa"), ("gn", "mba'e", "mba’e"), ("qu", "p’acha", "pʼacha"),
-        ("om", "ka'e", "ka’e"), ("swh", "ng'ombe", "ng’ombe"),
+        ("ha", "'ya'ya", "ʼyaʼya"), ("ha", "’yan jama’a", "ʼyan jamaʼa"), ("gn", "mba'e", "mba’e"),
+        ("qu", "p’acha", "pʼacha"), ("om", "ka'e", "ka’e"), ("swh", "ng'ombe", "ng’ombe"),
     ],
 )  # fmt: skip
 def test_forms_of_a_letter_are_exchanged(language: str, text: str, other: str) -> None:
@@ -89,7 +89,8 @@ def test_forms_of_a_letter_are_exchanged(language: str, text: str, other: str) -
 @pytest.mark.parametrize(
     ("language", "word", "other", "elsewhere"),
     [
-        ("yi", "װ", "וו", "ו"), ("yi", "ײ", "יי", "י"), ("ml", "ൺ", "ണ്\u200d", "ക്\u200d"), ("ckb", "ە", "ه\u200c", "ی\u200c"),
+        ("yi", "װ", "וו", "ו"), ("yi", "ײ", "יי", "י"), ("ml", "ൺ", "ണ്\u200d", "ക്\u200d"),
+        ("ckb", "ە", "ه\u200c", "ی\u200c"),
         ("he", "צה״ל", "צה”ל", '"שלום" ”כן”'), ("uk", "м’я", "мʼя", "«ʼ»"), ("gn", "mba’e", "mbaʼe", "ʼko'"),
     ],
 )  # fmt: skip
