@@ -27,7 +27,7 @@ SCRIPTS = {
     "tw": "Latn",
     # by region, border or religion
     "az": "Latn Arab Cyrl", "bal": "Arab Latn", "brh": "Arab Latn", "bs": "Latn Cyrl", "cnr": "Latn Cyrl",
-    "crh": "Latn Cyrl", "gag": "Latn Cyrl", "kaa": "Cyrl Latn", "kk": "Cyrl Arab Latn", "kmr": "Latn Arab Cyrl",
+    "crh": "Latn Cyrl", "gag": "Latn Cyrl", "kaa": "Cyrl Latn", "kk": "Cyrl Arab Latn", "kmr": "Latn",
     "ks": "Arab Deva", "ku": "Latn Arab Cyrl", "ky": "Cyrl Arab", "lad": "Hebr Latn", "lzz": "Latn Geor",
     "mn": "Cyrl Mong", "pa": "Guru Arab", "rom": "Latn Cyrl", "sd": "Arab Deva", "sh": "Latn Cyrl", "sr": "Cyrl Latn",
     "tk": "Latn Cyrl Arab", "tly": "Latn Arab Cyrl", "tt": "Cyrl Latn", "ttt": "Latn Cyrl", "ug": "Arab Cyrl Latn",
