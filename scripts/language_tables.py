@@ -23,15 +23,45 @@ from babel.core import get_global
 TABLES = Path(__file__).parents[1] / "nmt" / "languages"
 
 SCRIPTS = {
-    "azj": "Latn", "ber": "Latn Tfng", "kmr": "Latn", "lzz": "Latn Geor", "nah": "Latn", "prs": "Arab", "ajp": "Arab",
-    "tw": "Latn", "fat": "Latn",
-    "tzm": "Tfng Latn", "cnr": "Latn Cyrl", "crh": "Latn Cyrl", "hak": "Latn Hant", "ku": "Latn Arab",
-    "ks": "Arab Deva", "mni": "Beng Mtei", "nan": "Latn Hant", "sh": "Latn Cyrl", "sr": "Cyrl Latn",
-    "tk": "Latn Cyrl", "uz": "Latn Cyrl", "ko": "Hang",
+    "ajp": "Arab", "azj": "Latn", "ber": "Latn Tfng", "fat": "Latn", "ko": "Hang", "nah": "Latn", "prs": "Arab",
+    "tw": "Latn",
+    # by region, border or religion
+    "az": "Latn Arab Cyrl", "bal": "Arab Latn", "brh": "Arab Latn", "bs": "Latn Cyrl", "cnr": "Latn Cyrl",
+    "crh": "Latn Cyrl", "gag": "Latn Cyrl", "kaa": "Cyrl Latn", "kk": "Cyrl Arab Latn", "kmr": "Latn",
+    "ks": "Arab Deva", "ku": "Latn Arab Cyrl", "ky": "Cyrl Arab", "lad": "Hebr Latn", "lzz": "Latn Geor",
+    "mn": "Cyrl Mong", "pa": "Guru Arab", "rom": "Latn Cyrl", "sd": "Arab Deva", "sh": "Latn Cyrl", "sr": "Cyrl Latn",
+    "tk": "Latn Cyrl Arab", "tly": "Latn Arab Cyrl", "tt": "Cyrl Latn", "ttt": "Latn Cyrl", "ug": "Arab Cyrl Latn",
+    "uz": "Latn Cyrl Arab", "ale": "Latn Cyrl", "ess": "Latn Cyrl",
+    # South and East Asia
+    "bax": "Bamu Latn", "cdo": "Hans Latn", "cjm": "Cham Latn", "grt": "Beng Latn", "hak": "Latn Hant",
+    "hnj": "Hmnp Latn", "hoc": "Deva Wara", "kok": "Deva Latn", "kyu": "Kali Latn", "lif": "Deva Limb",
+    "mni": "Beng Mtei", "mro": "Mroo Latn", "mww": "Hmnp Latn", "nan": "Latn Hant", "nnp": "Wcho Latn",
+    "nod": "Lana Thai", "nst": "Tnsa Latn", "pi": "Latn Deva Khmr Mymr Sinh Thai", "rhg": "Rohg Latn Arab",
+    "sa": "Deva Latn", "sat": "Olck Beng Deva Latn Orya", "unr": "Beng Deva",
+    # Indonesia and Malaysia
+    "ace": "Latn Arab", "ban": "Latn Bali", "bbc": "Latn Batk", "bjn": "Latn Arab", "bug": "Latn Bugi",
+    "jv": "Latn Java", "mak": "Latn Bugi", "min": "Latn Arab", "ms": "Latn Arab", "rej": "Latn Rjng", "su": "Latn Sund",
+    # Africa
+    "bm": "Latn Nkoo", "ff": "Latn Adlm Arab", "ffm": "Latn Adlm Arab", "fub": "Arab Latn Adlm",
+    "fuf": "Latn Adlm Arab",
+    "fuh": "Latn Adlm Arab", "fuv": "Latn Adlm Arab", "ha": "Latn Arab", "kr": "Latn Arab", "rif": "Latn Tfng",
+    "shi": "Tfng Latn", "swb": "Arab Latn", "taq": "Latn Tfng", "thz": "Latn Tfng", "tmh": "Latn Tfng",
+    "tzm": "Tfng Latn", "vai": "Vaii Latn", "wni": "Arab Latn", "zdj": "Arab Latn", "zgh": "Tfng Latn",
+    # North America
+    "chp": "Latn Cans", "cr": "Cans Latn", "crj": "Cans Latn", "crk": "Cans Latn", "crl": "Cans Latn",
+    "crm": "Cans Latn", "crx": "Latn Cans", "csw": "Cans Latn", "den": "Latn Cans", "ikt": "Latn Cans",
+    "iu": "Cans Latn", "oj": "Cans Latn", "ojb": "Latn Cans", "ojs": "Cans Latn", "ojw": "Latn Cans",
+    "osa": "Osge Latn",
 }  # fmt: skip
-"""Scripts of languages, the most usual first, where CLDR's likely script is not the only one of text on the web."""
+"""Scripts of languages where CLDR's likely script, which comes first, is not the only one of today's text, or where it
+is missing or wrong."""
 SEPARATE = {"kmr", "azj"}
 """Members that CLDR replaces by their macrolanguage, though other members are written in another script."""
+MEMBERS = {
+    "az": "azb=Arab azj=Latn", "ku": "ckb=Arab kmr=Latn", "mn": "mvf=Mong", "no": "nb=Latn", "ps": "pbt=Arab",
+    "uz": "uzs=Arab",
+}  # fmt: skip
+"""Members, with their scripts, that stand for their macrolanguage but have a row of their own."""
 CODES = {
     "sh": "hbs scr",
     "he": "heb iw",
@@ -49,22 +79,11 @@ ALSO = {
 }  # fmt: skip
 """Codes of ISO 15924 that stand for the letters of a script."""
 UNSPACED = [
-    "Hani",
-    "Thai",
-    "Laoo",
-    "Khmr",
-    "Mymr",
-    "Tibt",
-    "Lana",
-    "Tale",
-    "Talu",
-    "Tavt",
-    "Java",
-    "Bali",
-    "Tang",
-    "Kits",
-    "Nshu",
-]
+    "Hani", "Thai", "Laoo", "Khmr", "Mymr", "Tibt", "Lana", "Tale", "Talu", "Tavt", "Ahom",
+    "Java", "Bali", "Batk", "Kawi", "Maka", "Yiii", "Tang", "Kits", "Jurc", "Nshu", "Seal",
+]  # fmt: skip
+"""Scripts without spaces between words. In nearly all of them, lines may break after any syllable or are broken by a
+dictionary (Unicode's line-breaking classes SA, AK, AS and ID), unlike in Buginese, where many texts have spaces."""
 DENSITY = {"Hani": 3.4, "Hang": 2.3, "Ethi": 1.8}
 """Characters of the English text of the Universal Declaration of Human Rights for each character of it in a script,
 where they are far from one: the mean of its languages."""
@@ -72,7 +91,7 @@ COMMON = "Zyyy"
 PATTERNS = {"Hani": r"(?=[\u2e80-\U0010ffff])[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Bopomofo}]"}
 MOST_GAP = 0x100
 NOT_ENDS = "\u104a"  # the Burmese comma
-MORE_ENDS = {COMMON: "…", "Hebr": "\u05c3", "Grek": ";\u037e"}
+MORE_ENDS = {COMMON: "…", "Hebr": "\u05c3", "Grek": ";\u037e", "Yiii": "。"}
 
 
 def languages() -> list[str]:
@@ -105,7 +124,8 @@ def languages() -> list[str]:
             if re.fullmatch(f"{code}_[A-Z]{{2}}", key) and value.split("_")[1] != default
         ]
         own = CODES[code].split() if code in CODES else codes[code]
-        lists = [" ".join(items) for items in (own, written, sorted(regions))]
+        regions = [*sorted(regions), *MEMBERS.get(code, "").split()]
+        lists = [" ".join(items) for items in (own, written, regions)]
         rows.append("\t".join([code, *lists, macrolanguages.get(code, ""), names[code]]))
     return rows
 
@@ -171,7 +191,7 @@ def ranges_of(script_of: dict[int, str]) -> dict[str, list[str]]:
 
 if __name__ == "__main__":
     for name, header, rows in (
-        ("languages", "code\tother codes\tscripts\tscripts by region\tmacrolanguage\tname", languages()),
+        ("languages", "code\tother codes\tscripts\tscripts by region or member\tmacrolanguage\tname", languages()),
         ("scripts", "code\tother codes\ttraits\tends of sentences\tcharacters\tname", scripts()),
     ):
         text = "\n".join([header, *rows])

@@ -25,9 +25,9 @@ class CleanConfig(Section):
     `clean` extra. entities: replace HTML entities (`&amp;`) by the characters they stand for. control: remove control
     characters, for which pairs are dropped otherwise. NFC, NFKC: bring the text to this Unicode normal form; NFKC also
     replaces compatibility characters such as ligatures and full-width letters. spaces: collapse each run of white space
-    to one space, and remove invisible characters such as soft hyphens. letters (only in `data.clean`): write letters
-    that stand for one another, such as ي and ی in Persian, in the form that the training text of the language mostly
-    has, and remove tatweels from Arabic text and marks of direction from text from right to left; this applies to
+    to one space, and remove zero-width spaces and soft hyphens. letters (only in `data.clean`): write letters that
+    stand for one another, such as ي and ی in Persian, in the form that the training text of the language mostly has,
+    and remove tatweels from Arabic text and marks of direction from text from right to left; this applies to
     development and test sets, too, and to all text that the model reads."""
     drop: list[Reason] | None = None
     """Reasons to drop a pair. copied: the sides differ only in case, accents, digits, punctuation and white space

@@ -154,7 +154,7 @@ def in_target(text: str, languages: Languages, rules: Rules) -> str:
 
     It stays as it is if the source is unknown, or the script of the target.
     """
-    (source, *_), (target, script, region) = map(tag_of, languages)
+    (source, *_), (target, script, region, _) = map(tag_of, languages)
     if not source or not target or not target.scripts or languages[0] == languages[1]:
         return text
     # the usual script is not stated: de, not de-Latn

@@ -10,11 +10,13 @@ import re
 import unicodedata
 from bisect import bisect
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+T = TypeVar("T")
 
 KANA = "\u3041-\u3096\u3099-\u309f\u30a1-\u30fa\u30fc-\u30ff"
 """Ranges of the letters and their marks by which Japanese text differs from Chinese text."""
@@ -111,7 +113,8 @@ class Language(NamedTuple):
     scripts: tuple[str, ...]
     """The scripts in which it is written (ISO 15924), the most usual first; none if they are unknown."""
     scripts_by_region: dict[str, str]
-    """The usual scripts of regions that differ from the most usual one."""
+    """The usual scripts of regions that differ from the most usual one, and of members that stand for the language:
+    text in South Azerbaijani (azb) is usually labelled as Azerbaijani (az) in Arabic script."""
     macrolanguage: str | None
     """The code of the macrolanguage that it is a member of: ku for kmr and ckb."""
 
@@ -152,6 +155,8 @@ class Tag(NamedTuple):
     """The script that the code names, such as Hant."""
     region: str | None
     """The region, such as BR."""
+    variants: tuple[str, ...]
+    """Its other parts, such as valencia."""
 
 
 _SCRIPT = re.compile("[a-z]{4}")
@@ -165,11 +170,26 @@ def normalized(code: str) -> str:
 
 @lru_cache(10_000)
 def tag_of(code: str) -> Tag:
-    """Return the parts of a language code. Case is ignored, and parts are separated by hyphens or underscores."""
-    language, *subtags = normalized(code).split("_")
-    script = next((subtag.title() for subtag in subtags if _SCRIPT.fullmatch(subtag)), None)
+    """Return the parts of a language code. Case is ignored, and parts are separated by hyphens or underscores.
+
+    The modifier of a locale, after @, may name a script by its code or English name: `sr@latin`, `en@shaw`.
+    """
+    tag, _, modifier = normalized(code).partition("@")
+    language, *subtags = tag.split("_")
+    script = next((subtag.title() for subtag in subtags if _SCRIPT.fullmatch(subtag)), _script_named(modifier))
     region = next((subtag.upper() for subtag in subtags if _REGION.fullmatch(subtag)), None)
-    return Tag(language_of(language), script, region)
+    variants = [subtag for subtag in subtags if subtag.title() != script and subtag.upper() != region]
+    if modifier and _script_named(modifier) is None:
+        variants.append(modifier)
+    return Tag(language_of(language), script, region, tuple(variants))
+
+
+def _script_named(modifier: str) -> str | None:
+    """Return the script that the modifier of a locale names; None if it names none."""
+    if modifier == "iqtelif":  # the Latin alphabet of Tatar
+        return "Latn"
+    names = (code for code, script in scripts().items() if modifier.endswith((code.lower(), script.name.lower())))
+    return next(names, None)  # KDE has ijekavianlatin
 
 
 def parts_of(code: str) -> tuple[str, str | None, str | None]:
@@ -177,84 +197,81 @@ def parts_of(code: str) -> tuple[str, str | None, str | None]:
 
     Codes of one language with two and with three letters have the same parts. An unknown language is the whole code.
     """
-    language, script, region = tag_of(code)
+    language, script, region, _ = tag_of(code)
     if language is None:
         return normalized(code), script, region
     return language.code, script or language.scripts_by_region.get(region or "", *language.scripts[:1]), region
 
 
-def side_of(tag: str, languages: tuple[str, ...]) -> int | None:
-    """Return the index of the language that a tag belongs to; None if it belongs to none.
+def side_of(tag: str, languages: Sequence[str]) -> int | None:
+    """Return the index of the language code that a tag belongs to; None if it belongs to none.
 
-    A code matches the tag or its beginning: `de` matches `de-AT`, and `pt_BR` matches `pt-br`, but not `pt-PT`. The
-    longest code wins where several match.
+    A tag belongs to a code of the same language and script whose region and other parts it has: `de-AT` to `de`,
+    `pt-br` to `pt_BR`, `zh-TW` to `zh_Hant`, and `sr@latin` to `sr_Latn`, but neither `pt-PT` to `pt_BR` nor `sr-Latn`
+    to `sr`. Without a script, the usual one is meant. Of several codes, the most similar one is chosen.
     """
-    return _match(tag, languages)[0]
+    fits = [_fit(tag, language) for language in languages]
+    return next(iter(_best(range(len(languages)), fits)), None)
 
 
-def by_language(texts: Iterable[tuple[str, str]], codes: tuple[str, ...]) -> list[list[str]]:
-    """Return the texts that belong to each language code, given pairs of a tag and a text.
+def by_language(texts: Sequence[tuple[str, str]], codes: tuple[str, ...]) -> list[list[str]]:
+    """Return the texts that belong to each language code, given pairs of a tag and a text; see `side_of`.
 
-    If a tag is exactly the code of a language, only texts with that tag are returned: not `de-AT` if there is `de`.
+    Only texts with the most similar tag are returned: not those of `de-AT` if there is `de`.
     """
-    alike: list[list[str]] = [[] for _ in codes]
-    exact: list[list[str]] = [[] for _ in codes]
-    for tag, text in texts:
-        side, is_exact = _match(tag, codes)
-        if side is not None:
-            chosen = exact if is_exact else alike
-            chosen[side].append(text)
-    return [exact_texts or texts for exact_texts, texts in zip(exact, alike, strict=True)]
-
-
-@lru_cache(maxsize=1024)
-def _match(tag: str, languages: tuple[str, ...]) -> tuple[int | None, bool]:
-    """Return the index of the language of a tag, and whether the tag is exactly its code."""
-    parts = _split(tag)
-    codes = [_split(language) for language in languages]
-    matching = [side for side, code in enumerate(codes) if parts[: len(code)] == code]
-    if not matching:
-        return None, False
-    side = max(matching, key=lambda side: len(codes[side]))
-    return side, parts == codes[side]
-
-
-def _split(tag: str) -> list[str]:
-    """Return the parts of a language tag for comparison: `km` and `kh` for `khm_Khmr_KH`.
-
-    The script of a language that has only one is left out.
-    """
-    code, *subtags = re.split("[-_@]", tag.strip().lower())  # `@` as in sr@latin of gettext
-    language = language_of(code)
-    if language is None:
-        return [code, *subtags]
-    usual = {*language.scripts, *language.scripts_by_region.values()}
-    parts = [language.code]
-    for subtag in subtags:
-        if {subtag.title()} != usual:
-            parts.append(subtag)
-    return parts
-
-
-_SUBTAGS = re.compile(r"(-[a-z]{4})?(-([a-z]{2}|\d{3}))?")  # a script, a region
+    chosen = []
+    for side, code in enumerate(codes):
+        fits = [_fit(tag, code) if side_of(tag, codes) == side else None for tag, _ in texts]
+        chosen.append([text for _, text in _best(texts, fits)])
+    return chosen
 
 
 def names_of(language: str, names: Iterable[str]) -> list[str]:
-    """Return the names that match a language: its code, or else its code with a script or region, such as `de-AT`.
+    """Return the most similar of the names that belong to a language code; see `side_of`.
 
-    Case is ignored, and subtags may follow a hyphen or an underscore.
+    Names with parts that are neither a script nor a region, such as `de_score`, belong to no code without them.
     """
     names = [*names]
-    exact = [name for name in names if normalized(name) == normalized(language)]
-    if exact:
-        return exact
-    code = _split(language)
-    alike = []
-    for name in names:
-        parts = _split(name)
-        if parts[: len(code)] == code and _SUBTAGS.fullmatch("-".join(["", *parts[len(code) :]])):
-            alike.append(name)
-    return alike
+    fits = [_fit(name, language) if tag_of(name).variants == tag_of(language).variants else None for name in names]
+    return _best(names, fits)
+
+
+_Fit = tuple[bool, bool, int]
+"""Whether a tag is a code except for case and separators, whether it has no parts that the code lacks, and how many
+parts the code has besides language and script."""
+
+
+def _best(items: Sequence[T], fits: Sequence[_Fit | None]) -> list[T]:
+    best = max(filter(None, fits), default=())
+    return [item for item, fit in zip(items, fits, strict=True) if fit == best]
+
+
+@lru_cache(10_000)
+def _fit(tag: str, code: str) -> _Fit | None:
+    """Return how similar a tag is to the language code that it belongs to; None if it does not belong to it."""
+    parts, expected = ({region, *variants} - {None} for _, _, region, variants in (tag_of(tag), tag_of(code)))
+    if _represented(tag) != _represented(code) or not _is_script(parts_of(tag)[1], parts_of(code)[1]):
+        return None
+    is_code = normalized(tag) == normalized(code)
+    return (is_code, parts == expected, len(expected)) if parts >= expected else None
+
+
+def _represented(code: str) -> str:
+    """Return the code of a language, or of the macrolanguage that it stands for: of Azerbaijani for North
+    Azerbaijani."""
+    language = tag_of(code).language
+    if language is None:
+        return re.split("[_@]", normalized(code))[0]
+    above = language_of(language.macrolanguage or "")
+    return above.code if above and language.code in above.scripts_by_region else language.code
+
+
+def _is_script(name: str | None, expected: str | None) -> bool:
+    """Return whether two codes stand for one script; any stands for an unknown one. Only Hans and Hant differ although
+    they share their letters."""
+    table = scripts()
+    has_same_letters = table.get(str(name), name) == table.get(str(expected), expected)
+    return expected is None or (has_same_letters and {name, expected} != {"Hans", "Hant"})
 
 
 def macrolanguage_of(code: str) -> str:
@@ -280,7 +297,7 @@ def scripts_of(code: str) -> tuple[str, ...]:
     A script in the code, or else the usual one of its region, is the only one. Writing systems that share letters are
     one script: Hani for `ja`, `zh` and `zh_Hant`.
     """
-    language, script, region = tag_of(code)
+    language, script, region, _ = tag_of(code)
     if language is None or script or region in language.scripts_by_region:
         names = [parts_of(code)[1]]
     else:

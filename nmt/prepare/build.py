@@ -53,11 +53,10 @@ from nmt.prepare.report_page import write_report
 from nmt.prepare.sources import open_source, text_folder
 from nmt.prepare.suspicions import Place, Sample, lacking, samples_of
 from nmt.text.blocks import BlockEncoder
-from nmt.text.letters import usual_forms
+from nmt.text.letters import count_forms, usual_forms
 from nmt.text.lines import bounded_list
 from nmt.text.tokenizer import CONTROL, is_blank
 from nmt.text.vocabularies import Labels, Tokenizers
-from nmt.text.words import count_characters
 
 
 @dataclass
@@ -279,7 +278,7 @@ def settle_all(builds: Builds, reused: Tokenizers | None) -> None:
         if "letters" in (build.config.data.clean.repair or ()):
             for side, language in enumerate(pair):
                 for part in build.chosen.cleaned:
-                    counts[language] += count_characters(read_side(part.folder, side))
+                    counts[language] += count_forms(language, read_side(part.folder, side))
     letters = {language: usual_forms(language, counts[language]) for language in counts}
     for pair, build in builds.items():
         build.work.letters = letters if reused is None else letters | reused.letters

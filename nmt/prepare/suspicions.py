@@ -22,15 +22,14 @@ import numpy as np
 from nmt.config.data import LABEL
 from nmt.console import Item, printable_sentence
 from nmt.errors import DataError
-from nmt.languages.codes import code_for, language_name, script_of_text, scripts, scripts_of, tag_of
+from nmt.languages.codes import code_for, language_name, parts_of, script_of_text, scripts, scripts_of, tag_of
 from nmt.prepare.cleaning.repairs import without_marked_capitals
 from nmt.text.language import Profiles, in_other_language, trigrams
-from nmt.text.letters import usual_forms
+from nmt.text.letters import count_forms, usual_forms
 from nmt.text.lexicon import Floats
 from nmt.text.reading import COMPOSED, DECOMPOSED, FormCounts
 from nmt.text.tokenizer import UNK
 from nmt.text.vocabularies import Tokenizers
-from nmt.text.words import count_characters
 
 N_PAIRS = 1000
 """Maximum number of pairs in a sample; a large corpus gives at least half as many."""
@@ -43,6 +42,8 @@ _CLEAR = (
 )
 _MOST = 0.7  # of the letters of a side, the share that must be in one script
 _LEAST = 5  # lines that a warning needs
+_SEVERAL = 0.1  # of the lines of a side, the share of each of several scripts
+_NOT_HAN = re.compile("[^\u4e00-\u9fff]+")
 # UTF-8 read in an 8-bit encoding: the first byte of a character, and those that follow it
 _FOLLOWING = "[\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]"
 _MISREAD = re.compile(f"[ÂÃÄÅÎÏÐÑØÙ]{_FOLLOWING}|[à-è]{_FOLLOWING}{{2}}")
@@ -146,7 +147,7 @@ def suspicions(
     profiles = Profiles.of(languages, _pairs_of(samples, [key for key in held_out if key not in swapped]))
     train = _pairs_of(samples, samples.keys() - held_out)
     text_sides = {}
-    characters = {}
+    encodings = {}
     forms = {}
     for side, language in enumerate(languages):
         if language != LABEL:
@@ -155,11 +156,13 @@ def suspicions(
                 advice = f"did you mean {meant}?" if meant else "its script and its letters are not checked"
                 yield f"data.direction: {language} is no language code (ISO 639); {advice}"
             text_sides[language] = side
-            characters[language] = count_characters(pair[side] for pair in train)
-            counts = forms[language] = FormCounts(pair[side] for pair in train)
+            counts = encodings[language] = FormCounts(pair[side] for pair in train)
             if min(counts.share(COMPOSED), counts.share(DECOMPOSED)) >= _MOST_TO_REPAIR:
                 share = f"{counts.share(DECOMPOSED):.0%} of the lines have {DECOMPOSED}, others the same ones composed"
                 yield f"data.train, {language}: {share}; data.clean.repair: [NFC] mends such text"
+            forms[language] = count_forms(language, (pair[side] for pair in train))
+    in_scripts = dict[str, Sample]()
+    """The corpora in scripts of their languages."""
     for key, sample in samples.items():
         where = f"data.{key} ({names[key]})"
         if key in swapped:
@@ -174,16 +177,19 @@ def suspicions(
         if warnings:
             yield from warnings
             continue
+        in_scripts[key] = sample
         for language, texts in sides.items():
             lines = {place.line: line for line, place in zip(texts, sample.places, strict=True)}
             of_side = f"{where}, {language}"
             yield from _to_repair(of_side, lines, _MISREAD, "look decoded with the wrong encoding", "encoding")
-            yield from _in_other_forms(of_side, FormCounts(texts), forms[language], key in held_out)
+            yield from _in_other_forms(of_side, FormCounts(texts), encodings[language], key in held_out)
             if "letters" not in repairs:
-                yield from _respelled(of_side, lines, usual_forms(language, characters[language]))
+                yield from _respelled(of_side, lines, usual_forms(language, forms[language]))
             yield from _in_other_language(of_side, lines, language, profiles)
         if LABEL not in languages:
             yield from _not_parallel(where, sample, languages[1])
+    for language, side in text_sides.items():
+        yield from _in_several_scripts(language, side, in_scripts, names)
 
 
 def _pairs_of(samples: Mapping[str, Sample], keys: Iterable[str]) -> list[tuple[str, str]]:
@@ -299,12 +305,43 @@ def _in_other_script(where: str, sides: Mapping[str, Iterable[str]]) -> Iterator
         )
 
 
-def script_counts(lines: Iterable[str]) -> dict[str, int]:
-    """Count lines by the script of their letters, the most frequent first; `other`: mixed or without letters."""
-    of_lines = (script_of_text([line], _MOST) for line in lines)
+def _in_several_scripts(
+    language: str, side: int, samples: Mapping[str, Sample], names: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield a warning if a side has several scripts, each in a tenth of the lines of a corpus.
+
+    Copied lines are ignored, since names and code are in the script of the other language.
+    """
+    found: dict[str, str] = {}
+    for key, sample in samples.items():
+        counts = script_counts((pair[side] for pair in sample.pairs if pair[0] != pair[1]), language)
+        del counts["other"]
+        for script, n in counts.most_common():
+            share = n / counts.total()
+            if n >= _LEAST and share >= _SEVERAL:
+                found.setdefault(script, f"{script} ({share:.0%} of the lines of data.{key}, {names[key]})")
+    if len(found) > 1:
+        yield f"{language} is written in several scripts: {' and '.join(found.values())}; keep one, see docs/data.md"
+
+
+def script_counts(lines: Iterable[str], language: str) -> Counter[str]:
+    """Count lines by the script of their letters; `other`: mixed or without letters."""
     names = scripts()
-    counts = Counter(names[script].name if script else "other" for script in of_lines)
-    return dict(counts.most_common())
+    has_forms = parts_of(language)[1] in ("Hans", "Hant")
+    counts = Counter[str]()
+    for line in lines:
+        script = script_of_text([line], _MOST)
+        name = names[script].name if script else "other"
+        counts[_form_of_chinese(line) if script == "Hani" and has_forms else name] += 1
+    return counts
+
+
+def _form_of_chinese(line: str) -> str:
+    """Return whether more characters of Chinese text are simplified or traditional, or `other`."""
+    simplified, traditional = (len(_NOT_HAN.sub("", line).encode(name, "ignore")) for name in ("gb2312", "big5"))
+    if simplified == traditional:
+        return "other"
+    return "simplified Chinese" if simplified > traditional else "traditional Chinese"
 
 
 # --- single lines -----------------------------------------------------------------------------------

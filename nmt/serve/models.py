@@ -9,7 +9,7 @@ from typing import Literal
 
 from nmt.console import say
 from nmt.errors import CheckpointError, ConfigError, DataError
-from nmt.languages.codes import parts_of
+from nmt.languages.codes import parts_of, side_of
 from nmt.serve.limits import Refusal
 from nmt.translate.memory import TranslationMemory
 from nmt.translate.translator import Translator, for_texts
@@ -37,17 +37,15 @@ class Models:
         self.languages = sorted(self._by_parts.values())
 
     def language(self, code: str) -> str:
-        """Return the language of the models that matches a code: pt_BR or else pt for `pt-BR`.
+        """Return the language of the models that a code belongs to, see `side_of`: pt_BR or else pt for `pt-BR`.
 
-        Codes of two and of three letters match, with the usual script or without it: de, `deu` and `deu_Latn`. A code
-        with an unusual script, such as zh-Hant, matches only models with the same script. Raises Refusal if there is
-        no match.
+        Codes of two and of three letters match, with the usual script or without it: de, `deu` and `deu_Latn`. Raises
+        Refusal if there is no match.
         """
-        parts = parts_of(code[:50])  # the cache keeps codes
-        language = self._by_parts.get(parts) or self._by_parts.get((*parts[:2], None))
-        if language is None:
+        side = side_of(code[:50], self.languages)  # the cache keeps codes
+        if side is None:
             raise Refusal(400, f"{code} is not supported")
-        return language
+        return self.languages[side]
 
     def route(self, source: str, target: str) -> list[Translator] | None:
         """Return the directions from source to target: one, or two through a third language; None if there are none.

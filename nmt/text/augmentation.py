@@ -14,7 +14,7 @@ from random import Random
 from typing import NamedTuple, TypeVar
 
 from nmt.config import SearchConfig
-from nmt.languages.codes import parts_of
+from nmt.text.case import lower, upper
 from nmt.text.constraints import Glossary, Span, alone, constraint_spans, mark_terms, spans
 from nmt.text.split import SENTENCE_MARKS
 
@@ -39,7 +39,6 @@ def some(rng: Random, items: Sequence[T], share: float) -> list[T]:
 
 # a letter that begins a word, also of one with an apostrophe or written with combining marks
 _INITIAL = re.compile(r"(?<![\w'’\u0300-\u036f])[^\W\d_]")
-_DOTTED = ("tr", "az", "azj")  # Turkish and Azerbaijani: the capital of i is İ, that of ı is I
 
 
 def upper_case(src: str, tgt: str, _: Random, languages: tuple[str, str] = ("", "")) -> tuple[str, str]:
@@ -58,13 +57,7 @@ def title_case(src: str, tgt: str, _: Random, languages: tuple[str, str] = ("", 
 
 def lower_case(src: str, tgt: str, _: Random, languages: tuple[str, str] = ("", "")) -> tuple[str, str]:
     """Return the source in lower case, and the target unchanged."""
-
-    def lower(text: str) -> str:
-        if _is_dotted(languages[0]):
-            text = text.replace("I", "ı").replace("İ", "i")
-        return text.lower()
-
-    return _outside_spans(src, lower), tgt
+    return _outside_spans(src, lower(languages[0])), tgt
 
 
 def drop_end_punctuation(src: str, tgt: str, _: Random) -> tuple[str, str]:
@@ -107,17 +100,6 @@ def _titled(text: str, language: str) -> str:
 def _inside_spans(text: str) -> set[int]:
     """Return the indices of the characters of protected spans."""
     return set[int]().union(*(range(span.start, span.end) for span in spans(text)))
-
-
-def upper(language: str) -> Callable[[str], str]:
-    """Return the function that returns texts of a language in upper case."""
-    if _is_dotted(language):
-        return lambda text: text.replace("i", "İ").upper()
-    return str.upper
-
-
-def _is_dotted(language: str) -> bool:
-    return parts_of(language)[0] in _DOTTED
 
 
 def _outside_spans(text: str, change: Callable[[str], str]) -> str:

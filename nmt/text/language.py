@@ -118,7 +118,8 @@ def identified_as(language: str) -> set[str]:
     written = set(scripts_of(language))
     alike = set()
     for code, _ in rank(""):
-        if _family(code) == family and (not written or written & {*scripts_of(code)}):
+        n_scripts = 2 if code in ("ku", "sr", "uz") else 1  # it knows the other languages in their usual script only
+        if _family(code) == family and (not written or written & {*scripts_of(code)[:n_scripts]}):
             alike.add(code)
     return alike
 

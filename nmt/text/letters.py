@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
+from itertools import islice
 from unicodedata import normalize
 
 from nmt.console import printable_sentence
@@ -20,30 +21,52 @@ from nmt.languages.codes import macrolanguage_of, parts_of, rows_of, scripts_of
 from nmt.text.reading import COMPOSED, OTHER_SPACE, FormCounts, bare
 
 _ROWS = rows_of("letters.tsv")
+_LINES = 1 << 10  # counted at a time
 
 
-def usual_forms(language: str, characters: Counter[str]) -> dict[str, str]:
-    """Return how other forms of letters are written, by regular expressions, given the count of each character.
+def usual_forms(language: str, counts: Counter[str]) -> dict[str, str]:
+    """Return how other forms of letters are written, by regular expressions, given their counts; see `count_forms`.
 
-    The usual form is the one whose last letter is the most frequent; the last digit of the table is 1. ASCII is no
-    other form: it may belong to links and placeholders.
+    The usual form is the most frequent one. ASCII is no other form: it may belong to links and placeholders.
     """
-    names = {language, *scripts_of(language)[:1], parts_of(language)[0], macrolanguage_of(language)}
     usual: dict[str, str] = {}
-    for of, not_of, row, where in _ROWS:
-        if not names & {*of.split()} or names & {*not_of.split()}:
-            continue
-        if "%s" not in where:
+    for row, where, patterns in _rows_of(language):
+        if not patterns:
             usual[where] = row
             continue
-        forms = row.split(" ")
-        most = max(forms, key=lambda form: characters[form[-1]])
-        for form in forms:
+        most = max(patterns, key=lambda form: counts[patterns[form]])
+        for form, pattern in patterns.items():
             if len(form) != len(most):
-                usual[where % form] = most
+                usual[pattern] = most
             elif form != most and not form.isascii():
-                usual[where % f"[{form}]"] = f"{form}>{most}"
+                usual[pattern] = f"{form}>{most}"
     return usual
+
+
+def count_forms(language: str, lines: Iterable[str]) -> Counter[str]:
+    """Count the forms of letters of a language in lines, by their regular expressions; of digits, only 1, which is the
+    last in the table."""
+    counts = Counter[str]()
+    lines = iter(lines)
+    while block := [*islice(lines, _LINES)]:
+        text = "\n".join(block)
+        for _, where, patterns in _rows_of(language):
+            for form, pattern in patterns.items():
+                if where == "%s":  # faster than an expression
+                    counts[pattern] += text.count(form if pattern == form else form[-1])
+                else:
+                    counts[pattern] += len(re.findall(pattern, text))
+    return counts
+
+
+def _rows_of(language: str) -> Iterator[tuple[str, str, dict[str, str]]]:
+    """Yield the forms and the `where` of each row for a language, and the regular expression of each form."""
+    names = {language, *scripts_of(language)[:1], parts_of(language)[0], macrolanguage_of(language)}
+    for of, not_of, row, where in _ROWS:
+        if names & {*of.split()} and not names & {*not_of.split()}:
+            forms = row.split(" ") if "%s" in where else []
+            is_letterwise = len({*map(len, forms)}) == 1
+            yield row, where, {form: where % (f"[{form}]" if is_letterwise else form) for form in forms}
 
 
 def write(text: str, forms: Mapping[str, str]) -> str:
@@ -64,10 +87,9 @@ def _written(usual: str, match: re.Match[str]) -> str:
 def forms_notes(language: str, translations: Sequence[str], references: Sequence[str]) -> Iterator[str]:
     """Yield a note for each form of letters and of Unicode in which references differ from most translations, which
     lowers scores."""
-    text = "\n".join(translations)
-    pattern = re.compile("|".join(usual_forms(language, Counter(text))) or "(?!)")
+    pattern = re.compile("|".join(usual_forms(language, count_forms(language, translations))) or "(?!)")
     other = pattern.findall("\n".join(references))
-    if len(other) > 10 + 2 * len(pattern.findall(text)):
+    if len(other) > 10 + 2 * len(pattern.findall("\n".join(translations))):
         yield (
             f"the references have other forms of letters than most translations, such as "
             f"{printable_sentence(other[0])} ({len(other):,} in all): these scores are too low"
@@ -92,11 +114,8 @@ _SPACE_AT_END = re.compile("(?m: $)|(?m:^ )")
 
 @cache
 def _compared(language: str) -> dict[str, str]:
-    """Return the forms that are equal in comparisons; see `usual_forms`. Whole words in another script are not."""
-    forms = dict[str, str]()
-    for name in (language, "*"):
-        for pattern, form in usual_forms(name, Counter()).items():
-            is_letter = 0 < len(form.partition(">")[0]) <= 12
-            if is_letter or name == "*":  # marks of direction and the like are invisible
-                forms[pattern] = form
-    return forms
+    """Return the forms that are equal in comparisons; see `usual_forms`."""
+    # not those of words with letters of another script; marks of direction are invisible
+    others = {where for row, where, patterns in _rows_of(language) if not patterns and row != "NFKC"}
+    forms = {pattern: form for pattern, form in usual_forms(language, Counter()).items() if pattern not in others}
+    return forms | usual_forms("*", Counter())

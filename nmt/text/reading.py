@@ -34,12 +34,10 @@ def _invisible(joined: str) -> str:
     return rf"(?![\u115f\u1160])\p{{DI}}(?:(?<![\u200c\u200d])|(?<![{joined}].)(?![{joined}]))"
 
 
-INVISIBLE = regex.compile(_invisible(_CONJUNCT + _CURSIVE + _EMOJI))
-"""Matches a soft hyphen, a zero-width space and the like, but no joiner in a script that has joiners."""
 _UNSEEN = regex.compile(_invisible(_CONJUNCT + _EMOJI))
 _OTHER_SPACE = re.compile(r"[^\S \n]")
 _SPACES = re.compile(r"[^\S \n][^\S\n]*+| [^\S\n]++")
-_SPECIAL = regex.compile(rf"[^\S \n]|{INVISIBLE.pattern}")
+_SPECIAL = regex.compile(rf"[^\S \n]|{_invisible(_CONJUNCT + _CURSIVE + _EMOJI)}")
 
 
 def plain(text: str) -> str:

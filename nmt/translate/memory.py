@@ -31,7 +31,8 @@ from nmt.errors import ConfigError, DataError
 from nmt.files.write import writing
 from nmt.languages.codes import is_spaced
 from nmt.prepare.pairs import one_line
-from nmt.text.augmentation import replaced, upper
+from nmt.text.augmentation import replaced
+from nmt.text.case import upper
 from nmt.text.constraints import Span, spans
 from nmt.text.letters import comparable
 from nmt.text.similarity import SimilarTexts

@@ -24,11 +24,12 @@ def read_bytes(
     data: bytes | str,
     languages: tuple[str, str] = ("de", "en"),
     columns: Mapping[str, str | list[str]] | None = None,
+    name: str = "F",
 ) -> tuple[Pairs, dict[str, int]]:
-    """Return the pairs of a file named `F` with text on both sides, and the number of skipped units by reason."""
+    """Return the pairs of a file with text on both sides, and the number of skipped units by reason."""
     raw = data.encode() if isinstance(data, str) else data
     units = Units()
-    file, layout = Input("F", "any", lambda: nullcontext(io.BytesIO(raw))), Layout(languages, columns or {})
+    file, layout = Input(name, "any", lambda: nullcontext(io.BytesIO(raw))), Layout(languages, columns or {})
     rows = (row[:2] for row in reader(file, layout, units))
     return [row for row in rows if not units.skip_blank(row, languages)], units.skipped
 

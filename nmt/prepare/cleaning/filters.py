@@ -15,6 +15,7 @@ from nmt.errors import DataError
 from nmt.languages.codes import is_spaced, script_of, scripts_of, usual_script
 from nmt.prepare.cleaning.grouping import normal_form
 from nmt.prepare.cleaning.repairs import is_broken
+from nmt.text.case import lower
 from nmt.text.language import identified_as, in_other_language
 from nmt.text.lines import read_lines
 from nmt.text.split import CLAUSE_MARKS, CLOSING, COMMAS, SENTENCE_MARKS, n_sentences
@@ -107,8 +108,8 @@ def is_cut(src: str, tgt: str) -> bool:
 def block_list(path: Path, language: str) -> SideTest:
     """Return a test for texts that contain any of the words or expressions listed in a file.
 
-    Each line is a word or several, found as whole words in any case, or `/.../`, a regular expression. A line that
-    begins with # is a comment. In a language written without spaces, words are found anywhere.
+    Each line is a word or several, found as whole words in any case (see `lower`), or `/.../`, a regular expression. A
+    line that begins with # is a comment. In a language written without spaces, words are found anywhere.
     Raises DataError if the file cannot be read or an expression is invalid.
     """
     if not path.is_file():
@@ -116,11 +117,12 @@ def block_list(path: Path, language: str) -> SideTest:
     patterns = []
     parts = []
     entries = dict[str, list[str]]()
+    to_lower = lower(language)
     for number, line in enumerate(read_lines(path), 1):
         entry = line.strip()
         if not entry or entry.startswith("#"):
             continue
-        folded = entry.casefold()
+        folded = to_lower(entry).casefold()
         if len(entry) > 2 and entry[0] == entry[-1] == "/":
             try:
                 patterns.append(re.compile(entry[1:-1], re.IGNORECASE))
@@ -150,7 +152,7 @@ def block_list(path: Path, language: str) -> SideTest:
         return any(entry in line for entry in candidates)
 
     def test(text: str) -> bool:
-        folded = text.casefold()
+        folded = to_lower(text).casefold()
         return (
             has_words(folded)
             or any(part in folded for part in parts)
@@ -281,7 +283,8 @@ def is_shouted(text: str) -> bool:
     """Return whether a text is in capitals that are most of its letters and too many for an abbreviation."""
     if not text.isupper():
         return False
-    cased = sum(char.isupper() for char in text)
+    # Unicode folds Cherokee to capitals, which are its usual letters
+    cased = sum(char != char.casefold() for char in text)
     return cased > _SHOUTED_LETTERS and 2 * cased > sum(map(str.isalpha, text))
 
 

@@ -11,7 +11,6 @@ from typing import Literal
 
 from nmt.config.clean import CorpusClean
 from nmt.text.language import needs_extra
-from nmt.text.reading import INVISIBLE
 from nmt.text.tokenizer import CONTROL
 
 # UTF-8 decoded with an 8-bit encoding: two adjacent characters beyond ASCII, not both small letters, or one and a lost
@@ -64,6 +63,7 @@ def is_broken() -> Callable[[str], bool]:
 Repair = Callable[[str], str]
 
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});")
+_ZERO_WIDTH = re.compile("[\u00ad\u200b\u2060\ufeff]")  # not the joiners, which Persian and Hindi need
 
 
 def repairs(clean: CorpusClean) -> list[tuple[str, Repair]]:
@@ -105,7 +105,7 @@ def to_unicode_form(form: Literal["NFC", "NFKC"], text: str) -> str:
 
 
 def plain_spaces(text: str) -> str:
-    """Replace each run of white space with a single space, and remove invisible characters such as soft hyphens."""
+    """Replace each run of white space with a single space, and remove zero-width spaces and soft hyphens."""
     if text.isprintable() and "  " not in text:  # a space is the only white space that is printable
         return text
-    return " ".join(INVISIBLE.sub("", text).split())
+    return " ".join(_ZERO_WIDTH.sub("", text).split())

@@ -25,7 +25,7 @@ def told(languages: tuple[str, str] = ("de", "en"), **corpora: Pairs) -> list[st
     samples = {name.replace("_", "."): Sample.of(pairs) for name, pairs in corpora.items()}
     held_out = [key for key in samples if not key.startswith("train")]
     warnings = suspicions(samples, held_out, languages, {key: f"{key}.txt" for key in samples})
-    return [warning for warning in warnings if re.search("swapped|letters|ISO 639", warning)]
+    return [warning for warning in warnings if re.search("swapped|letters|scripts|ISO 639", warning)]
 
 
 def other_way_round(pairs: Pairs) -> Pairs:
@@ -84,7 +84,62 @@ def test_unexpected_script_warns() -> None:
     (warning,) = told(("en", "ru"), train_0=RUSSIAN)
     assert warning == "data.train.0 (train.0.txt): en and ru look swapped, by their scripts; check its files"
     unknown = told(("xx", "yy"), train_0=GREEK, train_1=RUSSIAN)  # nobody knows which script is right
-    assert [warning.partition(" is ")[0] for warning in unknown] == ["data.direction: xx", "data.direction: yy"]
+    assert [warning.partition(" is ")[0] for warning in unknown] == ["data.direction: xx", "data.direction: yy", "xx"]
+    assert "Greek (100% of the lines of data.train.0, " in unknown[2] and "Cyrillic (100%" in unknown[2]
+
+
+def sides(*texts: str, n: int = 100) -> Pairs:
+    """Return pairs of an English line and each of the texts in turn."""
+    return [(f"the dog sees {i} trains", texts[i % len(texts)].format(i)) for i in range(n)]
+
+
+CYRILLIC, LATIN = "пас види {} возова", "pas vidi {} vozova"
+
+
+@pytest.mark.parametrize(
+    ("code", "texts", "names"),
+    [
+        ("sr", (CYRILLIC, LATIN), "Cyrillic (50% of the lines of data.train.0, train.0.txt) and Latin (50%"),
+        ("be", (LATIN, *[CYRILLIC] * 6), "Cyrillic (85% of the lines of data.train.0, train.0.txt) and Latin (15%"),
+        ("kk", ("ит {} пойызды көреді", "يت {} پويىزدى كورەدى"), "Cyrillic (50% of the lines"),
+        ("hi", ("कुत्ता {} रेलगाड़ियाँ देखता है", "kutta {} relgadiyan dekhta hai"), "Devanagari (50%"),
+        ("pa", ("ਕੁੱਤਾ {} ਰੇਲਾਂ ਵੇਖਦਾ ਹੈ", "کتا {} ریلاں ویکھدا اے"), "Gurmukhi (50%"),
+        ("zh", ("狗看见{}列火车，说很长", "狗看見{}列火車，說很長"), "simplified Chinese (50%"),
+        ("zh_TW", ("狗看見{}列火車，說很長", "狗看见{}列火车，说很长"), "traditional Chinese (50%"),
+        ("sr_Latn", (LATIN, LATIN, CYRILLIC), "Latin (67% of the lines"),
+    ],
+)
+def test_side_in_several_scripts_warns_with_shares(code: str, texts: tuple[str, ...], names: str) -> None:
+    (warning,) = told(("en", code), train_0=sides(*texts))
+    assert warning.startswith(f"{code} is written in several scripts: {names}")
+
+
+def test_sets_in_several_scripts_warn() -> None:
+    cyrillic, latin = sides(CYRILLIC), sides(LATIN)
+    (warning,) = told(("en", "uz"), train_0=cyrillic, train_1=latin[:50])
+    assert (
+        "Cyrillic (100% of the lines of data.train.0, train.0.txt) and Latin (100% of the lines of data.tr" in warning
+    )
+    (warning,) = told(("en", "sr"), train_0=cyrillic, valid=latin, test_a=cyrillic)
+    assert (
+        "Cyrillic (100% of the lines of data.train.0, train.0.txt) and Latin (100% of the lines of data.valid, valid"
+        in warning
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "texts"),
+    [
+        ("sr", (*[CYRILLIC] * 10, LATIN)),
+        ("ja", ("犬が{}本の列車を見る", "イヌ", "東京都", "Windows XP を使う人は{}人です")),
+        ("ko", ("개가 기차 {}대를 본다", "Microsoft Windows 11에서 개가 기차를 {}번 본다", "1234")),
+        ("ru", ("собака видит {} поездов", "iPhone 15 Pro Max и собака", "{} %", "the dog sees {} trains")),
+        ("zh", ("狗看见{}列火车", "中文一二三", "上海市")),
+        ("ar", ("الكلب يرى {} قطارات", "{}", "😀")),
+    ],
+)
+def test_text_in_one_script_with_names_and_copies_gives_no_warning(code: str, texts: tuple[str, ...]) -> None:
+    assert told(("en", code), train_0=sides(*texts)) == []
 
 
 @pytest.mark.parametrize(

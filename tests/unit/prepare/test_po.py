@@ -160,3 +160,24 @@ def test_damaged_file_never_mixes_units() -> None:
         b"[2]",
     ]
     check_damaged(read_po, data, inserted, 300)
+
+
+@pytest.mark.parametrize(
+    ("name", "header", "language", "is_found"),
+    [
+        ("sr.po", "sr", "sr", True),
+        ("sr@latin.po", "sr@latin", "sr", False),
+        ("sr@latin.po", "sr", "sr", False),
+        ("locale/sr_Latn/LC_MESSAGES/a.po", "sr", "sr_Latn", True),
+        ("sr@latin.po", "sr@latin", "sr_Latn", True),
+        ("sr.po", "sr_RS", "sr_Latn", False),
+        ("uz@cyrillic.po.gz", "uz", "uz", False),
+        ("be@tarask.po", "be", "be", True),
+        ("ku_Latn.po", "sr", "sr", True),
+        ("zh_TW.po", "zh_TW", "zh", False),
+    ],
+)
+def test_po_in_another_script_is_left_out(name: str, header: str, language: str, is_found: bool) -> None:
+    data = HEADER.replace("de", header) + message("one", "x")
+    pairs, skipped = read_bytes(read_po, data, ("en", language), name=name)
+    assert pairs == ([("one", "x")] if is_found else []) and bool(skipped) != is_found

@@ -39,11 +39,14 @@ def columns(de: str, en: str | list[str]) -> Layout:
         ("de", ["de-AT", "de_DE"], ["de-AT", "de_DE"]),
         ("pt_BR", ["pt-br", "pt"], ["pt-br"]),
         ("de_DE", ["de-AT", "de"], []),
-        ("zh", ["zh-Hant-TW", "zho"], ["zh-Hant-TW", "zho"]),
+        ("zh", ["zh-Hant-TW", "zho"], ["zho"]),
+        ("zh_Hant", ["zh-CN", "zh-TW"], ["zh-TW"]),
+        ("sr_Latn", ["sr", "sr@latin", "sr@latin_score"], ["sr@latin"]),
+        ("az", ["azb", "azj_Latn"], ["azj_Latn"]),
         ("en", ["eng", "en"], ["en"]),
         ("khm_Khmr", ["km-KH", "kh"], ["km-KH"]),
         ("zh_Hans", ["zh-TW", "zho-Hans-CN"], ["zho-Hans-CN"]),
-        ("de", ["den", "de_score", "de-"], []),
+        ("de", ["den", "de_score", "de_text", "de-"], []),
     ],
 )
 def test_column_names_match_language_codes(language: str, names: list[str], found: list[str]) -> None:

@@ -64,6 +64,16 @@ def test_locale_code_matches_language_of_model() -> None:
         assert refused.value.status == 400
 
 
+def test_code_matches_language_of_model_in_the_same_script() -> None:
+    models = Models([MadeUp("azj_Latn", "zh_Hant"), MadeUp("sr_Latn", "nb"), MadeUp("sr", "uz")])
+    asked = ["az", "zh-HK", "zh-TW", "sr@latin", "sr-Latn-RS", "sr-RS", "no", "uz-UZ"]
+    matched = ["azj_Latn", "zh_Hant", "zh_Hant", "sr_Latn", "sr_Latn", "sr", "nb", "uz"]
+    assert [models.language(code) for code in asked] == matched
+    for code in ("zh", "zh-CN", "az-Arab", "uz@cyrillic", "nn"):
+        with pytest.raises(Refusal):
+            models.language(code)
+
+
 def test_code_of_three_letters_with_script_matches_language_of_model() -> None:
     short = Models([MadeUp("ja", "zh"), MadeUp("ckb", "ko"), MadeUp("de", "pt_BR")])
     asked = "jpn jpn_Jpan zho_Hans cmn zh-CN ckb_Arab kor_Hang deu DEU_Latn por_Latn_BR"

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 
 from nmt.languages.codes import language_of, rows_of, scripts
-from nmt.text.letters import comparable, usual_forms, write
+from nmt.text.letters import comparable, count_forms, usual_forms, write
 
-PERSIAN = Counter("یک کتاب و یک میز ۱۲۳۴۵۶۷۸۹۰")
+PERSIAN = "یک کتاب و یک میز ۱۲۳۴۵۶۷۸۹۰"
+
+
+def forms_of(language: str, text: str) -> dict[str, str]:
+    """Return how other forms of letters are written than those of a text."""
+    return usual_forms(language, count_forms(language, [text]))
 
 
 @pytest.mark.parametrize(
-    ("text", "expected", "language", "characters"),
+    ("text", "expected", "language", "usual"),
     [
         *((text, expected, "fa", PERSIAN) for text, expected in (
             ("يك كتاب", "یک کتاب"), ("یک کتـــاب", "یک کتاب"), ("\u200fیک کتاب.\u200e", "یک کتاب."),
@@ -27,29 +31,29 @@ PERSIAN = Counter("یک کتاب و یک میز ۱۲۳۴۵۶۷۸۹۰")
             ("ـ", ""), ("\u200f ـ", ""), ("\u200fسیب  میز ", "سیب  میز "),
         )),
         # digits are chosen together, and stay if some are missing in the text
-        ("٠١٢٩", "۰۱۲۹", "fa", Counter("٠١٢٣٤٥٦٧٨٩" + "۰۱۳۵۷" * 50)),
-        ("سال ۱۳۵۷", "سال ۱۳۵۷", "fa", Counter("سال ۱۳۵۷ و ۱۴۰۲ و ۸۶۷ " * 1000 + "123456780")),
+        ("٠١٢٩", "۰۱۲۹", "fa", "٠١٢٣٤٥٦٧٨٩" + "۰۱۳۵۷" * 50),
+        ("سال ۱۳۵۷", "سال ۱۳۵۷", "fa", "سال ۱۳۵۷ و ۱۴۰۲ و ۸۶۷ " * 1000 + "123456780"),
         # presentation forms are never the usual ones, nor are quotation marks those of Hebrew signs
-        ("ﺑﺎﺏ باب ﺑﺒﺮ ﻻ", "باب باب ببر لا", "fa", Counter("ﺑﺎﺏ ﮐﺘﺎﺏ ﺑﺒﺮ ﻻ" * 100)),
-        ("ﻛﺘﺎﺏ", "کتاب", "fa", Counter("ﺑﺎﺏ ﮐﺘﺎﺏ ﺑﺒﺮ ﻻ" * 100)),
-        ("צה”ל ג’ו צה״ל ג׳ו", "צה״ל ג׳ו צה״ל ג׳ו", "he", Counter("“שלום” ’כן’ צה״ל ג׳ו")),
+        ("ﺑﺎﺏ باب ﺑﺒﺮ ﻻ", "باب باب ببر لا", "fa", "ﺑﺎﺏ ﮐﺘﺎﺏ ﺑﺒﺮ ﻻ" * 100),
+        ("ﻛﺘﺎﺏ", "کتاب", "fa", "ﺑﺎﺏ ﮐﺘﺎﺏ ﺑﺒﺮ ﻻ" * 100),
+        ("צה”ל ג’ו צה״ל ג׳ו", "צה״ל ג׳ו צה״ל ג׳ו", "he", "“שלום” ’כן’ צה״ל ג׳ו"),
     ],
 )  # fmt: skip
-def test_text_is_written_in_the_usual_forms(text: str, expected: str, language: str, characters: Counter[str]) -> None:
-    assert write(text, usual_forms(language, characters)) == expected
+def test_text_is_written_in_the_usual_forms(text: str, expected: str, language: str, usual: str) -> None:
+    assert write(text, forms_of(language, usual)) == expected
 
 
-@pytest.mark.parametrize("characters", [PERSIAN, Counter("ي" * 9), Counter()])
-def test_usual_forms_do_not_change_any_more(characters: Counter[str]) -> None:
-    forms = usual_forms("fa", characters)
+@pytest.mark.parametrize("usual", [PERSIAN, "ي" * 9, ""])
+def test_usual_forms_do_not_change_any_more(usual: str) -> None:
+    forms = forms_of("fa", usual)
     written = write("".join(forms), forms)
     assert write(written, forms) == written
 
 
 def test_ascii_is_never_replaced() -> None:
     text = "{0} http://a.b/12 %1$s don't"
-    for language, characters in (("fa", PERSIAN), ("uz", Counter("ʻʻʻ")), ("he", Counter("־־"))):
-        assert write(text, usual_forms(language, characters)) == text
+    for language, usual in (("fa", PERSIAN), ("uz", "oʻoʻoʻ"), ("he", "־־")):
+        assert write(text, forms_of(language, usual)) == text
 
 
 @pytest.mark.parametrize(
@@ -59,10 +63,11 @@ def test_ascii_is_never_replaced() -> None:
         ("fa", "ە ه\u200c"), ("acq_Arab", "ي ى"), ("shu", "ي ى"),
         ("min_Arab", "ى ي"), ("pst", "ی ي"), ("he", "“שלום” ב“הארץ” ‘כן’"), ("uz", "‘ha’ 5′"),
         ("uk", "‘так’ 5′ так’"), ("br", "‘ya’ 5′"), ("haw", "‘O ia’ 5′ haole’s"), ("tr", "ş ţ"), ("yi", "אַ אָ א פּ פֿ"),
+        ("ha", "‘yau’ ce, ’to’ 5′"), ("gn", "‘ko ápe’ 5′"),
     ],
 )  # fmt: skip
 def test_different_letters_of_a_language_stay(language: str, text: str) -> None:
-    assert write(text, usual_forms(language, Counter(text[:1] * 99))) == text
+    assert write(text, forms_of(language, text[:1] * 99)) == text
 
 
 @pytest.mark.parametrize(
@@ -72,11 +77,28 @@ def test_different_letters_of_a_language_stay(language: str, text: str) -> None:
         ("ku", "ی", "ي"), ("ku", "ە", "ه\u200c"), ("pnb", "ہ", "ه"), ("lah", "ہ", "ه"), ("acq_Arab", "ي", "ی"),
         ("ro", "ș", "ş"), ("ron_Latn", "Ț", "Ţ"), ("uk", "п'я", "пʼя"), ("uzn_Latn", "oʻ", "o‘"),
         ("uz", "maʼno", "ma’no"), ("he", "צה״ל", "צה”ל"), ("he", "ג׳ו", "ג’ו"), ("he", "שׁ", "\ufb2a"),
-        ("yi", "וו", "װ"), ("ml", "ൻ", "ന്\u200d"),
+        ("yi", "וו", "װ"), ("yi", "װ", "וו"), ("yi", "ײ", "יי"), ("ml", "ൻ", "ന്\u200d"), ("ml", "ന്\u200d", "ൻ"),
+        ("ha", "'ya'ya", "ʼyaʼya"), ("ha", "’yan jama’a", "ʼyan jamaʼa"), ("gn", "mba'e", "mba’e"),
+        ("qu", "p’acha", "pʼacha"), ("om", "ka'e", "ka’e"), ("swh", "ng'ombe", "ng’ombe"),
     ],
 )  # fmt: skip
 def test_forms_of_a_letter_are_exchanged(language: str, text: str, other: str) -> None:
-    assert write(other, usual_forms(language, Counter(text * 99))) == text
+    assert write(other, forms_of(language, text * 99)) == text
+
+
+@pytest.mark.parametrize(
+    ("language", "word", "other", "elsewhere"),
+    [
+        ("yi", "װ", "וו", "ו"), ("yi", "ײ", "יי", "י"), ("ml", "ൺ", "ണ്\u200d", "ക്\u200d"),
+        ("ckb", "ە", "ه\u200c", "ی\u200c"),
+        ("he", "צה״ל", "צה”ל", '"שלום" ”כן”'), ("uk", "м’я", "мʼя", "«ʼ»"), ("gn", "mba’e", "mbaʼe", "ʼko'"),
+    ],
+)  # fmt: skip
+def test_last_letter_of_a_form_and_quotation_marks_are_not_counted(
+    language: str, word: str, other: str, elsewhere: str
+) -> None:
+    forms = forms_of(language, f"{word} {word} {other} {f'{elsewhere} ' * 30}")
+    assert write(f"{word} {other}", forms) == f"{word} {word}"
 
 
 @pytest.mark.parametrize(
@@ -91,7 +113,7 @@ def test_forms_of_a_letter_are_exchanged(language: str, text: str, other: str) -
     ],
 )
 def test_letters_of_another_script_in_a_word_are_replaced(language: str, text: str, expected: str) -> None:
-    assert write(text, usual_forms(language, Counter(text))) == expected
+    assert write(text, forms_of(language, text)) == expected
 
 
 @pytest.mark.parametrize(
@@ -105,12 +127,12 @@ def test_letters_of_another_script_in_a_word_are_replaced(language: str, text: s
     ],
 )
 def test_words_in_another_script_and_placeholders_stay(language: str, text: str) -> None:
-    assert write(text, usual_forms(language, Counter(text))) == text
+    assert write(text, forms_of(language, text)) == text
 
 
 @pytest.mark.parametrize("language", ["hy", "hi", "zh", "label"])
 def test_languages_without_such_letters_have_no_forms(language: str) -> None:
-    assert usual_forms(language, PERSIAN) == {}
+    assert forms_of(language, PERSIAN) == {}
 
 
 def test_comparisons_ignore_forms_and_invisible_marks() -> None:
@@ -153,7 +175,14 @@ def test_comparisons_ignore_white_space_invisible_characters_and_normal_forms(te
 
 
 # where a row has an expression of its own, a word in which its forms are replaced
-WORDS = {"Hebr": ("צה{}ל", "ג{}ו"), "uk": ("п{}я",), "br": ("c{}h",), "uz": ("o{}z", "ma{}no"), "haw": ("i{}i",)}
+WORDS = {
+    "Hebr": ("צה{}ל", "ג{}ו"),
+    "uk": ("п{}я",),
+    "br": ("c{}h",),
+    "ha": ("ja{}in",),
+    "uz": ("o{}z", "ma{}no"),
+    "haw": ("i{}i",),
+}
 
 
 def spellings() -> Iterator[tuple[str, list[str], list[str]]]:
@@ -172,7 +201,7 @@ def test_each_form_in_the_table_is_replaced_and_equal_in_comparisons(
     language: str, forms: list[str], words: list[str]
 ) -> None:
     for usual in words:
-        written = usual_forms(language, Counter(usual * 99))
+        written = forms_of(language, usual * 99)
         for form, word in zip(forms, words, strict=True):
             assert write(word, written) == (word if form.isascii() else usual)
     assert len({comparable(word, language) for word in words}) == 1
@@ -185,7 +214,7 @@ def test_presentation_forms_are_written_in_normal_form(characters: range) -> Non
         if normal.isascii():
             continue
         language = "he" if form < "\ufb50" else "ps"  # Pashto has ي and ی
-        forms = usual_forms(language, Counter(form * 9))
+        forms = forms_of(language, form * 9)
         assert write(form, forms) == write(normal, forms)
         assert comparable(form, language) == comparable(normal, language)
 

@@ -180,6 +180,15 @@ def test_filter_result_changes_at_boundary(clean: CleanConfig, src: str, tgt: st
         ("en-hi", CleanConfig(min_script=0.6), "this is good", "यह अच्छा है", None),
         ("en-hi", CleanConfig(min_script=0.6), "this is good", "это хорошо", "script"),
         ("en-ru", CleanConfig(drop=["shouted"]), "this is all good", "ЭТО ОЧЕНЬ ХОРОШО", "shouted"),
+        ("chr-en", CleanConfig(drop=["shouted"]), "ᏂᎦᏓ ᎠᏂᏴᏫ ᎤᎾᏕᏅ ᎤᏂᏍᎦᎸᏗ", "all people are born", None),
+        ("chr-en", CleanConfig(drop=["shouted"]), "ᏂᎦᏓ ᎠᏂᏴᏫ NATO UNESCO", "ALL PEOPLE ARE BORN", "shouted"),
+        ("en-ka", CleanConfig(drop=["shouted"]), "all people are born", "ყველა ადამიანი იბადება", None),
+        ("en-ka", CleanConfig(drop=["shouted"]), "all people are born", "ᲧᲕᲔᲚᲐ ᲐᲓᲐᲛᲘᲐᲜᲘ ᲘᲑᲐᲓᲔᲑᲐ", "shouted"),
+        ("en-hy", CleanConfig(drop=["shouted"]), "all people are born", "ԲՈԼՈՐ ՄԱՐԴԻԿ ԾՆՎՈՒՄ ԵՆ", "shouted"),
+        ("en-oj", CleanConfig(min_script=0.6), "this is good", "mii gwayak", None),
+        ("en-oj", CleanConfig(min_script=0.6), "this is good", "ᒦ ᑿᔭᒃ", None),
+        ("en-kaa", CleanConfig(min_script=0.6), "this is good", "bul jaqsı", None),
+        ("en-iu_Cans", CleanConfig(min_script=0.6), "this is good", "piujuq", "script"),
         ("en-sr_Latn", CleanConfig(min_script=0.6), "this is good", "ово је добро", "script"),
         ("en-sr", CleanConfig(min_script=0.6), "this is good", "ово је dobro", None),
         ("am-en", CleanConfig(max_word_chars=9), "የሰው፡ልጅ፡ሁሉ፡ሲወለድ፡ነጻ", "all are born free", None),
@@ -287,6 +296,10 @@ def test_steps_that_a_language_does_not_support_or_labels_drop_nothing(
 def test_steps_that_a_language_does_not_support_are_known() -> None:
     marks, identified = ["sentences", "truncated"], ["language"]
     left_out = {"th": marks, "lo": marks, "bo": ["sentences", "language"], "yi": identified, "azb": identified}
+    left_out |= dict.fromkeys(
+        ["az_Arab", "kk_Arab", "pa_Arab", "tt_Latn", "mn_Mong", "min_Arab", "crh_Cyrl"], identified
+    )
+    left_out |= {"sr_Latn": [], "uz_Cyrl": [], "ku_Arab": []}
     for language, expected in (left_out | {"deu": [], "ckb": [], "nb": []}).items():
         assert [reason for reason in UNSUPPORTED if not supports(language, reason)] == expected
 
@@ -324,12 +337,16 @@ def test_missing_package_raises(clean: CleanConfig, package: str, monkeypatch: p
         ("en-zh", "what the Heck.", "好", False), ("en-zh", "call 555-1234 now", "好", False),
         ("en-zh", "fine", "他说坏话了", False), ("en-hi", "for us", "यह हमें मिला", True),
         ("en-hi", "we are here", "यहाँ हम हैं।", False),
+        *(("az-en", text, "good", False) for text in ("İnsan burada", "bu, İNSAN", "IŞIK var", "Işık", "I\u0307nsan")),
+        *(("az-en", text, "good", True) for text in ("ınsan", "İŞİK", "isik")),
+        ("en-kk_Latn", "good", "ISSY QALA, ISSY", False), ("en-kk_Latn", "good", "İSSY", True),
     ],
 )  # fmt: skip
 def test_texts_with_blocked_words_are_dropped(
     languages: str, src: str, tgt: str, is_kept: bool, tmp_path: Path
 ) -> None:
     lists = {"en": "# words\nDarn it\nheck\n/\\d{3}-\\d{4}/\n\nc++\n$$$\n", "zh": "坏话\n", "hi": "हम\n"}
+    lists |= {"az": "insan\nışık\n", "kk_Latn": "ıssy\n"}
     for language, words in lists.items():
         (tmp_path / f"bad.{language}").write_text(words, encoding="utf-8")
     block_lists = {language: f"bad.{language}" for language in languages.split("-")}

@@ -1,0 +1,29 @@
+"""Upper and lower case by language: in Turkish and its like, the capital of i is İ, and that of ı is I."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from nmt.languages.codes import parts_of
+
+_DOTTED = {"tr", "az", "azj", "crh", "gag", "kaa", "kk", "tly", "tt", "zza", "kiu"}
+"""Languages with both letters, in Latin script: Turkish, Azerbaijani, Crimean Tatar, Gagauz, Karakalpak, Kazakh,
+Talysh, Tatar and Zaza."""
+
+
+def upper(language: str) -> Callable[[str], str]:
+    """Return the function that returns texts of a language in upper case."""
+    if _is_dotted(language):
+        return lambda text: text.replace("i", "İ").upper()
+    return str.upper
+
+
+def lower(language: str) -> Callable[[str], str]:
+    """Return the function that returns texts of a language in lower case."""
+    if _is_dotted(language):
+        return lambda text: text.replace("I\u0307", "i").replace("I", "ı").replace("İ", "i").lower()
+    return str.lower
+
+
+def _is_dotted(language: str) -> bool:
+    return parts_of(language)[0] in _DOTTED and parts_of(language)[1] == "Latn"
