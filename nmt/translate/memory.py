@@ -32,7 +32,7 @@ from nmt.files.write import writing
 from nmt.languages.codes import is_spaced
 from nmt.prepare.pairs import one_line
 from nmt.text.augmentation import replaced
-from nmt.text.case import upper
+from nmt.text.case import lower, upper
 from nmt.text.constraints import Span, spans
 from nmt.text.letters import comparable
 from nmt.text.similarity import SimilarTexts
@@ -69,6 +69,7 @@ class TranslationMemory:
         """
         self.source = source
         self.target = target
+        self._lower = lower(source)
         self._upper = upper(target)
         self._is_inflected = is_spaced(target)
         exact = _Index()
@@ -149,7 +150,7 @@ class TranslationMemory:
         several translations, the most frequent is returned, and the latest of equally frequent ones.
         """
         text = self._folded(text)
-        for form in dict.fromkeys((text, text[:1].lower() + text[1:])):
+        for form in dict.fromkeys((text, self._lower(text[:1]) + text[1:])):
             for (keys, places), key_text in zip(self._indexes, (form, self._general(form)), strict=True):
                 key = hash(key_text)
                 at = int(np.searchsorted(keys, key))

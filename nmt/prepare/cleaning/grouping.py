@@ -12,6 +12,7 @@ from functools import cache, lru_cache, partial
 from nmt.config import DataConfig
 from nmt.config.clean import NEAR_DUPLICATES
 from nmt.config.data import LABEL
+from nmt.text.case import lower
 from nmt.text.letters import comparable
 
 _ASCII = bytes(range(128))
@@ -27,7 +28,7 @@ def normal_form(text: str, language: str) -> str:
     """Return a comparable text in NFKD without case, accents, digits, punctuation and white space; or the text itself
     if nothing remains. The vowel marks of Yiddish are letters.
     """
-    text = comparable(text, language)
+    text = comparable(lower(language)(text), language)
     letters = text.encode(errors="surrogatepass").translate(_LOWER, _NO_LETTERS).decode(errors="surrogatepass")
     return (letters if letters.isascii() else _BEYOND_ASCII.sub(_folded, letters)) or text
 

@@ -128,6 +128,16 @@ def test_text_with_same_hash_is_no_match(monkeypatch: pytest.MonkeyPatch) -> Non
     assert memory.find("a") == Match("x", "exact") and memory.find("b") is None
 
 
+@pytest.mark.parametrize(
+    ("language", "segment", "text"),
+    [("tr", "iyi günler", "İyi günler"), ("az", "ışıq", "Işıq"), ("kk_Latn", "iri", "İri"), ("crh", "ırmaq", "Irmaq")],
+)
+def test_capital_of_a_text_follows_the_rules_of_its_language(language: str, segment: str, text: str) -> None:
+    memory = memory_of((segment, "good"), source=language)
+    assert memory.find(text) == memory.find(normalize("NFD", text)) == Match("Good", "adapted")
+    assert memory_of((segment, "good"), source="de").find(text) is None
+
+
 def test_capital_follows_the_rules_of_the_language() -> None:
     assert memory_of(("klein", "iki"), target="tr").find("Klein") == Match("İki", "adapted")
 

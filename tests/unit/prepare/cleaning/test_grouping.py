@@ -81,3 +81,15 @@ def test_grouping_rules_follow_config() -> None:
     assert [rule.reason for rule in rules] == ["duplicate", "near_duplicate"]
     exact, near = (rule.key for rule in rules)
     assert exact("a", "b") != exact("a", "B") and near("a", "b") == near("a", "B")
+
+
+@pytest.mark.parametrize(("language", "text", "other"), [("tr", "IŞIK", "ışık"), ("az", "İnsan", "insan")])
+def test_normal_form_ignores_case_by_language(language: str, text: str, other: str) -> None:
+    assert normal_form(text, language) == normal_form(other, language)
+
+
+@pytest.mark.parametrize(("language", "text", "other"), [("ps", "سړی", "سړي"), ("ml", "അവൻ", "അവന്")])
+def test_letters_that_distinguish_words_of_a_language_are_kept_in_normal_forms(
+    language: str, text: str, other: str
+) -> None:
+    assert normal_form(text, language) != normal_form(other, language)
