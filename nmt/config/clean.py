@@ -10,7 +10,6 @@ from nmt.config.section import Section
 
 NEAR_DUPLICATES = "near_duplicates"
 RepairName = Literal["encoding", "entities", "control", "spaces", "NFC", "NFKC", "letters"]
-Overlap = Literal["exact", "normal", "either"]
 Reason = Literal[
     "copied", "broken", "shouted", "links", "tags", "numbers", "sentences", "truncated", "language", "near_duplicates"
 ]
@@ -41,7 +40,7 @@ class CleanConfig(Section):
     as truncated to Thai, or language to one that cannot be identified, are left out with a warning. near_duplicates
     (only in `data.clean`): of several pairs that differ only in case, accents, digits, punctuation and white space,
     keep only the one with the best score, or else the first; exact duplicates are always removed in this way."""
-    overlap: Overlap | None = None
+    overlap: Literal["exact", "normal", "either"] | None = None
     """Which training pairs overlap with the development and test sets and are dropped. exact (default): both sides
     occur there. normal: both do if case, accents, digits, punctuation and white space are ignored. either: one of them
     does, compared in the same way."""

@@ -27,7 +27,7 @@ from nmt.prepare.cleaning.repairs import without_marked_capitals
 from nmt.text.language import Profiles, in_other_language, trigrams
 from nmt.text.letters import count_forms, usual_forms
 from nmt.text.lexicon import Floats
-from nmt.text.reading import COMPOSED, DECOMPOSED, FormCounts
+from nmt.text.reading import COMPOSED, DECOMPOSED, Shares, form_shares, unusual_forms
 from nmt.text.tokenizer import UNK
 from nmt.text.vocabularies import Tokenizers
 
@@ -147,7 +147,7 @@ def suspicions(
     profiles = Profiles.of(languages, _pairs_of(samples, [key for key in held_out if key not in swapped]))
     train = _pairs_of(samples, samples.keys() - held_out)
     text_sides = {}
-    encodings = {}
+    shares = {}
     forms = {}
     for side, language in enumerate(languages):
         if language != LABEL:
@@ -156,10 +156,10 @@ def suspicions(
                 advice = f"did you mean {meant}?" if meant else "its script and its letters are not checked"
                 yield f"data.direction: {language} is no language code (ISO 639); {advice}"
             text_sides[language] = side
-            counts = encodings[language] = FormCounts(pair[side] for pair in train)
-            if min(counts.share(COMPOSED), counts.share(DECOMPOSED)) >= _MOST_TO_REPAIR:
-                share = f"{counts.share(DECOMPOSED):.0%} of the lines have {DECOMPOSED}, others the same ones composed"
-                yield f"data.train, {language}: {share}; data.clean.repair: [NFC] mends such text"
+            shares[language] = form_shares(pair[side] for pair in train)
+            if min(shares[language][COMPOSED], share := shares[language][DECOMPOSED]) >= _MOST_TO_REPAIR:
+                others = "others have the same ones composed; data.clean.repair: [NFC] mends such text"
+                yield f"data.train, {language}: {share:.0%} of the lines have {DECOMPOSED}, {others}"
             forms[language] = count_forms(language, (pair[side] for pair in train))
     in_scripts = dict[str, Sample]()
     """The corpora in scripts of their languages."""
@@ -182,7 +182,7 @@ def suspicions(
             lines = {place.line: line for line, place in zip(texts, sample.places, strict=True)}
             of_side = f"{where}, {language}"
             yield from _to_repair(of_side, lines, _MISREAD, "look decoded with the wrong encoding", "encoding")
-            yield from _in_other_forms(of_side, FormCounts(texts), encodings[language], key in held_out)
+            yield from _in_other_forms(of_side, form_shares(texts), shares[language], key in held_out)
             if "letters" not in repairs:
                 yield from _respelled(of_side, lines, usual_forms(language, forms[language]))
             yield from _in_other_language(of_side, lines, language, profiles)
@@ -196,16 +196,15 @@ def _pairs_of(samples: Mapping[str, Sample], keys: Iterable[str]) -> list[tuple[
     return list(chain.from_iterable(samples[key].pairs for key in keys))
 
 
-def _in_other_forms(where: str, counts: FormCounts, usual: FormCounts, is_held_out: bool) -> Iterator[str]:
+def _in_other_forms(where: str, shares: Shares, usual: Shares, is_held_out: bool) -> Iterator[str]:
     """Yield a warning if lines differ from the training text in their white space, invisible characters or normal form;
-    counts, usual: those of the lines and of the training text."""
-    for form in counts.unlike(usual):
-        repair = "NFC" if form in (COMPOSED, DECOMPOSED) else "spaces"
-        advice = f"data.clean.repair: [{repair}] mends training text"
+    shares, usual: those of the lines and of the training text."""
+    for form in unusual_forms(shares, usual):
+        advice = f"data.clean.repair: [{'NFC' if form in (COMPOSED, DECOMPOSED) else 'spaces'}] mends training text"
         if is_held_out:
             advice += "; convert this set, since references are compared as they are"
-        shares = f"{counts.share(form):.0%} of the lines have {form}, and {usual.share(form):.0%} of the training text"
-        yield f"{where}: {shares}; {advice}"
+        of_all = f"{usual[form]:.0%} of the training text"
+        yield f"{where}: {shares[form]:.0%} of the lines have {form}, and {of_all}; {advice}"
 
 
 def _respelled(where: str, lines: Mapping[int, str], forms: Mapping[str, str]) -> Iterator[str]:

@@ -18,7 +18,7 @@ from unicodedata import normalize
 
 from nmt.console import printable_sentence
 from nmt.languages.codes import macrolanguage_of, parts_of, rows_of, scripts_of
-from nmt.text.reading import COMPOSED, OTHER_SPACE, FormCounts, bare
+from nmt.text.reading import COMPOSED, OTHER_SPACE, bare, form_shares, unusual_forms
 
 _ROWS = rows_of("letters.tsv")
 _LINES = 1 << 10  # counted at a time
@@ -94,8 +94,8 @@ def forms_notes(language: str, translations: Sequence[str], references: Sequence
             f"the references have other forms of letters than most translations, such as "
             f"{printable_sentence(other[0])} ({len(other):,} in all): these scores are too low"
         )
-    counts, of_references = FormCounts(translations), FormCounts(references)
-    for form in sorted({*counts.unlike(of_references), *of_references.unlike(counts)} - {COMPOSED, OTHER_SPACE}):
+    sides = form_shares(translations), form_shares(references)
+    for form in sorted({*unusual_forms(*sides), *unusual_forms(*sides[::-1])} - {COMPOSED, OTHER_SPACE}):
         yield (
             f"only translations or only references have {form}: equal words count as different, and these scores are "
             "too low; bring both into one form, such as the Unicode normal form NFC without invisible characters"

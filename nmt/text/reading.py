@@ -11,7 +11,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from functools import cache, lru_cache
-from itertools import pairwise
 from typing import NamedTuple
 from unicodedata import is_normalized, normalize
 
@@ -84,23 +83,21 @@ _TESTS: dict[str, Callable[[str], object]] = {
 DECOMPOSED, COMPOSED, _, OTHER_SPACE = _TESTS
 
 
-class FormCounts(Counter[str]):
-    """The number of lines with each form that distinguishes them from other spellings of the same text."""
+Shares = dict[str, float]
+"""The share of the lines of a text that have each form; 0 if they are few."""
 
-    def __init__(self, lines: Iterable[str]) -> None:
-        super().__init__()
-        for line in lines:
-            self["lines"] += 1
-            self.update(form for form, has_form in _TESTS.items() if has_form(line))
 
-    def share(self, form: str) -> float:
-        """Return the share of the lines with a form; 0 if there are few."""
-        return self[form] / self["lines"] if self[form] >= _LEAST_LINES else 0.0
+def form_shares(lines: Iterable[str]) -> Shares:
+    """Return the share of lines with each form that distinguishes them from other spellings of the same text."""
+    lines = [*lines]
+    counts = Counter(form for line in lines for form, has_form in _TESTS.items() if has_form(line))
+    return {form: counts[form] / len(lines) if counts[form] >= _LEAST_LINES else 0.0 for form in _TESTS}
 
-    def unlike(self, usual: FormCounts) -> list[str]:
-        """Return the forms that are far more frequent than usual; composed letters only where others are decomposed."""
-        forms = [form for form in _TESTS if self.share(form) >= max(_LEAST_SHARE, _TIMES * usual.share(form))]
-        return [form for form in forms if form != COMPOSED or usual[DECOMPOSED]]
+
+def unusual_forms(shares: Shares, usual: Shares) -> list[str]:
+    """Return the forms that are far more frequent than usual; composed letters only where others are decomposed."""
+    forms = [form for form in _TESTS if shares[form] >= max(_LEAST_SHARE, _TIMES * usual[form])]
+    return [form for form in forms if form != COMPOSED or usual[DECOMPOSED]]
 
 
 _LEAST_LINES, _LEAST_SHARE, _TIMES = 5, 0.05, 4
@@ -129,12 +126,11 @@ class Reading:
         """By their first character, canonical decompositions and the characters that they compose to."""
         for form, character in unused.items():
             self._composites[form[0]].append((form, character))
-        pairs = {pair for form in unused for pair in pairwise(form)}
-        first, second = (_class_of({pair[side] for pair in pairs} or "\n") for side in (0, 1))
-        # marks may be in another order; at most so many that the time for a text with thousands of them is linear
-        suspect = f"[^\\x00-\\x08\\x0a-\\x7f{_class_of(characters)}]|[{first}](?=[^\\x00-\\x7f]{{0,2}}[{second}])"
-        self._suspect = re.compile(suspect)
-        self._cluster = regex.compile(rf"(?:{suspect})[\p{{M}}{second}]{{0,{_MARKS}}}+")
+        unknown = f"[^\\x00-\\x08\\x0a-\\x7f{_class_of(characters)}]"
+        marks = _class_of({mark for form in unused for mark in form[1:]} or "\n")
+        self._suspect = re.compile(f"{unknown}|[{marks}]")
+        # at most so many marks that the time for a text with thousands of them is linear
+        self._cluster = regex.compile(rf"(?s:.)[\p{{M}}{marks}]{{1,{_MARKS}}}+|{unknown}")
         self._equivalent = lru_cache(1 << 14)(self._find_equivalent)
 
     def __call__(self, text: str) -> str:

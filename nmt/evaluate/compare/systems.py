@@ -224,11 +224,8 @@ def check_alike(text: TextToTranslate, systems: Sequence[System], lowercase: boo
     if blank is not None:
         notes.append(blank)
     tgt_lang = text.languages[1] if text.languages else text.tgt_lang or ""
-    concerned = defaultdict[str, list[str]](list)
     for system in systems:
-        for note in forms_notes(tgt_lang, system.translations, references):
-            concerned[note].append(system.name)
-    notes += [f"{', '.join(names)}: {note}" for note, names in concerned.items()]
+        notes += [f"{system.name}: {note}" for note in forms_notes(tgt_lang, system.translations, references)]
     checks = [(looks_tokenized, "tokenised", "detokenise it")]
     if not lowercase:
         checks.append((looks_lowercased, "lower-cased", "restore its case, or ignore case with --lowercase"))

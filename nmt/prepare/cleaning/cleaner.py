@@ -45,14 +45,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from nmt.config import DataConfig
-from nmt.config.clean import CorpusClean, Overlap, RepairName
+from nmt.config.clean import CorpusClean, RepairName
 from nmt.languages.codes import usual_script
 from nmt.prepare.cleaning.counts import CleanReport
 from nmt.prepare.cleaning.filters import filters, side_tests
@@ -80,21 +80,18 @@ class HeldOut:
         return cls(frozenset(pair[0].strip() for pair in pairs), frozenset(pair[1].strip() for pair in pairs))
 
 
-def _form_of(overlap: Overlap | None, language: str) -> Callable[[str], str]:
+@cache
+def _form_of(overlap: str | None, language: str) -> Callable[[str], str]:
     """Return the function of the form in which lines are compared with those of development and test sets."""
     return partial(normal_form if overlap in ("normal", "either") else comparable, language=language)
 
 
 @lru_cache(maxsize=1)  # a process cleans many parts of a corpus
-def _compared(
-    held_out: HeldOut, repair: tuple[RepairName, ...], overlap: Overlap | None, languages: tuple[str, str]
-) -> HeldOut:
-    """Return the forms of the held-out lines as they are and as repaired; repair, overlap: see `CleanConfig`."""
+def _compared(held_out: HeldOut, repair: tuple[RepairName, ...], *forms: Callable[[str], str]) -> HeldOut:
+    """Return the forms of both sides of the held-out lines as they are and as repaired; repair: see `CleanConfig`."""
     steps = repairs(CorpusClean.model_construct(repair=[*repair]))
-    sides = []
-    for lines, language in zip((held_out.src, held_out.tgt), languages, strict=True):
-        sides.append(frozenset(map(_form_of(overlap, language), lines.union(_repaired(lines, steps)))))
-    return HeldOut(*sides)
+    sides = (lines.union(_repaired(lines, steps)) for lines in (held_out.src, held_out.tgt))
+    return HeldOut(*(frozenset(map(form, lines)) for form, lines in zip(forms, sides, strict=True)))
 
 
 def _repaired(lines: Iterable[str], steps: Sequence[tuple[str, Repair]]) -> Iterator[str]:
@@ -118,10 +115,9 @@ class Cleaner:
         self._max_ratio = self._clean.max_ratio or 0.0
         self._label_side = config.label_side
         self._densities = [usual_script(language).density for language in config.pair]
-        overlap = self._clean.overlap
-        self._forms = [_form_of(overlap, language) for language in config.pair]
+        self._forms = [_form_of(self._clean.overlap, language) for language in config.pair]
         self._repairs = repairs(self._clean)
-        self._held_out = _compared(held_out, tuple(self._clean.repair or ()), overlap, config.pair)
+        self._held_out = _compared(held_out, tuple(self._clean.repair or ()), *self._forms)
         self._lengths: tuple[list[int], list[int]] = [], []
         self.report = CleanReport()
         """The counts so far, without the lengths of the pairs."""
