@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,10 @@ from nmt.config.clean import CleanConfig
 from nmt.config.foreign import did_you_mean, misspelt
 from nmt.config.messages import problems_in, shown
 from nmt.config.objectives import OBJECTIVE_SECTIONS
-from nmt.config.old import UNREADABLE, without_old
+from nmt.config.old import SINCE_0_2_0, without_old
 from nmt.config.source import KINDS
 from nmt.config.yaml12 import dump_yaml, parse_yaml
-from nmt.console import printable
+from nmt.console import printable, say
 from nmt.errors import ConfigError
 from nmt.files.read import CONFIG_BYTES, read_regular
 from nmt.layout import RunDir
@@ -41,9 +42,9 @@ def load_config(name: str | Path = "base.yaml", overrides: Sequence[str] = ()) -
 
 
 def load_saved_config(path: Path) -> Config:
-    """Load the config of a run, which an earlier version may have written: removed settings are ignored.
+    """Load the config of a run, which 0.2.0 or a later version wrote.
 
-    Raises ConfigError.
+    A note names each setting that has been removed since. Raises ConfigError, also for a config of an older version.
     """
     return check_config(read_tree(path)[1], str(path), is_saved=True)
 
@@ -141,11 +142,19 @@ def check_config(
     """Validate a tree of plain values, and return it as a configuration.
 
     where: the name of the file, for messages. overrides: the overrides already applied. is_saved: whether the tree is
-    the config of a run, in which removed settings are ignored.
+    the config of a run; see `load_saved_config`.
     Raises ConfigError.
     """
-    tree, gone = without_old(tree)
-    problems = [line for line in gone if line.startswith(UNREADABLE) or not is_saved]
+    tree, problems = without_old(tree)
+    if is_saved:
+        if older := [line for line in problems if not line.startswith(SINCE_0_2_0)]:
+            raise ConfigError(
+                f"{where}: written before 0.2.0, with {older[0].partition(':')[0]}, and cannot be read any more; use "
+                "the version that wrote it, or train again"
+            )
+        for line in problems:
+            _note(f"note: {where}: {line}")
+        problems = []
     try:
         config = Config.model_validate(tree)
     except ValidationError as error:
@@ -153,6 +162,12 @@ def check_config(
     if problems:
         raise ConfigError(*[_located(problem, where, overrides) for problem in problems])
     return config
+
+
+@cache
+def _note(line: str) -> None:
+    """Print a note, once."""
+    say(line)
 
 
 def _located(problem: str, where: str, overrides: Sequence[str]) -> str:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from nmt.documents.inline import Mark, Passage, Text, Token, tagged
 from nmt.documents.types import Document, Languages, Results
 from nmt.text.constraints import spans
+from nmt.text.letters import western_digits
 from nmt.text.message_formats import directives, formats_of
-from nmt.text.po import CHARSET, Message, po_charset, po_escaped, po_lines, po_messages
+from nmt.text.po import CHARSET, Message, form_of_one, po_charset, po_escaped, po_lines, po_messages
 
 _ACCELERATOR = re.compile(r"[&_](?=\w)")
 """The sign before the accelerator key of a menu item, as in `&File` or `_File`."""
@@ -33,7 +34,10 @@ def open_catalogue(name: str, content: bytes) -> Document:
     """Open a PO file. Raises DataError if it is malformed."""
     charset = po_charset(name, content)
     lines = list(po_lines(name, content))
-    missing = [_missing(message) for message in po_messages(name, lines) if _is_missing(message)]
+    messages = [*po_messages(name, lines)]
+    headers = (header for message in messages if (header := message.header) is not None)
+    one = form_of_one(next(headers, {}))
+    missing = [_missing(message) for message in messages if _is_missing(message)]
     texts = [text for entry in missing for passage in entry.passages for text in passage.texts]
     flags = [entry.formats[0] for entry in missing for passage in entry.passages for _ in passage.texts]
     mark = codecs.BOM_UTF8 if content.startswith(codecs.BOM_UTF8) else b""
@@ -41,7 +45,7 @@ def open_catalogue(name: str, content: bytes) -> Document:
     def write(results: Results, _: Languages) -> bytes:
         written = list(lines)
         for entry in missing:
-            _fill(written, entry, results)
+            _fill(written, entry, one, results)
         return mark + _encoded("".join(written), charset)
 
     return Document(texts, write, flags=flags)
@@ -70,12 +74,14 @@ def _tokens(text: str, formats: Sequence[str]) -> Iterator[Token[str]]:
             yield Mark("break", part) if i % 2 else Text(part, part)
 
 
-def _fill(lines: list[str], entry: _Missing, results: Results) -> None:
-    """Write the translations of a message into `lines`, and mark it fuzzy if they differ in placeholders or numbers."""
+def _fill(lines: list[str], entry: _Missing, one: int, results: Results) -> None:
+    """Write the translations of a message into `lines`, and mark it fuzzy if they differ in placeholders or numbers.
+
+    one: the plural form for one object.
+    """
     forms = [_text(passage, results) for passage in entry.passages]
-    keys = [key for key in entry.message.lines if key.startswith("msgstr")]
-    for i, key in enumerate(keys):
-        text = forms[-1] if len(keys) == 1 else forms[min(i, len(forms) - 1)]
+    for key, source in entry.message.sources(one).items():
+        text = forms[source == "msgid_plural"]
         first, *continued = entry.message.lines[key]
         line_end = lines[first][len(lines[first].rstrip("\r\n")) :] or "\n"
         lines[first] = "".join(f"{line}{line_end}" for line in _written(key, text))
@@ -100,14 +106,17 @@ def _is_changed(entry: _Missing, forms: Sequence[str]) -> bool:
 
 
 def _checked(text: str, flag: str) -> tuple[Counter[str], Counter[str]]:
-    """Return the placeholders, tags, addresses and accelerators of a text, and its numbers without separators."""
+    """Return the placeholders, tags, addresses and accelerators of a text, and its numbers without separators.
+
+    Digits of other scripts are digits, as in `١٥` for 15.
+    """
     exact = Counter(_ACCELERATOR.findall(text))
     numbers = Counter[str]()
-    for span in spans(text, flag):
+    for span in spans(western_digits(text), flag):
         if span.kind == "number":
             numbers[re.sub(r"\D", "", span.wanted)] += 1
         else:
-            exact[span.wanted] += 1
+            exact[text[span.start : span.end]] += 1
     return exact, numbers
 
 

@@ -16,7 +16,7 @@ from nmt.config.data import LABEL
 from nmt.config.load import load_saved_config
 from nmt.config.messages import differences
 from nmt.config.old import without_old
-from nmt.config.source import FilesSource, PathSource, Source, is_url, score_of
+from nmt.config.source import KINDS, FilesSource, PathSource, Source, is_url, score_of
 from nmt.data.corpus import Corpora, Corpus
 from nmt.data.manifest import ADVICE, Manifest, owned_files, read_contents
 from nmt.errors import CheckpointError, DataError
@@ -102,6 +102,8 @@ def block_lists(data: DataConfig) -> dict[str, object]:
 
 def changes(old: Recipe, new: Recipe) -> Iterator[str]:
     """Describe each difference between two recipes. Settings missing in a recipe have their defaults."""
+    for line in without_old(old)[1]:
+        yield f"{line.partition(':')[0]} was removed in 0.2.0"
     old, new = {**_completed(old)}, {**_completed(new)}  # copies, since keys are removed below
     if is_reused(old) != is_reused(new):
         origins = {True: "taken from elsewhere (--tokenizer-from, tokenizer.model)", False: "trained on this text"}
@@ -142,11 +144,11 @@ def is_reused(made_from: Recipe) -> bool:
 
 
 def _completed(made_from: Recipe) -> Recipe:
-    """Return a recipe, possibly of an earlier version, with defaults for missing settings and without unknown ones.
+    """Return a recipe, possibly of an earlier version, with defaults for missing settings and without removed ones.
 
-    A recipe that is not valid in this version is returned as it is.
+    A recipe that is not valid in this version is returned without defaults.
     """
-    tree: Any = without_old(made_from)[0]
+    tree = without_old(made_from)[0]
     tokenizer = {} if is_reused(tree) else tree.get("tokenizer")
     try:
         direction = "-".join(sorted(tree["languages"], key=lambda language: language == LABEL))
@@ -154,7 +156,7 @@ def _completed(made_from: Recipe) -> Recipe:
         settings = {"data": {**tree["data"], **directions}, "tokenizer": tokenizer}
         completed = recipe(_known(settings))
     except (KeyError, TypeError, ValidationError):
-        return made_from
+        return tree
     kept_names = "block_lists", "tags", *(["tokenizer"] if is_reused(tree) else [])
     kept = {name: tree[name] for name in kept_names if name in tree}
     completed.pop("block_lists", None)
@@ -162,7 +164,10 @@ def _completed(made_from: Recipe) -> Recipe:
 
 
 def _known(settings: dict[str, Any]) -> _Sections:
-    """Validate settings, from which unknown ones are removed. Raises ValidationError."""
+    """Validate settings, without those that a source had before 0.2.0, but that only other kinds of sources need.
+
+    Raises ValidationError.
+    """
     try:
         # not as a Config, whose other sections have defaults that need not suit these two
         return _Sections.model_validate(settings)
@@ -173,7 +178,8 @@ def _known(settings: dict[str, Any]) -> _Sections:
                 section: Any = settings
                 for key in path:
                     section = section if str(key).startswith("<") else section[key]  # the tag of a kind of source
-                del section[name]
+                if any(name in kind.model_fields for kind in KINDS.values()):
+                    del section[name]
     return _Sections.model_validate(settings)
 
 
@@ -204,8 +210,8 @@ def unlike(directory: DataDir, config: Config) -> str | None:
     if not described:
         return None
     more = f", and {len(described) - 1} more" if len(described) > 1 else ""
-    change = f"{described[0]} in the config{more}"
-    return f"warning: {directory.path} is used as it was prepared: {change}; nmt prepare updates it"
+    change = f"{described[0]}{more}"
+    return f"warning: {directory.path} is used as it was prepared, unlike the config: {change}; nmt prepare updates it"
 
 
 def _changed_files(manifest: Manifest, key: str, source: Source, root: Path) -> Iterator[str]:

@@ -219,9 +219,6 @@ def parse_tensors(data: bytes, path: Path) -> Tensors:
         if tensor.dtype != torch.float32:
             dtype = str(tensor.dtype).removeprefix("torch.")
             raise CheckpointError(f"{path}: damaged: {name} contains numbers of type {dtype}, not float32")
-        if name in ("head.classes.weight", "head.classes.bias") and len(tensor) == 1:
-            # from model.head: sigmoid of earlier versions; the logit of the first of two classes is 0
-            tensors[name] = torch.cat((torch.zeros_like(tensor), tensor))
     return tensors
 
 

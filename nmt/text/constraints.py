@@ -51,7 +51,10 @@ _PLACEHOLDER = (
 )
 # Groups are not possessive: until 3.11.3, Python loses the place where the last repetition ended.
 # a sign belongs to a number unless it is between two; a separator of digits may also end a sentence
-_NUMBER = rf"(?:{_NEW}(?<![)\]}}%.,/+-])[-+−])?{_START}[0-9]++(?:[.,:/'’\u00a0\u202f-][0-9]++)*(?:%(?![%A-Za-z]))?"
+_NUMBER = (
+    rf"(?:{_NEW}(?<![)\]}}%.,/+-])[-+−])?{_START}[0-9]++"
+    r"(?:[.,:/'’\u00a0\u202f\u066b\u066c\uff0e-][0-9]++)*(?:%(?![%A-Za-z]))?"
+)
 
 
 @cache

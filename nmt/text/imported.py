@@ -130,9 +130,11 @@ class ImportedTokenizer(Tokenizer):
         try:
             self._processor = processor_of(model)
             all_ids = list(range(self._processor.get_piece_size()))
-            self._processor.id_to_piece(all_ids)  # raises UnicodeDecodeError for a piece that is not UTF-8
+            known = {*self._processor.id_to_piece(all_ids)}  # raises UnicodeDecodeError for a piece that is not UTF-8
         except (RuntimeError, ValueError, UnicodeDecodeError) as error:
             raise DataError("not a SentencePiece model") from error
+        # the segmenter decodes a piece that it lacks as it is
+        self._written = [piece if piece in known else piece.replace(SPACE, " ") for piece in self._pieces]
         self.first_learned = N_SPECIAL + sum(self._processor.is_byte(all_ids))
         self.n_pieces -= len({*(vocabulary.languages or {}).values()})
         self.tags = {}
@@ -246,7 +248,7 @@ class ImportedTokenizer(Tokenizer):
 
     def decode(self, ids: Sequence[int]) -> str:
         """Decode ids to a line without space at its ends. Special ids are skipped."""
-        pieces = [self._pieces[i] for i in ids if N_SPECIAL <= i < self.n_pieces]
+        pieces = [self._written[i] for i in ids if N_SPECIAL <= i < self.n_pieces]
         return CONTROL.sub(" ", self._processor.decode(pieces)).strip()
 
     def pieces(self, ids: Sequence[int]) -> list[str]:

@@ -84,6 +84,11 @@ def _written(usual: str, match: re.Match[str]) -> str:
     return match[0].translate(str.maketrans(*usual.split(">"))) if ">" in usual else usual
 
 
+def western_digits(text: str) -> str:
+    """Return a text with 0 to 9 for the decimal digits of all scripts. Every character keeps its place."""
+    return text if text.isascii() else re.sub(r"[^\D0-9]", lambda digit: str(int(digit[0])), text)
+
+
 def forms_notes(language: str, translations: Sequence[str], references: Sequence[str]) -> Iterator[str]:
     """Yield a note for each form of letters and of Unicode in which references differ from most translations, which
     lowers scores."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 import codecs
 import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from gettext import c2py
 
 from nmt.console import printable
 from nmt.errors import DataError
@@ -62,6 +63,41 @@ class Message:
     def texts(self) -> dict[str, str]:
         """The texts by keyword."""
         return {keyword: "".join(parts) for keyword, parts in self.parts.items()}
+
+    @property
+    def header(self) -> dict[str, str] | None:
+        """The fields of the header, by their names in lower case, if the message is one; None for other messages."""
+        texts = self.texts
+        if texts["msgid"] or "msgctxt" in texts:
+            return None
+        fields = (line.partition(":") for line in texts.get("msgstr", "").split("\n"))
+        return {name.strip().lower(): value.strip() for name, _, value in fields}
+
+    def sources(self, one: int) -> dict[str, str]:
+        """Return the keyword of the text that each translation stands for: `msgid` or `msgid_plural`.
+
+        one: the plural form for one object. If there is only one form, it serves all numbers, so it stands for the
+        plural.
+        """
+        forms = [keyword for keyword in self.parts if keyword.startswith("msgstr")]
+        is_plural = "msgid_plural" in self.parts
+        sources = dict.fromkeys(forms, "msgid_plural" if is_plural else "msgid")
+        if len(forms) > 1:
+            sources[forms[one if one < len(forms) else 0]] = "msgid"
+        return sources
+
+
+def form_of_one(header: Mapping[str, str]) -> int:
+    """Return the number of the plural form for one object by the expression in a header; 0 if there is no valid one.
+
+    https://www.gnu.org/software/gettext/manual/html_node/Plural-forms.html
+    """
+    expression = re.search(r"\bplural\s*=([^;]*)", header.get("plural-forms", ""))
+    try:
+        # it rejects all that is not an expression of n, and long or deeply nested ones
+        return max(0, c2py(expression[1])(1)) if expression else 0
+    except (ArithmeticError, MemoryError, SyntaxError, ValueError):
+        return 0
 
 
 def po_charset(name: str, raw: bytes) -> str:

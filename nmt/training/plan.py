@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.config import Config
-from nmt.config.load import adopting
+from nmt.config.load import adopting, load_saved_config
 from nmt.errors import CheckpointError, DataError
 from nmt.files.write import Lock, refuse_links, remove
 from nmt.layout import DataDir, RunDir
@@ -83,6 +83,7 @@ def check_exists(run: RunDir) -> None:
     """Raise CheckpointError unless a directory contains a run that was trained."""
     if run.info.exists() and run.config.exists():
         if read_info(run).imported is None:
+            load_saved_config(run.config)  # raises for an older version
             return
         raise CheckpointError(
             f"{run.path}: was imported and has no optimizer state; start another run with --init-from {run.path}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import pickle
+import random
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -44,7 +45,7 @@ from nmt.share.public_vocabulary import ImportOptions
 from nmt.text.blocks import BlockEncoder
 from nmt.text.imported import ImportedTokenizer, ImportedVocabulary
 from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD, UNK
-from nmt.translate.align import src_word_shares
+from nmt.translate.align import src_word_shares, word_shares
 from nmt.translate.translator import Translator
 from nmt.translate.types import Line
 from peer import of_transformers
@@ -119,6 +120,17 @@ def test_ids_are_equal(public: Public) -> None:
         assert public.original(found, side) == wanted
         assert BlockEncoder(tokenizer).encode(lines).ids.tolist() == [i for row in found for i in row]
         assert any(UNK in row for row in found)
+
+
+def test_any_pieces_are_decoded_as_by_transformers(public: Public) -> None:
+    tokenizer, rng, n_words = public.saved.tokenizers["en"], random.Random(1), 0
+    for _ in range(300):
+        ids = rng.choices(range(N_SPECIAL, tokenizer.n_pieces), k=rng.randint(1, 12))
+        theirs = public.tokenizer.decode(public.original([ids], 1)[0], skip_special_tokens=True)
+        assert tokenizer.decode(ids) == theirs
+        assert len(word_shares(tokenizer, ids)) == len(theirs.split())
+        n_words += len(theirs.split())
+    assert n_words > 400
 
 
 def test_logits_are_equal(public: Public) -> None:
@@ -573,6 +585,26 @@ def test_target_language_that_run_lacks_is_refused_before_training(place: Path) 
 
 
 # --- text that the tokenizer changes ---------------------------------------------------------------
+
+
+def test_alignment_and_markup_of_words_of_pieces_that_target_segmenter_lacks(tmp_path: Path, nmt: Command) -> None:
+    others = tuple(f"\u2581слово{i}" for i in range(300))
+    Marian(more_pieces=others).write(tmp_path / "model", SOURCES, TARGETS)  # untrained, it writes mostly these
+    import_model(ImportOptions(str(tmp_path / "model"), tmp_path / "run"))
+    lines = SOURCES[:3]
+    with serving(Service(load_models([tmp_path / "run"], "native", False, ()))) as client:
+        asked = {"source": "de", "target": "en", "alignment": True}
+        for line in lines:
+            [best, *_] = client.ask("/v1/translate", {**asked, "text": line}).json["translations"]
+            assert " слово" in best["text"]
+            words = {*re.findall(r"\S+", best["text"])}
+            assert {best["text"][slice(*pair["target"])] for pair in best["alignment"]} <= words
+    (tmp_path / "a.html").write_text("".join(f"<p>{line.replace(' ', ' <b>', 1)}</b></p>" for line in lines))
+    files = ["--input", tmp_path / "a.html", "--output", tmp_path / "b.html"]
+    done = nmt("translate", "--run", tmp_path / "run", "--engine", "native", *files)
+    assert done.status == 0, done.err
+    written = (tmp_path / "b.html").read_text(encoding="utf-8")
+    assert written.count("<b>") == len(lines) and " слово" in written
 
 
 def test_server_offers_all_target_languages(place: Path) -> None:

@@ -17,6 +17,7 @@ from nmt.prepare.cleaning.grouping import normal_form
 from nmt.prepare.cleaning.repairs import is_broken
 from nmt.text.case import lower
 from nmt.text.language import identified_as, in_other_language
+from nmt.text.letters import western_digits
 from nmt.text.lines import read_lines
 from nmt.text.split import CLAUSE_MARKS, CLOSING, COMMAS, SENTENCE_MARKS, n_sentences
 
@@ -68,17 +69,8 @@ def other_numbers(src: str, tgt: str) -> bool:
 
     Punctuation within numbers therefore has no effect. Numbers up to 12 are ignored.
     """
-    numbers = _NUMBER.findall(src), _NUMBER.findall(tgt)
-    if numbers[0] == numbers[1]:
-        return False
-    first = [*map(_western, numbers[0])]
-    second = [*map(_western, numbers[1])]
-    return _lacks(first, second) or _lacks(second, first)
-
-
-def _western(number: str) -> str:
-    """Return a number in Western digits."""
-    return number if number.isascii() else "".join(str(unicodedata.decimal(digit)) for digit in number)
+    first, second = (_NUMBER.findall(western_digits(text)) for text in (src, tgt))
+    return first != second and (_lacks(first, second) or _lacks(second, first))
 
 
 def _lacks(present: list[str], expected: list[str]) -> bool:

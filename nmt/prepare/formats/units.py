@@ -30,7 +30,7 @@ from nmt.prepare.pairs import (
     side_of_source,
 )
 from nmt.text.lines import LINE_BYTES
-from nmt.text.po import po_lines, po_messages
+from nmt.text.po import Message, form_of_one, po_lines, po_messages
 from nmt.text.words import UNSPACED
 
 if TYPE_CHECKING:
@@ -305,33 +305,34 @@ def read_po(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
     has two forms, one pair (of the plural) if it has one form, and is skipped if it has more forms, since none of them
     translates only the plural. `layout.columns`, such as `{en: msgid, de: msgstr}`, names the languages. Without it,
     the header's `Language` is the language of `msgstr`, and `X-Source-Language`, or else English, that of `msgid`. A
-    script in the name of the file or of its folders, such as sr@latin, counts where the header names none.
+    script in the name of the file or of its folders, such as sr@latin, counts where the header names none. The form for
+    one object follows from its `Plural-Forms`.
     """
     side = side_in_columns(file.name, layout, "msgid", "msgstr")
     headers: Mapping[str, str] = {}
+    one = 0
     for message in po_messages(file.name, _lines(file)):
-        texts = message.texts
-        if not texts["msgid"] and "msgctxt" not in texts:
-            headers = headers or _headers(texts.get("msgstr", ""))
+        if header := message.header:
+            if not headers:
+                headers = header
+                one = form_of_one(header)
         elif message.is_obsolete:
             units.skip("obsolete")
         elif "fuzzy" in message.flags:
             units.skip("fuzzy")
         elif side is not None or (side := _side_of_msgid(file.name, headers, layout, units)) is not None:
-            for source, target in _pairs_of_message(texts, units):
+            for source, target in _pairs_of_message(message, one, units):
                 pair = one_line(source), one_line(target)
                 yield pair[side], pair[1 - side], None
 
 
-def _pairs_of_message(texts: Mapping[str, str], units: Units) -> list[tuple[str, str]]:
+def _pairs_of_message(message: Message, one: int, units: Units) -> list[tuple[str, str]]:
     """Return the text pairs of a message."""
-    if "msgstr" in texts:
-        return [(texts["msgid"], texts["msgstr"])]
-    forms = [texts[key] for key in texts if key.startswith("msgstr")]
-    if len(forms) > 2:
+    texts, sources = message.texts, message.sources(one)
+    if len(sources) > 2:
         units.skip("plural")
         return []
-    return list(zip([texts["msgid"], texts["msgid_plural"]][-len(forms) :], forms, strict=True))
+    return [(texts[source], texts[form]) for form, source in sources.items()]
 
 
 def _side_of_msgid(name: str, headers: Mapping[str, str], layout: Layout, units: Units) -> int | None:
@@ -346,11 +347,6 @@ def _side_of_msgid(name: str, headers: Mapping[str, str], layout: Layout, units:
         if tag_of(part).script and tag_of(part).language == language:
             target = part
     return side_of_source(source, target, layout, units)
-
-
-def _headers(text: str) -> dict[str, str]:
-    lines = (line.partition(":") for line in text.split("\n"))
-    return {name.strip().lower(): value.strip() for name, _, value in lines}
 
 
 def _lines(file: Input) -> Iterator[str]:

@@ -2,32 +2,114 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from nmt.config import old
 from nmt.config.load import check_config, dump_config, load_config, load_saved_config
+from nmt.config.yaml12 import dump_yaml, parse_yaml
 from nmt.errors import ConfigError
+from places import GOLDEN
 
-TREE: dict[str, object] = {
-    "data": {"direction": "aa-bb", "train": [{"files": {"aa": "a", "bb": "b"}}, {"hub": "x/y", "paths": ["z.jsonl"]}]},
-    "training": {"seed": 2},
+FILES = {"files": {"aa": "a", "bb": "b"}}
+HUB = {"hub": "x/y", "paths": ["z.jsonl"]}
+TREE: dict[str, Any] = {"data": {"direction": "aa-bb", "train": [FILES, HUB]}, "training": {"seed": 2}}
+OF_0_2_0 = GOLDEN / "config-0.2.0.yaml"
+
+
+def tree_with(key: str, value: object) -> dict[str, Any]:
+    """Return settings with one more; numbers in the key are indices."""
+    tree = deepcopy(TREE)
+    node: Any = tree
+    *parents, last = key.split(".")
+    for parent in parents:
+        node = node[int(parent)] if isinstance(node, list) else node.setdefault(parent, {})
+    node[last] = value
+    return tree
+
+
+def saved(tree: dict[str, Any], folder: Path) -> Path:
+    path = folder / "config.yaml"
+    path.write_text(dump_yaml(tree), encoding="utf-8")
+    return path
+
+
+def leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the dotted key and the value of each setting."""
+    if isinstance(value, dict | list):
+        for name, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from leaves(item, f"{key}.{name}" if key else str(name))
+    else:
+        yield key, value
+
+
+@pytest.mark.parametrize("is_bidirectional", [False, True])
+def test_every_setting_of_saved_config_of_0_2_0_is_read_or_named(
+    is_bidirectional: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tree: Any = parse_yaml(OF_0_2_0.read_text(encoding="utf-8"), "golden")
+    tree["training"]["both_directions"] = is_bidirectional
+    path = saved(tree, tmp_path)
+    assert load_saved_config(path) == load_saved_config(path)  # with one note
+    found = dict(leaves(load_saved_config(path).model_dump(mode="json")))
+    unread = {key for key, value in leaves(tree) if key not in found or found[key] != value}
+    assert unread == {"training.both_directions"} and len(found) > 150
+    assert capsys.readouterr().err.count(f"{path}: training.both_directions: ") == is_bidirectional
+    if is_bidirectional:  # a resumed run would train in one direction
+        with pytest.raises(ConfigError, match=r"training\.both_directions: this setting has been removed; list both"):
+            load_config(path)
+
+
+REMOVED = {
+    "data.clean.repair_spaces": True,
+    "data.clean.unicode_form": "NFKC",
+    "data.clean.near_duplicates": True,
+    "data.clean.max_targets": 2,
+    "data.train.0.clean": {"same_numbers": False},
+    "data.train.1.clean": {"overlap_sides": "either"},
+    "data.train.1.column": "translation",
+    "data.valid": {**HUB, "stream": True},
+    "data.mono.aa": [{**HUB, "column": "text"}],
+    "training.stages": [{"share": 0.5, "weights": {"a": 1}}, {"weights": {"a": 2}}],
+    "training.mask_share": 0.5,
+    "training.masked": {"pair_task": True},
+    "training.denoising": {"noise": "span"},
+    "training.classification": {"lm_weight": 0.5},
+    "training.modifiers": {"typos": 0.1, "glossary": "g.tsv"},
+    "training.optimizer": "schedule_free",
+    "training.beta2": 0.999,
+    "model.head": "sigmoid",
+    "model.segments": True,
+    "search.max_length": 60,
+    "search.protect_patterns": ["a"],
+    "search.mbr": "bleu",
 }
 
 
-def tree_with(**training: object) -> dict[str, object]:
-    return {**TREE, "training": {"seed": 2, **training}}
+@pytest.mark.parametrize("key", REMOVED)
+def test_setting_of_before_0_2_0_is_rejected_by_name_and_its_saved_file_in_one_line(key: str, tmp_path: Path) -> None:
+    tree = tree_with(key, REMOVED[key])
+    with pytest.raises(ConfigError) as error:
+        check_config(tree, "mine.yaml")
+    assert all(problem.startswith(f"mine.yaml: {key}") for problem in error.value.problems)
+    assert "removed; " in error.value.problems[0] or "must be a list" in error.value.problems[0]
+    path = saved(tree, tmp_path)
+    with pytest.raises(ConfigError) as error:
+        load_saved_config(path)
+    [problem] = error.value.problems
+    assert problem.startswith(f"{path}: written before 0.2.0, with {key}") and "\n" not in problem
 
 
-def test_removed_value_is_rejected_in_config_and_replaced_in_saved_run(tmp_path: Path) -> None:
+def test_removed_value_is_rejected_in_file_and_option(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     text = dump_config(check_config(TREE, "x"))
     path.write_text(text.replace("optimizer: adamw", "optimizer: schedule_free"), encoding="utf-8")
     with pytest.raises(ConfigError, match=r"config\.yaml: training\.optimizer: schedule_free .*; write adamw"):
         load_config(path)
-    assert load_saved_config(path) == check_config(TREE, "x")
     with pytest.raises(ConfigError, match=r"^--set training\.optimizer: schedule_free .*; write adamw"):
         load_config("sample.yaml", ["training.optimizer=schedule_free"])
 
@@ -38,112 +120,22 @@ def test_removed_key_is_rejected_unless_it_had_no_effect(
 ) -> None:
     monkeypatch.setitem(old.GONE, "training.former", (None, "write latter"))
     monkeypatch.setitem(old.GONE, "data.train.*.former", (None, "write latter"))
-    tree = deepcopy(tree_with(former=value))
-    tree["data"]["train"][1]["former"] = value  # type: ignore[index]
+    tree = tree_with("training.former", value)
+    tree["data"]["train"][1]["former"] = value
     kept, lines = old.without_old(tree)
-    assert kept == TREE | {"data": kept["data"]} and "former" not in str(kept)
+    assert kept == TREE
     assert [line.partition(":")[0] for line in lines] == ["training.former", "data.train.1.former"][: 2 * n_problems]
     assert all("write latter" in line for line in lines)
     assert "former" in str(tree)  # it is left as it was
-    assert check_config(tree, "run", is_saved=True).training.seed == 2
 
 
-_FILES = {"files": {"aa": "a", "bb": "b"}}
-_HUB = {"hub": "x/y", "paths": ["z.jsonl"]}
-
-
-@pytest.mark.parametrize(
-    ("before", "now"),
-    [
-        ({"clean": {"near_duplicates": True}}, {"clean": {"drop": ["near_duplicates"]}}),
-        (
-            {"clean": {"near_duplicates": True, "drop": ["links"], "same_tags": None}},
-            {"clean": {"drop": ["links", "near_duplicates"]}},
-        ),
-        ({"clean": {"overlap_sides": "either"}}, {"clean": {"overlap": "either"}}),
-        (
-            {"train": [{**_FILES, "clean": {"overlap_sides": "either"}}]},
-            {"train": [{**_FILES, "clean": {"overlap": "either"}}]},
-        ),
-        (
-            {"valid": {**_HUB, "column": "t"}, "mono": {"aa": [{**_HUB, "column": "t"}]}},
-            {
-                "valid": {**_HUB, "columns": {"aa": "t.aa", "bb": "t.bb"}},
-                "mono": {"aa": [{**_HUB, "columns": {"aa": "t.aa"}}]},
-            },
-        ),
-        ({"test": {"x": {**_HUB, "column": None}}}, {"test": {"x": _HUB}}),
-    ],
-)
-def test_old_data_setting_of_run_keeps_its_effect(before: dict[str, object], now: dict[str, object]) -> None:
-    base = {"direction": "aa-bb", "train": [_FILES]}
-    old_tree, new_tree = {"data": {**base, **before}}, {"data": {**base, **now}}
-    expected = check_config(new_tree, "x")
-    assert check_config(old_tree, "run", is_saved=True) == expected
-    if "column" in str(before) and "None" in str(before):
-        assert check_config(old_tree, "x") == expected  # it had no effect
-    else:
-        with pytest.raises(ConfigError):
-            check_config(old_tree, "x")
-
-
-@pytest.mark.parametrize(
-    ("before", "kinds"),
-    [
-        ({"pair_task": True}, ["shuffled"]),
-        ({"pair_task": True, "pair_negatives": ["cut", "copied"]}, ["cut", "copied"]),
-        ({"pair_task": False, "pair_negatives": ["cut"]}, []),
-    ],
-)
-def test_old_pair_task_of_run_keeps_its_kinds(before: dict[str, object], kinds: list[str]) -> None:
-    tree = {**tree_with(objective="masked", masked=before), "model": {"kind": "encoder"}}
-    assert check_config(tree, "run", is_saved=True).training.masked.pair_task == kinds
-
-
-@pytest.mark.parametrize(
-    ("removed", "effective"),
-    [
-        ({"max_length": 60}, {"max_length_ratio": 0.0, "max_length_offset": 61}),
-        ({"protect_patterns": ["a"]}, {"protect": ["a"]}),
-        ({"protect_patterns": ["a"], "protect": True}, {"protect": ["placeholders", "numbers", "a"]}),
-        ({"mbr_candidates": 7, "mbr": "chrf", "sample": True}, {"beam": 7, "mbr": "chrf", "sample": True}),
-        ({"batch_sentences": 7}, {}),
-    ],
-)
-def test_removed_search_setting_of_run_keeps_its_effect(
-    removed: dict[str, object], effective: dict[str, object]
-) -> None:
-    read = check_config({**TREE, "search": removed}, "run", is_saved=True)
-    assert read == check_config({**TREE, "search": effective}, "run")
-    with pytest.raises(ConfigError, match=f"search.{next(iter(removed))}: this setting has been removed"):
-        check_config({**TREE, "search": removed}, "x")
-
-
-@pytest.mark.parametrize(
-    ("section", "old", "key"),
-    [
-        ("model", {"head": "sigmoid"}, "model.head"),
-        ("model", {"head_dropout": 0.2}, "model.head_dropout"),
-        ("training", {"beta2": 0.999}, "training.beta2"),
-        ("training", {"consistency_start": 100}, "training.consistency_start"),
-        ("training", {"lm_weight": 0.5}, "training.lm_weight"),
-        ("training", {"classification": {"lm_weight": 0.5}}, "training.classification"),
-        ("training", {"denoising": {"noise": "span"}}, "training.denoising.noise"),
-        ("training", {"masked": {"mask_words": True}}, "training.masked.mask_words"),
-        ("training", {"modifiers": {"terms": 0.1, "glossary": "g.tsv"}}, "training.modifiers.glossary"),
-    ],
-)
-def test_removed_setting_is_rejected_unless_config_is_saved(section: str, old: dict[str, object], key: str) -> None:
-    tree = {**TREE, section: old}
-    with pytest.raises(ConfigError, match=key):
-        check_config(tree, "x")
-    training = check_config(tree, "x", is_saved=True).training
-    assert training.glossary == ("g.tsv" if "modifiers" in old else None)
-
-
-def test_removed_values_without_effect_are_dropped() -> None:
+def test_saved_settings_of_before_0_2_0_without_effect_are_read(tmp_path: Path) -> None:
     modifiers = {"upper_case": 0.0, "typos": 0.2, "tags": 0.1, "glossary": None}
-    old = tree_with(denoising={"noise": "infilling", "mask_share": None}, modifiers=modifiers, beta1=0.9)
-    training = check_config(old, "x", is_saved=True).training
-    assert (training.denoising.mask_share, training.betas) == (0.35, [0.9, 0.98])
-    assert list(training.modifiers.items()) == [("typos", 0.2), ("tags", 0.1)]
+    training = {"denoising": {"noise": "infilling"}, "modifiers": modifiers, "beta1": 0.9, "pool_pairs": 30_000}
+    search = {"sample": True, "mbr": "chrf", "mbr_candidates": 16}
+    test = {"x": {**HUB, "column": None, "stream": False}}
+    tree = {"data": {**TREE["data"], "test": test}, "training": training, "search": search}
+    config = load_saved_config(saved(tree, tmp_path))
+    assert config.training.betas == [0.9, 0.98]
+    assert [*config.training.modifiers.items()] == [("typos", 0.2), ("tags", 0.1)]
+    assert config.search.beam == 16  # as many candidates as before

@@ -19,6 +19,7 @@ from documents import reversed_upper, same
 from nmt import documents as opening
 from nmt.documents import Translated, open_document, read_document, refuse_document
 from nmt.errors import DataError
+from nmt.text.po import po_messages
 from places import ROOT
 
 LINES = "  First line.\r\n\r\nSecond\tline \n--- 12 ---\rthird"
@@ -243,6 +244,40 @@ def test_only_untranslated_messages_are_translated() -> None:
     assert catalogue.metadata == before.metadata and menu.occurrences == [("file.c", "1")]
 
 
+PLURALS = [
+    # Arabic, Slovenian, Latvian, Welsh, Russian, French, Japanese
+    ("nplurals=6; plural=(n==0 ? 0 : n==1 ? 1 : n==2 ? 2 : n%100>=3 && n%100<=10 ? 3 : n%100>=11 ? 4 : 5);", 6, 1),
+    ("nplurals=4; plural=(n%100==1 ? 1 : n%100==2 ? 2 : n%100==3 || n%100==4 ? 3 : 0);", 4, 1),
+    ("nplurals=3; plural=n%10==0 || n%100>=11 && n%100<=19 ? 0 : n%10==1 && n%100!=11 ? 1 : 2", 3, 1),
+    ("nplurals = 6 ; plural = (n==0) ? 0 : (n==1) ? 1 : (n==2) ? 2 : (n==3) ? 3 : (n==6) ? 4 : 5 ;", 6, 1),
+    ("nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : n%10>=2 && n%10<=4 && (n%100<10 || n%100>=20) ? 1 : 2);", 3, 0),
+    ("nplurals=2; plural=(n > 1);", 2, 0),
+    ("nplurals=1; plural=0;", 1, None),
+    ("nplurals=INTEGER; plural=EXPRESSION;", 2, 0),
+    ("nplurals=6; plural=(n==1 ? 5 : 0);", 2, 0),  # the file has fewer forms
+    ("nplurals=2; plural=n-2;", 2, 0),
+    ("nplurals=2; plural=n/(n-1);", 2, 0),
+    (f"nplurals=2; plural={'(' * 90}n{')' * 90};", 2, 0),
+    (f"nplurals=2; plural={'n==' * 300}1;", 2, 0),
+    (f"nplurals=2; plural={'!' * 2000}n;", 2, 0),
+    ("nplurals=2; plural=9**9**9**9 < n;", 2, 0),
+    ("nplurals=2; plural=__import__('os').getpid();", 2, 0),
+    ("nplurals=2", 2, 0),
+    ("", 2, 0),
+]
+"""A header's `Plural-Forms`, the number of forms of a message, and the one for one object, if any is only for some."""
+
+
+@pytest.mark.parametrize(("header", "n_forms", "one"), PLURALS)
+def test_form_for_one_object_has_translation_of_singular(header: str, n_forms: int, one: int | None) -> None:
+    forms = "".join(f'msgstr[{i}] ""\n' for i in range(n_forms))
+    po = f'msgid ""\nmsgstr ""\n"Plural-Forms: {header}\\n"\n\nmsgid "a dog"\nmsgid_plural "dogs"\n{forms}'
+    document = open_document("a.po", po.encode())
+    _, entry = po_messages("a.po", document.translated([Translated("ein"), Translated("viele")]).decode().split("\n"))
+    translations = [text for keyword, text in entry.texts.items() if keyword.startswith("msgstr")]
+    assert translations == ["ein" if i == one else "viele" for i in range(n_forms)]
+
+
 def test_changed_placeholders_mark_message_fuzzy() -> None:
     po = """#, c-format
 msgid "In %s: {name} of <b>7</b>, see https://a.org/b."
@@ -272,6 +307,16 @@ msgstr[1] ""
         ("two of 24", "2 von 24", False),
         ("page 3 of 24", "Seite 3", True),
         ("in 2019", "2091", True),
+        ("15 files", "١٥ ملفا", False),
+        ("15 files", "۱۵ پرونده", False),
+        ("15 files", "१५ फ़ाइलें", False),
+        ("15 files", "ไฟล์ ๑๕ รายการ", False),
+        ("15 files", "١٦ ملفا", True),
+        ("١٥ ملفا", "15 files", False),
+        ("١٥ ملفا", "files", True),
+        ("1,500.5 km", "١٬٥٠٠٫٥ كم", False),
+        ("2.5 km", "２．５キロ", False),
+        ("see https://a.org/1", "https://a.org/١", True),
         ("Save &As…", "Speichern &unter …", False),
         ("E&xit", "Beenden", True),
         ("_Open", "Öffnen", True),

@@ -57,6 +57,20 @@ def test_po_plurals_are_paired(forms: list[str], pairs: list[tuple[str, str]], s
     assert read_bytes(read_po, data) == (pairs, skipped)
 
 
+@pytest.mark.parametrize(
+    ("expression", "pairs"),
+    [
+        ("nplurals=2; plural=(n != 1);", [("a", "%d file"), ("b", "%d files")]),
+        ("nplurals=2; plural=(n == 1);", [("a", "%d files"), ("b", "%d file")]),
+        ("nplurals=INTEGER; plural=EXPRESSION;", [("a", "%d file"), ("b", "%d files")]),
+    ],
+)
+def test_po_singular_is_paired_with_form_for_one_object(expression: str, pairs: list[tuple[str, str]]) -> None:
+    header = HEADER.replace('"Content', f'"Plural-Forms: {expression}\\n"\n"Content')
+    data = header + 'msgid "%d file"\nmsgid_plural "%d files"\nmsgstr[0] "a"\nmsgstr[1] "b"\n'
+    assert read_bytes(read_po, data) == (pairs, {})
+
+
 def test_po_languages_are_read_from_header() -> None:
     text = message("one", "eins")
     columns = {"de": "msgstr", "en": "msgid"}

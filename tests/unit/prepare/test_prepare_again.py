@@ -16,7 +16,7 @@ from nmt.data.corpus import Corpus
 from nmt.errors import ConfigError, DataError
 from nmt.layout import DataDir, RunDir
 from nmt.prepare import build as module
-from nmt.prepare.recipe import check_replaceable
+from nmt.prepare.recipe import check_replaceable, unlike
 from nmt.runs.info import RunInfo, write_info
 
 
@@ -89,6 +89,28 @@ def test_manifest_of_earlier_version_is_up_to_date(place: Folder) -> None:
     (place.data / "manifest.json").write_text(json.dumps(manifest))
     assert "nothing to do" in place.prepare()
     assert "again: data.max_ratio was 4.0, is 3.0\n" in place.prepare(data__max_ratio=3.0)
+
+
+@pytest.mark.parametrize(
+    ("clean", "said"),
+    [
+        ({"repair_spaces": True}, "data.clean.repair_spaces was removed in 0.2.0"),
+        ({"near_duplicates": True}, "data.clean.near_duplicates was removed in 0.2.0"),
+        ({"overlap_sides": "either"}, "data.clean.overlap_sides was removed in 0.2.0"),
+        ({"max_ratio_spread": 2.5}, "data.clean.max_ratio_spread was removed in 0.2.0"),
+        ({"of_a_later_version": True}, "data.clean.of_a_later_version was removed"),
+    ],
+)
+def test_directory_cleaned_with_settings_that_are_unknown_is_prepared_again(
+    place: Folder, clean: dict[str, object], said: str
+) -> None:
+    manifest = json.loads((place.data / "manifest.json").read_bytes())
+    manifest["config"]["data"]["clean"] = clean
+    (place.data / "manifest.json").write_text(json.dumps(manifest))
+    warning = unlike(DataDir(place.data), place.config())
+    assert warning is not None and f"was prepared, unlike the config: {said}" in warning
+    assert place.prepare().startswith(f"preparing {place.data} again: {said}")
+    assert "nothing to do" in place.prepare()
 
 
 def test_changed_file_prepares_again(place: Folder) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import safetensors.torch
 import torch
 
 from disk import hook
@@ -22,7 +21,6 @@ from nmt.runs.checkpoint import (
     load_optimizer,
     load_weights,
     optimizer_tensors,
-    parse_tensors,
     recent_steps,
     restore_optimizer,
 )
@@ -192,13 +190,3 @@ def test_optimizer_of_another_model_raises_and_changes_nothing():
     with pytest.raises(CheckpointError, match="else/exp_avg"):
         restore_optimizer(optimizer, names, {**before, "else/exp_avg": torch.zeros(3)}, "here")
     assert all(torch.equal(tensor, before[name]) for name, tensor in optimizer_tensors(optimizer, names).items())
-
-
-def test_sigmoid_head_of_earlier_version_becomes_two_logits(tmp_path: Path) -> None:
-    weight = torch.randn(1, 4)
-    found = parse_tensors(
-        safetensors.torch.save({"head.classes.weight": weight, "head.classes.bias": torch.ones(1)}), tmp_path
-    )
-    hidden = torch.randn(3, 4)
-    logits = hidden @ found["head.classes.weight"].T + found["head.classes.bias"]
-    torch.testing.assert_close(logits.softmax(-1)[:, 1], (hidden @ weight[0] + 1).sigmoid())

@@ -21,6 +21,7 @@ from nmt.text.tokenizer import (
     train_tokenizer,
 )
 from nmt.text.vocabularies import Labels, Tokenizers
+from nmt.translate.align import word_shares
 from sentences import sentence_pairs
 
 LINES = [line for pair in sentence_pairs(300) for line in pair]
@@ -67,6 +68,31 @@ def test_given_model_keeps_its_pieces_in_order_of_ids(options: dict[str, Any], t
     assert tagged["en"].tags == {"to=de": len(tokenizer), "domain=a": len(tokenizer) + 1}
     tagged.save(TokenizerDir(tmp_path))
     assert Tokenizers.load(TokenizerDir(tmp_path), ("de", "en")).fingerprint == tagged.fingerprint
+
+
+@pytest.mark.parametrize("has_bytes", [False, True])
+def test_pieces_that_segmenter_lacks_are_decoded_with_spaces(has_bytes: bool) -> None:
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(LINES), model_writer=model, minloglevel=2, vocab_size=420, byte_fallback=has_bytes,
+        hard_vocab_limit=False,
+    )  # fmt: skip
+    vocabulary = ImportedVocabulary.of_model(model.getvalue())
+    others = ["\u2581நாய்", "கள்", "\u2581نئے\u2581گھر", "\u2581"]
+    pieces = [[*vocabulary.pieces[0][:-1], *others, vocabulary.pieces[0][-1]]]
+    tokenizer = ImportedTokenizer(model.getvalue(), vocabulary.model_copy(update={"pieces": pieces}), 0)
+    nai, plural, house, space = [tokenizer.pieces(range(len(tokenizer))).index(piece) for piece in others]
+    dog = tokenizer.encode("dog")
+    for ids, text in [
+        ([nai, plural, nai], "நாய்கள் நாய்"),
+        ([*dog, house, *dog, nai], "dog نئے گھر dog நாய்"),
+        ([space, nai, space, plural], "நாய் கள்"),
+    ]:
+        assert tokenizer.decode(ids) == text
+        assert word_shares(tokenizer, ids).shape == (len(text.split()), len(ids))
+    if has_bytes:  # a sign of the text, which the model has spelled in bytes
+        spelled = [N_SPECIAL + byte for byte in "\u2581".encode()]
+        assert tokenizer.decode([*dog, *spelled, nai]) == "dog\u2581 நாய்"
 
 
 def test_separate_tokenizers_encode_each_language(tokenizer: Tokenizer, tmp_path: Path) -> None:
