@@ -78,6 +78,13 @@ ALSO = {
     "Cyrl": "Cyrs", "Geor": "Geok", "Syrc": "Syre Syrj Syrn",
 }  # fmt: skip
 """Codes of ISO 15924 that stand for the letters of a script."""
+MODIFIERS = {
+    "Adlm": "Adlam", "Arab": "Arabic", "Armn": "Armenian", "Beng": "Bengali", "Cher": "Cherokee", "Cyrl": "Cyrillic",
+    "Deva": "Devanagari", "Ethi": "Ethiopic", "Geor": "Georgian", "Grek": "Greek", "Guru": "Gurmukhi", "Hebr": "Hebrew",
+    "Java": "Javanese", "Latn": "Latin Iqtelif Ijekavianlatin", "Mong": "Mongolian", "Nkoo": "Nko", "Shaw": "Shavian",
+    "Syrc": "Syriac", "Tfng": "Tifinagh",
+}  # fmt: skip
+"""Capitalized modifiers of locales that name a script: iqtelif is the Latin alphabet of Tatar."""
 UNSPACED = [
     "Hani", "Thai", "Laoo", "Khmr", "Mymr", "Tibt", "Lana", "Tale", "Talu", "Tavt", "Ahom",
     "Java", "Bali", "Batk", "Kawi", "Maka", "Yiii", "Tang", "Kits", "Jurc", "Nshu", "Seal",
@@ -154,7 +161,8 @@ def scripts() -> list[str]:
             traits.append("right-to-left")
         marks = ends[script] + MORE_ENDS.get(script, "")
         name = re.split(r" \(|,", names[script])[0]
-        rows.append("\t".join([script, ALSO.get(script, ""), " ".join(traits), marks, " ".join(ranges[script]), name]))
+        names_of_script = " ".join(filter(None, (table.get(script) for table in (ALSO, MODIFIERS))))
+        rows.append("\t".join([script, names_of_script, " ".join(traits), marks, " ".join(ranges[script]), name]))
     return rows
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from nmt.console import listed, say
 from nmt.errors import DataError
 from nmt.files.write import open_output
 
@@ -49,10 +50,26 @@ def save_picture(figure: Figure, output: Path) -> None:
         file.write(data.getvalue())
 
 
+def _families(text: str) -> Iterator[str]:
+    """Yield installed fonts that have the characters of a text. A warning names those that no font has."""
+    from matplotlib.font_manager import fontManager, get_font
+
+    lacking = {*text}
+    for entry in sorted(fontManager.ttflist, key=lambda entry: entry.name != "DejaVu Sans"):
+        if lacking and "Last Resort" not in entry.name:  # which has boxes
+            font = get_font(entry.fname)
+            if found := {character for character in lacking if font.get_char_index(ord(character))}:
+                lacking -= found
+                yield entry.name
+    if lacking:
+        say(f"warning: boxes are drawn for {listed(sorted(lacking), 8)}, which no installed font has")
+
+
 def draw_attention(src_pieces: Sequence[str], tgt_pieces: Sequence[str], weights: Weights, title: str) -> Figure:
     """Draw attention weights (T, S) in shades of grey, with a row for each target piece.
 
-    At most the first `MOST_PIECES` pieces of each side are drawn; the title says so.
+    At most the first `MOST_PIECES` pieces of each side are drawn; the title says so. A warning names characters that no
+    installed font has.
     """
     from matplotlib.figure import Figure  # importing matplotlib takes 0.3 s
 
@@ -60,11 +77,12 @@ def draw_attention(src_pieces: Sequence[str], tgt_pieces: Sequence[str], weights
     if longest > MOST_PIECES:
         title += f"\n(the first {MOST_PIECES} of {longest} pieces)"
     src_labels, tgt_labels = ([*map(_drawable, pieces[:MOST_PIECES])] for pieces in (src_pieces, tgt_pieces))
+    families = [*_families("".join(src_labels + tgt_labels))]
     figure = Figure(figsize=(1.5 + 0.35 * len(src_labels), 1.5 + 0.3 * len(tgt_labels)), layout="constrained")
     axes = figure.subplots()
     axes.imshow(weights[:MOST_PIECES, :MOST_PIECES], cmap="gray_r", vmin=0.0, vmax=1.0, aspect="auto")
-    axes.set_xticks(range(len(src_labels)), labels=src_labels, rotation=90)
-    axes.set_yticks(range(len(tgt_labels)), labels=tgt_labels)
+    axes.set_xticks(range(len(src_labels)), labels=src_labels, rotation=90, family=families)
+    axes.set_yticks(range(len(tgt_labels)), labels=tgt_labels, family=families)
     axes.set_xlabel("source pieces")
     axes.set_ylabel("target pieces")
     axes.set_title(title)

@@ -14,9 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import NamedTuple, TypeVar
-
-T = TypeVar("T")
+from typing import NamedTuple
 
 KANA = "\u3041-\u3096\u3099-\u309f\u30a1-\u30fa\u30fc-\u30ff"
 """Ranges of the letters and their marks by which Japanese text differs from Chinese text."""
@@ -41,7 +39,8 @@ class Script:
 
 @cache
 def scripts() -> dict[str, Script]:
-    """Return all scripts by code. Several codes may stand for one script: Hans, Hant and Jpan for Hani."""
+    """Return all scripts by code. Several codes may stand for one script: Hans, Hant and Jpan for Hani. So may the
+    capitalized modifiers of locales: Latin for Latn."""
     by_code: dict[str, Script] = {}
     for code, other_codes, traits, ends, ranges, name in rows_of("scripts.tsv"):
         limits = []
@@ -156,7 +155,7 @@ class Tag(NamedTuple):
     region: str | None
     """The region, such as BR."""
     variants: tuple[str, ...]
-    """Its other parts, such as valencia."""
+    """Its other parts, such as 1996."""
 
 
 _SCRIPT = re.compile("[a-z]{4}")
@@ -172,24 +171,16 @@ def normalized(code: str) -> str:
 def tag_of(code: str) -> Tag:
     """Return the parts of a language code. Case is ignored, and parts are separated by hyphens or underscores.
 
-    The modifier of a locale, after @, may name a script by its code or English name: `sr@latin`, `en@shaw`.
+    The modifier of a locale, after @, may name a script: `sr@latin`, `en@shaw`. Other modifiers are ignored.
     """
     tag, _, modifier = normalized(code).partition("@")
     language, *subtags = tag.split("_")
-    script = next((subtag.title() for subtag in subtags if _SCRIPT.fullmatch(subtag)), _script_named(modifier))
+    if modifier.title() in scripts():
+        subtags.append(scripts()[modifier.title()].code.lower())
+    script = next((subtag.title() for subtag in subtags if _SCRIPT.fullmatch(subtag)), None)
     region = next((subtag.upper() for subtag in subtags if _REGION.fullmatch(subtag)), None)
-    variants = [subtag for subtag in subtags if subtag.title() != script and subtag.upper() != region]
-    if modifier and _script_named(modifier) is None:
-        variants.append(modifier)
+    variants = (subtag for subtag in subtags if subtag.title() != script and subtag.upper() != region)
     return Tag(language_of(language), script, region, tuple(variants))
-
-
-def _script_named(modifier: str) -> str | None:
-    """Return the script that the modifier of a locale names; None if it names none."""
-    if modifier == "iqtelif":  # the Latin alphabet of Tatar
-        return "Latn"
-    names = (code for code, script in scripts().items() if modifier.endswith((code.lower(), script.name.lower())))
-    return next(names, None)  # KDE has ijekavianlatin
 
 
 def parts_of(code: str) -> tuple[str, str | None, str | None]:
@@ -211,7 +202,7 @@ def side_of(tag: str, languages: Sequence[str]) -> int | None:
     to `sr`. Without a script, the usual one is meant. Of several codes, the most similar one is chosen.
     """
     fits = [_fit(tag, language) for language in languages]
-    return next(iter(_best(range(len(languages)), fits)), None)
+    return next(iter(_best(fits)), None)
 
 
 def by_language(texts: Sequence[tuple[str, str]], codes: tuple[str, ...]) -> list[list[str]]:
@@ -222,7 +213,7 @@ def by_language(texts: Sequence[tuple[str, str]], codes: tuple[str, ...]) -> lis
     chosen = []
     for side, code in enumerate(codes):
         fits = [_fit(tag, code) if side_of(tag, codes) == side else None for tag, _ in texts]
-        chosen.append([text for _, text in _best(texts, fits)])
+        chosen.append([texts[i][1] for i in _best(fits)])
     return chosen
 
 
@@ -233,7 +224,7 @@ def names_of(language: str, names: Iterable[str]) -> list[str]:
     """
     names = [*names]
     fits = [_fit(name, language) if tag_of(name).variants == tag_of(language).variants else None for name in names]
-    return _best(names, fits)
+    return [names[i] for i in _best(fits)]
 
 
 _Fit = tuple[bool, bool, int]
@@ -241,9 +232,10 @@ _Fit = tuple[bool, bool, int]
 parts the code has besides language and script."""
 
 
-def _best(items: Sequence[T], fits: Sequence[_Fit | None]) -> list[T]:
+def _best(fits: list[_Fit | None]) -> list[int]:
+    """Return the indices of the best of the fits."""
     best = max(filter(None, fits), default=())
-    return [item for item, fit in zip(items, fits, strict=True) if fit == best]
+    return [i for i, fit in enumerate(fits) if fit == best]
 
 
 @lru_cache(10_000)
@@ -257,21 +249,20 @@ def _fit(tag: str, code: str) -> _Fit | None:
 
 
 def _represented(code: str) -> str:
-    """Return the code of a language, or of the macrolanguage that it stands for: of Azerbaijani for North
-    Azerbaijani."""
+    """Return the code of a language, or of the macrolanguage that it stands for, as azj for az."""
     language = tag_of(code).language
     if language is None:
-        return re.split("[_@]", normalized(code))[0]
+        return normalized(code).partition("_")[0]
     above = language_of(language.macrolanguage or "")
     return above.code if above and language.code in above.scripts_by_region else language.code
 
 
 def _is_script(name: str | None, expected: str | None) -> bool:
-    """Return whether two codes stand for one script; any stands for an unknown one. Only Hans and Hant differ although
-    they share their letters."""
-    table = scripts()
-    has_same_letters = table.get(str(name), name) == table.get(str(expected), expected)
-    return expected is None or (has_same_letters and {name, expected} != {"Hans", "Hant"})
+    """Return whether two codes stand for the same letters, except that Hans and Hant differ. An unknown script may be
+    any."""
+    if expected is None or {name, expected} == {"Hans", "Hant"}:
+        return expected is None
+    return scripts().get(str(name), name) == scripts().get(expected, expected)
 
 
 def macrolanguage_of(code: str) -> str:

@@ -221,8 +221,7 @@ def corpus_reports(
         text_scripts = {}
         for side, language in enumerate(languages):
             if language != LABEL:
-                counted = script_counts((pair[side] for pair in sample.pairs), language)
-                text_scripts[language] = dict(counted.most_common())
+                text_scripts[language] = script_counts((pair[side] for pair in sample.pairs), language)
         repaired_samples: _Samples = {}
         for kind, repaired in counts.repaired_samples.items():
             repaired_samples[kind] = [

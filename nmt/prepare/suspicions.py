@@ -43,7 +43,6 @@ _CLEAR = (
 _MOST = 0.7  # of the letters of a side, the share that must be in one script
 _LEAST = 5  # lines that a warning needs
 _SEVERAL = 0.1  # of the lines of a side, the share of each of several scripts
-_NOT_HAN = re.compile("[^\u4e00-\u9fff]+")
 # UTF-8 read in an 8-bit encoding: the first byte of a character, and those that follow it
 _FOLLOWING = "[\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]"
 _MISREAD = re.compile(f"[ÂÃÄÅÎÏÐÑØÙ]{_FOLLOWING}|[à-è]{_FOLLOWING}{{2}}")
@@ -161,8 +160,7 @@ def suspicions(
                 others = "others have the same ones composed; data.clean.repair: [NFC] mends such text"
                 yield f"data.train, {language}: {share:.0%} of the lines have {DECOMPOSED}, {others}"
             forms[language] = count_forms(language, (pair[side] for pair in train))
-    in_scripts = dict[str, Sample]()
-    """The corpora in scripts of their languages."""
+            yield from _in_several_scripts(language, side, samples)
     for key, sample in samples.items():
         where = f"data.{key} ({names[key]})"
         if key in swapped:
@@ -177,7 +175,6 @@ def suspicions(
         if warnings:
             yield from warnings
             continue
-        in_scripts[key] = sample
         for language, texts in sides.items():
             lines = {place.line: line for line, place in zip(texts, sample.places, strict=True)}
             of_side = f"{where}, {language}"
@@ -188,8 +185,6 @@ def suspicions(
             yield from _in_other_language(of_side, lines, language, profiles)
         if LABEL not in languages:
             yield from _not_parallel(where, sample, languages[1])
-    for language, side in text_sides.items():
-        yield from _in_several_scripts(language, side, in_scripts, names)
 
 
 def _pairs_of(samples: Mapping[str, Sample], keys: Iterable[str]) -> list[tuple[str, str]]:
@@ -304,9 +299,7 @@ def _in_other_script(where: str, sides: Mapping[str, Iterable[str]]) -> Iterator
         )
 
 
-def _in_several_scripts(
-    language: str, side: int, samples: Mapping[str, Sample], names: Mapping[str, str]
-) -> Iterator[str]:
+def _in_several_scripts(language: str, side: int, samples: Mapping[str, Sample]) -> Iterator[str]:
     """Yield a warning if a side has several scripts, each in a tenth of the lines of a corpus.
 
     Copied lines are ignored, since names and code are in the script of the other language.
@@ -314,33 +307,30 @@ def _in_several_scripts(
     found: dict[str, str] = {}
     for key, sample in samples.items():
         counts = script_counts((pair[side] for pair in sample.pairs if pair[0] != pair[1]), language)
-        del counts["other"]
-        for script, n in counts.most_common():
-            share = n / counts.total()
-            if n >= _LEAST and share >= _SEVERAL:
-                found.setdefault(script, f"{script} ({share:.0%} of the lines of data.{key}, {names[key]})")
+        n_lines = sum(counts.values()) - counts.pop("other", 0)
+        for script, n in counts.items():
+            if n >= max(_LEAST, _SEVERAL * n_lines):
+                found.setdefault(script, f"{script} ({n / n_lines:.0%} of the lines of data.{key})")
     if len(found) > 1:
         yield f"{language} is written in several scripts: {' and '.join(found.values())}; keep one, see docs/data.md"
 
 
-def script_counts(lines: Iterable[str], language: str) -> Counter[str]:
-    """Count lines by the script of their letters; `other`: mixed or without letters."""
-    names = scripts()
-    has_forms = parts_of(language)[1] in ("Hans", "Hant")
-    counts = Counter[str]()
-    for line in lines:
-        script = script_of_text([line], _MOST)
-        name = names[script].name if script else "other"
-        counts[_form_of_chinese(line) if script == "Hani" and has_forms else name] += 1
-    return counts
+def script_counts(lines: Iterable[str], language: str) -> dict[str, int]:
+    """Count lines by the script of their letters, the most frequent first; `other`: mixed or without letters."""
+    return dict(Counter(_script(line, language) for line in lines).most_common())
 
 
-def _form_of_chinese(line: str) -> str:
-    """Return whether more characters of Chinese text are simplified or traditional, or `other`."""
-    simplified, traditional = (len(_NOT_HAN.sub("", line).encode(name, "ignore")) for name in ("gb2312", "big5"))
-    if simplified == traditional:
-        return "other"
-    return "simplified Chinese" if simplified > traditional else "traditional Chinese"
+def _script(line: str, language: str) -> str:
+    """Return the name of the script of a line, or `other`.
+
+    For Chinese, it is the form of most characters that are in only one of the standards of both forms.
+    """
+    script = script_of_text([line], _MOST)
+    if script == "Hani" and parts_of(language)[1] in ("Hans", "Hant"):
+        simplified, traditional = (len(line.encode(standard, "ignore")) for standard in ("gb2312", "big5"))
+        forms = ("other", "simplified Chinese", "traditional Chinese")
+        return forms[(simplified > traditional) - (simplified < traditional)]
+    return scripts()[script].name if script else "other"
 
 
 # --- single lines -----------------------------------------------------------------------------------

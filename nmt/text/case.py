@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from nmt.languages.codes import parts_of
 
-_DOTTED = {"tr", "az", "azj", "crh", "gag", "kaa", "kk", "tly", "tt", "zza", "kiu"}
-"""Languages with both letters, in Latin script: Turkish, Azerbaijani, Crimean Tatar, Gagauz, Karakalpak, Kazakh,
-Talysh, Tatar and Zaza."""
+# Turkish, Azerbaijani, Crimean Tatar, Gagauz, Karakalpak, Kazakh, Talysh, Tatar, Zaza
+_CODES = ("tr", "az", "azj", "crh", "gag", "kaa", "kk", "tly", "tt", "zza", "kiu")
+_DOTTED = {(code, "Latn") for code in _CODES}
 
 
 def upper(language: str) -> Callable[[str], str]:
@@ -26,4 +26,4 @@ def lower(language: str) -> Callable[[str], str]:
 
 
 def _is_dotted(language: str) -> bool:
-    return parts_of(language)[0] in _DOTTED and parts_of(language)[1] == "Latn"
+    return parts_of(language)[:2] in _DOTTED

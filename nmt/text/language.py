@@ -118,8 +118,9 @@ def identified_as(language: str) -> set[str]:
     written = set(scripts_of(language))
     alike = set()
     for code, _ in rank(""):
-        n_scripts = 2 if code in ("ku", "sr", "uz") else 1  # it knows the other languages in their usual script only
-        if _family(code) == family and (not written or written & {*scripts_of(code)[:n_scripts]}):
+        # py3langid knows only these in several scripts, and the others in the usual one
+        known = scripts_of(code)[: 2 if code in ("ku", "sr", "uz") else 1]
+        if _family(code) == family and (not written or written & {*known}):
             alike.add(code)
     return alike
 

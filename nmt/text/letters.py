@@ -10,10 +10,9 @@ forms of the row are as long, such as digits.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
-from itertools import islice
 from unicodedata import normalize
 
 from nmt.console import printable_sentence
@@ -21,52 +20,38 @@ from nmt.languages.codes import macrolanguage_of, parts_of, rows_of, scripts_of
 from nmt.text.reading import COMPOSED, OTHER_SPACE, bare, form_shares, unusual_forms
 
 _ROWS = rows_of("letters.tsv")
-_LINES = 1 << 10  # counted at a time
 
 
-def usual_forms(language: str, counts: Counter[str]) -> dict[str, str]:
+def usual_forms(language: str, counts: dict[str, int]) -> dict[str, str]:
     """Return how other forms of letters are written, by regular expressions, given their counts; see `count_forms`.
 
     The usual form is the most frequent one. ASCII is no other form: it may belong to links and placeholders.
     """
+    names = {language, *scripts_of(language)[:1], parts_of(language)[0], macrolanguage_of(language)}
     usual: dict[str, str] = {}
-    for row, where, patterns in _rows_of(language):
-        if not patterns:
+    for of, not_of, row, where in _ROWS:
+        if not names & {*of.split()} or names & {*not_of.split()}:
+            continue
+        if "%s" not in where:
             usual[where] = row
             continue
-        most = max(patterns, key=lambda form: counts[patterns[form]])
-        for form, pattern in patterns.items():
+        forms = row.split(" ")
+        counted = -1 if len({*map(len, forms)}) == 1 else 0  # of digits only the last one, 1
+        most = max(forms, key=lambda form: counts[where % form[counted:]])
+        for form in forms:
             if len(form) != len(most):
-                usual[pattern] = most
+                usual[where % form] = most
             elif form != most and not form.isascii():
-                usual[pattern] = f"{form}>{most}"
+                usual[where % f"[{form}]"] = f"{form}>{most}"
     return usual
 
 
 def count_forms(language: str, lines: Iterable[str]) -> Counter[str]:
-    """Count the forms of letters of a language in lines, by their regular expressions; of digits, only 1, which is the
-    last in the table."""
-    counts = Counter[str]()
-    lines = iter(lines)
-    while block := [*islice(lines, _LINES)]:
-        text = "\n".join(block)
-        for _, where, patterns in _rows_of(language):
-            for form, pattern in patterns.items():
-                if where == "%s":  # faster than an expression
-                    counts[pattern] += text.count(form if pattern == form else form[-1])
-                else:
-                    counts[pattern] += len(re.findall(pattern, text))
-    return counts
-
-
-def _rows_of(language: str) -> Iterator[tuple[str, str, dict[str, str]]]:
-    """Yield the forms and the `where` of each row for a language, and the regular expression of each form."""
-    names = {language, *scripts_of(language)[:1], parts_of(language)[0], macrolanguage_of(language)}
-    for of, not_of, row, where in _ROWS:
-        if names & {*of.split()} and not names & {*not_of.split()}:
-            forms = row.split(" ") if "%s" in where else []
-            is_letterwise = len({*map(len, forms)}) == 1
-            yield row, where, {form: where % (f"[{form}]" if is_letterwise else form) for form in forms}
+    """Count the forms of letters of a language in lines, by regular expressions."""
+    expressions = defaultdict[str, int](int)
+    usual_forms(language, expressions)  # adds those whose counts it needs
+    text = "\n".join(lines)
+    return Counter({expression: len(re.findall(expression, text)) for expression in expressions})
 
 
 def write(text: str, forms: Mapping[str, str]) -> str:
@@ -120,7 +105,7 @@ _SPACE_AT_END = re.compile("(?m: $)|(?m:^ )")
 @cache
 def _compared(language: str) -> dict[str, str]:
     """Return the forms that are equal in comparisons; see `usual_forms`."""
-    # not those of words with letters of another script; marks of direction are invisible
-    others = {where for row, where, patterns in _rows_of(language) if not patterns and row != "NFKC"}
-    forms = {pattern: form for pattern, form in usual_forms(language, Counter()).items() if pattern not in others}
+    of_language = usual_forms(language, Counter()).items()
+    # marks of direction are invisible; words with letters of another script, whose patterns look behind, stay
+    forms = {pattern: form for pattern, form in of_language if form and not pattern.startswith("(?")}
     return forms | usual_forms("*", Counter())

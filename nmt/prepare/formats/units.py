@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING
 from nmt.console import printable
 from nmt.errors import DataError, error_text
 from nmt.files.read import DOCUMENT_BYTES
-from nmt.languages.codes import by_language, side_of, tag_of
+from nmt.languages.codes import by_language, parts_of, side_of, tag_of
 from nmt.prepare.formats.tables import shown, written
 from nmt.prepare.inputs import Input
 from nmt.prepare.pairs import (
@@ -304,9 +304,9 @@ def read_po(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
     Fuzzy, obsolete and untranslated messages are skipped. A message with a plural gives two pairs if its translation
     has two forms, one pair (of the plural) if it has one form, and is skipped if it has more forms, since none of them
     translates only the plural. `layout.columns`, such as `{en: msgid, de: msgstr}`, names the languages. Without it,
-    the header's `Language` is the language of `msgstr`, and `X-Source-Language`, or else English, that of `msgid`. A
-    script in the name of the file or of its folders, such as sr@latin, counts where the header names none. The form for
-    one object follows from its `Plural-Forms`.
+    the header's `Language` is the language of `msgstr`, and `X-Source-Language`, or else English, that of `msgid`. The
+    name of the file or of a folder counts if it names a script, such as sr@latin, which headers often lack. The form
+    for one object follows from its `Plural-Forms`.
     """
     side = side_in_columns(file.name, layout, "msgid", "msgstr")
     headers: Mapping[str, str] = {}
@@ -342,11 +342,9 @@ def _side_of_msgid(name: str, headers: Mapping[str, str], layout: Layout, units:
     if not target:
         names = written(layout, "msgid", "msgstr")
         raise DataError(f"{name}: no Language in its header; state the languages with {names} or the reverse")
-    language, script, *_ = tag_of(target)
-    for part in re.split("[/.]", name) if language and not script else ():
-        if tag_of(part).script and tag_of(part).language == language:
-            target = part
-    return side_of_source(source, target, layout, units)
+    parts = re.split("[/.]", name)
+    named = (part for part in parts if tag_of(part).script and parts_of(part)[0] == parts_of(target)[0])
+    return side_of_source(source, next(named, target), layout, units)
 
 
 def _lines(file: Input) -> Iterator[str]:

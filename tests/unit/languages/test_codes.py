@@ -112,7 +112,8 @@ def test_codes_are_normalized_for_comparison() -> None:
     [
         ("sr@latin", "Latn", ()), ("sr_RS@Latn", "Latn", ()), ("uz-UZ@cyrillic", "Cyrl", ()), ("en@shaw", "Shaw", ()),
         ("ks@devanagari", "Deva", ()), ("sr@ijekavianlatin", "Latn", ()), ("tt_RU@iqtelif", "Latn", ()),
-        ("mn@mongolian", "Mong", ()), ("ca@valencia", None, ("valencia",)), ("de_AT@euro", None, ("euro",)),
+        ("mn@mongolian", "Mong", ()), ("ca@quot", None, ()), ("de_AT@euro", None, ()),
+        ("ca-valencia", None, ("valencia",)),
         ("de-Latn-1996", "Latn", ("1996",)),
     ],
 )  # fmt: skip
@@ -125,7 +126,7 @@ def test_modifier_of_locale_may_name_a_script(code: str, script: str | None, var
     [
         ("de", "de DE deu ger de-AT de_Latn de_AT@euro de-1996", "den en de-Cyrl gsw"),
         ("pt_BR", "pt-br por_BR pt-Latn-BR", "pt pt-PT"),
-        ("ca@valencia", "ca@valencia ca-ES-valencia", "ca ca-ES"),
+        ("ca_valencia", "ca-valencia ca-ES-valencia", "ca ca-ES"),
         ("sr", "sr srp sr-RS sr_Cyrl sr@ijekavian", "sr@latin sr-Latn-RS sr_ME hr"),
         ("sr_Latn", "sr@latin sr_RS@latin srp_Latn sr-Latn-RS sr_ME sr@ijekavianlatin", "sr sr-RS sr_Cyrl"),
         ("zh", "zh zho zh-CN cmn_Hans zh-SG cmn_Hani", "zh-TW zh_Hant zh-HK yue"),

@@ -41,7 +41,7 @@ def columns(de: str, en: str | list[str]) -> Layout:
         ("de_DE", ["de-AT", "de"], []),
         ("zh", ["zh-Hant-TW", "zho"], ["zho"]),
         ("zh_Hant", ["zh-CN", "zh-TW"], ["zh-TW"]),
-        ("sr_Latn", ["sr", "sr@latin", "sr@latin_score"], ["sr@latin"]),
+        ("sr_Latn", ["sr", "sr@latin", "sr_Latn_score"], ["sr@latin"]),
         ("az", ["azb", "azj_Latn"], ["azj_Latn"]),
         ("en", ["eng", "en"], ["en"]),
         ("khm_Khmr", ["km-KH", "kh"], ["km-KH"]),
