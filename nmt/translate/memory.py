@@ -36,7 +36,7 @@ from nmt.text.augmentation import replaced, upper
 from nmt.text.constraints import Span, spans
 from nmt.text.letters import comparable
 from nmt.text.similarity import SimilarTexts
-from nmt.text.words import is_boundary
+from nmt.text.words import units
 
 MatchKind = Literal["fuzzy", "adapted", "exact"]
 """How a segment matches a text: `exact`, `adapted` if numbers or the first letter were changed, or `fuzzy` if it is
@@ -261,7 +261,8 @@ def _numbers(text: str) -> list[Span]:
     if _DIGIT.search(text) is None:  # saves time
         return []
     numbers = (span for span in spans(text) if span.kind == "number" and span.wanted.isdecimal())
-    return [span for span in numbers if is_boundary(text, span.end)]
+    ends = {end for _, end in units(text)}
+    return [span for span in numbers if span.end in ends]
 
 
 def _wanted(text: str) -> list[str]:
