@@ -38,15 +38,15 @@ from nmt.text.letters import comparable
 from nmt.text.similarity import SimilarTexts
 from nmt.text.words import units
 
-MatchKind = Literal["fuzzy", "adapted", "exact"]
+MatchKind = Literal["fuzzy", "adapted", "exact", "copied"]
 """How a segment matches a text: `exact`, `adapted` if numbers or the first letter were changed, or `fuzzy` if it is
-similar and the model has read its translation."""
-MATCH_KINDS: tuple[MatchKind, ...] = get_args(MatchKind)
-"""The kinds of matches, the best last."""
+similar and the model has read its translation. `copied`: it matches none, but has no letters to translate."""
+MATCH_KINDS: tuple[MatchKind, ...] = get_args(MatchKind)[:3]
+"""The kinds of matches of segments, the best last."""
 
 
 class Match(NamedTuple):
-    """The translation of a text in a translation memory."""
+    """The translation of a text that the model need not translate."""
 
     text: str
     kind: MatchKind
