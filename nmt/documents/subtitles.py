@@ -29,7 +29,9 @@ _OTHER_BLOCK = re.compile(r"(?:NOTE|STYLE|REGION)\b")
 _RULES = Rules({}, {DIRECTION_MARK: ""}, {})
 _DASHES = "‐–—―－-"
 _SPEAKER = re.compile(rf"(?:{TAG}|\s)*[{_DASHES}]+(?!\d)[^\S\r\n]*")
-_LINE_END = regex.compile(rf" |(?<=[{LETTERWISE}])(?<!\p{{Ps}})(?=[{LETTERWISE}])[^\p{{Pe}}\p{{Po}}\p{{Lm}}\p{{lb=CJ}}]")
+_LINE_END = regex.compile(
+    rf" |(?<=[{LETTERWISE}])(?<!\p{{Ps}})(?=[{LETTERWISE}])[^\p{{Pe}}\p{{Po}}\p{{Lm}}\p{{Line_Break=CJ}}]"
+)
 """Matches a character before which a line may end: a space, or one of a script without spaces, unless it must not begin
 a line, such as a closing mark, a sign of repetition or a small kana."""
 _VOICE = re.compile(r"\s*<v[.\s][^>]*>")

@@ -29,7 +29,7 @@ from nmt.text.letters import usual_forms
 from nmt.text.lexicon import Floats
 from nmt.text.tokenizer import UNK
 from nmt.text.vocabularies import Tokenizers
-from nmt.text.words import count_characters
+from nmt.text.words import beginning, count_characters
 
 N_PAIRS = 1000
 """Maximum number of pairs in a sample; a large corpus gives at least half as many."""
@@ -292,7 +292,7 @@ def script_counts(lines: Iterable[str]) -> dict[str, int]:
 
 
 def _shown(line: int, lines: Mapping[int, str]) -> str:
-    return f"such as line {line:,}: '{printable_sentence(lines[line][:60])}'"
+    return f"such as line {line:,}: '{printable_sentence(beginning(lines[line], 60))}'"
 
 
 def _to_repair(where: str, lines: Mapping[int, str], bad: re.Pattern[str], what: str, repair: str) -> Iterator[str]:

@@ -44,8 +44,8 @@ COMMAS = ",،，、､፣၊"
 # A letter after a question or exclamation mark in Ethiopic, Khmer, Burmese, Chinese or Japanese text, or after a mark
 # that does nothing but end sentences, such as a danda. „ stands for an opening quotation mark: see `_prepared`.
 _NEXT = (
-    rf"(?<=[?!])„*+[^\W\d_](?<=[{character_class(['Ethi', 'Khmr', 'Mymr', 'Hani'])}])"
-    rf"|(?<=[{SENTENCE_MARKS}])(?<![.!?…․‼‽⁇⁈⁉．۔])„*+[^\W\d_]"
+    rf"(?<=[?!])[„「『]*+[^\W\d_](?<=[{character_class(['Ethi', 'Khmr', 'Mymr', 'Hani'])}])"
+    rf"|(?<=[{SENTENCE_MARKS}])(?<![.!?…․‼‽⁇⁈⁉．۔])[„「『]*+[^\W\d_]"
 )
 
 
@@ -81,6 +81,7 @@ _ABBREVIATION = re.compile(
 )
 _VOWELS = "aeiouyæøœɔɛеёєиіїюя"
 """Lower-case letters that are words in some languages, also with marks."""
+_STOPS = ("", *".:;!?")  # before the first word of a sentence
 _ANOTHER = re.compile(r"[^\W_]\.|\d")  # the next part of an abbreviation, or the number that follows it
 
 
@@ -225,26 +226,28 @@ def _between(text: str, span: Span, breaks: re.Pattern[str]) -> Iterator[Span]:
 def _is_abbreviated(text: str, mark: re.Match[str]) -> bool:
     if mark[1] not in (".", "．"):
         return False
-    before = unicodedata.normalize("NFC", text[max(0, mark.start() - 40) : mark.start()])
+    before = unicodedata.normalize("NFC", text[max(0, mark.start() - 12) : mark.start()])
     if not _ABBREVIATION.search(before):
         return False
     letter = before[-1]
     if unicodedata.normalize("NFD", letter)[0] in _VOWELS:
-        return not _is_word(before) or _ANOTHER.match(text, mark.end()) is not None
+        return not _is_word(text, mark)
     # scripts from left to right without case, such as Sinhala, have words of one letter, but also ዓ.ም.
     is_word = (unicodedata.category(letter), unicodedata.bidirectional(letter)) == ("Lo", "L")
     return not is_word or before.endswith(".", 0, -1)
 
 
-def _is_word(before: str) -> bool:
-    """Return whether a text ends with a vowel that is a word, rather than an abbreviation or the number of an item."""
-    *others, previous, last = "", *before.split()
+def _is_word(text: str, mark: re.Match[str]) -> bool:
+    """Return whether the vowel before a mark is a word, rather than an abbreviation or the number of an item."""
+    if _ANOTHER.match(text, mark.end()):
+        return False
+    before = unicodedata.normalize("NFC", text[max(0, mark.start() - 40) : mark.start()])
+    *others, previous, last = "", "", *before.split()
     if len(last) > 1:
         return last[-2] in "'’-"
-    if previous[-1:] in ("", *".:;!?"):
-        return False
-    is_name = previous[0].isupper() and (last == "u" or others[-1:] != [""])  # "Müller u. Sohn", "in Frankfurt a. Main"
-    return not (last.isascii() and is_name)
+    is_capital = previous[:1].isupper() and last.isascii()
+    # "s. u. Kapitel", "Müller u. Sohn", "in Frankfurt a. Main"
+    return not (previous[-1:] in _STOPS or (is_capital and (last == "u" or others[-1][-1:] not in _STOPS)))
 
 
 def _continues_in_lowercase(text: str, mark: re.Match[str]) -> bool:
@@ -299,9 +302,7 @@ def _pack(text: str, fragments: Sequence[Fragment], n_pieces: CountPieces, longe
         groups = halved
 
 
-_WIDE = re.compile(
-    rf"[\uff01-\uff60\uffe0-\uffe6{character_class(['Hani', 'Kits', 'Nshu', 'Tang', 'Yiii'])}]"
-)
+_WIDE = re.compile(rf"[\uff01-\uff60\uffe0-\uffe6{character_class(['Hani', 'Kits', 'Nshu', 'Tang', 'Yiii'])}]")
 """Matches characters of scripts without spaces between sentences."""
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 _GLUED = re.compile(f"[{UNSPACED}{character_class(['Ethi'])}]")

@@ -75,6 +75,14 @@ def words(text: str) -> list[str]:
     return [unit for unit in _unit_of(text).findall(text) if not unit.isspace()]
 
 
+def shortened(text: str, first: int, last: int, ellipsis: str) -> str:
+    """Return the first and the last clusters of a text, or all if they are not more."""
+    clusters = CLUSTER.findall(text)
+    if len(clusters) <= first + last:
+        return text
+    return "".join([*clusters[:first], ellipsis, *clusters[-last:]])
+
+
 def beginning(text: str, most: int) -> str:
     """Return the beginning of a text, at most `most` characters; it ends between two clusters if possible."""
     ends = (cluster.end() for cluster in CLUSTER.finditer(text[: most + 1]))

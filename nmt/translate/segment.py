@@ -211,7 +211,7 @@ class Segmenter:
     def _joined(
         self, sentences: Sequence[Sentence], hypotheses: Sequence[Hypothesis | None], search: SearchConfig
     ) -> Translation:
-        """Join one hypothesis of each sentence, None for a blank, matched or copied one, into a translation of the line."""
+        """Join one hypothesis of each sentence, None for one that was not searched, into a translation of the line."""
         texts = list[str]()
         parts = list[Part]()
         searched = list[Hypothesis]()

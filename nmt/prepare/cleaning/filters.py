@@ -37,7 +37,8 @@ _NUMBER = re.compile(r"\d+")
 _AS_WORDS = 12  # numbers up to this one are often written as words
 _CLOSING = f" \u00a0\u202f*_{CLOSING}"
 _FINAL = frozenset(f"{SENTENCE_MARKS}།༎፡")  # also Tibetan ones, and what stands for the Ethiopic full stop
-_ANY_FINAL = _FINAL.union("-–—ཀག", CLAUSE_MARKS, COMMAS)  # no mark follows these two letters in Tibetan
+# no mark follows these two letters in Tibetan; a bar may stand for a danda
+_ANY_FINAL = _FINAL.union("-–—ཀག|", CLAUSE_MARKS, COMMAS)
 
 
 def _different(of_side: Callable[[str], object]) -> Filter:

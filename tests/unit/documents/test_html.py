@@ -197,6 +197,8 @@ _CLICK = [((0, 7), (0, 5))]  # aligned words: Klicken and Click
         ("<b>OK</b> oder nicht OK, OK?", "OK or not?", None, "<b>OK</b> or not?", 0),
         ("<a><b>Der</b> <i>Hund</i></a>.", "Dogs.", [((4, 8), (0, 5))], "<a><i>Dogs</i><b>.</b></a>", 1),
         ("<b>Hund</b> und <a>Katze</a>", "ឆ្កែនិងឆ្មាមួយ", [((0, 4), (0, 14))], "<b>ឆ្កែ</b>និង<a>ឆ្មាមួយ</a>", 2),
+        ("<b>Ja</b> nein", "ស្ត្រីខ្មែរ", None, "<b>ស្ត្រី</b>ខ្មែរ", 1),
+        ("<b>Ja</b> nein", "မင်္ဂလာပါ", None, "<b>မင်္ဂ</b>လာပါ", 1),
         ("<b>犬</b>と<a>Cat</a>は好き", "Cats like Cat", [((0, 7), (0, 4))], None, 1),
         ("<b>Hund</b> hier", "כלב פה", [((0, 4), (0, 3))], "<b>כלב</b> פה", 0),
         ("Der <a><img></a> Hund <b></b>", "The dog", None, "The <a><img></a> dog <b></b>", None),
