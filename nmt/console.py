@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import sys
-import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -50,8 +49,10 @@ def _escaped(character: str) -> str:
 
 
 def width(text: str) -> int:
-    """Return the width of `text` in terminal columns: two for East Asian wide characters, none for combining marks."""
-    return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
+    """Return the width of printable text in terminal columns."""
+    from wcwidth import wcswidth  # takes a while
+
+    return wcswidth(text)
 
 
 def aligned(rows: Sequence[Sequence[str]], right: Collection[int]) -> list[str]:

@@ -19,9 +19,8 @@ from nmt.evaluate.metrics import make_scorer
 from nmt.languages.codes import language_name, parts_of, script_of_text, scripts_of
 from nmt.text.lines import read_lines
 from nmt.text.sentence_alignment import align
-from nmt.text.split import sentences
+from nmt.text.split import join, sentences
 from nmt.text.tokenizer import is_blank
-from nmt.text.words import IS_LETTERWISE
 
 OUTPUTS = (".tsv", ".tmx")
 """Suffixes of the files that can be written."""
@@ -124,10 +123,7 @@ def parallel_text(source: Sequence[str], target: Sequence[str], translations: Se
 
 def _joined(parts: Sequence[str]) -> str:
     """Join sentences, with a space unless their script has none."""
-    text = parts[0]
-    for part in parts[1:]:
-        text += part if IS_LETTERWISE.match(text[-1:]) else f" {part}"
-    return text
+    return join([(part, " ") for part in parts], parts)
 
 
 def write_parallel(out: IO[bytes], suffix: str, pairs: Sequence[ScoredPair], direction: str) -> None:

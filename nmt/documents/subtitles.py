@@ -12,12 +12,14 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 
+import regex
+
 from nmt.console import printable
 from nmt.documents.inline import DIRECTION_MARK, TAG, Mark, Passage, Text, Token, tagged
 from nmt.documents.types import Document, Languages, Results, Rules, decoded_text, in_target
 from nmt.errors import DataError
 from nmt.text.split import CLAUSE_MARKS, COMMAS
-from nmt.text.words import LETTERWISE, is_boundary
+from nmt.text.words import LETTERWISE, units
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r|\Z)")
 _TIME = re.compile(r"[\s\ufeff]*(?:\d{1,3}:)?\d{1,2}:\d{1,2}(?:[.,]\d{1,3})?\s*-->\s*(?:\d{1,3}:)?\d{1,2}:\d{1,2}")
@@ -27,8 +29,11 @@ _OTHER_BLOCK = re.compile(r"(?:NOTE|STYLE|REGION)\b")
 _RULES = Rules({}, {DIRECTION_MARK: ""}, {})
 _DASHES = "‐–—―－-"
 _SPEAKER = re.compile(rf"(?:{TAG}|\s)*[{_DASHES}]+(?!\d)[^\S\r\n]*")
-_LINE_END = re.compile(rf" |(?<=[{LETTERWISE}])[{LETTERWISE}]")
-"""Matches a character before which a line may end: a space, or one of a script without spaces that begins a word."""
+_LINE_END = regex.compile(
+    rf" |(?<=[{LETTERWISE}])(?<!\p{{Ps}})(?=[{LETTERWISE}])[^\p{{Pe}}\p{{Po}}\p{{Lm}}\p{{Line_Break=CJ}}]"
+)
+"""Matches a character before which a line may end: a space, or one of a script without spaces, unless it must not begin
+a line, such as a closing mark, a sign of repetition or a small kana."""
 _VOICE = re.compile(r"\s*<v[.\s][^>]*>")
 _SENTENCE_END = re.compile(rf"[^\w\s{COMMAS}{CLAUSE_MARKS}{_DASHES}](?:{TAG}|\s)*\Z")
 
@@ -95,10 +100,11 @@ class _Cue:
         text = written.rstrip("\r\n")
         line_end = self._lines[0][len(self._lines[0].rstrip("\r\n")) :]
         visible = [match.start() for match in re.finditer(f"(?s:{TAG}|(.))", text) if match[1]]
+        starts = {start for start, _ in units(text)}
         nearest: dict[int, tuple[float, int]] = {}  # by line, the distance of its end from the even division
         for n, i in enumerate(visible):
             place = n * len(self._lines) / len(visible)  # in lines
-            if not (_LINE_END.match(text, i) and is_boundary(text, i)):
+            if not (i in starts and _LINE_END.match(text, i)):
                 continue
             if i > self._start and 0 < (line := round(place)) < len(self._lines):
                 nearest[line] = min(nearest.get(line, (1.0, i)), (abs(place - line), i))

@@ -94,9 +94,9 @@ def calibrate(
     with Progress(f"translating {text.name}", len(text.sources)) as progress:
         translated = translator.translate_lines(text.sources, search, progress=progress)
         best = [n_best[0] for n_best in translated]
-    kept = [row for row in zip(text.sources, best, text.references, strict=True) if row[1].parts]
+    kept = [row for row in zip(text.sources, best, text.references, strict=True) if row[1].searched]
     if len(kept) < MIN_LINES:
-        problem = f"has {len(kept)} lines that are not blank; calibration needs at least {MIN_LINES}"
+        problem = f"has {len(kept)} lines with letters to translate; calibration needs at least {MIN_LINES}"
         raise DataError(f"{text.name}: {problem}")
     lines, translations, refs = zip(*kept, strict=True)
     measure = Measure(translator, search, translator.forced_decoder(search), reverse and reverse[1], samples)

@@ -24,6 +24,7 @@ from nmt.files.read import read_regular, reading
 from nmt.tables import NOTE, Table
 from nmt.text.lines import pair_lines, read_aligned, read_lines
 from nmt.text.tokenizer import is_blank
+from nmt.text.words import beginning
 from nmt.translate.score import Context, Scored
 from nmt.translate.translator import Translator
 
@@ -191,7 +192,9 @@ def _of_documents(
             raise DataError(f"{folder}: no document {entry.document}; setup_opensubs.sh of ContraPro makes this folder")
         lines = lines_of(entry.document)
         if entry.segment > len(lines) or lines[entry.segment - 1][0].strip() != entry.source.strip():
-            raise DataError(f"{files[entry.document]}: line {entry.segment} is not {printable(entry.source[:60])!r}")
+            raise DataError(
+                f"{files[entry.document]}: line {entry.segment} is not {printable(beginning(entry.source, 60))!r}"
+            )
         yield tuple(lines[max(0, entry.segment - 1 - n) : entry.segment - 1])
 
 

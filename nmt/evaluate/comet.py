@@ -28,6 +28,7 @@ from nmt.errors import ConfigError, DataError, error_text
 from nmt.evaluate.metrics import METRICS, Reference, References, Texts, as_tuple
 from nmt.files.document import Document
 from nmt.text.lines import bounded_list, read_lines
+from nmt.text.words import beginning
 
 MAX_SCORE = 1e6
 """Larger numbers are not accepted as scores."""
@@ -59,7 +60,7 @@ def read_segment_scores(path: Path) -> tuple[float, ...]:
         except ValueError:
             scores.append(math.nan)
         if not abs(scores[-1]) <= MAX_SCORE:  # false for nan, too
-            raise DataError(f"{path}: line {number} is {text[:40]!r}, expected a score: one number per line")
+            raise DataError(f"{path}: line {number} is {beginning(text, 40)!r}, expected a score: one number per line")
     if not scores:
         raise DataError(f"{path}: the file is empty, expected one score per line")
     return tuple(scores)

@@ -29,6 +29,7 @@ from nmt.figures.attention import check_picture, save_picture
 from nmt.layout import RunDir
 from nmt.runs.listing import is_run
 from nmt.runs.log import Record, number, read_log
+from nmt.text.words import shortened
 
 Points = npt.NDArray[np.float64]
 """Points of a curve, (n, 6): step, minutes, CPU seconds (NaN if not logged), value, and the range of the values that
@@ -381,6 +382,6 @@ def _label(name: str) -> str:
     """Return the name of a run for the legend, shortened and without the special meaning of `$` and a leading `_`."""
     text = printable(name)
     if len(text) > 60:
-        text = f"{text[:28]} … {text[-29:]}"
+        text = shortened(text, 28, 29, " … ")
     text = text.replace("$", r"\$")
     return f" {text}" if text.startswith("_") else text

@@ -57,6 +57,7 @@ from nmt.text.letters import count_forms, usual_forms
 from nmt.text.lines import bounded_list
 from nmt.text.tokenizer import CONTROL, is_blank
 from nmt.text.vocabularies import Labels, Tokenizers
+from nmt.text.words import beginning
 
 
 @dataclass
@@ -378,7 +379,8 @@ def _with_classes(split: SplitRecord, classes: Mapping[str, int], labels: Labels
 def _check_labels(split: str, lines: Sequence[str], labels: Labels) -> None:
     for number, line in enumerate(lines, start=1):
         if line not in labels:
+            label = printable(beginning(line.strip(), 40))
             raise DataError(
-                f"{split}, line {number}: the label {printable(line.strip()[:40])!r} is not in the training text, "
+                f"{split}, line {number}: the label {label!r} is not in the training text, "
                 f"which has {printable(labels.shown())}; remove such lines, or add examples to data.train"
             )

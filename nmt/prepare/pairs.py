@@ -17,6 +17,7 @@ from nmt.errors import DataError
 from nmt.languages.codes import side_of
 from nmt.text.lines import pair_lines
 from nmt.text.tokenizer import is_blank
+from nmt.text.words import beginning
 
 Row: TypeAlias = tuple[str, str, float | None]
 """A pair as it is read from a file: the text in the alphabetically first language, the other text, and the score of the
@@ -56,7 +57,9 @@ def read_scores(lines: Iterable[str], name: Path | str, first_number: int = 1) -
     for number, line in enumerate(lines, start=first_number):
         score = parse_score(line)
         if score is None:
-            raise DataError(f"{name}: line {number}: {printable(line[:40])!r}, where a score must be a number")
+            raise DataError(
+                f"{name}: line {number}: {printable(beginning(line, 40))!r}, where a score must be a number"
+            )
         yield score
 
 

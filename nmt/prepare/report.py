@@ -36,6 +36,7 @@ from nmt.prepare.pipeline.work import BLOCK
 from nmt.prepare.suspicions import Sample, script_counts, suspicions
 from nmt.tasks.perform import Json
 from nmt.text.vocabularies import Tokenizers
+from nmt.text.words import beginning
 
 _Samples: TypeAlias = dict[str, list[dict[str, str | int]]]
 
@@ -435,4 +436,4 @@ def _first_samples(report: Report, reason: str) -> Iterator[str]:
     for _, corpus, sample in sorted(samples, key=lambda numbered: numbered[0])[:_N_SAMPLES]:
         yield f"  {corpus.corpus}, pair {sample['line']:,}"
         for language in report.languages:
-            yield f"    {language}  {printable_sentence(str(sample[language]))}"[:COLUMNS].rstrip()
+            yield beginning(f"    {language}  {printable_sentence(str(sample[language]))}", COLUMNS).rstrip()

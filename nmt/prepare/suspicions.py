@@ -30,6 +30,7 @@ from nmt.text.lexicon import Floats
 from nmt.text.reading import COMPOSED, DECOMPOSED, Shares, form_shares, unusual_forms
 from nmt.text.tokenizer import UNK
 from nmt.text.vocabularies import Tokenizers
+from nmt.text.words import beginning
 
 N_PAIRS = 1000
 """Maximum number of pairs in a sample; a large corpus gives at least half as many."""
@@ -337,7 +338,7 @@ def _script(line: str, language: str) -> str:
 
 
 def _shown(line: int, lines: Mapping[int, str]) -> str:
-    return f"such as line {line:,}: '{printable_sentence(lines[line][:60])}'"
+    return f"such as line {line:,}: '{printable_sentence(beginning(lines[line], 60))}'"
 
 
 def _to_repair(where: str, lines: Mapping[int, str], bad: re.Pattern[str], what: str, repair: str) -> Iterator[str]:

@@ -34,6 +34,7 @@ from nmt.runs.model import ModelRef, Origin
 from nmt.search.step import length_penalty
 from nmt.text.lines import bounded_list, read_aligned, read_lines
 from nmt.text.tokenizer import is_blank
+from nmt.text.words import beginning
 from nmt.translate.files import Warnings
 from nmt.translate.language_model import LanguageModel
 from nmt.translate.score import Scored
@@ -308,7 +309,7 @@ def _parsed(row: str, where: str) -> tuple[int, Candidate]:
             raise DataError(f"{where} has a column of confidence; translate without --confidence")
         parsed = int(number), Candidate(text, float(score))
     except ValueError:
-        raise DataError(f"{where} is {row[:40]!r}, expected {COLUMNS}") from None
+        raise DataError(f"{where} is {beginning(row, 40)!r}, expected {COLUMNS}") from None
     if not math.isfinite(parsed[1].score):
         raise DataError(f"{where} has the score {score}; it must be a finite number")
     return parsed

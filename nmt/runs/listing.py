@@ -24,6 +24,7 @@ from nmt.runs.info import ScoreRecord, Selected, check_selected, read_info, read
 from nmt.runs.log import Record, best_scores, last_record, number, rank
 from nmt.runs.state import load_state, saved_steps
 from nmt.tables import Table
+from nmt.text.words import shortened
 
 State = Literal["running", "imported", "finished", "stopped", "broken"]
 
@@ -243,7 +244,7 @@ def _test_score(record: ScoreRecord) -> str:
     name = printable(record.name)
     value = "-"
     if width(name) > 12:
-        name = f"{name[:4]}…{name[-6:]}"
+        name = shortened(name, 4, 6, "…")
     if accuracy is not None:
         value = f"{accuracy.value:.1%}"
     elif bleu is not None:

@@ -305,7 +305,7 @@ def _translation(candidates: list[Translation], detected: object, is_aligned: bo
         "score": best.score,
         "log_prob": best.log_prob,
         "confidence": None if best.confidence is None else best.confidence._asdict(),
-        "tm": best.match,
+        "tm": None if best.match == "copied" else best.match,
         "alternatives": [{"text": other.text, "score": other.score} for other in alternatives],
         "alignment": alignment,
     }

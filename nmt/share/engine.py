@@ -402,7 +402,7 @@ def compare(native: Translator, engine: Engine, lines: Sequence[str], search: Se
         actual = [best for best, *_ in translator.translate_lines(lines, search, progress=progress)]
     pairs = []
     for translation in expected:
-        pairs += [(part.src_ids, part.tgt_ids) for part in translation.parts]
+        pairs += [(part.src_ids, part.tgt_ids) for part in translation.searched]
     log_probs = zip(native.forced_decoder(search).log_probs(pairs), engine.log_probs(pairs), strict=True)
     differences = []
     for by_run, by_engine in log_probs:

@@ -15,6 +15,7 @@ from gettext import c2py
 from nmt.console import printable
 from nmt.errors import DataError
 from nmt.text.formats import extends_ascii, text_problem
+from nmt.text.words import beginning
 
 _START_BYTES = 1 << 10
 _HEADER_BYTES = 1 << 16
@@ -171,7 +172,7 @@ def _add(message: Message, line: str, place: int) -> str | None:
         message.parts[keyword[1]] = [] if keyword[3] is None else [_unescape(keyword[3])]
         message.lines[keyword[1]] = [place]
     else:
-        return f"neither a quoted text nor a keyword with one: {printable(line[:40])}"
+        return f"neither a quoted text nor a keyword with one: {printable(beginning(line, 40))}"
     return None
 
 

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from nmt.text.lexicon import Floats, expected_counts, links
 from nmt.text.tokenizer import Numbers
-from nmt.text.words import WORD
+from nmt.text.words import words as words_of
 
 _PRIORS = {(1, 1): 0.86, (2, 1): 0.045, (1, 2): 0.045, (2, 2): 0.01}
 """Probability of a bead by its numbers of sentences; a sentence without a counterpart is the rest."""
@@ -68,7 +68,7 @@ def align(source: Sequence[str], target: Sequence[str], translations: Sequence[s
 
 def words(sentence: str) -> list[str]:
     """Return the beginnings of the words of a sentence in lower case, and its other marks."""
-    return [word[:_STEM] for word in WORD.findall(sentence.casefold())]
+    return [word[:_STEM] for word in words_of(sentence.casefold())]
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from nmt.errors import ConfigError
 from nmt.text.blocks import ranges
-from nmt.text.words import WORD
+from nmt.text.words import words as words_of
 
 MOST_TEXTS = 4096
 """Words that are among the rarest words of more texts than this lead to no text: they are in too many."""
@@ -50,7 +50,7 @@ class SimilarTexts:
         words = array("i")
         ends = array("q", [0])
         for text in texts:
-            words.extend(self._ids.setdefault(word, len(self._ids)) for word in WORD.findall(text))
+            words.extend(self._ids.setdefault(word, len(self._ids)) for word in words_of(text))
             ends.append(len(words))
         self._words = np.array(words)
         self._ends = np.array(ends)
@@ -87,7 +87,7 @@ class SimilarTexts:
 
         or_equal: whether texts with the same words count.
         """
-        words = [self._ids.get(word, _UNKNOWN) for word in WORD.findall(text)]
+        words = [self._ids.get(word, _UNKNOWN) for word in words_of(text)]
         rows = self._candidates(words)
         starts = self._ends[rows]
         lengths = self._lengths[rows]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from math import ceil
@@ -14,7 +15,7 @@ from typing import cast
 
 from nmt.languages.codes import character_class, scripts
 from nmt.text.message_formats import masked
-from nmt.text.words import UNSPACED
+from nmt.text.words import CLUSTER, UNSPACED
 
 CountPieces = Callable[[list[str]], list[int]]
 """A function that returns the number of pieces of each text."""
@@ -22,15 +23,13 @@ CountPieces = Callable[[list[str]], list[int]]
 Span = tuple[int, int]
 """Start and end of a substring of the line."""
 
-CLOSING = "\"'”“’‘»«›‹)]}」』）】》〉｣〕״\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
+CLOSING = "\"'”“’‘»«›‹)]}」』）】》〉｣〕］｝〗〙〛〞〟״\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
 """Closing quotes and brackets, with which some languages open, and invisible marks."""
+_CLOSING = re.escape(CLOSING)
 _SPACE = r"[^\S\u00a0\u2007\u202f]"  # white space, except that which forbids a break
 # also quotes after a space, as in French and at the end of tokenised text, and invisible marks that stand alone
-_CLOSE = rf"""[{re.escape(CLOSING)}]*+(?:\s*+[»›\u200b-\u200f\u2060\ufeff]++(?!\S)|\s*+["'”’]++\s*\Z)?+"""
+_CLOSE = rf"""[{_CLOSING}]*+(?:\s*+[»›\u200b-\u200f\u2060\ufeff]++(?!\S)|\s*+["'”’]++\s*\Z)?+"""
 _OPEN = re.compile(r"""["'„”“‚’‘»«›‹(\[{¿¡–—-]*+""")
-
-# a letter after a question or exclamation mark in Ethiopic, Khmer, Burmese, Chinese or Japanese text
-_NEXT = rf"(?<=[?!])[^\W\d_](?<=[{character_class(['Ethi', 'Khmr', 'Mymr', 'Hani'])}])"
 
 SENTENCE_MARKS = "".join(
     # without the semicolon, which ends sentences in Greek only, and the one dot leader, the semicolon of Armenian
@@ -40,6 +39,14 @@ SENTENCE_MARKS = "".join(
 SEMICOLONS = ";؛；፤"
 CLAUSE_MARKS = f"{SEMICOLONS}:：፥"
 COMMAS = ",،，、､፣၊"
+
+
+# A letter after a question or exclamation mark in Ethiopic, Khmer, Burmese, Chinese or Japanese text, or after a mark
+# that does nothing but end sentences, such as a danda. „ stands for an opening quotation mark: see `_prepared`.
+_NEXT = (
+    rf"(?<=[?!])[„「『]*+[^\W\d_](?<=[{character_class(['Ethi', 'Khmr', 'Mymr', 'Hani'])}])"
+    rf"|(?<=[{SENTENCE_MARKS}])(?<![.!?…․‼‽⁇⁈⁉．۔])[„「『]*+[^\W\d_]"
+)
 
 
 def _after(mark: str) -> re.Pattern[str]:
@@ -66,11 +73,16 @@ _WORD = re.compile(rf"()({_SPACE}++)")
 _WEAKER = (_CLAUSE, _COMMA, _WORD)
 
 # "z. B.", "J. Smith", "3. Mai", "Dr. Smith", "bzw. die": a letter, a short number, or a word without a vowel; combining
-# marks and joiners before it belong to a longer word
+# marks and joiners before it belong to a longer word. The vowel of other words is l, r or w: "krv", "vlk", "cwm".
 _ABBREVIATION = re.compile(
     r"(?<![^\W_]|[\u00ad\u0300-\u1fff\u200c\u200d\ua800-\uabff])"
+    r"(?!(?!(?:bldg?|blvd|blz|dr[ds]|fr[kz]|hrsg?|ml[dn]|mlrd|mr[dk]|plk|tlf|twp|vlgs|wlk|yrs)$)[b-z]+[lrw][b-z])"
     r"(?:[^\W\d_]|\d{1,2}|[B-DF-HJ-NP-TV-XZb-df-hj-np-tv-xz][b-df-hj-np-tv-xz]{1,3})$"
 )
+_VOWELS = "aeiouyæøœɔɛеёєиіїюя"
+"""Lower-case letters that are words in some languages, also with marks."""
+_STOPS = ("", *".:;!?")  # before the first word of a sentence
+_ANOTHER = re.compile(r"[^\W_]\.|\d")  # the next part of an abbreviation, or the number that follows it
 
 
 def split(text: str, n_pieces: CountPieces, longest: int, whole: int | None = None) -> list[tuple[str, str]]:
@@ -111,12 +123,53 @@ def sentences(text: str) -> list[str]:
 
 def sentence_edges(text: str) -> list[int]:
     """Return the offsets at which the sentences of a line end, after 0, at which the first begins."""
-    return [0, *(stop for _, stop in _between(masked(text), (0, len(text)), _SENTENCE))]
+    return [0, *(stop for _, stop in _between(_prepared(text), (0, len(text)), _SENTENCE))]
 
 
 def n_sentences(text: str) -> int:
     """Count the sentences of a line, at least one."""
     return len(sentence_edges(text)) - 1
+
+
+# "etc." in Khmer
+_ETC = re.compile(r"។\s?ល\s?។")
+# a bar for a danda: after a letter of a script of India
+_BAR = rf"(?<=[{character_class(['Beng', 'Deva', 'Gujr', 'Guru', 'Knda', 'Mlym', 'Orya', 'Taml', 'Telu'])}])(?<!\d)"
+_BAR_BEFORE_SPACE = re.compile(rf"{_BAR}\|+(?!\S)")
+_ANY_BAR = re.compile(rf"{_BAR} ?\|+")
+_LAST_MARK = re.compile(rf"(?:{_BAR} ?\||[{SENTENCE_MARKS}])[|{_CLOSING}]*+\s*\Z")
+# what may open a quotation, unless a word contains it; group 1 is a character that follows it directly
+_QUOTE = re.compile(
+    rf"""(?:["„“‚‘«‹]|'(?!(?<=[^\W_{UNSPACED}]')[^\W_{UNSPACED}]))(?=([{_CLOSING}]{{0,4}}+[^\s{_CLOSING}])?)"""
+)
+_OPENED_BY = {'"': '"', "'": "'", "“": "„", "‘": "‚"}
+"""What has opened a quotation that a mark closes, for marks that may also open one."""
+
+
+def _prepared(text: str) -> str:
+    """Return a text of the same length in which the patterns of this module find the ends of sentences.
+
+    Templates are masked. Bars that stand for a danda are replaced by one, though not in a table, and „ replaces every
+    quotation mark that opens and directly precedes other text.
+    """
+    text = masked(text)
+    if text.isascii():
+        return text
+    text = _ETC.sub(lambda etc: "។" * len(etc[0]), text)
+    if "|" in text and not text.lstrip().startswith("|"):
+        bar = _ANY_BAR if _LAST_MARK.search(text) else _BAR_BEFORE_SPACE
+        text = bar.sub(lambda bars: bars[0].replace("|", "।"), text)
+    opened = set[str]()
+
+    def replaced(quote: re.Match[str]) -> str:
+        opening = _OPENED_BY.get(quote[0], "")
+        if opening in opened:
+            opened.remove(opening)
+            return quote[0]
+        opened.add(quote[0])
+        return "„" if quote[1] else quote[0]
+
+    return _QUOTE.sub(replaced, text)
 
 
 Fragment = tuple[Span, int, int]
@@ -135,7 +188,7 @@ def _sentences(text: str, line: Span, n_pieces: CountPieces, longest: int) -> li
             return list(_between(outside, span, _WEAKER[level]))
         return _evenly(text, span, ceil(1.1 * n / longest))  # a little finer: pieces are not spread evenly
 
-    outside = masked(text)
+    outside = _prepared(text)
     spans = list(_between(outside, line, _SENTENCE))
     done = [(span, n, span[0]) for span, n in zip(spans, counted(spans), strict=True)]
     level = 0
@@ -163,7 +216,7 @@ def _between(text: str, span: Span, breaks: re.Pattern[str]) -> Iterator[Span]:
         if right < stop and not (
             _is_abbreviated(text, match)
             or (breaks is _SENTENCE and (_continues_in_lowercase(text, match) or _CONTINUES.match(text, right)))
-            or (left == right and _extends_grapheme(text, right))
+            or (left == right and _within_cluster(text, right))
         ):
             yield start, left
             start = right
@@ -176,9 +229,25 @@ def _is_abbreviated(text: str, mark: re.Match[str]) -> bool:
     before = unicodedata.normalize("NFC", text[max(0, mark.start() - 12) : mark.start()])
     if not _ABBREVIATION.search(before):
         return False
+    letter = before[-1]
+    if unicodedata.normalize("NFD", letter)[0] in _VOWELS:
+        return not _is_word(text, mark)
     # scripts from left to right without case, such as Sinhala, have words of one letter, but also ዓ.ም.
-    is_word = (unicodedata.category(before[-1]), unicodedata.bidirectional(before[-1])) == ("Lo", "L")
+    is_word = (unicodedata.category(letter), unicodedata.bidirectional(letter)) == ("Lo", "L")
     return not is_word or before.endswith(".", 0, -1)
+
+
+def _is_word(text: str, mark: re.Match[str]) -> bool:
+    """Return whether the vowel before a mark is a word, rather than an abbreviation or the number of an item."""
+    if _ANOTHER.match(text, mark.end()):
+        return False
+    before = unicodedata.normalize("NFC", text[max(0, mark.start() - 40) : mark.start()])
+    *others, previous, last = "", "", *before.split()
+    if len(last) > 1:
+        return last[-2] in "'’-"
+    is_capital = previous[:1].isupper() and last.isascii()
+    # "s. u. Kapitel", "Müller u. Sohn", "in Frankfurt a. Main"
+    return not (previous[-1:] in _STOPS or (is_capital and (last == "u" or others[-1][-1:] not in _STOPS)))
 
 
 def _continues_in_lowercase(text: str, mark: re.Match[str]) -> bool:
@@ -189,35 +258,20 @@ def _continues_in_lowercase(text: str, mark: re.Match[str]) -> bool:
 
 
 def _evenly(text: str, span: Span, n: int) -> list[Span]:
-    """Return about `n` spans of equal length, none of which ends within a grapheme."""
+    """Return about `n` spans of equal length, which consist of whole clusters."""
     start, stop = span
+    edges = [cluster.start() for cluster in CLUSTER.finditer(text, start, stop)]
     cuts = [start]
     for i in range(1, n):
-        middle = index = start + i * (stop - start) // n
-        if middle <= cuts[-1]:
-            continue
-        while index > cuts[-1] and _extends_grapheme(text, index):
-            index -= 1
-        if index <= cuts[-1]:  # the grapheme begins there: go past it
-            index = middle
-            while index < stop and _extends_grapheme(text, index):
-                index += 1
-        if index == stop:
-            break
-        cuts.append(index)
-    return list(zip(cuts, [*cuts[1:], stop], strict=True))
+        following = bisect(edges, start + i * (stop - start) // n)
+        cuts += [edge for edge in edges[following - 1 : following + 1] if edge > cuts[-1]][:1]
+    return list(pairwise([*cuts, stop]))
 
 
-def _extends_grapheme(text: str, index: int) -> bool:
-    """Return whether the code point at `index` belongs to the same grapheme as the one before it."""
-    character = text[index]
-    before = text[index - 1]
-    return (
-        unicodedata.category(character)[0] == "M"
-        or "\u200d" in (character, before)  # joins two emoji, or two letters
-        or "\U0001f3fb" <= character <= "\U0001f3ff"  # skin tones
-        or "\u1160" <= character <= "\u11ff"  # vowels and finals of Hangul
-    )
+def _within_cluster(text: str, index: int) -> bool:
+    """Return whether the character at `index` belongs to the same cluster as the one before it."""
+    cluster = CLUSTER.match(text, index - 1)
+    return cluster is not None and cluster.end() > index
 
 
 def _pack(text: str, fragments: Sequence[Fragment], n_pieces: CountPieces, longest: int) -> list[Span]:
@@ -248,16 +302,18 @@ def _pack(text: str, fragments: Sequence[Fragment], n_pieces: CountPieces, longe
         groups = halved
 
 
-_WIDE = re.compile(rf"[\uff01-\uff60\uffe0-\uffe6{character_class(['Hani'])}]")
+_WIDE = re.compile(rf"[\uff01-\uff60\uffe0-\uffe6{character_class(['Hani', 'Kits', 'Nshu', 'Tang', 'Yiii'])}]")
+"""Matches characters of scripts without spaces between sentences."""
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 _GLUED = re.compile(f"[{UNSPACED}{character_class(['Ethi'])}]")
+_QUOTES = "\"'“”‘’"
 
 
 def join(parts: Sequence[tuple[str, str]], translations: Sequence[str]) -> str:
     """Join the translations of the parts of a line that `split` returned.
 
-    Two translations are separated by a space if the source has white space there, or if its script has no spaces; never
-    between two characters of a script without spaces.
+    Two translations are separated by a space if the source has white space there, or if its script has no spaces;
+    never in Chinese and Japanese, nor within a sentence in other scripts without spaces.
     """
     joined: list[str] = []
     gap = ""
@@ -265,7 +321,7 @@ def join(parts: Sequence[tuple[str, str]], translations: Sequence[str]) -> str:
     for (source, after), translation in zip(parts, translations, strict=True):
         if translation:
             if joined:
-                joined.append(_separator(joined[-1][-1] + translation[0], gap, before + source[:1]))
+                joined.append(_separator(joined[-1], translation, gap, before + source[:1]))
             joined.append(translation)
             gap = ""
         gap = gap + after
@@ -273,8 +329,11 @@ def join(parts: Sequence[tuple[str, str]], translations: Sequence[str]) -> str:
     return "".join(joined)
 
 
-def _separator(target: str, gap: str, source: str) -> str:
-    """Return the separator of two translations, given the characters around it in the translation and the source."""
-    if len(_WIDE.findall(target)) == 2:
+def _separator(first: str, second: str, gap: str, source: str) -> str:
+    """Return the separator of two translations, given what separates their sources and the characters around it."""
+    last = first.rstrip(_QUOTES)[-1:]
+    if _WIDE.match(last) and (not last.isalnum() or _WIDE.match(second.lstrip(_QUOTES))):
         return ""
-    return " " if gap or (_GLUED.search(source) and not _UNSPACED.search(target)) else ""
+    is_within_sentence = unicodedata.category(source[0])[0] in "LMN"
+    is_glued = _GLUED.search(source) and not (is_within_sentence and _UNSPACED.search(first[-1] + second[0]))
+    return " " if gap or is_glued else ""

@@ -19,6 +19,7 @@ from nmt.layout import TokenizerDir
 from nmt.text.imported import ImportedTokenizer, ImportedVocabulary
 from nmt.text.language import Letters, Profiles
 from nmt.text.tokenizer import LosslessTokenizer, Tokenizer, known_id, read_model
+from nmt.text.words import beginning
 
 MOST_LABELS = 1000
 """Maximum number of labels; a corpus with more is taken for text."""
@@ -37,7 +38,7 @@ class Labels:
         """`names`: the labels, in any order. Raises DataError if there are fewer than two, or too many."""
         self.names = sorted(set(names))
         if len(self.names) > MOST_LABELS:
-            some = ", ".join(repr(name[:40]) for name in self.names[:3])
+            some = ", ".join(repr(beginning(name, 40)) for name in self.names[:3])
             raise DataError(
                 f"{len(self.names):,} different labels, such as {some}, but at most {MOST_LABELS:,} are possible: "
                 "this looks like text; use the language code label only for the file or column of classes"
@@ -59,12 +60,12 @@ class Labels:
         """Return the id of a label; white space around the label is ignored. Raises DataError for an unknown label."""
         label = label.strip()
         if label not in self._ids:
-            raise DataError(f"label {label[:40]!r} is not in the training text, which has {self.shown()}")
+            raise DataError(f"label {beginning(label, 40)!r} is not in the training text, which has {self.shown()}")
         return self._ids[label]
 
     def shown(self) -> str:
         """Return the first labels as text for a message."""
-        return listed([name[:40] for name in self.names], 10)
+        return listed([beginning(name, 40) for name in self.names], 10)
 
     def save(self, path: Path) -> None:
         """Write the labels as JSON. Raises OSError."""

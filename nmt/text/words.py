@@ -1,15 +1,15 @@
-"""Word boundaries, and counts of the characters of a text."""
+"""Words and clusters, and counts of the characters of a text."""
 
 from __future__ import annotations
 
 import re
 import sys
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
 import numpy as np
+import regex
 
 from nmt.languages.codes import character_class, scripts
 
@@ -32,52 +32,58 @@ LETTERWISE = r"\ufe10-\ufe19\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6" + character
 )
 """Characters of scripts whose words nothing separates, and full-width forms, as the content of a character class. A
 mark separates the syllables of Tibetan."""
-IS_LETTERWISE = re.compile(f"[{LETTERWISE}]")
 UNSPACED = LETTERWISE + character_class(["Tibt"])
 """Characters of scripts without spaces between words, and full-width forms."""
 
-WORD = re.compile(rf"[{LETTERWISE}]|(?:(?![{LETTERWISE}])\w)+|[^\w\s]")
-"""A pattern of words, letters of scripts whose words nothing separates, and other marks."""
-
-_JOINERS = "_\u200c\u200d"
-
-
-class _Classes(dict[int, str]):
-    """The class of each code point: j joins both neighbours, m and M are combining marks, M and w belong to words of
-    scripts with spaces, and o is any other."""
-
-    def __missing__(self, code: int) -> str:
-        character = chr(code)
-        category = unicodedata.category(character)[0]
-        is_of_word = not IS_LETTERWISE.match(character) and (category in "LMN" or character in _JOINERS)
-        name = "w" if is_of_word else "o"
-        if character == "\u200d":
-            name = "j"
-        elif category == "M":
-            name = "M" if is_of_word else "m"
-        if code < 0x10000:  # bounds the memory
-            self[code] = name
-        return name
+# beyond \X: vowels before their consonant; marks that take space; vowels after it; consonants below it; and consonants
+# without a vowel, such as the last one of a Burmese syllable
+CLUSTER = regex.compile(
+    r"(?:\p{Logical_Order_Exception}(?=\p{L}))*+\X(?:\p{M}"
+    r"|(?<=[\p{L}\p{M}])(?!\p{Logical_Order_Exception})\p{InSC=Vowel_Dependent}"
+    r"|(?<=[\p{InSC=Virama}\p{InSC=Invisible_Stacker}]\u200d?|[\p{L}\p{M}]\u200d)(?=\p{Lo})\X"
+    r"|(?<=[\p{L}\p{M}])\p{Lo}\p{M}?[\p{InSC=Pure_Killer}\p{InSC=Consonant_Killer}])*+"
+)
+"""A pattern of a cluster, which readers take for one character: an extended grapheme cluster of Unicode or, in some
+scripts, several, such as a consonant with the vowels on all sides of it."""
+_UNIT = regex.compile(
+    rf"[[\p{{L}}\p{{M}}\p{{N}}_\u200c\u200d]--[{LETTERWISE}]]++\p{{M}}*+|[[{LETTERWISE}]&&\p{{Nd}}]++|{CLUSTER.pattern}",
+    regex.V1,
+)
+# `re` is several times as fast for text in which clusters are characters with their marks, and all letters belong to
+# scripts with spaces: without line ends, signs that enclose digits, joiners of emoji, and all of the higher planes
+_SIMPLE = re.compile(rf"[^\r{LETTERWISE}\u0600-\u0605\u06dd\u070f\u0890-\u0891\u08e2\u200d\U00010000-\U0010ffff]*+")
+_MARKS = "".join(regex.findall(r"\p{M}", "".join(map(chr, range(1 << 16)))))
+_SIMPLE_UNIT = re.compile(rf"(?s:[\w{_MARKS}\u200c]+|.[{_MARKS}]*)")
 
 
-_CLASSES = _Classes()
-_UNIT = re.compile("(?<=[mo])w|(?<=[^j])o")
+def _unit_of(text: str) -> re.Pattern[str] | regex.Pattern[str]:
+    """Return a pattern of the units of a text."""
+    return _SIMPLE_UNIT if _SIMPLE.fullmatch(text) else _UNIT
 
 
 def units(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the start and end of each unit of a text: the characters between two boundaries of words.
+    """Yield the start and end of each unit of a text: a word, or a cluster outside words.
 
-    No boundary is between two letters, digits or underscores, unless one belongs to a script without spaces, nor before
-    a combining mark.
+    A word is a sequence of letters, digits and underscores with their marks. In scripts without spaces, each number and
+    each other cluster is a unit.
     """
-    start = 0
-    for match in _UNIT.finditer(text.translate(_CLASSES)):
-        yield start, match.start()
-        start = match.start()
-    if text:
-        yield start, len(text)
+    return (match.span() for match in _unit_of(text).finditer(text))
 
 
-def is_boundary(text: str, index: int) -> bool:
-    """Return whether a word may begin or end before character `index` of `text`; see `units`."""
-    return index in (0, len(text)) or _UNIT.match(text[index - 1 : index + 1].translate(_CLASSES), 1) is not None
+def words(text: str) -> list[str]:
+    """Return the units of a text except white space."""
+    return [unit for unit in _unit_of(text).findall(text) if not unit.isspace()]
+
+
+def shortened(text: str, first: int, last: int, ellipsis: str) -> str:
+    """Return the first and the last clusters of a text, or all if they are not more."""
+    clusters = CLUSTER.findall(text)
+    if len(clusters) <= first + last:
+        return text
+    return "".join([*clusters[:first], ellipsis, *clusters[-last:]])
+
+
+def beginning(text: str, most: int) -> str:
+    """Return the beginning of a text, at most `most` characters; it ends between two clusters if possible."""
+    ends = (cluster.end() for cluster in CLUSTER.finditer(text[: most + 1]))
+    return text[: max((end for end in ends if end <= most), default=most)]

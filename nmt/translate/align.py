@@ -39,19 +39,25 @@ def alignments(
     """Return the pairs of aligned words (source, target) of each line, numbered from 0, in target order.
 
     Each target word is aligned to the source word with the largest share of its pieces' attention, or to no word if
-    `</s>` and white space outside words receive more. The parts of a line that was split are aligned separately.
+    `</s>` and white space outside words receive more. The parts of a line that was split are aligned separately; each
+    word of a copied part is aligned to itself.
     `should_stop` is passed to `ForcedDecoder.attention`.
     """
-    pairs = [(part.src_ids, part.tgt_ids) for translation in translations for part in translation.parts]
+    parts = [part for translation in translations for part in translation.parts if part.match != "copied"]
+    pairs = [(part.src_ids, part.tgt_ids) for part in parts]
     weights = iter(decoder.attention(pairs, should_stop))
     aligned = []
     for line, translation in zip(lines, translations, strict=True):
         parts = translation.parts
         first_i = _first_words(line, [part.text for part in parts])
-        first_j = _first_words(translation.text, [tgt.decode(part.tgt_ids) for part in parts])
+        tgt_parts = [part.text if part.match == "copied" else tgt.decode(part.tgt_ids) for part in parts]
+        first_j = _first_words(translation.text, tgt_parts)
         source_words: dict[int, int] = {}  # a word cut by a boundary is aligned in the first part
         for part, i, j in zip(parts, first_i, first_j, strict=True):
             words = CONTROL.sub(" ", part.text).split()
+            if part.match == "copied":
+                source_words |= {j + n: i + n for n in range(len(words))}
+                continue
             read = [number for number, word in enumerate(words) if src.as_read(word)]  # a tatweel alone is not
             by_piece = word_shares(tgt, part.tgt_ids) @ next(weights).numpy()[:-1]  # (J, S)
             by_word = by_piece[:, :-1] @ src_word_shares(src, part.src_ids, part.text).T  # (J, I)

@@ -24,6 +24,7 @@ from nmt.languages.codes import by_language, side_of
 from nmt.prepare.formats.units import read_units, text_of, variants
 from nmt.prepare.inputs import FORMATS, Input
 from nmt.prepare.pairs import one_line
+from nmt.text.words import beginning
 from nmt.translate.types import Translation
 
 if TYPE_CHECKING:
@@ -125,18 +126,18 @@ def read_reviewed(
     for number, text in enumerate(texts, start=1):
         units = by_text[_key(text)]
         if not units:
-            where = f"no unit for text {number} of {document}, {printable(text[:_SHOWN])!r}"
+            where = f"no unit for text {number} of {document}, {printable(beginning(text, _SHOWN))!r}"
             raise DataError(f"{path}: has {where}; does it belong to another document, or was a source text edited?")
         # a memory has the same unit for all occurrences
         chosen.append(units[0] if is_memory and len(units) == 1 else units.popleft())
     used = {*map(id, chosen)}
     unused = [unit for unit in everything if id(unit) not in used]
     if unused and not is_memory:
-        where = f"{unused[0].name}, {printable(unused[0].source[:_SHOWN])!r}, is not in {document}"
+        where = f"{unused[0].name}, {printable(beginning(unused[0].source, _SHOWN))!r}, is not in {document}"
         raise DataError(f"{path}: {where}; does it belong to another document?")
     if empty := [unit for unit in chosen if not unit.target]:
         where = f"{amount(len(empty), 'unit')} without a translation, first {empty[0].name}"
-        raise DataError(f"{path}: {where}, {printable(empty[0].source[:_SHOWN])!r}; translate them")
+        raise DataError(f"{path}: {where}, {printable(beginning(empty[0].source, _SHOWN))!r}; translate them")
     if unused:
         say(f"{path}: {amount(len(unused), 'unit')} not needed for {document}")
     return [unit.target for unit in chosen]

@@ -43,7 +43,7 @@ from nmt.translate.memory import MATCH_KINDS, TranslationMemory
 from nmt.translate.score import EOS_PIECE, scored_line
 from nmt.translate.segment import MAX_PIECES_FACTOR
 from nmt.translate.translator import Translator
-from nmt.translate.types import WINDOW, Line, Options, Translation, check_search
+from nmt.translate.types import WINDOW, Line, Options, Part, Translation, check_search
 
 MAX_NUMBERS = 10
 """Maximum number of line numbers in a warning."""
@@ -107,7 +107,7 @@ def translate_file(
     decoder = translator.forced_decoder(search) if files.alignments or files.attention else None
     if decoder is not None:
         with_cross_attention(decoder.models)
-    drawn: Translation | None = None
+    drawn: Part | None = None
     warnings = Warnings()
     n_lines = 0
     if options.confidence:
@@ -128,8 +128,8 @@ def translate_file(
                 out.writelines(output_row(number, translation, *columns) for translation in translations)
                 out.flush()
                 best.append(translations[0])
-                if drawn is None and translations[0].parts:
-                    drawn = translations[0]
+                if drawn is None:
+                    drawn = next((part for part in translations[0].parts if part.match != "copied"), None)
             n_lines += len(lines)
             if decoder is not None and aligned is not None:
                 texts = [line.text for line in lines]
@@ -183,12 +183,11 @@ def _with_constraints(
             raise DataError(f"{path}: has more lines than the text; they must pair line by line")
 
 
-def _draw_attention(path: Path, translator: Translator, decoder: ForcedDecoder, first: Translation | None) -> None:
-    """Draw the attention weights of the first translated part. Raises DataError if all lines of the text are blank."""
-    if first is None:
-        raise DataError(f"{path}: cannot draw attention, since all lines of the text are blank")
+def _draw_attention(path: Path, translator: Translator, decoder: ForcedDecoder, part: Part | None) -> None:
+    """Draw the attention weights of a translated part. Raises DataError if the text has none."""
+    if part is None:
+        raise DataError(f"{path}: cannot draw attention, since no line of the text has letters to translate")
     data = translator.config.data
-    part = first.parts[0]
     src = translator.tokenizers[data.src]
     tgt = translator.tokenizers[data.tgt]
     [weights] = decoder.attention([(part.src_ids, part.tgt_ids)])
@@ -236,7 +235,7 @@ class Warnings:
             "lost": bool(_copied(line.text) - _copied(best.text)),
             **{kind: any(part.match == kind for part in best.parts) for kind in MATCH_KINDS},
             "cut": best.cut,
-            "unknown": any(UNK in part.src_ids for part in best.parts),
+            "unknown": any(UNK in part.src_ids for part in best.searched),
         }
         self.merge(Warnings({kind: 1 for kind, holds in kinds.items() if holds}, [number] * best.cut))
 

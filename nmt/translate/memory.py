@@ -36,17 +36,17 @@ from nmt.text.case import lower, upper
 from nmt.text.constraints import Span, spans
 from nmt.text.letters import comparable
 from nmt.text.similarity import SimilarTexts
-from nmt.text.words import is_boundary
+from nmt.text.words import units
 
-MatchKind = Literal["fuzzy", "adapted", "exact"]
+MatchKind = Literal["fuzzy", "adapted", "exact", "copied"]
 """How a segment matches a text: `exact`, `adapted` if numbers or the first letter were changed, or `fuzzy` if it is
-similar and the model has read its translation."""
-MATCH_KINDS: tuple[MatchKind, ...] = get_args(MatchKind)
-"""The kinds of matches, the best last."""
+similar and the model has read its translation. `copied`: it matches none, but has no letters to translate."""
+MATCH_KINDS: tuple[MatchKind, ...] = get_args(MatchKind)[:3]
+"""The kinds of matches of segments, the best last."""
 
 
 class Match(NamedTuple):
-    """The translation of a text in a translation memory."""
+    """The translation of a text that the model need not translate."""
 
     text: str
     kind: MatchKind
@@ -263,7 +263,8 @@ def _numbers(text: str) -> list[Span]:
     if _DIGIT.search(text) is None:  # saves time
         return []
     numbers = (span for span in spans(text) if span.kind == "number" and span.wanted.isdecimal())
-    return [span for span in numbers if is_boundary(text, span.end)]
+    ends = {end for _, end in units(text)}
+    return [span for span in numbers if span.end in ends]
 
 
 def _wanted(text: str) -> list[str]:

@@ -16,7 +16,7 @@ from nmt.search.step import Hypothesis, length_penalty
 from nmt.text.constraints import constraint_spans, encode_marked, mark_terms
 from nmt.text.letters import comparable
 from nmt.text.split import join, n_sentences, split
-from nmt.text.tokenizer import SEPARATOR, UNK, Tokenizer, is_blank
+from nmt.text.tokenizer import CONTROL, SEPARATOR, UNK, Tokenizer, is_blank
 from nmt.text.vocabularies import Tokenizers
 from nmt.translate.mbr import choose
 from nmt.translate.memory import Match, MatchKind
@@ -198,7 +198,7 @@ class Segmenter:
         if search.mbr != "none":  # among equally good candidates, prefer the better score
             hypotheses = [self._least_risk(candidates) for candidates in hypotheses]
         translations: dict[object, Translation] = {}
-        for rank in range(max(1, *map(len, hypotheses))):  # 1: of a line from the translation memory
+        for rank in range(max(1, *map(len, hypotheses))):  # 1: of a line that was not searched
             of_rank = [best[min(rank, len(best) - 1)] if best else None for best in hypotheses]
             joined = self._joined(sentences, of_rank, search)
             translations.setdefault(rank if search.sample else joined.text, joined)
@@ -211,7 +211,7 @@ class Segmenter:
     def _joined(
         self, sentences: Sequence[Sentence], hypotheses: Sequence[Hypothesis | None], search: SearchConfig
     ) -> Translation:
-        """Join one hypothesis of each sentence, None for a blank or matched one, into a translation of the line."""
+        """Join one hypothesis of each sentence, None for one that was not searched, into a translation of the line."""
         texts = list[str]()
         parts = list[Part]()
         searched = list[Hypothesis]()
@@ -289,11 +289,14 @@ def n_candidates(search: SearchConfig, n_best: int) -> int:
 def find_match(line: Line, text: str, search: SearchConfig) -> Match | None:
     """Return the translation of `text`, a line or a part of it, in the translation memory of the line.
 
-    A translation that lacks a term of the glossary is not used.
+    Without one, a text that is not blank but has no letters is its own translation. A translation that lacks a term of
+    the glossary is not used.
     """
-    if line.tm is None or line.prefix.strip() or line.terms or not search.exact_matches:
+    if line.prefix.strip() or line.terms:
         return None
-    match = line.tm.find(text)
+    match = line.tm.find(text) if line.tm is not None and search.exact_matches else None
+    if match is None and not (is_blank(text) or any(map(str.isalpha, text))):
+        match = Match(CONTROL.sub(" ", text), "copied")
     if match is not None and line.glossary is not None:
         translation = comparable(match.text, line.tm.target)
         for span in constraint_spans(text, search, line.glossary):

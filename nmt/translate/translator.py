@@ -542,14 +542,14 @@ class Translator:
 
     def _given_translation(self, text: str, translation: str, search: SearchConfig) -> Translation:
         """Return a given translation of a text, whose sentences are those of the text in order if there are as many."""
-        tgt = self.tokenizers[self.config.data.tgt]
+        src, tgt = self.tokenizers.sides(self.config.data.direction)
         translated = sentences(translation)
         [of_text] = self._segmenter.split_lines([Line(text)], search)
         if len(of_text) != len(translated):
             translated = [translation]
             [of_text] = self._segmenter.split_lines([Line(text)], search.model_copy(update={"split": "never"}))
         parts = [
-            Part(sentence.text, sentence.src_ids, ids[: self._segmenter.max_length])
+            Part(sentence.text, sentence.src_ids or src.encode(sentence.text), ids[: self._segmenter.max_length])
             for sentence, ids in zip(of_text, tgt.encode_all(translated), strict=True)
         ]
         return Translation(translation, parts=tuple(parts))

@@ -81,7 +81,8 @@ class Sentence:
     whole: bool = False
     """True if the sentence is a long line that was not split because of its terms."""
     match: Match | None = None
-    """The translation in the translation memory; such a sentence has no token ids and is not searched."""
+    """The translation in the translation memory, or a copy of a sentence without letters; such a sentence has no token
+    ids and is not searched."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class Part:
     src_ids: Sequence[int]
     tgt_ids: Sequence[int]
     match: MatchKind | None = None
-    """How the sentence matches a translation memory; None if it does not."""
+    """How the sentence matches a translation memory, or whether it was copied; None if the model has translated it."""
 
 
 class Confidence(NamedTuple):
@@ -116,7 +117,7 @@ class Translation(Translated):
     confidence: Confidence | None = None
     """None if it was not estimated, or there is nothing that the model has translated."""
     match: MatchKind | None = None
-    """How the line matches a translation memory; None if a part of it does not."""
+    """How the line matches a translation memory, or whether it was copied; None if the model has translated a part."""
     finished: bool = True
     """False if the translation, or a part of it, was cut off at the length limit."""
     cut: bool = False
@@ -128,7 +129,7 @@ class Translation(Translated):
 
     @property
     def searched(self) -> list[Part]:
-        """The parts that the model has translated: those that are not taken from a translation memory."""
+        """The parts that the model has translated: neither copied nor taken from a translation memory."""
         return [part for part in self.parts if part.match in (None, "fuzzy")]
 
 
@@ -156,8 +157,11 @@ class Options:
 
 
 def joint_match(kinds: Collection[MatchKind | None]) -> MatchKind | None:
-    """Return how a text matches a translation memory, given how its parts do; None unless all of them do."""
-    return None if None in kinds else next((kind for kind in MATCH_KINDS if kind in kinds), None)
+    """Return how a text matches a translation memory, given how its parts do; None unless all of them do.
+
+    Copied parts make no difference, unless all are.
+    """
+    return None if None in kinds else next((kind for kind in (*MATCH_KINDS, "copied") if kind in kinds), None)
 
 
 BLANK = Translation("")

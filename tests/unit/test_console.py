@@ -12,7 +12,7 @@ import pytest
 
 from command import Command
 from nmt.config.load import load_config
-from nmt.console import printable, printable_sentence, say, show
+from nmt.console import printable, printable_sentence, say, show, width
 from nmt.layout import RunDir
 from nmt.runs.state import TrainState
 from nmt.training.report.log import TrainingLog
@@ -26,6 +26,17 @@ def test_unprintable_characters_are_escaped() -> None:
     farsi = "می\u200cخواهم\u00a0۵"  # with a zero-width non-joiner and a no-break space
     assert printable_sentence(farsi) == farsi
     assert printable(farsi) == "می\\u200cخواهم\\xa0۵"
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("abc", 3), ("日本", 4), ("ｶﾅ", 2), ("e\u0301", 1), ("น้ำ", 2), ("각", 2), ("👩\u200d🔬", 2), ("❤\ufe0f", 2),
+        ("", 0),
+    ],
+)  # fmt: skip
+def test_width_is_that_of_the_terminal(text: str, columns: int) -> None:
+    assert width(text) == columns
 
 
 def test_say_prints_one_line(capsys: pytest.CaptureFixture[str]) -> None:

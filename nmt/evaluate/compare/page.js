@@ -6,9 +6,10 @@ const LINES_A_PAGE = 50;
 const HASH_OF_LINE = /^#line-(\d+)$/;
 // maximum size of the table in which a longest common subsequence is searched for
 const MOST_CELLS = 250_000;
-// scripts without spaces between words, in which each character counts as a word
+// scripts without spaces between words, in which each cluster counts as a word; see nmt/text/words.py
 const UNSPACED = ["Thai", "Lao", "Myanmar", "Khmer", "Han", "Hiragana", "Katakana"].map((name) => `\\p{scx=${name}}`).join("");
-const WORD = new RegExp(`[${UNSPACED}]\\p{M}*|[\\p{P}\\p{S}]|[^\\s\\p{P}\\p{S}${UNSPACED}]+`, "gu");
+const CLUSTER = `\\p{Logical_Order_Exception}*[${UNSPACED}](?:\\p{M}|[ะาำๅະາຳ]|(?<=[\\u1039\\u17d2])\\p{L})*`;
+const WORD = new RegExp(`${CLUSTER}|[\\p{P}\\p{S}]|[^\\s\\p{P}\\p{S}${UNSPACED}]+`, "gu");
 
 const get = (id) => document.getElementById(id);
 

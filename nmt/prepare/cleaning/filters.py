@@ -6,7 +6,6 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import cache
 from pathlib import Path
 
 from nmt.config.clean import CorpusClean
@@ -20,6 +19,7 @@ from nmt.text.language import identified_as, in_other_language
 from nmt.text.letters import western_digits
 from nmt.text.lines import read_lines
 from nmt.text.split import CLAUSE_MARKS, CLOSING, COMMAS, SENTENCE_MARKS, n_sentences
+from nmt.text.words import words
 
 Filter = Callable[[str, str], bool]
 """A function of both sides that returns whether the pair is dropped."""
@@ -39,7 +39,8 @@ _NUMBER = re.compile(r"\d+")
 _AS_WORDS = 12  # numbers up to this one are often written as words
 _CLOSING = f" \u00a0\u202f*_{CLOSING}"
 _FINAL = frozenset(f"{SENTENCE_MARKS}།༎፡")  # also Tibetan ones, and what stands for the Ethiopic full stop
-_ANY_FINAL = _FINAL.union("-–—ཀག", CLAUSE_MARKS, COMMAS)  # no mark follows these two letters in Tibetan
+# no mark follows these two letters in Tibetan; a bar may stand for a danda
+_ANY_FINAL = _FINAL.union("-–—ཀག|", CLAUSE_MARKS, COMMAS)
 
 
 def _different(of_side: Callable[[str], object]) -> Filter:
@@ -122,9 +123,8 @@ def block_list(path: Path, language: str) -> SideTest:
                 raise DataError(f"{path}:{number}: not a regular expression: {error}") from error
         elif not is_spaced(language):
             parts.append(folded)
-        elif not _word().sub("", entry).strip():
-            words = _word().findall(folded)
-            entries.setdefault(words[0], []).append(f" {' '.join(words)} ")
+        elif (listed := words(folded)) == (named := _without_marks(listed)):
+            entries.setdefault(named[0], []).append(f" {' '.join(named)} ")
         else:  # punctuation, or words with it: c++
             pattern = re.escape(entry)
             if entry[0].isalnum():
@@ -136,11 +136,11 @@ def block_list(path: Path, language: str) -> SideTest:
         raise DataError(f"{path}: has no words; write one word or expression on each line")
 
     def has_words(text: str) -> bool:
-        words = _word().findall(text)
-        candidates = [entry for first in entries.keys() & set(words) for entry in entries[first]]
+        all_words = words(text)
+        candidates = [entry for first in entries.keys() & set(all_words) for entry in entries[first]]
         if not candidates:
             return False
-        line = f" {' '.join(words)} "
+        line = f" {' '.join(_without_marks(all_words))} "
         return any(entry in line for entry in candidates)
 
     def test(text: str) -> bool:
@@ -154,10 +154,9 @@ def block_list(path: Path, language: str) -> SideTest:
     return test
 
 
-@cache
-def _word() -> re.Pattern[str]:
-    marks = "".join(chr(code) for code in range(1 << 16) if unicodedata.category(chr(code))[0] == "M")
-    return re.compile(rf"[\w{marks}]+")  # \w has no vowel signs
+def _without_marks(units: list[str]) -> list[str]:
+    """Return the units that are words, not punctuation."""
+    return [unit for unit in units if unit[0].isalnum() or unit[0] == "_"]
 
 
 _SHOUTED_LETTERS = 12  # fewer may be abbreviations

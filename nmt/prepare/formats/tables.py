@@ -26,6 +26,7 @@ from nmt.prepare.inputs import Input
 from nmt.prepare.pairs import NO_SCORE, Layout, Row, Units, one_line, parse_score
 from nmt.text.lines import LINE_BYTES, lines_in
 from nmt.text.tokenizer import is_blank
+from nmt.text.words import beginning
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -112,7 +113,7 @@ def shown(names: Sequence[str]) -> str:
 
 
 def _shortened(name: str) -> str:
-    start = printable(name[:_CHARS].strip())
+    start = printable(beginning(name, _CHARS).strip())
     return f"{start}..." if len(name) > _CHARS else start
 
 

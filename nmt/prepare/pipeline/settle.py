@@ -47,6 +47,7 @@ from nmt.text.letters import write
 from nmt.text.split import n_sentences
 from nmt.text.tokenizer import is_blank
 from nmt.text.vocabularies import Labels
+from nmt.text.words import beginning
 
 SPLIT_OFF = "split-off"
 """The folder of the development set that is split off."""
@@ -420,7 +421,7 @@ def _conflicts(folders: Sequence[Path], side: int, hashes: list[npt.NDArray[np.u
         return []
     row = int(np.flatnonzero(np.concatenate(hashes) == values[counts > 1][0])[0])
     lines = chain.from_iterable(read_side(folder, side) for folder in folders)
-    text = printable(next(islice(lines, row, None))[:_SHOWN])
+    text = printable(beginning(next(islice(lines, row, None)), _SHOWN))
     have = "texts have" if n > 1 else "text has"
     return [f"data.train: {n:,} {have} more than one label, such as {text!r}"]
 

@@ -19,6 +19,7 @@ from nmt.evaluate.metrics import unspaced_notes
 from nmt.files.write import refuse_links
 from nmt.layout import RunDir
 from nmt.runs.state import TrainState
+from nmt.text.words import beginning
 from nmt.training.limits import expected_end, forecast
 from nmt.training.optim import learning_rate
 from nmt.training.report.log import TrainingLog, position
@@ -285,7 +286,7 @@ def collapse_alarm(sources: Sequence[str], translations: Sequence[str]) -> str |
     if n_empty > SHARE * n:
         problem = f"{n_empty} of {n} translations of the development set are empty"
     elif n_common > SHARE * n and sources.count(sources[translations.index(common)]) <= SHARE * n:
-        problem = f"{n_common} of {n} translations of the development set are the same: {common[:60]!r}"
+        problem = f"{n_common} of {n} translations of the development set are the same: {beginning(common, 60)!r}"
     elif n_repetitive > SHARE * n:
         problem = f"{n_repetitive} of {n} translations of the development set repeat a word or two over and over"
     else:

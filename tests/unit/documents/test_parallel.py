@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from command import Command
 from nmt.config.source import TrainPath
-from nmt.documents.parallel import direction_of, parallel_text, read_sentences
+from nmt.documents.parallel import _joined, direction_of, parallel_text, read_sentences
 from nmt.errors import DataError
 from nmt.prepare.sources import open_source
 from nmt.text import sentence_alignment
@@ -118,6 +118,17 @@ def test_translations_are_compared_with_target() -> None:
     assert by_source["漢字です。あ。"] == ("漢字です。あ。", target[3], 1.0)
     assert {pair.score for pair in found.pairs if pair.tgt != target[20]} == {1.0}
     assert all(pair.score < 0.4 for pair in found.pairs if pair.tgt == target[20])
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "between"),
+    [
+        ("เขามาแล้ว", "ฉันไปแล้ว", " "), ("ລາວມາ", "ຂ້ອຍໄປ", " "), ("គាត់មក។", "ខ្ញុំទៅ។", " "), ("သူသွားသည်။", "သူလာသည်။", " "),
+        ("ཡིན།", "རེད།", " "), ("漢字です。", "あ。", ""), ("他走了。", "“好。”", ""), ("He came.", "I went.", " "),
+    ],
+)  # fmt: skip
+def test_joined_sentences_have_a_space_unless_their_script_has_none(first: str, second: str, between: str) -> None:
+    assert _joined([first, second]) == f"{first}{between}{second}"
 
 
 TEXTS = {".ckb": "منداڵان یاری دەکەن.", ".jpn": "子供たちが遊ぶ。", ".mnw": "ကောန်ၚာ်"}

@@ -94,19 +94,20 @@ def test_map_orders_translations_that_it_was_not_fitted_to(calibrated: Path) -> 
     assert all(0 <= value <= 100 for value in found.forced.values)
 
 
-def test_lines_have_a_column_of_confidence_except_blank_ones(calibrated: Path, nmt: Command, tmp_path: Path) -> None:
+def test_lines_have_a_confidence_unless_blank_or_copied(calibrated: Path, nmt: Command, tmp_path: Path) -> None:
     source, target = tmp_path / "a.de", tmp_path / "a.tsv"
-    source.write_text(f"{PLAIN[0]}\n\n{PLAIN[1]}\n", encoding="utf-8")
+    source.write_text(f"{PLAIN[0]}\n\n{PLAIN[1]}\n42\n", encoding="utf-8")
     done = nmt("translate", "--run", calibrated, "--confidence", "--input", source, "--output", target)
     assert done.status == 0, done.err
     rows = [line.split("\t") for line in target.read_text(encoding="utf-8").splitlines()]
     translator = Translator.load(calibrated)
     search = translator.config.search
     estimator = translator.estimator
-    lines = [PLAIN[0], "", PLAIN[1]]
+    lines = [PLAIN[0], "", PLAIN[1], "42"]
     found = estimator.estimated(lines, translator.translate_lines(lines, search))
     assert [row[3] for row in rows] == [f"{best.confidence.chrf:.1f}" if best.confidence else "" for best, *_ in found]
     assert [row[4] for row in rows] == [best.text for best, *_ in found] and found[1][0].confidence is None
+    assert (rows[3][3], rows[3][4], found[3][0].confidence) == ("", "42", None)
 
 
 def test_translations_of_memory_have_no_confidence(calibrated: Path, nmt: Command, tmp_path: Path) -> None:
@@ -224,7 +225,7 @@ def test_run_without_calibration_or_with_other_weights_is_refused(
 def test_text_that_is_too_short_is_refused_and_nothing_written(nmt: Command, tmp_path: Path) -> None:
     tokenizer, config = tiny_tokenizer(), tiny_config()
     own = write_run(tmp_path / "own", config, tokenizer, tiny_model(config, tokenizer))
-    (tmp_path / "a").write_text("ba\n" * 99, encoding="utf-8")
+    (tmp_path / "a").write_text("ba\n" * 99 + "42\n" * 9, encoding="utf-8")
     done = nmt("calibrate", "--run", own, "--src", tmp_path / "a", "--ref", tmp_path / "a", "--beam", 1)
     assert done.status == 2 and "99" in done.err and not [*own.glob("calibration*")]
     learned = nmt("calibrate", "--run", own, "--split", "train.0")

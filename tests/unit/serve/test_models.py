@@ -115,6 +115,13 @@ def test_auto_keeps_split_of_a_run(run: Path, split: str, monkeypatch: pytest.Mo
     assert served.config.search.split == served.search_settings({"split": "auto"}).split == split
 
 
+def test_text_without_letters_is_copied(ask: Ask) -> None:
+    [[numbers], [both]] = ask(["42\n\n12:30 ✓", f"{LINES[0]}\n[4]"], alignment=True)
+    assert numbers.text == "42\n\n12:30 ✓" and numbers.alignment is not None
+    assert [source for source, target in numbers.alignment if source == target] == [(0, 2), (4, 9), (10, 11)]
+    assert both.text.endswith("\n[4]") and both.match is None
+
+
 def test_minimum_bayes_risk_has_no_alternatives(run: Path) -> None:
     assert load_models([run], "native", False, SEARCH).alternatives == 2
     assert load_models([run], "native", False, (*SEARCH, "search.mbr=chrf")).alternatives == 0
@@ -235,6 +242,8 @@ def test_memory_of_server_is_used_unless_refused(run: Path, tmp_path: Path) -> N
     both = ask(f"{LINES[0]}\r\n\r\nSeite 8")
     assert (both.text, both.match) == ("from memory\r\n\r\nPage 8", "adapted")
     assert ask(f"{LINES[0]}\n{LINES[1]}").match is None
+    both = ask(f"{LINES[0]}\n42")
+    assert (both.text, both.match) == ("from memory\n42", "exact")
     service.close()
 
 

@@ -61,6 +61,8 @@ LONG = [f"w{i}" for i in range(100)]
         (["Speichern (unter), bitte!", "我喜欢吃苹果和香蕉。"], "Speichern (ohne), bitte!", 0),
         (["Speichern (unter), bitte!", "我喜欢吃苹果和香蕉。"], "我喜欢吃橙子和香蕉。", 1),
         (["Speichern (unter), bitte!", "我喜欢吃苹果和香蕉。"], "我不喝橙子和香蕉?", None),
+        (["गोपाल हाम्रो घ", "ഗോപാലൻ നമ്മുടെ ഒരു സുഹൃത്താണ്"], "नेपाल राम्रो छ", None),
+        (["गोपाल हाम्रो घ", "ഗോപാലൻ നമ്മുടെ ഒരു സുഹൃത്താണ്"], "ഗോപാലൻ നമ്മുടെ രണ്ട് സുഹൃത്താണ്", 1),
     ],
 )
 def test_texts_are_compared_word_by_word(texts: list[str], text: str, row: int | None) -> None:

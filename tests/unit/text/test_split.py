@@ -6,7 +6,7 @@ import random
 import re
 import time
 import unicodedata
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import pytest
 from hypothesis import given
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from nmt.languages.codes import scripts
 from nmt.text.split import SENTENCE_MARKS, CountPieces, join, sentences, split
+from nmt.text.words import CLUSTER
 from tiny_run import tiny_tokenizer
 
 TOKENIZER = tiny_tokenizer()
@@ -138,6 +139,30 @@ def test_long_sentence_is_split_into_maximal_parts(text: str, longest: int) -> N
         ['Say {{ ok ? "YES" : "No." }}!', '{% if a == "B. C" %} Go.', "{{name}} came."],
         ['" So be it .', "He left .", 'Fine . "'],
         ["Ja. ​", "Nein.", "Gut. ‎"],
+        ["”Hej.”", "Sen kom han.", "„Tak.”", "»Nej!«", "„Ja.“", "'Go.'", "The dogs' bowl."],
+        # one letter, and words whose vowel is w, r or l
+        ["Em chào ạ.", "Chị đi à.", "Vâng."],
+        ["Is mise é.", "Cá bhfuil sí.", "Níl."],
+        ["Ọ bụ nwoke a.", "Ọ bịara.", "Nke a.", "Ee."],
+        ["Mo rí ọ.", "Ó dára."],
+        ["Dov'è.", "Non c'è.", "Chi è.", "Vas-y.", "Il y en a.", "Oui."],
+        ["Ele é.", "Sim."],
+        ["Es viņu e\u0304.", "Jā."],
+        ["Yn y cwm.", "Y dyn hwn.", "Hen dwr.", "Mawr."],
+        ["Zlomil si prst.", "Teče mu krv.", "Přišel vlk.", "Ano."],
+        ["Gledao je vrh.", "Došla je smrt.", "Da."],
+        ["Это я.", "Хто там є.", "Такъв е.", "Да."],
+        [
+            "Frankfurt u. Berlin, s. u. Kapitel, o. g. Katze.",
+            "In Frankfurt a. Main, i. A. Kurz, u. a. Hunde.",
+            "5 mld. EUR.",
+        ],
+        ["До н. э. Рим, и. о. директора, т. е. Москва.", "В 1990 г. Москва."],
+        ["Kossuth u. 12. szám.", "Paní plk. Nová, drs. Jansen, blz. 5, tlf. 12."],
+        ["a. Erstens. e. Fünftens."],
+        ["वह आया |", "वह गया|", "हाँ |"],
+        ["সে এল|", "সে গেল|"],
+        ["वह आया|", "वह गया|", "हाँ"],
         ["ᱥᱮᱫ ᱠᱟᱱᱟ᱾", "ꯃꯁꯤ꯫", "یہ گھر ہے۔", "ཡིན།"],
     ],
 )
@@ -188,6 +213,15 @@ def test_every_mark_of_the_table_ends_a_sentence() -> None:
         "12．この本は赤い",
         "先生は「赤いです。」と言った",
         "“赤い？”と『赤いです！』、（赤い。）の三つ",
+        "नाम | उम्र | शहर",
+        "| नाम| उम्र|",
+        "name| age| city",
+        "१| २|",
+        "यह ॥१॥२ है",
+        "پی۔ٹی۔آئی",
+        "សៀវភៅ ប៊ិច។ល។",
+        "សៀវភៅ ប៊ិច ។ ល ។",
+        "«ሰላም!»አለች",
     ],
 )
 def test_other_marks_end_no_sentence(text: str) -> None:
@@ -200,10 +234,34 @@ def test_other_marks_end_no_sentence(text: str) -> None:
         ["នេះជាផ្ទះ។", "គាត់មក៕", "បាទ"], ["តើនៅផ្ទះទេ?", "គាត់មក!", "បាទ"], ["ይወዳል!", "ሳራ ይወዳል?", "ሳራ።"],
         ["赤い。", "「赤い。」", "彼は「赤い。」"], ["赤い（古い。）。", "「赤い。」！？", "次"],
         ["家である．", "彼が来た．", "本当!？", "はい"],
+        ["ប៊ិច។ល។", "គាត់មក។"], ["वह आया।", "वह गया॥", "हाँ"], ["সে এল।", "সে গেল।"], ["ماذا؟", "نعم"],
     ],
 )  # fmt: skip
-def test_sentence_ends_of_khmer_and_full_width_forms_need_no_space(expected: list[str]) -> None:
+def test_sentence_ends_of_some_scripts_need_no_space(expected: list[str]) -> None:
     assert sentences("".join(expected)) == expected
+
+
+@pytest.mark.parametrize("quotes", ["“”", "‘’", '""', "''", "«»", "「」", "‹›", "„“"])
+@pytest.mark.parametrize(
+    "expected",
+    [
+        ["他走了。", "(你好！)", "她说。", "(再见。)", "好。"],
+        ["他说：(你好！)", "(再见。)", "(It's 好。)"],
+        ["家です。", "(はい。)", "彼。"],
+        ["គាត់មក។", "(សួស្តី។)", "គាត់។", "(បាទ។)"],
+        ["នៅទេ?", "(បាទ!)គាត់និយាយ។"],
+        ["သူသွားသည်။", "(မင်္ဂလာပါ။)", "သူပြောသည်။", "(ဟုတ်ကဲ့။)"],
+        ["ሳራ መጣች።", "(ሰላም።)", "(ደህና።)"],
+        ["वह गया।", "(नमस्ते)वह।", "हाँ"],
+    ],
+)
+def test_quotation_mark_belongs_to_what_it_encloses(expected: list[str], quotes: str) -> None:
+    expected = [sentence.replace("(", quotes[0]).replace(")", quotes[1]) for sentence in expected]
+    assert sentences("".join(expected)) == expected
+
+
+def test_closing_mark_of_a_quotation_from_another_line_stays() -> None:
+    assert sentences("他走了。”她说。“好。”") == ["他走了。”", "她说。", "“好。”"]
 
 
 @pytest.mark.parametrize(
@@ -234,6 +292,10 @@ def test_very_long_word_is_cut() -> None:
         assert len(parts) < 1.5 * n_pieces([word])[0] / longest
         assert not any(unicodedata.category(part[0])[0] == "M" or part[0] in "\u200d\u1161\u11a8" for part in parts)
         assert not any(part.endswith("\u200d") for part in parts)
+    for word in ("ស្ត្រី" * 30, "မင်္ဂလာ" * 20, "เที่ยวไป" * 20, "ക്ഷ" * 30):
+        parts = parts_of(word, by_character, 9)
+        ends = {end for cluster in CLUSTER.finditer(word) for end in cluster.span()}
+        assert len(parts) > 5 and {*accumulate(map(len, parts))} <= ends
     stacked = "e" + "\u0301" * 400  # one character
     assert parts_of(f"ab{stacked}cd", by_character, 3) == ["ab", stacked, "cd"]
 
@@ -254,6 +316,13 @@ def test_very_long_word_is_cut() -> None:
         ". »" * 33_000,
         "ω;" * 50_000,
         "፡" * 100_000,
+        '。"' * 50_000,
+        '"' * 100_000,
+        "។«" * 50_000,
+        "क |" * 30_000,
+        "क" + "|" * 100_000,
+        "ក្" * 50_000,
+        "a. " * 33_000,
     ],
     ids=lambda text: text[:10],
 )
@@ -280,6 +349,14 @@ def test_very_long_line_takes_linear_time(text: str) -> None:
         ([("Hello.", " "), ("I come.", "")], ["你好。", "我来。"], "你好。我来。"),
         ([("Hello.", " "), ("Hi.", "")], ["สวัสดี", "หวัดดี"], "สวัสดี หวัดดี"),
         ([("สวัสดี", ""), ("หวัดดี", "")], ["สวัสดี", "หวัดดี"], "สวัสดีหวัดดี"),
+        ([("他走了。", ""), ("我也走了。", "")], ["เขามาแล้ว", "ฉันไปแล้ว"], "เขามาแล้ว ฉันไปแล้ว"),
+        ([("家です。", ""), ("彼。", "")], ["ລາວມາແລ້ວ", "ຂ້ອຍໄປ"], "ລາວມາແລ້ວ ຂ້ອຍໄປ"),
+        ([("家です！」", ""), ("彼。", "")], ["ཡིན།", "རེད།"], "ཡིན། རེད།"),
+        ([("你好。", ""), ("我来。", "")], ["គាត់មក។", "ខ្ញុំទៅ។"], "គាត់មក។ ខ្ញុំទៅ។"),
+        ([("ទៅ។", ""), ("មក។", "")], ["သူသွားသည်။", "သူလာသည်။"], "သူသွားသည်။ သူလာသည်။"),
+        ([("很长的", ""), ("一句话", "")], ["ยาว", "มาก"], "ยาวมาก"),
+        ([("He left.", " "), ("“Hello!”", " "), ("OK.", "")], ["他走了。", "“你好！”", "OK。"], "他走了。“你好！”OK。"),
+        ([("Ja.", " "), ("Nein.", "")], ["예。", "아니요。"], "예。아니요。"),
         ([("xxx", ""), ("yyy", "")], ["xxx", "yyy"], "xxxyyy"),
         ([("", " "), ("Ja.", " "), ("Nein.", "\t")], ["", "Yes.", "No."], "Yes. No."),
         ([("Ja.", " "), ("\x00", " "), ("Nein.", "")], ["Yes.", "", "No."], "Yes. No."),

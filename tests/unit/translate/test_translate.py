@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from nmt.config import SearchConfig
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, DataError
 from nmt.model.inference import DecoderState, InferenceModel
 from nmt.model.transformer import DecoderModel
 from nmt.runs.model import Origin
 from nmt.search.rules import SearchStopped
+from nmt.text.constraints import Glossary
 from nmt.text.tokenizer import EOS, N_SPECIAL, PAD, LosslessTokenizer, Tokenizer
-from nmt.translate.files import Warnings, translate_file
+from nmt.translate.files import Files, Warnings, translate_file
 from nmt.translate.language_model import Generator, LanguageModel, generate_file
+from nmt.translate.memory import TranslationMemory
 from nmt.translate.search import THREAD_NAME
 from nmt.translate.segment import longest_translation
 from nmt.translate.translator import Translator
@@ -41,6 +45,63 @@ def test_blank_lines_stay_blank_and_are_not_searched(translator: Translator, mon
     blank = ["", " ", "\t \u3000", "\u2028", "\x00", "\x1f\x85\r", "\u200b", "\ufeff \u00ad\u200c\u200d"]
     assert list(translator.translate_lines(blank, BEAM, n_best=3)) == [[BLANK]] * len(blank)
     assert list(translator.translate_lines([])) == []
+
+
+LETTERLESS = ["42", "[4]", "***", "12:30", "✓", "3,50 €", "😀 👍🏽", "١٢", "१२३", "…", "* 1 *", "１．"]
+
+
+def test_lines_without_letters_are_copied_and_not_searched(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(translator.searcher, "search_batch", None)  # calling it would fail
+    for line, copies in zip(LETTERLESS, translator.translate_lines(LETTERLESS, BEAM, n_best=3), strict=True):
+        [best] = copies
+        assert (best.text, best.score, best.log_prob, best.match, best.searched) == (line, 0.0, 0.0, "copied", [])
+    assert translator.translate(["4\n2\x07"], beam=2) == ["4 2 "]
+
+
+@pytest.mark.parametrize("part", [*LETTERLESS[:-1], "1.", "?"])
+def test_parts_without_letters_are_copied(translator: Translator, part: str) -> None:
+    search = BEAM.model_copy(update={"split": "always"})
+    [[alone]] = translator.translate_lines(["Mali bore."], search)
+    [found] = translator.translate_window([f"Mali bore. {part}"], Options(search, align=True))
+    best = found[0]
+    assert (best.text, best.log_prob) == (f"{alone.text} {part}", alone.log_prob)
+    assert [each.match for each in best.parts] == [None, "copied"] and best.match is None
+    assert best.alignment is not None
+    start = len(alone.text) + 1
+    expected = [
+        ((11 + word.start(), 11 + word.end()), (start + word.start(), start + word.end()))
+        for word in re.finditer(r"\S+", part)
+    ]
+    assert [pair for pair in best.alignment if pair[1][0] >= start] == expected
+
+
+def test_text_without_letters_is_searched_if_asked(translator: Translator) -> None:
+    memory = TranslationMemory([("42", "forty-two")], "en")
+
+    def found(**given: Any) -> Translation:
+        [[best]] = translator.translate_lines([Line("42", **given)], BEAM)
+        return best
+
+    assert (found(tm=memory).text, found(tm=memory).match) == ("forty-two", "exact")
+    assert found(glossary=Glossary({"42": "Quax"})).searched and "Quax" in found(glossary=Glossary({"42": "Quax"})).text
+    assert found(prefix="mali").text.startswith("mali") and "Quax" in found(terms=("Quax",)).text
+    assert found(glossary=Glossary({"42": "42", "7": "x"})).match == "copied"
+    split = BEAM.model_copy(update={"split": "always"})
+    memory = TranslationMemory([("Mali bore.", "known")], "en")
+    [[best]] = translator.translate_lines([Line("Mali bore. 7", tm=memory)], split)
+    assert (best.text, best.match) == ("known 7", "exact")
+
+
+def test_attention_is_that_of_the_first_part_with_letters(translator: Translator, tmp_path: Path) -> None:
+    source, files = tmp_path / "in", Files(attention=tmp_path / "a.png", alignments=tmp_path / "al")
+    source.write_text("42\n[4]\n", encoding="utf-8")
+    with pytest.raises(DataError, match="no line of the text has letters to translate"):
+        translate_file(translator, source, tmp_path / "out", Options(GREEDY), files=files)
+    source.write_text("42 ✓\nmali bore\n", encoding="utf-8")
+    translate_file(translator, source, tmp_path / "out", Options(GREEDY), files=files)
+    assert (tmp_path / "a.png").stat().st_size and (tmp_path / "al").read_text().startswith("0-0 1-1\n")
 
 
 def test_line_of_letters_that_are_not_read_is_blank(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
