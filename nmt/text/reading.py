@@ -8,9 +8,10 @@ model that has learned no-break spaces keeps them.
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import cache, lru_cache
+from itertools import product
 from typing import NamedTuple
 from unicodedata import is_normalized, normalize
 
@@ -66,9 +67,8 @@ class Folded(NamedTuple):
     def of(cls, text: str) -> Folded:
         """Return a folded text."""
         parts, starts, ends = list[str](), list[int](), list[int]()
-        is_plain = plain(text) == text
-        for match in re.finditer(r"(?s).", text) if is_plain else regex.finditer(r"[^\S\n]+|\X", text):
-            parts.append(match[0] if is_plain else plain(match[0]))
+        for match in regex.finditer(r"[^\S\n]+|\X", text):
+            parts.append(plain(match[0]))
             starts += [match.start()] * len(parts[-1])
             ends += [match.end()] * len(parts[-1])
         return cls("".join(parts), starts, ends)
@@ -101,7 +101,6 @@ def unusual_forms(shares: Shares, usual: Shares) -> list[str]:
 
 
 _LEAST_LINES, _LEAST_SHARE, _TIMES = 5, 0.05, 4
-_MARKS = 8
 
 
 class Reading:
@@ -118,19 +117,16 @@ class Reading:
         self._is_known = cache(is_known)
         pieces = [*pieces]
         characters = {piece for piece in pieces if len(piece) == 1 and not piece.isascii()}
-        decomposed = {form: character for character in characters if (form := normalize("NFD", character)) != character}
-        inner = {mark for form in decomposed for mark in form[1:]}
+        spelled = {normalize("NFD", character): character for character in characters}
+        inner = {mark for form in spelled for mark in form[1:]}
         used = "\n".join(piece for piece in pieces if piece in characters or not inner.isdisjoint(piece))
-        unused = {form: character for form, character in decomposed.items() if form not in used}
-        self._composites = defaultdict[str, list[tuple[str, str]]](list)
-        """By their first character, canonical decompositions and the characters that they compose to."""
-        for form, character in unused.items():
-            self._composites[form[0]].append((form, character))
-        unknown = f"[^\\x00-\\x08\\x0a-\\x7f{_class_of(characters)}]"
-        marks = _class_of({mark for form in unused for mark in form[1:]} or "\n")
+        self._composed = {form: character for form, character in spelled.items() if form not in used}
+        """Decompositions that are in no piece, and the characters that they compose to."""
+        unknown = f"[^\x00-\x08\x0a-\x7f{''.join(characters)}]"
+        marks = "".join(form[1:] for form in self._composed) or "\n"
         self._suspect = re.compile(f"{unknown}|[{marks}]")
         # at most so many marks that the time for a text with thousands of them is linear
-        self._cluster = regex.compile(rf"(?s:.)[\p{{M}}{marks}]{{1,{_MARKS}}}+|{unknown}")
+        self._cluster = regex.compile(rf"(?s:.)[\p{{M}}{marks}]{{1,8}}+|{unknown}")
         self._equivalent = lru_cache(1 << 14)(self._find_equivalent)
 
     def __call__(self, text: str) -> str:
@@ -155,21 +151,17 @@ class Reading:
         decomposed = normalize("NFD", cluster)
         texts = [decomposed]
         for text in texts:
-            for start, first in enumerate(text):
-                for form, character in self._composites.get(first, ()):
-                    following = text[start + 1 :]
-                    for mark in form[1:]:
-                        following = following.replace(mark, "", 1)
-                    composed = text[:start] + character + following
-                    if normalize("NFD", composed) == decomposed and composed not in texts:
-                        texts.append(composed)
+            for start, (form, character) in product(range(len(text)), self._composed.items()):
+                if text[start] != form[0]:
+                    continue
+                following = text[start + 1 :]
+                for mark in form[1:]:
+                    following = following.replace(mark, "", 1)
+                composed = text[:start] + character + following
+                if normalize("NFD", composed) == decomposed and composed not in texts:
+                    texts.append(composed)
         best = min(texts, key=lambda text: (self._n_unknown(text), len(text)))
         return best if self._n_unknown(best) < max(self._n_unknown(cluster), 1) else cluster
 
     def _n_unknown(self, text: str) -> int:
         return sum(not self._is_known(character) for character in text)
-
-
-def _class_of(characters: Iterable[str]) -> str:
-    """Return the content of a character class."""
-    return "".join(f"\\U{ord(character):08x}" for character in sorted(characters))
