@@ -301,7 +301,7 @@ def _in_other_script(where: str, sides: Mapping[str, Iterable[str]]) -> Iterator
 
 
 def _in_several_scripts(language: str, side: int, samples: Mapping[str, Sample]) -> Iterator[str]:
-    """Yield a warning if a side has several scripts, each in a tenth of the lines of a corpus.
+    """Yield a warning if a side has several scripts, each in a tenth of the lines of a corpus or set.
 
     Copied lines are ignored, since names and code are in the script of the other language.
     """
@@ -322,15 +322,16 @@ def script_counts(lines: Iterable[str], language: str) -> dict[str, int]:
 
 
 def _script(line: str, language: str) -> str:
-    """Return the name of the script of a line, or `other`.
+    """Return the name of the script of most letters of a line, or `other`.
 
-    For Chinese, it is the form of most characters that are in only one of the standards of both forms.
+    Lines of Chinese are simplified or traditional, by the characters that only one of both standards has.
     """
     script = script_of_text([line], _MOST)
     if script == "Hani" and parts_of(language)[1] in ("Hans", "Hant"):
         simplified, traditional = (len(line.encode(standard, "ignore")) for standard in ("gb2312", "big5"))
-        forms = ("other", "simplified Chinese", "traditional Chinese")
-        return forms[(simplified > traditional) - (simplified < traditional)]
+        return ("other", "simplified Chinese", "traditional Chinese")[
+            (simplified > traditional) - (simplified < traditional)
+        ]
     return scripts()[script].name if script else "other"
 
 

@@ -342,8 +342,9 @@ def _side_of_msgid(name: str, headers: Mapping[str, str], layout: Layout, units:
     if not target:
         names = written(layout, "msgid", "msgstr")
         raise DataError(f"{name}: no Language in its header; state the languages with {names} or the reverse")
-    parts = re.split("[/.]", name)
-    named = (part for part in parts if tag_of(part).script and parts_of(part)[0] == parts_of(target)[0])
+    named = (
+        part for part in re.split("[/.]", name) if tag_of(part).script and parts_of(part)[0] == parts_of(target)[0]
+    )
     return side_of_source(source, next(named, target), layout, units)
 
 

@@ -231,6 +231,9 @@ def test_bleu_tokenizer_depends_on_target_language(tgt_lang: str | None, tok: st
         ("a.ja-zh b.zh", "东京大学", "zh"),
         ("a b", "วันนี้เราไปเดินเล่นที่สวน", "char"),
         ("a b", "오늘은 공원에 갔습니다.", "char"),
+        ("a b", "ꊿꂷꃅꄿꐨꑌ，ꌅꅍꀂꏽꐯ。", "char"),
+        ("a b", "ᯀᯞᯖ᯲ᯀᯞᯖ᯲ᯂᯪᯖ", "char"),
+        ("a b", "ᨕᨗᨊ ᨔᨘᨑᨛ", "13a"),
         ("a.zh b.zh", "12.5", "13a"),
     ],
 )
@@ -267,7 +270,7 @@ THAI_REFS = ["วันนี้พวกเราไปเดินเล่น
 def test_ter_without_spaces_counts_characters_as_sacrebleu_counts_words() -> None:
     divided, divided_refs = ([" ".join(line) for line in lines] for lines in (THAI, THAI_REFS))
     expected = sacrebleu.corpus_ter(divided, [divided_refs]).score
-    for code in ("th", "tha_Thai", "lo", "khm", "my", "bo", "shn"):
+    for code in ("th", "tha_Thai", "lo", "khm", "my", "bo", "shn", "ii", "jv_Java", "bbc_Batk"):
         found = corpus_score("ter", THAI, THAI_REFS, code)
         assert found.value == pytest.approx(expected)
         assert "|tok:char|" in found.signature

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.font_manager import fontManager
 from matplotlib.image import imread
 
 from command import Command
@@ -318,6 +319,31 @@ def test_pieces_of_any_script_are_drawn_without_warning(tmp_path: Path, ending: 
     start = (tmp_path / f"a{ending}").read_bytes()[:500]
     assert {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<svg"}[ending.lower()] in start
     assert [path.name for path in tmp_path.iterdir()] == [f"a{ending}"]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "fonts", "boxes"),
+    [
+        (["\u2581Hund", "нет", "كتاب"], {"DejaVu Sans"}, ""),
+        (["⏜", "⃝"], {"DejaVu Sans", "STIXGeneral"}, ""),  # mathematical marks, in a font of matplotlib
+        (["ꊿꂷ", "ꊿ", "ab"], {"DejaVu Sans"}, "ꂷ, ꊿ"),
+        ([chr(code) for code in range(0xA000, 0xA010)], {"DejaVu Sans"}, "ꀇ and 8 more"),
+    ],
+)
+def test_pieces_are_drawn_in_fonts_that_have_their_characters(
+    pieces: list[str], fonts: set[str], boxes: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known = [
+        font
+        for font in fontManager.ttflist
+        if font.name in ("DejaVu Sans", "STIXGeneral", "Last Resort High-Efficiency")
+    ]
+    monkeypatch.setattr(fontManager, "ttflist", known[::-1])
+    [axes] = draw_attention([*pieces, "a"], ["b"], np.eye(1, len(pieces) + 1), "title").axes
+    families = axes.get_xticklabels()[0].get_fontfamily()
+    assert families[0] == "DejaVu Sans" and {*families} == fonts
+    warning = capsys.readouterr().err
+    assert warning == "" if not boxes else f"{boxes}, which no installed font has\n" in warning
 
 
 # --- Whole pictures, written and looked at; what is in them is tested in tests/unit/figures ---
