@@ -76,7 +76,7 @@ _WEAKER = (_CLAUSE, _COMMA, _WORD)
 # marks and joiners before it belong to a longer word. The vowel of other words is l, r or w: "krv", "vlk", "cwm".
 _ABBREVIATION = re.compile(
     r"(?<![^\W_]|[\u00ad\u0300-\u1fff\u200c\u200d\ua800-\uabff])"
-    r"(?!(?!(?:bldg?|blvd|blz|dr[ds]|fr[kz]|hrsg?|ml[dn]|mlrd|mr[dk]|plk|tlf|twp|vlgs|wlk|yrs)$)[b-z]+[lrw][b-z])"
+    r"(?!(?!(?:bldg?|blvd|blz|dr[ds]|fr[kz]|hrsg?|hrv|ml[dn]|mlrd|mr[dk]|p?plk|tlf|twp|vlgs|wlk|yrs)$)[b-z]+[lrw][b-z])"
     r"(?:[^\W\d_]|\d{1,2}|[B-DF-HJ-NP-TV-XZb-df-hj-np-tv-xz][b-df-hj-np-tv-xz]{1,3})$"
 )
 _VOWELS = "aeiouyæøœɔɛеёєиіїюя"
@@ -245,9 +245,10 @@ def _is_word(text: str, mark: re.Match[str]) -> bool:
     *others, previous, last = "", "", *before.split()
     if len(last) > 1:
         return last[-2] in "'’-"
-    is_capital = previous[:1].isupper() and last.isascii()
-    # "s. u. Kapitel", "Müller u. Sohn", "in Frankfurt a. Main"
-    return not (previous[-1:] in _STOPS or (is_capital and (last == "u" or others[-1][-1:] not in _STOPS)))
+    is_after_name = last.isascii() and previous[:1].isupper() and others[-1][-1:] not in _STOPS
+    return not (
+        last == "u" or is_after_name or previous[-1:] in _STOPS
+    )  # "s. o.", "in Frankfurt a. Main", "Alt u. Neu"
 
 
 def _continues_in_lowercase(text: str, mark: re.Match[str]) -> bool:
