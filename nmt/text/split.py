@@ -13,6 +13,8 @@ from itertools import pairwise
 from math import ceil
 from typing import cast
 
+import regex
+
 from nmt.languages.codes import character_class, scripts
 from nmt.text.message_formats import masked
 from nmt.text.words import CLUSTER, UNSPACED
@@ -138,6 +140,11 @@ _BAR = rf"(?<=[{character_class(['Beng', 'Deva', 'Gujr', 'Guru', 'Knda', 'Mlym',
 _BAR_BEFORE_SPACE = re.compile(rf"{_BAR}\|+(?!\S)")
 _ANY_BAR = re.compile(rf"{_BAR} ?\|+")
 _LAST_MARK = re.compile(rf"(?:{_BAR} ?\||[{SENTENCE_MARKS}])[|{_CLOSING}]*+\s*\Z")
+# pictures between sentences, which belong to neither of them
+_PICTURES = regex.compile(
+    rf"(?=\p{{Emoji}})(?<=[{SENTENCE_MARKS}{_CLOSING}]\s{{1,9}})"
+    r"(?:(?:(?=\p{Emoji_Presentation}|\p{Extended_Pictographic}\ufe0f)\X)++\s++)++"
+)
 # what may open a quotation, unless a word contains it; group 1 is a character that follows it directly
 _QUOTE = re.compile(
     rf"""(?:["„“‚‘«‹]|'(?!(?<=[^\W_{UNSPACED}]')[^\W_{UNSPACED}]))(?=([{_CLOSING}]{{0,4}}+[^\s{_CLOSING}])?)"""
@@ -149,12 +156,13 @@ _OPENED_BY = {'"': '"', "'": "'", "“": "„", "‘": "‚"}
 def _prepared(text: str) -> str:
     """Return a text of the same length in which the patterns of this module find the ends of sentences.
 
-    Templates are masked. Bars that stand for a danda are replaced by one, though not in a table, and „ replaces every
-    quotation mark that opens and directly precedes other text.
+    Templates are masked, and pictures between sentences become marks. Bars that stand for a danda are replaced by one,
+    though not in a table, and „ replaces every quotation mark that opens and directly precedes other text.
     """
     text = masked(text)
     if text.isascii():
         return text
+    text = _PICTURES.sub(lambda pictures: re.sub(r"\S", "!", pictures[0]), text)
     text = _ETC.sub(lambda etc: "។" * len(etc[0]), text)
     if "|" in text and not text.lstrip().startswith("|"):
         bar = _ANY_BAR if _LAST_MARK.search(text) else _BAR_BEFORE_SPACE
