@@ -289,18 +289,23 @@ def n_candidates(search: SearchConfig, n_best: int) -> int:
 def find_match(line: Line, text: str, search: SearchConfig) -> Match | None:
     """Return the translation of `text`, a line or a part of it, in the translation memory of the line.
 
-    Without one, a text that is not blank but has no letters is its own translation. A translation that lacks a term of
-    the glossary is not used.
+    Without one, a text that is not blank but has no letters outside protected text is its own translation. A
+    translation that lacks a term of the glossary is not used.
     """
     if line.prefix.strip() or line.terms:
         return None
     match = line.tm.find(text) if line.tm is not None and search.exact_matches else None
-    if match is None and not (is_blank(text) or any(map(str.isalpha, text))):
-        match = Match(CONTROL.sub(" ", text), "copied")
+    if match is None and not is_blank(text):
+        letters = text
+        for span in reversed(constraint_spans(text, search, flag=line.flag)):
+            letters = letters[: span.start] + letters[span.end :]
+        if not any(map(str.isalpha, letters)):
+            match = Match(CONTROL.sub(" ", text), "copied")
     if match is not None and line.glossary is not None:
-        translation = comparable(match.text, line.tm.target)
+        target = line.tm.target if line.tm is not None else ""
+        translation = comparable(match.text, target)
         for span in constraint_spans(text, search, line.glossary):
-            if span.kind == "term" and comparable(span.wanted, line.tm.target) not in translation:
+            if span.kind == "term" and comparable(span.wanted, target) not in translation:
                 return None
     return match
 

@@ -77,8 +77,15 @@ def test_parts_without_letters_are_copied(translator: Translator, part: str) -> 
     assert [pair for pair in best.alignment if pair[1][0] >= start] == expected
 
 
+@pytest.mark.parametrize("text", ["{name}", "https://example.org/a 7", "%s: 42", "<b>{count}</b>"])
+def test_text_of_protected_placeholders_is_copied(translator: Translator, text: str) -> None:
+    for protect, match in (("placeholders", "copied"), (False, None)):
+        [[best]] = translator.translate_lines([text], BEAM.model_copy(update={"protect": protect}))
+        assert best.match == match and (best.text == text) == (match == "copied")
+
+
 def test_text_without_letters_is_searched_if_asked(translator: Translator) -> None:
-    memory = TranslationMemory([("42", "forty-two")], "en")
+    memory = TranslationMemory([("42", "forty-two")], "de", "en")
 
     def found(**given: Any) -> Translation:
         [[best]] = translator.translate_lines([Line("42", **given)], BEAM)
@@ -89,7 +96,7 @@ def test_text_without_letters_is_searched_if_asked(translator: Translator) -> No
     assert found(prefix="mali").text.startswith("mali") and "Quax" in found(terms=("Quax",)).text
     assert found(glossary=Glossary({"42": "42", "7": "x"})).match == "copied"
     split = BEAM.model_copy(update={"split": "always"})
-    memory = TranslationMemory([("Mali bore.", "known")], "en")
+    memory = TranslationMemory([("Mali bore.", "known")], "de", "en")
     [[best]] = translator.translate_lines([Line("Mali bore. 7", tm=memory)], split)
     assert (best.text, best.match) == ("known 7", "exact")
 
