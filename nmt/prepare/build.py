@@ -53,7 +53,7 @@ from nmt.prepare.report_page import write_report
 from nmt.prepare.sources import open_source, text_folder
 from nmt.prepare.suspicions import Place, Sample, lacking, samples_of
 from nmt.text.blocks import BlockEncoder
-from nmt.text.letters import count_forms, usual_forms
+from nmt.text.letters import count_forms, usual_forms, write
 from nmt.text.lines import bounded_list
 from nmt.text.tokenizer import CONTROL, is_blank
 from nmt.text.vocabularies import Labels, Tokenizers
@@ -343,7 +343,7 @@ def write_held_out(
     classes = Counter[str]()
     for side, language in enumerate(tokenizers.languages):
         tokenizer = tokenizers.side(language)
-        lines = [tokenizer.respelled(str(pair[side])) for pair in pairs]
+        lines = [write(str(pair[side]), tokenizer.letters) for pair in pairs]
         if isinstance(tokenizer, Labels):
             _check_labels(name, lines, tokenizer)
         encoded = BlockEncoder(tokenizer).encode(lines)

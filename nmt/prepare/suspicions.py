@@ -27,7 +27,7 @@ from nmt.prepare.cleaning.repairs import without_marked_capitals
 from nmt.text.language import Profiles, in_other_language, trigrams
 from nmt.text.letters import count_forms, usual_forms
 from nmt.text.lexicon import Floats
-from nmt.text.reading import COMPOSED, DECOMPOSED, Shares, form_shares, unusual_forms
+from nmt.text.reading import COMPOSED, DECOMPOSED, form_shares, unusual_forms
 from nmt.text.tokenizer import UNK
 from nmt.text.vocabularies import Tokenizers
 from nmt.text.words import beginning
@@ -192,7 +192,7 @@ def _pairs_of(samples: Mapping[str, Sample], keys: Iterable[str]) -> list[tuple[
     return list(chain.from_iterable(samples[key].pairs for key in keys))
 
 
-def _in_other_forms(where: str, shares: Shares, usual: Shares, is_held_out: bool) -> Iterator[str]:
+def _in_other_forms(where: str, shares: dict[str, float], usual: dict[str, float], is_held_out: bool) -> Iterator[str]:
     """Yield a warning if lines differ from the training text in their white space, invisible characters or normal form;
     shares, usual: those of the lines and of the training text."""
     for form in unusual_forms(shares, usual):

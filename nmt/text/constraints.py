@@ -26,7 +26,7 @@ from nmt.languages.codes import language_name, parts_of
 from nmt.text.letters import comparable
 from nmt.text.lines import read_lines
 from nmt.text.message_formats import GRAMMARS, TEMPLATE
-from nmt.text.reading import Folded, plain
+from nmt.text.reading import folded, plain
 from nmt.text.tokenizer import CONTROL, FIRST_RESERVED, Tokenizer
 from nmt.text.words import units
 
@@ -204,9 +204,9 @@ class Glossary:
 
         They are in the order of their ends. Takes time linear in the length of the line and the number of occurrences.
         """
-        folded = Folded.of(text)
-        for span in self._automaton.spans(folded.text):
-            yield replace(span, start=folded.starts[span.start], end=folded.ends[span.end - 1])
+        plain_text, starts, ends = folded(text)
+        for span in self._automaton.spans(plain_text):
+            yield replace(span, start=starts[span.start], end=ends[span.end - 1])
 
 
 def _add_term(terms: dict[str, str], source: str, translation: str, where: str) -> None:

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import cache, lru_cache
 from itertools import product
-from typing import NamedTuple
 from unicodedata import is_normalized, normalize
 
 import regex
@@ -56,22 +55,14 @@ def bare(text: str) -> str:
     return _SPACES.sub(" ", text) if "  " in text or _OTHER_SPACE.search(text) else text
 
 
-class Folded(NamedTuple):
-    """A `plain` text with the place of each of its characters in the text as given."""
-
-    text: str
-    starts: list[int]
-    ends: list[int]
-
-    @classmethod
-    def of(cls, text: str) -> Folded:
-        """Return a folded text."""
-        parts, starts, ends = list[str](), list[int](), list[int]()
-        for match in regex.finditer(r"[^\S\n]+|\X", text):
-            parts.append(plain(match[0]))
-            starts += [match.start()] * len(parts[-1])
-            ends += [match.end()] * len(parts[-1])
-        return cls("".join(parts), starts, ends)
+def folded(text: str) -> tuple[str, list[int], list[int]]:
+    """Return a `plain` text, and where each of its characters begins and ends in the text as given."""
+    parts, starts, ends = list[str](), list[int](), list[int]()
+    for match in regex.finditer(r"[^\S\n]+|\X", text):
+        parts.append(plain(match[0]))
+        starts += [match.start()] * len(parts[-1])
+        ends += [match.end()] * len(parts[-1])
+    return "".join(parts), starts, ends
 
 
 _TESTS: dict[str, Callable[[str], object]] = {
@@ -83,18 +74,15 @@ _TESTS: dict[str, Callable[[str], object]] = {
 DECOMPOSED, COMPOSED, _, OTHER_SPACE = _TESTS
 
 
-Shares = dict[str, float]
-"""The share of the lines of a text that have each form; 0 if they are few."""
-
-
-def form_shares(lines: Iterable[str]) -> Shares:
-    """Return the share of lines with each form that distinguishes them from other spellings of the same text."""
+def form_shares(lines: Iterable[str]) -> dict[str, float]:
+    """Return the share of lines with each form that distinguishes them from other spellings of the same text; 0 if they
+    are few."""
     lines = [*lines]
     counts = Counter(form for line in lines for form, has_form in _TESTS.items() if has_form(line))
     return {form: counts[form] / len(lines) if counts[form] >= _LEAST_LINES else 0.0 for form in _TESTS}
 
 
-def unusual_forms(shares: Shares, usual: Shares) -> list[str]:
+def unusual_forms(shares: dict[str, float], usual: dict[str, float]) -> list[str]:
     """Return the forms that are far more frequent than usual; composed letters only where others are decomposed."""
     forms = [form for form in _TESTS if shares[form] >= max(_LEAST_SHARE, _TIMES * usual[form])]
     return [form for form in forms if form != COMPOSED or usual[DECOMPOSED]]

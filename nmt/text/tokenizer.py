@@ -158,20 +158,15 @@ class Tokenizer(ABC):
         pieces = (piece.replace(SPACE, " ") for piece in self.pieces(range(self.first_learned, self.n_pieces)))
         return Reading(pieces, self.is_known)
 
-    def respelled(self, text: str) -> str:
-        """Return a text with the usual forms of letters."""
-        return write(text, self.letters)
-
     def as_read(self, text: str) -> str:
         """Return a text with the forms of letters, the white space and the normal form that are encoded."""
         if text.isascii() and "\t" not in text:
             return text
         reading = self._reading()
         read = reading.canonical if self.is_exact else reading
-        result = read(self.respelled(text))
-        if self.letters and reading.lacks(result):  # a letter with marks may have another usual form
-            result = read(self.respelled(normalize("NFC", text)))
-        return result
+        if self.letters and reading.lacks(text):  # a letter with marks may have a usual form
+            text = normalize("NFC", text)
+        return read(write(text, self.letters))
 
     def exactly(self) -> Tokenizer:
         """Return a tokenizer for text that a translation must contain, in which white space and invisible characters

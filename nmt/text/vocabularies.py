@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 from nmt.config import Config
 from nmt.config.data import ANY, LABEL, sides_of
@@ -32,7 +33,7 @@ class _File(Document):
 class Labels:
     """A set of labels, sorted, with ids from 0 to len - 1."""
 
-    respelled = str
+    letters: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, names: Iterable[str]) -> None:
         """`names`: the labels, in any order. Raises DataError if there are fewer than two, or too many."""

@@ -15,9 +15,7 @@ from nmt.config.data import LABEL
 from nmt.text.case import lower
 from nmt.text.letters import comparable
 
-_ASCII = bytes(range(128))
-_LOWER = bytes.maketrans(_ASCII, _ASCII.lower())
-_NO_LETTERS = bytes(byte for byte in _ASCII if not chr(byte).isalpha())
+_NO_LETTERS = bytes(byte for byte in range(128) if not chr(byte).isalpha())
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 _LEAST_ACCENT = 10  # combining class: marks of lower classes are part of the letters of Indic scripts and kana
 # one that is in no letter of Yiddish, so that the text is pointed Hebrew
@@ -29,7 +27,7 @@ def normal_form(text: str, language: str) -> str:
     if nothing remains. The vowel marks of Yiddish are letters.
     """
     text = comparable(lower(language)(text), language)
-    letters = text.encode(errors="surrogatepass").translate(_LOWER, _NO_LETTERS).decode(errors="surrogatepass")
+    letters = text.encode(errors="surrogatepass").translate(None, _NO_LETTERS).decode(errors="surrogatepass")
     return (letters if letters.isascii() else _BEYOND_ASCII.sub(_folded, letters)) or text
 
 

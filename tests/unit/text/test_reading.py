@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fragments import parts
-from nmt.text.reading import Folded, Reading, plain
+from nmt.text.reading import Reading, folded, plain
 from nmt.text.tokenizer import LosslessTokenizer, train_tokenizer
 
 FRENCH = [
@@ -101,13 +101,13 @@ def test_letters_with_marks_get_their_usual_form_in_either_normal_form() -> None
 
 @given(st.lists(parts, max_size=30).map("".join))
 def test_folded_text_is_plain_and_keeps_its_places(text: str) -> None:
-    folded, starts, ends = Folded.of(text)
-    assert folded == plain(text)
-    assert plain(folded) == folded
-    assert len(folded) == len(starts) == len(ends)
+    text_folded, starts, ends = folded(text)
+    assert text_folded == plain(text)
+    assert plain(text_folded) == text_folded
+    assert len(text_folded) == len(starts) == len(ends)
     assert all(start < end for start, end in zip(starts, ends, strict=True))
     assert starts == sorted(starts)
-    for character, start, end in zip(folded, starts, ends, strict=True):
+    for character, start, end in zip(text_folded, starts, ends, strict=True):
         assert character in plain(text[start:end])
 
 
