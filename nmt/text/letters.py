@@ -17,7 +17,7 @@ from unicodedata import normalize
 
 from nmt.console import printable_sentence
 from nmt.languages.codes import macrolanguage_of, parts_of, rows_of, scripts_of
-from nmt.text.reading import COMPOSED, OTHER_SPACE, bare, form_shares, unusual_forms
+from nmt.text.reading import COMPOSED, OTHER_SPACE, form_shares, plain, unusual_forms
 
 _ROWS = rows_of("letters.tsv")
 
@@ -95,11 +95,7 @@ def forms_notes(language: str, translations: Sequence[str], references: Sequence
 def comparable(text: str, language: str) -> str:
     """Return a text, or several lines, for comparisons: with one form of each letter of the language, in NFC, without
     invisible characters, and with single spaces between words. The number of lines stays."""
-    text = bare(text if text.isascii() else write(normalize("NFC", text), _compared(language)))
-    return "\n".join(line.strip(" ") for line in text.split("\n")) if _SPACE_AT_END.search(text) else text
-
-
-_SPACE_AT_END = re.compile("(?m: $)|(?m:^ )")
+    return re.sub("(?m)^ | $", "", write(plain(text), _compared(language)))
 
 
 @cache

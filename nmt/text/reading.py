@@ -16,42 +16,27 @@ from unicodedata import is_normalized, normalize
 
 import regex
 
-# scripts in which a joiner (ZWJ, ZWNJ) makes another word: र्‍य, र्य
-_CONJUNCT = (
+_JOINED = (
     r"\p{Bali}\p{Beng}\p{Cakm}\p{Deva}\p{Gran}\p{Gujr}\p{Guru}\p{Java}\p{Khmr}\p{Knda}\p{Limb}\p{Mlym}\p{Mtei}\p{Mymr}"
-    r"\p{Newa}\p{Orya}\p{Saur}\p{Sinh}\p{Sylo}\p{Taml}\p{Telu}\p{Tirh}"
+    r"\p{Newa}\p{Orya}\p{Saur}\p{Sinh}\p{Sylo}\p{Taml}\p{Telu}\p{Tirh}\p{Adlm}\p{Arab}\p{Mand}\p{Mong}\p{Nkoo}"
+    r"\p{Phag}\p{Rohg}\p{Syrc}\p{ExtPict}\p{EMod}\ufe0f"
 )
-_CURSIVE = r"\p{Adlm}\p{Arab}\p{Mand}\p{Mong}\p{Nkoo}\p{Phag}\p{Rohg}\p{Syrc}"  # other scripts with joiners
-_EMOJI = r"\p{ExtPict}\p{EMod}\ufe0f"
-
-
-def _invisible(joined: str) -> str:
-    """Return a pattern of an invisible character; of joiners, only those that are not beside a character of a class.
-
-    The fillers that stand for a missing part of a Hangul syllable stay.
-    """
-    return rf"(?![\u115f\u1160])\p{{DI}}(?:(?<![\u200c\u200d])|(?<![{joined}].)(?![{joined}]))"
-
-
-_UNSEEN = regex.compile(_invisible(_CONJUNCT + _EMOJI))
+"""Scripts that write joiners (ZWJ, ZWNJ), and emoji, as the content of a character class."""
+# the fillers that stand for a missing part of a Hangul syllable stay
+_UNSEEN = regex.compile(rf"(?![\u115f\u1160])\p{{DI}}(?:(?<![\u200c\u200d])|(?<![{_JOINED}].)(?![{_JOINED}]))")
+"""Matches an invisible character; of joiners, only those that are not beside a character of `_JOINED`."""
 _OTHER_SPACE = re.compile(r"[^\S \n]")
 _SPACES = re.compile(r"[^\S \n][^\S\n]*+| [^\S\n]++")
-_SPECIAL = regex.compile(rf"[^\S \n]|{_invisible(_CONJUNCT + _CURSIVE + _EMOJI)}")
+_SPECIAL = regex.compile(rf"[^\S \n]|{_UNSEEN.pattern}")
 
 
 def plain(text: str) -> str:
     """Return one or several lines in NFC, without invisible characters, with one space for each run of white space.
 
-    Joiners stay in Indic scripts, where they distinguish words, and between emoji.
+    Joiners stay in scripts that write them, where they may distinguish words, and between emoji.
     """
-    return bare(text if text.isascii() else normalize("NFC", text))
-
-
-def bare(text: str) -> str:
-    """Return a text in NFC as `plain` does."""
     if not text.isascii():
-        seen, n = _UNSEEN.subn("", text)
-        text = normalize("NFC", seen) if n else text
+        text = normalize("NFC", _UNSEEN.sub("", text))
     return _SPACES.sub(" ", text) if "  " in text or _OTHER_SPACE.search(text) else text
 
 
