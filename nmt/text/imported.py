@@ -196,7 +196,7 @@ class ImportedTokenizer(Tokenizer):
 
     def is_known(self, character: str) -> bool:
         pieces = self._processor.encode(character, out_type=str)
-        return all(i != UNK and not self._is_byte(i) for i in self._ids(pieces))
+        return all(i >= self.first_learned for i in self._ids(pieces))  # neither unknown nor bytes
 
     def encode_parts(self, texts: Sequence[str], threads: int = 1) -> list[list[int]]:
         texts = [*map(self.as_read, texts)]
@@ -221,10 +221,8 @@ class ImportedTokenizer(Tokenizer):
 
     def _n_characters(self, piece: str) -> int:
         """Return the length of the normalised text of a piece; of the bytes of a character, the first has all of it."""
-        return piece[3] not in "89AB" if self._is_byte(self._id_of.get(piece, UNK)) else len(piece)
-
-    def _is_byte(self, i: int) -> bool:
-        return N_SPECIAL <= i < self.first_learned
+        is_byte = N_SPECIAL <= self._id_of.get(piece, UNK) < self.first_learned
+        return piece[3] not in "89AB" if is_byte else len(piece)
 
     @property
     def is_unigram(self) -> bool:

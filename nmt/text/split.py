@@ -29,6 +29,7 @@ CLOSING = "\"'”“’‘»«›‹)]}」』）】》〉｣〕］｝〗〙〛�
 """Closing quotes and brackets, with which some languages open, and invisible marks."""
 _CLOSING = re.escape(CLOSING)
 _SPACE = r"[^\S\u00a0\u2007\u202f]"  # white space, except that which forbids a break
+_SPACES = rf"[\u00a0\u2007\u202f]*+{_SPACE}++"
 # also quotes after a space, as in French and at the end of tokenised text, and invisible marks that stand alone
 _CLOSE = rf"""[{_CLOSING}]*+(?:\s*+[»›\u200b-\u200f\u2060\ufeff]++(?!\S)|\s*+["'”’]++\s*\Z)?+"""
 _OPEN = re.compile(r"""["'„”“‚’‘»«›‹(\[{¿¡–—-]*+""")
@@ -60,8 +61,8 @@ def _after(mark: str) -> re.Pattern[str]:
     return re.compile(
         rf"([^\w\s](?<={mark})(?<!{mark}{mark})(?!(?<=\d．)\d)"  # U+FF0E may be a decimal point
         rf"(?:{mark}*?(?<=[{UNSPACED}\u1361-\u1368]){mark}*+{_CLOSE}(?:{mark}++{_CLOSE})*+"
-        rf"|{mark}*+{_CLOSE}(?={_SPACE}|{_NEXT}))"
-        rf")({_SPACE}*+)"
+        rf"|{mark}*+{_CLOSE}(?={_SPACES}|{_NEXT}))"
+        rf")((?:{_SPACES})?+)"
     )
 
 

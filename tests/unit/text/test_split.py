@@ -375,3 +375,9 @@ def test_joined_parts_equal_line(text: str, longest: int) -> None:
     assert "".join(copied.split()) == "".join(text.split())
     if all(after in ("", " ") for _, after in parts) and text == text.strip() and text.isascii():
         assert copied == text
+
+
+@pytest.mark.parametrize("space", ["\u00a0 ", " \u00a0", "\u202f  "])
+def test_sentence_ends_before_white_space_with_a_space(space: str) -> None:
+    assert sentences(f"Lena schläft.{space}Maria singt.") == ["Lena schläft.", "Maria singt."]
+    assert sentences("Art.\u00a05 gilt.") == ["Art.\u00a05 gilt."]
