@@ -112,7 +112,7 @@ class Reading:
 
     def canonical(self, text: str) -> str:
         """Return a text in the normal form that is read; white space and invisible characters stay."""
-        return self._cluster.sub(lambda match: self._equivalent(match[0]), text)
+        return str(self._cluster.sub(lambda match: self._equivalent(match[0]), text))
 
     def _plain(self, character: str) -> str:
         if self._is_known(character):

@@ -35,13 +35,15 @@ def with_space(space: str) -> Callable[[str], str]:
     return lambda line: changed(line) if line.count(" ") > 1 else line
 
 
+def inside(sign: str) -> Callable[[str], str]:
+    """Return a function that inserts a character after the third one of a line."""
+    return lambda line: line[:3] + sign + line[3:]
+
+
 FORMS: dict[str, Callable[[str], str]] = {
     **{f"second space as {name}": with_space(space) for name, space in SPACES.items()},
-    **{
-        f"{name} after three characters": lambda line, sign=sign: line[:3] + sign + line[3:]
-        for name, sign in INSIDE.items()
-    },
-    **{f"{name} at the start": lambda line, sign=sign: sign + line for name, sign in START.items()},
+    **{f"{name} after three characters": inside(sign) for name, sign in INSIDE.items()},
+    **{f"{name} at the start": sign.__add__ for name, sign in START.items()},
     "NFD": lambda line: normalize("NFD", line),
     "NFC": lambda line: normalize("NFC", line),
 }
