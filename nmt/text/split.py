@@ -13,6 +13,8 @@ from itertools import pairwise
 from math import ceil
 from typing import cast
 
+import regex
+
 from nmt.languages.codes import character_class, scripts
 from nmt.text.message_formats import masked
 from nmt.text.words import CLUSTER, UNSPACED
@@ -76,7 +78,7 @@ _WEAKER = (_CLAUSE, _COMMA, _WORD)
 # marks and joiners before it belong to a longer word. The vowel of other words is l, r or w: "krv", "vlk", "cwm".
 _ABBREVIATION = re.compile(
     r"(?<![^\W_]|[\u00ad\u0300-\u1fff\u200c\u200d\ua800-\uabff])"
-    r"(?!(?!(?:bldg?|blvd|blz|dr[ds]|fr[kz]|hrsg?|ml[dn]|mlrd|mr[dk]|plk|tlf|twp|vlgs|wlk|yrs)$)[b-z]+[lrw][b-z])"
+    r"(?!(?!(?:bldg?|blvd|blz|dr[ds]|fr[kz]|hrsg?|hrv|ml[dn]|mlrd|mr[dk]|p?plk|tlf|twp|vlgs|wlk|yrs)$)[b-z]+[lrw][b-z])"
     r"(?:[^\W\d_]|\d{1,2}|[B-DF-HJ-NP-TV-XZb-df-hj-np-tv-xz][b-df-hj-np-tv-xz]{1,3})$"
 )
 _VOWELS = "aeiouyæøœɔɛеёєиіїюя"
@@ -138,6 +140,11 @@ _BAR = rf"(?<=[{character_class(['Beng', 'Deva', 'Gujr', 'Guru', 'Knda', 'Mlym',
 _BAR_BEFORE_SPACE = re.compile(rf"{_BAR}\|+(?!\S)")
 _ANY_BAR = re.compile(rf"{_BAR} ?\|+")
 _LAST_MARK = re.compile(rf"(?:{_BAR} ?\||[{SENTENCE_MARKS}])[|{_CLOSING}]*+\s*\Z")
+# pictures between sentences, which belong to neither of them
+_PICTURES = regex.compile(
+    rf"(?=\p{{Emoji}})(?<=[{SENTENCE_MARKS}{_CLOSING}]\s{{1,9}})"
+    r"(?:(?:(?=\p{Emoji_Presentation}|\p{Extended_Pictographic}\ufe0f)\X)++(?:\s++|\Z))++"
+)
 # what may open a quotation, unless a word contains it; group 1 is a character that follows it directly
 _QUOTE = re.compile(
     rf"""(?:["„“‚‘«‹]|'(?!(?<=[^\W_{UNSPACED}]')[^\W_{UNSPACED}]))(?=([{_CLOSING}]{{0,4}}+[^\s{_CLOSING}])?)"""
@@ -149,12 +156,13 @@ _OPENED_BY = {'"': '"', "'": "'", "“": "„", "‘": "‚"}
 def _prepared(text: str) -> str:
     """Return a text of the same length in which the patterns of this module find the ends of sentences.
 
-    Templates are masked. Bars that stand for a danda are replaced by one, though not in a table, and „ replaces every
-    quotation mark that opens and directly precedes other text.
+    Templates are masked, and pictures between sentences become marks. Bars that stand for a danda are replaced by one,
+    though not in a table, and „ replaces every quotation mark that opens and directly precedes other text.
     """
     text = masked(text)
     if text.isascii():
         return text
+    text = _PICTURES.sub(lambda pictures: ("!" * len(pictures[0].rstrip())).ljust(len(pictures[0])), text)
     text = _ETC.sub(lambda etc: "។" * len(etc[0]), text)
     if "|" in text and not text.lstrip().startswith("|"):
         bar = _ANY_BAR if _LAST_MARK.search(text) else _BAR_BEFORE_SPACE
@@ -245,9 +253,10 @@ def _is_word(text: str, mark: re.Match[str]) -> bool:
     *others, previous, last = "", "", *before.split()
     if len(last) > 1:
         return last[-2] in "'’-"
-    is_capital = previous[:1].isupper() and last.isascii()
-    # "s. u. Kapitel", "Müller u. Sohn", "in Frankfurt a. Main"
-    return not (previous[-1:] in _STOPS or (is_capital and (last == "u" or others[-1][-1:] not in _STOPS)))
+    is_after_name = last.isascii() and previous[:1].isupper() and others[-1][-1:] not in _STOPS
+    return not (
+        last == "u" or is_after_name or previous[-1:] in _STOPS
+    )  # "s. o.", "in Frankfurt a. Main", "Alt u. Neu"
 
 
 def _continues_in_lowercase(text: str, mark: re.Match[str]) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -43,8 +44,8 @@ def alignments(
     word of a copied part is aligned to itself.
     `should_stop` is passed to `ForcedDecoder.attention`.
     """
-    parts = [part for translation in translations for part in translation.parts if part.match != "copied"]
-    pairs = [(part.src_ids, part.tgt_ids) for part in parts]
+    all_parts = chain.from_iterable(translation.parts for translation in translations)
+    pairs = [(part.src_ids, part.tgt_ids) for part in all_parts if part.match != "copied"]
     weights = iter(decoder.attention(pairs, should_stop))
     aligned = []
     for line, translation in zip(lines, translations, strict=True):
