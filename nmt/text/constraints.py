@@ -146,7 +146,7 @@ class Glossary:
         for source, target in terms.items():
             if not (isinstance(source, str) and isinstance(target, str)):
                 raise DataError(f"{name}: {source!r} with the translation {target!r}: both must be text")
-            _add_term(self._terms, plain(source).strip(), target.strip(), name)
+            _add_term(self._terms, source, target.strip(), name)
         self._automaton = _Automaton(self._terms)
         self.translations = sorted(set(self._terms.values()))
         """All translations."""
@@ -187,7 +187,7 @@ class Glossary:
             if len(columns) != 2:
                 n_columns = amount(len(columns), "column")
                 raise DataError(f"{where}: a term and its translation are needed, in two columns; found {n_columns}")
-            _add_term(terms, plain(columns[0]), columns[1], where)
+            _add_term(terms, columns[0], columns[1], where)
         return cls(terms, str(path))
 
     def __len__(self) -> int:
@@ -210,6 +210,7 @@ class Glossary:
 
 
 def _add_term(terms: dict[str, str], source: str, translation: str, where: str) -> None:
+    source = plain(source).strip()
     if not source or not translation:
         raise DataError(f"{where}: {source!r} with the translation {translation!r}: neither may be blank")
     known = terms.setdefault(source, translation)

@@ -144,7 +144,7 @@ _LAST_MARK = re.compile(rf"(?:{_BAR} ?\||[{SENTENCE_MARKS}])[|{_CLOSING}]*+\s*\Z
 # pictures between sentences, which belong to neither of them
 _PICTURES = regex.compile(
     rf"(?=\p{{Emoji}})(?<=[{SENTENCE_MARKS}{_CLOSING}]\s{{1,9}})"
-    r"(?:(?:(?=\p{Emoji_Presentation}|\p{Extended_Pictographic}\ufe0f)\X)++\s++)++"
+    r"(?:(?:(?=\p{Emoji_Presentation}|\p{Extended_Pictographic}\ufe0f)\X)++(?:\s++|\Z))++"
 )
 # what may open a quotation, unless a word contains it; group 1 is a character that follows it directly
 _QUOTE = re.compile(
@@ -163,7 +163,7 @@ def _prepared(text: str) -> str:
     text = masked(text)
     if text.isascii():
         return text
-    text = _PICTURES.sub(lambda pictures: re.sub(r"\S", "!", pictures[0]), text)
+    text = _PICTURES.sub(lambda pictures: ("!" * len(pictures[0].rstrip())).ljust(len(pictures[0])), text)
     text = _ETC.sub(lambda etc: "។" * len(etc[0]), text)
     if "|" in text and not text.lstrip().startswith("|"):
         bar = _ANY_BAR if _LAST_MARK.search(text) else _BAR_BEFORE_SPACE

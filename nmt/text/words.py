@@ -53,12 +53,8 @@ _UNIT = regex.compile(
 # scripts with spaces: without line ends, signs that enclose digits, joiners of emoji, and all of the higher planes
 _SIMPLE = re.compile(rf"[^\r{LETTERWISE}\u0600-\u0605\u06dd\u070f\u0890-\u0891\u08e2\u200d\U00010000-\U0010ffff]*+")
 _MARKS = "".join(regex.findall(r"\p{M}", "".join(map(chr, range(1 << 16)))))
-_SIMPLE_UNIT = re.compile(rf"(?s:[\w{_MARKS}\u200c]+|.[{_MARKS}]*)")
-
-
-def _unit_of(text: str) -> re.Pattern[str] | regex.Pattern[str]:
-    """Return a pattern of the units of a text."""
-    return _SIMPLE_UNIT if _SIMPLE.fullmatch(text) else _UNIT
+_SIMPLE_WORD = re.compile(rf"[\w{_MARKS}\u200c]+|\S[{_MARKS}]*")
+_SIMPLE_UNIT = re.compile(rf"{_SIMPLE_WORD.pattern}|\s[{_MARKS}]*")
 
 
 def units(text: str) -> Iterator[tuple[int, int]]:
@@ -67,12 +63,15 @@ def units(text: str) -> Iterator[tuple[int, int]]:
     A word is a sequence of letters, digits and underscores with their marks. In scripts without spaces, each number and
     each other cluster is a unit.
     """
-    return (match.span() for match in _unit_of(text).finditer(text))
+    unit = _SIMPLE_UNIT if _SIMPLE.fullmatch(text) else _UNIT
+    return (match.span() for match in unit.finditer(text))
 
 
 def words(text: str) -> list[str]:
     """Return the units of a text except white space."""
-    return [unit for unit in _unit_of(text).findall(text) if not unit.isspace()]
+    if _SIMPLE.fullmatch(text):
+        return _SIMPLE_WORD.findall(text)
+    return [unit for unit in _UNIT.findall(text) if not unit.isspace()]
 
 
 def shortened(text: str, first: int, last: int, ellipsis: str) -> str:

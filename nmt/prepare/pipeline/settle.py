@@ -20,6 +20,7 @@ import numpy.typing as npt
 from pydantic import BaseModel
 
 from nmt.config import DataConfig
+from nmt.config.data import LABEL
 from nmt.console import Progress, printable
 from nmt.data.corpus import Corpus
 from nmt.data.random_numbers import hashed, key_of
@@ -133,7 +134,7 @@ def settle_chosen(work: Work, config: DataConfig, text: ChosenText, elsewhere: O
     arguments = [
         _Settling(
             part=number, report=done.summary, drops=text.drops, split_off=folders, rows=text.rows.get(number, {}),
-            version=version, label_side=config.label_side, languages=config.pair, letters=letters,
+            version=version, languages=config.pair, letters=letters,
         )
         for number, done in enumerate(text.cleaned)
     ]  # fmt: skip
@@ -315,8 +316,6 @@ class _Settling(BaseModel):
     rows: dict[int, str]
     """The rows of the part that were split off, with the reasons."""
     version: str
-    label_side: int | None
-    """The side that has labels, if any."""
     languages: tuple[str, str]
     letters: list[dict[str, str]]
     """The forms of letters in which each side is written; see `Work`."""
@@ -336,8 +335,8 @@ def settle_part(folder: Path, task: _Settling) -> Json:
         reason_of |= dict.fromkeys(rows.tolist(), reason)
     if task.split_off is not None:
         held_out = [*_sides(*task.split_off, task.version, task.languages)]
-        if task.label_side is not None:
-            held_out[task.label_side] = set()  # an equal label is no overlap
+        if LABEL in task.languages:
+            held_out[task.languages.index(LABEL)] = set()  # an equal label is no overlap
         for row, (src, tgt) in enumerate(zip(*map(comparable_lines, sides, task.languages), strict=True)):
             if row not in reason_of and (src in held_out[0] or tgt in held_out[1]):
                 reason_of[row] = task.rows.get(row, "shared")  # documents may have equal pairs

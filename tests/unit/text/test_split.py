@@ -160,7 +160,7 @@ def test_long_sentence_is_split_into_maximal_parts(text: str, longest: int) -> N
         ["До н. э. Рим, и. о. директора, т. е. Москва.", "В 1990 г. Москва."],
         ["Kossuth u. 12. szám.", "Paní plk. Nová, pplk. Malý, drs. Jansen, blz. 5, tlf. 12."],
         ["a. Erstens. e. Fünftens."],
-        ["Ja.", "😀", "Nein!", "👩\u200d🔬👍🏽", "❤\ufe0f", "Gut 😀 so.", "„Ja.“", "🇩🇪", "Gut."],
+        ["Ja.", "😀👍", "Nein!", "👩\u200d🔬👍🏽", "Gut 😀 so.", "❤\ufe0f", "„Ja.“", "🇩🇪", "Gut."],
         ["वह आया |", "वह गया|", "हाँ |"],
         ["সে এল|", "সে গেল|"],
         ["वह आया|", "वह गया|", "हाँ"],

@@ -64,9 +64,10 @@ SIMPLE = [
 
 @given(st.lists(st.sampled_from(SIMPLE), max_size=30).map("".join))
 def test_simple_text_has_the_units_of_the_general_pattern(text: str) -> None:
-    assert module._unit_of(text) is not module._UNIT
+    assert module._SIMPLE.fullmatch(text)
     general = [match.span() for match in module._UNIT.finditer(text)]
     assert [*units(text)] == general
+    assert words(text) == [text[start:end] for start, end in general if not text[start:end].isspace()]
 
 
 @given(st.text(max_size=40))
