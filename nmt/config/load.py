@@ -27,6 +27,8 @@ from nmt.errors import ConfigError
 from nmt.files.read import CONFIG_BYTES, read_regular
 from nmt.layout import RunDir
 
+_say_once = cache(say)
+
 
 def load_config(name: str | Path = "base.yaml", overrides: Sequence[str] = ()) -> Config:
     """Load the config `name`, apply `overrides` (`section.key=value`) and check it.
@@ -153,7 +155,7 @@ def check_config(
                 "the version that wrote it, or train again"
             )
         for line in problems:
-            _note(f"note: {where}: {line}")
+            _say_once(f"note: {where}: {line}")
         problems = []
     try:
         config = Config.model_validate(tree)
@@ -162,12 +164,6 @@ def check_config(
     if problems:
         raise ConfigError(*[_located(problem, where, overrides) for problem in problems])
     return config
-
-
-@cache
-def _note(line: str) -> None:
-    """Print a note, once."""
-    say(line)
 
 
 def _located(problem: str, where: str, overrides: Sequence[str]) -> str:

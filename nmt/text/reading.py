@@ -104,7 +104,7 @@ class Reading:
 
     def __call__(self, text: str) -> str:
         """Return a text as it is read."""
-        return self.canonical(_SPECIAL.sub(self._plain, text)) if self.lacks(text) else text
+        return self.canonical(_SPECIAL.sub(lambda match: self._plain(match[0]), text)) if self.lacks(text) else text
 
     def lacks(self, text: str) -> bool:
         """Return whether a text has characters that the vocabulary may not know."""
@@ -114,9 +114,10 @@ class Reading:
         """Return a text in the normal form that is read; white space and invisible characters stay."""
         return str(self._cluster.sub(lambda match: self._equivalent(match[0]), text))
 
-    def _plain(self, special: regex.Match[str]) -> str:
-        usual = " " if special[0].isspace() else ""
-        return special[0] if self._is_known(special[0]) else usual
+    def _plain(self, character: str) -> str:
+        if self._is_known(character):
+            return character
+        return " " if character.isspace() else ""
 
     def _find_equivalent(self, cluster: str) -> str:
         """Return the canonically equivalent text with the fewest unknown characters."""
