@@ -16,7 +16,7 @@ from nmt.config.data import LABEL
 from nmt.config.load import load_saved_config
 from nmt.config.messages import differences
 from nmt.config.old import without_old
-from nmt.config.source import FilesSource, PathSource, Source, is_url, score_of
+from nmt.config.source import KINDS, FilesSource, PathSource, Source, is_url, score_of
 from nmt.data.corpus import Corpora, Corpus
 from nmt.data.manifest import ADVICE, Manifest, owned_files, read_contents
 from nmt.errors import CheckpointError, DataError
@@ -154,14 +154,33 @@ def _completed(made_from: Recipe) -> Recipe:
         direction = "-".join(sorted(tree["languages"], key=lambda language: language == LABEL))
         directions = {"directions": tree["pairs"]} if "pairs" in tree else {"direction": direction}
         settings = {"data": {**tree["data"], **directions}, "tokenizer": tokenizer}
-        # not as a Config, whose other sections have defaults that need not suit these two
-        completed = recipe(_Sections.model_validate(settings))
+        completed = recipe(_known(settings))
     except (KeyError, TypeError, ValidationError):
         return tree
     kept_names = "block_lists", "tags", *(["tokenizer"] if is_reused(tree) else [])
     kept = {name: tree[name] for name in kept_names if name in tree}
     completed.pop("block_lists", None)
     return completed | {"documents": tree.get("documents", False)} | kept  # recorded only if true
+
+
+def _known(settings: dict[str, Any]) -> _Sections:
+    """Validate settings, without those that a source had before 0.2.0, but that only other kinds of sources need.
+
+    Raises ValidationError.
+    """
+    try:
+        # not as a Config, whose other sections have defaults that need not suit these two
+        return _Sections.model_validate(settings)
+    except ValidationError as error:
+        for problem in error.errors():
+            if problem["type"] == "extra_forbidden":
+                *path, name = problem["loc"]
+                section: Any = settings
+                for key in path:
+                    section = section if str(key).startswith("<") else section[key]  # the tag of a kind of source
+                if any(name in kind.model_fields for kind in KINDS.values()):
+                    del section[name]
+    return _Sections.model_validate(settings)
 
 
 def changes_since(directory: DataDir, settings: Recipe, config: Config) -> list[str]:

@@ -157,9 +157,6 @@ def suspicions(
                 yield f"data.direction: {language} is no language code (ISO 639); {advice}"
             text_sides[language] = side
             shares[language] = form_shares(pair[side] for pair in train)
-            if min(shares[language][COMPOSED], share := shares[language][DECOMPOSED]) >= _MOST_TO_REPAIR:
-                others = "others have the same ones composed; data.clean.repair: [NFC] mends such text"
-                yield f"data.train, {language}: {share:.0%} of the lines have {DECOMPOSED}, {others}"
             forms[language] = count_forms(language, (pair[side] for pair in train))
             yield from _in_several_scripts(language, side, samples)
     for key, sample in samples.items():
@@ -180,7 +177,7 @@ def suspicions(
             lines = {place.line: line for line, place in zip(texts, sample.places, strict=True)}
             of_side = f"{where}, {language}"
             yield from _to_repair(of_side, lines, _MISREAD, "look decoded with the wrong encoding", "encoding")
-            yield from _in_other_forms(of_side, form_shares(texts), shares[language], key in held_out)
+            yield from _in_other_forms(of_side, form_shares(texts), shares[language])
             if "letters" not in repairs:
                 yield from _respelled(of_side, lines, usual_forms(language, forms[language]))
             yield from _in_other_language(of_side, lines, language, profiles)
@@ -192,15 +189,15 @@ def _pairs_of(samples: Mapping[str, Sample], keys: Iterable[str]) -> list[tuple[
     return list(chain.from_iterable(samples[key].pairs for key in keys))
 
 
-def _in_other_forms(where: str, shares: dict[str, float], usual: dict[str, float], is_held_out: bool) -> Iterator[str]:
+def _in_other_forms(where: str, shares: dict[str, float], usual: dict[str, float]) -> Iterator[str]:
     """Yield a warning if lines differ from the training text in their white space, invisible characters or normal form;
     shares, usual: those of the lines and of the training text."""
     for form in unusual_forms(shares, usual):
-        advice = f"data.clean.repair: [{'NFC' if form in (COMPOSED, DECOMPOSED) else 'spaces'}] mends training text"
-        if is_held_out:
-            advice += "; convert this set, since references are compared as they are"
-        of_all = f"{usual[form]:.0%} of the training text"
-        yield f"{where}: {shares[form]:.0%} of the lines have {form}, and {of_all}; {advice}"
+        repair = "NFC" if form in (COMPOSED, DECOMPOSED) else "spaces"
+        yield (
+            f"{where}: {shares[form]:.0%} of the lines have {form}, and {usual[form]:.0%} of the training text; "
+            f"data.clean.repair: [{repair}] mends training text; convert development and test sets"
+        )
 
 
 def _respelled(where: str, lines: Mapping[int, str], forms: Mapping[str, str]) -> Iterator[str]:

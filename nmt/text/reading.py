@@ -69,11 +69,12 @@ def form_shares(lines: Iterable[str]) -> dict[str, float]:
 
 def unusual_forms(shares: dict[str, float], usual: dict[str, float]) -> list[str]:
     """Return the forms that are far more frequent than usual; composed letters only where others are decomposed."""
-    forms = [form for form in _TESTS if shares[form] >= max(_LEAST_SHARE, _TIMES * usual[form])]
+    forms = [form for form in _TESTS if shares[form] >= max(_LEAST_SHARE, _TIMES.get(form, 4) * usual[form])]
     return [form for form in forms if form != COMPOSED or usual[DECOMPOSED]]
 
 
-_LEAST_LINES, _LEAST_SHARE, _TIMES = 5, 0.05, 4
+_LEAST_LINES, _LEAST_SHARE = 5, 0.05
+_TIMES = {DECOMPOSED: 1.5, COMPOSED: 1.5}  # the normal form of a text does not depend on its subject
 
 
 class Reading:
@@ -104,11 +105,9 @@ class Reading:
 
     def __call__(self, text: str) -> str:
         """Return a text as it is read."""
-        return self.canonical(_SPECIAL.sub(lambda match: self._plain(match[0]), text)) if self.lacks(text) else text
-
-    def lacks(self, text: str) -> bool:
-        """Return whether a text has characters that the vocabulary may not know."""
-        return self._suspect.search(text) is not None
+        if self._suspect.search(text) is None:
+            return text
+        return self.canonical(_SPECIAL.sub(lambda match: self._plain(match[0]), text))
 
     def canonical(self, text: str) -> str:
         """Return a text in the normal form that is read; white space and invisible characters stay."""

@@ -31,7 +31,6 @@ from copy import copy
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
-from unicodedata import normalize
 
 import numpy as np
 import numpy.typing as npt
@@ -164,8 +163,6 @@ class Tokenizer(ABC):
             return text
         reading = self._reading()
         read = reading.canonical if self.is_exact else reading
-        if self.letters and reading.lacks(text):  # a letter with marks may have a usual form
-            text = normalize("NFC", text)
         return read(write(text, self.letters))
 
     def exactly(self) -> Tokenizer:

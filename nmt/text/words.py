@@ -1,31 +1,13 @@
-"""Words and clusters, and counts of the characters of a text."""
+"""Words and clusters."""
 
 from __future__ import annotations
 
 import re
-import sys
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterator
 
-import numpy as np
 import regex
 
 from nmt.languages.codes import character_class, scripts
-
-_LINES = 1 << 10  # counted at a time
-
-
-def count_characters(lines: Iterable[str]) -> Counter[str]:
-    """Count the occurrences of each character in lines."""
-    lines = iter(lines)
-    counts = np.zeros(sys.maxunicode + 1, np.int64)
-    while block := [*islice(lines, _LINES)]:
-        part = np.bincount(np.frombuffer("".join(block).encode("utf-32-le"), "<u4"))
-        counts[: len(part)] += part
-    codes = np.flatnonzero(counts)
-    return Counter(dict(zip(map(chr, codes.tolist()), counts[codes].tolist(), strict=True)))
-
 
 LETTERWISE = r"\ufe10-\ufe19\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6" + character_class(
     {script.code for script in scripts().values() if script.is_unspaced} - {"Tibt"}

@@ -150,6 +150,7 @@ def loaded(tokenizer: Tokenizer, path: Path) -> PreTrainedTokenizerFast:
 
 
 def check_tokenizer(ours: Tokenizer, theirs: PreTrainedTokenizerFast, lines: list[str]) -> None:
+    lines = [*map(ours.as_read, lines)]  # in the forms that the vocabulary knows
     wanted = [[*ids, EOS] for ids in ours.encode_all(lines)]
     found = theirs(lines).input_ids
     assert [line for line, a, b in zip(lines, wanted, found, strict=True) if a != b] == []

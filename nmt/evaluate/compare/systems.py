@@ -223,9 +223,10 @@ def check_alike(text: TextToTranslate, systems: Sequence[System], lowercase: boo
     notes = [*text.notes]
     if blank is not None:
         notes.append(blank)
-    tgt_lang = text.languages[1] if text.languages else text.tgt_lang or ""
     for system in systems:
-        notes += [f"{system.name}: {note}" for note in forms_notes(tgt_lang, system.translations, references)]
+        notes += [
+            f"{system.name}: {note}" for note in forms_notes(text.tgt_lang or "", system.translations, references)
+        ]
     checks = [(looks_tokenized, "tokenised", "detokenise it")]
     if not lowercase:
         checks.append((looks_lowercased, "lower-cased", "restore its case, or ignore case with --lowercase"))

@@ -6,6 +6,7 @@ A vocabulary is learned, the text is encoded part by part, and the parts become 
 from __future__ import annotations
 
 import shutil
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -36,8 +37,8 @@ from nmt.text.blocks import BlockEncoder, Encoded, ranges
 from nmt.text.language import Profiles
 from nmt.text.tokenizer import N_SPECIAL, LosslessTokenizer, Tokenizer, train_tokenizer
 from nmt.text.vocabularies import Labels, Tokenizers
-from nmt.text.words import count_characters
 
+_BLOCK_LINES = 1 << 10  # whose characters are counted at a time
 _MOST_LINES = 2_000_000  # SentencePiece holds its training text in memory, and a vocabulary needs no more
 
 
@@ -166,6 +167,17 @@ def learn(folder: Path, task: _Learning) -> Json:
     labels = None if task.labels is None else Labels(task.labels)
     Tokenizers(by_language, task.config.joint, labels).save(TokenizerDir(folder))
     return {"pairs": 0}
+
+
+def count_characters(lines: Iterable[str]) -> Counter[str]:
+    """Count the occurrences of each character in lines."""
+    lines = iter(lines)
+    counts = np.zeros(sys.maxunicode + 1, np.int64)
+    while block := [*islice(lines, _BLOCK_LINES)]:
+        part = np.bincount(np.frombuffer("".join(block).encode("utf-32-le"), "<u4"))
+        counts[: len(part)] += part
+    codes = np.flatnonzero(counts)
+    return Counter(dict(zip(map(chr, codes.tolist()), counts[codes].tolist(), strict=True)))
 
 
 def _learn_from(task: _Learning, languages: Sequence[str]) -> Tokenizer:

@@ -93,12 +93,6 @@ def test_joiner_is_read_as_nothing_only_in_scripts_without_joiners(text: str, ex
     assert reading(["Auflage"] * 9).as_read(text) == expected
 
 
-def test_letters_with_marks_get_their_usual_form_in_either_normal_form() -> None:
-    tokenizer = reading(["\u0219i \u021bar\u0103"] * 9)
-    tokenizer.letters = {"[\u015e\u0162\u015f\u0163]": "\u015e\u0162\u015f\u0163>\u0218\u021a\u0219\u021b"}
-    assert tokenizer.as_read(normalize("NFD", "\u015fi \u0163ar\u0103")) == "\u0219i \u021bar\u0103"
-
-
 @given(st.lists(parts, max_size=30).map("".join))
 def test_folded_text_is_plain_and_keeps_its_places(text: str) -> None:
     text_folded, starts, ends = folded(text)

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from fragments import parts
 from nmt.errors import DataError
+from nmt.prepare.pipeline.encode import count_characters
 from nmt.text import tokenizer as module
 from nmt.text.tokenizer import (
     BOS,
@@ -30,7 +31,6 @@ from nmt.text.tokenizer import (
     id_dtype,
     train_tokenizer,
 )
-from nmt.text.words import count_characters
 from sentences import sentence_pairs
 
 LINES = [line for pair in sentence_pairs(300) for line in pair]
