@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from unicodedata import normalize
 
 import pytest
 
@@ -144,3 +145,14 @@ def test_tokenised_and_detokenised_systems_together_raise() -> None:
     assert check_alike(TEXT, runs).notes == (told,)
     assert check_alike(TEXT, [plain, form("Men sit."), form("")]) == TEXT, "blank lines are ignored"
     assert check_alike(TEXT, [plain, form("the the the")]) == TEXT, "lines of a single repeated word are ignored"
+
+
+def test_system_in_another_normal_form_has_a_note() -> None:
+    composed, decomposed = (
+        ("Été à Besançon." for _ in range(9)),
+        (normalize("NFD", "Été à Besançon.") for _ in range(9)),
+    )
+    systems = [System("one", tuple(composed)), System("two", tuple(decomposed))]
+    text = TextToTranslate("ref", systems[0].translations, tgt_lang="fr")
+    [note] = check_alike(text, systems).notes
+    assert note.startswith("two: ") and "decomposed letters" in note

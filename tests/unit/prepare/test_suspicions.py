@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from unicodedata import normalize
 
 import pytest
 
@@ -66,6 +67,60 @@ def test_words_of_letters_of_two_scripts_warn_but_quoted_words_do_not(word: str,
     sample = Sample.of((f"Реч {word} је на страни {n}.", f"The word is on page {n}.") for n in range(100))
     warnings = suspicions({"train.0": sample}, [], ("sr", "en"), {"train.0": "x.sr"})
     assert any("repair: [letters]" in warning for warning in warnings) == is_mixed
+
+
+FRENCH = [f"L\u2019été no {n} est déjà passé à Besançon." for n in range(60)]
+ALTERED = {
+    "decomposed letters": lambda line: normalize("NFD", line),
+    "invisible characters": lambda line: line.replace("ss", "s\u00ads"),
+    "unusual white space": lambda line: line.replace(" no ", " no\u00a0"),
+}
+
+
+@pytest.mark.parametrize("form", ALTERED)
+def test_set_in_other_forms_than_the_training_text_warns(form: str) -> None:
+    for is_whole, n_warnings in ((True, 1), (False, 0)):
+        lines = [ALTERED[form](line) if is_whole or n == 0 else line for n, line in enumerate(FRENCH)]
+        samples = {
+            "train.0": Sample.of(zip(FRENCH, FRENCH, strict=True)),
+            "test.t": Sample.of((line, "") for line in lines),
+        }
+        found = [
+            each
+            for each in suspicions(samples, ["test.t"], ("fr", "xx"), {"train.0": "x", "test.t": "t"})
+            if form in each
+        ]
+        assert len(found) == n_warnings
+        assert all(
+            "data.test.t (t), fr: 100% of the lines" in each and "and 0% of the training" in each for each in found
+        )
+
+
+def test_training_text_in_both_normal_forms_warns_of_both_corpora() -> None:
+    samples = {
+        "train.0": Sample.of((line, line) for line in FRENCH),
+        "train.1": Sample.of((normalize("NFD", line), line) for line in FRENCH),
+        "valid": Sample.of((line, line) for line in FRENCH),
+    }
+    warnings = "\n".join(suspicions(samples, ["valid"], ("fr", "xx"), dict.fromkeys(samples, "x")))
+    assert "data.train.1 (x), fr: 100% of the lines have decomposed letters, and 50% of the training text" in warnings
+    assert "data.train.0 (x), fr: 100% of the lines have composed letters" in warnings
+    assert "[NFC]" in warnings
+
+
+@pytest.mark.parametrize("language", ["fr", "fa", "hi"])
+def test_usual_spaces_and_joiners_of_a_language_give_no_warning(language: str) -> None:
+    lines = {
+        "fr": [f"Que dit-il\u00a0? Il a {n}\u202f000 œufs." for n in range(60)],
+        "fa": [f"او می\u200cخرد {n}" for n in range(60)],
+        "hi": [f"\u0930\u094d\u200d\u092f \u095c {n}" for n in range(60)],
+    }[language]
+    samples = {
+        "train.0": Sample.of((line, line) for line in [*lines, *FRENCH]),
+        "valid": Sample.of(zip(lines, lines, strict=True)),
+    }
+    warnings = [*suspicions(samples, ["valid"], (language, "xx"), {"train.0": "x", "valid": "v"})]
+    assert not any("of the lines have" in warning for warning in warnings)
 
 
 @pytest.mark.parametrize("offset", [1, -1])
