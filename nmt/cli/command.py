@@ -97,7 +97,7 @@ SEARCHING = ("translate", "evaluate", "compare", "robustness", "score", "rerank"
 """Commands whose --set takes only search settings."""
 
 WORD_OPTIONS = {
-    "translate": "--input",
+    "generate": "--prefix",
     "filter": "--src",
     "rerank": "--src",
     "distil": "--teacher",
@@ -174,9 +174,7 @@ def stray_words(command: str, argument: str | None, several: Collection[str], wo
         option = meant_by[-1] if meant_by else "--config"
         meant = f"takes no arguments, found {shown}: write nmt {command} {option} {shlex.quote(words[0])}"
     message = f"{command} {meant}"
-    if command == "translate":
-        message += f" for a file, echo {shlex.quote(' '.join(words))} | nmt translate for a sentence"
-    elif several:
+    if several:
         message += f"; for several values, repeat the option: {', '.join(several)}"
     return message
 

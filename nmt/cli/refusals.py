@@ -32,6 +32,9 @@ REFUSALS: dict[str, dict[str, tuple[str, ...]]] = {
         ),
     },
     "translate": {
+        "a sentence or file as an argument cannot be combined with --input and --interactive": (
+            "TEXT with --input|--interactive",
+        ),
         "--precision needs --engine native; with ctranslate2, use --int8": ("--precision with --engine=ctranslate2",),
         "--int8 needs --engine ctranslate2": ("--int8 without --engine=ctranslate2",),
         "--address {address} needs --engine ray": ("--address without --engine=ray",),

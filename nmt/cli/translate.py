@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import shlex
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -34,7 +38,10 @@ from nmt.cli.options import (
 )
 from nmt.cli.refusals import refuse
 from nmt.console import say
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, DataError
+
+_FILE_NAME = re.compile(r"\S+\.[A-Za-z]\w{0,4}", re.ASCII)
+"""A word that is meant as the name of a file rather than as a sentence."""
 
 OutputOption = Annotated[str, option("--output", "File to write, - for standard output.", "F|-")]
 
@@ -42,6 +49,10 @@ OutputOption = Annotated[str, option("--output", "File to write, - for standard 
 @app.command()
 def translate(
     context: typer.Context,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TEXT", help="A sentence; or a file, whose translation is written beside it."),
+    ] = None,
     run: RunsOption = None,
     model: ModelOption = None,
     inputs: Annotated[
@@ -133,6 +144,10 @@ def translate(
     batch is done. A file is written as F.part and renamed when it is complete. Lines longer than data.max_pieces are
     translated in parts.
 
+    A sentence can also be an argument. A file as an argument is read as with --input; without an option for the output,
+    its translation is written beside it, with the code of the target language in its name: letter.docx to
+    letter.en.docx, news.de to news.en. A file that exists is not overwritten.
+
     Documents keep their format: files named .docx, .odt, .html, .srt, .vtt or .po are translated as documents, sentence
     by sentence, as `nmt serve` does (docs/documents.md). With --output-dir, --input may be repeated, and may be a
     folder, all of whose documents are translated, including .txt. Other documents, such as PDF, XLIFF and JSON, are
@@ -169,8 +184,8 @@ def translate(
     training.modifiers.fuzzy translates other lines with the translation of the most similar segment beside them.
 
     --interactive shows a prompt. Below the translation of each line, it shows the mean probability of its pieces, its
-    expected chrF if the run has been calibrated, and the next best translation. `:run DIR` opens another run, and
-    `:quit` or Ctrl-D ends.
+    expected chrF if the run has been calibrated, and the next best translation. `:help` lists commands, which open
+    another run, or change the beam size or the glossary; Ctrl-C clears the line, and Ctrl-D ends.
 
     --engine ctranslate2 converts a run once, and compares up to 500 lines. From then on, the default, auto, translates
     with it on a CPU, if at least 99.5 % of these lines were translated identically and it supports the options. It
@@ -184,7 +199,8 @@ def translate(
 
     \b
     Examples:
-      echo "Gestern hat Maria den Hund gefüttert." | nmt translate
+      nmt translate "Gestern hat Maria den Hund gefüttert."
+      nmt translate letter.docx
       nmt translate --interactive
       nmt translate --run runs/multi30k-de-en --input news.de --output news.en
       nmt translate --input letter.docx --output letter.en.docx
@@ -206,7 +222,8 @@ def translate(
     """
     from nmt.documents import is_document, refuse_document
 
-    sources = inputs or ["-"]
+    text, files_named = _meant(words or ())
+    sources = inputs or files_named or ["-"]
     source = sources[0]
     for_documents = (output_dir, bilingual, reviewed) != (None, None, None)
     is_alone = as_text or not (is_document(source) or Path(source).is_dir())
@@ -227,7 +244,8 @@ def translate(
     from nmt.translate.translator import Translator, for_texts
     from nmt.translate.types import WINDOW, Options
 
-    documents = Documents(sources, output, output_dir, bilingual, reviewed) if has_documents else None
+    is_beside = len(files_named) == 1 and not (output or for_documents or Path(source).is_dir())
+    documents = Documents(sources, output, output_dir, bilingual, reviewed) if has_documents and not is_beside else None
     if documents is not None and reviewed is not None and not (run or model):
         documents.write(None)
         return
@@ -236,12 +254,11 @@ def translate(
         overrides = [*overrides, f"search.tags={json.dumps(tags)}"]
     settings = partial(search_settings, beam=beam, length_penalty=length_penalty)
     ref = ModelRef(resolve_models(run, model), checkpoint, weights)
-    target = output or "-"
     if workers is not None or engine == "ray":
         models, config = Models.read(replace(ref, to=to, source=from_ or ANY), precision)
         options = Options(settings(config, overrides=overrides), n_best)
         with open_runner("ray" if engine == "ray" else "local", workers, address, visible_gpus()) as processes:
-            translate_in_parts(processes, models, Path(source), Path(target), options, scores)
+            translate_in_parts(processes, models, Path(source), Path(output or "-"), options, scores)
         return
     native_only = (prefix, constraints, glossary, alignments, attention)
     may_convert = precision == "auto" and not (confidence or any(path is not None for path in native_only))
@@ -254,7 +271,7 @@ def translate(
             translator = converted(ref, partial(settings, overrides=overrides))
         if translator is None:
             translator = Translator.load(ref, precision=precision)
-        elif documents is not None and model is None:
+        elif (has_documents or interactive) and model is None:  # markup and glossaries need PyTorch
             translator = translator.with_fallback(Translator.load(ref))
         translator = translator.towards(to, from_ or ANY, via)
         search = settings(translator.config, overrides=overrides)
@@ -264,14 +281,55 @@ def translate(
     if interactive:
         interact(translator, lambda path: opened(ref.at(path)))
         return
+    if is_beside:
+        output = _beside(Path(source), translator.source, translator.target)
+        documents = Documents(sources, output) if has_documents else None
     if documents is not None:
         search = settings(translator.config, overrides=[*for_texts(translator.config.search), *overrides])
         memory = translator.memory(tm, search) if tm else None
         documents.write(DocumentTranslator.of(translator, search, glossary, memory, confidence))
-        return
-    options = Options(translator.config.search, n_best, confidence=confidence, n_estimated=WINDOW)
-    files = Files(prefix, constraints, glossary, tuple(tm or ()), alignments, attention, scores, as_text)
-    translate_file(translator, source, target, options, files)
+    else:
+        options = Options(translator.config.search, n_best, confidence=confidence, n_estimated=WINDOW)
+        files = Files(prefix, constraints, glossary, tuple(tm or ()), alignments, attention, scores, as_text, text)
+        translate_file(translator, source, output or "-", options, files)
+    if is_beside:
+        say(f"wrote {output}")
+
+
+def _meant(words: Sequence[str]) -> tuple[str | None, list[str]]:
+    """Return the sentence, or else the files, that are the arguments of `nmt translate`.
+
+    Raises DataError for a file that does not exist, and for text that is not UTF-8.
+    """
+    from nmt.documents import is_document
+
+    missing = [word for word in words if not os.path.exists(word)]  # noqa: PTH110 (Path.exists raises for long names)
+    if not missing:
+        return None, [*words]
+    for word in missing:
+        if is_document(word) or _FILE_NAME.fullmatch(word):
+            raise DataError(f"{word}: no such file; for a sentence, echo {shlex.quote(word)} | nmt translate")
+    try:
+        return os.fsencode(" ".join(words)).decode(), []
+    except UnicodeDecodeError:
+        raise DataError("the sentence is not UTF-8; use a terminal with UTF-8, or give a file") from None
+
+
+def _beside(path: Path, source: str, target: str) -> str:
+    """Return the file for the translation of a file: beside it, with the code of the target language in its name.
+
+    Raises DataError if it exists.
+    """
+    from nmt.files.compressed import compression_of
+
+    if compression_of(path):
+        path = path.with_suffix("")
+    stem = path.stem.removesuffix(f".{source}")
+    suffix = "" if path.suffix == f".{source}" else path.suffix
+    written = path.with_name(f"{stem}.{target}{suffix}")
+    if written.exists():
+        raise DataError(f"{written}: exists, and is not overwritten; choose the file to write with --output")
+    return str(written)
 
 
 @app.command()

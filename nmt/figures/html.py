@@ -66,6 +66,26 @@ def language_attributes(language: str | None) -> str:
     return f' lang="{escape(language.replace("_", "-"))}"{direction}'
 
 
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]], n_text: int = 1) -> str:
+    """Return an HTML table, which scrolls sideways where it is too wide for the page.
+
+    Cells are HTML; one that is an element already, `<td>`, stays as it is. The first `n_text` columns have text, the
+    others numbers.
+    """
+    lines = [_row("th", heads, n_text), *(_row("td", row, n_text) for row in rows)]
+    return "\n".join(['<div class="wide"><table>', *lines, "</table></div>"])
+
+
+def _row(tag: str, cells: Sequence[str], n_text: int) -> str:
+    row = ""
+    for column, cell in enumerate(cells):
+        if not cell.startswith("<td"):
+            kind = "" if column < n_text else ' class="n"'
+            cell = f"<{tag}{kind}>{cell}</{tag}>"
+        row += cell
+    return f"<tr>{row}</tr>"
+
+
 # --- Charts ---
 
 _WIDTH, _HEIGHT, _TOP, _BOTTOM = 340, 150, 18, 20  # pixels: the drawing area, and the margins for text

@@ -9,7 +9,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 from nmt.config.yaml12 import dump_yaml
-from nmt.figures.html import asset, document, escaped, escaped_sentence, histogram, language_attributes
+from nmt.figures.html import asset, document, escaped, escaped_sentence, histogram, language_attributes, table
 from nmt.files.write import replace_file
 from nmt.layout import DataDir
 from nmt.prepare.cleaning.counts import REASONS, REPAIRS, skipped_units, summed
@@ -87,7 +87,7 @@ def _counts(corpora: Sequence[SourceReport]) -> Iterator[str]:
         share = _share(corpus.kept, corpus.read)
         counts = [f"{corpus.read:,}", f"{corpus.kept:,}", f"{n_dropped:,}", share]
         rows.append([_named(corpus.corpus, corpus.key), *counts, _bar(corpus.kept, corpus.read, "kept")])
-    yield from _table(["corpus", "read", "kept", "dropped", "kept", ""], rows)
+    yield table(["corpus", "read", "kept", "dropped", "kept", ""], rows)
 
 
 def _classes(classes: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
@@ -100,7 +100,7 @@ def _classes(classes: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
     for label in next(iter(classes.values())):
         cells = [f"{counts[label]:,} ({_share(counts[label], totals[split])})" for split, counts in classes.items()]
         rows.append([escaped(label), *cells])
-    yield from _table(["label", *map(escaped, classes)], rows)
+    yield table(["label", *map(escaped, classes)], rows)
 
 
 def _reasons(corpora: Sequence[CorpusReport]) -> Iterator[str]:
@@ -114,7 +114,7 @@ def _reasons(corpora: Sequence[CorpusReport]) -> Iterator[str]:
         [_named(REASONS[reason], reason), f"{n:,}", _share(n, read), _bar(n, max(dropped.values()), "dropped")]
         for reason, n in dropped.items()
     ]
-    yield from _table(["reason", "pairs", "of all read", ""], rows)
+    yield table(["reason", "pairs", "of all read", ""], rows)
 
 
 def _repairs(report: Report) -> Iterator[str]:
@@ -174,7 +174,7 @@ def _mix(report: Report) -> Iterator[str]:
                 cell += f"<br/>identified as {_shares(identified)}"
             cells.append(cell)
         rows.append(cells)
-    yield from _table(["corpus", *map(escaped, report.text_languages)], rows, style="")
+    yield table(["corpus", *map(escaped, report.text_languages)], rows, n_text=len(report.text_languages) + 1)
     yield '<p class="soft">The script of a line is that of most of its letters, in a sample of the kept pairs.</p>'
 
 
@@ -234,24 +234,6 @@ def _tokenizer(tokenizer: TokenizerReport | None) -> Iterator[str]:
     for language, counts in tokenizer.text.items():
         yield f"<li>{escaped(language)}: {escaped(length_of_pieces(language, counts))}</li>"
     yield "</ul>"
-
-
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], style: str = ' class="n"') -> Iterator[str]:
-    """Yield a table of cells, given as HTML; `style`: attributes of all cells but the first of each row."""
-    yield "<table>" + _row("th", heads, style)
-    for row in rows:
-        yield _row("td", row, style)
-    yield "</table>"
-
-
-def _row(tag: str, cells: Sequence[str], style: str) -> str:
-    """Return a row of a table; a cell that is an element already, such as a bar, stays as it is."""
-    row = f"<tr><{tag}>{cells[0]}</{tag}>"
-    for cell in cells[1:]:
-        if not cell.startswith("<td"):
-            cell = f"<{tag}{style}>{cell}</{tag}>"
-        row += cell
-    return row + "</tr>"
 
 
 def _named(name: str, key: str) -> str:

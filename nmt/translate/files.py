@@ -69,6 +69,8 @@ class Files:
     """Whether to write scores beside the translations."""
     as_text: bool = False
     """Whether standard input may contain a document, whose lines are translated as they are."""
+    text: str | None = None
+    """Text to translate instead of standard input."""
 
 
 def translate_file(
@@ -118,7 +120,11 @@ def translate_file(
         out = opened.enter_context(open_output(target))
         aligned = opened.enter_context(open_output(files.alignments)) if files.alignments else None
         progress = opened.enter_context(progress_between("translating", source, target))
-        text = input_windows(source, None if files.as_text else refuse_document)
+        text: Iterable[list[str]]
+        if files.text is None:
+            text = input_windows(source, None if files.as_text else refuse_document)
+        else:
+            text = [files.text.split("\n")]
         windows_of_text = checked(text, tokenizers.profiles, data.src)
         for lines in _with_constraints(windows_of_text, files, glossary, memory):
             best = list[Translation]()

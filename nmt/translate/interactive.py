@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -11,36 +12,54 @@ from pathlib import Path
 
 from nmt.console import is_typed, printable_sentence, say
 from nmt.errors import NmtError
+from nmt.process import handling
+from nmt.text.constraints import Glossary
 from nmt.translate.files import Warnings, watched
 from nmt.translate.translator import Translator
 from nmt.translate.types import Line, Options
 
-COMMANDS = ":run DIR opens another run; :quit or Ctrl-D ends"
+COMMANDS = {
+    ":run DIR": "opens another run",
+    ":beam N": "changes the beam size",
+    ":glossary F": "uses the terms of a file, and without F those of none",
+    ":help": "shows the commands",
+    ":quit": "ends, as Ctrl-D does; Ctrl-C clears the line",
+}
 PROMPT = "> "
 
 
 def interact(translator: Translator, open_run: Callable[[Path], Translator]) -> None:
     """Translate the lines of standard input one by one, with the configured search, until they end or until `:quit`.
 
-    open_run: opens the run of `:run DIR`; if it raises NmtError, the error is shown, and the run before is kept. Raises
-    ConfigError if settings are incompatible or not supported.
+    open_run: opens the run of `:run DIR`. An error of a command or a line is shown, and what was set before is kept.
+    Raises ConfigError if the configured settings are incompatible or not supported.
     """
-    say(f"translating {translator.config.data.direction}; {COMMANDS}")
+    translator.check(translator.config.search, 1)
+    say(f"translating {translator.config.data.direction}; :help lists the commands")
+    overrides = list[str]()
+    glossary: Glossary | None = None
     for line in _typed_lines():
         command = re.fullmatch(r":(\w+)\s*(.*)", line.strip())
-        if command is None:
-            for row in _rows(translator, line) if line.strip() else ():
-                print(printable_sentence(row), flush=True)
-            continue
-        name, argument = command.groups()
-        if name == "quit":
-            return
-        if name != "run" or not argument:
-            say(f"{line.strip()}: no such command; {COMMANDS}")
-            continue
         try:
-            translator = open_run(Path(argument).expanduser())
-            say(f"translating {translator.config.data.direction}")
+            match command.groups() if command else ():
+                case ():
+                    for row in _rows(translator, Line(line, glossary=glossary)) if line.strip() else ():
+                        print(printable_sentence(row), flush=True)
+                case "quit", _:
+                    return
+                case "run", path if path:
+                    translator = open_run(Path(path).expanduser()).with_search(overrides)
+                    say(f"translating {translator.config.data.direction}")
+                case "beam", size if size:
+                    translator = translator.with_search([f"search.beam={size}"])
+                    overrides = [f"search.beam={size}"]
+                case "glossary", path:
+                    glossary = Glossary.read(Path(path).expanduser(), translator.target) if path else None
+                case name, _:
+                    if name != "help":
+                        say(f"{line.strip()}: no such command")
+                    for typed, does in COMMANDS.items():
+                        say(f"{typed} {does}")
         except NmtError as error:
             for problem in error.args:
                 say(problem)
@@ -53,28 +72,35 @@ def _typed_lines() -> Iterator[str]:
         import readline  # noqa: F401 (lines can then be edited and recalled)
     while sys.stdin is not None:
         try:
-            line = input(PROMPT if is_terminal else "")
+            with handling([signal.SIGINT] if is_terminal else (), signal.default_int_handler):
+                line = input(PROMPT if is_terminal else "")
             line.encode()  # raises an error for bytes that Python keeps as surrogates
         except EOFError:
             if is_terminal:
                 print()  # the shell's prompt gets a line of its own
             return
+        except KeyboardInterrupt:
+            if not is_terminal:
+                raise
+            print()
         except UnicodeError:
             say("this line is not text in the encoding of the terminal; it is not translated")
         else:
             yield line
 
 
-def _rows(translator: Translator, text: str) -> Iterator[str]:
+def _rows(translator: Translator, line: Line) -> Iterator[str]:
     """Yield the translation of a line, its probability and confidence, and the next best translation if there is one.
 
     Warnings about the line are printed to standard error.
     """
     search = translator.config.search
+    has_terms = line.glossary is not None and not search.inline_terms
     has_second = search.mbr == "none" and (search.beam > 1 or search.sample)
     options = Options(search, 2 if has_second else 1, confidence=translator.has_confidence)
+    translator.check(search, options.n_best, has_terms)
     warnings = Warnings()
-    [(_, _, (best, *others))] = watched(translator, [Line(text)], options, 0, warnings)
+    [(_, _, (best, *others))] = watched(translator, [line], options, 0, warnings)
     yield best.text
     n_pieces = sum(len(part.tgt_ids) + 1 for part in best.searched)  # with the end of each sentence
     if n_pieces:

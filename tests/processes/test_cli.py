@@ -214,7 +214,7 @@ def test_config_explains_a_setting(nmt: Command) -> None:
         (["translate", "--beam", "0"], "'--beam'"),
         (["translate", "--n-best", "0"], "'--n-best'"),
         (["translate", "--weights", "best"], "'--weights'"),
-        (["translate", "stray"], "translate takes no arguments, found stray"),
+        (["generate", "stray"], "generate takes no arguments, found stray"),
         (["--epochs", "3"], "No such option: --epochs"),
     ],
 )

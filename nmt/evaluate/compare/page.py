@@ -31,7 +31,7 @@ from nmt.evaluate.compare.systems import Group, System, all_systems
 from nmt.evaluate.contrasts import n_words
 from nmt.evaluate.metrics import Floats, LineCounts, Metric, Texts, as_tuple, metric_name
 from nmt.evaluate.significance import bootstrap_scores, interval
-from nmt.figures.html import asset, document, escaped, histogram, interval_bar, line_chart
+from nmt.figures.html import asset, document, escaped, histogram, interval_bar, line_chart, table
 from nmt.layout import RunDir
 from nmt.runs.info import read_info
 from nmt.runs.log import learning_curve
@@ -125,18 +125,6 @@ def _legend(view: View) -> str:
     return f'<p class="legend">{"   ".join(_key(view, position) for position in range(len(view.names)))}</p>'
 
 
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], n_text: int = 1) -> str:
-    """Return an HTML table. The first `n_text` columns have text, the others numbers."""
-    lines = [_row("th", heads, n_text), *(_row("td", row, n_text) for row in rows)]
-    return "\n".join(['<div class="wide"><table>', *lines, "</table></div>"])
-
-
-def _row(tag: str, cells: Sequence[str], n_text: int) -> str:
-    texts = [f"<{tag}>{cell}</{tag}>" for cell in cells[:n_text]]
-    numbers = [f'<{tag} class="n">{cell}</{tag}>' for cell in cells[n_text:]]
-    return f"<tr>{''.join(texts + numbers)}</tr>"
-
-
 def _paragraphs(sentences: Iterable[str], kind: str = "") -> Iterator[str]:
     return (f"<p{kind}>{escaped(sentence)}</p>" for sentence in sentences)
 
@@ -163,18 +151,18 @@ def _scores(view: View) -> Iterator[str]:
     """Yield a table of scores and differences for each metric."""
     yield '<h2 id="scores">Scores</h2>'
     header, *rows = score_cells(view.comparison)
-    cells = iter(rows)
+    rest = iter(rows)
     for result in view.comparison.results:
         intervals = [entry.difference.interval for entry in result.entries if entry.difference is not None]
         reach = max(map(abs, chain.from_iterable(intervals)))
-        table = []
+        cells = []
         for position, entry in enumerate(result.entries):
             bar = ""
             if entry.difference is not None:
                 bar = interval_bar(entry.difference.value, *entry.difference.interval, reach)
-            table.append([_key(view, position), bar, *map(escaped, next(cells))])
+            cells.append([_key(view, position), bar, *map(escaped, next(rest))])
         yield f"<h3>{escaped(title(result.metric))}</h3>"
-        yield _table(["system", "", *header], table, n_text=2)
+        yield table(["system", "", *header], cells, n_text=2)
         yield from _paragraphs(errors(result))
         yield f'<p class="soft signature">{escaped(result.metric.signature)}</p>'
     yield from _paragraphs(explanations(view.comparison), ' class="soft"')
@@ -199,7 +187,7 @@ def _systems(view: View) -> Iterator[str]:
                 if n == view.shown[position]:
                     marks.append("shown line by line")
             rows.append([name, ", ".join(marks), *(_fact(system, fact) for fact in known)])
-    yield _table(["system", "", *known], rows, n_text=2 + len(known))
+    yield table(["system", "", *known], rows, n_text=2 + len(known))
     if len(systems) > len(groups):
         yield (
             '<p class="soft">Scores and differences are of all runs of a group. Scores of lines and of parts of the '
@@ -227,7 +215,7 @@ def _training(view: View) -> Iterator[str]:
     if settings:
         heads = ["setting", *(_key(view, position) for position in range(len(groups)))]
         yield "<h3>Settings that differ</h3>"
-        yield _table(heads, [[*map(escaped, row)] for row in settings], n_text=len(heads))
+        yield table(heads, [[*map(escaped, row)] for row in settings], n_text=len(heads))
     else:
         yield "<p>No setting differs.</p>"
     if any(len(curve) > 1 for _, curve in curves):
@@ -254,7 +242,7 @@ def _distribution(view: View) -> Iterator[str]:
         counts = (better, worse, len(gains) - better - worse, equal)
         rows.append([_key(view, other), *(f"{n:,}" for n in counts)])
     heads = ["", f"better than {escaped(view.names[baseline])}", "worse", "same score", "same translation"]
-    yield _table(heads, rows)
+    yield table(heads, rows)
     highest = 100.0 if metric.name == "chrf" else 1.0
     edges = np.linspace(min(0.0, float(scores.min())), max(highest, scores.max()), 26)
     layers = {f"{_color(n)} outline": np.histogram(row, edges)[0].tolist() for n, row in enumerate(scores)}
@@ -282,7 +270,7 @@ def _parts(view: View) -> Iterator[str]:
         if position != view.comparison.baseline:
             heads += ["difference", "95 % interval"]
     yield '<h2 id="parts">Parts of the test set</h2>'
-    yield _table(heads, [[name, f"{len(rows):,}", *part_cells(view, rows)] for name, rows in parts.items()])
+    yield table(heads, [[name, f"{len(rows):,}", *part_cells(view, rows)] for name, rows in parts.items()])
     yield (
         f'<p class="soft">Intervals of differences: 95 %, paired bootstrap with {SAMPLES:,} samples, not corrected for '
         "the number of parts: about one in twenty equal parts seems to differ. Parts of fewer than "
@@ -437,7 +425,7 @@ def _settings(system: System, problems: list[str]) -> dict[str, object]:
         problems.append(f"{system.name}: its settings cannot be read: {error}")
         return {}
     del config["training"]["run_dir"]  # differs between any two runs
-    return {**config, "run.json": {key: info[key] for key in _INFO}}
+    return {**config, "run.json": {key: info[key] for key in _INFO if info[key]}}
 
 
 def learning_curves(groups: Sequence[Group], problems: list[str]) -> list[tuple[int, list[tuple[float, float]]]]:

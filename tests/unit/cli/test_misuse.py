@@ -108,11 +108,7 @@ def test_unknown_option_without_equivalent_has_no_suggestion(line: str, nmt: Com
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (
-            ("translate", "Der Hund"),
-            "translate takes no arguments, found Der Hund: write nmt translate --input 'Der Hund' for a file, echo "
-            "'Der Hund' | nmt translate for a sentence",
-        ),
+        (("generate", "Ein Hund"), "write nmt generate --prefix 'Ein Hund'"),
         (("prepare", "mine.yaml"), "write nmt prepare --config mine.yaml"),
         (
             ("prepare", "--set", "data.max_chars=9", "data.max_pieces=9"),

@@ -2,13 +2,14 @@
 
 import io
 import math
-from collections.abc import Sequence
+import signal
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from nmt.config import SearchConfig
-from nmt.errors import CheckpointError
+from nmt.errors import CheckpointError, ConfigError
 from nmt.translate.interactive import interact
 from nmt.translate.translator import Translator
 from nmt.translate.types import Confidence, Options, Translation
@@ -93,6 +94,54 @@ def test_other_command_is_reported_with_those_there_are(line: str, translator: T
     rows, err = shown(translator, [line], capsys)
     assert rows == []
     assert ":run DIR" in err
+
+
+def test_beam_size_is_changed_and_kept_for_another_run(translator: Translator, capsys: Capture) -> None:
+    other = searching(BEAM)
+    rows, err = shown(translator, [":beam 0", ":beam x", ":beam 1", "mali", ":run other", "mali"], capsys, other)
+    assert [row.split()[0] for row in rows[1::2]] == ["probability"] * 2  # greedy search has no next best
+    assert err.count("search.beam") == 2
+
+
+def test_glossary_is_used_until_another_is_named(translator: Translator, tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "terms.tsv").write_text("mali\ttabu\n", encoding="utf-8")
+    lines = ["mali bore", f":glossary {tmp_path / 'terms.tsv'}", "mali bore", ":glossary nowhere", "mali bore"]
+    rows, err = shown(translator, [*lines, ":glossary", "mali bore"], capsys)
+    plain, first, second, after = (row for row in rows if not row.startswith(" "))
+    assert "tabu" in first and first == second
+    assert plain == after and "tabu" not in plain
+    assert "nowhere" in err
+
+
+def test_glossary_that_a_search_does_not_support_is_reported(
+    translator: Translator, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "terms.tsv").write_text("mali\ttabu\n", encoding="utf-8")
+
+    def check(search: SearchConfig, has_terms: bool, target: str) -> None:  # noqa: ARG001 (of searchers)
+        if has_terms:
+            raise ConfigError("no terms here")
+
+    monkeypatch.setattr(translator.searcher, "check", check)
+    rows, err = shown(translator, [f":glossary {tmp_path / 'terms.tsv'}", "mali", ":glossary", "mali"], capsys)
+    assert len(rows) == 3
+    assert "no terms here" in err
+
+
+def test_interrupt_at_a_terminal_clears_the_line(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    typed: Iterator[object] = iter([signal.SIGINT, "mali bore", ":quit"])
+
+    def answer(_: str) -> str:
+        if (line := next(typed)) == signal.SIGINT:
+            signal.raise_signal(signal.SIGINT)
+        return str(line)
+
+    monkeypatch.setattr("builtins.input", answer)
+    monkeypatch.setattr("nmt.translate.interactive.is_typed", lambda: True)
+    interact(translator, refuse)
+    assert "probability" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("line", [": mali", ":-) mali", "mali :quit"])
