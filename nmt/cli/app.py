@@ -111,7 +111,7 @@ def nmt(
     Example, with the German-English corpus that is installed with nmt:
       nmt prepare --config sample.yaml
       nmt train --config sample.yaml
-      echo "Gestern hat Maria den Hund gefüttert." | nmt translate
+      nmt translate "Gestern hat Maria den Hund gefüttert."
       nmt evaluate
     """
 

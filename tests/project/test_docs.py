@@ -160,8 +160,8 @@ def test_example_sentences_are_translated_correctly() -> None:
         "Gestern hat Maria das Fahrrad repariert.": "Yesterday, Maria repaired the bicycle.",
     }
     texts = [read(page) for page in (*PAGES, *(path.relative_to(ROOT) for path in ROOT.glob("nmt/**/*.py")))]
-    piped, called = r'echo "([^"]+)" \| nmt translate', r'translate\(\["([^"{]+)"\]'
-    given = f"{piped}|{called}" + r'|-d q="([^"]+)"|"(?:q|text)": "([^"{]+)", "source"'
+    typed, called = r'nmt translate "([^"]+)"', r'translate\(\["([^"{]+)"\]'
+    given = f"{typed}|{called}" + r'|-d q="([^"]+)"|"(?:q|text)": "([^"{]+)", "source"'
     found = {next(filter(None, groups)) for text in texts for groups in re.findall(given, text)}
     assert found == {*EXAMPLES}
 
