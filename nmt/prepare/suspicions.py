@@ -22,12 +22,21 @@ import numpy as np
 from nmt.config.data import LABEL
 from nmt.console import Item, printable_sentence
 from nmt.errors import DataError
-from nmt.languages.codes import code_for, language_name, parts_of, script_of_text, scripts, scripts_of, tag_of
+from nmt.languages.codes import (
+    character_class,
+    code_for,
+    language_name,
+    parts_of,
+    script_of_text,
+    scripts,
+    scripts_of,
+    tag_of,
+)
 from nmt.prepare.cleaning.repairs import without_marked_capitals
 from nmt.text.language import Profiles, in_other_language, trigrams
 from nmt.text.letters import count_forms, usual_forms
 from nmt.text.lexicon import Floats
-from nmt.text.reading import COMPOSED, DECOMPOSED, form_shares, unusual_forms
+from nmt.text.reading import COMPOSED, NOT_NFC, form_shares, unusual_forms
 from nmt.text.tokenizer import UNK
 from nmt.text.vocabularies import Tokenizers
 from nmt.text.words import beginning
@@ -57,6 +66,7 @@ _STRETCH, _MOST_STRETCHES = 100, 8  # pairs of a stretch, at least
 # share of pairs that are more alike than with another line: 0.78 or more of good text, 0.5 by chance
 _ALIKE = 0.6
 _UNALIKE = 0.56
+_HAN = re.compile(f"[{character_class(['Hani'])}]+")
 _WORDS = re.compile(r"\d+|[^\W\d_]+")
 
 _Pairs = Sequence[tuple[str, str]]
@@ -193,7 +203,7 @@ def _in_other_forms(where: str, shares: dict[str, float], usual: dict[str, float
     """Yield a warning if lines differ from the training text in their white space, invisible characters or normal form;
     shares, usual: those of the lines and of the training text."""
     for form in unusual_forms(shares, usual):
-        repair = "NFC" if form in (COMPOSED, DECOMPOSED) else "spaces"
+        repair = "NFC" if form in (COMPOSED, NOT_NFC) else "spaces"
         yield (
             f"{where}: {shares[form]:.0%} of the lines have {form}, and {usual[form]:.0%} of the training text; "
             f"data.clean.repair: [{repair}] mends training text; convert development and test sets"
@@ -325,7 +335,8 @@ def _script(line: str, language: str) -> str:
     """
     script = script_of_text([line], _MOST)
     if script == "Hani" and parts_of(language)[1] in ("Hans", "Hant"):
-        simplified, traditional = (len(line.encode(standard, "ignore")) for standard in ("gb2312", "big5"))
+        characters = "".join(_HAN.findall(line))
+        simplified, traditional = (len(characters.encode(standard, "ignore")) for standard in ("gb2312", "big5"))
         return ("other", "simplified Chinese", "traditional Chinese")[
             (simplified > traditional) - (simplified < traditional)
         ]

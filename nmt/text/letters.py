@@ -87,14 +87,14 @@ def forms_notes(language: str, translations: Sequence[str], references: Sequence
     sides = form_shares(translations), form_shares(references)
     for form in sorted({*unusual_forms(*sides), *unusual_forms(*sides[::-1])} - {COMPOSED, OTHER_SPACE}):
         yield (
-            f"only translations or only references have {form}: equal words count as different, and these scores are "
-            "too low; bring both into one form, such as the Unicode normal form NFC without invisible characters"
+            f"translations and references differ in {form}: equal words count as different, and these scores are too "
+            "low; bring both into one form, such as the Unicode normal form NFC without invisible characters"
         )
 
 
 def comparable(text: str, language: str) -> str:
     """Return a text, or several lines, for comparisons: with one form of each letter of the language, in NFC, without
-    invisible characters, and with single spaces between words. The number of lines stays."""
+    invisible characters, and with single spaces between words. Line breaks are kept."""
     return re.sub("(?m)^ | $", "", write(plain(text), _compared(language)))
 
 

@@ -17,6 +17,7 @@ import regex
 
 from nmt.languages.codes import character_class, scripts
 from nmt.text.message_formats import masked
+from nmt.text.reading import GRAPHEME
 from nmt.text.words import CLUSTER, UNSPACED
 
 CountPieces = Callable[[list[str]], list[int]]
@@ -79,7 +80,7 @@ _WEAKER = (_CLAUSE, _COMMA, _WORD)
 # marks and joiners before it belong to a longer word. The vowel of other words is l, r or w: "krv", "vlk", "cwm".
 _ABBREVIATION = re.compile(
     r"(?<![^\W_]|[\u00ad\u0300-\u1fff\u200c\u200d\ua800-\uabff])"
-    r"(?!(?!(?:bldg?|blvd|blz|dr[ds]|fr[kz]|hrsg?|hrv|ml[dn]|mlrd|mr[dk]|p?plk|tlf|twp|vlgs|wlk|yrs)$)[b-z]+[lrw][b-z])"
+    r"(?!(?!(?:bldg?|blvd|blz|brl|dr[ds]|fr[kz]|gld|hrsg?|hrv|ml[dn]|mlrd|mr[dk]|p?plk|srl|tl[fr]|twp|vlgs|wlk|wrt|yrs)$)[b-z]+[lrw][b-z])"
     r"(?:[^\W\d_]|\d{1,2}|[B-DF-HJ-NP-TV-XZb-df-hj-np-tv-xz][b-df-hj-np-tv-xz]{1,3})$"
 )
 _VOWELS = "aeiouyæøœɔɛеёєиіїюя"
@@ -144,7 +145,7 @@ _LAST_MARK = re.compile(rf"(?:{_BAR} ?\||[{SENTENCE_MARKS}])[|{_CLOSING}]*+\s*\Z
 # pictures between sentences, which belong to neither of them
 _PICTURES = regex.compile(
     rf"(?=\p{{Emoji}})(?<=[{SENTENCE_MARKS}{_CLOSING}]\s{{1,9}})"
-    r"(?:(?:(?=\p{Emoji_Presentation}|\p{Extended_Pictographic}\ufe0f)\X)++(?:\s++|\Z))++"
+    r"(?:(?:(?=\p{Emoji_Presentation}|\p{Extended_Pictographic}\ufe0f)" + GRAPHEME + r")++(?:\s++|\Z))++"
 )
 # what may open a quotation, unless a word contains it; group 1 is a character that follows it directly
 _QUOTE = re.compile(
@@ -315,6 +316,8 @@ def _pack(text: str, fragments: Sequence[Fragment], n_pieces: CountPieces, longe
 _WIDE = re.compile(rf"[\uff01-\uff60\uffe0-\uffe6{character_class(['Hani', 'Kits', 'Nshu', 'Tang', 'Yiii'])}]")
 """Matches characters of scripts without spaces between sentences."""
 _UNSPACED = re.compile(f"[{UNSPACED}]")
+# an end by a mark that does nothing else; others are in addresses, too, which may be cut anywhere
+_ENDED = re.compile(rf"(?:[{SENTENCE_MARKS}](?<![.!?…․‼‽⁇⁈⁉．۔])|{_BAR} ?\|)[{_CLOSING}]*+\Z")
 _GLUED = re.compile(f"[{UNSPACED}{character_class(['Ethi'])}]")
 _QUOTES = "\"'“”‘’"
 
@@ -322,8 +325,8 @@ _QUOTES = "\"'“”‘’"
 def join(parts: Sequence[tuple[str, str]], translations: Sequence[str]) -> str:
     """Join the translations of the parts of a line that `split` returned.
 
-    Two translations are separated by a space if the source has white space there, or if its script has no spaces;
-    never in Chinese and Japanese, nor within a sentence in other scripts without spaces.
+    Two translations are separated by a space if the source has white space there or the end of a sentence, or if its
+    script has no spaces; never in Chinese and Japanese, nor within a sentence in other scripts without spaces.
     """
     joined: list[str] = []
     gap = ""
@@ -331,19 +334,22 @@ def join(parts: Sequence[tuple[str, str]], translations: Sequence[str]) -> str:
     for (source, after), translation in zip(parts, translations, strict=True):
         if translation:
             if joined:
-                joined.append(_separator(joined[-1], translation, gap, before + source[:1]))
+                joined.append(_separator(joined[-1], translation, gap, (before, source)))
             joined.append(translation)
             gap = ""
         gap = gap + after
-        before = source[-1:]
+        before = source
     return "".join(joined)
 
 
-def _separator(first: str, second: str, gap: str, source: str) -> str:
-    """Return the separator of two translations, given what separates their sources and the characters around it."""
+def _separator(first: str, second: str, gap: str, sources: tuple[str, str]) -> str:
+    """Return the separator of two translations, given their sources and what separates these."""
     last = first.rstrip(_QUOTES)[-1:]
     if _WIDE.match(last) and (not last.isalnum() or _WIDE.match(second.lstrip(_QUOTES))):
         return ""
-    is_within_sentence = unicodedata.category(source[0])[0] in "LMN"
-    is_glued = _GLUED.search(source) and not (is_within_sentence and _UNSPACED.search(first[-1] + second[0]))
-    return " " if gap or is_glued else ""
+    before, after = sources[0][-1:], sources[1][:1]
+    if gap or _ENDED.search(sources[0]):
+        return " "
+    is_within_sentence = before in "\u0f0b\u0f0c" or unicodedata.category(before)[0] in "LMN"
+    is_glued = _GLUED.search(before + after) and not (is_within_sentence and _UNSPACED.search(first[-1] + second[0]))
+    return " " if is_glued else ""

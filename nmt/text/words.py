@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import regex
 
 from nmt.languages.codes import character_class, scripts
+from nmt.text.reading import GRAPHEME
 
 LETTERWISE = r"\ufe10-\ufe19\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6" + character_class(
     {script.code for script in scripts().values() if script.is_unspaced} - {"Tibt"}
@@ -20,7 +21,8 @@ UNSPACED = LETTERWISE + character_class(["Tibt"])
 # beyond \X: vowels before their consonant; marks that take space; vowels after it; consonants below it; and consonants
 # without a vowel, such as the last one of a Burmese syllable
 CLUSTER = regex.compile(
-    r"(?:\p{Logical_Order_Exception}(?=\p{L}))*+\X(?:\p{M}"
+    rf"(?:\p{{Logical_Order_Exception}}(?=\p{{L}}))*+{GRAPHEME}"
+    r"(?:\p{M}"
     r"|(?<=[\p{L}\p{M}])(?!\p{Logical_Order_Exception})\p{InSC=Vowel_Dependent}"
     r"|(?<=[\p{InSC=Virama}\p{InSC=Invisible_Stacker}]\u200d?|[\p{L}\p{M}]\u200d)(?=\p{Lo})\X"
     r"|(?<=[\p{L}\p{M}])\p{Lo}\p{M}?[\p{InSC=Pure_Killer}\p{InSC=Consonant_Killer}])*+"

@@ -15,7 +15,7 @@ from nmt.prepare.cleaning.grouping import normal_form
 from nmt.prepare.cleaning.repairs import is_broken
 from nmt.text.case import lower
 from nmt.text.language import identified_as, in_other_language
-from nmt.text.letters import western_digits
+from nmt.text.letters import comparable, western_digits
 from nmt.text.lines import read_lines
 from nmt.text.split import CLAUSE_MARKS, CLOSING, COMMAS, SENTENCE_MARKS, n_sentences
 from nmt.text.words import words
@@ -100,8 +100,8 @@ def is_cut(src: str, tgt: str) -> bool:
 def block_list(path: Path, language: str) -> SideTest:
     """Return a test for texts that contain any of the words or expressions listed in a file.
 
-    Each line is a word or several, found as whole words in any case (see `lower`), or `/.../`, a regular expression. A
-    line that begins with # is a comment. In a language written without spaces, words are found anywhere.
+    Each line is a word or several, found as whole words in any case and form (see `comparable`), or `/.../`, a regular
+    expression. A line that begins with # is a comment. In a language written without spaces, words are found anywhere.
     Raises DataError if the file cannot be read or an expression is invalid.
     """
     if not path.is_file():
@@ -114,7 +114,7 @@ def block_list(path: Path, language: str) -> SideTest:
         entry = line.strip()
         if not entry or entry.startswith("#"):
             continue
-        folded = to_lower(entry).casefold()
+        folded = comparable(to_lower(entry), language).casefold()
         if len(entry) > 2 and entry[0] == entry[-1] == "/":
             try:
                 patterns.append(re.compile(entry[1:-1], re.IGNORECASE))
@@ -143,7 +143,7 @@ def block_list(path: Path, language: str) -> SideTest:
         return any(entry in line for entry in candidates)
 
     def test(text: str) -> bool:
-        folded = to_lower(text).casefold()
+        folded = comparable(to_lower(text), language).casefold()
         return (
             has_words(folded)
             or any(part in folded for part in parts)

@@ -155,4 +155,4 @@ def test_system_in_another_normal_form_has_a_note() -> None:
     systems = [System("one", tuple(composed)), System("two", tuple(decomposed))]
     text = TextToTranslate("ref", systems[0].translations, tgt_lang="fr")
     [note] = check_alike(text, systems).notes
-    assert note.startswith("two: ") and "decomposed letters" in note
+    assert note.startswith("two: ") and "NFC" in note

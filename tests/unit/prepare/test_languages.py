@@ -106,7 +106,7 @@ CYRILLIC, LATIN = "пас види {} возова", "pas vidi {} vozova"
         ("kk", ("ит {} пойызды көреді", "يت {} پويىزدى كورەدى"), "Cyrillic (50% of the lines"),
         ("hi", ("कुत्ता {} रेलगाड़ियाँ देखता है", "kutta {} relgadiyan dekhta hai"), "Devanagari (50%"),
         ("pa", ("ਕੁੱਤਾ {} ਰੇਲਾਂ ਵੇਖਦਾ ਹੈ", "کتا {} ریلاں ویکھدا اے"), "Gurmukhi (50%"),
-        ("zh", ("狗看见{}列火车，说很长", "狗看見{}列火車，說很長"), "simplified Chinese (50%"),
+        ("zh", ("狗看见{}列火车，说很长 Ж", "狗看見{}列火車，說很長"), "simplified Chinese (50%"),
         ("zh_TW", ("狗看見{}列火車，說很長", "狗看见{}列火车，说很长"), "traditional Chinese (50%"),
         ("sr_Latn", (LATIN, LATIN, CYRILLIC), "Latin (67% of the lines"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import unicodedata
 from unicodedata import normalize
 
@@ -34,7 +35,7 @@ def test_unknown_space_is_read_as_a_space(space: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "sign", [*"\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\u2063\u2067\u061c\ufeff\u034f\u180e\u2061\ufe0f\U000e0041"]
+    "sign", [*"\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\u2063\u2067\u061c\ufeff\u034f\u180e\u2061\ufe0f\U000e0001"]
 )
 def test_unknown_invisible_character_is_read_as_nothing(sign: str) -> None:
     tokenizer = reading(["den Hund f\u00fcttern"] * 9)
@@ -74,6 +75,35 @@ def test_letter_is_composed_as_far_as_the_vocabulary_has_pieces() -> None:
     assert read("e\u0302\u0301") == read("\u1ebf") == "\u00ea\u0301"
     assert read("o\u0300\u0323") == "\u1ecd\u0300"  # marks in another order
     assert read("\u0169") == "\u0169"
+
+
+@pytest.mark.parametrize("letter", [*"ñřűệẋ뷁각", "a\u0323\u0301", "\u212b", "\ufb2a", "\u0958"])
+@pytest.mark.parametrize("known", ["", "aeinor", "éèê", "aeo\u0301\u0308", "간갂", "\u1100\u1161\u11a8"])
+def test_letter_is_read_alike_in_all_forms_even_if_no_form_is_known(letter: str, known: str) -> None:
+    read = Reading(list(known), {*known, *normalize("NFD", known)}.__contains__)
+    for around in ("", "x", letter):
+        assert len({read(around + normalize(form, letter) + around) for form in ("NFC", "NFD")}) == 1
+
+
+def test_letters_that_a_vocabulary_of_many_syllables_lacks_are_read_in_linear_time() -> None:
+    syllables = {*map(chr, range(0xAC00, 0xD7A4))}
+    read = Reading([*syllables], syllables.__contains__)
+    begin = time.process_time()
+    text = "".join(map(chr, range(0x4E00, 0x4E00 + 5_000)))
+    assert read(text) == text
+    assert time.process_time() - begin < 2  # a tenth of it; to try each syllable takes minutes
+
+
+@pytest.mark.parametrize("text", ["\U0001f3f4\U000e0067\U000e0062\U000e007f", "\u3164", "\uffa0a", "\u115f\u1161"])
+def test_tags_of_flags_and_hangul_fillers_are_kept(text: str) -> None:
+    assert plain(text) == normalize("NFC", text)
+
+
+def test_flags_are_folded_in_linear_time() -> None:
+    begin = time.process_time()
+    text = "\U0001f1e9\U0001f1ea" * 50_000
+    assert folded(text)[0] == text
+    assert time.process_time() - begin < 5  # a tenth of it; what is quadratic takes an hour
 
 
 def test_equivalents_outside_of_the_normal_forms_are_read_as_learned() -> None:

@@ -104,6 +104,7 @@ def test_units_take_linear_time() -> None:
         "e" + "\u0301" * n,
         "👩\u200d" * n,
         "\u200d" * n,
+        "\U0001f1e9\U0001f1ea" * n,
         "".join(rng.choices("กេ្ရ်\u200d", k=n)),
     ):
         assert "".join(text[start:end] for start, end in units(text)) == text

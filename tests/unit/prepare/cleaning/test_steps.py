@@ -339,6 +339,7 @@ def test_missing_package_raises(clean: CleanConfig, package: str, monkeypatch: p
         ("en-hi", "we are here", "यहाँ हम हैं।", False),
         *(("az-en", text, "good", False) for text in ("İnsan burada", "bu, İNSAN", "IŞIK var", "Işık", "I\u0307nsan")),
         *(("az-en", text, "good", True) for text in ("ınsan", "İŞİK", "isik")),
+        *(("az-en", text, "good", False) for text in ("i\u00adnsan", "is\u0327i\u0307k is\u0327iq", "I\u015fIq")),
         ("en-kk_Latn", "good", "ISSY QALA, ISSY", False), ("en-kk_Latn", "good", "İSSY", True),
     ],
 )  # fmt: skip
@@ -346,7 +347,7 @@ def test_texts_with_blocked_words_are_dropped(
     languages: str, src: str, tgt: str, is_kept: bool, tmp_path: Path
 ) -> None:
     lists = {"en": "# words\nDarn it\nheck\n/\\d{3}-\\d{4}/\n\nc++\n$$$\n", "zh": "坏话\n", "hi": "हम\n"}
-    lists |= {"az": "insan\nışık\n", "kk_Latn": "ıssy\n"}
+    lists |= {"az": "insan\nışık\nişiq\nışıq\n", "kk_Latn": "ıssy\n"}
     for language, words in lists.items():
         (tmp_path / f"bad.{language}").write_text(words, encoding="utf-8")
     block_lists = {language: f"bad.{language}" for language in languages.split("-")}
