@@ -16,7 +16,7 @@ from pydantic import AliasChoices, BaseModel, Field, TypeAdapter, ValidationErro
 
 from nmt.console import Progress, printable, printable_sentence
 from nmt.errors import DataError
-from nmt.evaluate.contrasts import Contrast, kinds_of, language_of, make_contrasts
+from nmt.evaluate.contrasts import Contrast, Language, kinds_of, language_of, make_contrasts
 from nmt.evaluate.report import Subject, facts
 from nmt.evaluate.run import EvaluationText, subject_of
 from nmt.evaluate.significance import Interval
@@ -105,7 +105,7 @@ def of_text(text: EvaluationText, seed: int, n_context: int = 0) -> Challenge:
     if not contrasts:
         raise DataError(f"{name}: no contrast could be made from its {len(lines)} lines (kinds: {', '.join(kinds)})")
     notes = []
-    if not language.negated:
+    if language == Language():
         notes.append(
             f"there are no word lists for {target}: numbers are changed in digits only and clauses dropped at commas "
             "only; negation and agreement are changed where the target is de or en"

@@ -1,6 +1,6 @@
 """Contrasts of challenge sets: a correct translation and one with a known error, made from any parallel text.
 
-Changes for all languages come first, followed by the words and rules of German and English.
+The words and rules of languages are in contrasts.yaml.
 """
 
 from __future__ import annotations
@@ -8,10 +8,14 @@ from __future__ import annotations
 import random
 import re
 from bisect import bisect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import yaml
 
 from nmt.languages.codes import parts_of
 from nmt.text.split import COMMAS, SEMICOLONS, SENTENCE_MARKS
@@ -34,12 +38,6 @@ class Edit(NamedTuple):
 
 Rule = tuple[re.Pattern[str], str]
 """A pattern and its replacement, a template of `re.Match.expand`."""
-
-
-def rule(pattern: str, replacement: str, ignore_case: bool = True) -> Rule:
-    """Compile a rewriting rule. A typewriter apostrophe in its pattern also matches a typographic one."""
-    flags = re.IGNORECASE if ignore_case else 0
-    return re.compile(pattern.replace("'", "['’]"), flags), replacement
 
 
 def rewritten(line: str, rules: Sequence[Rule]) -> Iterator[Edit]:
@@ -146,28 +144,42 @@ def n_words(text: str) -> int:
     return len(_COUNTED.findall(text))
 
 
+_NEVER = re.compile(r"(?!)")
+
+
 @dataclass(frozen=True)
 class Language:
-    """The words and rules of a language, which are empty for languages without word lists."""
+    """The words and rules of a language, see contrasts.yaml; they are empty for languages that are not in it."""
 
     numbers: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Numbers in words, each with other numbers that can replace it."""
     conjunctions: str = ""
-    """Words that may begin a clause or the last item of a list, separated by `|`."""
     removals: Sequence[Rule] = ()
-    """Rules that remove the negation from a line."""
     insertions: Sequence[Rule] = ()
-    """Rules that insert a negation into a line."""
-    negated: re.Pattern[str] | None = None
-    """A pattern for lines with a negation."""
+    negated: re.Pattern[str] = _NEVER
     verbs: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Verbs in the singular and in the plural, each with the other one."""
-    either_number: re.Pattern[str] | None = None
-    """A pattern for lines in which a verb may be singular or plural."""
-    article: Callable[[str], Iterator[Edit]] | None = None
-    """A function that yields edits that change the gender of an article."""
+    either_number: re.Pattern[str] = _NEVER
+    articles: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    article: re.Pattern[str] = _NEVER
+    either_gender: re.Pattern[str] = _NEVER
     pronouns: Sequence[str] = ()
-    """Pronouns that all translate English "it"; the noun that it stands for may be in the sentence before."""
+
+    @classmethod
+    def read(cls, rules: dict[str, Any]) -> Language:
+        """Return a language, given its part of contrasts.yaml."""
+        parts = rules.pop("parts")
+
+        def compiled(pattern: str) -> re.Pattern[str]:
+            while (filled := re.sub(r"\{([A-Z_]+)\}", lambda name: parts[name[1]], pattern)) != pattern:
+                pattern = filled
+            return re.compile(pattern.replace("'", "['’]"), re.IGNORECASE)
+
+        for name in ("numbers", "verbs"):
+            rules[name] = alternatives(*rules[name])
+        for name in ("removals", "insertions"):
+            rules[name] = [(compiled(pattern), replacement) for pattern, replacement in rules[name]]
+        for name in {"negated", "either_number", "article", "either_gender"} & rules.keys():
+            rules[name] = compiled(rules[name])
+        return cls(**rules)
 
     def edits(self, line: str) -> dict[str, Iterable[Edit]]:
         """Return all edits that make a translation wrong, by kind of change."""
@@ -175,7 +187,7 @@ class Language:
             "number": chain(digits(line), exchanged(line, self.numbers)),
             "clause dropped": clauses(line, self.conjunctions),
         }
-        if self.negated is not None:
+        if self.removals:
             removals = self.removals
             insertions = self.insertions
             if self.negated.search(line) is not None:
@@ -184,166 +196,20 @@ class Language:
                 removals = insertions = ()
             kinds["negation removed"] = rewritten(line, removals)
             kinds["negation inserted"] = rewritten(line, insertions)
-        if self.article is not None:
-            kinds["article"] = self.article(line)
-        if self.either_number is not None:
+        if self.articles:
+            kinds["article"] = self._other_articles(line)
+        if self.verbs:
             kinds["verb number"] = ()
             if self.either_number.search(line) is None:
                 kinds["verb number"] = exchanged(line, self.verbs)
         return kinds
 
-
-# --- German ---
-
-_DE_NUMBERS = alternatives(
-    "zwei drei vier fünf sechs sieben acht neun zehn elf zwölf",
-    "zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig",
-    "hundert tausend",
-    "Hunderte Tausende",
-    "Million Milliarde",
-    "Millionen Milliarden",
-)
-_DE_CONJUNCTIONS = "und|aber|oder|sondern|denn|während"
-_DE_REMOVALS = [
-    rule(r"\bnoch nicht\b", "schon"),
-    rule(r"\bnicht mehr\b(?! als\b)", "noch"),
-    rule(r"(?<!\boder)(?<!\bnoch)(?<!\bob) nicht\b(?!-| nur\b)(?! mehr\b(?! als\b))", "", ignore_case=False),
-    rule(r"(?:\bN|(?<![ \w-])n)icht (?!nur\b|mehr\b)(?=\w)", "", ignore_case=False),
-    rule(r"\bauf keinen fall\b", "auf jeden Fall"),
-    rule(r"\bkein(en|em|er|es|s)?\b(?! fall\b)", r"ein\1"),
-    rule(r"\bkeine (?!der\b|von\b|mehr\b|andere[nr]? als\b)(?=[^\W\d_])", ""),
-    rule(r"\bnoch nie\b", "schon oft"),
-    rule(r"(?<!\bnoch )\bnie(?:mals)?\b", "immer"),
-    rule(r"\bniemand(en|em)?\b", r"jemand\1"),
-    rule(r"\bnichts\b", "etwas"),
-]
-_DE_NEGATED = re.compile(r"\b(?:nichts?|nie|niemals|niemand\w*|kein\w*|nirgend\w*|weder|ohne|kaum)\b", re.IGNORECASE)
-
-# words with the endings of adjectives that are not adjectives
-_DE_OTHERS = (
-    "der|die|den|dem|des|er|sie|es|ihre[nrms]?|seine[nrms]?|unsere[nrms]?|meine[nrms]?|deine[nrms]?|eine[nrms]?|"
-    "diese[nrms]?|jede[nrms]?|keine[nrms]?|über|unter|hinter|gegen|neben|zwischen|wegen|oder|aber|immer|wieder|weiter|"
-    "bisschen|andere[nr]?"
-)
-_DE_NOUN_PHRASE = rf"(?=(?:(?!(?:{_DE_OTHERS})\b)[a-zäöüß]+(?:e|en|er|es|em) ){{0,2}}(?P<noun>[A-ZÄÖÜ][a-zäöüß]+))"
-"""A lookahead for up to two adjectives and a noun."""
-_DE_VERBS = (
-    "ist|sind|war|waren|bin|bist|wird|werden|wurde|wurden|kann|können|konnte|konnten|will|wollen|wollte|wollten|soll|"
-    "sollen|sollte|sollten|muss|müssen|musste|mussten|darf|dürfen|durfte|durften"
-)
-_DE_PRONOUNS = "ich|du|er|sie|es|wir|ihr|man|sich|mich|mir|dich|dir|ihn|ihm|uns|euch|ihnen|Sie|Ihnen"
-_DE_NOT_AFTER_NICHT = (
-    rf"{_DE_VERBS}|{_DE_PRONOUNS}|und|oder|aber|sondern|denn|wie|als|dass|ob|eine?[nmrs]?|noch|schon|auch|ja|doch|wohl|zwar|"
-    r"laut|demnach|beispielsweise|letztlich|zudem|jedoch|allerdings|inzwischen|bereits|also|dann|daher|damit|nur"
-)
-_DE_NO_KEIN = r"(?!(?:Tages|Abends|Morgens|Nachts)\b)"
-_DE_INSERTIONS = [
-    rule(
-        rf"(?<![Ww]as für )(?<!\bso )\b[Ee]in(e[nmrs]?)? {_DE_NO_KEIN}{_DE_NOUN_PHRASE}", r"kein\1 ", ignore_case=False
-    ),
-    rule(rf"\b({_DE_VERBS}) (?!(?:{_DE_NOT_AFTER_NICHT})\b)(?=\w)", r"\1 nicht ", ignore_case=False),
-    rule(
-        rf"\b((?:{_DE_VERBS})(?: (?:{_DE_PRONOUNS}))+)\b(?! (?:{_DE_NOT_AFTER_NICHT})\b)(?=[ .,;!])",
-        r"\1 nicht",
-        ignore_case=False,
-    ),
-]
-
-_DE_ARTICLES = {
-    "der": ["das"],  # not "die": it may be another case after a preposition, or another person before some nouns
-    "die": ["das"],
-    "das": ["der", "die"],
-    "den": ["das"],
-    "dem": ["der"],
-    "des": ["der"],
-    "ein": ["eine"],
-    "eine": ["ein"],
-    "einen": ["eine"],
-    "einem": ["einer"],
-    "einer": ["einem"],
-    "eines": ["einer"],
-}
-"""Articles, each with articles of another gender that the same noun has in no other case or number."""
-_DE_ARTICLE = re.compile(
-    rf"\b(?:{'|'.join((*_DE_ARTICLES, *map(str.capitalize, _DE_ARTICLES)))})(?= {_DE_NOUN_PHRASE})"
-)
-_DE_EITHER_GENDER = re.compile(
-    r"(?:teil|meter|liter|virus|laptop|blog|joghurt|event|poster|keks|gummi|dschungel|radar|filter|service|match|bonbon|"
-    r"sakko|pyjama|comic|lasso|spray|kajak|terminal|cola|mail|band|see)s?$",
-    re.IGNORECASE,
-)
-_DE_VERB_PAIRS = alternatives(
-    "ist sind", "war waren", "hat haben", "hatte hatten", "wird werden", "wurde wurden", "kann können", "muss müssen",
-    "soll sollen", "will wollen", "darf dürfen",
-)  # fmt: skip
-_DE_EITHER_NUMBER = re.compile(
-    r"\b(?:gruppe|reihe|anzahl|menge|paar|hälfte|mehrheit|teil|prozent|dutzend|oder|million|milliarde|viertel|drittel)\b",
-    re.IGNORECASE,
-)
-
-
-def _break_article(line: str) -> Iterator[Edit]:
-    """Yield edits that change the gender of an article."""
-    for match in _DE_ARTICLE.finditer(line):
-        if not _DE_EITHER_GENDER.search(match["noun"]):
-            for article in _DE_ARTICLES[match[0].lower()]:
-                yield replaced(line, match, article)
-
-
-GERMAN = Language(
-    _DE_NUMBERS, _DE_CONJUNCTIONS, _DE_REMOVALS, _DE_INSERTIONS, _DE_NEGATED, _DE_VERB_PAIRS, _DE_EITHER_NUMBER,
-    _break_article, ("Er", "Sie", "Es"),
-)  # fmt: skip
-
-
-# --- English ---
-
-_EN_NUMBERS = alternatives(
-    "two three four five six seven eight nine ten eleven twelve",
-    "twenty thirty forty fifty sixty seventy eighty ninety",
-    "hundred thousand",
-    "hundreds thousands",
-    "million billion",
-    "millions billions",
-)
-_EN_CONJUNCTIONS = "and|but|or|because|while|although|when|who|which|where"
-_EN_REMOVALS = [
-    rule(r"\bcan(?:'t|not)\b", "can"),
-    rule(r"\bwon't\b", "will"),
-    rule(r"\b(is|are|was|were|do|does|did|has|have|had|could|would|should|must)n't\b", r"\1"),
-    rule(r"(?<!\bor)(?<!\bif) not\b(?!-| only\b)", "", ignore_case=False),
-    rule(r"(?:\bN|(?<![ \w-])n)ot (?!only\b)(?=\w)", "", ignore_case=False),
-    rule(r"\bnever (?=\w)", ""),
-    rule(r"\bno longer\b", "still"),
-    rule(r"\bno one\b", "someone"),
-    rule(r"\bnobody\b", "somebody"),
-    rule(r"\bnothing\b", "something"),
-    rule(r"\bno (?!longer\b|one\b|matter\b|more\b|less\b|later\b|sooner\b|other\b|fewer\b)(?=[a-z])", "some "),
-]
-_EN_NEGATED = re.compile(
-    r"n['’]t\b|\b(?:not?|never|nobody|nothing|nowhere|neither|nor|none|without|hardly|cannot)\b", re.I
-)
-_EN_SUBJECTS = "I|you|he|she|it|we|they|there"
-_EN_BEFORE_NOUN = ("the", "a", "his", "her", "my", "your", "their", "of", "as")
-_EN_NO_NOUN = "".join(rf"(?<!\b(?i:{word}) )" for word in _EN_BEFORE_NOUN)
-_EN_INSERTIONS = [
-    rule(
-        rf"{_EN_NO_NOUN}\b(is|are|was|were|am|can|could|will|would|should|must|may|might)\b"
-        rf"(?= (?!(?:{_EN_SUBJECTS}|and|or|of|still|also|now)\b)[a-z])",
-        r"\1 not",
-        ignore_case=False,  # a capitalised verb starts a question or is a name
-    )
-]
-_EN_VERB_PAIRS = alternatives("is are", "was were", "has have")
-_EN_EITHER_NUMBER = re.compile(  # lines with these words may have either verb number; "if I were" is a subjunctive
-    r"%|[$€£]|\b(?:group|couple|crowd|number|pair|team|family|majority|lot|bunch|set|range|series|variety|band|staff|"
-    r"police|government|council|committee|club|party|union|association|army|public|city|none|half|rest|percent|each|either|any|or|"
-    r"company|audience|class|crew|media|data|eur|usd|euros?|dollars?|pounds?|if|wish|though|one of)\b",
-    re.IGNORECASE,
-)
-ENGLISH = Language(
-    _EN_NUMBERS, _EN_CONJUNCTIONS, _EN_REMOVALS, _EN_INSERTIONS, _EN_NEGATED, _EN_VERB_PAIRS, _EN_EITHER_NUMBER
-)
+    def _other_articles(self, line: str) -> Iterator[Edit]:
+        """Yield edits that change the gender of an article."""
+        for match in self.article.finditer(line):
+            if not self.either_gender.search(match["noun"]):
+                for article in self.articles[match[0].lower()]:
+                    yield replaced(line, match, article)
 
 
 @dataclass(frozen=True)
@@ -361,10 +227,12 @@ class Contrast:
     """The pairs of lines before it in its document, with which it is scored."""
 
 
+@cache
 def language_of(code: str) -> Language:
-    """Return the rules of a language by its code, such as de or de-CH."""
-    languages = {"de": GERMAN, "en": ENGLISH}
-    return languages.get(parts_of(code)[0], Language())
+    """Return the words and rules of a language by its code, such as de or de-CH."""
+    text = files("nmt.evaluate").joinpath("contrasts.yaml").read_text(encoding="utf-8")
+    rules = yaml.safe_load(text).get(parts_of(code)[0])
+    return Language.read(rules) if rules else Language()
 
 
 def kinds_of(language: Language) -> tuple[str, ...]:
