@@ -37,7 +37,7 @@ from nmt.cli.options import (
     option,
 )
 from nmt.cli.options import runs as run_names
-from nmt.cli.refusals import HISTORY_ALONE, refuse
+from nmt.cli.refusals import refuse
 from nmt.console import show
 from nmt.errors import CheckpointError, ConfigError
 from nmt.tables import Format, Table, render
@@ -131,6 +131,8 @@ def evaluate(
     from nmt.evaluate.report import SYSTEM, evaluate_files
 
     if history:
+        if len(run or ()) > 1:
+            refuse(context, "several-runs")
         _show_history(run or (), split or (), format_)
         return
     neural = find_metrics([SYSTEM], comet or (), comet_command, segment_scores or (), lower_is_better or ())
@@ -258,8 +260,6 @@ def _show_history(runs: Sequence[Path], splits: Sequence[str], format_: Format) 
     from nmt.layout import RunDir
     from nmt.runs.info import read_scores
 
-    if len(runs) > 1:
-        raise ConfigError(HISTORY_ALONE)
     directory = RunDir(run_or_newest(runs[0] if runs else None))
     records = [record for record in read_scores(directory) if not splits or record.split in splits]
     if not records:

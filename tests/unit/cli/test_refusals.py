@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.resources import files
 
 import pytest
 import typer.main
 
 from command import Command
 from nmt.cli import app
-from nmt.cli.refusals import REFUSALS
+from nmt.cli.refusals import refusals
+
+COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 
 
 def conditions() -> Iterator[tuple[str, str]]:
     """Yield each command with each condition under which it refuses options."""
-    for command, messages in REFUSALS.items():
-        for of_message in messages.values():
+    for command in COMMANDS:
+        for of_message in refusals(command).values():
             yield from ((command, condition) for condition in of_message)
+
+
+def test_every_refusal_is_of_a_command() -> None:
+    table = files("nmt.cli").joinpath("refusals.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    assert {row.split("\t")[0] for row in table} <= COMMANDS.keys()
+    assert len([*conditions()]) >= len(table)
 
 
 @pytest.mark.parametrize(("command", "condition"), [*conditions()])
 def test_condition_names_parameters_of_command(command: str, condition: str) -> None:
-    params = typer.main.get_command(app).commands[command].params  # type: ignore[attr-defined]
+    params = COMMANDS[command].params
     known = {param.metavar if param.param_type_name == "argument" else param.opts[0] for param in params}
     for word in condition.split():
         if word.islower() and not word.startswith("-"):  # with, without, or a mode
