@@ -20,78 +20,14 @@ from nmt.config.foreign import (
     listed,
     matching_words,
     misspelt,
+    other_names,
     plain,
 )
 from nmt.config.messages import field_paths
 from nmt.console import say
 
-OTHER_OPTIONS = {
-    "--config": "c cfg conf yaml config_file config_path",
-    "--data": "d data_dir data_path destdir",
-    "--input": "i in infile input_file src source src_file source_file text",
-    "--output": "o out outfile output_file output_dir",
-    "--src": "source src_file source_file input i",
-    "--ref": "r reference references refs ref_file tgt target gold",
-    "--tgt": "target tgt_file target_file ref reference",
-    "--hyp": "hypothesis hypotheses hyps sys system translations translation candidate i input",
-    "--run": "m model models model_path model_dir checkpoint_path ckpt path run_dir save_dir output_dir exp_dir "
-    "model_name_or_path",
-    "--teacher": "run model teacher_model",
-    "--reverse": "run model reverse_model",
-    "--mono": "i input src monolingual",
-    "--beam": "b k beam_size beam_width num_beams n_beams beams",
-    "--n-best": "nbest num_return_sequences num_hypotheses",
-    "--length-penalty": "lenpen alpha length_alpha normalize",
-    "--precision": "fp16 bf16 half amp dtype float16 float32 mixed_precision",
-    "--split": "t test_set testset subset gen_subset dataset",
-    "--lowercase": "lc lower ignore_case",
-    "--tokenize": "tok tokenizer",
-    "--weights": "average ema",
-    "--checkpoint": "epoch step",
-    "--resume": "r continue resume_from resume_from_checkpoint restore load_from",
-    "--init-from": "init pretrained pretrained_model restore_file finetune_from_model train_from load_model",
-    "--tokenizer-from": "spm sentencepiece bpe_model vocab_from",
-    "--stop-after": "time_limit timeout",
-    "--jobs": "j n_jobs parallel workers num_workers",
-    "--devices": "gpus gpu device",
-    "--dir": "output_dir out_dir output o",
-    "--quantization": "quantize quantise compute_type int8 float16",
-    "--format": "f type json csv latex tex markdown md",
-}
-"""For each option, names of similar options in other toolkits."""
-
-OTHER_COMMANDS = {
-    "prepare": "preprocess preprocessing prep build_vocab binarize tokenize",
-    "data": "download fetch get corpora corpus dataset datasets opus",
-    "train": "fit learn run",
-    "translate": "infer inference predict interactive decode",
-    "evaluate": "eval test valid validate bleu sacrebleu",
-    "compare": "diff significance compare_mt paired_bs paired_ar",
-    "calibrate": "calibration confidence estimate quality_estimation qe",
-    "rerank": "reranking noisy_channel noisychannel rescore nbest",
-    "challenge": "contrastive contrast lingeval contrapro",
-    "robustness": "robust noise noisy perturb perturbation typos",
-    "filter": "filtering clean_pairs bicleaner",
-    "sweep": "grid search tune",
-    "distil": "distill distillation distilation kd",
-    "back-translate": "backtranslate backtranslation back_translation bt",
-    "export": "convert save average",
-    "runs": "list ls status experiments",
-    "plot": "draw graph curves",
-    "config": "settings init show options explain",
-    "demo": "example tutorial quickstart try",
-}
-"""For each command, names of similar commands in other toolkits."""
-
-INSTEAD_OF_COMMANDS = {
-    "train --resume --run RUN": "resume continue restart",
-    "train --config FILE --init-from RUN": "finetune fine_tune adapt",
-    "train --set training.objective=denoising (or masked, causal), then nmt train --init-from RUN": "pretrain",
-    "export --format ctranslate2 --quantization int8 --output DIR": "quantize quantise quantization int8",
-    "--help, or nmt COMMAND --help": "help man usage",
-    "--version": "version",
-}
-"""For each task that is an option of a command, words that users may try as commands."""
+OTHER_OPTIONS = other_names("option")
+OTHER_COMMANDS = other_names("command")
 
 SEARCHING = ("translate", "evaluate", "compare", "robustness", "score", "rerank")
 """Commands whose --set takes only search settings."""
@@ -110,7 +46,7 @@ probably meant; else --config."""
 
 def no_such_command(given: str, commands: Collection[str]) -> str:
     """Return the error message for the unknown command `given`, with a suggestion."""
-    similar = (OTHER_COMMANDS | INSTEAD_OF_COMMANDS).items()
+    similar = (OTHER_COMMANDS | other_names("task")).items()
     meant = [command for command, names in similar if plain(given) in names.split()] or misspelt(given, commands, 0.6)
     advice = f"it is nmt {meant[0]}" if meant else "nmt --help lists the commands"
     return f"No such command '{given}'; {advice}"

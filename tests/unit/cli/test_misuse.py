@@ -202,4 +202,4 @@ def test_suggestion_tables_match_options_and_settings() -> None:
         section = key.rpartition(".")[0]
         assert not paths & {f"{section}.{name}" for name in names.split()}, f"{key}: a setting is a name of another"
     ends = {path.rpartition(".")[2] for path in paths}
-    assert not ends & {name for names in NO_SETTING for name in names.split()}
+    assert not ends & {name for names in NO_SETTING.values() for name in names.split()}
