@@ -119,11 +119,9 @@ def nmt(
 INTERRUPTED, NOBODY_READS = 130, 141  # 128 + the signal's number, as shells report it
 PATIENCE_SECONDS = 10.0  # time for rank 0 to report an error that occurs on all ranks
 # Errors that a user can fix. Any other OSError is a bug and keeps its traceback.
-USER_ERRNOS = {
-    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT,
-    errno.EFBIG, errno.EIO, errno.EISDIR, errno.ENOTDIR, errno.ENOENT, errno.ENAMETOOLONG, errno.EEXIST,
-    errno.ELOOP, errno.ENXIO, errno.EBUSY, errno.ESTALE,
-}  # fmt: skip
+_USER_ERRNOS = (
+    "EACCES EPERM EROFS ENOSPC EDQUOT EFBIG EIO EISDIR ENOTDIR ENOENT ENAMETOOLONG EEXIST ELOOP ENXIO EBUSY ESTALE"
+)
 
 
 @contextmanager
@@ -184,7 +182,7 @@ def _errors() -> Iterator[None]:
     except BrokenPipeError:
         sys.exit(NOBODY_READS)  # `nmt translate | head`
     except OSError as error:
-        if error.errno not in USER_ERRNOS:
+        if errno.errorcode.get(error.errno or 0) not in _USER_ERRNOS.split():
             raise
         _fail(2, f"{error.filename or 'output'}: {error.strerror}")
     except Exception as error:

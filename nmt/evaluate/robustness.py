@@ -46,12 +46,12 @@ _IN_WORDS = "'’-‐‑/·"
 _ALIKE = (".!…", ",;", "。！", "，；、", "،؛", "।॥", '"“”„«»', "'‘’‚‹›", "-–—")
 _SIMILAR = {mark: marks.replace(mark, "") for marks in _ALIKE for mark in marks}
 
-_UMLAUTS = {"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ẞ": "Ss"}
+_PAIR = re.compile("(.)=(.+?)(?: |$)")
+_UMLAUTS = dict(_PAIR.findall("ä=ae ö=oe ü=ue ß=ss Ä=Ae Ö=Oe Ü=Ue ẞ=Ss"))
 # Latin letters that Unicode does not decompose into a letter and an accent
-_STROKES = str.maketrans({
-    "æ": "ae", "œ": "oe", "ß": "ss", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ħ": "h", "ı": "i",
-    "Æ": "Ae", "Œ": "Oe", "ẞ": "Ss", "Ø": "O", "Ł": "L", "Đ": "D", "Ð": "D", "Þ": "Th", "Ħ": "H",
-})  # fmt: skip
+_STROKES = str.maketrans(
+    dict(_PAIR.findall("æ=ae œ=oe ß=ss ø=o ł=l đ=d ð=d þ=th ħ=h ı=i Æ=Ae Œ=Oe ẞ=Ss Ø=O Ł=L Đ=D Ð=D Þ=Th Ħ=H"))
+)
 _WITH_ACCENTS = ("LATIN", "GREEK")
 
 

@@ -174,12 +174,15 @@ def typo(first: str, second: str, rng: Random) -> str:
 MAX_NOISE = 40
 """Maximum number of symbols of a line of noise."""
 
-# first and last characters; all between them are assigned and visible
-_BLOCKS = (
-    (0x21, 0x7E), (0xA1, 0xAC), (0xC0, 0x17F), (0x3A3, 0x3CE), (0x410, 0x44F), (0x561, 0x586), (0x5D0, 0x5EA),
-    (0x627, 0x63A), (0x905, 0x939), (0xE01, 0xE30), (0x10D0, 0x10F0), (0x2190, 0x21FF), (0x2200, 0x22FF),
-    (0x25A0, 0x25FF), (0x3041, 0x3096), (0x30A1, 0x30FA), (0x4E00, 0x9FA5), (0xAC00, 0xD7A3), (0x1F600, 0x1F64F),
-)  # fmt: skip
+# code points of first and last characters; all between them are assigned and visible
+_BLOCKS = [
+    (int(first, 16), int(last, 16))
+    for first, last in re.findall(
+        r"(\w+)-(\w+)",
+        "21-7E A1-AC C0-17F 3A3-3CE 410-44F 561-586 5D0-5EA 627-63A 905-939 E01-E30 10D0-10F0 2190-21FF 2200-22FF "
+        "25A0-25FF 3041-3096 30A1-30FA 4E00-9FA5 AC00-D7A3 1F600-1F64F",
+    )
+]
 _NAME = re.compile(r"(?<![\w\u0300-\u036f])[^\W\d_]{4,}(?![\w\u0300-\u036f])")
 _PLACEHOLDERS = (
     "{{{}}}", "{{{{{}}}}}", "${{{}}}", "%({})s", "__{}__", "${}", "{{0}}", "{{1}}", "%s", "%d", "%1$s", "%2$s",
