@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import IntEnum
 from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -22,6 +23,22 @@ from nmt.text.words import beginning
 Row: TypeAlias = tuple[str, str, float | None]
 """A pair as it is read from a file: the text in the alphabetically first language, the other text, and the score of the
 pair if the source has scores."""
+
+
+class Codes(IntEnum):
+    """The codes of a segment, such as tags, which its text does not have."""
+
+    NONE = 0
+    FORMATTING = 1
+    """Only codes that do not change what the text says: formatting, spans, line breaks."""
+    OTHER = 2
+
+
+class Segment(NamedTuple):
+    """The text of a segment on one line, without its codes."""
+
+    text: str
+    codes: Codes = Codes.NONE
 
 
 class SentencePair(NamedTuple):
@@ -93,6 +110,8 @@ class Units:
         """Number of skipped units by reason."""
         self.document = 0
         """Number of the document of the next pair."""
+        self.codes = Codes.NONE
+        """The codes of the pair that was read last."""
         self._name: object = None
 
     def clear(self) -> None:
@@ -114,6 +133,11 @@ class Units:
         """Count a skipped unit, which separates those beside it; `reason` is a short text such as `no text in de`."""
         self.separate()
         self.skipped[reason] = self.skipped.get(reason, 0) + 1
+
+    def row(self, src: Segment, tgt: Segment, score: float | None = None) -> Row:
+        """Return a pair of segments, whose codes are recorded."""
+        self.codes = max(src.codes, tgt.codes)
+        return src.text, tgt.text, score
 
     def rows(self, cells: Iterable[Sequence[Any]], layout: Layout, name: str) -> Iterator[Row]:
         """Yield the pairs of a table from the cells of each row: both texts, and those of `layout.more`."""
