@@ -129,9 +129,14 @@ class Units:
         """Count a new document, so that the next pair does not follow the one before it."""
         self.document += 1
 
-    def skip(self, reason: str) -> None:
-        """Count a skipped unit, which separates those beside it; `reason` is a short text such as `no text in de`."""
+    def skip(self, reason: str, otherwise: str | None = None) -> None:
+        """Count a skipped unit, which separates those beside it.
+
+        reason: a short text such as `no text in de`; otherwise: used instead of a new reason when there are many.
+        """
         self.separate()
+        if otherwise is not None and reason not in self.skipped and len(self.skipped) >= _MAX_REASONS:
+            reason = otherwise
         self.skipped[reason] = self.skipped.get(reason, 0) + 1
 
     def row(self, src: Segment, tgt: Segment, score: float | None = None) -> Row:
@@ -154,7 +159,8 @@ class Units:
         """Return whether a text of a pair is blank; if so, count it as a skipped unit, for a reason with this note."""
         blank = [language for language, text in zip(languages, texts, strict=False) if is_blank(text)]
         if blank:
-            self.skip(f"no text in {' or '.join(blank)}{note}")
+            reason = f"no text in {' or '.join(blank)}"
+            self.skip(reason + note, reason)
         return bool(blank)
 
 
@@ -235,11 +241,5 @@ def side_of_source(source: str, target: str, layout: Layout, units: Units) -> in
     sides = side_of(source, layout.languages), side_of(target, layout.languages)
     if None not in sides and sides[0] != sides[1]:
         return sides[0]
-    reason = f"languages {source[:MAX_TAG]}-{target[:MAX_TAG]}"
-    units.skip(limited(reason, "other languages", units))
+    units.skip(f"languages {source[:MAX_TAG]}-{target[:MAX_TAG]}", "other languages")
     return None
-
-
-def limited(reason: str, otherwise: str, units: Units) -> str:
-    """Return `reason`, or `otherwise` if `reason` is new and many reasons have been counted already."""
-    return reason if reason in units.skipped or len(units.skipped) < _MAX_REASONS else otherwise

@@ -159,8 +159,7 @@ class TranslationMemory:
         """
         text = self._folded(text)
         for form in dict.fromkeys((text, self._lower(text[:1]) + text[1:])):
-            kinds: tuple[MatchKind, ...] = "exact", "adapted"
-            for (keys, places), key_text, kind in zip(self._indexes, (form, self._general(form)), kinds, strict=True):
+            for (keys, places), key_text in zip(self._indexes, (form, self._general(form)), strict=True):
                 key = hash(key_text)
                 at = int(np.searchsorted(keys, key))
                 if at == len(keys) or keys[at] != key:
@@ -172,7 +171,8 @@ class TranslationMemory:
                 adapted = _with_numbers(translation, lambda number, new=new: new.get(number, number))  # type: ignore[misc]
                 if form != text:
                     adapted = self._upper(adapted[:1]) + adapted[1:]
-                return Match(adapted, kind if adapted == translation else "adapted")
+                is_exact = adapted == translation and keys is self._indexes[0][0]
+                return Match(adapted, "exact" if is_exact else "adapted")
         return None
 
     def _folded(self, text: str) -> str:

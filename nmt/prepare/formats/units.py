@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
 from html import unescape
 from itertools import product
 from typing import IO, TYPE_CHECKING
@@ -27,7 +26,6 @@ from nmt.prepare.pairs import (
     Row,
     Segment,
     Units,
-    limited,
     one_line,
     parse_score,
     side_in_columns,
@@ -49,8 +47,7 @@ _BLANK = Segment("")
 _NATIVE = tuple(f"{{*}}{tag}" for tag in ("bpt", "ept", "it", "ph", "ut"))
 """Elements with native code instead of text."""
 _CODES = (*_NATIVE, "{*}x", "{*}bx", "{*}ex", "{*}sc", "{*}ec", "{*}cp")
-_LONG = 1000  # characters of native code, which is then unknown
-_OF_MEMOQ = re.compile(r'<mq:[^>]*?\bval="([^"]*)".*', re.DOTALL)
+_OF_MEMOQ = re.compile(r'\A<mq:[^>]*?\bval="([^"]*)".*', re.DOTALL)
 _KINDS = re.compile(
     r"\w+ (\s*<br\b.*|\s+ \S*|.* (?:fmt(?:xlf:)?|x-)?lb)"
     r"|((?:[be]pt|it|[be]x|[es]c) .*|\w+ .* (?:fmt.*|(?:x-)?(?:bold|color|font|italic|scap|strike|d?ulined|underlined?)"
@@ -69,8 +66,8 @@ _STANDALONE = f"{_MARK}*[{_APART}{_UNKNOWN}]{_MARK}*+"
 _BETWEEN_WORDS = re.compile(rf"(?<=[^\W{UNSPACED}]){_MARK}*{_APART}{_MARK}*+(?=[^\W{UNSPACED}])")
 # A code without text that stands for a word has a space of its own, which is removed with it.
 _REMOVED = re.compile(
-    rf"(?<=[{UNSPACED}])\s*+{_STANDALONE}\s*+(?=[{UNSPACED}])|(?<=[(\[{{«„“‚¿¡]){_STANDALONE}\s++"
-    rf"|(?<!\s)\s*+(?:{_STANDALONE}(?=[.,;:!?…)\]}}»”’、。]+(?!\w))|{_MARK}++(?=\s))|{_MARK}"
+    rf"(?<=[{UNSPACED}])\s*+{_STANDALONE}\s*+(?=[{UNSPACED}])|(?<=[(\[{{„‚¿¡]){_STANDALONE}\s++"
+    rf"|(?<!\s)\s*+(?:{_STANDALONE}(?=[.,;:!?…)\]}}«»“”’、。]+(?!\w))|{_MARK}++(?=\s))|{_MARK}++"
 )
 
 
@@ -154,10 +151,7 @@ def text_of(element: etree._Element | None) -> Segment:
         from lxml import etree
 
         for code in element.iter(*_CODES):
-            contents = (code.text, _data(code), *map(code.get, ("equiv-text", "disp", "equiv")))
-            short = [text for text in contents if text and len(text) < _LONG]
-            types = "".join(code.get(attribute, "") for attribute in ("type", "ctype", "subType"))
-            code.tail = f"{_read_as(code.tag, types[:_LONG], *short)}{code.tail or ''}"
+            code.tail = f"{_read_as(code)}{code.tail or ''}"
         for span in element.iter("{*}g", "{*}pc"):
             span.text = f"{_SPAN}{span.text or ''}"
             span.tail = f"{_SPAN}{span.tail or ''}"
@@ -168,24 +162,18 @@ def text_of(element: etree._Element | None) -> Segment:
     return Segment(one_line(_REMOVED.sub("", _BETWEEN_WORDS.sub(" ", text))), codes)
 
 
-def _data(code: etree._Element) -> str | None:
-    """Return the native code that a code of XLIFF 2 refers to, if so."""
-    name = code.get("dataRef")
-    return name and str(code.xpath("string(ancestor::*/*[local-name()='originalData']/*[@id=$name])", name=name))
-
-
-@lru_cache(1000)  # most codes occur often
-def _read_as(tag: str, types: str, *contents: str) -> str:
-    """Return the text of a code that is a placeholder or an address, and the mark of any other code.
-
-    contents: its native code, or texts that stand for it.
-    """
+def _read_as(code: etree._Element) -> str:
+    """Return the text of a code that is a placeholder or an address, and the mark of any other code."""
+    name = code.get("dataRef")  # of version 2
+    data = name and str(code.xpath("string(ancestor::*/*[local-name()='originalData']/*[@id=$name])", name=name))
+    contents = filter(None, (code.text, data, *map(code.get, ("equiv-text", "disp", "equiv"))))
     texts = [unescape(_OF_MEMOQ.sub(r"\1", content)) for content in contents]
     for text in texts:
         wanted = [span.wanted for span in spans(text) if span.kind not in ("tag", "number")]
         if wanted and "".join(wanted) == "".join(text.split()):
             return text
-    kind = _KINDS.fullmatch(f"{tag.rpartition('}')[2]} {''.join(texts[:1])} {types}")
+    types = "".join(code.get(attribute, "") for attribute in ("type", "ctype", "subType"))
+    kind = _KINDS.fullmatch(f"{code.tag.rpartition('}')[2]} {''.join(texts[:1])} {types}")
     return _MARKS[(kind and kind.lastindex) or 0]
 
 
@@ -204,16 +192,14 @@ def read_tmx(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
     for unit in read_units(file, "tmx", frozenset({"tu"})):
         properties = ((prop.get("type", ""), prop.text or "") for prop in unit.iter("{*}prop"))
         if (reason := _unconfirmed(properties)) is not None:
-            units.skip(limited(reason, "other states", units))
+            units.skip(reason, "other states")
             continue
         texts = [(language, text) for language, text in variants(unit) if not is_blank(text.text)]
         by_name = by_language(texts, names)
         first = next(filter(None, by_name[:n_first]), [_BLANK])
         second = next(filter(None, by_name[n_first:]), [_BLANK])
         other_tags = dict.fromkeys(tag for tag, _ in texts if tag and side_of(tag, names) is None)
-        note = ""
-        if other_tags:
-            note = limited(f" (found {shown([*other_tags])}; see columns)", "", units)
+        note = f" (found {shown([*other_tags])}; see columns)" if other_tags else ""
         if units.skip_blank((first[0].text, second[0].text), layout.languages, note):
             continue
         documents = (prop.text for prop in unit.iterchildren("{*}prop") if prop.get("type") in types)
@@ -224,7 +210,7 @@ def read_tmx(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
             continue
         if len(first) + len(second) > 2:
             tags = ", ".join(dict.fromkeys(tag[:MAX_TAG] for tag, _ in texts))
-            units.skip(limited(f"several texts in a language, all used ({tags})", "several texts, all used", units))
+            units.skip(f"several texts in a language, all used ({tags})", "several texts, all used")
         yield units.row(first[0], second[0], score)
         for pair in [*product(first[:1], second[1:]), *product(first[1:], second[:1])]:
             units.separate()  # another version does not follow the one before it
@@ -246,30 +232,25 @@ def _score(unit: etree._Element, kind: str) -> float | None:
     return next((parse_score(prop.text) for prop in unit.iter("{*}prop") if prop.get("type") == kind), None)
 
 
-_STATES = {
-    "state", "state-qualifier",  # the standard
-    "conf", "x-ConfirmationLevel",  # Trados: a segment of SDLXLIFF, a unit of TMX
-    "status", "x-status", "x-segment-status",  # memoQ, and several programs in TMX
-    "confirmed",  # Phrase
-    "x-MateCAT-status", "x-xtm-status",
-}  # fmt: skip
-"""Attributes of XLIFF and types of properties of TMX whose values are states of a translation."""
 _UNCONFIRMED = re.compile(
-    "new|initial|draft|unspecified|0|false|fuzzy(-match)?|leveraged-mt|[mt]{2}-suggestion|(needs|rejected).*"
+    "(translate|state(-qualifier)?|conf(irmed)?|(x-(segment-|mateCAT-|xtm-)?)?status|x-ConfirmationLevel) "
+    "(no|new|initial|draft|unspecified|0|false|fuzzy(-match)?|leveraged-mt|[mt]{2}-suggestion|(needs|rejected).{0,30}"
     "|(un|not ?)(approved|confirmed|finished|reviewed|started|translated)"
-    "|pre-?translated|partiallyedited|machinetranslated|assembledfromfragments",
+    "|pre-?translated|partiallyedited|machinetranslated|assembledfromfragments)",
     re.IGNORECASE,
 )
-"""The states of a translation that is missing, unfinished or rejected, or that no translator has confirmed."""
+"""Matches an attribute of XLIFF, or the type of a property of TMX, and its value, if a text is not to be translated, or
+its translation is missing, unfinished or rejected, or nobody has confirmed it. Beside `translate`, `state` and
+`state-qualifier`, these are `conf` and `x-ConfirmationLevel` of Trados, `status` of memoQ, `confirmed` of Phrase,
+properties of Matecat and XTM, and those of other programs that are called a status."""
 
 
 def _unconfirmed(marks: Iterable[tuple[str, str]]) -> str | None:
-    """Return the first of the `_STATES` among names and values that is `_UNCONFIRMED`; None if there is none."""
+    """Return the first name and value that are `_UNCONFIRMED`; None if there are none."""
     for name, value in marks:
-        name = name.rpartition("}")[2]
-        value = value.strip()
-        if name in _STATES and _UNCONFIRMED.fullmatch(value):
-            return f"{name} {value[:40]}"
+        mark = f"{name.rpartition('}')[2]} {value.strip()}"
+        if _UNCONFIRMED.fullmatch(mark):
+            return mark
     return None
 
 
@@ -280,15 +261,15 @@ def read_xliff(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
     version 2 unit. Units that are marked as not to be translated, by themselves or by their group or file, segments
     without a target, and segments in a state that is `_UNCONFIRMED`, are skipped. The attribute `approved` is ignored,
     since few tools set it, and so are locks; alternative translations (`alt-trans`, `matches`) are not read.
-    `layout.columns`, such as `{en: source, de: target}`, names the sides of files that do not name their
-    languages.
+    `layout.columns`, such as `{en: source, de: target}`, names the sides of files that do not name their languages.
     """
     given = side_in_columns(file.name, layout, "source", "target")
     for unit in read_units(file, "xliff", frozenset({"trans-unit", "unit"})):
+        states = _states(unit)
         for element in _segments(unit):
-            reason = _reason(unit, element)
+            reason = _unconfirmed(_marks(unit, element))
             if reason is not None:
-                units.skip(limited(reason, "other states", units))
+                units.skip(reason, "other states")
                 continue
             names = (around.get("original") or around.get("id") for around in unit.iterancestors("{*}file"))
             units.enter(next(names, file.name))
@@ -297,13 +278,12 @@ def read_xliff(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
                 side = _source_side(file.name, unit, element, layout, units)
             if side is None:
                 continue
-            states = _states(unit)
             for mid, texts in _pairs(element):
                 reason = next(filter(None, states.values()), None) if mid is None else states.get(mid)
                 if reason is None:
                     yield units.row(texts[side], texts[1 - side])
                 else:
-                    units.skip(reason)
+                    units.skip(reason, "other states")
 
 
 def _segments(unit: etree._Element) -> Iterable[etree._Element]:
@@ -311,12 +291,12 @@ def _segments(unit: etree._Element) -> Iterable[etree._Element]:
     return unit.iter("{*}segment") if unit.tag.rpartition("}")[2] == "unit" else [unit]
 
 
-def _reason(unit: etree._Element, element: etree._Element) -> str | None:
-    """Return why the target of a segment is not yet a translation; None if it is a translation or is missing."""
-    if (unit.get("translate") or _inherited(unit, "translate")) == "no":
-        return "translate no"
+def _marks(unit: etree._Element, element: etree._Element) -> Iterator[tuple[str, str]]:
+    """Yield whether a segment is to be translated, and the attributes of its target, if it has one."""
+    yield "translate", unit.get("translate") or _inherited(unit, "translate")
     target = element.find("{*}target")
-    return None if target is None else _unconfirmed([*unit.items(), *element.items(), *target.items()])
+    if target is not None:
+        yield from (*unit.items(), *element.items(), *target.items())
 
 
 def _states(unit: etree._Element) -> dict[str, str | None]:
@@ -419,9 +399,8 @@ def _side_of_msgid(name: str, headers: Mapping[str, str], layout: Layout, units:
     if not target:
         names = written(layout, "msgid", "msgstr")
         raise DataError(f"{name}: no Language in its header; state the languages with {names} or the reverse")
-    tag = tag_of(target)
-    if tag.script is None and tag.region is None:
-        parts = (part for part in reversed(re.split("[/.]", name)) if tag_of(part).script is not None)
+    if not any(tag_of(target)[1:3]):  # script and region
+        parts = (part for part in reversed(re.split("[/.]", name)) if tag_of(part).script)
         target = next((part for part in parts if parts_of(part)[0] == parts_of(target)[0]), target)
     return side_of_source(source, target, layout, units)
 
