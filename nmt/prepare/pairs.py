@@ -111,7 +111,7 @@ class Units:
         self.document = 0
         """Number of the document of the next pair."""
         self.codes = Codes.NONE
-        """The codes of the pair that was read last."""
+        """The codes of the pair that was read last, from a format that has codes."""
         self._name: object = None
 
     def clear(self) -> None:
@@ -122,6 +122,7 @@ class Units:
 
     def enter(self, document: object) -> None:
         """Count a document if its name differs from that of the one before it."""
+        self.codes = Codes.NONE
         self.document += self._name not in (None, document)
         self._name = document
 

@@ -30,7 +30,7 @@ from nmt.prepare.formats.tables import read_arrow, read_csv, read_jsonl, read_pa
 from nmt.prepare.formats.units import read_po, read_tmx, read_xliff
 from nmt.prepare.inputs import find_inputs, fingerprints, relative_name
 from nmt.prepare.opus import find_corpus, read_moses
-from nmt.prepare.pairs import Codes, Layout, OpenSource, Row, SentencePair, Units, scored
+from nmt.prepare.pairs import Layout, OpenSource, Row, SentencePair, Units, scored
 from nmt.text.lines import READ_TWICE, read_aligned, read_lines, refuse_other_texts
 
 CHECK_CONFIG = "; check data.root and files in the config"
@@ -73,7 +73,6 @@ def read_part(part: AnyTrainSource, languages: tuple[str, str], root: Path, unit
     for src, tgt, score in rows:
         if keeps_blank or not units.skip_blank((src, tgt), languages):
             yield SentencePair(src, tgt, part.label, score, units.document)
-        units.codes = Codes.NONE  # readers of formats without codes leave it as it is
 
 
 def _input_files(part: TrainPath, languages: tuple[str, str], root: Path, units: Units) -> Iterator[Row]:

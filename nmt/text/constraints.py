@@ -176,6 +176,8 @@ class Glossary:
             columns = [cell.strip() for cell in cells]
             if not any(columns) or columns == ["#"] or cells[0].startswith("# "):
                 continue
+            if number == 1 and columns[0].startswith("sep="):  # for Excel; it has the separator of all lines
+                continue
             where = f"{path}, line {number}"
             if is_first:
                 is_first = False
@@ -220,19 +222,23 @@ def _collected(rows: Iterable[tuple[str, Sequence[object]]]) -> dict[str, str]:
     terms: dict[str, str] = {}
     faults = []
     for where, columns in rows:
-        source, target = columns if len(columns) == 2 else ("", None)
-        if len(columns) != 2:
-            n_columns = amount(len(columns), "column")
-            faults.append(f"{where}: a term and its translation are needed, in two columns; found {n_columns}")
-        elif not (isinstance(source, str) and isinstance(target, str)):
-            faults.append(f"{where}: {source!r} with the translation {target!r}: both must be text")
-        elif not ((term := plain(source).strip()) and (translation := target.strip())):
-            faults.append(f"{where}: {source!r} with the translation {target!r}: neither may be blank")
-        elif (known := terms.setdefault(term, translation)) != translation:
-            faults.append(f"{where}: {term!r} has two translations, {known!r} and {translation!r}; keep one")
+        match columns:
+            case str(source), str(target):
+                source = plain(source).strip()
+                target = target.strip()
+                known = terms.setdefault(source, target)
+                if not (source and target):
+                    faults.append(f"{where}: {source!r} with the translation {target!r}: neither may be blank")
+                elif known != target:
+                    faults.append(f"{where}: {source!r} has two translations, {known!r} and {target!r}; keep one")
+            case source, target:
+                faults.append(f"{where}: {source!r} with the translation {target!r}: both must be text")
+            case _:
+                n_columns = amount(len(columns), "column")
+                faults.append(f"{where}: a term and its translation are needed, in two columns; found {n_columns}")
     if faults:
-        more = [f"and {amount(len(faults) - _MAX_FAULTS, 'more fault')}"] if len(faults) > _MAX_FAULTS else []
-        raise DataError(*faults[:_MAX_FAULTS], *more)
+        n_more = len(faults) - _MAX_FAULTS
+        raise DataError(*faults[:_MAX_FAULTS], *[f"and {amount(n_more, 'more fault')}"] * (n_more > 0))
     return terms
 
 
@@ -292,12 +298,8 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
         raise DataError(f"{path}: a {suffix} file is not read as a glossary; export its terms as CSV in UTF-8")
     lines = [f"{line}\n" for line in read_lines(path)]
     if suffix == ".csv":
-        first = "".join(lines[:1])
         # where decimals have commas, Excel separates by semicolons; the first of equally many is taken
-        separator = max(",;", key=first.count)
-        if named := re.fullmatch('"?sep=([,;:|\t])"?\n', first):  # a line for Excel
-            separator = named[1]
-            lines[0] = "\n"
+        separator = max(",;\t", key="".join(lines[:1]).count)
         reader = csv.reader(lines, delimiter=separator, strict=True)
     else:
         reader = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)

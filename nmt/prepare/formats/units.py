@@ -44,9 +44,8 @@ if TYPE_CHECKING:
 XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 """The attribute `xml:lang`."""
 _BLANK = Segment("")
-_NATIVE = tuple(f"{{*}}{tag}" for tag in ("bpt", "ept", "it", "ph", "ut"))
-"""Elements with native code instead of text."""
-_CODES = (*_NATIVE, "{*}x", "{*}bx", "{*}ex", "{*}sc", "{*}ec", "{*}cp")
+_CODES = tuple(f"{{*}}{tag}" for tag in ("bpt", "ept", "it", "ph", "ut", "x", "bx", "ex", "sc", "ec", "cp"))
+"""Inline elements that are empty or have native code instead of text."""
 _OF_MEMOQ = re.compile(r'\A<mq:[^>]*?\bval="([^"]*)".*', re.DOTALL)
 _KINDS = re.compile(
     r"\w+ (\s*<br\b.*|\s+ \S*|.* (?:fmt(?:xlf:)?|x-)?lb)"
@@ -170,7 +169,7 @@ def _read_as(code: etree._Element) -> str:
     texts = [unescape(_OF_MEMOQ.sub(r"\1", content)) for content in contents]
     for text in texts:
         wanted = [span.wanted for span in spans(text) if span.kind not in ("tag", "number")]
-        if wanted and "".join(wanted) == "".join(text.split()):
+        if "".join(wanted) == "".join(text.split()) != "":
             return text
     types = "".join(code.get(attribute, "") for attribute in ("type", "ctype", "subType"))
     kind = _KINDS.fullmatch(f"{code.tag.rpartition('}')[2]} {''.join(texts[:1])} {types}")
@@ -191,7 +190,7 @@ def read_tmx(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
     types = _OF if layout.document is None else (layout.document,)
     for unit in read_units(file, "tmx", frozenset({"tu"})):
         properties = ((prop.get("type", ""), prop.text or "") for prop in unit.iter("{*}prop"))
-        if (reason := _unconfirmed(properties)) is not None:
+        if reason := _unconfirmed(properties):
             units.skip(reason, "other states")
             continue
         texts = [(language, text) for language, text in variants(unit) if not is_blank(text.text)]
@@ -247,11 +246,8 @@ properties of Matecat and XTM, and those of other programs that are called a sta
 
 def _unconfirmed(marks: Iterable[tuple[str, str]]) -> str | None:
     """Return the first name and value that are `_UNCONFIRMED`; None if there are none."""
-    for name, value in marks:
-        mark = f"{name.rpartition('}')[2]} {value.strip()}"
-        if _UNCONFIRMED.fullmatch(mark):
-            return mark
-    return None
+    with_values = (f"{name.rpartition('}')[2]} {value.strip()}" for name, value in marks)
+    return next(filter(_UNCONFIRMED.fullmatch, with_values), None)
 
 
 def read_xliff(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
@@ -265,10 +261,14 @@ def read_xliff(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
     """
     given = side_in_columns(file.name, layout, "source", "target")
     for unit in read_units(file, "xliff", frozenset({"trans-unit", "unit"})):
-        states = _states(unit)
+        of_trados = unit.iterfind("{*}seg-defs/{*}seg")
+        states = {seg.get("id"): [("conf", seg.get("conf", "Unspecified"))] for seg in of_trados}
         for element in _segments(unit):
-            reason = _unconfirmed(_marks(unit, element))
-            if reason is not None:
+            target = element.find("{*}target")
+            marks = [("translate", _inherited(unit, "translate"))]
+            if target is not None:
+                marks += unit.items() + element.items() + target.items()
+            if reason := _unconfirmed(marks):
                 units.skip(reason, "other states")
                 continue
             names = (around.get("original") or around.get("id") for around in unit.iterancestors("{*}file"))
@@ -279,30 +279,15 @@ def read_xliff(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
             if side is None:
                 continue
             for mid, texts in _pairs(element):
-                reason = next(filter(None, states.values()), None) if mid is None else states.get(mid)
-                if reason is None:
-                    yield units.row(texts[side], texts[1 - side])
-                else:
+                if reason := _unconfirmed(states.get(mid, ())):
                     units.skip(reason, "other states")
+                else:
+                    yield units.row(texts[side], texts[1 - side])
 
 
 def _segments(unit: etree._Element) -> Iterable[etree._Element]:
     """Return the segments of a unit of version 2, or the unit of an earlier version itself."""
     return unit.iter("{*}segment") if unit.tag.rpartition("}")[2] == "unit" else [unit]
-
-
-def _marks(unit: etree._Element, element: etree._Element) -> Iterator[tuple[str, str]]:
-    """Yield whether a segment is to be translated, and the attributes of its target, if it has one."""
-    yield "translate", unit.get("translate") or _inherited(unit, "translate")
-    target = element.find("{*}target")
-    if target is not None:
-        yield from (*unit.items(), *element.items(), *target.items())
-
-
-def _states(unit: etree._Element) -> dict[str, str | None]:
-    """Return why a segment of a unit of SDLXLIFF is not confirmed, if so, by its `mid`."""
-    segments = unit.iterfind("{*}seg-defs/{*}seg")
-    return {seg.get("id", ""): _unconfirmed([("conf", seg.get("conf", "Unspecified"))]) for seg in segments}
 
 
 def _source_side(name: str, unit: etree._Element, element: etree._Element, layout: Layout, units: Units) -> int | None:
@@ -328,20 +313,22 @@ def _language(unit: etree._Element, text: etree._Element | None, *attributes: st
 
 
 def _inherited(unit: etree._Element, *attributes: str) -> str:
-    """Return the first of these attributes that an enclosing element has, from the inside to the outside; else ""."""
-    around = (element.get(name) for element in unit.iterancestors() for name in attributes)
+    """Return the first of these attributes that a unit or an element around it has, from the inside to the outside; else
+    an empty text."""
+    around = (element.get(name) for element in (unit, *unit.iterancestors()) for name in attributes)
     return next(filter(None, around), "")
 
 
-def _pairs(element: etree._Element) -> Iterator[tuple[str | None, tuple[Segment, Segment]]]:
-    """Yield the `mid`, the source and the target of each marked segment, or of the whole element, whose `mid` is None,
+def _pairs(element: etree._Element) -> Iterator[tuple[str, tuple[Segment, Segment]]]:
+    """Yield the `mid`, the source and the target of each marked segment, or of the whole element, whose `mid` is empty,
     if nothing is marked; a missing text is blank."""
+    source = element.find("{*}source")
     target = element.find("{*}target")
     sources = _marked(element.find("{*}seg-source"))
     targets = _marked(target)
     if not sources or not targets:
-        yield None, (text_of(element.find("{*}source")), text_of(target))
-        return
+        sources = {"": text_of(source)}
+        targets = {"": text_of(target)}
     for mid in sources | targets:
         yield mid, (sources.get(mid, _BLANK), targets.get(mid, _BLANK))
 
