@@ -174,9 +174,8 @@ class Glossary:
         order = None
         for number, cells in _rows(path):
             columns = [cell.strip() for cell in cells]
-            if not any(columns) or columns == ["#"] or cells[0].startswith("# "):
-                continue
-            if number == 1 and columns[0].startswith("sep="):  # for Excel; it has the separator of all lines
+            is_for_excel = number == 1 and columns[0].startswith("sep=")
+            if is_for_excel or not any(columns) or columns == ["#"] or cells[0].startswith("# "):
                 continue
             where = f"{path}, line {number}"
             if is_first:
@@ -298,7 +297,8 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
         raise DataError(f"{path}: a {suffix} file is not read as a glossary; export its terms as CSV in UTF-8")
     lines = [f"{line}\n" for line in read_lines(path)]
     if suffix == ".csv":
-        # where decimals have commas, Excel separates by semicolons; the first of equally many is taken
+        # where decimals have commas, Excel separates by semicolons; the first of equally many is taken; a first line
+        # such as `sep=;` has the one that is used
         separator = max(",;\t", key="".join(lines[:1]).count)
         reader = csv.reader(lines, delimiter=separator, strict=True)
     else:

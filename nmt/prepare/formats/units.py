@@ -61,12 +61,12 @@ hyphen, an apostrophe, or the mark of an access key. Any other code stands betwe
 # Marks of codes of each group in a text; Unicode assigns no characters to them.
 _MARKS = _APART, _BREAK, _SPAN, _UNKNOWN = "\ufdd0", " \ufdd1", "\ufdd2", "\ufdd3"
 _MARK = "[\ufdd0-\ufdd3]"
-_STANDALONE = f"{_MARK}*[{_APART}{_UNKNOWN}]{_MARK}*+"
-_BETWEEN_WORDS = re.compile(rf"(?<=[^\W{UNSPACED}]){_MARK}*{_APART}{_MARK}*+(?=[^\W{UNSPACED}])")
+_STANDALONE = f"[\ufdd1\ufdd2]*+[{_APART}{_UNKNOWN}]{_MARK}*+"
+_BETWEEN_WORDS = re.compile(rf"(?<=[^\W{UNSPACED}])[\ufdd1-\ufdd3]*+{_APART}{_MARK}*+(?=[^\W{UNSPACED}])")
 # A code without text that stands for a word has a space of its own, which is removed with it.
 _REMOVED = re.compile(
     rf"(?<=[{UNSPACED}])\s*+{_STANDALONE}\s*+(?=[{UNSPACED}])|(?<=[(\[{{„‚¿¡]){_STANDALONE}\s++"
-    rf"|(?<!\s)\s*+(?:{_STANDALONE}(?=[.,;:!?…)\]}}«»“”’、。]+(?!\w))|{_MARK}++(?=\s))|{_MARK}++"
+    rf"|(?<!\s)\s*+(?:{_STANDALONE}(?=[.,;:!?…)\]}}«»“”’、。]+(?!\w))|{_MARK}++(?=\s))|(?<=\s){_BREAK}|{_MARK}++"
 )
 
 
@@ -168,8 +168,8 @@ def _read_as(code: etree._Element) -> str:
     contents = filter(None, (code.text, data, *map(code.get, ("equiv-text", "disp", "equiv"))))
     texts = [unescape(_OF_MEMOQ.sub(r"\1", content)) for content in contents]
     for text in texts:
-        wanted = [span.wanted for span in spans(text) if span.kind not in ("tag", "number")]
-        if "".join(wanted) == "".join(text.split()) != "":
+        wanted = "".join(span.wanted for span in spans(text) if span.kind not in ("tag", "number"))
+        if "" != wanted.replace(" ", "") == text.replace(" ", ""):
             return text
     types = "".join(code.get(attribute, "") for attribute in ("type", "ctype", "subType"))
     kind = _KINDS.fullmatch(f"{code.tag.rpartition('}')[2]} {''.join(texts[:1])} {types}")
@@ -313,8 +313,8 @@ def _language(unit: etree._Element, text: etree._Element | None, *attributes: st
 
 
 def _inherited(unit: etree._Element, *attributes: str) -> str:
-    """Return the first of these attributes that a unit or an element around it has, from the inside to the outside; else
-    an empty text."""
+    """Return the first of these attributes of a unit and of the elements around it, from the inside to the outside; an
+    empty text if none has them."""
     around = (element.get(name) for element in (unit, *unit.iterancestors()) for name in attributes)
     return next(filter(None, around), "")
 
