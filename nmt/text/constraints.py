@@ -168,30 +168,15 @@ class Glossary:
         Raises DataError, with the line numbers of the first `_MAX_FAULTS`, for a header with other languages than
         `target`, for any other line, for terms with two different translations, and if there is no term.
         """
-        rows = list[tuple[str, Sequence[str]]]()
-        n_incomplete = 0
-        is_first = True
-        order = None
-        for number, cells in _rows(path):
-            columns = [cell.strip() for cell in cells]
-            is_for_excel = number == 1 and columns[0].startswith("sep=")
-            if is_for_excel or not any(columns) or columns == ["#"] or cells[0].startswith("# "):
-                continue
-            where = f"{path}, line {number}"
-            if is_first:
-                is_first = False
-                order = _order(columns, target, where)
-                if order is not None:
-                    continue
-            if order is not None:
-                columns = [columns[i] if i < len(columns) else "" for i in order]
-            if len(columns) == 2 and not all(columns):
-                n_incomplete += 1
-            else:
-                rows.append((where, columns))
-        terms = _collected(rows)
-        if n_incomplete:
-            say(f"{path}: {amount(n_incomplete, 'row')} without a term or without its translation skipped")
+        rows = [*_rows(path)]
+        order = _order(rows[0][1], target, rows[0][0]) if rows else None
+        if order is not None:
+            rows = [(where, [cells[i] if i < len(cells) else "" for i in order]) for where, cells in rows[1:]]
+        complete = [row for row in rows if len(row[1]) != 2 or all(row[1])]
+        terms = _collected(complete)
+        if len(complete) < len(rows):
+            n_skipped = amount(len(rows) - len(complete), "row")
+            say(f"{path}: {n_skipped} without a term or without its translation skipped")
         return cls(terms, str(path))
 
     def __len__(self) -> int:
@@ -222,16 +207,13 @@ def _collected(rows: Iterable[tuple[str, Sequence[object]]]) -> dict[str, str]:
     faults = []
     for where, columns in rows:
         match columns:
-            case str(source), str(target):
-                source = plain(source).strip()
-                target = target.strip()
-                known = terms.setdefault(source, target)
-                if not (source and target):
-                    faults.append(f"{where}: {source!r} with the translation {target!r}: neither may be blank")
-                elif known != target:
-                    faults.append(f"{where}: {source!r} has two translations, {known!r} and {target!r}; keep one")
+            case str(source), str(target) if (term := plain(source).strip()) and (translation := target.strip()):
+                known = terms.setdefault(term, translation)
+                if known != translation:
+                    faults.append(f"{where}: {term!r} has two translations, {known!r} and {translation!r}; keep one")
             case source, target:
-                faults.append(f"{where}: {source!r} with the translation {target!r}: both must be text")
+                pair = f"{source!r} with the translation {target!r}"
+                faults.append(f"{where}: {pair}: both must be text, and neither may be blank")
             case _:
                 n_columns = amount(len(columns), "column")
                 faults.append(f"{where}: a term and its translation are needed, in two columns; found {n_columns}")
@@ -290,15 +272,15 @@ class _Automaton:
         return self._next.get((state, unit), 0)
 
 
-def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number of the first line and the cells of each row of a table."""
+def _rows(path: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield the place and the stripped cells of each row of a table that is neither blank nor a comment."""
     suffix = path.suffix.lower()
     if suffix in (".tbx", ".tmx", ".xml"):
         raise DataError(f"{path}: a {suffix} file is not read as a glossary; export its terms as CSV in UTF-8")
     lines = [f"{line}\n" for line in read_lines(path)]
     if suffix == ".csv":
         # where decimals have commas, Excel separates by semicolons; the first of equally many is taken; a first line
-        # such as `sep=;` has the one that is used
+        # such as `sep=;` has the one that the others have
         separator = max(",;\t", key="".join(lines[:1]).count)
         reader = csv.reader(lines, delimiter=separator, strict=True)
     else:
@@ -306,7 +288,9 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     began = 1
     try:
         for cells in reader:
-            yield began, cells or [""]
+            columns = [cell.strip() for cell in cells]
+            if any(columns) and columns != ["#"] and not re.match("# " if began > 1 else "# |sep=", cells[0]):
+                yield f"{path}, line {began}", columns
             began = reader.line_num + 1
     except csv.Error as error:
         raise DataError(f"{path}, line {began}: invalid row: {error}; is a quotation mark missing?") from None

@@ -60,13 +60,13 @@ or ends a span, such as formatting; group 3 may stand within a word: code withou
 hyphen, an apostrophe, or the mark of an access key. Any other code stands between words."""
 # Marks of codes of each group in a text; Unicode assigns no characters to them.
 _MARKS = _APART, _BREAK, _SPAN, _UNKNOWN = "\ufdd0", " \ufdd1", "\ufdd2", "\ufdd3"
-_MARK = "[\ufdd0-\ufdd3]"
-_STANDALONE = f"[\ufdd1\ufdd2]*+[{_APART}{_UNKNOWN}]{_MARK}*+"
-_BETWEEN_WORDS = re.compile(rf"(?<=[^\W{UNSPACED}])[\ufdd1-\ufdd3]*+{_APART}{_MARK}*+(?=[^\W{UNSPACED}])")
-# A code without text that stands for a word has a space of its own, which is removed with it.
+_BETWEEN_WORDS = re.compile(rf"(?<=[^\W{UNSPACED}])[\ufdd1-\ufdd3]*+\ufdd0[\ufdd0-\ufdd3]*+(?=[^\W{UNSPACED}])")
+# A code that is neither a break nor part of a span stands for a word: the space of this word is removed with it.
+_WORD = r"[\ufdd1\ufdd2]*+[\ufdd0\ufdd3][\ufdd0-\ufdd3]*+"
 _REMOVED = re.compile(
-    rf"(?<=[{UNSPACED}])\s*+{_STANDALONE}\s*+(?=[{UNSPACED}])|(?<=[(\[{{„‚¿¡]){_STANDALONE}\s++"
-    rf"|(?<!\s)\s*+(?:{_STANDALONE}(?=[.,;:!?…)\]}}«»“”’、。]+(?!\w))|{_MARK}++(?=\s))|(?<=\s){_BREAK}|{_MARK}++"
+    rf"(?<=[{UNSPACED}])\s*+{_WORD}\s*+(?=[{UNSPACED}])|(?<=[(\[{{„‚¿¡]){_WORD}\s++"
+    rf"|(?<!\s)\s*+(?:{_WORD}(?=[.,;:!?…)\]}}«»“”’、。]+(?!\w))|[\ufdd0-\ufdd3]++(?=\s))"
+    r"|(?<=\s) \ufdd1|[\ufdd0-\ufdd3]++"
 )
 
 
@@ -263,7 +263,7 @@ def read_xliff(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
     for unit in read_units(file, "xliff", frozenset({"trans-unit", "unit"})):
         of_trados = unit.iterfind("{*}seg-defs/{*}seg")
         states = {seg.get("id"): [("conf", seg.get("conf", "Unspecified"))] for seg in of_trados}
-        for element in _segments(unit):
+        for element in [*unit.iter("{*}segment")] or [unit]:  # of version 2; or of an earlier one
             target = element.find("{*}target")
             marks = [("translate", _inherited(unit, "translate"))]
             if target is not None:
@@ -283,11 +283,6 @@ def read_xliff(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
                     units.skip(reason, "other states")
                 else:
                     yield units.row(texts[side], texts[1 - side])
-
-
-def _segments(unit: etree._Element) -> Iterable[etree._Element]:
-    """Return the segments of a unit of version 2, or the unit of an earlier version itself."""
-    return unit.iter("{*}segment") if unit.tag.rpartition("}")[2] == "unit" else [unit]
 
 
 def _source_side(name: str, unit: etree._Element, element: etree._Element, layout: Layout, units: Units) -> int | None:

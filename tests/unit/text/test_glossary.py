@@ -180,7 +180,7 @@ def test_invalid_glossary_file_raises(tmp_path: Path, text: str, message: str) -
         ([("a", "b")], "glossary: must be a file or map terms to their translations, found list"),
         (3, "glossary: must be a file or map terms to their translations, found int"),
         (b"g.tsv", "glossary: must be a file or map terms to their translations, found bytes"),
-        ({"x": " "}, "glossary: 'x' with the translation '': neither may be blank"),
+        ({"x": " "}, "glossary: 'x' with the translation ' ': both must be text, and neither may be blank"),
         ({"x": "y", " x": "z"}, "glossary: 'x' has two translations, 'y' and 'z'"),
     ],
 )
