@@ -26,11 +26,13 @@ pair if the source has scores."""
 
 
 class Codes(IntEnum):
-    """The codes of a segment, such as tags, which its text does not have."""
+    """The codes of a segment, such as tags, which its text lacks.
+
+    FORMATTING: only codes that do not change what the text says, such as bold, links and line breaks.
+    """
 
     NONE = 0
     FORMATTING = 1
-    """Only codes that do not change what the text says: formatting, spans, line breaks."""
     OTHER = 2
 
 
@@ -130,13 +132,13 @@ class Units:
         """Count a new document, so that the next pair does not follow the one before it."""
         self.document += 1
 
-    def skip(self, reason: str, otherwise: str | None = None) -> None:
+    def skip(self, reason: str, otherwise: str = "") -> None:
         """Count a skipped unit, which separates those beside it.
 
         reason: a short text such as `no text in de`; otherwise: used instead of a new reason when there are many.
         """
         self.separate()
-        if otherwise is not None and reason not in self.skipped and len(self.skipped) >= _MAX_REASONS:
+        if otherwise and reason not in self.skipped and len(self.skipped) >= _MAX_REASONS:
             reason = otherwise
         self.skipped[reason] = self.skipped.get(reason, 0) + 1
 

@@ -66,8 +66,7 @@ def _pattern(flag: str) -> re.Pattern[str]:
     )
 
 
-_MAX_FAULTS = 10
-"""Maximum number of faults of a glossary that are listed."""
+_MAX_FAULTS = 10  # of a glossary that are listed
 _ENDS_A_SENTENCE = ".,;:!?…'’*_"
 _BRACKETS = {")": "(", "]": "[", "}": "{"}
 
@@ -175,8 +174,8 @@ class Glossary:
         complete = [row for row in rows if len(row[1]) != 2 or all(row[1])]
         terms = _collected(complete)
         if len(complete) < len(rows):
-            n_skipped = amount(len(rows) - len(complete), "row")
-            say(f"{path}: {n_skipped} without a term or without its translation skipped")
+            skipped = amount(len(rows) - len(complete), "row")
+            say(f"{path}: {skipped} without a term or without its translation skipped")
         return cls(terms, str(path))
 
     def __len__(self) -> int:
@@ -215,8 +214,8 @@ def _collected(rows: Iterable[tuple[str, Sequence[object]]]) -> dict[str, str]:
                 pair = f"{source!r} with the translation {target!r}"
                 faults.append(f"{where}: {pair}: both must be text, and neither may be blank")
             case _:
-                n_columns = amount(len(columns), "column")
-                faults.append(f"{where}: a term and its translation are needed, in two columns; found {n_columns}")
+                found = amount(len(columns), "column")
+                faults.append(f"{where}: a term and its translation are needed, in two columns; found {found}")
     if faults:
         n_more = len(faults) - _MAX_FAULTS
         raise DataError(*faults[:_MAX_FAULTS], *[f"and {amount(n_more, 'more fault')}"] * (n_more > 0))

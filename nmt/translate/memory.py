@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, Literal, NamedTuple, TypeAlias, get_args
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -81,25 +81,21 @@ class TranslationMemory:
             for segment, translation, codes in segments:
                 segment = self._folded(segment)
                 translation = one_line(translation)
-                if segment and translation:
-                    self._add(file, segment, translation, codes, exact, general)
+                if not (segment and translation):
+                    continue
+                place = file.tell()
+                mark = "\n" * codes
+                file.write(f"{segment}\n{translation}\n{mark}".encode())
+                exact.add(mark + segment, translation, place)  # no text of one line equals a marked one
+                numbers = _wanted(segment)
+                is_sure = len(set(numbers)) == len(numbers) and sorted(numbers) == sorted(_wanted(translation))
+                if is_sure and codes < Codes.OTHER and (numbers or codes):
+                    general.add(self._general(segment), self._general(translation), place)
             file.flush()
             self._texts = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if file.tell() else b""
         self._indexes = exact.sorted(), general.sorted()
         self._places = np.sort(self._indexes[0][1])  # not in the order of hashes, which differs between processes
         self._similar: SimilarTexts | None = None
-
-    def _add(
-        self, file: IO[bytes], source: str, translation: str, codes: Codes, exact: _Index, general: _Index
-    ) -> None:
-        place = file.tell()
-        mark = "\n" * codes
-        file.write(f"{source}\n{translation}\n{mark}".encode())
-        exact.add(mark + source, translation, place)  # no text of one line equals a marked one
-        numbers = _wanted(source)
-        is_sure = len(set(numbers)) == len(numbers) and sorted(numbers) == sorted(_wanted(translation))
-        if is_sure and codes < Codes.OTHER and (numbers or codes):
-            general.add(self._general(source), self._general(translation), place)
 
     @classmethod
     def of(cls, memory: AnyMemory, src: str, tgt: str) -> TranslationMemory:
@@ -171,8 +167,7 @@ class TranslationMemory:
                 adapted = _with_numbers(translation, lambda number, new=new: new.get(number, number))  # type: ignore[misc]
                 if form != text:
                     adapted = self._upper(adapted[:1]) + adapted[1:]
-                is_exact = adapted == translation and keys is self._indexes[0][0]
-                return Match(adapted, "exact" if is_exact else "adapted")
+                return Match(adapted, "exact" if adapted == translation and keys is self._indexes[0][0] else "adapted")
         return None
 
     def _folded(self, text: str) -> str:

@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 
 XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 """The attribute `xml:lang`."""
-_BLANK = Segment("")
+_OF = ("document", "file", "x-document", "x-file")
+"""Types of the properties with the document of a unit."""
 _CODES = tuple(f"{{*}}{tag}" for tag in ("bpt", "ept", "it", "ph", "ut", "x", "bx", "ex", "sc", "ec", "cp"))
 """Inline elements that are empty or have native code instead of text."""
 _OF_MEMOQ = re.compile(r'\A<mq:[^>]*?\bval="([^"]*)".*', re.DOTALL)
@@ -68,6 +69,7 @@ _REMOVED = re.compile(
     rf"|(?<!\s)\s*+(?:{_WORD}(?=[.,;:!?…)\]}}«»“”’、。]+(?!\w))|[\ufdd0-\ufdd3]++(?=\s))"
     r"|(?<=\s) \ufdd1|[\ufdd0-\ufdd3]++"
 )
+_BLANK = Segment("")
 
 
 class _Bounded:
@@ -165,14 +167,13 @@ def _read_as(code: etree._Element) -> str:
     """Return the text of a code that is a placeholder or an address, and the mark of any other code."""
     name = code.get("dataRef")  # of version 2
     data = name and str(code.xpath("string(ancestor::*/*[local-name()='originalData']/*[@id=$name])", name=name))
-    contents = filter(None, (code.text, data, *map(code.get, ("equiv-text", "disp", "equiv"))))
-    texts = [unescape(_OF_MEMOQ.sub(r"\1", content)) for content in contents]
+    values = [code.get(key, "") for key in ("equiv-text", "disp", "equiv", "type", "ctype", "subType")]
+    texts = [unescape(_OF_MEMOQ.sub(r"\1", content)) for content in (code.text, data, *values[:3]) if content]
     for text in texts:
         wanted = "".join(span.wanted for span in spans(text) if span.kind not in ("tag", "number"))
         if "" != wanted.replace(" ", "") == text.replace(" ", ""):
             return text
-    types = "".join(code.get(attribute, "") for attribute in ("type", "ctype", "subType"))
-    kind = _KINDS.fullmatch(f"{code.tag.rpartition('}')[2]} {''.join(texts[:1])} {types}")
+    kind = _KINDS.fullmatch(f"{code.tag.rpartition('}')[2]} {''.join(texts[:1])} {''.join(values[3:])}")
     return _MARKS[(kind and kind.lastindex) or 0]
 
 
@@ -189,9 +190,8 @@ def read_tmx(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
     n_first = len(layout.names(layout.languages[0]))
     types = _OF if layout.document is None else (layout.document,)
     for unit in read_units(file, "tmx", frozenset({"tu"})):
-        properties = ((prop.get("type", ""), prop.text or "") for prop in unit.iter("{*}prop"))
-        if reason := _unconfirmed(properties):
-            units.skip(reason, "other states")
+        properties = [(prop.get("type", ""), prop.text or "") for prop in unit.iter("{*}prop")]
+        if _skip_unconfirmed(properties, units):
             continue
         texts = [(language, text) for language, text in variants(unit) if not is_blank(text.text)]
         by_name = by_language(texts, names)
@@ -201,10 +201,10 @@ def read_tmx(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
         note = f" (found {shown([*other_tags])}; see columns)" if other_tags else ""
         if units.skip_blank((first[0].text, second[0].text), layout.languages, note):
             continue
-        documents = (prop.text for prop in unit.iterchildren("{*}prop") if prop.get("type") in types)
+        documents = (value for kind, value in properties if kind in types)
         units.enter(next(documents, file.name))
-        score = None
-        if layout.score is not None and (score := _score(unit, layout.score)) is None:
+        score = next((parse_score(value) for kind, value in properties if kind == layout.score), None)
+        if score is None and layout.score is not None:
             units.skip(NO_SCORE)
             continue
         if len(first) + len(second) > 2:
@@ -222,15 +222,6 @@ def variants(unit: etree._Element) -> Iterator[tuple[str, Segment]]:
         yield variant.get(XML_LANG) or variant.get("lang") or "", text_of(variant.find("{*}seg"))
 
 
-_OF = ("document", "file", "x-document", "x-file")
-"""Types of the properties with the document of a unit."""
-
-
-def _score(unit: etree._Element, kind: str) -> float | None:
-    """Return the number in the first property of this type in a unit or one of its texts; None if there is none."""
-    return next((parse_score(prop.text) for prop in unit.iter("{*}prop") if prop.get("type") == kind), None)
-
-
 _UNCONFIRMED = re.compile(
     "(translate|state(-qualifier)?|conf(irmed)?|(x-(segment-|mateCAT-|xtm-)?)?status|x-ConfirmationLevel) "
     "(no|new|initial|draft|unspecified|0|false|fuzzy(-match)?|leveraged-mt|[mt]{2}-suggestion|(needs|rejected).{0,30}"
@@ -244,10 +235,13 @@ its translation is missing, unfinished or rejected, or nobody has confirmed it. 
 properties of Matecat and XTM, and those of other programs that are called a status."""
 
 
-def _unconfirmed(marks: Iterable[tuple[str, str]]) -> str | None:
-    """Return the first name and value that are `_UNCONFIRMED`; None if there are none."""
+def _skip_unconfirmed(marks: Iterable[tuple[str, str]], units: Units) -> bool:
+    """Return whether a name and its value are `_UNCONFIRMED`; if so, count a skipped unit for the first that are."""
     with_values = (f"{name.rpartition('}')[2]} {value.strip()}" for name, value in marks)
-    return next(filter(_UNCONFIRMED.fullmatch, with_values), None)
+    reason = next(filter(_UNCONFIRMED.fullmatch, with_values), "")
+    if reason:
+        units.skip(reason, "other states")
+    return bool(reason)
 
 
 def read_xliff(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
@@ -268,20 +262,15 @@ def read_xliff(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
             marks = [("translate", _inherited(unit, "translate"))]
             if target is not None:
                 marks += unit.items() + element.items() + target.items()
-            if reason := _unconfirmed(marks):
-                units.skip(reason, "other states")
+            if _skip_unconfirmed(marks, units):
                 continue
             names = (around.get("original") or around.get("id") for around in unit.iterancestors("{*}file"))
             units.enter(next(names, file.name))
-            side = given
-            if side is None:
-                side = _source_side(file.name, unit, element, layout, units)
+            side = _source_side(file.name, unit, element, layout, units) if given is None else given
             if side is None:
                 continue
             for mid, texts in _pairs(element):
-                if reason := _unconfirmed(states.get(mid, ())):
-                    units.skip(reason, "other states")
-                else:
+                if not _skip_unconfirmed(states.get(mid, ()), units):
                     yield units.row(texts[side], texts[1 - side])
 
 
