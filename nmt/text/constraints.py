@@ -86,6 +86,18 @@ def protected(text: str) -> list[str]:
     return [span.wanted for span in spans(text)]
 
 
+def lost(text: str, translation: str) -> list[str]:
+    """Return the placeholders, addresses and tags of a text that its translation lacks."""
+    wanted = _copies(text)
+    if wanted:
+        wanted -= _copies(translation)
+    return [*wanted.elements()]
+
+
+def _copies(text: str) -> Counter[str]:
+    return Counter(span.wanted for span in spans(text) if span.kind != "number")
+
+
 def spans(text: str, flag: str = "") -> Iterator[Span]:
     """Yield the URLs, e-mail addresses, numbers, tags and placeholders of a line, in order and not nested.
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from math import prod
 from typing import NamedTuple
 
 from nmt.config import Config, SearchConfig
 from nmt.console import printable
 from nmt.errors import ConfigError, DataError
 from nmt.search.beam import n_to_finish
-from nmt.search.constrained import n_within, term_ids, total_length
+from nmt.search.constrained import banks, n_within, term_ids, total_length
 from nmt.search.step import Hypothesis, length_penalty
-from nmt.text.constraints import constraint_spans, encode_marked, mark_terms
+from nmt.text.constraints import Span, constraint_spans, encode_marked, mark_terms
 from nmt.text.letters import comparable
 from nmt.text.split import join, n_sentences, split
 from nmt.text.tokenizer import CONTROL, SEPARATOR, UNK, Tokenizer, is_blank
@@ -30,7 +31,6 @@ from nmt.translate.types import (
     Translation,
     joint_match,
     takes_terms,
-    unprotected,
 )
 
 MAX_PIECES_FACTOR = 4
@@ -85,8 +85,6 @@ class Segmenter:
     ) -> list[Sentence]:
         """Return the sentences of a line with these token ids."""
         key = number * MAX_PARTS
-        if not line.protects:
-            search = unprotected(search)
         to, text = self._src.tagged(line.text, search.to)
         if text != line.text:  # its tag may choose another language
             line = replace(line, tm=None)
@@ -121,7 +119,7 @@ class Segmenter:
         similar = self._similar(line, source, len(ids))
         if ids:
             ids = [*tags, *ids]
-        phrases, n_ordered = phrases_of(line, source.text, search, self._tgt)
+        phrases, n_ordered = phrases_of(line, source.text, search, self._tgt, self.max_length // 2)
         prefix = self._prefix(line, source)
         src_ids = ids[: self.max_length]
         n_required = len(prefix) + total_length(phrases)
@@ -310,15 +308,24 @@ def find_match(line: Line, text: str, search: SearchConfig) -> Match | None:
     return match
 
 
-PLACEHOLDERS = 10
-PLACEHOLDER_CHARACTERS = 60
-"""Maximum number of placeholders of a line that are protected by default, and of characters in all of them."""
+COPIED_IDS = 100
+COPIED_COST = 2000
+"""Maximum number of ids of the placeholders of a sentence that are protected by default, and of that number times the
+banks of hypotheses that they need. The first makes translations longer, the second the beam wider."""
 
 
-def has_few_placeholders(line: Line, search: SearchConfig) -> bool:
-    """Return whether a line has placeholders, but not so many that protecting them would be slow."""
-    copies = [span.wanted for span in constraint_spans(line.text, search, flag=line.flag)]
-    return 0 < len(copies) <= PLACEHOLDERS and sum(map(len, copies)) <= PLACEHOLDER_CHARACTERS
+def _affordable(copies: Iterable[Span], tokenizer: Tokenizer, most_ids: int) -> Counter[str]:
+    """Return the placeholders of a sentence that do not take too long to protect, addresses last."""
+    most_ids = min(most_ids, COPIED_IDS)
+    n_ids = n_banks = 0
+    affordable = Counter[str]()
+    for span in sorted(copies, key=lambda span: span.kind in ("url", "email"))[:COPIED_IDS]:
+        ids = term_ids(tokenizer, span.wanted)
+        with_it = n_ids + len(ids), n_banks + banks(ids)
+        if with_it[0] <= most_ids and prod(with_it) <= COPIED_COST:
+            n_ids, n_banks = with_it
+            affordable[span.wanted] += 1
+    return affordable
 
 
 def _unspellable(what: str, text: str) -> DataError:
@@ -326,12 +333,13 @@ def _unspellable(what: str, text: str) -> DataError:
 
 
 def phrases_of(
-    line: Line, text: str, search: SearchConfig, tokenizer: Tokenizer
+    line: Line, text: str, search: SearchConfig, tokenizer: Tokenizer, most_ids: int = COPIED_IDS
 ) -> tuple[tuple[tuple[int, ...], ...], int]:
     """Return the phrases that a translation must contain, and the number of leading ones, tags, whose order is fixed.
 
-    `text` is a line or a part of it. A phrase that the text requires is required once more for each occurrence inside
-    another required phrase. Protected text that the vocabulary of an imported model cannot spell is not required.
+    `text` is a line or a part of it; most_ids: the maximum number of ids of placeholders that are protected by default.
+    A phrase that the text requires is required once more for each occurrence inside another required phrase. Protected
+    text that the vocabulary of an imported model cannot spell is not required.
     Raises ConfigError for terms that this kind of search does not support, DataError for terms that cannot be spelled.
     """
     spans = constraint_spans(text, search, line.glossary, line.flag)
@@ -342,15 +350,21 @@ def phrases_of(
     if not takes_terms(search):
         raise ConfigError(NO_TERMS)
     required = Counter(span.wanted for span in spans)
+    if search.protect == "placeholders":
+        copies = [span for span in spans if span.kind != "term"]
+        required = required - Counter(span.wanted for span in copies) + _affordable(copies, tokenizer, most_ids)
     ids = {term: tuple(term_ids(tokenizer, term)) for term in {*required, *line.terms}}
     terms_of_user = {*line.terms, *(span.wanted for span in spans if span.kind == "term")}
     for term in sorted(term for term, ids_of_term in ids.items() if UNK in ids_of_term):  # only of imported models
         if term in terms_of_user:
             raise _unspellable("term", term)
         del required[term]
-    tags = [span.wanted for span in spans if span.kind == "tag" and span.wanted.startswith("<")]
-    tags = [tag for tag in tags if tag in required]
-    unordered = required - Counter(tags)
+    unordered = required.copy()
+    tags = []
+    for span in spans:
+        if span.kind == "tag" and span.wanted.startswith("<") and unordered[span.wanted]:
+            unordered[span.wanted] -= 1
+            tags.append(span.wanted)
     for term in unordered:
         unordered[term] += sum(n * n_within(ids[term], ids[other], tokenizer) for other, n in required.items())
     # a term is required once if both the terms of the line and its text require it
