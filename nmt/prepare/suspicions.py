@@ -23,6 +23,7 @@ from nmt.config.data import LABEL
 from nmt.console import Item, printable_sentence
 from nmt.errors import DataError
 from nmt.languages.codes import code_for, language_name, parts_of, script_of_text, scripts, scripts_of, tag_of
+from nmt.prepare.cleaning.misaligned import MIN_PAIRS
 from nmt.prepare.cleaning.repairs import without_marked_capitals
 from nmt.text.language import Profiles, in_other_language, trigrams
 from nmt.text.letters import count_forms, usual_forms
@@ -133,6 +134,7 @@ def suspicions(
     languages: tuple[str, str],
     names: Mapping[str, str],
     repairs: Collection[str] = (),
+    aligned: Collection[str] = (),
 ) -> Iterator[str]:
     """Yield a warning for each likely error in a corpus.
 
@@ -141,6 +143,7 @@ def suspicions(
         held_out: the keys of the development and test sets.
         names: the name of each corpus, by its key.
         repairs: see `data.clean.repair`.
+        aligned: the keys of the corpora that consist of two files, whose lines are paired.
     """
     judged = {key: sample.pairs for key, sample in samples.items() if len(sample.pairs) >= _LEAST_PAIRS}
     swapped = {} if LABEL in languages else _swapped(judged)
@@ -182,7 +185,7 @@ def suspicions(
                 yield from _respelled(of_side, lines, usual_forms(language, forms[language]))
             yield from _in_other_language(of_side, lines, language, profiles)
         if LABEL not in languages:
-            yield from _not_parallel(where, sample, languages[1])
+            yield from _not_parallel(where, sample, languages[1], key in aligned, key not in held_out)
 
 
 def _pairs_of(samples: Mapping[str, Sample], keys: Iterable[str]) -> list[tuple[str, str]]:
@@ -378,7 +381,7 @@ def _in_other_language(where: str, lines: Mapping[int, str], language: str, prof
 # --- likeness of pairs ------------------------------------------------------------------------------
 
 
-def _not_parallel(where: str, sample: Sample, language: str) -> Iterator[str]:
+def _not_parallel(where: str, sample: Sample, language: str, is_aligned: bool, is_training: bool) -> Iterator[str]:
     """Yield a warning if lines are less similar to their translations than to other lines, adjacent or distant."""
     n = len(sample.pairs)
     targets = [tgt for _, tgt in sample.pairs]
@@ -404,14 +407,19 @@ def _not_parallel(where: str, sample: Sample, language: str) -> Iterator[str]:
             rows_of.setdefault(fitting, []).extend(range(first, last))
     for kind, rows in rows_of.items():
         place = "the lines"
-        advice = ""
+        advice = "look at the pairs that it reads"
+        if is_aligned:
+            advice = "check both files for a missing or an extra line"
+        if is_aligned and kind:
+            advice += ", or pair their lines anew with nmt align, and set path to its .tsv"
         if len(rows) < n:
             place = f"about lines {sample.places[rows[0]].line:,} to {sample.places[rows[-1]].line:,}"
-            advice = ", or set data.clean.misaligned=0.03, which drops such pairs"
+            if is_training and sample.places[-1].line >= MIN_PAIRS:
+                advice += ", or set data.clean.misaligned=0.03, which drops such pairs"
         what = "are no more alike than lines paired at random, by lengths, names and numbers"
         if kind:
             what = f"look shifted: the {language} line {kind} its own fits most lines better"
-        yield f"{where}: {place} {what}; check both files for a missing or an extra line{advice}"
+        yield f"{where}: {place} {what}; {advice}"
 
 
 def _fitting(likenesses: Mapping[str, Floats], most: float) -> str | None:

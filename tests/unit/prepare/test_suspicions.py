@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from unicodedata import normalize
 
@@ -137,7 +138,20 @@ def test_shift_that_starts_in_middle_is_located() -> None:
     (warning,) = found([(de, en) for (de, _), en in zip(GOOD, english, strict=False)])
     (first,) = re.findall(r"about lines (\d+) to 599 look shifted: the en line before", warning)
     assert 240 <= int(first) <= 360
-    assert "data.clean.misaligned" in warning
+    assert "misaligned" not in warning, "which does not learn from 599 pairs"
+
+
+def test_advice_about_shifted_lines_fits_the_corpus() -> None:
+    pairs = [*GOOD, *((de.replace("Straße", "Gasse"), en.replace("street", "alley")) for de, en in GOOD)]
+    shifted = [*pairs[:600], *((de, en) for (de, _), (_, en) in pairwise(pairs[600:]))]
+    samples = {"train.0": Sample.of(shifted), "train.1": Sample.of(shifted[400:900]), "test.t": Sample.of(shifted)}
+    names = dict.fromkeys(samples, "x")
+    for aligned in ([*samples], []):
+        warnings = suspicions(samples, ["test.t"], ("de", "en"), names, aligned=aligned)
+        advice = {warning.split(" ")[0]: warning for warning in warnings if "shifted" in warning}
+        assert advice.keys() == {f"data.{key}" for key in samples}
+        assert ["misaligned" in text for text in advice.values()] == [True, False, False]
+        assert all(("nmt align" in text) == ("both files" in text) == bool(aligned) for text in advice.values())
 
 
 def test_unrelated_sides_warn() -> None:
