@@ -182,9 +182,7 @@ def make_report(
         if report.kept == 0:
             why = drop_summary(report) if report.read else "0 pairs were read"
             warnings.append(f"data.{key} ({names[key]}): none of its pairs is kept: {why}")
-    aligned = [key for key, record in records.items() if data.pair[0] in record.files]
-    repairs = data.clean.repair or ()
-    warnings += suspicions(samples, samples.keys() - reports.keys(), data.pair, names, repairs, aligned)
+    warnings += suspicions(samples, samples.keys() - reports.keys(), data.pair, names, data.clean.repair or ())
     corpora = corpus_reports(reports, records, samples, data.pair)
     return Report(languages=data.pair, corpora=corpora, warnings=warnings, **fields)
 

@@ -97,12 +97,12 @@ def _placed(
 ) -> list[list[Translation]]:
     """Return the translations of each fragment, best first, given those of the texts of all fragments."""
     remaining = iter(rendered)
-    results: list[list[Translation]] = []
+    results = []
     for fragment in fragments:
         ranked = by_rank([next(remaining) for _ in fragment.texts])
-        results.append([])
-        for texts in ranked:
-            results[-1].append(Translation(fragment.translated_text(texts, languages), lost=all_lost(texts)))
+        results.append(
+            [Translation(fragment.translated_text(texts, languages), lost=all_lost(texts)) for texts in ranked]
+        )
     return results
 
 

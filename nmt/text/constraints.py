@@ -88,14 +88,10 @@ def protected(text: str) -> list[str]:
 
 def lost(text: str, translation: str) -> list[str]:
     """Return the placeholders, addresses and tags of a text that its translation lacks."""
-    wanted = _copies(text)
-    if wanted:
-        wanted -= _copies(translation)
-    return [*wanted.elements()]
-
-
-def _copies(text: str) -> Counter[str]:
-    return Counter(span.wanted for span in spans(text) if span.kind != "number")
+    wanted, kept = (
+        Counter(span.wanted for span in spans(line) if span.kind != "number") for line in (text, translation)
+    )
+    return [*(wanted - kept).elements()]
 
 
 def spans(text: str, flag: str = "") -> Iterator[Span]:

@@ -314,17 +314,16 @@ COPIED_COST = 2000
 banks of hypotheses that they need. The first makes translations longer, the second the beam wider."""
 
 
-def _affordable(copies: Iterable[Span], tokenizer: Tokenizer, most_ids: int) -> Counter[str]:
-    """Return the placeholders of a sentence that do not take too long to protect, addresses last."""
-    most_ids = min(most_ids, COPIED_IDS)
+def _affordable(spans: Iterable[Span], tokenizer: Tokenizer, most_ids: int) -> list[Span]:
+    """Return the terms, and the placeholders that do not take too long to protect, in order; addresses come last."""
     n_ids = n_banks = 0
-    affordable = Counter[str]()
-    for span in sorted(copies, key=lambda span: span.kind in ("url", "email"))[:COPIED_IDS]:
-        ids = term_ids(tokenizer, span.wanted)
+    affordable = []
+    for span in sorted(spans, key=lambda span: span.kind in ("url", "email")):
+        ids = [] if span.kind == "term" else term_ids(tokenizer, span.wanted)
         with_it = n_ids + len(ids), n_banks + banks(ids)
         if with_it[0] <= most_ids and prod(with_it) <= COPIED_COST:
             n_ids, n_banks = with_it
-            affordable[span.wanted] += 1
+            affordable.append(span)
     return affordable
 
 
@@ -345,26 +344,22 @@ def phrases_of(
     spans = constraint_spans(text, search, line.glossary, line.flag)
     if search.inline_terms:
         spans = [span for span in spans if span.kind != "term"]
+    if search.protect == "placeholders":
+        spans = _affordable(spans, tokenizer, min(most_ids, COPIED_IDS))
     if not (line.terms or spans):
         return (), 0
     if not takes_terms(search):
         raise ConfigError(NO_TERMS)
     required = Counter(span.wanted for span in spans)
-    if search.protect == "placeholders":
-        copies = [span for span in spans if span.kind != "term"]
-        required = required - Counter(span.wanted for span in copies) + _affordable(copies, tokenizer, most_ids)
     ids = {term: tuple(term_ids(tokenizer, term)) for term in {*required, *line.terms}}
     terms_of_user = {*line.terms, *(span.wanted for span in spans if span.kind == "term")}
     for term in sorted(term for term, ids_of_term in ids.items() if UNK in ids_of_term):  # only of imported models
         if term in terms_of_user:
             raise _unspellable("term", term)
         del required[term]
-    unordered = required.copy()
-    tags = []
-    for span in spans:
-        if span.kind == "tag" and span.wanted.startswith("<") and unordered[span.wanted]:
-            unordered[span.wanted] -= 1
-            tags.append(span.wanted)
+    tags = [span.wanted for span in spans if span.kind == "tag" and span.wanted.startswith("<")]
+    tags = [tag for tag in tags if tag in required]
+    unordered = required - Counter(tags)
     for term in unordered:
         unordered[term] += sum(n * n_within(ids[term], ids[other], tokenizer) for other, n in required.items())
     # a term is required once if both the terms of the line and its text require it
