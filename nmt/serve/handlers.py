@@ -22,9 +22,6 @@ from nmt.serve.worker import aside
 from nmt.text.language import Detected, detect
 from nmt.translate.types import Translation
 
-MOST_LOST = 100
-"""Maximum number of lost placeholders that the answer for a file names."""
-
 
 class TranslateRequest(BaseModel):
     """The body of a request to /v1/translate."""
@@ -150,7 +147,7 @@ class Handlers:
         name = PurePath(file.name)
         number = self._downloads.add(f"{name.stem}.{target}{name.suffix}", content)
         url = f"{call.request.base_url}download_file/{number}{name.suffix.lower()}"
-        return JSONResponse({"translatedFileUrl": url} | ({"lost": lost[:MOST_LOST]} if lost else {}))
+        return JSONResponse({"translatedFileUrl": url} | ({"lost": lost[:100]} if lost else {}))
 
     async def download_file(self, request: Request) -> Response:
         """Answer GET /download_file/ID: a translated file, for anyone who knows its random ID."""

@@ -468,7 +468,7 @@ class Translator:
                 rows = [row for row, chosen in enumerate(engines) if chosen is engine]
                 of_engine = [by_line[row] for row in rows]
                 sentences = [sentence for of_line in of_engine for sentence in of_line]
-                settings = search if any(sentence.phrases for sentence in sentences) else unprotected(search)
+                settings = search if engine is self.native else unprotected(search)  # the other one refuses it
                 if self.config.joins_sentences:
                     joint = self._joint(engine, settings, n, should_stop)
                     batches = joint.search([lines[row] for row in rows], of_engine)
