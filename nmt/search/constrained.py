@@ -96,17 +96,13 @@ def total_length(phrases: Phrases) -> int:
     return sum(map(len, phrases))
 
 
-def banks(phrase: Sequence[int]) -> int:
-    """Return the number of banks of hypotheses that a phrase adds to the first one."""
-    return min(len(phrase), MAX_BANK_IDS + 1)
-
-
 def beam_for(phrases: Phrases, beam: int) -> int:
     """Return the beam size with which search with these phrases is as thorough as search with `beam` without phrases.
 
     It has about one more hypothesis for each bank, and is a multiple of `beam` so that sentences can share batches.
     """
-    return beam * (1 + -(-sum(map(banks, phrases)) // beam))
+    n_banks = sum(min(len(phrase), MAX_BANK_IDS + 1) for phrase in phrases)
+    return beam * (1 + -(-n_banks // beam))
 
 
 def with_phrases(config: SearchConfig, beam: int) -> SearchConfig:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from math import prod
 from typing import NamedTuple
 
 from nmt.config import Config, SearchConfig
 from nmt.console import printable
 from nmt.errors import ConfigError, DataError
 from nmt.search.beam import n_to_finish
-from nmt.search.constrained import banks, n_within, term_ids, total_length
+from nmt.search.constrained import beam_for, n_within, term_ids, total_length
 from nmt.search.step import Hypothesis, length_penalty
 from nmt.text.constraints import Span, constraint_spans, encode_marked, mark_terms
 from nmt.text.letters import comparable
@@ -310,19 +309,20 @@ def find_match(line: Line, text: str, search: SearchConfig) -> Match | None:
 
 COPIED_IDS = 100
 COPIED_COST = 2000
-"""Maximum number of ids of the placeholders of a sentence that are protected by default, and of that number times the
-banks of hypotheses that they need. The first makes translations longer, the second the beam wider."""
+"""Maximum number of ids of the placeholders of a sentence that are protected by default, which make its translation
+longer, and of this number times that of the hypotheses that they need."""
 
 
-def _affordable(spans: Iterable[Span], tokenizer: Tokenizer, most_ids: int) -> list[Span]:
-    """Return the terms, and the placeholders that do not take too long to protect, in order; addresses come last."""
-    n_ids = n_banks = 0
-    affordable = []
-    for span in sorted(spans, key=lambda span: span.kind in ("url", "email")):
-        ids = [] if span.kind == "term" else term_ids(tokenizer, span.wanted)
-        with_it = n_ids + len(ids), n_banks + banks(ids)
-        if with_it[0] <= most_ids and prod(with_it) <= COPIED_COST:
-            n_ids, n_banks = with_it
+def _affordable(spans: Sequence[Span], tokenizer: Tokenizer, most_ids: int) -> list[Span]:
+    """Return the terms, then the placeholders that do not take too long to protect, in order; addresses come last."""
+    affordable = [span for span in spans if span.kind == "term"]
+    copies = sorted((span for span in spans if span.kind != "term"), key=lambda span: span.kind in ("url", "email"))
+    phrases = list[Sequence[int]]()
+    for span in copies[:most_ids]:  # each has an id
+        with_it = [*phrases, term_ids(tokenizer, span.wanted)]
+        n_ids = total_length(with_it)
+        if n_ids <= most_ids and n_ids * beam_for(with_it, 1) <= COPIED_COST:
+            phrases = with_it
             affordable.append(span)
     return affordable
 
