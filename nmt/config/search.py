@@ -113,8 +113,8 @@ class SearchConfig(Section):
     www.example.org), e-mail addresses, XML and HTML tags (<b>, </b>, <br/>, in the order of the source) and entities
     (&amp;), placeholders ({name}, {0:.2f}, {{ name }}, {% if x %}, ${name}, $NAME, %s, %1$d, %(name)s, %%, __NAME__)
     and numbers (7, 3.5, 1,000, 12:30, 2026-11-20, -5, 50%). Numbers are copied even if the target language writes them
-    differently; `placeholders` protects everything except numbers, in lines with up to 10 of these, of up to 60
-    characters in all, because more would take too long; [placeholders] has no such limit. A list has regular
+    differently; `placeholders` protects everything except numbers, as far as this does not take too long: about ten
+    short ones in a sentence, or one URL of about 100 characters; [placeholders] has no such limit. A list has regular
     expressions (Python's re module, case-sensitive) whose matches are copied, such as '[A-Z]{2,}-[0-9]+' for AB-123;
     the entries `placeholders` and `numbers` stand for the above. The longest of overlapping matches is used. There is
     no time limit: a pattern with catastrophic backtracking, such as (a+)+b, may not terminate on some lines; use

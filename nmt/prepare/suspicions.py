@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, islice, pairwise, permutations, tee
 from statistics import median
 from typing import Any, NamedTuple, TypeVar
@@ -32,6 +33,7 @@ from nmt.languages.codes import (
     scripts_of,
     tag_of,
 )
+from nmt.prepare.cleaning.misaligned import MIN_PAIRS
 from nmt.prepare.cleaning.repairs import without_marked_capitals
 from nmt.text.language import Profiles, in_other_language, trigrams
 from nmt.text.letters import count_forms, usual_forms
@@ -57,6 +59,17 @@ _SEVERAL = 0.1  # of the lines of a side, the share of each of several scripts
 _FOLLOWING = "[\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]"
 _MISREAD = re.compile(f"[ÂÃÄÅÎÏÐÑØÙ]{_FOLLOWING}|[à-è]{_FOLLOWING}{{2}}")
 _MOST_TO_REPAIR = 0.05  # of the lines beyond ASCII
+# the letters of languages that were written in several encodings, apart from ASCII
+_ALPHABETS = """
+ru:а-яё bg:а-я uk:а-яєіїґ be:а-яёіў sr:а-яђјљњћџčćđšž mk:а-яѓѕјљњќџ hr:čćđšž bs:čćđšž sl:čšž cs:áčďéěíňóřšťúůýž
+sk:áäčďéíĺľňóôŕšťúýž pl:ąćęłńóśźż hu:áéíóöőúüű ro:ăâîşţ tr:çğıöşü lt:ąčęėįšųūž lv:āčēģīķļņšūž fr:àâçèéêëîïôùûüœ
+es:áéíñóúü pt:àáâãçéêíóôõú it:àèéìòù da:åæéø nb:åæéø is:áðéíóöúýþæ
+"""
+_LETTERS = dict(entry.split(":") for entry in _ALPHABETS.split())
+_READINGS = [
+    *permutations(("KOI8-R", "KOI8-U", "WINDOWS-1251", "ISO-8859-5", "CP866"), 2),
+    *permutations(("ISO-8859-2", "WINDOWS-1250", "WINDOWS-1252", "WINDOWS-1254", "WINDOWS-1257"), 2),
+]
 _MOST_UNKNOWN = 0.005  # of the characters of a language
 _MOST_CHARACTERS = 8  # in a warning
 _IDENTIFIED = 250  # lines of a side
@@ -186,13 +199,22 @@ def suspicions(
         for language, texts in sides.items():
             lines = {place.line: line for line, place in zip(texts, sample.places, strict=True)}
             of_side = f"{where}, {language}"
-            yield from _to_repair(of_side, lines, _MISREAD, "look decoded with the wrong encoding", "encoding")
+            misread = [
+                *_to_repair(
+                    of_side,
+                    lines,
+                    _MISREAD.search,
+                    "look decoded with the wrong encoding",
+                    "data.clean.repair: [encoding] mends such text",
+                )
+            ]
+            yield from misread or _converted_wrongly(of_side, lines, language)
             yield from _in_other_forms(of_side, form_shares(texts), shares[language])
             if "letters" not in repairs:
                 yield from _respelled(of_side, lines, usual_forms(language, forms[language]))
             yield from _in_other_language(of_side, lines, language, profiles)
         if LABEL not in languages:
-            yield from _not_parallel(where, sample, languages[1])
+            yield from _not_parallel(where, sample, languages[1], key not in held_out)
 
 
 def _pairs_of(samples: Mapping[str, Sample], keys: Iterable[str]) -> list[tuple[str, str]]:
@@ -216,7 +238,11 @@ def _respelled(where: str, lines: Mapping[int, str], forms: Mapping[str, str]) -
     counts = Counter(pattern.findall("\n".join(lines.values()))).most_common(5)
     shown = ", ".join(f"{printable_sentence(form)} {n:,} times" for form, n in counts)
     yield from _to_repair(
-        where, lines, pattern, f"have other forms of letters than most training text ({shown})", "letters"
+        where,
+        lines,
+        pattern.search,
+        f"have other forms of letters than most training text ({shown})",
+        "data.clean.repair: [letters] mends such text",
     )
 
 
@@ -350,14 +376,33 @@ def _shown(line: int, lines: Mapping[int, str]) -> str:
     return f"such as line {line:,}: '{printable_sentence(beginning(lines[line], 60))}'"
 
 
-def _to_repair(where: str, lines: Mapping[int, str], bad: re.Pattern[str], what: str, repair: str) -> Iterator[str]:
+def _to_repair(
+    where: str, lines: Mapping[int, str], is_bad: Callable[[str], object], what: str, advice: str
+) -> Iterator[str]:
     candidates = {line: text for line, text in lines.items() if not text.isascii()}
-    bad_lines = [line for line, text in candidates.items() if bad.search(without_marked_capitals(text))]
+    bad_lines = [line for line, text in candidates.items() if is_bad(without_marked_capitals(text))]
     if len(bad_lines) >= max(_LEAST, _MOST_TO_REPAIR * len(candidates)):
         share = len(bad_lines) / len(candidates)
         example = _shown(bad_lines[0], lines)
-        advice = f"data.clean.repair: [{repair}] mends such text"
         yield f"{where}: {share:.0%} of the lines beyond ASCII {what}, {example}; {advice}"
+
+
+def _converted_wrongly(where: str, lines: Mapping[int, str], language: str) -> Iterator[str]:
+    """Yield a warning if more letters of lines would be letters of the language, had they been converted to UTF-8 from
+    another encoding. (Letters that are wrong but of the language, as in KOI8-R read as WINDOWS-1251, are left to the
+    identification of languages.)"""
+    letters = re.compile(f"[{_LETTERS.get(parts_of(language)[0], '-')}]", re.IGNORECASE)
+
+    def improved(reading: tuple[str, str], text: str) -> int:
+        """Return the number of small letters after the conversion, which tells case apart; 0 if it adds no letter."""
+        read, meant = reading
+        converted = letters.findall(text.encode(read, "ignore").decode(meant, "ignore"))
+        return sum(map(str.islower, converted)) if len(converted) > len(letters.findall(text)) else 0
+
+    some = [text for text in lines.values() if not text.isascii()][:_IDENTIFIED]
+    reading = max(_READINGS, key=lambda reading: sum(improved(reading, text) for text in some))
+    what = f"look like {reading[1]} that was read as {reading[0]}"
+    yield from _to_repair(where, lines, partial(improved, reading), what, f"convert the original from {reading[1]}")
 
 
 def _in_other_language(where: str, lines: Mapping[int, str], language: str, profiles: Profiles) -> Iterator[str]:
@@ -389,7 +434,7 @@ def _in_other_language(where: str, lines: Mapping[int, str], language: str, prof
 # --- likeness of pairs ------------------------------------------------------------------------------
 
 
-def _not_parallel(where: str, sample: Sample, language: str) -> Iterator[str]:
+def _not_parallel(where: str, sample: Sample, language: str, is_training: bool) -> Iterator[str]:
     """Yield a warning if lines are less similar to their translations than to other lines, adjacent or distant."""
     n = len(sample.pairs)
     targets = [tgt for _, tgt in sample.pairs]
@@ -415,14 +460,16 @@ def _not_parallel(where: str, sample: Sample, language: str) -> Iterator[str]:
             rows_of.setdefault(fitting, []).extend(range(first, last))
     for kind, rows in rows_of.items():
         place = "the lines"
-        advice = ""
+        advice = "check its files for a missing or an extra line"
         if len(rows) < n:
             place = f"about lines {sample.places[rows[0]].line:,} to {sample.places[rows[-1]].line:,}"
-            advice = ", or set data.clean.misaligned=0.03, which drops such pairs"
+            if is_training and sample.places[-1].line >= MIN_PAIRS:
+                advice += "; data.clean.misaligned=0.03 drops part of such pairs"
         what = "are no more alike than lines paired at random, by lengths, names and numbers"
         if kind:
             what = f"look shifted: the {language} line {kind} its own fits most lines better"
-        yield f"{where}: {place} {what}; check both files for a missing or an extra line{advice}"
+            advice += "; nmt align pairs the lines of two files anew"
+        yield f"{where}: {place} {what}; {advice}"
 
 
 def _fitting(likenesses: Mapping[str, Floats], most: float) -> str | None:

@@ -45,7 +45,7 @@ Fields = Mapping[str, object]
 
 
 async def read_fields(request: Request, limits: Limits) -> Fields:
-    """Read the body of a request and return its fields.
+    """Read a request and return its fields: those of a JSON body, or else of the query and of a form, the query first.
 
     Raises Refusal if the body arrives too slowly, is too large, malformed or not UTF-8.
     """
@@ -53,15 +53,18 @@ async def read_fields(request: Request, limits: Limits) -> Fields:
     try:
         async with asyncio.timeout(limits.body_seconds):
             if kind == MULTIPART:
-                return await _multipart(request)
-            body = await request.body()
-            if kind == JSON:
-                return await aside(len(body), parse_json, body, limits)
-            return await aside(len(body), parse_form, body)
+                fields = await _multipart(request)
+            else:
+                body = await request.body()
+                if kind == JSON:
+                    return await aside(len(body), parse_json, body, limits)
+                fields = await aside(len(body), parse_form, body)
     except ClientDisconnect:
         raise Refusal(CLIENT_LEFT, "The client disconnected") from None
     except TimeoutError:
         raise Refusal(408, "The request took too long to arrive", {"Connection": "close"}) from None
+    query = request.scope["query_string"]
+    return {**fields, **await aside(len(query), parse_form, query)}
 
 
 def content_type(request: Request) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 from typing import TypeVar
@@ -100,14 +100,21 @@ def _placed(
     results = []
     for fragment in fragments:
         ranked = by_rank([next(remaining) for _ in fragment.texts])
-        results.append([Translation(fragment.translated_text(texts, languages)) for texts in ranked])
+        results.append(
+            [Translation(fragment.translated_text(texts, languages), lost=all_lost(texts)) for texts in ranked]
+        )
     return results
+
+
+def all_lost(translations: Iterable[Translation]) -> tuple[str, ...]:
+    """Return the distinct placeholders, addresses and tags that translations lack."""
+    return tuple(dict.fromkeys(text for translation in translations for text in translation.lost))
 
 
 async def translated_file(
     service: Service, file: Upload, languages: tuple[str, str], asked: TextOptions, hold: Callable[[int], None]
-) -> bytes:
-    """Return the translation of a document in the same format. Raises Refusal.
+) -> tuple[bytes, tuple[str, ...]]:
+    """Return the translation of a document in the same format, and what it has lost; see `all_lost`. Raises Refusal.
 
     languages: source, which may be auto, and target; `hold` is called with the number of bytes of memory to reserve.
     """
@@ -135,7 +142,8 @@ async def translated_file(
         languages = detected.language, target
         asked = replace(asked, alignment=is_marked_up(file.name), is_document=True, flags=document.flags)
         rendered = await service.translate(document.texts, *languages, asked, limits.file_seconds)
-        return await _parsed(service, n, document.translated, [best for best, *_ in rendered], languages)
+        translations = [best for best, *_ in rendered]
+        return await _parsed(service, n, document.translated, translations, languages), all_lost(translations)
     finally:
         over.set()  # stops a parser that still runs after a disconnect or a timeout
 

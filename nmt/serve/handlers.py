@@ -86,6 +86,8 @@ class Handlers:
         languages = source, service.models.language(target)
         sources, by_text = await self._translated(call, texts, languages, TextOptions(n + 1), is_html=kind == "html")
         answer: dict[str, list[Any]] = {"translatedText": [best.text for best, *_ in by_text]}
+        if any(best.lost for best, *_ in by_text):
+            answer["lost"] = [best.lost for best, *_ in by_text]
         if n:
             answer["alternatives"] = [_alternative_texts(candidates) for candidates in by_text]
         if source == AUTO:
@@ -141,11 +143,11 @@ class Handlers:
         limits.check([*terms, *terms.values()], items=len(terms))
         asked = TextOptions(terms=terms, most_terms=TERMS_OF_FILE)
         work = translated_file(service, file, (source, target), asked, call.hold)
-        content = await call.within(limits.file_seconds, work)
+        content, lost = await call.within(limits.file_seconds, work)
         name = PurePath(file.name)
         number = self._downloads.add(f"{name.stem}.{target}{name.suffix}", content)
         url = f"{call.request.base_url}download_file/{number}{name.suffix.lower()}"
-        return JSONResponse({"translatedFileUrl": url})
+        return JSONResponse({"translatedFileUrl": url} | ({"lost": lost[:100]} if lost else {}))
 
     async def download_file(self, request: Request) -> Response:
         """Answer GET /download_file/ID: a translated file, for anyone who knows its random ID."""
@@ -302,6 +304,7 @@ def _translation(candidates: list[Translation], detected: object, is_aligned: bo
     return {
         "detected": detected,
         "text": best.text,
+        "lost": best.lost,
         "score": best.score,
         "log_prob": best.log_prob,
         "confidence": None if best.confidence is None else best.confidence._asdict(),

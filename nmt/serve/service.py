@@ -21,7 +21,7 @@ from nmt.serve.limits import Limits, Refusal
 from nmt.serve.metrics import Metrics
 from nmt.serve.models import Models
 from nmt.serve.worker import Job, SideThread, Worker, aside, in_portions, invalid
-from nmt.text.constraints import Glossary
+from nmt.text.constraints import Glossary, lost
 from nmt.text.language import LEAST_CONFIDENCE, Detected, detect, identifier
 from nmt.text.tokenizer import is_blank
 from nmt.translate.memory import TranslationMemory
@@ -137,7 +137,8 @@ def joined(texts: Sequence[str], by_line: Sequence[Sequence[Translation]]) -> li
     for text in texts:
         lines = text.split("\n")
         ranked = by_rank([next(remaining) for _ in lines])
-        by_text.append([_joined(lines, translations) for translations in ranked])
+        best, *others = [_joined(lines, translations) for translations in ranked]
+        by_text.append([replace(best, lost=tuple(lost(text, best.text))), *others])
     return by_text
 
 

@@ -80,8 +80,8 @@ def other_encoding(line: bytes, is_mixed: bool) -> str:
     if re.search(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]", line):
         return "is it a text file?"
     return (
-        "convert it from its encoding, such as WINDOWS-1252, WINDOWS-1250 (Central Europe), SHIFT_JIS or GB18030: "
-        "iconv -f ENCODING -t UTF-8"
+        "convert it from its encoding, such as WINDOWS-1252, ISO-8859-2 or WINDOWS-1250 (Central Europe), KOI8-U or "
+        "WINDOWS-1251 (Cyrillic), SHIFT_JIS or GB18030, and look at the result: iconv -f ENCODING -t UTF-8"
     )
 
 

@@ -33,7 +33,7 @@ from nmt.runs.folder import fingerprint
 from nmt.runs.model import ModelRef, Saved, choose_precision, open_ensemble
 from nmt.search.forced import ForcedDecoder, with_cross_attention
 from nmt.tasks.perform import TEXT, Json, Task, TaskRunner, join, run_all
-from nmt.text.constraints import Applied, Glossary, constraint_spans, spans
+from nmt.text.constraints import Applied, Glossary, constraint_spans, lost
 from nmt.text.formats import other_format
 from nmt.text.language import Profiles, checked
 from nmt.text.lines import beginning, read_lines, windows
@@ -238,7 +238,7 @@ class Warnings:
             "whole": best.whole,
             "unfinished": not best.finished,
             "split": len(best.parts) > 1,
-            "lost": bool(_copied(line.text) - _copied(best.text)),
+            "lost": bool(lost(line.text, best.text)),
             **{kind: any(part.match == kind for part in best.parts) for kind in MATCH_KINDS},
             "cut": best.cut,
             "unknown": any(UNK in part.src_ids for part in best.searched),
@@ -266,8 +266,8 @@ class Warnings:
             "split": ("line", "split into sentences or shorter parts (search.split)"),
             "lost": (
                 "line",
-                "whose translation lacks a placeholder, URL or tag; search.protect=placeholders copies them if they "
-                "are few, and [placeholders] always",
+                "whose translation lacks a placeholder, URL or tag; search.protect=placeholders copies the first ten "
+                "or so, and [placeholders] all",
             ),
             "whole": ("line", "not split because of required terms; a model trained on single sentences may omit text"),
             "blank": ("blank line", "with a prefix or terms stayed blank"),
@@ -283,11 +283,6 @@ class Warnings:
             for kind, (noun, message) in messages.items()
             if self.counts.get(kind)
         ]
-
-
-def _copied(text: str) -> Counter[str]:
-    """Return the placeholders, addresses and tags of a text, with their numbers of occurrences."""
-    return Counter(span.wanted for span in spans(text) if span.kind != "number")
 
 
 def progress_between(title: str, source: Path | str, target: Path | str) -> Progress:

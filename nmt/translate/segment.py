@@ -11,9 +11,9 @@ from nmt.config import Config, SearchConfig
 from nmt.console import printable
 from nmt.errors import ConfigError, DataError
 from nmt.search.beam import n_to_finish
-from nmt.search.constrained import n_within, term_ids, total_length
+from nmt.search.constrained import beam_for, n_within, term_ids, total_length
 from nmt.search.step import Hypothesis, length_penalty
-from nmt.text.constraints import constraint_spans, encode_marked, mark_terms
+from nmt.text.constraints import Span, constraint_spans, encode_marked, mark_terms
 from nmt.text.letters import comparable
 from nmt.text.split import join, n_sentences, split
 from nmt.text.tokenizer import CONTROL, SEPARATOR, UNK, Tokenizer, is_blank
@@ -30,7 +30,6 @@ from nmt.translate.types import (
     Translation,
     joint_match,
     takes_terms,
-    unprotected,
 )
 
 MAX_PIECES_FACTOR = 4
@@ -85,8 +84,6 @@ class Segmenter:
     ) -> list[Sentence]:
         """Return the sentences of a line with these token ids."""
         key = number * MAX_PARTS
-        if not line.protects:
-            search = unprotected(search)
         to, text = self._src.tagged(line.text, search.to)
         if text != line.text:  # its tag may choose another language
             line = replace(line, tm=None)
@@ -121,7 +118,7 @@ class Segmenter:
         similar = self._similar(line, source, len(ids))
         if ids:
             ids = [*tags, *ids]
-        phrases, n_ordered = phrases_of(line, source.text, search, self._tgt)
+        phrases, n_ordered = phrases_of(line, source.text, search, self._tgt, self.max_length // 2)
         prefix = self._prefix(line, source)
         src_ids = ids[: self.max_length]
         n_required = len(prefix) + total_length(phrases)
@@ -310,15 +307,24 @@ def find_match(line: Line, text: str, search: SearchConfig) -> Match | None:
     return match
 
 
-PLACEHOLDERS = 10
-PLACEHOLDER_CHARACTERS = 60
-"""Maximum number of placeholders of a line that are protected by default, and of characters in all of them."""
+COPIED_IDS = 100
+COPIED_COST = 2000
+"""Maximum number of ids of the placeholders of a sentence that are protected by default, which make its translation
+longer, and of this number times that of the hypotheses that they need."""
 
 
-def has_few_placeholders(line: Line, search: SearchConfig) -> bool:
-    """Return whether a line has placeholders, but not so many that protecting them would be slow."""
-    copies = [span.wanted for span in constraint_spans(line.text, search, flag=line.flag)]
-    return 0 < len(copies) <= PLACEHOLDERS and sum(map(len, copies)) <= PLACEHOLDER_CHARACTERS
+def _affordable(spans: Sequence[Span], tokenizer: Tokenizer, most_ids: int) -> list[Span]:
+    """Return the terms, then the placeholders that do not take too long to protect, in order; addresses come last."""
+    affordable = [span for span in spans if span.kind == "term"]
+    copies = sorted((span for span in spans if span.kind != "term"), key=lambda span: span.kind in ("url", "email"))
+    phrases = list[Sequence[int]]()
+    for span in copies[:most_ids]:  # each has an id
+        with_it = [*phrases, term_ids(tokenizer, span.wanted)]
+        n_ids = total_length(with_it)
+        if n_ids <= most_ids and n_ids * beam_for(with_it, 1) <= COPIED_COST:
+            phrases = with_it
+            affordable.append(span)
+    return affordable
 
 
 def _unspellable(what: str, text: str) -> DataError:
@@ -326,17 +332,20 @@ def _unspellable(what: str, text: str) -> DataError:
 
 
 def phrases_of(
-    line: Line, text: str, search: SearchConfig, tokenizer: Tokenizer
+    line: Line, text: str, search: SearchConfig, tokenizer: Tokenizer, most_ids: int = COPIED_IDS
 ) -> tuple[tuple[tuple[int, ...], ...], int]:
     """Return the phrases that a translation must contain, and the number of leading ones, tags, whose order is fixed.
 
-    `text` is a line or a part of it. A phrase that the text requires is required once more for each occurrence inside
-    another required phrase. Protected text that the vocabulary of an imported model cannot spell is not required.
+    `text` is a line or a part of it; most_ids: the maximum number of ids of placeholders that are protected by default.
+    A phrase that the text requires is required once more for each occurrence inside another required phrase. Protected
+    text that the vocabulary of an imported model cannot spell is not required.
     Raises ConfigError for terms that this kind of search does not support, DataError for terms that cannot be spelled.
     """
     spans = constraint_spans(text, search, line.glossary, line.flag)
     if search.inline_terms:
         spans = [span for span in spans if span.kind != "term"]
+    if search.protect == "placeholders":
+        spans = _affordable(spans, tokenizer, min(most_ids, COPIED_IDS))
     if not (line.terms or spans):
         return (), 0
     if not takes_terms(search):

@@ -35,13 +35,14 @@ from nmt.translate.confidence import Estimator, Measure, calibration_path, read_
 from nmt.translate.memory import AnyMemory, TranslationMemory
 from nmt.translate.score import Context, PairScorer, Scored
 from nmt.translate.search import JointSearch, NativeSearcher, Searcher, in_order, search_cost
-from nmt.translate.segment import Segmenter, has_few_placeholders, n_candidates
+from nmt.translate.segment import Segmenter, n_candidates
 from nmt.translate.types import (
     NOT_INLINE,
     WINDOW,
     Line,
     Options,
     Part,
+    Sentence,
     Translation,
     check_search,
     takes_terms,
@@ -406,9 +407,9 @@ class Translator:
 
         first: the number of the first line, from 0. Raises what `translate_window` raises for lines.
         """
-        search = options.search
+        search = self._protecting(options.search)
         n = n_candidates(search, options.n_best)
-        by_line = self._segmenter.split_lines(self._with_protection(lines, search), search, first)
+        by_line = self._segmenter.split_lines(lines, search, first)
         return [sum(search_cost(sentence, search, n) for sentence in of_line) for of_line in by_line]
 
     def translate_window(
@@ -453,11 +454,10 @@ class Translator:
         should_stop: ShouldStop | None,
     ) -> Generator[list[Translation]]:
         """Split lines into sentences, search these, and join their translations."""
-        search = options.search
-        n = n_candidates(options.search, options.n_best)
-        lines = self._with_protection(lines, search)
-        engines = self._engines(lines, options)
+        search = self._protecting(options.search)
+        n = n_candidates(search, options.n_best)
         by_line = self._segmenter.split_lines(lines, search, first)
+        engines = self._engines(lines, by_line, replace(options, search=search))
         on_found = None
         if progress is not None:
             n_sentences = sum(bool(sentence.src_ids) for of_line in by_line for sentence in of_line)
@@ -468,7 +468,7 @@ class Translator:
                 rows = [row for row, chosen in enumerate(engines) if chosen is engine]
                 of_engine = [by_line[row] for row in rows]
                 sentences = [sentence for of_line in of_engine for sentence in of_line]
-                settings = search if any(lines[row].protects for row in rows) else unprotected(search)
+                settings = search if engine is self.native else unprotected(search)  # the other one refuses it
                 if self.config.joins_sentences:
                     joint = self._joint(engine, settings, n, should_stop)
                     batches = joint.search([lines[row] for row in rows], of_engine)
@@ -485,20 +485,19 @@ class Translator:
         longest = min(self.config.data.max_pieces, self._segmenter.max_length)
         return JointSearch(engine, src, tgt, longest, search, n, should_stop)
 
-    def _with_protection(self, lines: Sequence[Line], search: SearchConfig) -> Sequence[Line]:
-        """Return lines whose placeholders are protected if that is supported and they are few, where `search` protects
-        placeholders."""
-        if search.protect != "placeholders":
-            return lines
-        is_supported = self.native is not None and takes_terms(search)
-        return [replace(line, protects=is_supported and has_few_placeholders(line, search)) for line in lines]
+    def _protecting(self, search: SearchConfig) -> SearchConfig:
+        """Return search settings without the default protection of placeholders if it is not supported."""
+        return search if self.native is not None and takes_terms(search) else unprotected(search)
 
-    def _engines(self, lines: Sequence[Line], options: Options) -> list[Searcher]:
+    def _engines(
+        self, lines: Sequence[Line], by_line: Sequence[Sequence[Sentence]], options: Options
+    ) -> list[Searcher]:
         """Return the engine that searches each line; all lines that are read in context have the same."""
         search = options.search
-        needs = [
-            (line.protects, not search.inline_terms and bool(line.terms or line.glossary is not None)) for line in lines
-        ]
+        needs = []
+        for line, of_line in zip(lines, by_line, strict=True):
+            has_terms = not search.inline_terms and bool(line.terms or line.glossary is not None)
+            needs.append((any(sentence.phrases for sentence in of_line), has_terms))
         if search.context:
             needs = [(any(protects for protects, _ in needs), any(has_terms for _, has_terms in needs))] * len(lines)
         engines = {}

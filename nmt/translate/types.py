@@ -47,8 +47,6 @@ class Line:
     """Whether a document begins with this line, so that its context is only `before`; see `search.context`."""
     before: tuple[tuple[str, str], ...] = ()
     """The sentences before a line with `is_first`, with their translations."""
-    protects: bool = True
-    """Whether the value `placeholders` of `search.protect` applies to the line; the translator decides it."""
     flag: str = ""
     """The flag of gettext, one of the `GRAMMARS`, if the line belongs to a format string."""
 
@@ -124,6 +122,8 @@ class Translation(Translated):
     """True if only the start of the line was translated because it has more pieces than the model supports."""
     whole: bool = False
     """True if a long line was not split because it is unknown which part its terms belong to."""
+    lost: tuple[str, ...] = ()
+    """Placeholders, addresses and tags of the text that the translation lacks; a server finds them for the best one."""
     parts: tuple[Part, ...] = field(default=(), repr=False)
     """The part for each sentence of the line."""
 

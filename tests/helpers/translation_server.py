@@ -25,6 +25,7 @@ class Phrase:
     text: str
     alternatives: tuple[str, ...] = ()
     links: tuple[tuple[int, int], ...] = ()
+    lost: tuple[str, ...] = ()
 
 
 def word_spans(text: str) -> list[list[int]]:
@@ -75,7 +76,7 @@ class Stand:
         links = [{"source": source[i], "target": target[j]} for i, j in phrase.links]
         is_auto, language = question["source"] == "auto", self.languages.get(line, self.detected)
         detected = {"language": language, "confidence": 0.9} if is_auto else None
-        scores = {"score": -1.0, "log_prob": -3.0}
+        scores = {"score": -1.0, "log_prob": -3.0, "lost": phrase.lost}
         return {"text": phrase.text, "detected": detected, **scores, "alternatives": alternatives, "alignment": links}
 
 

@@ -170,6 +170,16 @@ def test_alternative_replaces_line(page: Page, stand: Stand) -> None:
     assert page.get("mirror", "textContent") == "neu\n", "choosing an alternative of an old text has no effect"
 
 
+def test_lost_placeholder_is_named_until_an_alternative_has_it(page: Page, stand: Stand) -> None:
+    stand.phrases["Hallo {a}, {b}!"] = Phrase("Hello {b}!", ("Hello {a}, {b}!",), lost=("{a}",))
+    page.translate("Hallo {a}, {b}!", "Hello {b}!")
+    page.wait(f"({MESSAGE} || '').includes('{{a}}')")
+    page.tab.evaluate("document.querySelector('#choices button').click()")
+    page.wait(f"!({MESSAGE})")
+    page.translate("Nichts.", "Nothing.")
+    assert not page.tab.evaluate(MESSAGE)
+
+
 def test_language_menus_and_swap(page: Page, stand: Stand) -> None:
     assert page.get("swap", "disabled"), "swapping needs a detected source language"
     page.translate("Guten Tag", "مرحبا بكم")

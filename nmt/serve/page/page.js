@@ -1,6 +1,6 @@
 // Translation while typing. Texts are inserted into the document only as text nodes and sent only in request bodies.
 import { offerFiles } from "./files.js";
-import { ask } from "./requests.js";
+import { ask, missing } from "./requests.js";
 import { Words } from "./words.js";
 
 const PAUSE = 300; // milliseconds without typing before the text is translated
@@ -143,7 +143,6 @@ async function translate() {
     });
     detected = [...new Set(answer.translations.flatMap((found) => found.detected?.language ?? []))];
     notBefore = tries = 0;
-    tell("");
     show(made);
   } catch (problem) {
     if (own.signal.aborted) return;
@@ -165,6 +164,8 @@ function show(made) {
 function showResult() {
   words.show(lines);
   get("copied").textContent = "";
+  const lost = lines.flatMap((line) => (line.lost ?? []).filter((part) => !line.text.includes(part)));
+  tell(lost.length ? missing(lost) : "");
 }
 
 /** Show the alternatives of each line as buttons. A pressed button then offers the translation that it replaced. */

@@ -32,6 +32,12 @@ function problemOf(status, said, retryAfter) {
 const unreachable = () =>
   new Problem("The server does not answer. Check your connection and try again; your text is still here.", { canRetry: true });
 
+const SHOWN = 5; // maximum number of lost texts that a message quotes
+
+/** Return a message about the placeholders, addresses and tags that a translation lacks. */
+export const missing = (lost) =>
+  `The translation lacks ${lost.slice(0, SHOWN).join(", ")}${lost.length > SHOWN ? ", …" : ""}: add this where it belongs.`;
+
 /** Send a POST request with `body` as JSON, or a GET request without one; return the JSON answer. Throws a Problem. */
 export async function ask(url, body, key, signal) {
   const headers = { ...(body && { "Content-Type": "application/json" }), ...withKey(key) };
@@ -48,7 +54,7 @@ export async function ask(url, body, key, signal) {
 /** Return the header with the key, if any. The server checks it before the body and then accepts larger files. */
 const withKey = (key) => (key ? { Authorization: `Bearer ${key}` } : {});
 
-/** Upload a form with a file and return the path of the translation. `onProgress` receives the fraction sent. */
+/** Upload a form with a file; return the path of its translation and what that lacks. `onProgress` gets the fraction sent. */
 export function upload(url, form, key, signal, onProgress) {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest(); // fetch does not report upload progress
@@ -57,8 +63,9 @@ export function upload(url, form, key, signal, onProgress) {
     request.responseType = "json";
     request.upload.addEventListener("progress", ({ loaded, total }) => onProgress(loaded / total));
     request.addEventListener("load", () => {
-      const { translatedFileUrl, error } = request.response ?? {};
-      if (request.status < 300 && translatedFileUrl) resolve(new URL(translatedFileUrl, location.href).pathname);
+      const { translatedFileUrl, lost, error } = request.response ?? {};
+      if (request.status < 300 && translatedFileUrl)
+        resolve({ href: new URL(translatedFileUrl, location.href).pathname, lost });
       else reject(problemOf(request.status, error ?? "", request.getResponseHeader("Retry-After")));
     });
     for (const name of ["error", "abort"]) request.addEventListener(name, () => reject(unreachable()));

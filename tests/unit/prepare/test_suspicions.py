@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from unicodedata import normalize
 
@@ -123,6 +124,45 @@ def test_usual_spaces_and_joiners_of_a_language_give_no_warning(language: str) -
     assert not any("of the lines have" in warning for warning in warnings)
 
 
+# a sentence with the letters in which the encodings of its language differ
+LETTERS = {
+    "uk": "Кіт їсть ґречану кашу, бо він є голодний", "ru": "Съешь ещё этих мягких булок",
+    "cs": "Žlutý kůň skáče přes ťukající šňůru", "pl": "Źle śpiąca łódź ma ząb i żółtą ćmę",
+    "tr": "Işığın gölgesi ağaçta değişir, İzmir şaşırır", "de": "Die Größe ändert nichts „über“ Öl – so",
+    "fr": "Le père achète ça où il reçoit des œufs",
+}  # fmt: skip
+CONVERTED = [
+    ("uk", "KOI8-U", "KOI8-R"), ("uk", "KOI8-U", "WINDOWS-1251"), ("uk", "WINDOWS-1251", "CP866"),
+    ("ru", "KOI8-R", "CP866"), ("ru", "WINDOWS-1251", "ISO-8859-5"), ("cs", "ISO-8859-2", "WINDOWS-1252"),
+    ("cs", "WINDOWS-1250", "WINDOWS-1252"), ("pl", "ISO-8859-2", "WINDOWS-1250"), ("pl", "WINDOWS-1250", "ISO-8859-2"),
+    ("tr", "WINDOWS-1254", "WINDOWS-1252"), ("fr", "WINDOWS-1252", "WINDOWS-1250"),
+]  # fmt: skip
+
+
+def encodings_named(language: str, lines: Sequence[str]) -> list[tuple[str, str]]:
+    """The warnings about text that was converted from a wrong encoding."""
+    samples = {"train.0": Sample.of((line, "") for line in lines)}
+    warnings = suspicions(samples, [], (language, "en"), {"train.0": "x"})
+    return re.findall(r"look like (\S+) that was read as ([^\s,]+)", "\n".join(warnings))
+
+
+@pytest.mark.parametrize(("language", "meant", "read"), CONVERTED)
+@pytest.mark.parametrize("share", [1, 9], ids=["all", "ninth"])
+def test_text_converted_from_a_wrong_encoding_warns(language: str, meant: str, read: str, share: int) -> None:
+    right = [f"{LETTERS[language]} {number}." for number in range(90)]
+    wrong = [line.encode(meant, "ignore").decode(read, "ignore") for line in right]
+    lines = [wrong[n] if n % share == 0 else line for n, line in enumerate(right)]
+    [(found, instead)] = encodings_named(language, lines)
+    assert found == meant
+    assert LETTERS[language].encode(found, "ignore").decode(instead, "ignore") == wrong[0].removesuffix(" 0.")
+
+
+@pytest.mark.parametrize("language", LETTERS)
+def test_text_with_all_letters_of_its_language_gives_no_warning_about_encodings(language: str) -> None:
+    variants = [str.upper, str.lower, str.title, lambda line: f"{line} ({LETTERS['fr']}, {LETTERS['tr']})"]
+    assert encodings_named(language, [vary(LETTERS[language]) for vary in variants] * 20) == []
+
+
 @pytest.mark.parametrize("offset", [1, -1])
 def test_shifted_side_warns_with_direction(offset: int) -> None:
     english = [en for _, en in GOOD]
@@ -137,7 +177,19 @@ def test_shift_that_starts_in_middle_is_located() -> None:
     (warning,) = found([(de, en) for (de, _), en in zip(GOOD, english, strict=False)])
     (first,) = re.findall(r"about lines (\d+) to 599 look shifted: the en line before", warning)
     assert 240 <= int(first) <= 360
-    assert "data.clean.misaligned" in warning
+    assert "misaligned" not in warning, "which does not learn from 599 pairs"
+
+
+def test_advice_about_shifted_lines_fits_the_corpus() -> None:
+    pairs = [*GOOD, *((de.replace("Straße", "Gasse"), en.replace("street", "alley")) for de, en in GOOD)]
+    shifted = [*pairs[:600], *((de, en) for (de, _), (_, en) in pairwise(pairs[600:]))]
+    samples = {"train.0": Sample.of(shifted), "train.1": Sample.of(shifted[400:900]), "test.t": Sample.of(shifted)}
+    names = dict.fromkeys(samples, "x")
+    warnings = suspicions(samples, ["test.t"], ("de", "en"), names)
+    advice = {warning.split(" ")[0]: warning for warning in warnings if "shifted" in warning}
+    assert advice.keys() == {f"data.{key}" for key in samples}
+    assert ["misaligned" in text for text in advice.values()] == [True, False, False]
+    assert all("nmt align" in text for text in advice.values())
 
 
 def test_unrelated_sides_warn() -> None:

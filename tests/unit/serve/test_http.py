@@ -27,6 +27,7 @@ from nmt.serve.limits import Limits, Refusal
 from nmt.serve.models import Models
 from nmt.serve.server import listen, make_server
 from nmt.serve.service import Service
+from nmt.translate.types import Line, Options, Part, Translation
 from served import FORM, Answer, Client, MadeUp, multipart, serving
 from waiting import until
 
@@ -73,6 +74,42 @@ def test_translate_accepts_json_and_forms(client: Client) -> None:
     assert client.ask("/translate", form=fields).json == expected
     parts = [(f'name="{name}"', value.encode()) for name, value in fields.items()]
     assert client.ask("/translate", raw=multipart(*parts), content_type=FORM).json == expected
+
+
+def test_fields_are_read_from_json_or_else_from_query_and_form(client: Client) -> None:
+    fields = {"q": "Hällo & so", "source": "de", "target": "en", "alternatives": "1"}
+    expected = {"translatedText": "de>en: Hällo & so", "alternatives": ["de>en#2: Hällo & so"]}
+    assert client.ask(f"/translate?{urlencode(fields)}", method="POST").json == expected
+    languages = {"source": "de", "target": "en"}
+    assert client.ask(f"/translate?{urlencode({'q': 'a'})}", form=languages | {"q": "b"}).json == {
+        "translatedText": "de>en: a"
+    }
+    assert client.ask("/translate?target=fr", raw=multipart(('name="q"', b"a")), content_type=FORM).status == 400
+    in_json = client.ask("/translate?q=a&target=fr&alternatives=2", {"q": "b", **languages})
+    assert in_json.json == {"translatedText": "de>en: b"}
+    assert client.ask("/translate?q=a", languages).status == 400, "of a JSON body, the query is no part"
+    assert client.ask(f"/detect?{urlencode({'q': GERMAN})}", method="POST").json[0]["language"] == "de"
+    for damaged in ("q=%FF", f"q={'x' * 201}", "&".join(["q=x"] * 1200)):
+        assert client.ask(f"/translate?{damaged}&source=de&target=en", method="POST").status == 400
+
+
+def test_lost_placeholders_are_named(client: Client, directions: list[MadeUp], monkeypatch: pytest.MonkeyPatch) -> None:
+    def forgetful(line: Line, rank: int, _: Options) -> Translation:
+        return Translation(line.text.replace("https://x.org/a", ""), score=-rank, parts=(Part(line.text, (), ()),))
+
+    monkeypatch.setattr(directions[0], "_candidate", forgetful)
+    url = "https://x.org/a"
+    lossy, html = f"Siehe {url} und {{name}}.\nSiehe {url}.", f"<p>Siehe <b>{url}</b> &amp; <i>so</i></p>"
+    assert translate(client, q=lossy).json["lost"] == [url, url]
+    assert translate(client, q=["Gar nichts", lossy]).json["lost"] == [[], [url, url]]
+    assert translate(client, q=html, format="html").json["lost"] == [url]
+    assert "lost" not in translate(client, q=f"Nur {{name}}, {lossy}"[:12]).json
+    asked = {"text": [lossy, "Nur {name}"], "source": "de", "target": "en", "n_best": 2}
+    answers = client.ask("/v1/translate", asked).json["translations"]
+    assert [answer["lost"] for answer in answers] == [[url, url], []]
+    file = 'name="file"; filename="a.txt"'
+    assert upload(client, b"de", b"en", file, f"{lossy}\n{lossy}\n".encode()).json["lost"] == [url]
+    assert "lost" not in upload(client, b"de", b"en", file, b"Nur {name}\n").json
 
 
 def test_list_request_returns_list(client: Client) -> None:
@@ -429,6 +466,7 @@ def test_v1_translate_returns_all_fields(client: Client) -> None:
             {
                 "detected": None,
                 "text": "* de>en: Hallo world",
+                "lost": [],
                 "score": -1.0,
                 "log_prob": -2.0,
                 "confidence": None,

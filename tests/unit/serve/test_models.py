@@ -20,11 +20,11 @@ from nmt.serve.service import Service, TextOptions
 from nmt.share.export import engine_for
 from nmt.text.constraints import Glossary
 from nmt.translate.align import word_spans
-from nmt.translate.segment import PLACEHOLDER_CHARACTERS, PLACEHOLDERS
 from nmt.translate.translator import Translator
 from nmt.translate.types import MAX_PARTS, Line, Options, Sentence, Translation
 from served import MadeUp
 
+LONG_URL = f"https://example.org/{'a' * 400}"
 SEARCH = ("search.beam=3", "search.max_length_ratio=1.0")
 
 
@@ -160,8 +160,8 @@ def test_pytorch_translates_lines_with_placeholders(
             LINES[0],
             f"{LINES[2]} %s {{a}}",
             f"3 {LINES[1]}",
-            "%s " * (PLACEHOLDERS + 1),
-            f"{{{'a' * PLACEHOLDER_CHARACTERS}}}",
+            "%s " * 30,
+            f"{LINES[0]} {LONG_URL}",
         ]
         return [best.text for best, *_ in direction.translate_window(lines, Options(search))]
 
@@ -170,7 +170,8 @@ def test_pytorch_translates_lines_with_placeholders(
     assert "%s" in kept[1] and "{a}" in kept[1]
     off = direction.search_settings({"protect": False})
     lost = translate(direction, off)
-    assert "%s" not in lost[1] and lost[:1] + lost[2:] == kept[:1] + kept[2:]
+    assert "%s" not in lost[1] and [lost[number] for number in (0, 2, 4)] == [kept[number] for number in (0, 2, 4)]
+    assert kept[3] == "%s " * 30, "nothing to translate"
     assert [is_engine for is_engine, _ in windows] == [True]
     for other, search in (
         (direction, direction.search_settings({"sample": True, "max_length_ratio": 0.0, "max_length_offset": 4})),
@@ -179,6 +180,12 @@ def test_pytorch_translates_lines_with_placeholders(
         translate(other, search)
         assert [is_engine for is_engine, _ in windows] == [True]
     assert load_direction(run, "native", False, ("search.sample=true",)).config.search.sample
+
+
+def test_long_url_is_named_and_other_placeholders_are_kept(ask: Ask) -> None:
+    [[first, *others], [plain, *_]] = ask([f"{LINES[1]} {LONG_URL} {{a}}\n{LINES[0]} %s", LINES[0]], n_best=2)
+    assert "{a}" in first.text and "%s" in first.text
+    assert first.lost == (LONG_URL,) and plain.lost == () and not any(other.lost for other in others)
 
 
 def test_terms_with_too_many_pieces_raise(ask: Ask) -> None:

@@ -22,6 +22,7 @@ from nmt.text.constraints import (
     encode_marked,
     mark_terms,
     marked,
+    protected,
     without_translations,
 )
 from nmt.text.reading import plain
@@ -317,6 +318,37 @@ def test_nested_translation_is_required_twice(
 ) -> None:
     phrases, _ = phrases_of(Line(text, glossary=Glossary(terms)), text, ON, tokenizer)
     assert sorted(tokenizer.decode(ids) for ids in phrases) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a {b} c", ["{b}"]),
+        (f"a {{b}} %s https://example.org/{'x' * 900}", ["{b}", "%s"]),
+        (f"<i>a</i> {{{'x' * 900}}} <b>a</b>", ["<i>", "</i>", "<b>", "</b>"]),
+        (f"a https://example.org/{'x' * 900}", []),
+    ],
+)
+def test_placeholders_are_protected_as_far_as_they_are_short(
+    tokenizer: Tokenizer, text: str, expected: list[str]
+) -> None:
+    short = BEAM.model_copy(update={"protect": "placeholders"})
+    phrases, n_ordered = phrases_of(Line(text), text, short, tokenizer)
+    assert [tokenizer.decode(ids) for ids in phrases] == expected
+    assert n_ordered == text.count("<")
+    all_of_them = BEAM.model_copy(update={"protect": ["placeholders"]})
+    assert len(phrases_of(Line(text), text, all_of_them, tokenizer)[0]) == len(protected(text))
+
+
+def test_number_of_protected_placeholders_is_limited(tokenizer: Tokenizer) -> None:
+    text = "a" + " <b> %s </b>" * 40
+    search = BEAM.model_copy(update={"protect": "placeholders"})
+    phrases, n_ordered = phrases_of(Line(text), text, search, tokenizer)
+    tags = [tokenizer.decode(ids) for ids in phrases[:n_ordered]]
+    assert 0 < n_ordered < len(phrases) < 60 and tags == (["<b>", "</b>"] * 40)[: len(tags)]
+    assert len(phrases_of(Line(text), text, search, tokenizer, 4)[0]) < len(phrases)
+    terms = Glossary({"a": " ".join(["a"] * 300)})
+    assert len(phrases_of(Line(text, glossary=terms), text, search, tokenizer)[0]) == len(phrases) + 1
 
 
 def test_terms_cut_by_sentence_split_are_reported(

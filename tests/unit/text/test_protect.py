@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from nmt.config import SearchConfig
 from nmt.config.load import load_config
 from nmt.errors import ConfigError
-from nmt.text.constraints import constraint_spans, protected, spans
+from nmt.text.constraints import constraint_spans, lost, protected, spans
 
 FOUND = {
     "url": [
@@ -44,6 +44,15 @@ FRAMES = [
 def test_protected_text_is_found_anywhere(kind: str, frame: str) -> None:
     for text in FOUND[kind]:
         assert [(span.kind, span.wanted) for span in spans(frame.replace("{}", text))] == [(kind, text)]
+
+
+@pytest.mark.parametrize("kind", FOUND)
+def test_lost_text_is_found_unless_it_is_a_number(kind: str) -> None:
+    for text in FOUND[kind]:
+        missing = [] if kind == "number" else [text]
+        assert lost(f"Siehe {text} hier", "See here") == missing
+        assert lost(f"Siehe {text} hier, {text}", f"See {text} here") == missing
+        assert lost(f"Siehe {text} hier", f"{text}, see there") == []
 
 
 @pytest.mark.parametrize(
