@@ -12,13 +12,13 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-import yaml
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
 from nmt.config.data import DIRECTION, LABEL
 from nmt.config.foreign import did_you_mean, misspelt
-from nmt.console import printable
-from nmt.errors import DataError
+from nmt.config.yaml12 import parse_yaml
+from nmt.console import printable, say
+from nmt.errors import ConfigError, DataError
 from nmt.files.read import DOCUMENT_BYTES, read_regular
 from nmt.languages.codes import macrolanguage_of, parts_of
 from nmt.layout import RunDir
@@ -117,18 +117,22 @@ def read_optional(folder: Path, name: str) -> dict[str, Any]:
 
 
 def stated_license(folder: Path) -> str | None:
-    """Return the licence that the model card states, or several, separated by commas."""
+    """Return the licence that the model card states, or several, separated by commas.
+
+    None, with a note, if the card's metadata cannot be read.
+    """
     if not (folder / "README.md").exists():
         return None
     card = "\n".join(_read(folder, "README.md").decode("utf-8-sig", errors="replace").splitlines())
     matter = re.match(r"---\n(.*?)\n---", card, re.DOTALL)
     try:
-        metadata = yaml.load(matter[1], Loader=yaml.BaseLoader) if matter else None  # all values are text
-    except yaml.YAMLError:
+        metadata = parse_yaml(matter[1], str(folder / "README.md")) if matter else None
+    except ConfigError as error:
+        say(f"note: {error}; its licence is not recorded")
         return None
     value = metadata.get("license") if isinstance(metadata, dict) else None
-    names = value if isinstance(value, list) else [value]
-    return printable(", ".join(map(str, names))) if any(names) else None
+    names = [str(name) for name in (value if isinstance(value, list) else [value]) if name]
+    return printable(", ".join(names)) or None
 
 
 def marian_tokenizers(folder: Path, theirs: Mapping[str, Any], request: ImportOptions) -> Tokenizers:

@@ -484,3 +484,11 @@ def test_vocabulary_without_tags_is_refused(public: Public, tmp_path: Path) -> N
     (folder / "config.json").write_text(json.dumps({"model_type": "t5"}), encoding="utf-8")
     with pytest.raises(DataError, match="t5"):
         import_model(ImportOptions(str(folder), tmp_path / "run"))
+
+
+def test_size_of_vocabulary_that_weights_contradict_is_refused(public: Public, tmp_path: Path) -> None:
+    folder = shutil.copytree(public.folder, tmp_path / "model")
+    content = read(folder / "config.json") | {"vocab_size": 10**9}
+    (folder / "config.json").write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(DataError, match=r"vocab_size is 1000000000, but .* model\.safetensors"):
+        import_model(ImportOptions(str(folder), tmp_path / "run", direction=f"{public.src}-{public.tgt}"))
