@@ -151,8 +151,7 @@ def import_model(request: ImportOptions) -> Imported:
         for setting, (names, dim) in _SIZES.items():  # before anything of such a size is made
             size = [*take(names.split(), True).shape, 0, 0][dim]
             if theirs.get(setting) not in (None, size):
-                found = f"{setting} is {theirs[setting]!r}, but {size} in {path.name}, the size of {names}"
-                raise DataError(f"{folder / 'config.json'}: {found}")
+                raise DataError(f"{folder}: {setting} is {theirs[setting]!r} in config.json, but {size} in {path.name}")
         read_tokenizers = marian_tokenizers if theirs["model_type"] == "marian" else m2m_tokenizers
         full = tokenizers = read_tokenizers(folder, theirs, request)
         assert full.imported is not None, "these tokenizers are imported"

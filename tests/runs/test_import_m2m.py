@@ -490,5 +490,5 @@ def test_size_of_vocabulary_that_weights_contradict_is_refused(public: Public, t
     folder = shutil.copytree(public.folder, tmp_path / "model")
     content = read(folder / "config.json") | {"vocab_size": 10**9}
     (folder / "config.json").write_text(json.dumps(content), encoding="utf-8")
-    with pytest.raises(DataError, match=r"vocab_size is 1000000000, but .* model\.safetensors"):
+    with pytest.raises(DataError, match=r"vocab_size is 1000000000 in config.json, but .* model\.safetensors"):
         import_model(ImportOptions(str(folder), tmp_path / "run", direction=f"{public.src}-{public.tgt}"))

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
-from nmt.config import Config, Section
+from nmt.config import Config, ModelConfig, SearchConfig, Section
 from nmt.config.data import DataConfig
 from nmt.config.load import dump_config, load_config
 from nmt.config.source import KINDS, TrainFiles, TrainPath
@@ -259,6 +260,19 @@ def test_message_about_yaml_bomb_is_short(setting: str) -> None:
     bomb = ", ".join(["a0: &a0 [x, x]", *(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]" for i in range(1, 60))])
     for text in (f"{{{bomb}}}", f"[{{{bomb}}}, *a59]"):
         assert max(map(len, problems(setting % text + "\n"))) < 200
+
+
+@pytest.mark.parametrize("section", [SearchConfig, ModelConfig])
+def test_numbers_that_translation_depends_on_are_bounded(section: type[Section]) -> None:
+    checked = set()
+    for name, field in section.model_fields.items():
+        for value in (10**400, 10**30, 1e300, -(10**30), float("nan"), float("inf")):
+            whole = field.annotation is int and isinstance(value, int)
+            if whole or field.annotation is float:
+                with pytest.raises(ValidationError):
+                    section.model_validate({name: value})
+                checked.add(name)
+    assert {"beam", "patience", "d_model"} & checked
 
 
 def test_overrides_replace_nested_values() -> None:
