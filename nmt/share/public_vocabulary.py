@@ -179,7 +179,7 @@ def m2m_tokenizers(folder: Path, theirs: Mapping[str, Any], request: ImportOptio
             pieces = _pieces(folder / "vocab.json", read_json(folder, "vocab.json"), None)
         added = _added_tokens(folder, len(pieces))
         processor_of(model)
-    except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
         raise DataError(f"{folder}: tokenizer.json or tokenizer_config.json has an unknown form") from error
     languages = {name[1]: tag for tag in sorted(added, key=added.__getitem__) if (name := _LANGUAGE_TAG.fullmatch(tag))}
     n_rows, pad, end = (theirs.get(name) for name in ("vocab_size", "pad_token_id", "eos_token_id"))
@@ -393,6 +393,8 @@ def _rebuilt_segmenter(folder: Path) -> bytes:
     scores = {"".join(pair): -float(rank) for rank, pair in enumerate(merges)}
     pieces = _pieces(folder / "tokenizer.json", bpe["vocab"], None)
     scores |= {piece: 0.0 for piece in pieces if len(piece) == 1}  # merging does not depend on it
+    if max(map(len, scores)) > 1000:  # which would take as many copies of the piece
+        raise ValueError("a piece is too long")
     if not {*merges}.issuperset(merges_of(scores)):
         raise DataError(f"{folder / 'tokenizer.json'}: not made from a SentencePiece model; add {SEGMENTER}")
     steps = (content["normalizer"] or {"normalizers": []})["normalizers"]

@@ -274,6 +274,8 @@ DAMAGES: dict[str, Callable[[dict[str, Any]], object]] = {
     "gap in ids": lambda content: content["model"]["vocab"].update(more=9999),
     "other normalizer": lambda content: content.update(normalizer={"type": "Lowercase"}),
     "broken normalizer": lambda content: content["normalizer"]["normalizers"][0].update(precompiled_charsmap="AAAA"),
+    "long merge": lambda content: content["model"]["merges"].append(["x" * 10**6, "y"]),
+    "infinite id": lambda content: content["added_tokens"][-1].update(id=float("inf")),
     "tag without id": lambda content: content["added_tokens"][-1].pop("id"),
     "id of two tags": lambda content: content["added_tokens"][-1].update(id=content["added_tokens"][-2]["id"]),
     "list of models": lambda content: content.update(model=[1]),
