@@ -18,6 +18,7 @@ from typer.core import TyperGroup
 from nmt.cli.command import Command, Misuse, no_such_command
 from nmt.console import say
 from nmt.errors import NmtError
+from nmt.files.write import write_problem
 from nmt.process import SIGNALS, end_at_once, handling
 from nmt.version import version as nmt_version
 
@@ -184,7 +185,7 @@ def _errors() -> Iterator[None]:
     except OSError as error:
         if errno.errorcode.get(error.errno or 0) not in _USER_ERRNOS.split():
             raise
-        _fail(2, f"{error.filename or 'output'}: {error.strerror}")
+        _fail(2, f"{error.filename or 'output'}: {write_problem(error)}")
     except Exception as error:
         message = getattr(error, "format_message", None)  # Typer's own: an unknown option, an invalid value
         if message is None:

@@ -107,7 +107,7 @@ class DataConfig(Section):
     ends a document."""
     max_chars: int = Field(1000, ge=1)
     """Maximum length of a side in characters; longer training pairs are dropped."""
-    max_pieces: int = Field(250, ge=1)
+    max_pieces: int = Field(250, ge=1, le=1_000_000)
     """Maximum length of a side in pieces; longer training pairs are dropped. After training, sequences of up to
     four times this length are read; the rest of a longer one is ignored."""
     max_ratio: float = Field(4.0, ge=1.0)

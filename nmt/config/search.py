@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -41,7 +42,7 @@ def _check_tags(tags: list[str]) -> list[str]:
 class SearchConfig(Section):
     """Settings of the search for translations."""
 
-    beam: int = Field(5, ge=1)
+    beam: int = Field(5, ge=1, le=1000)
     """Beam size: number of hypotheses kept per sentence. 1 is greedy search."""
     length_penalty: float = Field(1.0, ge=-10.0, le=10.0)
     """Exponent A of the length penalty, by which the log-probability of a hypothesis is divided; 0: no penalty."""
@@ -51,24 +52,24 @@ class SearchConfig(Section):
     coverage_penalty: float = Field(0.0, ge=0.0, le=10.0)
     """Weight of the coverage penalty for source pieces that received little attention (Wu et al., 2016, equation 15):
     the sum of ln(min(attention received, 1)), added to the score. Attention is taken from the second-to-last layer."""
-    patience: float = Field(1.5, ge=0.0)
+    patience: float = Field(1.5, ge=0.0, le=1000.0)
     """Stop when patience * beam hypotheses of a sentence have finished, or no unfinished one can become better; 0: only
     the latter. 1, the behaviour of many toolkits, is slightly faster but may stop before the best hypothesis."""
     diversity_groups: int = Field(1, ge=1)
     """Number of groups into which the beam is divided. Each group is penalized for pieces that earlier groups chose at
     the same step (diverse beam search; Vijayakumar et al., 2016)."""
-    diversity: float = Field(0.5, ge=0.0)
+    diversity: float = Field(0.5, ge=0.0, le=1000.0)
     """Penalty, in nats, on a piece for each time that earlier groups chose it. It has no effect with one group."""
     sample: bool = False
     """Whether to sample translations from the model instead of searching for the best; n_best samples are drawn."""
-    temperature: float = Field(1.0, gt=0.0)
+    temperature: float = Field(1.0, gt=0.0, le=1000.0)
     """Sampling: the logits are divided by this. Values below 1 sharpen the distribution, values above 1 flatten it."""
-    top_k: int = Field(0, ge=0)
+    top_k: int = Field(0, ge=0, le=1_000_000)
     """Sampling: draw only from this many most probable pieces; 0: from all."""
     top_p: float = Field(1.0, gt=0.0, le=1.0)
     """Sampling: draw only from the smallest set of most probable pieces whose probabilities add up to at least this
     (nucleus sampling; Holtzman et al., 2020)."""
-    seed: int = Field(1, ge=0)
+    seed: int = Field(1, ge=0, lt=2**63)
     """Random seed of sampling. The samples of line n depend only on the seed and n (with CTranslate2 also on nearby
     lines)."""
     mbr: Literal["none", "chrf"] = "none"
@@ -79,16 +80,16 @@ class SearchConfig(Section):
     of the translation model at every step (shallow fusion; Gulcehre et al., 2015)."""
     lm_weight: float = Field(0.1, ge=0.0, le=10.0)
     """Weight of the language model's log-probabilities."""
-    min_length: int = Field(0, ge=0)
+    min_length: int = Field(0, ge=0, le=1000)
     """Minimum length of a translation in pieces, excluding the end of sentence. In lines that are split it applies to
     each part."""
-    max_length_ratio: float = Field(2.0, ge=0.0)
+    max_length_ratio: float = Field(2.0, ge=0.0, le=100.0)
     """A translation has at most max_length_ratio * source length + max_length_offset pieces, including the end of
     sentence; with ratio 0, all have the same limit. The ratio is at most 1 if the pieces of a source occur 8 times each
     on average, because models tend to repeat repetitive text endlessly."""
-    max_length_offset: int = Field(10, ge=1)
+    max_length_offset: int = Field(10, ge=1, le=10_000)
     """Constant term of the maximum length, in pieces; see max_length_ratio."""
-    no_repeat_ngram: int = Field(0, ge=0)
+    no_repeat_ngram: int = Field(0, ge=0, le=1000)
     """Length, in pieces, of n-grams that may occur only once in a translation; 0: no restriction."""
     split: Literal["auto", "long", "always", "never"] = "auto"
     """When to translate the sentences of a line separately and join the translations. long: lines longer than
@@ -116,9 +117,9 @@ class SearchConfig(Section):
     differently; `placeholders` protects everything except numbers, as far as this does not take too long: about ten
     short ones in a sentence, or one URL of about 100 characters; [placeholders] has no such limit. A list has regular
     expressions (Python's re module, case-sensitive) whose matches are copied, such as '[A-Z]{2,}-[0-9]+' for AB-123;
-    the entries `placeholders` and `numbers` stand for the above. The longest of overlapping matches is used. There is
-    no time limit: a pattern with catastrophic backtracking, such as (a+)+b, may not terminate on some lines; use
-    possessive quantifiers instead, such as a++b."""
+    the entries `placeholders` and `numbers` stand for the above. The longest of overlapping matches is used. A
+    pattern that takes longer than 2 seconds on a line ends the translation: use possessive quantifiers, such as a++b,
+    instead of (a+)+b, which backtracks for hours on some lines."""
     inline_terms: bool = False
     """Insert the translations of glossary terms into the source instead of constraining the search, for models trained
     with training.modifiers.terms. The model may inflect terms, or ignore some. Search is as fast as without a glossary
@@ -126,7 +127,7 @@ class SearchConfig(Section):
     exact_matches: bool = True
     """Return translations of a translation memory (--tm) as they are where a text occurs in it. false: also translate
     these texts, with the translation of the memory beside them, for models trained with training.modifiers.fuzzy."""
-    batch_tokens: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
+    batch_tokens: Annotated[int, Field(ge=1, le=10_000_000)] | Literal["auto"] = "auto"
     """Maximum number of source tokens in a batch including padding (rows x longest row). auto: 16,384 on a GPU, 4,096
     on a CPU. Lower it if memory runs out."""
 
@@ -173,11 +174,21 @@ class SearchConfig(Section):
         return self
 
 
+def compiled(pattern: str) -> Any:
+    """Compile a pattern of `protect` for the regex module, which has a time limit, unlike re."""
+    import regex  # not needed without patterns
+
+    return regex.compile(re.sub(r"(?<!\\)(?<!\\N)\{(?![0-9,])", r"\{", pattern))  # `{s}` is text in re
+
+
 def _pattern_problem(pattern: str) -> str | None:
     """Return the error message for an invalid regular expression, None if it is valid."""
     try:
         with warnings.catch_warnings(action="error"):  # other versions of Python may interpret the pattern differently
             matches_empty = re.compile(pattern).search("") is not None
-    except (re.error, ValueError, OverflowError, RecursionError, Warning) as error:
+        if math.prod(map(int, re.findall(r"\{0*([1-9][0-9]*)", pattern))) > 10_000:  # copies in the compiled pattern
+            return "repeats too much: the product of its counts, such as {20}, must be at most 10,000"
+        compiled(pattern)
+    except Exception as error:  # of two libraries
         return f"not a regular expression: {error}"
     return "matches the empty text" if matches_empty else None

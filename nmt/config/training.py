@@ -147,7 +147,7 @@ class TrainingConfig(Section):
     as simcut, but the second pass translates the target into itself, so that a model with several directions also
     learns to translate between languages of which it has no pairs. Losses are averaged over the target tokens of one
     pass. An update takes about twice as long."""
-    consistency_weight: float = Field(3.0, ge=0.0)
+    consistency_weight: float = Field(3.0, ge=0.0, le=1000.0)
     """Weight of the divergence; 0 disables consistency training. The default for crossconst is 0.25. rdrop sums the two
     cross-entropies: a weight of 2.5 in implementations that average them corresponds to 5 here."""
     cut_rate: float = Field(0.05, ge=0.0, lt=1.0)
@@ -156,7 +156,7 @@ class TrainingConfig(Section):
     bpe_dropout: float = Field(0.0, ge=0.0, lt=1.0)
     """BPE-dropout (Provilkov et al., 2020): probability that a merge is skipped when text is segmented, which is done
     anew in every epoch; typically 0.1. It does not apply to labels, translation and validation."""
-    subword_nbest: int = Field(1, ge=1)
+    subword_nbest: int = Field(1, ge=1, le=512)
     """Subword regularization of an imported unigram tokenizer (Kudo, 2018): the segmentation of each word is drawn anew
     in every epoch from its subword_nbest most probable ones, the probable ones more often; typically 16. 1: none."""
     tag_dropout: float = Field(0.1, ge=0.0, lt=1.0)
@@ -207,13 +207,13 @@ class TrainingConfig(Section):
     """Decay rates of Adam's first and second moment. Muon's momentum is always 0.95."""
     eps: float = Field(1e-9, gt=0.0)
     """Adam's epsilon."""
-    weight_decay: float = Field(0.0, ge=0.0)
+    weight_decay: float = Field(0.0, ge=0.0, le=1000.0)
     """Weight decay of matrices: decoupled with adamw and muon, L2 regularization with adam."""
     schedule: Literal["noam", "inverse_sqrt", "linear", "cosine", "constant"] = "noam"
     """Learning rate schedule. noam: factor * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5). All others rise
     linearly to peak_lr over warmup_steps. Then inverse_sqrt decays with step^-0.5, linear and cosine decay to 0 at
     max_steps, and constant stays at peak_lr."""
-    factor: float = Field(1.0, gt=0.0)
+    factor: float = Field(1.0, gt=0.0, le=1000.0)
     """Factor of the noam schedule."""
     peak_lr: float = Field(7e-4, gt=0.0)
     """Peak learning rate of all schedules except noam."""

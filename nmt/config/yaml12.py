@@ -1,5 +1,7 @@
 """Reading and writing of YAML 1.2, in which `no` is a string and `3e-4` a number. Duplicate keys are errors.
 
+`parse_yaml` is safe for the files of strangers: neither size nor depth nor aliases can exhaust time or memory.
+
 PyYAML implements YAML 1.1; its resolvers are replaced here. Schema: https://yaml.org/spec/1.2.2/#103-core-schema.
 """
 
@@ -7,13 +9,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 import yaml
 
 from nmt.config.messages import shown
 from nmt.console import printable, printable_sentence
 from nmt.errors import ConfigError
+from nmt.files.read import CONFIG_BYTES
 
+_MAX_SIZE = 3 * CONFIG_BYTES  # nodes and characters, which only aliases can exceed
 _MAX_DIGITS = 18  # far more than any setting needs
 _NUMBER = (
     r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+|[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?"
@@ -24,7 +29,12 @@ _NUMBER_STARTS = list("-+.0123456789")
 
 
 def parse_yaml(text: str, where: str) -> object:
-    """Parse a YAML document into plain values. Raises ConfigError, whose message begins with `where`."""
+    """Parse a YAML document of at most `CONFIG_BYTES` characters into plain values.
+
+    Raises ConfigError, whose message begins with `where`.
+    """
+    if len(text) > CONFIG_BYTES:
+        raise ConfigError(f"{where}: more than {CONFIG_BYTES:,} characters of YAML")
     try:
         return yaml.load(text, Loader=_Loader)
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a tag and a value that do not match
@@ -45,6 +55,19 @@ class _Loader(yaml.SafeLoader):
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 (PyYAML's own shape)
     yaml_constructors = {None: yaml.SafeLoader.construct_undefined}  # noqa: RUF012
+
+    _size = 0
+
+    def compose_node(self, *place: Any) -> Any:
+        is_alias = self.check_event(yaml.AliasEvent)
+        before = self._size
+        node: Any = super().compose_node(*place)
+        # an alias counts as what it stands for; within that, it is endless
+        self._size += vars(node).get("size", _MAX_SIZE) if is_alias else 1 + len(node.value)
+        node.size = self._size - before
+        if self._size > _MAX_SIZE:
+            raise yaml.MarkedYAMLError(problem="aliases repeat too much", problem_mark=node.start_mark)
+        return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[object, object]:
         seen = set()

@@ -107,9 +107,17 @@ def writing(path: Path, advice: str = "") -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            advice = "; make room and run the same command again"
-        raise DataError(f"{path}: cannot be written: {error.strerror or error}{advice}") from error
+        raise DataError(f"{path}: cannot be written: {write_problem(error, advice)}") from error
+
+
+def write_problem(error: OSError, advice: str = "") -> str:
+    """Return why a file cannot be written. It ends with `advice`, or with other advice if the disk is full."""
+    text = error.strerror or str(error)
+    if " requested and " in text:  # from numpy, which does not say that the disk is full
+        text = os.strerror(errno.ENOSPC)
+    elif error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        return f"{text}{advice}"
+    return f"{text}; make room and run the same command again"
 
 
 def link(path: Path, target: Path) -> None:
@@ -202,7 +210,7 @@ def open_output(target: Path | str) -> Iterator[IO[bytes]]:
     except OSError as error:
         if error.filename is not None and not str(error.filename).startswith(str(target)):
             raise  # about another file, which is being read
-        raise DataError(f"{name}: cannot be written: {error.strerror}") from error
+        raise DataError(f"{name}: cannot be written: {write_problem(error)}") from error
 
 
 def refuse_overwriting(targets: Sequence[Path | str | None], inputs: Sequence[Path | str | None]) -> None:

@@ -119,7 +119,7 @@ class Engine:
                 inter_threads=inter_threads,
                 intra_threads=intra_threads,
             )
-        except (RuntimeError, ValueError) as error:
+        except (LookupError, RuntimeError, ValueError) as error:
             raise CheckpointError(f"{self.path}: cannot be loaded by CTranslate2: {error}") from error
         return model
 

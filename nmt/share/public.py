@@ -146,23 +146,31 @@ def import_model(request: ImportOptions) -> Imported:
     """
     folder, name, revision = located(request.name)
     theirs = _settings(folder)
-    read_tokenizers = marian_tokenizers if theirs["model_type"] == "marian" else m2m_tokenizers
-    full = tokenizers = read_tokenizers(folder, theirs, request)
-    assert full.imported is not None, "these tokenizers are imported"
-    kept: list[Sequence[int]] = [range(len(pieces)) for pieces in full.imported.pieces]
-    if request.keep_pieces_of:
-        tokenizers, kept = cut_vocabulary(full, request.keep_pieces_of)
-    vocabulary = tokenizers.imported
-    assert vocabulary is not None, "cut from an imported one"
-    config = _config(folder, theirs, vocabulary, request.languages)
-    output = request.run or Path("runs") / name.replace("/", "-")
-    require_empty(output)
-    with torch.device("meta"):  # memory is allocated where weights are copied
-        model = make_model(config, tokenizers.sizes)
-        whole = make_model(config, full.sizes)
-    assert isinstance(model, Transformer), "these models have an encoder and a decoder"
-    model = model.to_empty(device="cpu")
-    _load_weights(folder, model, full.imported, vocabulary, kept)
+    path = next((folder / name for name in WEIGHTS if (folder / name).exists()), folder / WEIGHTS[0])
+    with _opened(path) as take:
+        for setting, (names, dim) in _SIZES.items():  # before anything of such a size is made
+            size = [*take(names.split(), True).shape, 0, 0][dim]
+            if theirs.get(setting) not in (None, size):
+                raise DataError(f"{folder}: {setting} is {theirs[setting]!r} in config.json, but {size} in {path.name}")
+        read_tokenizers = marian_tokenizers if theirs["model_type"] == "marian" else m2m_tokenizers
+        full = tokenizers = read_tokenizers(folder, theirs, request)
+        assert full.imported is not None, "these tokenizers are imported"
+        kept: list[Sequence[int]] = [range(len(pieces)) for pieces in full.imported.pieces]
+        if request.keep_pieces_of:
+            tokenizers, kept = cut_vocabulary(full, request.keep_pieces_of)
+        vocabulary = tokenizers.imported
+        assert vocabulary is not None, "cut from an imported one"
+        config = _config(folder, theirs, vocabulary, request.languages)
+        output = request.run or Path("runs") / name.replace("/", "-")
+        require_empty(output)
+        with torch.device("meta"):  # memory is allocated where weights are copied
+            model = make_model(config, tokenizers.sizes)
+            whole = make_model(config, full.sizes)
+        assert isinstance(model, Transformer), "these models have an encoder and a decoder"
+        if model.n_parameters > 2 * path.stat().st_size:  # a table that is stored once may be used three times
+            raise DataError(f"{path}: too small for the {model.n_parameters:,} parameters of config.json")
+        model = model.to_empty(device="cpu")
+        _load_weights(path, take, model, full.imported, vocabulary, kept)
     start = model.decoder.embedding.weight[BOS]
     if config.model.start_embedding == "zero" and start.any():  # it has learned, in transformers
         learned = config.model.model_copy(update={"start_embedding": "learned"})
@@ -258,9 +266,19 @@ def _config(
 
 # --- weights --------------------------------------------------------------------------------------
 
-Take = Callable[[Sequence[str]], Tensor]
-"""A function that returns a tensor of the public model by one of the names that it may have there."""
+Take = Callable[[Sequence[str], bool], Tensor]
+"""A function that returns a tensor of the public model by one of the names that it may have there; the tensor is left
+there if the second argument is true."""
 
+_SIZES = {
+    "d_model": ("model.encoder.layers.0.fc1.weight", 1),
+    "encoder_ffn_dim": ("model.encoder.layers.0.fc1.weight", 0),
+    "vocab_size": (
+        "model.shared.weight model.encoder.embed_tokens.weight model.decoder.embed_tokens.weight lm_head.weight",
+        0,
+    ),
+}
+"""Settings in config.json, and the possible names and the dimension of a tensor of that size."""
 _ROWS = 4096  # of an embedding table, copied at a time
 _MAPPED_BYTES = 2**25  # read before a pickle is mapped anew
 _POSITIONS = {
@@ -274,13 +292,14 @@ _POSITIONS = {
 
 @torch.no_grad()
 def _load_weights(
-    folder: Path,
+    path: Path,
+    take: Take,
     model: Transformer,
     full: ImportedVocabulary,
     vocabulary: ImportedVocabulary,
     kept: Sequence[Sequence[int]],
 ) -> None:
-    """Copy the weights into a model. Raises DataError if some are missing, left over or of another shape.
+    """Copy the weights into a model. Raises DataError if some are missing or of another shape.
 
     full: the vocabulary of the public model; kept: for each vocabulary, the rows of its pieces in the tables of the
     public model.
@@ -291,42 +310,40 @@ def _load_weights(
         rows = kept[min(side, len(kept) - 1)]
         return {i: rows[row] for i, row in enumerate(vocabulary.original_rows(side)) if row is not None}
 
-    path = next((folder / name for name in WEIGHTS if (folder / name).exists()), folder / WEIGHTS[0])
     inverse = units_of(model).argsort()
-    with _opened(path) as take:
-        # the largest tensors first, while the memory of the others is not in use
-        for names, table, side in tables_of(model):
-            source = take(names)
-            rows = rows_of(side)
-            _check_tensor(path, names[0], source, torch.Size((len(full.original(side)), table.size(1))))
-            table.zero_()
-            ids = [*rows]
-            for start in range(0, len(ids), _ROWS):
-                part = ids[start : start + _ROWS]
-                table[part] = source[[rows[i] for i in part]].index_select(1, inverse).to(table.dtype)
-        for name, target, dims in weights_of(model):
-            source = take([name])
-            _check_tensor(path, name, source, target.shape)
-            for dim in dims:
-                source = source.index_select(dim, inverse)
-            target.copy_(source)
-        if is_marian := not full.languages:  # its decoder starts with padding
-            model.decoder.embedding.weight[BOS] = model.decoder.embedding.weight[PAD]
-        assert model.output_bias is not None, "set by the configuration"
-        shape = torch.Size((1, len(full.original(1))))
-        rows = rows_of(1)
-        source = take([OUTPUT_BIAS]) if is_marian else torch.zeros(shape)
-        _check_tensor(path, OUTPUT_BIAS, source, shape)
-        model.output_bias.fill_(ABSENT)
-        model.output_bias[[*rows]] = source[0, [*rows.values()]].to(model.output_bias.dtype)
+    # the largest tensors first, while the memory of the others is not in use
+    for names, table, side in tables_of(model):
+        source = take(names, False)
+        rows = rows_of(side)
+        _check_tensor(path, names[0], source, torch.Size((len(full.original(side)), table.size(1))))
+        table.zero_()
+        ids = [*rows]
+        for start in range(0, len(ids), _ROWS):
+            part = ids[start : start + _ROWS]
+            table[part] = source[[rows[i] for i in part]].index_select(1, inverse).to(table.dtype)
+    for name, target, dims in weights_of(model):
+        source = take([name], False)
+        _check_tensor(path, name, source, target.shape)
+        for dim in dims:
+            source = source.index_select(dim, inverse)
+        target.copy_(source)
+    if is_marian := not full.languages:  # its decoder starts with padding
+        model.decoder.embedding.weight[BOS] = model.decoder.embedding.weight[PAD]
+    assert model.output_bias is not None, "set by the configuration"
+    shape = torch.Size((1, len(full.original(1))))
+    rows = rows_of(1)
+    source = take([OUTPUT_BIAS], False) if is_marian else torch.zeros(shape)
+    _check_tensor(path, OUTPUT_BIAS, source, shape)
+    model.output_bias.fill_(ABSENT)
+    model.output_bias[[*rows]] = source[0, [*rows.values()]].to(model.output_bias.dtype)
 
 
 def _check_tensor(path: Path, name: str, tensor: Tensor, expected: torch.Size) -> None:
     if tensor.shape != expected:
         shapes = f"has shape {tuple(tensor.shape)}, the model of config.json needs {tuple(expected)}"
         raise DataError(f"{path}: {name} {shapes}")
-    if tensor.layout != torch.strided or not tensor.is_floating_point():
-        raise DataError(f"{path}: {name} has {tensor.dtype} in layout {tensor.layout}; only dense floats are supported")
+    if not tensor.is_floating_point():
+        raise DataError(f"{path}: {name} has {tensor.dtype}; only floats are supported")
     if not torch.stack(torch.aminmax(tensor)).isfinite().all():  # which allocates nothing of the size of the tensor
         raise DataError(f"{path}: {name} has values that are not finite")
 
@@ -368,16 +385,20 @@ def _opened(path: Path) -> Iterator[Take]:
     if not all(isinstance(name, str) and isinstance(tensor, Tensor) for name, tensor in tensors.items()):
         raise DataError(f"{path}: contains more than weights")
 
-    def take(names: Sequence[str]) -> Tensor:
+    def take(names: Sequence[str], is_left: bool) -> Tensor:
         nonlocal tensors, n_read
         present = [name for name in names if name in left]
         if not present:
-            raise DataError(f"{path}: lacks the weights {names[0]}")
+            raise DataError(f"{path}: lacks the weights {names[0]}, which the model of config.json has")
         if path.name == WEIGHTS[0]:
             with safe_open(path, "pt") as opened:
                 tensor: Tensor = opened.get_tensor(present[0])
         else:
             tensor = tensors[present[0]]
+        if tensor.layout != torch.strided or tensor.nbytes > path.stat().st_size:  # one number may be used many times
+            raise DataError(f"{path}: {present[0]} is not dense, or larger than the file")
+        if is_left:
+            return tensor
         left.difference_update(names)
         for name in present:
             tensors.pop(name, None)
@@ -389,7 +410,7 @@ def _opened(path: Path) -> Iterator[Take]:
 
     yield take
     for name in left.intersection(_POSITIONS):
-        table = take([name]).float()
+        table = take([name], False).float()
         if name.endswith("weights"):  # of fairseq, after two rows that are not used
             table, expected = table[2:], fairseq_table(len(table) - 2, table.size(1))
         else:

@@ -12,13 +12,13 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-import yaml
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
 from nmt.config.data import DIRECTION, LABEL
 from nmt.config.foreign import did_you_mean, misspelt
-from nmt.console import printable
-from nmt.errors import DataError
+from nmt.config.yaml12 import parse_yaml
+from nmt.console import printable, say
+from nmt.errors import ConfigError, DataError
 from nmt.files.read import DOCUMENT_BYTES, read_regular
 from nmt.languages.codes import macrolanguage_of, parts_of
 from nmt.layout import RunDir
@@ -117,18 +117,22 @@ def read_optional(folder: Path, name: str) -> dict[str, Any]:
 
 
 def stated_license(folder: Path) -> str | None:
-    """Return the licence that the model card states, or several, separated by commas."""
+    """Return the licence that the model card states, or several, separated by commas.
+
+    None, with a note, if the card's metadata cannot be read.
+    """
     if not (folder / "README.md").exists():
         return None
     card = "\n".join(_read(folder, "README.md").decode("utf-8-sig", errors="replace").splitlines())
     matter = re.match(r"---\n(.*?)\n---", card, re.DOTALL)
     try:
-        metadata = yaml.load(matter[1], Loader=yaml.BaseLoader) if matter else None  # all values are text
-    except yaml.YAMLError:
+        metadata = parse_yaml(matter[1], str(folder / "README.md")) if matter else None
+    except ConfigError as error:
+        say(f"note: {error}; its licence is not recorded")
         return None
     value = metadata.get("license") if isinstance(metadata, dict) else None
-    names = value if isinstance(value, list) else [value]
-    return printable(", ".join(map(str, names))) if any(names) else None
+    names = [str(name) for name in (value if isinstance(value, list) else [value]) if name]
+    return printable(", ".join(names)) or None
 
 
 def marian_tokenizers(folder: Path, theirs: Mapping[str, Any], request: ImportOptions) -> Tokenizers:
@@ -175,7 +179,7 @@ def m2m_tokenizers(folder: Path, theirs: Mapping[str, Any], request: ImportOptio
             pieces = _pieces(folder / "vocab.json", read_json(folder, "vocab.json"), None)
         added = _added_tokens(folder, len(pieces))
         processor_of(model)
-    except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
         raise DataError(f"{folder}: tokenizer.json or tokenizer_config.json has an unknown form") from error
     languages = {name[1]: tag for tag in sorted(added, key=added.__getitem__) if (name := _LANGUAGE_TAG.fullmatch(tag))}
     n_rows, pad, end = (theirs.get(name) for name in ("vocab_size", "pad_token_id", "eos_token_id"))
@@ -389,6 +393,8 @@ def _rebuilt_segmenter(folder: Path) -> bytes:
     scores = {"".join(pair): -float(rank) for rank, pair in enumerate(merges)}
     pieces = _pieces(folder / "tokenizer.json", bpe["vocab"], None)
     scores |= {piece: 0.0 for piece in pieces if len(piece) == 1}  # merging does not depend on it
+    if max(map(len, scores)) > 1000:  # which would take as many copies of the piece
+        raise ValueError("a piece is too long")
     if not {*merges}.issuperset(merges_of(scores)):
         raise DataError(f"{folder / 'tokenizer.json'}: not made from a SentencePiece model; add {SEGMENTER}")
     steps = (content["normalizer"] or {"normalizers": []})["normalizers"]

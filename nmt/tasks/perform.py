@@ -25,7 +25,7 @@ from nmt.console import say
 from nmt.errors import DataError, NmtError
 from nmt.files.document import Sealed, read_document, sealed_text
 from nmt.files.read import checksum, checksums_in
-from nmt.files.write import open_output, staged, write_file
+from nmt.files.write import open_output, staged, write_file, write_problem
 
 Json: TypeAlias = dict[str, Any]
 """A JSON object."""
@@ -133,7 +133,7 @@ def perform(work: Path, task: Task) -> tuple[Done, str | None]:
             content = {"format": _FORMAT, "key": key, "summary": summary, "checksums": checksums_in(part)}
             write_file(part / RECORD, sealed_text(content).encode())
     except OSError as error:
-        raise DataError(f"{error.filename or final}: {error.strerror or error}") from error
+        raise DataError(f"{error.filename or final}: {write_problem(error)}") from error
     return Done(final, summary), problem
 
 

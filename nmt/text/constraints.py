@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from nmt.config import SearchConfig
+from nmt.config.search import compiled
 from nmt.console import Numbers, amount, say
 from nmt.errors import DataError
 from nmt.files.read import fingerprint_of
@@ -415,6 +416,7 @@ def constraint_spans(text: str, search: SearchConfig, glossary: Glossary | None 
 
     Of overlapping spans the longest is taken; of equally long ones first a term of the glossary, last a pattern of the
     user. No term begins or ends within a URL, e-mail address, number, tag or placeholder, protected or not.
+    Raises DataError if a pattern takes too long.
     """
     protect = search.protected
     if glossary is None and not protect:
@@ -431,9 +433,15 @@ def constraint_spans(text: str, search: SearchConfig, glossary: Glossary | None 
             case "placeholders":
                 candidates += (span for span in known if span.kind != "number")
             case pattern:
-                for match in re.finditer(pattern, text):
-                    if match[0]:
-                        candidates.append(Span(*match.span(), "pattern", match[0]))
+                try:
+                    for match in compiled(pattern).finditer(text, timeout=2, concurrent=True):
+                        if match[0]:
+                            candidates.append(Span(match.start(), match.end(), "pattern", match[0]))
+                except TimeoutError:
+                    raise DataError(
+                        f"search.protect: {pattern!r} takes longer than 2 seconds on the line {text[:50]!r}; use "
+                        "possessive quantifiers, such as a++, or leave it out"
+                    ) from None
     return _longest(candidates)
 
 

@@ -174,8 +174,8 @@ NO_TERMS = "terms need plain beam search, without search.sample, diversity_group
 def check_search(search: SearchConfig, n_best: int) -> None:
     """Raise ConfigError if search settings are incompatible with each other or with `n_best`."""
     problems = []
-    if n_best < 1:
-        problems.append(f"n_best: must be at least 1, found {n_best}")
+    if not 1 <= n_best <= 100_000:
+        problems.append(f"n_best: must be from 1 to 100,000, found {n_best}")
     if n_best > search.beam and not search.sample:
         problems.append(f"n_best: {n_best} needs a beam of at least {n_best}, found search.beam {search.beam}")
     if search.mbr != "none" and n_best > 1:

@@ -8,6 +8,8 @@ import subprocess
 import time
 from pathlib import Path
 
+import numpy as np
+
 from nmt.errors import ConfigError, DataError
 from nmt.tasks.perform import Json, Task
 from waiting import until
@@ -73,6 +75,8 @@ def failing(folder: Path, arguments: Json) -> Json:
         raise ConfigError("one", "two")
     if kind == "full":
         raise OSError(28, "No space left on device", str(folder / "text"))
+    if kind == "full for numpy":
+        np.zeros(10_000).tofile("/dev/full")
     raise ZeroDivisionError("a bug")
 
 

@@ -324,7 +324,10 @@ def test_console_script_prints_no_traceback(command: list[str]) -> None:
 def test_closed_output_ends_command() -> None:
     with Path("/dev/full").open("wb") as full:
         ran = subprocess.run([SCRIPT, "config"], stdout=full, stderr=subprocess.PIPE, check=False)
-    assert (ran.returncode, ran.stderr) == (2, b"nmt: output: No space left on device\n")
+    assert (ran.returncode, ran.stderr) == (
+        2,
+        b"nmt: output: No space left on device; make room and run the same command again\n",
+    )
     with Path("/dev/full").open("wb") as full:
         ran = subprocess.run([SCRIPT, "config", "--config", "no.yaml"], stderr=full, check=False)
     assert ran.returncode == 2

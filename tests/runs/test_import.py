@@ -771,6 +771,15 @@ def with_half_a_character(folder: Path) -> None:
     (folder / "vocab.json").write_text(json.dumps(ids), encoding="utf-8")
 
 
+LAYER = "model.encoder.layers.0.fc1.weight"
+
+
+def with_wide_layer(folder: Path) -> None:
+    """Write a width of 65536 into config.json and into a single layer."""
+    changed("config.json", d_model=2**16)(folder)
+    save_file({**load_file(folder / "model.safetensors"), LAYER: torch.zeros(128, 2**16)}, folder / "model.safetensors")
+
+
 def with_nan(folder: Path) -> None:
     tensors = load_file(folder / "model.safetensors")
     tensors["model.encoder.layers.0.fc1.bias"][0] = torch.nan
@@ -784,7 +793,10 @@ BAD = {
     "unscaled": (changed("config.json", scale_embedding=False), "scale_embedding"),
     "activation": (changed("config.json", activation_function="tanh"), "tanh"),
     "other start": (changed("config.json", decoder_start_token_id=3), "decoder_start_token_id"),
-    "width": (changed("config.json", d_model=36), "has shape"),
+    "width": (changed("config.json", d_model=36), "d_model is 36 in config.json, but 32"),
+    "huge width": (changed("config.json", d_model=65536), "d_model is 65536 in config.json, but 32"),
+    "huge layers": (changed("config.json", encoder_ffn_dim=2**20, decoder_ffn_dim=2**20), "encoder_ffn_dim is 1048576"),
+    "huge width of one layer": (with_wide_layer, "too small for"),
     "layers": (changed("config.json", encoder_layers=3), "lacks the weights"),
     "fewer layers": (changed("config.json", encoder_layers=1), "do not have"),
     "no heads": (changed("config.json", encoder_attention_heads=None, decoder_attention_heads=None), "n_heads"),
@@ -799,7 +811,7 @@ BAD = {
     "pointer": (written("model.safetensors", POINTER), "Git LFS"),
     "pointer to segmenter": (written("source.spm", POINTER), "Git LFS"),
     "larger vocabulary": (changed("vocab.json", new=1000), "ids"),
-    "size of vocabulary": (changed("config.json", vocab_size=7, decoder_vocab_size=7), "pieces"),
+    "size of vocabulary": (changed("config.json", vocab_size=7, decoder_vocab_size=7), "vocab_size is 7 in config"),
     "id of padding": (changed("config.json", pad_token_id=10**6, decoder_start_token_id=10**6), "pad_token_id"),
     "no unknown piece": (changed("tokenizer_config.json", unk_token="<none>"), "<none>"),
     "no languages": (changed("tokenizer_config.json", source_lang=None), "--direction"),
@@ -810,9 +822,12 @@ BAD = {
     "pickled list": (with_torch([1]), "pytorch_model.bin"),
     "pickled tensor": (with_torch(torch.zeros(2)), "pytorch_model.bin"),
     "truncated pickle": (with_torch({"a": torch.zeros(999)}, n_lost=100), "pytorch_model.bin"),
+    "sparse tensor": (with_torch({LAYER: torch.eye(128, 32).to_sparse()}), LAYER),
+    "one number of a huge tensor": (with_torch({LAYER: torch.zeros(1).expand(2**20, 2**16)}), LAYER),
     "weights that are not numbers": (with_nan, "fc1.bias"),
     "half a character": (with_half_a_character, "vocab.json"),
     "list of activations": (changed("config.json", activation_function=["relu"]), "activation_function"),
+    "beam": (changed("generation_config.json", num_beams=10**9), "search.beam"),
     "dropout": (changed("config.json", dropout=1.0), "dropout"),
     "empty segmenter": (written("source.spm", b""), "source.spm"),
     "labels": (changed("tokenizer_config.json", target_lang="label"), "--direction"),
@@ -842,6 +857,20 @@ def test_settings_and_card_are_read_as_others_write_them(content: str, joint: Pa
     found = import_model(ImportOptions(str(folder), tmp_path / "run"))
     assert (found.model.license, found.config.data.direction) == ("mit", "de-es_mx")
     assert found.config.search.length_penalty == 0.0
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["&a [*a]", "[" * 5000, f"[{'x, ' * 100_000}]", f"[&a [x, x], &b [{'*a, ' * 1000}], {'*b, ' * 1000}]"],
+    ids=["recursive", "nested", "long", "repeated"],
+)
+def test_card_that_cannot_be_read_leaves_licence_open(
+    value: str, joint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = shutil.copytree(joint, tmp_path / "model")
+    (folder / "README.md").write_text(f"---\nlicense: {value}\n---\n")
+    assert import_model(ImportOptions(str(folder), tmp_path / "run")).model.license is None
+    assert capsys.readouterr().err.startswith(f"nmt: note: {folder / 'README.md'}: ")
 
 
 def test_size_of_target_vocabulary_of_joint_model_is_ignored(joint: Path, tmp_path: Path) -> None:

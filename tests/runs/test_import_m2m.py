@@ -274,6 +274,8 @@ DAMAGES: dict[str, Callable[[dict[str, Any]], object]] = {
     "gap in ids": lambda content: content["model"]["vocab"].update(more=9999),
     "other normalizer": lambda content: content.update(normalizer={"type": "Lowercase"}),
     "broken normalizer": lambda content: content["normalizer"]["normalizers"][0].update(precompiled_charsmap="AAAA"),
+    "long merge": lambda content: content["model"]["merges"].append(["x" * 10**6, "y"]),
+    "infinite id": lambda content: content["added_tokens"][-1].update(id=float("inf")),
     "tag without id": lambda content: content["added_tokens"][-1].pop("id"),
     "id of two tags": lambda content: content["added_tokens"][-1].update(id=content["added_tokens"][-2]["id"]),
     "list of models": lambda content: content.update(model=[1]),
@@ -484,3 +486,11 @@ def test_vocabulary_without_tags_is_refused(public: Public, tmp_path: Path) -> N
     (folder / "config.json").write_text(json.dumps({"model_type": "t5"}), encoding="utf-8")
     with pytest.raises(DataError, match="t5"):
         import_model(ImportOptions(str(folder), tmp_path / "run"))
+
+
+def test_size_of_vocabulary_that_weights_contradict_is_refused(public: Public, tmp_path: Path) -> None:
+    folder = shutil.copytree(public.folder, tmp_path / "model")
+    content = read(folder / "config.json") | {"vocab_size": 10**9}
+    (folder / "config.json").write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(DataError, match=r"vocab_size is 1000000000 in config.json, but .* model\.safetensors"):
+        import_model(ImportOptions(str(folder), tmp_path / "run", direction=f"{public.src}-{public.tgt}"))

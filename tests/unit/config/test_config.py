@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
-from nmt.config import Config, Section
+from nmt.config import Config, ModelConfig, SearchConfig, Section
 from nmt.config.data import DataConfig
 from nmt.config.load import dump_config, load_config
 from nmt.config.source import KINDS, TrainFiles, TrainPath
@@ -261,6 +262,19 @@ def test_message_about_yaml_bomb_is_short(setting: str) -> None:
         assert max(map(len, problems(setting % text + "\n"))) < 200
 
 
+@pytest.mark.parametrize("section", [SearchConfig, ModelConfig])
+def test_numbers_that_translation_depends_on_are_bounded(section: type[Section]) -> None:
+    checked = set()
+    for name, field in section.model_fields.items():
+        for value in (10**400, 10**30, 1e300, -(10**30), float("nan"), float("inf")):
+            whole = field.annotation is int and isinstance(value, int)
+            if whole or field.annotation is float:
+                with pytest.raises(ValidationError):
+                    section.model_validate({name: value})
+                checked.add(name)
+    assert {"beam", "patience", "d_model"} & checked
+
+
 def test_overrides_replace_nested_values() -> None:
     config = load(
         BASE + "training: {peak_lr: 1, max_minutes: 3}\n",
@@ -310,6 +324,9 @@ def test_yaml_scalars_follow_version_1_2() -> None:
         ("training: {1: 2}", r"the key 1 is not text at line 7"),
         ("training: !!python/object/apply:os.system [ls]", r"could not determine a constructor"),
         ("training: *nowhere", r"undefined alias"),
+        ("training: &a {seed: *a}", r"aliases repeat too much at line 7"),
+        (f"training: [&a [x, x], &b [{'*a, ' * 1000}], {'*b, ' * 1000}]", r"aliases repeat too much at line 7"),
+        (f"training: [&a {'x' * 100_000}, {'*a, ' * 10}]", r"aliases repeat too much at line 7"),
         ("---\nmore: 1", r"expected a single document"),
         ("training: {seed: " + "9" * 5000 + "}", r"the number '9+\.\.\. is too large at line 7, column 18$"),
         ("training: {seed: !!int x}", r"could not determine a constructor"),

@@ -127,7 +127,8 @@ def test_partial_folders_of_dead_workers_are_removed(work: Path, log: Path) -> N
     [
         ("data", DataError, "text.de: not UTF-8 at line 3"),
         ("config", ConfigError, "one\ntwo"),
-        ("full", DataError, "{work}/a/text: No space left on device"),
+        ("full", DataError, "{work}/a/text: No space left on device; make room and run the same command again"),
+        ("full for numpy", DataError, "{work}/a: No space left on device; make room and run the same command again"),
         ("bug", ZeroDivisionError, "a bug"),
     ],
 )
@@ -144,7 +145,7 @@ def test_full_disk_while_recording_raises(work: Path, task: Task, monkeypatch: p
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", full)
-        with pytest.raises(DataError, match=r"work/part/00000/record.json: No space left on device$"):
+        with pytest.raises(DataError, match=r"work/part/00000/record.json: No space left on device; make room"):
             perform(work, task)
     assert left(work) == {}
     assert perform(work, task)[1] is None

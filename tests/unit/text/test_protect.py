@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from nmt.config import SearchConfig
 from nmt.config.load import load_config
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, DataError
 from nmt.text.constraints import constraint_spans, lost, protected, spans
 
 FOUND = {
@@ -83,6 +84,19 @@ def test_custom_patterns_work_with_and_without_other_protection() -> None:
     assert asked(text) == []
 
 
+@pytest.mark.parametrize("pattern", ["(a+)+$", "(?:x+x+)*(a+)+b"])
+def test_pattern_that_backtracks_for_too_long_is_named(pattern: str) -> None:
+    with pytest.raises(DataError, match=re.escape(f"{pattern!r} takes longer than 2 seconds on the line 'aaa")):
+        asked("a" * 3000 + "!", protect=["[0-9]+", pattern])
+    assert asked("see aaa", protect=[pattern.replace("b", "")]) == ["aaa"]
+
+
+@pytest.mark.parametrize("pattern", ["%{s}", r"\{i\}", "{e}", r"[{]d}", "x{2}", "x{,2}y", r"\N{EN DASH}+", "{name}"])
+def test_braces_mean_the_same_as_in_re(pattern: str) -> None:
+    text = "%s %{s} {i} {e} {d} xx xxxy {name} – {s}"
+    assert asked(text, protect=[pattern]) == re.findall(pattern, text)
+
+
 @pytest.mark.parametrize(
     ("pattern", "problem"),
     [
@@ -91,6 +105,9 @@ def test_custom_patterns_work_with_and_without_other_protection() -> None:
         ("[[a]", "not a regular expression: Possible nested set at position 1"),
         ("(?L)a", "not a regular expression: "),
         ("(" * 5000 + ")" * 5000, "not a regular expression: "),
+        ("(" * 600 + "a" + ")" * 600, "not a regular expression: "),
+        ("(?:a{1000}){1000}", "repeats too much"),
+        ("a{4294967294}(b{0,1})", "repeats too much"),
         ("a*", "matches the empty text, found 'a*'"),
         ("", "matches the empty text, found ''"),
     ],

@@ -326,6 +326,12 @@ def test_generated_lines_end_at_maximum_length(
     assert 0 < longer.n_unfinished < 40 == generator.n_unfinished
 
 
+@pytest.mark.parametrize("n_best", [0, 10**9])
+def test_number_of_samples_out_of_range_raises(translator: Translator, n_best: int) -> None:
+    with pytest.raises(ConfigError, match=r"^n_best: must be from 1 to"):
+        translator.translate_lines(["mali"], SAMPLES, n_best=n_best)
+
+
 @pytest.mark.parametrize(
     ("search", "problem"),
     [
