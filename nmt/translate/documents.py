@@ -261,10 +261,8 @@ def _write(
         translations = translate(document)
         for file, content in zip(files, outputs.values(), strict=True):
             file.write(content(document, translations))
-    if document.n_readings:
-        say(f"{source}: {amount(document.n_readings, 'ruby reading')} left out")
-    if document.n_guessed:
-        say(f"{source}: {amount(document.n_guessed, 'mark')} of formats, links or notes placed at a guess; check them")
+    for note in document.notes():
+        say(f"{source}: {note}")
 
 
 def _reviewed(path: Path, source: Path, translator: DocumentTranslator | None, document: Document) -> list[Translation]:

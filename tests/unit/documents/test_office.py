@@ -487,7 +487,7 @@ def _unsafe() -> Iterator[tuple[str, bytes, str]]:
     yield "a.docx", _xml(entity), "DOCTYPE"
     yield "a.docx", zipped({"word/document.xml": (entity + "<x>&a;</x>").encode("utf-16")}), "not UTF-8"
     yield "a.docx", _xml('<?xml version="1.0" encoding="utf-7"?>+ADwAIQ-DOCTYPE x+AD4-'), "broken XML"
-    yield "a.docx", zipped({"word/document.xml": "<x/>"}), "does not belong to a Word document"
+    yield "a.docx", zipped({"word/document.xml": "<x/>"}), "not a Word document"
     yield "a.docx", bare_odt(""), "not a Word document"
     yield "a.odt", bare_docx(""), "not an OpenDocument text"
     yield "a.odt", zipped({"content.xml": "<x/>", "META-INF/manifest.xml": "<encryption-data/>"}), "encrypted"
