@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from copy import copy, deepcopy
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 from urllib.parse import unquote
 
 import regex
@@ -277,10 +277,9 @@ def _clear(element: etree._Element) -> None:
     element[:] = [child for child in element if str(child.tag).endswith("Pr")]
 
 
-def _selected(root: etree._Element, path: str, styles: Sequence[str] = ()) -> list[etree._Element]:
-    """Return what an XPath expression selects, in which `$styles` are names, with a space before and after each."""
-    names = " ".join(["", *styles, ""])
-    return root.xpath(path, namespaces=_SPACES | {"w": etree.QName(root).namespace or "-"}, styles=names)
+def _selected(root: etree._Element, path: str) -> set[Any]:
+    """Return the elements or values that an XPath expression selects."""
+    return {*root.xpath(path, namespaces=_SPACES | {"w": etree.QName(root).namespace or "-"})}
 
 
 def _content(element: etree._Element) -> etree._Element:
@@ -302,15 +301,9 @@ _PARTS = frozenset(["header", "footer", "footnotes", "endnotes", "styles", "sett
 _NO_WORD = "not a Word document, although its name says so; was it renamed?"
 _HIDING = "w:style[w:rPr/w:vanish[not(@w:val = '0' or @w:val = 'false' or @w:val = 'off')]]/@w:styleId"
 """Selects the names of styles of hidden text."""
-_HIDDEN = (
-    "//w:r[not(w:fldChar or w:instrText)][w:rPr/w:vanish[not(@w:val = '0' or @w:val = 'false' or @w:val = 'off')]"
-    " or not(w:rPr/w:vanish) and (contains($styles, concat(' ', w:rPr/w:rStyle/@w:val, ' '))"
-    " or contains($styles, concat(' ', ancestor::w:p[1]/w:pPr/w:pStyle/@w:val, ' ')))]"
-)
-"""Selects runs of hidden text, without the signs of fields, which may be in several paragraphs."""
-_PLAIN = (
-    "//mc:AlternateContent/*[w:r/w:t][not(.//*[not(contains(namespace-uri(), '/wordprocessingml/'))])]"
-)
+_HIDDEN = "//w:r[w:rPr/w:vanish[not(@w:val = '0' or @w:val = 'false' or @w:val = 'off')]]"
+"""Selects runs that are hidden, whatever their style is."""
+_PLAIN = "//mc:AlternateContent/*[w:r/w:t][not(.//*[not(contains(namespace-uri(), '/wordprocessingml/'))])]"
 """Selects alternatives with runs of text that any program can show."""
 _CAPS = (
     "//w:p[w:pPr/w:framePr[@w:dropCap != 'none']][count(.//w:t) = 1]"
@@ -383,10 +376,10 @@ def open_docx(name: str, content: bytes, should_stop: Callable[[], bool]) -> Doc
         raise DataError(f"{name}: {_NO_WORD}")
     kinds = dict(_related(package, main))
     members = [member for member in package.members if member == main or kinds.get(member) in _PARTS]
-    styles = list[str]()
+    styles = set[str]()
     for member in members:
         if kinds.get(member) == "styles":
-            styles += _selected(package.xml(member), _HIDING)
+            styles |= _selected(package.xml(member), _HIDING)
     return _open(package, members, partial(_word_paragraphs, name, styles), _WORD_RULES, should_stop)
 
 
@@ -397,20 +390,20 @@ def _related(package: Package, part: str) -> Iterator[tuple[str, str]]:
     """
     folder, name = posixpath.split(part)
     member = posixpath.join(folder, f"_rels/{name}.rels")
-    for related in package.xml(member) if member in package.members else ():
+    for related in package.xml(member).iter("{*}Relationship") if member in package.members else ():
         if related.get("TargetMode") != "External":
             target = posixpath.normpath(posixpath.join("/", folder, unquote(related.get("Target", ""))))
             yield target.lstrip("/"), related.get("Type", "").rpartition("/")[2]
 
 
-def _word_paragraphs(name: str, styles: Sequence[str], root: etree._Element) -> Iterator[Paragraph]:
+def _word_paragraphs(name: str, hidden_styles: Set[str], root: etree._Element) -> Iterator[Paragraph]:
     namespace = next((space for space in _NAMESPACES if root.tag.startswith(space)), None)
     if namespace is None:
         raise DataError(f"{name}: {_NO_WORD}")
     caps = {next(text.iterancestors(f"{namespace}p")): text for text in _selected(root, _CAPS)}
-    reader = _WordReader(namespace, root, styles)
+    reader = _WordReader(namespace, root, hidden_styles)
     for element in root.iter(f"{namespace}p"):
-        if element in caps:
+        if element in caps or element in reader.hidden:
             continue
         cap = caps.get(element.getprevious())
         reader.n_readings = 0
@@ -432,9 +425,12 @@ class _Run(NamedTuple):
 class _WordReader:
     """A reader of the content of Word paragraphs as tokens, in which each text is a `_Run`."""
 
-    def __init__(self, namespace: str, root: etree._Element, styles: Sequence[str]) -> None:
+    def __init__(self, namespace: str, root: etree._Element, hidden_styles: Set[str]) -> None:
         self._namespace = namespace
-        self._hidden = {*_selected(root, _HIDDEN, styles)}
+        marks = root.iter(f"{namespace}rStyle", f"{namespace}pStyle")
+        by_style = {mark.getparent().getparent() for mark in marks if mark.get(f"{namespace}val") in hidden_styles}
+        self.hidden = by_style - _selected(root, "//w:r[w:rPr/w:vanish]") | _selected(root, _HIDDEN)
+        """Hidden runs, and paragraphs whose style is hidden."""
         self._plain = {option.getparent(): option for option in _selected(root, _PLAIN)}
         self.n_readings = 0
         self.initial = ""
@@ -493,7 +489,9 @@ class _WordReader:
 
     def _run(self, run: etree._Element) -> Iterator[_Run | Token[Markup]]:
         names = [self._name(child) for child in run]
-        if run in self._hidden or not {"t", "noBreakHyphen", "ruby", *_BREAKS}.intersection(names):
+        # signs of a field in several paragraphs keep their order, even if they are hidden
+        shown = ("fldChar", "instrText") if run in self.hidden else ("t", "noBreakHyphen", "ruby", *_BREAKS)
+        if not {*shown}.intersection(names):
             yield Mark("point", Markup([run]))
             return
         key = _format(run.find(f"{self._namespace}rPr"))
@@ -595,10 +593,9 @@ def _append_word_text(namespace: str, parent: etree._Element, like: etree._Eleme
 _TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
 _OFFICE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}"
 _MANIFEST = "META-INF/manifest.xml"
+_STYLE_NAME = f"{_TEXT}style-name"
 _ODT_HIDING = "*/style:style[style:text-properties/@text:display = 'none']/@style:name"
 """Selects the names of styles of hidden text."""
-_ODT_HIDDEN = "//*[@text:display = 'none' or contains($styles, concat(' ', @text:style-name, ' '))]"
-"""Selects hidden sections and text."""
 
 _ODT_AROUND = frozenset(f"{_TEXT}{name}" for name in ("span", "a", "meta", "text-input", "database-display"))
 _ODT_PAIR = re.compile(
@@ -669,15 +666,15 @@ def open_odt(name: str, content: bytes, should_stop: Callable[[], bool]) -> Docu
         raise DataError(f"{name}: encrypted; save it without a password")
     if "content.xml" not in members:
         raise DataError(f"{name}: not an OpenDocument text, although its name says so; was it renamed?")
-    styles = _selected(package.xml("styles.xml"), _ODT_HIDING) if "styles.xml" in members else []
-    return _open(package, members, partial(_odt_paragraphs, styles), _ODT_RULES, should_stop)
+    common = _selected(package.xml("styles.xml"), _ODT_HIDING) if "styles.xml" in members else set()
+    return _open(package, members, partial(_odt_paragraphs, common), _ODT_RULES, should_stop)
 
 
-def _odt_paragraphs(styles: Sequence[str], root: etree._Element) -> Iterator[Paragraph]:
-    hidden = {*_selected(root, _ODT_HIDDEN, [*styles, *_selected(root, _ODT_HIDING)])}
+def _odt_paragraphs(common: Set[str], root: etree._Element) -> Iterator[Paragraph]:
+    hidden = common | _selected(root, _ODT_HIDING)
     walk = etree.iterwalk(root, events=("start",), tag=(f"{_TEXT}p", f"{_TEXT}h", f"{_TEXT}section", *_UNTOUCHED))
     for _, element in walk:
-        if element.tag in _UNTOUCHED or element in hidden:
+        if element.tag in _UNTOUCHED or element.get(_STYLE_NAME) in hidden or element.get(f"{_TEXT}display") == "none":
             walk.skip_subtree()
         elif element.tag != f"{_TEXT}section":
             rubies = list[etree._Element]()
@@ -685,14 +682,12 @@ def _odt_paragraphs(styles: Sequence[str], root: etree._Element) -> Iterator[Par
             yield Paragraph(passage, element, None, _append_odt_text, len(rubies))
 
 
-def _odt_tokens(
-    parent: etree._Element, rubies: list[etree._Element], hidden: Set[etree._Element]
-) -> Iterator[Token[Markup]]:
+def _odt_tokens(parent: etree._Element, rubies: list[etree._Element], hidden: Set[str]) -> Iterator[Token[Markup]]:
     """Yield the tokens of the content of an element, and append the elements whose readings are omitted to `rubies`."""
     if parent.text:
         yield Text(parent.text, parent.text)
     for child in parent:
-        if child in hidden:
+        if child.get(_STYLE_NAME) in hidden:
             yield Mark("point", Markup([child]))
         elif child.tag in _ODT_AROUND:
             yield Mark("open", Markup(around=child), child, is_strict=True)
