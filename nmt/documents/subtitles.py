@@ -38,8 +38,8 @@ _VOICE = re.compile(r"\s*<v[.\s][^>]*>")
 _SENTENCE_END = re.compile(rf"[^\w\s{COMMAS}{CLAUSE_MARKS}{_DASHES}](?:{TAG}|\s)*\Z")
 
 
-def open_subtitles(name: str, content: bytes) -> Document:
-    """Open a subtitle file: WebVTT if its name ends in `.vtt`, otherwise SubRip.
+def open_subtitles(name: str, content: bytes, source: str) -> Document:
+    """Open a subtitle file in a source language: WebVTT if its name ends in `.vtt`, otherwise SubRip.
 
     Raises DataError, also for a malformed time, whose cue would be read as text of the previous cue.
     """
@@ -50,7 +50,7 @@ def open_subtitles(name: str, content: bytes) -> Document:
         if _BROKEN_TIME.match(line) and not _TIME.match(line):
             time = printable(line.strip()[:80])
             raise DataError(f"{name}: line {number}: malformed time {time}; write it as 00:00:01,000 --> 00:00:02,000")
-    parts = list(_parts(lines, is_vtt))
+    parts = list(_parts(lines, is_vtt, source))
     cues = [part for part in parts if isinstance(part, _Cue)]
     if not cues and not (is_vtt and text.lstrip("\ufeff").startswith("WEBVTT")):
         raise DataError(f"{name}: has no timing line such as 00:00:01,000 --> 00:00:02,000; is it a subtitle file?")
@@ -66,9 +66,10 @@ def open_subtitles(name: str, content: bytes) -> Document:
 class _Cue:
     """Successive lines of one speaker in a cue, including line ends."""
 
-    def __init__(self, lines: Sequence[str], is_vtt: bool) -> None:
+    def __init__(self, lines: Sequence[str], is_vtt: bool, source: str) -> None:
         self._lines = lines
         self._is_vtt = is_vtt
+        self._source = source
         self._start = speaker.end() if (speaker := _SPEAKER.match(lines[0])) else 0
         self._passage = Passage(self._tokens())
         self.texts = self._passage.texts
@@ -116,7 +117,7 @@ class _Cue:
         return line_end.join(line for line in lines if line) + written[len(text) :]
 
 
-def _parts(lines: Sequence[str], is_vtt: bool) -> Iterator[str | _Cue]:
+def _parts(lines: Sequence[str], is_vtt: bool, source: str) -> Iterator[str | _Cue]:
     """Yield the cues of a subtitle file, and all other lines as they are written.
 
     In WebVTT, any line with an arrow begins a block, which is not shown if the line has no time.
@@ -131,7 +132,7 @@ def _parts(lines: Sequence[str], is_vtt: bool) -> Iterator[str | _Cue]:
         for is_blank, group in itertools.groupby(lines[time + 1 : stop], lambda line: not line.strip()):
             block = [*group]
             is_note = is_vtt and not is_first and _OTHER_BLOCK.match(block[0])
-            yield from block if is_blank or is_note else (_Cue(lines, is_vtt) for lines in _by_speaker(block))
+            yield from block if is_blank or is_note else (_Cue(lines, is_vtt, source) for lines in _by_speaker(block))
             is_first &= is_blank
         yield from lines[stop:end]
 

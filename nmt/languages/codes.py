@@ -282,6 +282,12 @@ def related_codes(code: str) -> str:
     return "|".join(related)
 
 
+def is_other_language(tag: str, code: str) -> bool:
+    """Return whether a tag is that of another language than a code; False if the table lacks one of them."""
+    other, language = tag_of(tag).language, tag_of(code).language
+    return bool(other and language) and other.code not in related_codes(language.code).split("|")
+
+
 def scripts_of(code: str) -> tuple[str, ...]:
     """Return the scripts in which a language is written, the most usual first; none if they are unknown.
 
