@@ -18,6 +18,7 @@ from nmt.console import printable
 from nmt.documents.inline import DIRECTION_MARK, TAG, Mark, Passage, Text, Token, tagged
 from nmt.documents.types import Document, Languages, Results, Rules, decoded_text, in_target
 from nmt.errors import DataError
+from nmt.languages.codes import is_other_language
 from nmt.text.split import CLAUSE_MARKS, COMMAS
 from nmt.text.words import LETTERWISE, units
 
@@ -26,7 +27,16 @@ _TIME = re.compile(r"[\s\ufeff]*(?:\d{1,3}:)?\d{1,2}:\d{1,2}(?:[.,]\d{1,3})?\s*-
 _CLOCK = r"(?:\d+:)?\d+:\d+[.,]\d+"
 _BROKEN_TIME = re.compile(rf"[\s\ufeff]*(?:{_CLOCK}\D{{1,9}}{_CLOCK}|\d+:\d[\d:., ]*-->)")
 _OTHER_BLOCK = re.compile(r"(?:NOTE|STYLE|REGION)\b")
-_RULES = Rules({}, {DIRECTION_MARK: ""}, {})
+_RULES = Rules(
+    {
+        r"(?i)\A(\ufeff?WEBVTT[^\r\n]*(?:\r\n?|\n)(?:[^\r\n]+(?:\r\n?|\n))*?Language:[ \t]*)(?:SOURCE)\b[\w-]*": r"\1TARGET",
+        r"(?i)(<lang(?:\.[^\s<>]*)?[ \t]+)(?:SOURCE)\b[\w-]*": r"\1TARGET",
+    },
+    {DIRECTION_MARK: ""},
+    {},
+)
+_LANGUAGE = re.compile(r"(?s)(<lang[.\s][^<>]*>.*?(?:</lang>|\Z))")
+"""Matches text of WebVTT with a language of its own."""
 _DASHES = "‐–—―－-"
 _SPEAKER = re.compile(rf"(?:{TAG}|\s)*[{_DASHES}]+(?!\d)[^\S\r\n]*")
 _LINE_END = regex.compile(
@@ -85,10 +95,15 @@ class _Cue:
         written = "".join(self._lines)
         text = written.rstrip("\r\n")
         yield Mark("break", text[: self._start])
-        for token in tagged(text[self._start :]):
-            if self._is_vtt and isinstance(token, Text):
-                token = Text(html.unescape(token.text), token.raw)
-            yield token
+        for i, part in enumerate(_LANGUAGE.split(text[self._start :])):
+            if i % 2 and self._is_vtt and is_other_language(part.partition(">")[0].split()[-1], self._source):
+                yield Mark("point", " ".join(part.split()))
+                continue
+            for token in tagged(part):
+                if isinstance(token, Text):
+                    shown = html.unescape(token.text) if self._is_vtt else token.text.replace("\\N", "\n")
+                    token = Text(shown, token.raw)
+                yield token
         yield Mark("break", written[len(text) :])
 
     def _written(self, token: Token[str]) -> str:
@@ -99,7 +114,7 @@ class _Cue:
     def _wrapped(self, written: str) -> str:
         """Divide a text with tags into lines of about the same length, at most as many as the cue had."""
         text = written.rstrip("\r\n")
-        line_end = self._lines[0][len(self._lines[0].rstrip("\r\n")) :]
+        line_end = str(re.search(r"(?:\\N)?[\r\n]*\Z", self._lines[0])[0])
         visible = [match.start() for match in re.finditer(f"(?s:{TAG}|(.))", text) if match[1]]
         starts = {start for start, _ in units(text)}
         nearest: dict[int, tuple[float, int]] = {}  # by line, the distance of its end from the even division
@@ -111,7 +126,7 @@ class _Cue:
                 nearest[line] = min(nearest.get(line, (1.0, i)), (abs(place - line), i))
         cuts = sorted(i for _, i in nearest.values())
         lines = [
-            text[start:end].replace(line_end, "").strip(" ")
+            text[start:end].replace(line_end, "").strip(" \n")
             for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)
         ]
         return line_end.join(line for line in lines if line) + written[len(text) :]
@@ -129,7 +144,13 @@ def _parts(lines: Sequence[str], is_vtt: bool, source: str) -> Iterator[str | _C
         has_name = time + 1 < end < len(lines) and _is_name(lines[end - 2 : end], is_vtt)
         stop = (end - has_name) if _TIME.match(lines[time]) else time + 1
         is_first = True
-        for is_blank, group in itertools.groupby(lines[time + 1 : stop], lambda line: not line.strip()):
+        body = list[str]()
+        for line in lines[time + 1 : stop]:
+            if body and not (is_vtt or line.strip() or _SENTENCE_END.search(body[-1])):
+                body[-1] += line  # a blank line inside a sentence
+            else:
+                body += [line] if is_vtt else re.split(r"(?<=\\N)(?=.)", line)
+        for is_blank, group in itertools.groupby(body, lambda line: not line.strip()):
             block = [*group]
             is_note = is_vtt and not is_first and _OTHER_BLOCK.match(block[0])
             yield from block if is_blank or is_note else (_Cue(lines, is_vtt, source) for lines in _by_speaker(block))
