@@ -7,7 +7,6 @@ character belongs to a tag, a comment or a text, and is written again.
 from __future__ import annotations
 
 import html
-import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -76,10 +75,9 @@ _UP_TO = r"""(<(?:[^"'>]|"[^"]*"|'[^']*')*?\s"""
 """Matches a tag up to an attribute that is outside other attributes. Its group ends in the attribute."""
 _OF_TARGET = rf"""(?i)\A(?!<(?!html\b|body\b)[^>]*\slang\s*+=\s*+["']?(?!TARGET\b)\w){_UP_TO}"""
 """Matches the same in a tag without a third language, or of `html` or `body`."""
-_NO_TRANSLATION = re.compile(
-    rf"""(?i){_UP_TO}(?:translate\s*+=\s*+["']?no|class\s*+=\s*+(?:"[^"]*?|'[^']*?|)(?<![\w-])notranslate)(?![\w-]))"""
+_STATED = re.compile(
+    rf"""(?i){_UP_TO}(?:translate\s*+=\s*+["']?(no|yes)|class\s*+=\s*+(?:"[^"]*?|'[^']*?|)(?<![\w-])notranslate)(?![\w-]))"""
 )
-_TRANSLATION = re.compile(rf"""(?i){_UP_TO}translate\s*+=\s*+["']?yes(?![\w-]))""")
 _LANGUAGE = re.compile(rf"""(?i)(?!<(?:html|body)\b){_UP_TO}(?:xml:)?lang\s*+=)\s*+["']?([\w-]*)""")
 """Matches a tag that states the language of its content, but not of the page, which is in the source language."""
 _RULES = Rules(
@@ -248,7 +246,7 @@ class _Reader:
         self.n_readings = 0
 
     def tokens(self, pieces: Sequence[_Piece]) -> Iterator[Token[Markup]]:
-        kept = _kept(pieces, self._source)
+        ends, roots = _kept(pieces, self._source)
         is_omitted = False
         i = n_rubies = 0
         while i < len(pieces):
@@ -259,9 +257,13 @@ class _Reader:
                 self.n_readings += is_omitted and piece.name == "rt"
             elif is_omitted:
                 pass
-            elif i in kept:
-                i, mark = kept[i]
-                yield mark
+            elif roots[i] >= 0:
+                start = i
+                while roots[i + 1] == roots[start]:
+                    i += 1
+                is_inline = (start, i) == (roots[start], ends[roots[start]]) and piece.name not in _BLOCKS
+                raw = "".join(inner.raw for inner in pieces[start : i + 1])
+                yield Mark("point" if is_inline else "break", (raw,))
             elif piece.is_text:
                 yield Text(html.unescape(piece.raw), piece.raw)
             else:
@@ -301,52 +303,42 @@ class _Reader:
         return (*parts, piece.raw[start:])
 
 
-def _kept(pieces: Sequence[_Piece], source: str) -> dict[int, tuple[int, Mark[Markup]]]:
-    """Return the mark of each stretch that is not translated, by its first piece, with the index of its last piece.
+def _kept(pieces: Sequence[_Piece], source: str) -> tuple[dict[int, int], list[int]]:
+    """Return the last piece of each element by its first piece, and the first piece of the outermost element around
+    each piece that is not translated; -1 for other pieces, and one more at the end.
 
-    A stretch is an element, or a part of one beside elements inside it that are translated. An element that is never
-    closed extends to the next block element.
+    An element that is never closed extends to the next block element.
     """
     opened: dict[str, list[int]] = {}
-    closed: dict[int, int] = {}
+    ends: dict[int, int] = {}
     for i, piece in enumerate(pieces):
         if piece.name and not piece.is_end and not piece.is_empty:
             opened.setdefault(piece.name, []).append(i)
         elif piece.is_end and opened.get(piece.name):
-            closed[opened[piece.name].pop()] = i
-    ends: dict[int, int] = {}
+            ends[opened[piece.name].pop()] = i
     last = len(pieces) - 1
     for i in reversed(range(len(pieces))):
-        ends[i] = i if pieces[i].is_empty else closed.get(i, last)
+        ends.setdefault(i, i if pieces[i].is_empty else last)
         if pieces[i].name in _BLOCKS:
             last = max(i - 1, 0)
-    roots: list[int | None] = []
-    around: list[tuple[int, int | None, bool, bool]] = [(len(pieces), None, False, False)]
+    roots: list[int] = []
+    around = [(len(pieces), -1, False, False)]
     for i, piece in enumerate(pieces):
         while around[-1][0] < i:
             around.pop()
         end, root, is_no, is_other = around[-1]
         if piece.name and not piece.is_end:
-            ends[i] = min(ends[i], end)
-            is_number = i in closed and _is_number(pieces[i : min(ends[i], i + _MAX_PIECES_OF_NUMBER + 1)])
-            is_no = (is_no or is_number or _is_opaque(piece)) and not _TRANSLATION.match(piece.raw)
+            end = min(end, ends[i])
+            is_no |= piece.name in _OPAQUE or _is_number(pieces[i : min(end, i + _MAX_PIECES_OF_NUMBER) + 1])
+            if stated := _STATED.match(piece.raw):
+                is_no = stated[2] is None or stated[2].lower() == "no"
             if language := _LANGUAGE.match(piece.raw):
                 is_other = is_other_language(language[2], source)
-            root = (i if root is None else root) if is_no or is_other else None
-            around.append((ends[i], root, is_no, is_other))
+            if root < 0 or not (is_no or is_other):
+                root = i if is_no or is_other else -1
+            around.append((end, root, is_no, is_other))
         roots.append(root)
-    kept = {}
-    for root, group in itertools.groupby(range(len(pieces)), roots.__getitem__):
-        first, *_, last = [*group] * 2
-        if root is not None:
-            kind: Kind = "point"
-            if pieces[root].name in _BLOCKS:
-                kind = "break"
-            elif (first == root) != (last == ends[root]):
-                kind = "open" if first == root else "close"
-            raw = "".join(piece.raw for piece in pieces[first : last + 1])
-            kept[first] = last, Mark(kind, (raw,), root)
-    return kept
+    return ends, [*roots, -1]
 
 
 def _is_number(pieces: Sequence[_Piece]) -> bool:
@@ -354,7 +346,3 @@ def _is_number(pieces: Sequence[_Piece]) -> bool:
     if pieces[0].name != "sup" or len(pieces) > _MAX_PIECES_OF_NUMBER:
         return False
     return not any(any(map(str.isalpha, piece.raw)) for piece in pieces if piece.is_text)
-
-
-def _is_opaque(piece: _Piece) -> bool:
-    return piece.name in _OPAQUE or _NO_TRANSLATION.match(piece.raw) is not None

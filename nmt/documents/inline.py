@@ -65,9 +65,6 @@ _MAX_DEPTH = 32
 """Maximum depth of nested spans: each level takes time proportional to the text inside it."""
 
 
-Kind: TypeAlias = Literal["open", "close", "point", "space", "break"]
-
-
 @dataclass(frozen=True, eq=False)
 class Text:
     """Characters of a text; `raw` is their spelling in the document, or empty if the format must escape them."""
@@ -91,7 +88,7 @@ class Mark(Generic[M]):
     counts as a space of the text, and a `break` divides texts.
     """
 
-    kind: Kind
+    kind: Literal["open", "close", "point", "space", "break"]
     markup: M
     key: Hashable = None
     is_strict: bool = False

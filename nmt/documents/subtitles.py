@@ -29,7 +29,8 @@ _BROKEN_TIME = re.compile(rf"[\s\ufeff]*(?:{_CLOCK}\D{{1,9}}{_CLOCK}|\d+:\d[\d:.
 _OTHER_BLOCK = re.compile(r"(?:NOTE|STYLE|REGION)\b")
 _RULES = Rules(
     {
-        r"(?i)\A(\ufeff?WEBVTT[^\r\n]*(?:\r\n?|\n)(?:[^\r\n]+(?:\r\n?|\n))*?Language:[ \t]*)(?:SOURCE)\b[\w-]*": r"\1TARGET",
+        r"(?i)\A(\ufeff?WEBVTT[^\r\n]*(?:\r\n?|\n)(?:[^\r\n]+(?:\r\n?|\n))*?Language:[ \t]*)"
+        r"(?:SOURCE)\b[\w-]*": r"\1TARGET",
         r"(?i)(<lang(?:\.[^\s<>]*)?[ \t]+)(?:SOURCE)\b[\w-]*": r"\1TARGET",
     },
     {DIRECTION_MARK: ""},
@@ -96,7 +97,7 @@ class _Cue:
         text = written.rstrip("\r\n")
         yield Mark("break", text[: self._start])
         for i, part in enumerate(_LANGUAGE.split(text[self._start :])):
-            if i % 2 and self._is_vtt and is_other_language(part.partition(">")[0].split()[-1], self._source):
+            if i % 2 and is_other_language(part.partition(">")[0].split()[-1], self._source):
                 yield Mark("point", " ".join(part.split()))
                 continue
             for token in tagged(part):
@@ -114,7 +115,7 @@ class _Cue:
     def _wrapped(self, written: str) -> str:
         """Divide a text with tags into lines of about the same length, at most as many as the cue had."""
         text = written.rstrip("\r\n")
-        line_end = str(re.search(r"(?:\\N)?[\r\n]*\Z", self._lines[0])[0])
+        line_end = "".join(re.findall(r"(?:\\N)?[\r\n]*\Z", self._lines[0]))
         visible = [match.start() for match in re.finditer(f"(?s:{TAG}|(.))", text) if match[1]]
         starts = {start for start, _ in units(text)}
         nearest: dict[int, tuple[float, int]] = {}  # by line, the distance of its end from the even division
@@ -145,8 +146,9 @@ def _parts(lines: Sequence[str], is_vtt: bool, source: str) -> Iterator[str | _C
         stop = (end - has_name) if _TIME.match(lines[time]) else time + 1
         is_first = True
         body = list[str]()
-        for line in lines[time + 1 : stop]:
-            if body and not (is_vtt or line.strip() or _SENTENCE_END.search(body[-1])):
+        for before, line in itertools.pairwise(lines[time:stop]):
+            is_inside = body and before.strip() and not _SENTENCE_END.search(before)
+            if is_inside and not line.strip() and not is_vtt:
                 body[-1] += line  # a blank line inside a sentence
             else:
                 body += [line] if is_vtt else re.split(r"(?<=\\N)(?=.)", line)

@@ -284,8 +284,9 @@ def related_codes(code: str) -> str:
 
 def is_other_language(tag: str, code: str) -> bool:
     """Return whether a tag is that of another language than a code; False if the table lacks one of them."""
-    other, language = tag_of(tag).language, tag_of(code).language
-    return bool(other and language) and other.code not in related_codes(language.code).split("|")
+    other = tag_of(tag).language
+    related = related_codes(parts_of(code)[0])
+    return other is not None and related != "" and other.code not in related.split("|")
 
 
 def scripts_of(code: str) -> tuple[str, ...]:
