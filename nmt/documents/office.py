@@ -204,10 +204,6 @@ def _open(
     return Document(texts, write, n_readings=n_readings, n_embedded=n_embedded)
 
 
-_LETTER = regex.compile(r"\W*(?=\w)\X")
-_WORD = regex.compile(r"\W*\w\w+")
-
-
 def _rewrite(paragraph: Paragraph, tokens: Iterable[Token[Markup]]) -> None:
     """Replace the content of a paragraph by tokens."""
     _clear(paragraph.element)
@@ -222,7 +218,7 @@ def _rewrite(paragraph: Paragraph, tokens: Iterable[Token[Markup]]) -> None:
                 text = re.sub(r"\A(?=\w)", " ", text)
                 text = re.sub(rf"\A ?\{{?{replaced[1:-1]}(?:\}}|(?![^\w\s]?\w))", "", text)
                 replaced = None
-            if cap is not None and (initial := (_WORD if _WORD.match(cap.text) else _LETTER).match(text)):
+            if cap is not None and (initial := regex.match(r"\W*(?=\w)\X", text)):
                 cap.text, text = initial[0], text[initial.end() :]
                 cap = None
             if text:
@@ -376,11 +372,8 @@ def open_docx(name: str, content: bytes, should_stop: Callable[[], bool]) -> Doc
         raise DataError(f"{name}: {_NO_WORD}")
     kinds = dict(_related(package, main))
     members = [member for member in package.members if member == main or kinds.get(member) in _PARTS]
-    styles = set[str]()
-    for member in members:
-        if kinds.get(member) == "styles":
-            styles |= _selected(package.xml(member), _HIDING)
-    return _open(package, members, partial(_word_paragraphs, name, styles), _WORD_RULES, should_stop)
+    styles = [_selected(package.xml(member), _HIDING) for member in members if kinds.get(member) == "styles"]
+    return _open(package, members, partial(_word_paragraphs, name, set[str]().union(*styles)), _WORD_RULES, should_stop)
 
 
 def _related(package: Package, part: str) -> Iterator[tuple[str, str]]:
@@ -390,10 +383,10 @@ def _related(package: Package, part: str) -> Iterator[tuple[str, str]]:
     """
     folder, name = posixpath.split(part)
     member = posixpath.join(folder, f"_rels/{name}.rels")
-    for related in package.xml(member).iter("{*}Relationship") if member in package.members else ():
+    for related in package.xml(member).iterfind("{*}Relationship") if member in package.members else ():
         if related.get("TargetMode") != "External":
-            target = posixpath.normpath(posixpath.join("/", folder, unquote(related.get("Target", ""))))
-            yield target.lstrip("/"), related.get("Type", "").rpartition("/")[2]
+            path = posixpath.join("/", folder, unquote(related.get("Target", "")))
+            yield posixpath.normpath(path)[1:], posixpath.basename(related.get("Type", ""))
 
 
 def _word_paragraphs(name: str, hidden_styles: Set[str], root: etree._Element) -> Iterator[Paragraph]:
