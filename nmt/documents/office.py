@@ -299,8 +299,8 @@ _HIDING = "w:style[w:rPr/w:vanish[not(@w:val = '0' or @w:val = 'false' or @w:val
 """Selects the names of styles of hidden text."""
 _HIDDEN = "//w:r[w:rPr/w:vanish[not(@w:val = '0' or @w:val = 'false' or @w:val = 'off')]]"
 """Selects runs that are hidden, whatever their style is."""
-_PLAIN = "//mc:AlternateContent/*[w:r/w:t][not(.//*[not(contains(namespace-uri(), '/wordprocessingml/'))])]"
-"""Selects alternatives with runs of text that any program can show."""
+_PLAIN = "//mc:AlternateContent/*[w:r/w:t][not(.//*[not(contains(namespace-uri(), '/wordprocessingml/'))])][1]"
+"""Selects the first of several alternatives that has runs of text and nothing that older programs cannot show."""
 _CAPS = (
     "//w:p[w:pPr/w:framePr[@w:dropCap != 'none']][count(.//w:t) = 1]"
     "[following-sibling::*[1][self::w:p[not(w:pPr/w:framePr)][w:r/w:t]]]//w:t[normalize-space()]"
