@@ -38,6 +38,8 @@ _RULES = Rules(
 )
 _LANGUAGE = re.compile(r"(?s)(<lang[.\s][^<>]*>.*?(?:</lang>|\Z))")
 """Matches text of WebVTT with a language of its own."""
+_END = re.compile(r"(?:\\N)?[\r\n]*\Z")
+"""Matches the end of a line; in SubRip, a line may also end in `\\N`, as in the format ASS."""
 _DASHES = "‐–—―－-"
 _SPEAKER = re.compile(rf"(?:{TAG}|\s)*[{_DASHES}]+(?!\d)[^\S\r\n]*")
 _LINE_END = regex.compile(
@@ -94,7 +96,7 @@ class _Cue:
 
     def _tokens(self) -> Iterator[Token[str]]:
         written = "".join(self._lines)
-        text = written.rstrip("\r\n")
+        text = _END.sub("", written)
         yield Mark("break", text[: self._start])
         for i, part in enumerate(_LANGUAGE.split(text[self._start :])):
             if i % 2 and is_other_language(part.partition(">")[0].split()[-1], self._source):
@@ -114,8 +116,8 @@ class _Cue:
 
     def _wrapped(self, written: str) -> str:
         """Divide a text with tags into lines of about the same length, at most as many as the cue had."""
-        text = written.rstrip("\r\n")
-        line_end = "".join(re.findall(r"(?:\\N)?[\r\n]*\Z", self._lines[0]))
+        text = _END.sub("", written)
+        line_end = self._lines[0][len(_END.sub("", self._lines[0])) :]
         visible = [match.start() for match in re.finditer(f"(?s:{TAG}|(.))", text) if match[1]]
         starts = {start for start, _ in units(text)}
         nearest: dict[int, tuple[float, int]] = {}  # by line, the distance of its end from the even division
