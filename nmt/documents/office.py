@@ -402,7 +402,6 @@ def _word_paragraphs(name: str, hidden_styles: Set[str], root: etree._Element) -
         reader.n_readings = 0
         reader.initial = "" if cap is None else cap.text
         tokens, base = _formatted(list(reader.inside(element)))
-        cap = None if reader.initial else cap  # there is no other text
         append = partial(_append_word_text, namespace)
         yield Paragraph(Passage(tokens), element, base, append, reader.n_readings, cap)
 

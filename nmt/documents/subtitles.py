@@ -38,9 +38,12 @@ _RULES = Rules(
 )
 _LANGUAGE = re.compile(r"(?s)(<lang[.\s][^<>]*>.*?(?:</lang>|\Z))")
 """Matches text of WebVTT with a language of its own."""
-_END = re.compile(r"(?:\\N)?[\r\n]*\Z")
-"""Matches the end of a line; in SubRip, a line may also end in `\\N`, as in the format ASS."""
 _DASHES = "‐–—―－-"
+_SUBRIP_LINE = re.compile(
+    rf"[^\r\n]*?(?:\\N(?=[^\r\n])|(?<=[\w{COMMAS}{CLAUSE_MARKS}{_DASHES}])(?:\r\n\r\n|\n\n|\r\r)|\r\n|\n|\r|\Z)"
+)
+"""Matches a line, which may end in `\\N`, as in the format ASS, and in a blank line that is inside a sentence."""
+_END = re.compile(r"(?:\\N)?[\r\n]*\Z")
 _SPEAKER = re.compile(rf"(?:{TAG}|\s)*[{_DASHES}]+(?!\d)[^\S\r\n]*")
 _LINE_END = regex.compile(
     rf" |(?<=[{LETTERWISE}])(?<!\p{{Ps}})(?=[{LETTERWISE}])[^\p{{Pe}}\p{{Po}}\p{{Lm}}\p{{Line_Break=CJ}}]"
@@ -58,12 +61,11 @@ def open_subtitles(name: str, content: bytes, source: str) -> Document:
     """
     text, encoding = decoded_text(name, content)
     is_vtt = name.lower().endswith(".vtt")
-    lines = _LINE.findall(text)
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(_LINE.findall(text), start=1):
         if _BROKEN_TIME.match(line) and not _TIME.match(line):
             time = printable(line.strip()[:80])
             raise DataError(f"{name}: line {number}: malformed time {time}; write it as 00:00:01,000 --> 00:00:02,000")
-    parts = list(_parts(lines, is_vtt, source))
+    parts = list(_parts((_LINE if is_vtt else _SUBRIP_LINE).findall(text), is_vtt, source))
     cues = [part for part in parts if isinstance(part, _Cue)]
     if not cues and not (is_vtt and text.lstrip("\ufeff").startswith("WEBVTT")):
         raise DataError(f"{name}: has no timing line such as 00:00:01,000 --> 00:00:02,000; is it a subtitle file?")
@@ -147,14 +149,7 @@ def _parts(lines: Sequence[str], is_vtt: bool, source: str) -> Iterator[str | _C
         has_name = time + 1 < end < len(lines) and _is_name(lines[end - 2 : end], is_vtt)
         stop = (end - has_name) if _TIME.match(lines[time]) else time + 1
         is_first = True
-        body = list[str]()
-        for before, line in itertools.pairwise(lines[time:stop]):
-            is_inside = body and before.strip() and not _SENTENCE_END.search(before)
-            if is_inside and not line.strip() and not is_vtt:
-                body[-1] += line  # a blank line inside a sentence
-            else:
-                body += [line] if is_vtt else re.split(r"(?<=\\N)(?=.)", line)
-        for is_blank, group in itertools.groupby(body, lambda line: not line.strip()):
+        for is_blank, group in itertools.groupby(lines[time + 1 : stop], lambda line: not line.strip()):
             block = [*group]
             is_note = is_vtt and not is_first and _OTHER_BLOCK.match(block[0])
             yield from block if is_blank or is_note else (_Cue(lines, is_vtt, source) for lines in _by_speaker(block))

@@ -516,7 +516,7 @@ CUE = "00:00:01,000 --> 00:00:02,000\n"
         ("one two\\Nthree four", ["one two three four"], "ONE TWO\\NTHREE FOUR"),
         ("- One?\\N- Two.", ["One?", "Two."], "- ONE?\\N- TWO."),
         ("one two\n\nthree four.", ["one two three four."], "ONE TWO\n\nTHREE FOUR."),
-        ("one,\r\n \r\nthree", ["one, three"], "ONE,\r\nTHREE"),
+        ("one,\r\n\r\nthree", ["one, three"], "ONE,\r\n\r\nTHREE"),
         ("One two.\n\nThree four.", ["One two.", "Three four."], "ONE TWO.\n\nTHREE FOUR."),
         ("one\n\n\ntwo", ["one", "two"], "ONE\n\n\nTWO"),
     ],
