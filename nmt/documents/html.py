@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -257,7 +258,7 @@ class _Reader:
                 self.n_readings += is_omitted and piece.name == "rt"
             elif is_omitted:
                 pass
-            elif roots[i] >= 0:
+            elif roots[i] not in (-1, roots[i - 1]):
                 start = i
                 while roots[i + 1] == roots[start]:
                     i += 1
@@ -309,12 +310,12 @@ def _kept(pieces: Sequence[_Piece], source: str) -> tuple[dict[int, int], list[i
 
     An element that is never closed extends to the next block element.
     """
-    opened: dict[str, list[int]] = {}
+    opened = defaultdict[str, list[int]](list)
     ends: dict[int, int] = {}
     for i, piece in enumerate(pieces):
         if piece.name and not piece.is_end and not piece.is_empty:
-            opened.setdefault(piece.name, []).append(i)
-        elif piece.is_end and opened.get(piece.name):
+            opened[piece.name].append(i)
+        elif piece.is_end and opened[piece.name]:
             ends[opened[piece.name].pop()] = i
     last = len(pieces) - 1
     for i in reversed(range(len(pieces))):

@@ -367,7 +367,7 @@ _MAX_FORMAT = 2000
 def open_docx(name: str, content: bytes, should_stop: Callable[[], bool]) -> Document:
     """Open a Word document; `should_stop` is called between paragraphs. Raises DataError if it is invalid."""
     package = Package(name, content)
-    [main, *_] = [*(part for part, kind in _related(package, "") if kind == "officeDocument"), _MAIN]
+    main = {kind: part for part, kind in _related(package, "")}.get("officeDocument", _MAIN)
     if main not in package.members:
         raise DataError(f"{name}: {_NO_WORD}")
     kinds = dict(_related(package, main))

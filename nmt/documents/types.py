@@ -104,13 +104,13 @@ class Document:
 
     def notes(self) -> list[str]:
         """Return what readers of the last translation should know."""
-        counts = {
-            "embedded document": (self.n_embedded, "(altChunk) not translated"),
-            "ruby reading": (self.n_readings, "left out"),
-            "mark": (self.n_guessed, "of formats, links or notes placed at a guess; check them"),
-        }
+        counted = (
+            (self.n_embedded, "embedded document", "(altChunk) not translated"),
+            (self.n_readings, "ruby reading", "left out"),
+            (self.n_guessed, "mark", "of formats, links or notes placed at a guess; check them"),
+        )
         notes = [] if self.texts else ["nothing to translate: no text, or only text that stays as it is"]
-        return notes + [f"{amount(n, name)} {outcome}" for name, (n, outcome) in counts.items() if n]
+        return notes + [f"{amount(n, name)} {outcome}" for n, name, outcome in counted if n]
 
     def translated(self, results: Sequence[Translated | str], languages: Languages = ("", "")) -> bytes:
         """Return the document, in its own encoding, with one translation for each of `texts`.
