@@ -59,11 +59,14 @@ FORMATS = (".txt", ".srt", ".vtt", ".po", ".html", ".htm", ".docx", ".odt")
 """Suffixes of the supported documents; the first is plain text."""
 
 
-def open_document(name: Path | str, content: bytes, should_stop: Callable[[], bool] = bool) -> Document:
+def open_document(
+    name: Path | str, content: bytes, should_stop: Callable[[], bool] = bool, source: str = ""
+) -> Document:
     """Open a document and extract its texts.
 
     name: the file name, whose suffix determines the format; should_stop: called while an office document is read or
-    written, which is interrupted by DataError if it returns True.
+    written, which is interrupted by DataError if it returns True; source: the language to translate, by which HTML and
+    WebVTT marked as another language is left out, unless it is empty or unknown.
 
     Raises DataError if the format is not supported or does not match the content, or if the document is damaged,
     encrypted or not safe to read, such as an archive that decompresses to too much.
@@ -75,11 +78,11 @@ def open_document(name: Path | str, content: bytes, should_stop: Callable[[], bo
         case ".txt":
             return open_text(name, content)
         case ".srt" | ".vtt":
-            return open_subtitles(name, content)
+            return open_subtitles(name, content, source)
         case ".po":
             return open_catalogue(name, content)
         case ".html" | ".htm":
-            return open_html(name, content)
+            return open_html(name, content, source)
         case ".docx":
             return open_docx(name, content, should_stop)
         case ".odt":
@@ -89,7 +92,7 @@ def open_document(name: Path | str, content: bytes, should_stop: Callable[[], bo
             raise DataError(f"{name}: {kind} not supported; save the document as one of {' '.join(FORMATS)}")
 
 
-def read_document(path: Path) -> Document:
+def read_document(path: Path, source: str = "") -> Document:
     """Read and open a document; see `open_document`.
 
     Raises DataError, also if the file cannot be read, or if another program changes it in the meantime.
@@ -100,7 +103,7 @@ def read_document(path: Path) -> Document:
         after = path.stat()
     if (before.st_mtime_ns, before.st_size) != (after.st_mtime_ns, after.st_size):
         raise DataError(f"{path}: changed while it was read; run the command again when it has been saved")
-    return open_document(path, content)
+    return open_document(path, content, source=source)
 
 
 def is_marked_up(name: Path | str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -25,6 +26,7 @@ from nmt.documents.types import (
     spaced,
 )
 from nmt.errors import DataError
+from nmt.languages.codes import is_other_language
 from nmt.text.formats import browser_encoding
 from nmt.text.message_formats import STATEMENT, TEMPLATE, masked
 
@@ -43,7 +45,7 @@ _BLOCKS = frozenset(
 _VOID = frozenset(re.findall(r"\w+", "area base br col embed hr img input link meta param source track wbr"))
 """Elements without content and end tag."""
 
-_OPAQUE = frozenset(["script", "style", "code", "pre", "kbd", "samp", "var", "textarea", "svg", "math"])
+_OPAQUE = frozenset(["script", "style", "code", "pre", "kbd", "samp", "var", "textarea", "svg", "math", "del"])
 """Elements whose content is not translated."""
 
 _RAW = frozenset(["script", "style"])
@@ -74,9 +76,11 @@ _UP_TO = r"""(<(?:[^"'>]|"[^"]*"|'[^']*')*?\s"""
 """Matches a tag up to an attribute that is outside other attributes. Its group ends in the attribute."""
 _OF_TARGET = rf"""(?i)\A(?!<(?!html\b|body\b)[^>]*\slang\s*+=\s*+["']?(?!TARGET\b)\w){_UP_TO}"""
 """Matches the same in a tag without a third language, or of `html` or `body`."""
-_NO_TRANSLATION = re.compile(
-    rf"""(?i){_UP_TO}(?:translate\s*+=\s*+["']?no|class\s*+=\s*+(?:"[^"]*?|'[^']*?|)(?<![\w-])notranslate)(?![\w-]))"""
+_STATED = re.compile(
+    rf"""(?i){_UP_TO}(?:translate\s*+=\s*+["']?(no|yes)|class\s*+=\s*+(?:"[^"]*?|'[^']*?|)(?<![\w-])notranslate)(?![\w-]))"""
 )
+_LANGUAGE = re.compile(rf"""(?i)(?!<(?:html|body)\b){_UP_TO}(?:xml:)?lang\s*+=)\s*+["']?([\w-]*)""")
+"""Matches a tag that states the language of its content, but not of the page, which is in the source language."""
 _RULES = Rules(
     {
         rf"""(?i)\A{_UP_TO}lang\s*+=\s*+["']?)(?:SOURCE)\b[\w-]*""": r"\1TARGET",
@@ -131,12 +135,13 @@ class _Piece:
 class HtmlFragment:
     """A parsed fragment of HTML. Its texts have no line breaks and no white space at their ends."""
 
-    def __init__(self, text: str, attributes: bool = False) -> None:
+    def __init__(self, text: str, attributes: bool = False, source: str = "") -> None:
         """Parse an HTML page or a fragment of a page.
 
-        attributes: whether to translate the attributes `alt`, `title` and `placeholder`, too; their texts come last.
+        attributes: whether to translate the attributes `alt`, `title` and `placeholder`, too; their texts come last;
+        source: the language to translate; elements in another one are not translated, unless it is empty or unknown.
         """
-        reader = _Reader(attributes)
+        reader = _Reader(attributes, source)
         self._passage = Passage(reader.tokens(list(_pieces(text))))
         self._values = reader.values
         self.texts = [*self._passage.texts, *(value.text for value in self._values)]
@@ -157,10 +162,10 @@ class HtmlFragment:
         return "".join(_token_text(token, values, languages) for token in tokens)
 
 
-def open_html(name: str, content: bytes) -> Document:
-    """Open an HTML file. Raises DataError if it cannot be decoded."""
+def open_html(name: str, content: bytes, source: str) -> Document:
+    """Open an HTML file in a source language. Raises DataError if it cannot be decoded."""
     encoding = encoding_of_mark(content) or _declared(name, content)
-    fragment = HtmlFragment(decoded(name, content, encoding), attributes=True)
+    fragment = HtmlFragment(decoded(name, content, encoding), attributes=True, source=source)
 
     def write(results: Results, languages: Languages) -> bytes:
         return fragment.written(results, languages).encode(encoding, "xmlcharrefreplace")
@@ -235,13 +240,14 @@ def _pieces(text: str) -> Iterator[_Piece]:
 class _Reader:
     """A converter of the pieces of a document to tokens, which collects the attributes to translate."""
 
-    def __init__(self, attributes: bool) -> None:
+    def __init__(self, attributes: bool, source: str) -> None:
         self._attributes = attributes
+        self._source = source
         self.values: list[_Value] = []
         self.n_readings = 0
 
     def tokens(self, pieces: Sequence[_Piece]) -> Iterator[Token[Markup]]:
-        ends = _ends(pieces)
+        ends, roots = _kept(pieces, self._source)
         is_omitted = False
         i = n_rubies = 0
         while i < len(pieces):
@@ -252,12 +258,15 @@ class _Reader:
                 self.n_readings += is_omitted and piece.name == "rt"
             elif is_omitted:
                 pass
+            elif roots[i] not in (-1, roots[i - 1]):
+                start = i
+                while roots[i + 1] == roots[start]:
+                    i += 1
+                is_inline = (start, i) == (roots[start], ends[roots[start]]) and piece.name not in _BLOCKS
+                raw = "".join(inner.raw for inner in pieces[start : i + 1])
+                yield Mark("point" if is_inline else "break", (raw,))
             elif piece.is_text:
                 yield Text(html.unescape(piece.raw), piece.raw)
-            elif i in ends:
-                raw = "".join(inner.raw for inner in pieces[i : ends[i] + 1])
-                yield Mark("break" if piece.name in _BLOCKS else "point", (raw,))
-                i = ends[i]
             else:
                 if piece.name in _BLOCKS:
                     n_rubies = 0
@@ -295,27 +304,42 @@ class _Reader:
         return (*parts, piece.raw[start:])
 
 
-def _ends(pieces: Sequence[_Piece]) -> dict[int, int]:
-    """Return the index of the last piece of each element that is not translated, by the index of its first piece.
+def _kept(pieces: Sequence[_Piece], source: str) -> tuple[dict[int, int], list[int]]:
+    """Return the last piece of each element by its first piece, and the first piece of the outermost element around
+    each piece that is not translated; -1 for other pieces, and one more at the end.
 
     An element that is never closed extends to the next block element.
     """
-    opened: dict[str, list[int]] = {}
-    closed: dict[int, int] = {}
+    opened = defaultdict[str, list[int]](list)
+    ends: dict[int, int] = {}
     for i, piece in enumerate(pieces):
         if piece.name and not piece.is_end and not piece.is_empty:
-            opened.setdefault(piece.name, []).append(i)
-        elif piece.is_end and opened.get(piece.name):
-            closed[opened[piece.name].pop()] = i
-    ends: dict[int, int] = {}
+            opened[piece.name].append(i)
+        elif piece.is_end and opened[piece.name]:
+            ends[opened[piece.name].pop()] = i
     last = len(pieces) - 1
     for i in reversed(range(len(pieces))):
-        end = i if pieces[i].is_empty else closed.get(i, last)
-        if _is_opaque(pieces[i]) or (i in closed and _is_number(pieces[i : min(end, i + _MAX_PIECES_OF_NUMBER + 1)])):
-            ends[i] = end
+        ends.setdefault(i, i if pieces[i].is_empty else last)
         if pieces[i].name in _BLOCKS:
             last = max(i - 1, 0)
-    return ends
+    roots: list[int] = []
+    around = [(len(pieces), -1, False, False)]
+    for i, piece in enumerate(pieces):
+        while around[-1][0] < i:
+            around.pop()
+        end, root, is_no, is_other = around[-1]
+        if piece.name and not piece.is_end:
+            end = min(end, ends[i])
+            is_no |= piece.name in _OPAQUE or _is_number(pieces[i : min(end, i + _MAX_PIECES_OF_NUMBER) + 1])
+            if stated := _STATED.match(piece.raw):
+                is_no = stated[2] is None or stated[2].lower() == "no"
+            if language := _LANGUAGE.match(piece.raw):
+                is_other = is_other_language(language[2], source)
+            if root < 0 or not (is_no or is_other):
+                root = i if is_no or is_other else -1
+            around.append((end, root, is_no, is_other))
+        roots.append(root)
+    return ends, [*roots, -1]
 
 
 def _is_number(pieces: Sequence[_Piece]) -> bool:
@@ -323,9 +347,3 @@ def _is_number(pieces: Sequence[_Piece]) -> bool:
     if pieces[0].name != "sup" or len(pieces) > _MAX_PIECES_OF_NUMBER:
         return False
     return not any(any(map(str.isalpha, piece.raw)) for piece in pieces if piece.is_text)
-
-
-def _is_opaque(piece: _Piece) -> bool:
-    if not piece.name or piece.is_end:
-        return False
-    return piece.name in _OPAQUE or _NO_TRANSLATION.match(piece.raw) is not None

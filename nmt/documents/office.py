@@ -12,15 +12,18 @@ from __future__ import annotations
 
 import io
 import itertools
+import posixpath
 import re
 import shutil
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from copy import copy, deepcopy
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
+from urllib.parse import unquote
 
+import regex
 from lxml import etree
 
 from nmt.documents.inline import Mark, Passage, Text, Token
@@ -92,7 +95,9 @@ class Package:
             raise DataError(f"{self.name}: {member}: not UTF-8; save the document again") from None
         if "<!DOCTYPE" in text:
             raise DataError(f"{self.name}: {member}: a DOCTYPE is not safe to read; save the document again")
-        parser = etree.XMLParser(encoding="utf-8", resolve_entities=False, no_network=True, load_dtd=False)
+        parser = etree.XMLParser(
+            encoding="utf-8", resolve_entities=False, no_network=True, load_dtd=False, collect_ids=False
+        )
         try:
             return etree.fromstring(content, parser)
         except etree.XMLSyntaxError as error:
@@ -117,6 +122,10 @@ class Package:
         return written.getvalue()
 
 
+_SHOWN = etree.XPath("string(../..)")
+"""The text of a Word control that a binding belongs to."""
+
+
 class Markup(NamedTuple):
     """The markup of a mark in a paragraph: whole elements, or the start or end of an element that contains text."""
 
@@ -134,14 +143,15 @@ AppendText = Callable[[etree._Element, etree._Element | None, str], None]
 
 
 class Paragraph(NamedTuple):
-    """A paragraph: its content, its element, a Word run with its base format, a function that appends text, and the
-    number of ruby readings that the content lacks."""
+    """A paragraph: its content, its element, a Word run with its base format, a function that appends text, the number
+    of ruby readings that the content lacks, and the text element of its drop cap, if Word has it in a paragraph."""
 
     passage: Passage[Markup]
     element: etree._Element
     base: etree._Element | None
     append_text: AppendText
     n_readings: int
+    cap: etree._Element | None = None
 
 
 def _open(
@@ -165,8 +175,9 @@ def _open(
             yield paragraph
 
     texts = list[str]()
-    n_readings = 0
+    n_readings = n_embedded = 0
     for member in members:
+        n_embedded += len(re.findall(rb"<\w+:altChunk[\s/>]", package.content(member)))
         for paragraph in going(paragraphs(package.xml(member))):  # not kept: a tree takes ten times as much memory
             texts += paragraph.passage.texts
             n_readings += paragraph.n_readings
@@ -174,19 +185,23 @@ def _open(
     def write(results: Results, languages: Languages) -> bytes:
         def new(member: str) -> bytes | None:
             root = package.xml(member)
+            controls = {binding: hash(_SHOWN(binding)) for binding in root.iter("{*}dataBinding")}
             is_changed = False
             for paragraph in going(list(paragraphs(root))):
                 is_other, tokens = paragraph.passage.translated(results)
                 if is_other:
                     _rewrite(paragraph, tokens)
                 is_changed |= is_other
+            for binding, shown in controls.items():  # Word would show the text of the part that it is bound to
+                if hash(_SHOWN(binding)) != shown:
+                    binding.getparent().remove(binding)
             xml = etree.tostring(root.getroottree(), encoding="UTF-8", xml_declaration=True, standalone=True).decode()
             written = in_target(xml, languages, rules)
             return written.encode() if is_changed or written != xml else None
 
         return package.changed(members, new)
 
-    return Document(texts, write, n_readings=n_readings)
+    return Document(texts, write, n_readings=n_readings, n_embedded=n_embedded)
 
 
 def _rewrite(paragraph: Paragraph, tokens: Iterable[Token[Markup]]) -> None:
@@ -195,6 +210,7 @@ def _rewrite(paragraph: Paragraph, tokens: Iterable[Token[Markup]]) -> None:
     around = [paragraph.element]
     formats = [paragraph.base]
     replaced = None
+    cap = paragraph.cap
     for token in tokens:
         if isinstance(token, Text):
             text = token.raw or token.text
@@ -202,6 +218,9 @@ def _rewrite(paragraph: Paragraph, tokens: Iterable[Token[Markup]]) -> None:
                 text = re.sub(r"\A(?=\w)", " ", text)
                 text = re.sub(rf"\A ?\{{?{replaced[1:-1]}(?:\}}|(?![^\w\s]?\w))", "", text)
                 replaced = None
+            if cap is not None and (initial := regex.match(r"\W*(?=\w)\X", text)):
+                cap.text, text = initial[0], text[initial.end() :]
+                cap = None
             if text:
                 paragraph.append_text(around[-1], formats[-1], text)
             continue
@@ -254,6 +273,11 @@ def _clear(element: etree._Element) -> None:
     element[:] = [child for child in element if str(child.tag).endswith("Pr")]
 
 
+def _selected(root: etree._Element, path: str) -> set[Any]:
+    """Return the elements or values that an XPath expression selects."""
+    return {*root.xpath(path, namespaces=_SPACES | {"w": etree.QName(root).namespace or "-"})}
+
+
 def _content(element: etree._Element) -> etree._Element:
     """Return the element that contains the runs of `element`: itself, or the content element of a Word control."""
     return next((child for child in element if str(child.tag).endswith("}sdtContent")), element)
@@ -266,7 +290,22 @@ _NAMESPACES = (
     "{http://purl.oclc.org/ooxml/wordprocessingml/main}",
 )
 _PRESERVE = {"{http://www.w3.org/XML/1998/namespace}space": "preserve"}
-_PARTS = re.compile(r"word/(document|header|footer|footnotes|endnotes|styles|settings)\d*\.xml")
+_MAIN = "word/document.xml"
+"""The usual name of the main part."""
+_PARTS = frozenset(["header", "footer", "footnotes", "endnotes", "styles", "settings"])
+"""Kinds of relationships from the main part to others that have text or state a language."""
+_NO_WORD = "not a Word document, although its name says so; was it renamed?"
+_HIDING = "w:style[w:rPr/w:vanish[not(@w:val = '0' or @w:val = 'false' or @w:val = 'off')]]/@w:styleId"
+"""Selects the names of styles of hidden text."""
+_HIDDEN = "//w:r[w:rPr/w:vanish[not(@w:val = '0' or @w:val = 'false' or @w:val = 'off')]]"
+"""Selects runs that are hidden, whatever their style is."""
+_PLAIN = "//mc:AlternateContent/*[w:r/w:t][not(.//*[not(contains(namespace-uri(), '/wordprocessingml/'))])][1]"
+"""Selects the first of several alternatives that has runs of text and nothing that older programs cannot show."""
+_CAPS = (
+    "//w:p[w:pPr/w:framePr[@w:dropCap != 'none']][count(.//w:t) = 1]"
+    "[following-sibling::*[1][self::w:p[not(w:pPr/w:framePr)][w:r/w:t]]]//w:t[normalize-space()]"
+)
+"""Selects the texts of drop caps, which are in a paragraph before that of the other letters."""
 
 _AROUND = frozenset(["hyperlink", "ins", "moveTo", "smartTag", "fldSimple", "customXml", "dir", "bdo", "sdt"])
 """Elements that contain runs to translate."""
@@ -328,20 +367,43 @@ _MAX_FORMAT = 2000
 def open_docx(name: str, content: bytes, should_stop: Callable[[], bool]) -> Document:
     """Open a Word document; `should_stop` is called between paragraphs. Raises DataError if it is invalid."""
     package = Package(name, content)
-    members = [member for member in package.members if _PARTS.fullmatch(member)]
-    if not any("document" in member for member in members):
-        raise DataError(f"{name}: not a Word document, although its name says so; was it renamed?")
-    return _open(package, members, partial(_word_paragraphs, name), _WORD_RULES, should_stop)
+    main = {kind: part for part, kind in _related(package, "")}.get("officeDocument", _MAIN)
+    if main not in package.members:
+        raise DataError(f"{name}: {_NO_WORD}")
+    kinds = dict(_related(package, main))
+    members = [member for member in package.members if member == main or kinds.get(member) in _PARTS]
+    styles = [_selected(package.xml(member), _HIDING) for member in members if kinds.get(member) == "styles"]
+    return _open(package, members, partial(_word_paragraphs, name, set[str]().union(*styles)), _WORD_RULES, should_stop)
 
 
-def _word_paragraphs(name: str, root: etree._Element) -> Iterator[Paragraph]:
+def _related(package: Package, part: str) -> Iterator[tuple[str, str]]:
+    """Yield each part that a part, or with an empty name the package, has a relationship to, and its kind.
+
+    Targets outside the package, such as addresses and other files, are left out.
+    """
+    folder, name = posixpath.split(part)
+    member = posixpath.join(folder, f"_rels/{name}.rels")
+    for related in package.xml(member).iterfind("{*}Relationship") if member in package.members else ():
+        if related.get("TargetMode") != "External":
+            path = posixpath.join("/", folder, unquote(related.get("Target", "")))
+            yield posixpath.normpath(path)[1:], posixpath.basename(related.get("Type", ""))
+
+
+def _word_paragraphs(name: str, hidden_styles: Set[str], root: etree._Element) -> Iterator[Paragraph]:
     namespace = next((space for space in _NAMESPACES if root.tag.startswith(space)), None)
     if namespace is None:
-        raise DataError(f"{name}: its root element does not belong to a Word document; save the document again")
+        raise DataError(f"{name}: {_NO_WORD}")
+    caps = {next(text.iterancestors(f"{namespace}p")): text for text in _selected(root, _CAPS)}
+    reader = _WordReader(namespace, root, hidden_styles)
     for element in root.iter(f"{namespace}p"):
-        reader = _WordReader(namespace)
+        if element in caps or element in reader.hidden:
+            continue
+        cap = caps.get(element.getprevious())
+        reader.n_readings = 0
+        reader.initial = "" if cap is None else cap.text
         tokens, base = _formatted(list(reader.inside(element)))
-        yield Paragraph(Passage(tokens), element, base, partial(_append_word_text, namespace), reader.n_readings)
+        append = partial(_append_word_text, namespace)
+        yield Paragraph(Passage(tokens), element, base, append, reader.n_readings, cap)
 
 
 class _Run(NamedTuple):
@@ -355,14 +417,24 @@ class _Run(NamedTuple):
 class _WordReader:
     """A reader of the content of Word paragraphs as tokens, in which each text is a `_Run`."""
 
-    def __init__(self, namespace: str) -> None:
+    def __init__(self, namespace: str, root: etree._Element, hidden_styles: Set[str]) -> None:
         self._namespace = namespace
+        marks = root.iter(f"{namespace}rStyle", f"{namespace}pStyle")
+        by_style = {mark.getparent().getparent() for mark in marks if mark.get(f"{namespace}val") in hidden_styles}
+        self.hidden = by_style - _selected(root, "//w:r[w:rPr/w:vanish]") | _selected(root, _HIDDEN)
+        """Hidden runs, and paragraphs whose style is hidden."""
+        self._plain = {option.getparent(): option for option in _selected(root, _PLAIN)}
         self.n_readings = 0
+        self.initial = ""
+        """What to put before the first text."""
 
     def inside(self, parent: etree._Element) -> Iterator[_Run | Token[Markup]]:
         """Yield the tokens of the content of an element."""
-        whole = [child for child in parent if not self._name(child).endswith("Pr")]
-        children = [part for child in whole for part in self._divided(parent, child)]
+        children = list[etree._Element]()
+        for whole in parent:
+            for child in self._plain.get(whole, [whole]):
+                if not self._name(child).endswith("Pr"):
+                    children += self._divided(child)
         fields = self._fields(children)
         i = 0
         while i < len(children):
@@ -373,12 +445,13 @@ class _WordReader:
                 yield from self._child(children[i])
                 i += 1
 
-    def _divided(self, parent: etree._Element, child: etree._Element) -> list[etree._Element]:
+    def _divided(self, child: etree._Element) -> list[etree._Element]:
         """Divide a run with a sign of a field, in the tree, into a run for each of its elements."""
         if child.find("{*}fldChar") is None:
             return [child]
         _format(child.find(f"{self._namespace}rPr"))  # raises DataError if it is too large to be copied
         parts = []
+        parent = child.getparent()
         for element in child[:]:
             if self._name(element) != "rPr":
                 part = _append_run(parent, child)
@@ -408,13 +481,16 @@ class _WordReader:
 
     def _run(self, run: etree._Element) -> Iterator[_Run | Token[Markup]]:
         names = [self._name(child) for child in run]
-        if not {"t", "noBreakHyphen", "ruby", *_BREAKS}.intersection(names):
+        # signs of a field in several paragraphs keep their order, even if they are hidden
+        shown = ("fldChar", "instrText") if run in self.hidden else ("t", "noBreakHyphen", "ruby", *_BREAKS)
+        if not {*shown}.intersection(names):
             yield Mark("point", Markup([run]))
             return
         key = _format(run.find(f"{self._namespace}rPr"))
         for name, child in zip(names, run, strict=True):
             if name in ("t", "noBreakHyphen"):
-                yield _Run((child.text or "") if name == "t" else "\u2011", run, key)
+                yield _Run(self.initial + ((child.text or "") if name == "t" else "\u2011"), run, key)
+                self.initial = ""
             elif name == "ruby":
                 self.n_readings += 1
                 for base in child.iterchildren("{*}rubyBase"):
@@ -509,6 +585,9 @@ def _append_word_text(namespace: str, parent: etree._Element, like: etree._Eleme
 _TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
 _OFFICE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}"
 _MANIFEST = "META-INF/manifest.xml"
+_STYLE_NAME = f"{_TEXT}style-name"
+_ODT_HIDING = "*/style:style[style:text-properties/@text:display = 'none']/@style:name"
+"""Selects the names of styles of hidden text."""
 
 _ODT_AROUND = frozenset(f"{_TEXT}{name}" for name in ("span", "a", "meta", "text-input", "database-display"))
 _ODT_PAIR = re.compile(
@@ -561,6 +640,11 @@ _ODT_RULES = Rules(
         r"|<style:page-layout-properties)(?![^<>]*writing-mode)": r'\1 style:writing-mode="rl-tb"',
     },
 )
+_SPACES = {
+    "mc": "http://schemas.openxmlformats.org/markup-compatibility/2006",
+    "style": "urn:oasis:names:tc:opendocument:xmlns:style:1.0",
+    "text": _TEXT[1:-1],
+}
 _UNTOUCHED = frozenset([f"{_OFFICE}annotation", f"{_TEXT}tracked-changes"])
 """Elements of comments and of deleted text, which are not translated."""
 
@@ -574,28 +658,32 @@ def open_odt(name: str, content: bytes, should_stop: Callable[[], bool]) -> Docu
         raise DataError(f"{name}: encrypted; save it without a password")
     if "content.xml" not in members:
         raise DataError(f"{name}: not an OpenDocument text, although its name says so; was it renamed?")
-    return _open(package, members, _odt_paragraphs, _ODT_RULES, should_stop)
+    common = _selected(package.xml("styles.xml"), _ODT_HIDING) if "styles.xml" in members else set()
+    return _open(package, members, partial(_odt_paragraphs, common), _ODT_RULES, should_stop)
 
 
-def _odt_paragraphs(root: etree._Element) -> Iterator[Paragraph]:
-    walk = etree.iterwalk(root, events=("start",), tag=(f"{_TEXT}p", f"{_TEXT}h", *_UNTOUCHED))
+def _odt_paragraphs(common: Set[str], root: etree._Element) -> Iterator[Paragraph]:
+    hidden = common | _selected(root, _ODT_HIDING)
+    walk = etree.iterwalk(root, events=("start",), tag=(f"{_TEXT}p", f"{_TEXT}h", f"{_TEXT}section", *_UNTOUCHED))
     for _, element in walk:
-        if element.tag in _UNTOUCHED:
+        if element.tag in _UNTOUCHED or element.get(_STYLE_NAME) in hidden or element.get(f"{_TEXT}display") == "none":
             walk.skip_subtree()
-        else:
+        elif element.tag != f"{_TEXT}section":
             rubies = list[etree._Element]()
-            passage = Passage(_odt_tokens(element, rubies))
+            passage = Passage(_odt_tokens(element, rubies, hidden))
             yield Paragraph(passage, element, None, _append_odt_text, len(rubies))
 
 
-def _odt_tokens(parent: etree._Element, rubies: list[etree._Element]) -> Iterator[Token[Markup]]:
+def _odt_tokens(parent: etree._Element, rubies: list[etree._Element], hidden: Set[str]) -> Iterator[Token[Markup]]:
     """Yield the tokens of the content of an element, and append the elements whose readings are omitted to `rubies`."""
     if parent.text:
         yield Text(parent.text, parent.text)
     for child in parent:
-        if child.tag in _ODT_AROUND:
+        if child.get(_STYLE_NAME) in hidden:
+            yield Mark("point", Markup([child]))
+        elif child.tag in _ODT_AROUND:
             yield Mark("open", Markup(around=child), child, is_strict=True)
-            yield from _odt_tokens(child, rubies)
+            yield from _odt_tokens(child, rubies, hidden)
             yield Mark("close", Markup(around=child), child)
         elif pair := _ODT_PAIR.fullmatch(str(child.tag)):
             key = pair[1], *(child.get(name) for name in _KEYS)
@@ -605,7 +693,7 @@ def _odt_tokens(parent: etree._Element, rubies: list[etree._Element]) -> Iterato
         elif child.tag == f"{_TEXT}ruby":
             rubies.append(child)
             for base in child.iterchildren("{*}ruby-base"):
-                yield from _odt_tokens(base, rubies)
+                yield from _odt_tokens(base, rubies, hidden)
         else:
             yield Mark(_ODT_KINDS.get(str(child.tag), "point"), Markup([child]))
         if child.tail:

@@ -18,6 +18,7 @@ from nmt.console import printable
 from nmt.documents.inline import DIRECTION_MARK, TAG, Mark, Passage, Text, Token, tagged
 from nmt.documents.types import Document, Languages, Results, Rules, decoded_text, in_target
 from nmt.errors import DataError
+from nmt.languages.codes import is_other_language
 from nmt.text.split import CLAUSE_MARKS, COMMAS
 from nmt.text.words import LETTERWISE, units
 
@@ -26,8 +27,23 @@ _TIME = re.compile(r"[\s\ufeff]*(?:\d{1,3}:)?\d{1,2}:\d{1,2}(?:[.,]\d{1,3})?\s*-
 _CLOCK = r"(?:\d+:)?\d+:\d+[.,]\d+"
 _BROKEN_TIME = re.compile(rf"[\s\ufeff]*(?:{_CLOCK}\D{{1,9}}{_CLOCK}|\d+:\d[\d:., ]*-->)")
 _OTHER_BLOCK = re.compile(r"(?:NOTE|STYLE|REGION)\b")
-_RULES = Rules({}, {DIRECTION_MARK: ""}, {})
+_RULES = Rules(
+    {
+        r"(?i)\A(\ufeff?WEBVTT[^\r\n]*(?:\r\n?|\n)(?:[^\r\n]+(?:\r\n?|\n))*?Language:[ \t]*)"
+        r"(?:SOURCE)\b[\w-]*": r"\1TARGET",
+        r"(?i)(<lang(?:\.[^\s<>]*)?[ \t]+)(?:SOURCE)\b[\w-]*": r"\1TARGET",
+    },
+    {DIRECTION_MARK: ""},
+    {},
+)
+_LANGUAGE = re.compile(r"(?s)(<lang[.\s][^<>]*>.*?(?:</lang>|\Z))")
+"""Matches text of WebVTT with a language of its own."""
 _DASHES = "‐–—―－-"
+_SUBRIP_LINE = re.compile(
+    rf"[^\r\n]*?(?:\\N(?=[^\r\n])|(?<=[\w{COMMAS}{CLAUSE_MARKS}{_DASHES}])(?:\r\n\r\n|\n\n|\r\r)|\r\n|\n|\r|\Z)"
+)
+"""Matches a line, which may end in `\\N`, as in the format ASS, and in a blank line that is inside a sentence."""
+_END = re.compile(r"(?:\\N)?[\r\n]*\Z")
 _SPEAKER = re.compile(rf"(?:{TAG}|\s)*[{_DASHES}]+(?!\d)[^\S\r\n]*")
 _LINE_END = regex.compile(
     rf" |(?<=[{LETTERWISE}])(?<!\p{{Ps}})(?=[{LETTERWISE}])[^\p{{Pe}}\p{{Po}}\p{{Lm}}\p{{Line_Break=CJ}}]"
@@ -38,19 +54,18 @@ _VOICE = re.compile(r"\s*<v[.\s][^>]*>")
 _SENTENCE_END = re.compile(rf"[^\w\s{COMMAS}{CLAUSE_MARKS}{_DASHES}](?:{TAG}|\s)*\Z")
 
 
-def open_subtitles(name: str, content: bytes) -> Document:
-    """Open a subtitle file: WebVTT if its name ends in `.vtt`, otherwise SubRip.
+def open_subtitles(name: str, content: bytes, source: str) -> Document:
+    """Open a subtitle file in a source language: WebVTT if its name ends in `.vtt`, otherwise SubRip.
 
     Raises DataError, also for a malformed time, whose cue would be read as text of the previous cue.
     """
     text, encoding = decoded_text(name, content)
     is_vtt = name.lower().endswith(".vtt")
-    lines = _LINE.findall(text)
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(_LINE.findall(text), start=1):
         if _BROKEN_TIME.match(line) and not _TIME.match(line):
             time = printable(line.strip()[:80])
             raise DataError(f"{name}: line {number}: malformed time {time}; write it as 00:00:01,000 --> 00:00:02,000")
-    parts = list(_parts(lines, is_vtt))
+    parts = list(_parts((_LINE if is_vtt else _SUBRIP_LINE).findall(text), is_vtt, source))
     cues = [part for part in parts if isinstance(part, _Cue)]
     if not cues and not (is_vtt and text.lstrip("\ufeff").startswith("WEBVTT")):
         raise DataError(f"{name}: has no timing line such as 00:00:01,000 --> 00:00:02,000; is it a subtitle file?")
@@ -66,9 +81,10 @@ def open_subtitles(name: str, content: bytes) -> Document:
 class _Cue:
     """Successive lines of one speaker in a cue, including line ends."""
 
-    def __init__(self, lines: Sequence[str], is_vtt: bool) -> None:
+    def __init__(self, lines: Sequence[str], is_vtt: bool, source: str) -> None:
         self._lines = lines
         self._is_vtt = is_vtt
+        self._source = source
         self._start = speaker.end() if (speaker := _SPEAKER.match(lines[0])) else 0
         self._passage = Passage(self._tokens())
         self.texts = self._passage.texts
@@ -82,12 +98,17 @@ class _Cue:
 
     def _tokens(self) -> Iterator[Token[str]]:
         written = "".join(self._lines)
-        text = written.rstrip("\r\n")
+        text = _END.sub("", written)
         yield Mark("break", text[: self._start])
-        for token in tagged(text[self._start :]):
-            if self._is_vtt and isinstance(token, Text):
-                token = Text(html.unescape(token.text), token.raw)
-            yield token
+        for i, part in enumerate(_LANGUAGE.split(text[self._start :])):
+            if i % 2 and is_other_language(part.partition(">")[0].split()[-1], self._source):
+                yield Mark("point", " ".join(part.split()))
+                continue
+            for token in tagged(part):
+                if isinstance(token, Text):
+                    shown = html.unescape(token.text) if self._is_vtt else token.text.replace("\\N", "\n")
+                    token = Text(shown, token.raw)
+                yield token
         yield Mark("break", written[len(text) :])
 
     def _written(self, token: Token[str]) -> str:
@@ -97,8 +118,8 @@ class _Cue:
 
     def _wrapped(self, written: str) -> str:
         """Divide a text with tags into lines of about the same length, at most as many as the cue had."""
-        text = written.rstrip("\r\n")
-        line_end = self._lines[0][len(self._lines[0].rstrip("\r\n")) :]
+        text = _END.sub("", written)
+        line_end = self._lines[0][len(_END.sub("", self._lines[0])) :]
         visible = [match.start() for match in re.finditer(f"(?s:{TAG}|(.))", text) if match[1]]
         starts = {start for start, _ in units(text)}
         nearest: dict[int, tuple[float, int]] = {}  # by line, the distance of its end from the even division
@@ -110,13 +131,13 @@ class _Cue:
                 nearest[line] = min(nearest.get(line, (1.0, i)), (abs(place - line), i))
         cuts = sorted(i for _, i in nearest.values())
         lines = [
-            text[start:end].replace(line_end, "").strip(" ")
+            text[start:end].replace(line_end, "").strip(" \n")
             for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)
         ]
         return line_end.join(line for line in lines if line) + written[len(text) :]
 
 
-def _parts(lines: Sequence[str], is_vtt: bool) -> Iterator[str | _Cue]:
+def _parts(lines: Sequence[str], is_vtt: bool, source: str) -> Iterator[str | _Cue]:
     """Yield the cues of a subtitle file, and all other lines as they are written.
 
     In WebVTT, any line with an arrow begins a block, which is not shown if the line has no time.
@@ -131,7 +152,7 @@ def _parts(lines: Sequence[str], is_vtt: bool) -> Iterator[str | _Cue]:
         for is_blank, group in itertools.groupby(lines[time + 1 : stop], lambda line: not line.strip()):
             block = [*group]
             is_note = is_vtt and not is_first and _OTHER_BLOCK.match(block[0])
-            yield from block if is_blank or is_note else (_Cue(lines, is_vtt) for lines in _by_speaker(block))
+            yield from block if is_blank or is_note else (_Cue(lines, is_vtt, source) for lines in _by_speaker(block))
             is_first &= is_blank
         yield from lines[stop:end]
 

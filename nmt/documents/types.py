@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
+from nmt.console import amount
 from nmt.errors import DataError
 from nmt.languages.codes import is_right_to_left, related_codes, tag_of
 from nmt.text.formats import BEGINNING, other_encoding, text_problem
@@ -85,6 +86,7 @@ class Document:
         *,
         flags: list[str] | None = None,
         n_readings: int = 0,
+        n_embedded: int = 0,
     ) -> None:
         """Create a document. write: a function that returns the document with one translation for each text, and with
         the language and direction of the target."""
@@ -93,10 +95,22 @@ class Document:
         """Which of the `GRAMMARS` of format strings, if any, each text follows."""
         self.n_readings = n_readings
         """Number of ruby readings, which neither texts nor translations contain."""
+        self.n_embedded = n_embedded
+        """Number of documents that are shown inside this one, and are not translated."""
         self.n_guessed = 0
         """Number of formats, links, notes and other marks whose place in the last translation is a guess: they have no
         word that is aligned, or equal in both languages."""
         self._write = write
+
+    def notes(self) -> list[str]:
+        """Return what readers of the last translation should know."""
+        counted = (
+            (self.n_embedded, "embedded document", "(altChunk) not translated"),
+            (self.n_readings, "ruby reading", "left out"),
+            (self.n_guessed, "mark", "of formats, links or notes placed at a guess; check them"),
+        )
+        notes = [] if self.texts else ["nothing to translate: no text, or only text that stays as it is"]
+        return notes + [f"{amount(n, name)} {outcome}" for n, name, outcome in counted if n]
 
     def translated(self, results: Sequence[Translated | str], languages: Languages = ("", "")) -> bytes:
         """Return the document, in its own encoding, with one translation for each of `texts`.

@@ -285,6 +285,13 @@ def related_codes(code: str) -> str:
     return "|".join(related)
 
 
+def is_other_language(tag: str, code: str) -> bool:
+    """Return whether a tag is that of another language than a code; False if the table lacks one of them."""
+    other = tag_of(tag).language
+    related = related_codes(parts_of(code)[0])
+    return other is not None and related != "" and other.code not in related.split("|")
+
+
 def scripts_of(code: str) -> tuple[str, ...]:
     """Return the scripts in which a language is written, the most usual first; none if they are unknown.
 

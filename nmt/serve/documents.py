@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import PurePath
 from typing import TypeVar
 from urllib.parse import quote
@@ -19,7 +20,7 @@ from nmt.documents.types import Languages
 from nmt.errors import DataError
 from nmt.serve.bodies import Upload
 from nmt.serve.limits import Refusal
-from nmt.serve.service import Service, TextOptions, by_rank
+from nmt.serve.service import AUTO, Service, TextOptions, by_rank
 from nmt.serve.worker import aside
 from nmt.translate.types import Translation
 
@@ -73,6 +74,7 @@ class Downloads:
         self._files = {number: file for number, file in self._files.items() if file[0] > least}
 
 
+_MOST_LOST = 100  # in a note
 FILE_LINES = 50_000
 """Maximum number of lines of a file: many short lines take long even if the file is small."""
 Result = TypeVar("Result")
@@ -84,7 +86,7 @@ async def translated_html(
     """Return the translations of each HTML fragment, best first, including tags. Raises Refusal."""
     if source == target:
         return await service.translate(texts, source, target, asked, seconds)
-    fragments = await aside(sum(map(len, texts)), lambda: [*map(HtmlFragment, texts)])
+    fragments = await aside(sum(map(len, texts)), lambda: [HtmlFragment(text, False, source) for text in texts])
     parts = [part for fragment in fragments for part in fragment.texts]
     asked = replace(asked, alignment=True, is_document=len(fragments) == 1)
     rendered = await service.translate(parts, source, target, asked, seconds)
@@ -113,8 +115,8 @@ def all_lost(translations: Iterable[Translation]) -> tuple[str, ...]:
 
 async def translated_file(
     service: Service, file: Upload, languages: tuple[str, str], asked: TextOptions, hold: Callable[[int], None]
-) -> tuple[bytes, tuple[str, ...]]:
-    """Return the translation of a document in the same format, and what it has lost; see `all_lost`. Raises Refusal.
+) -> tuple[bytes, list[str]]:
+    """Return the translation of a document in the same format, and notes on it. Raises Refusal.
 
     languages: source, which may be auto, and target; `hold` is called with the number of bytes of memory to reserve.
     """
@@ -125,7 +127,8 @@ async def translated_file(
     _check_lines(max(content.count(b"<") // 2, *map(content.count, separators)))
     over = threading.Event()
     try:
-        document = await _parsed(service, len(content), open_document, file.name, content, over.is_set)
+        opened = partial(open_document, file.name, content, over.is_set)
+        document = await _parsed(service, len(content), opened, languages[0])
         _check_lines(len(document.texts))  # a compressed document may have more lines
         lengths = [len(text) for text in document.texts]
         n = sum(lengths)
@@ -139,11 +142,15 @@ async def translated_file(
         source = languages[0]
         target = service.models.language(languages[1])
         [detected] = await service.sources(source, target, ["\n".join(document.texts[:100])])
+        if source == AUTO:  # text in other languages is left out
+            document = await _parsed(service, len(content), opened, detected.language)
         languages = detected.language, target
         asked = replace(asked, alignment=is_marked_up(file.name), is_document=True, flags=document.flags)
         rendered = await service.translate(document.texts, *languages, asked, limits.file_seconds)
         translations = [best for best, *_ in rendered]
-        return await _parsed(service, n, document.translated, translations, languages), all_lost(translations)
+        written = await _parsed(service, n, document.translated, translations, languages)
+        lost = all_lost(translations)
+        return written, [*document.notes(), *[f"the translation lacks {', '.join(lost[:_MOST_LOST])}"] * bool(lost)]
     finally:
         over.set()  # stops a parser that still runs after a disconnect or a timeout
 

@@ -127,7 +127,7 @@ class Handlers:
         )
 
     async def translate_file(self, call: Call) -> Response:
-        """Answer POST /translate_file, a form with a `file`: the URL of the translated file."""
+        """Answer POST /translate_file, a form with a `file`: the URL of the translated file, and notes on it."""
         service = self._service
         fields = call.fields
         limits = self._service.limits
@@ -143,11 +143,11 @@ class Handlers:
         limits.check([*terms, *terms.values()], items=len(terms))
         asked = TextOptions(terms=terms, most_terms=TERMS_OF_FILE)
         work = translated_file(service, file, (source, target), asked, call.hold)
-        content, lost = await call.within(limits.file_seconds, work)
+        content, notes = await call.within(limits.file_seconds, work)
         name = PurePath(file.name)
         number = self._downloads.add(f"{name.stem}.{target}{name.suffix}", content)
         url = f"{call.request.base_url}download_file/{number}{name.suffix.lower()}"
-        return JSONResponse({"translatedFileUrl": url} | ({"lost": lost[:100]} if lost else {}))
+        return JSONResponse({"translatedFileUrl": url, "notes": notes})
 
     async def download_file(self, request: Request) -> Response:
         """Answer GET /download_file/ID: a translated file, for anyone who knows its random ID."""

@@ -5,6 +5,7 @@ The texts are plain: they have no markup, which is placed when the document is b
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -23,6 +24,7 @@ from nmt.files.read import check_regular, open_regular, reading
 from nmt.languages.codes import by_language, side_of
 from nmt.prepare.formats.units import read_units, text_of, variants
 from nmt.prepare.inputs import FORMATS, Input
+from nmt.text import lines
 from nmt.text.words import beginning
 from nmt.translate.types import Translation
 
@@ -98,6 +100,12 @@ class _Unit(NamedTuple):
     """The unit in messages: `unit 7`."""
     source: str
     target: str
+
+
+def source_language(path: Path) -> str:
+    """Return the source language that a bilingual file states, or an empty string."""
+    stated = re.search(rb"""(?:source-language|srclang)=["']([\w-]+)""", lines.beginning(path))
+    return stated[1].decode() if stated else ""
 
 
 def read_reviewed(

@@ -20,7 +20,7 @@ from nmt.files.write import open_output, refuse_overwriting, work_directory
 from nmt.tasks.perform import Json, Task
 from nmt.tasks.processes import InProcess
 from nmt.text.constraints import Glossary
-from nmt.translate.bilingual import bilingual_content, bilingual_format, read_reviewed
+from nmt.translate.bilingual import bilingual_content, bilingual_format, read_reviewed, source_language
 from nmt.translate.files import Warnings, watched
 from nmt.translate.memory import TranslationMemory
 from nmt.translate.translator import Translator
@@ -185,12 +185,14 @@ class Documents:
         if self._output is not None:
             outputs[self._output] = translator.content if translator else Document.translated
         if self.reviewed is not None:
-            _write(source, outputs, partial(_reviewed, self.reviewed, source, translator))
+            language = translator.languages[0] if translator else source_language(self.reviewed)
+            _write(source, language, outputs, partial(_reviewed, self.reviewed, source, translator))
             return
         assert translator is not None, "needed to translate"
         if self.bilingual is not None:
             outputs[str(self.bilingual)] = partial(bilingual_content, self.bilingual, source.name, translator.languages)
-        _write(source, outputs, partial(translator.translate, source, work, "-" not in outputs))
+        language = translator.languages[0]
+        _write(source, language, outputs, partial(translator.translate, source, work, "-" not in outputs))
 
     def _write_all(self, translator: DocumentTranslator | None, directory: Path) -> None:
         jobs, left_out = self._jobs(directory)
@@ -252,19 +254,17 @@ class Documents:
 
 
 def _write(
-    source: Path, outputs: Mapping[str, Content], translate: Callable[[Document], Sequence[Translation]]
+    source: Path, language: str, outputs: Mapping[str, Content], translate: Callable[[Document], Sequence[Translation]]
 ) -> None:
-    """Translate a document, and write each output with the content that its function returns."""
+    """Translate a document from a language, and write each output with the content that its function returns."""
     with ExitStack() as opened:  # before translation, to find errors early
         files = [opened.enter_context(open_output(name)) for name in outputs]
-        document = read_document(source)
+        document = read_document(source, language)
         translations = translate(document)
         for file, content in zip(files, outputs.values(), strict=True):
             file.write(content(document, translations))
-    if document.n_readings:
-        say(f"{source}: {amount(document.n_readings, 'ruby reading')} left out")
-    if document.n_guessed:
-        say(f"{source}: {amount(document.n_guessed, 'mark')} of formats, links or notes placed at a guess; check them")
+    for note in document.notes():
+        say(f"{source}: {note}")
 
 
 def _reviewed(path: Path, source: Path, translator: DocumentTranslator | None, document: Document) -> list[Translation]:

@@ -9,6 +9,7 @@ import zipfile
 from nmt.documents import Document, Translated
 
 W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+_TYPE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 _ODF = "urn:oasis:names:tc:opendocument:xmlns:"
 
 
@@ -47,9 +48,19 @@ def members(content: bytes) -> dict[str, bytes]:
 
 
 def bare_docx(body: str, **other: str) -> bytes:
-    """Return a Word document with this XML in its body, and with other parts."""
+    """Return a Word document with this XML in its body, and with other parts, whose names are those of their kinds."""
     parts = {"document": f'<w:document xmlns:w="{W}"><w:body>{body}</w:body></w:document>', **other}
-    return zipped({"[Content_Types].xml": "<Types/>"} | {f"word/{name}.xml": xml for name, xml in parts.items()})
+    related = relationships(**{f"{name}.xml": name.rstrip("0123456789") for name in other})
+    return zipped(
+        {"[Content_Types].xml": "<Types/>", "word/_rels/document.xml.rels": related}
+        | {f"word/{name}.xml": xml for name, xml in parts.items()}
+    )
+
+
+def relationships(**kinds: str) -> str:
+    """Return the relationships of a part of an office document to others, given the kind of each target."""
+    related = (f'<Relationship Type="{_TYPE}/{kind}" Target="{target}"/>' for target, kind in kinds.items())
+    return f"<Relationships>{''.join(related)}</Relationships>"
 
 
 def bare_odt(body: str) -> bytes:

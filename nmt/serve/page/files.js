@@ -1,5 +1,5 @@
 // Translation of a file: upload with progress, and download.
-import { missing, upload } from "./requests.js";
+import { upload } from "./requests.js";
 
 const get = (id) => document.getElementById(id);
 
@@ -29,10 +29,10 @@ async function translateFile(limit, { key, ...fields }, onProblem) {
   tell("Sending and translating the file …");
   setSending(true);
   try {
-    const { href, lost } = await upload("translate_file", form, key, own.signal, showProgress);
+    const { href, notes } = await upload("translate_file", form, key, own.signal, showProgress);
     const name = nameInto(file.name, fields.target);
     Object.assign(get("download"), { href, download: name, textContent: `Download ${name}`, hidden: false });
-    return tell(`The file has been translated.${lost ? ` ${missing(lost)}` : ""}`);
+    return tell(["The file has been translated.", ...notes.map((note) => `Note: ${note}.`)].join(" "));
   } catch (problem) {
     if (own.signal.aborted) return tell("Stopped.");
     onProblem(problem);

@@ -54,7 +54,7 @@ export async function ask(url, body, key, signal) {
 /** Return the header with the key, if any. The server checks it before the body and then accepts larger files. */
 const withKey = (key) => (key ? { Authorization: `Bearer ${key}` } : {});
 
-/** Upload a form with a file; return the path of its translation and what that lacks. `onProgress` gets the fraction sent. */
+/** Upload a form with a file and return the path of the translation and notes on it. `onProgress` receives the fraction sent. */
 export function upload(url, form, key, signal, onProgress) {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest(); // fetch does not report upload progress
@@ -63,9 +63,9 @@ export function upload(url, form, key, signal, onProgress) {
     request.responseType = "json";
     request.upload.addEventListener("progress", ({ loaded, total }) => onProgress(loaded / total));
     request.addEventListener("load", () => {
-      const { translatedFileUrl, lost, error } = request.response ?? {};
+      const { translatedFileUrl, notes = [], error } = request.response ?? {};
       if (request.status < 300 && translatedFileUrl)
-        resolve({ href: new URL(translatedFileUrl, location.href).pathname, lost });
+        resolve({ href: new URL(translatedFileUrl, location.href).pathname, notes });
       else reject(problemOf(request.status, error ?? "", request.getResponseHeader("Retry-After")));
     });
     for (const name of ["error", "abort"]) request.addEventListener(name, () => reject(unreachable()));

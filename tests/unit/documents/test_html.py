@@ -563,3 +563,42 @@ def test_translated_markup_is_complete_and_nested(
 def test_language_and_direction_follow_target(languages: tuple[str, str], fragment: str, wanted: str) -> None:
     taken = HtmlFragment(fragment)
     assert taken.translated_text(taken.texts, languages) == wanted
+
+
+@pytest.mark.parametrize(
+    ("fragment", "texts"),
+    [
+        ('<p lang="en">one</p><p>eins</p>', ["eins"]),
+        ("<p lang=en-GB>one<p>eins", ["eins"]),
+        ('<div xml:lang="fr"><p>un</p><img alt="deux"></div><p title="zwei">', ["zwei"]),
+        ('eins <i lang="la">unus</i> zwei', ["eins zwei"]),
+        ('<div lang="en">one <p lang="de-AT">eins</p> two</div>', ["eins"]),
+        ('<p lang="deu">eins</p><p lang="">zwei</p><p lang="x-none">drei</p>', ["eins", "zwei", "drei"]),
+        ('<html lang="en"><body lang="en"><p>eins</p>', ["eins"]),
+        ('<a hreflang="en" href="/">eins</a>', ["eins"]),
+        ('<p data-x="a lang=en">eins</p>', ["eins"]),
+        ('<p translate="no">eins <b translate="yes">zwei</b> drei</p>', ["zwei"]),
+        (
+            '<div class="notranslate">eins <div translate=yes><p>zwei <code>drei</code></div></div>vier',
+            ["zwei", "vier"],
+        ),
+        ('<code>eins <b translate="YES">zwei</b></code>', ["zwei"]),
+        ('<p translate="no" lang="de">eins</p>', []),
+        ('<p translate="no"><b lang="de">eins</b></p>', []),
+        ('<p lang="en" translate="yes">one</p>', []),
+        ("eins <del>zwei</del><ins>drei</ins> vier", ["eins drei vier"]),
+        ("<del><p>eins</p></del><ins><p>zwei</p></ins><s>drei</s>", ["zwei", "drei"]),
+    ],
+)
+def test_text_in_another_language_or_deleted_is_left_out(fragment: str, texts: list[str]) -> None:
+    taken = HtmlFragment(fragment, attributes=True, source="de")
+    assert taken.texts == texts
+    assert taken.translated_text(texts) == fragment
+    kept = re.sub("eins|zwei|drei|vier", "", taken.translated_text([text.upper() for text in texts]))
+    assert re.sub("EINS|ZWEI|DREI|VIER", "", kept) == re.sub("eins|zwei|drei|vier", "", fragment)
+
+
+@pytest.mark.parametrize("source", ["", "auto", "xx"])
+def test_text_in_any_language_is_translated_if_the_source_is_unknown(source: str) -> None:
+    fragment = '<p lang="en">one</p><p lang="de">eins</p>'
+    assert HtmlFragment(fragment, source=source).texts == ["one", "eins"]

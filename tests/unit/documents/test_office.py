@@ -20,7 +20,7 @@ from odf.style import ParagraphProperties, Style, TextProperties
 from odf.table import Table, TableCell, TableRow
 from odf.text import A, H, LineBreak, List, ListItem, Note, NoteBody, NoteCitation, P, S, Span, Tab
 
-from documents import W, bare_docx, bare_odt, members, reversed_upper, same, zipped
+from documents import W, bare_docx, bare_odt, members, relationships, reversed_upper, same, zipped
 from fuzzed import no_hang
 from nmt.documents import Document, Translated, open_document
 from nmt.documents import office as package
@@ -487,7 +487,7 @@ def _unsafe() -> Iterator[tuple[str, bytes, str]]:
     yield "a.docx", _xml(entity), "DOCTYPE"
     yield "a.docx", zipped({"word/document.xml": (entity + "<x>&a;</x>").encode("utf-16")}), "not UTF-8"
     yield "a.docx", _xml('<?xml version="1.0" encoding="utf-7"?>+ADwAIQ-DOCTYPE x+AD4-'), "broken XML"
-    yield "a.docx", zipped({"word/document.xml": "<x/>"}), "does not belong to a Word document"
+    yield "a.docx", zipped({"word/document.xml": "<x/>"}), "not a Word document"
     yield "a.docx", bare_odt(""), "not a Word document"
     yield "a.odt", bare_docx(""), "not an OpenDocument text"
     yield "a.odt", zipped({"content.xml": "<x/>", "META-INF/manifest.xml": "<encryption-data/>"}), "encrypted"
@@ -715,3 +715,211 @@ def test_odt_with_attributes_in_any_order_states_each_once() -> None:
 def test_text_that_looks_like_attribute_is_kept() -> None:
     text = 'write fo:language="de" and style:writing-mode="lr-tb" here'
     assert text in odt_body(_in_language("a.odt", bare_odt(f"<text:p>{text}</text:p>"), "de", "ar"))
+
+
+WORD_ROOTS = {"header": "hdr", "footer": "ftr", "footnotes": "footnotes"}
+
+
+def part(kind: str, content: str) -> str:
+    """Return a part of a Word document beside the main one."""
+    root = WORD_ROOTS[kind]
+    return f'<w:{root} xmlns:w="{W}">{content}</w:{root}>'
+
+
+@pytest.mark.parametrize(
+    "target", ["hdr1.xml", "/word/hdr1.xml", "../word/./hdr1.xml", "hdr%31.xml", "../../word/hdr1.xml"]
+)
+@pytest.mark.parametrize("kind", WORD_ROOTS)
+def test_docx_part_of_any_name_is_translated(kind: str, target: str) -> None:
+    inner = members(bare_docx(f"<w:p>{r('one two')}</w:p>"))
+    inner["word/hdr1.xml"] = part(kind, f"<w:p>{r('three four')}</w:p>").encode()
+    inner["word/header9.xml"] = part("header", f"<w:p>{r('of no section')}</w:p>").encode()
+    inner["word/_rels/document.xml.rels"] = relationships(**{target: kind}).encode()
+    document = open_document("a.docx", zipped(inner))
+    assert document.texts == ["one two", "three four"]
+    new = members(capitals(document))
+    assert b"FOUR THREE" in new["word/hdr1.xml"] and new["word/header9.xml"] == inner["word/header9.xml"]
+
+
+@pytest.mark.parametrize("target", ["text/main.xml", "/text/main.xml"])
+def test_docx_main_part_of_any_name_is_translated(target: str) -> None:
+    inner = members(bare_docx(f"<w:p>{r('one two')}</w:p>", header7=part("header", f"<w:p>{r('three four')}</w:p>")))
+    moved = {name.replace("word/", "text/").replace("document.xml", "main.xml"): inner[name] for name in inner}
+    document = open_document("a.docx", zipped(moved | {"_rels/.rels": relationships(**{target: "officeDocument"})}))
+    assert document.texts == ["one two", "three four"]
+
+
+@pytest.mark.parametrize(
+    "target", ["file:///etc/passwd", "http://127.0.0.1:9/hdr.xml", "../../../etc/passwd", "gone.xml", "", "hdr1.xml"]
+)
+def test_docx_relationship_to_outside_is_not_followed(target: str) -> None:
+    inner = members(bare_docx(f"<w:p>{r('one two')}</w:p>"))
+    inner["word/hdr1.xml"] = part("header", f"<w:p>{r('three four')}</w:p>").encode()
+    related = relationships(**{target: "header"}).replace("/>", ' TargetMode="External"/>')
+    inner["word/_rels/document.xml.rels"] = related.encode()
+    inner["_rels/.rels"] = related.replace("/header", "/officeDocument").encode()
+    document = open_document("a.docx", zipped(inner))
+    assert document.texts == ["one two"] and b"TWO ONE" in members(capitals(document))["word/document.xml"]
+
+
+def control(content: str) -> str:
+    return (
+        '<w:sdt><w:sdtPr><w:dataBinding w:xpath="/a[1]"/><w:text/></w:sdtPr>'
+        f"<w:sdtContent>{content}</w:sdtContent></w:sdt>"
+    )
+
+
+def test_docx_control_is_bound_only_where_its_text_is_unchanged() -> None:
+    title = control(r("one two"))
+    number = control(r("4711"))
+    block = (
+        control(f"<w:p>{title}</w:p><w:p>{number}</w:p>")
+        .replace("w:dataBinding", "w15:dataBinding")
+        .replace("<w:sdt>", '<w:sdt xmlns:w15="x">', 1)
+    )
+    content = bare_docx(f"<w:p>{title}{r(' is ')}{number}</w:p>{block}", header1=part("header", f"<w:p>{title}</w:p>"))
+    document = open_document("a.docx", content)
+    new = members(capitals(document))
+    assert b"dataBinding" not in new["word/header1.xml"]
+    kept = body(capitals(document))
+    assert kept.count("TWO ONE") == kept.count("dataBinding") == 2 and number in kept
+    assert members(same(document)) == members(content)
+
+
+HIDDEN_STYLES = (
+    f'<w:styles xmlns:w="{W}"><w:style w:styleId="Secret"><w:rPr><w:vanish/></w:rPr></w:style>'
+    '<w:style w:styleId="Shown"><w:rPr><w:vanish w:val="0"/></w:rPr></w:style></w:styles>'
+)
+
+
+@pytest.mark.parametrize(
+    ("properties", "is_hidden"),
+    [
+        ("<w:vanish/>", True),
+        ('<w:b/><w:vanish w:val="true"/>', True),
+        ('<w:vanish w:val="0"/>', False),
+        ('<w:vanish w:val="false"/>', False),
+        ("<w:webHidden/>", False),
+        ('<w:rStyle w:val="Secret"/>', True),
+        ('<w:rStyle w:val="Secret"/><w:vanish w:val="off"/>', False),
+        ('<w:rStyle w:val="Shown"/>', False),
+    ],
+)
+def test_docx_hidden_text_is_no_part_of_sentence(properties: str, is_hidden: bool) -> None:
+    secret = r("secret ", properties)
+    content = bare_docx(f"<w:p>{r('one ')}{secret}{r('two')}</w:p><w:p>{secret}</w:p>", styles=HIDDEN_STYLES)
+    document = open_document("a.docx", content)
+    assert document.texts == (["one two"] if is_hidden else ["one secret two", "secret"])
+    assert body(capitals(document)).count(secret) == 2 * is_hidden
+
+
+def test_docx_paragraph_of_hidden_style_is_left_out() -> None:
+    hidden = f'<w:p><w:pPr><w:pStyle w:val="Secret"/></w:pPr>{r("one")}</w:p>'
+    document = open_document("a.docx", bare_docx(f"{hidden}<w:p>{r('two')}</w:p>", styles=HIDDEN_STYLES))
+    assert document.texts == ["two"] and body(capitals(document)).startswith(hidden)
+
+
+def test_docx_hidden_signs_of_field_across_paragraphs_keep_their_order() -> None:
+    begin, end = (sign.replace("<w:r>", "<w:r><w:rPr><w:vanish/></w:rPr>") for sign in (FIELD, END))
+    content = f"<w:p>{r('a b')}{begin}{r('c d')}</w:p><w:p>{r('e f')}{end}{r('g h')}</w:p>"
+    wanted = f"<w:p>{r('B A')}{begin}{r('D C')}</w:p><w:p>{r('F E')}{end}{r('H G')}</w:p>"
+    assert body(capitals(open_document("a.docx", bare_docx(content)))) == wanted
+
+
+BETWEEN = "</w:t></w:r><w:r><w:t>"
+
+
+def cap(text: str, kind: str = "drop") -> str:
+    return f'<w:p><w:pPr><w:framePr w:dropCap="{kind}" w:lines="3"/></w:pPr>{r(text, "<w:sz/>")}</w:p>'
+
+
+@pytest.mark.parametrize(
+    ("content", "texts", "wanted"),
+    [
+        (cap("O") + f"<w:p>{r('ne two')}</w:p>", ["One two"], cap("T") + f"<w:p>{r('WO ONE')}</w:p>"),
+        (cap("O", "margin") + f"<w:p>{MARK}{r('ne ')}{r('two', '<w:b/>')}</w:p>", ["One two"],
+         cap("T", "margin") + f"<w:p>{MARK}{r('WO', '<w:b/>')}{r(' ONE')}</w:p>"),
+        (cap("„O") + f"<w:p>{r('ne “two“')}</w:p>", ["„One “two“"], cap("“T") + f"<w:p>{r('WO“ „ONE')}</w:p>"),
+        (cap("One") + f"<w:p>{r(' two')}</w:p>", ["One two"], cap("T") + f"<w:p>{r('WO ONE')}</w:p>"),
+        (cap("O") + "<w:tbl/>" + f"<w:p>{r('two')}</w:p>", ["O", "two"],
+         cap("O") + "<w:tbl/>" + f"<w:p>{r('TWO')}</w:p>"),
+        (cap("O", "none") + f"<w:p>{r('two')}</w:p>", ["O", "two"], cap("O", "none") + f"<w:p>{r('TWO')}</w:p>"),
+    ],
+)  # fmt: skip
+def test_docx_drop_cap_begins_the_sentence(content: str, texts: list[str], wanted: str) -> None:
+    document = open_document("a.docx", bare_docx(content))
+    assert document.texts == texts
+    assert body(capitals(document)).replace(BETWEEN, "") == wanted.replace(BETWEEN, "")
+    assert body(same(document)) == content
+
+
+ALTERNATE = "http://schemas.openxmlformats.org/markup-compatibility/2006"
+
+
+def alternatives(*contents: str) -> str:
+    options = "".join(f"<mc:Choice>{content}</mc:Choice>" for content in contents[:-1])
+    options += f"<mc:Fallback>{contents[-1]}</mc:Fallback>"
+    return f'<mc:AlternateContent xmlns:mc="{ALTERNATE}">{options}</mc:AlternateContent>'
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ((r("b", "<w:b/>"), r("c")), r("D ") + r("B", "<w:b/>") + r(" A")),
+        ((r("b") + "<x:new xmlns:x='y'/>", r("c")), r("D C A")),
+        ((r("b"), r("c"), r("e")), r("D B A")),
+    ],
+    ids=["choice", "fallback", "first"],
+)
+def test_docx_plain_alternative_is_translated(options: tuple[str, ...], wanted: str) -> None:
+    content = f"<w:p>{r('a ')}{alternatives(*options)}{r(' d')}</w:p>"
+    document = open_document("a.docx", bare_docx(content))
+    assert body(capitals(document)).replace(BETWEEN, "") == f"<w:p>{wanted.replace(BETWEEN, '')}</w:p>"
+    assert body(same(document)) == content
+
+
+def test_docx_alternative_of_pictures_is_kept() -> None:
+    pictures = alternatives("<w:r><w:drawing><x:y xmlns:x='z'/></w:drawing></w:r>", "<w:r><w:pict/></w:r>")
+    document = open_document("a.docx", bare_docx(f"<w:p>{r('a ')}{pictures}{r('d')}</w:p>"))
+    assert document.texts == ["a d"] and pictures.replace("'", '"') in body(capitals(document))
+
+
+def test_docx_embedded_document_is_noted() -> None:
+    chunk = '<w:altChunk xmlns:r="r" r:id="x"/>'
+    document = open_document("a.docx", bare_docx(f"<w:p>{r('one')}</w:p>{chunk}{chunk}"))
+    assert document.n_embedded == 2 and len(document.notes()) == 1
+    assert len(open_document("a.docx", bare_docx(chunk)).notes()) == 2
+
+
+HIDING = '<style:style style:name="{}"><style:text-properties text:display="{}"/></style:style>'
+
+
+def test_odt_hidden_text_is_no_part_of_sentence() -> None:
+    secret, named, shown = (f'<text:span text:style-name="{name}">secret </text:span>' for name in ("T1", "N", "T2"))
+    paragraph = '<text:p text:style-name="P1">secret</text:p>'
+    section = '<text:section text:display="none"><text:p>secret</text:p></text:section>'
+    others = "<text:section><text:p>three</text:p></text:section>"
+    content = f"<text:p>one {secret}{named}two {shown}</text:p>{paragraph}{section}{others}"
+    inner = members(bare_odt(content))
+    styles = "".join(HIDING.format(name, value) for name, value in (("T1", "none"), ("P1", "none"), ("T2", "true")))
+    space = 'xmlns:style="urn:oasis:names:tc:opendocument:xmlns:style:1.0"'
+    xml = inner["content.xml"].decode()
+    head, start, rest = xml.partition("<office:body>")
+    inner["content.xml"] = (
+        f"{head}<office:automatic-styles {space}>{styles}</office:automatic-styles>{start}{rest}".encode()
+    )
+    inner["styles.xml"] = (
+        head.replace("document-content", "document-styles")
+        + f"<office:styles {space}>{HIDING.format('N', 'none')}</office:styles></office:document-styles>"
+    ).encode()
+    document = open_document("a.odt", zipped(inner))
+    assert document.texts == ["one two secret", "three"]
+    new = odt_body(capitals(document))
+    assert all(new.count(kept) == 1 for kept in (secret, named, paragraph, section))
+    assert re.sub("<[^>]*>", "", new).replace("secret", "").split() == ["SECRET", "TWO", "ONE", "THREE"]
+
+
+def test_odt_with_an_identifier_twice_is_read() -> None:
+    names = '<text:p xml:id="x">one</text:p><text:p xml:id="x">two</text:p>'
+    document = open_document("a.odt", bare_odt(names))
+    assert document.texts == ["one", "two"] and odt_body(same(document)) == names

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from command import Command
-from documents import reversed_upper, same
+from documents import bare_docx, bare_odt, reversed_upper, same
 from nmt import documents as opening
 from nmt.documents import Translated, open_document, read_document, refuse_document
 from nmt.errors import DataError
@@ -505,3 +505,62 @@ def test_direction_mark_before_dash_does_not_join_speakers(marks: tuple[str, str
     assert document.texts == ["One.", "Two."] and same(document) == content
     assert document.translated(["A.", "B."], ("ar", "fa")).decode().count(before) == 2
     assert document.translated(["A.", "B."], ("ar", "en")).decode() == f"{head}- A.\n- B.\n"
+
+
+CUE = "00:00:01,000 --> 00:00:02,000\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "texts", "wanted"),
+    [
+        ("one two\\Nthree four", ["one two three four"], "ONE TWO\\NTHREE FOUR"),
+        ("- One?\\N- Two.", ["One?", "Two."], "- ONE?\\N- TWO."),
+        ("one two\n\nthree four.", ["one two three four."], "ONE TWO\n\nTHREE FOUR."),
+        ("one,\r\n\r\nthree", ["one, three"], "ONE,\r\n\r\nTHREE"),
+        ("One two.\n\nThree four.", ["One two.", "Three four."], "ONE TWO.\n\nTHREE FOUR."),
+        ("one\n\n\ntwo", ["one", "two"], "ONE\n\n\nTWO"),
+    ],
+)
+def test_line_break_inside_sentence_of_subrip_does_not_divide_it(text: str, texts: list[str], wanted: str) -> None:
+    content = f"1\n{CUE}{text}\n\n2\n{CUE}end\n"
+    document = open_document("a.srt", content.encode())
+    assert document.texts == [*texts, "end"] and same(document).decode() == content
+    new = document.translated([text.upper() for text in document.texts]).decode()
+    assert new.replace(" ", "") == f"1\n{CUE}{wanted}\n\n2\n{CUE}END\n".replace(" ", "")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize(("stated", "wanted"), [("de", "en"), ("de-AT", "en"), ("fr", "fr")])
+def test_vtt_header_states_language_of_target(stated: str, wanted: str, end: str) -> None:
+    vtt = f"WEBVTT - Titel\nKind: captions\nLanguage: {stated}\n\n00:01.000 --> 00:02.000\nLanguage: de\n"
+    document = open_document("a.vtt", vtt.replace("\n", end).encode())
+    new = document.translated(document.texts, ("de", "en")).decode()
+    assert new == vtt.replace(f"Language: {stated}\n\n", f"Language: {wanted}\n\n").replace("\n", end)
+
+
+def test_vtt_text_in_another_language_is_left_out() -> None:
+    vtt = "WEBVTT\n\n00:01.000 --> 00:02.000\none <lang.x de-AT>zwei\ndrei</lang> <lang en>four</lang>\n"
+    document = open_document("a.vtt", vtt.encode(), source="en")
+    assert document.texts == ["one four"]
+    new = document.translated(["ONE FOUR"], ("en", "fr")).decode()
+    assert new.split("\n", 3)[3].replace("\n", " ").replace(" <lang fr>FOUR</lang>", "").strip() == (
+        "ONE <lang.x de-AT>zwei drei</lang>"
+    )
+    assert open_document("a.vtt", vtt.encode()).texts == ["one zwei drei four"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.txt", b"42\n"),
+        ("a.srt", f"1\n{CUE}42\n".encode()),
+        ("a.vtt", b"WEBVTT\n"),
+        ("a.po", b'msgid "one"\nmsgstr "eins"\n'),
+        ("a.html", b"<p translate=no>one</p>"),
+        ("a.docx", bare_docx("")),
+        ("a.odt", bare_odt("<text:p/>")),
+    ],
+)
+def test_document_without_text_to_translate_is_noted(name: str, content: bytes) -> None:
+    document = open_document(name, content)
+    assert document.texts == [] and len(document.notes()) == 1

@@ -6,6 +6,7 @@ import pytest
 
 from nmt.languages.codes import (
     by_language,
+    is_other_language,
     is_right_to_left,
     is_spaced,
     language_name,
@@ -191,3 +192,5 @@ def test_texts_of_most_similar_tag_are_chosen() -> None:
 def test_codes_of_macrolanguage_and_members_are_related(code: str, some: set[str], others: set[str]) -> None:
     codes = {*related_codes(code).split("|")}
     assert some <= codes and not others & codes
+    assert [tag for tag in sorted(some | others) if is_other_language(f"{tag}-AT", code)] == sorted(others)
+    assert not any(is_other_language(*pair) for pair in (("", code), ("none", code), ("fr", ""), ("fr", "auto")))

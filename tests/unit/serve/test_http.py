@@ -108,8 +108,9 @@ def test_lost_placeholders_are_named(client: Client, directions: list[MadeUp], m
     answers = client.ask("/v1/translate", asked).json["translations"]
     assert [answer["lost"] for answer in answers] == [[url, url], []]
     file = 'name="file"; filename="a.txt"'
-    assert upload(client, b"de", b"en", file, f"{lossy}\n{lossy}\n".encode()).json["lost"] == [url]
-    assert "lost" not in upload(client, b"de", b"en", file, b"Nur {name}\n").json
+    [note] = upload(client, b"de", b"en", file, f"{lossy}\n{lossy}\n".encode()).json["notes"]
+    assert note.count(url) == 1
+    assert upload(client, b"de", b"en", file, b"Nur {name}\n").json["notes"] == []
 
 
 def test_list_request_returns_list(client: Client) -> None:
@@ -180,6 +181,21 @@ def test_document_has_one_language(client: Client) -> None:
     url = upload(client, b"auto", b"en", 'name="file"; filename="a.txt"', content.encode()).json["translatedFileUrl"]
     found = client.ask(url.removeprefix(f"http://127.0.0.1:{client.port}")).body.decode()
     assert found == f"de>en: {GERMAN}\nde>en: {GERMAN}\nde>en: {ENGLISH}\n"
+
+
+@pytest.mark.parametrize("source", [b"auto", b"de"])
+def test_text_of_document_in_another_language_stays(client: Client, source: bytes) -> None:
+    page = f'<p>{GERMAN}</p><p lang="es">{SPANISH}</p>'
+    answer = upload(client, source, b"en", 'name="file"; filename="a.html"', page.encode()).json
+    found = client.ask(answer["translatedFileUrl"].removeprefix(f"http://127.0.0.1:{client.port}")).body.decode()
+    assert found == page.replace(GERMAN, f"de&gt;en: {GERMAN}") and answer["notes"] == []
+    answer = translate(client, q=page, source=source.decode(), format="html").json
+    assert answer["translatedText"] == found
+
+
+def test_answer_notes_that_a_document_has_nothing_to_translate(client: Client) -> None:
+    answer = upload(client, b"de", b"en", 'name="file"; filename="a.html"', b'<p lang="fr">Le chien.</p>')
+    assert answer.status == 200 and len(answer.json["notes"]) == 1
 
 
 @pytest.mark.parametrize("text", [SPANISH, SORANI, "これは新しい本です。"])

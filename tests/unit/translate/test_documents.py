@@ -383,6 +383,27 @@ def test_fields_are_kept_and_ruby_readings_counted_with_reviewed_texts(run: Path
     assert f'<w:p><w:r><w:t xml:space="preserve">Page </w:t></w:r>{field}</w:p>' in xml
 
 
+def test_texts_in_other_languages_stay_in_built_document_too(run: Path, nmt: Command, tmp_path: Path) -> None:
+    source, translated, built = (tmp_path / name for name in ("a.html", "b.html", "c.html"))
+    source.write_text(f'<p>{TWO}</p><p lang="fr">Le chien.</p>', encoding="utf-8")
+    for review in ("a.xlf", "a.tmx"):
+        options = ("--run", run, "--bilingual", tmp_path / review, "--output", translated)
+        done = nmt("translate", "--input", source, *options)
+        assert done.status == 0, done.err
+        done = nmt("translate", "--input", source, "--reviewed", tmp_path / review, "--output", built)
+        assert done.status == 0 and built.read_bytes().endswith(b'<p lang="fr">Le chien.</p>'), done.err
+        assert b"Le chien" not in (tmp_path / review).read_bytes()
+
+
+def test_document_with_nothing_to_translate_is_copied_with_a_note(run: Path, nmt: Command, tmp_path: Path) -> None:
+    source = tmp_path / "a.docx"
+    source.write_bytes(bare_docx("<w:altChunk/>"))
+    done = nmt("translate", "--run", run, "--input", source, "--output", tmp_path / "b.docx")
+    notes = [line for line in done.err.splitlines() if f"{source}: " in line]
+    assert done.status == 0 and len(notes) == 2, done.err
+    assert members((tmp_path / "b.docx").read_bytes()) == members(source.read_bytes())
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
