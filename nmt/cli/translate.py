@@ -160,9 +160,9 @@ def translate(
     step (shallow fusion). Its run must have the same tokenizer.
 
     --glossary F applies to all lines. For each occurrence of a term in the source, matched as whole words with the same
-    case, the translation contains the term's translation. The longest of overlapping terms is used. Blank lines of F
-    and lines that start with "# " are skipped. With search.inline_terms, for models trained with
-    training.modifiers.terms, terms are inserted into the source instead.
+    case, the translation contains the term's translation. The longest of overlapping terms is used. Blank lines of F,
+    lines that start with "# ", and rows without a term or its translation are skipped. With search.inline_terms, for
+    models trained with training.modifiers.terms, terms are inserted into the source instead.
 
     --tm F is a translation memory in a format that `nmt prepare` reads, or a folder of such files. A line or sentence
     that occurs in it gets the translation from the memory, with score 0 (docs/translating.md). A model trained with

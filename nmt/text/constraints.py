@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from nmt.config import SearchConfig
-from nmt.console import Numbers, amount
+from nmt.console import Numbers, amount, say
 from nmt.errors import DataError
 from nmt.files.read import fingerprint_of
 from nmt.languages.codes import language_name, parts_of
@@ -66,6 +66,7 @@ def _pattern(flag: str) -> re.Pattern[str]:
     )
 
 
+_MAX_FAULTS = 10  # of a glossary that are listed
 _ENDS_A_SENTENCE = ".,;:!?…'’*_"
 _BRACKETS = {")": "(", "]": "[", "}": "{"}
 
@@ -142,11 +143,7 @@ class Glossary:
             raise DataError(f"{name}: must be a file or map terms to their translations, found {type(terms).__name__}")
         if not terms:
             raise DataError(f"{name}: has no terms; write each term and its translation on a line, separated by a tab")
-        self._terms: dict[str, str] = {}
-        for source, target in terms.items():
-            if not (isinstance(source, str) and isinstance(target, str)):
-                raise DataError(f"{name}: {source!r} with the translation {target!r}: both must be text")
-            _add_term(self._terms, source, target.strip(), name)
+        self._terms = _collected((name, pair) for pair in terms.items())
         self._automaton = _Automaton(self._terms)
         self.translations = sorted(set(self._terms.values()))
         """All translations."""
@@ -162,32 +159,23 @@ class Glossary:
     def read(cls, path: Path, target: str | None = None) -> Glossary:
         """Read a UTF-8 file with a term and its translation per line, separated by a tab.
 
-        In a file whose name ends in .csv, a comma or semicolon takes the place of the tab, and cells may be quoted.
-        Blank lines, and lines that begin with `#` and a space, are skipped. The first row may be a header that names
-        two columns, by their languages or as in `Source term` and `Target term`; other columns are then ignored. If the
-        language `target` is named first, that column has the translations.
-        Raises DataError, with the line number, for a header with other languages than `target`, for any other line, for
-        a term with two different translations, and if there is no term.
+        In a file whose name ends in .csv, a comma or semicolon takes the place of the tab, or the separator that the
+        first line names, such as `sep=;`, and cells may be quoted. Blank lines, and lines that begin with `#` and a
+        space, are skipped, and so are rows without a term or without its translation, whose number is printed. The
+        first row may be a header that names two columns, by their languages or as in `Source term` and `Target term`;
+        other columns are then ignored. If the language `target` is named first, that column has the translations.
+        Raises DataError, with the line numbers of the first `_MAX_FAULTS`, for a header with other languages than
+        `target`, for any other line, for terms with two different translations, and if there is no term.
         """
-        terms: dict[str, str] = {}
-        is_first = True
-        order = None
-        for number, cells in _rows(path):
-            columns = [cell.strip() for cell in cells]
-            if not any(columns) or columns == ["#"] or cells[0].startswith("# "):
-                continue
-            where = f"{path}, line {number}"
-            if is_first:
-                is_first = False
-                order = _order(columns, target, where)
-                if order is not None:
-                    continue
-            if order is not None and len(columns) > max(order):
-                columns = [columns[i] for i in order]
-            if len(columns) != 2:
-                n_columns = amount(len(columns), "column")
-                raise DataError(f"{where}: a term and its translation are needed, in two columns; found {n_columns}")
-            _add_term(terms, columns[0], columns[1], where)
+        rows = [*_rows(path)]
+        order = _order(rows[0][1], target, rows[0][0]) if rows else None
+        if order is not None:
+            rows = [(where, [cells[i] if i < len(cells) else "" for i in order]) for where, cells in rows[1:]]
+        complete = [row for row in rows if len(row[1]) != 2 or all(row[1])]
+        terms = _collected(complete)
+        if len(complete) < len(rows):
+            skipped = amount(len(rows) - len(complete), "row")
+            say(f"{path}: {skipped} without a term or without its translation skipped")
         return cls(terms, str(path))
 
     def __len__(self) -> int:
@@ -209,13 +197,29 @@ class Glossary:
             yield replace(span, start=starts[span.start], end=ends[span.end - 1])
 
 
-def _add_term(terms: dict[str, str], source: str, translation: str, where: str) -> None:
-    source = plain(source).strip()
-    if not source or not translation:
-        raise DataError(f"{where}: {source!r} with the translation {translation!r}: neither may be blank")
-    known = terms.setdefault(source, translation)
-    if known != translation:
-        raise DataError(f"{where}: {source!r} has two translations, {known!r} and {translation!r}; keep one")
+def _collected(rows: Iterable[tuple[str, Sequence[object]]]) -> dict[str, str]:
+    """Return terms and their translations from rows with two columns, each with its place for messages.
+
+    Raises DataError, with the first faults, for any other row and for a term with two translations.
+    """
+    terms: dict[str, str] = {}
+    faults = []
+    for where, columns in rows:
+        match columns:
+            case str(source), str(target) if (term := plain(source).strip()) and (translation := target.strip()):
+                known = terms.setdefault(term, translation)
+                if known != translation:
+                    faults.append(f"{where}: {term!r} has two translations, {known!r} and {translation!r}; keep one")
+            case source, target:
+                pair = f"{source!r} with the translation {target!r}"
+                faults.append(f"{where}: {pair}: both must be text, and neither may be blank")
+            case _:
+                found = amount(len(columns), "column")
+                faults.append(f"{where}: a term and its translation are needed, in two columns; found {found}")
+    if faults:
+        n_more = len(faults) - _MAX_FAULTS
+        raise DataError(*faults[:_MAX_FAULTS], *[f"and {amount(n_more, 'more fault')}"] * (n_more > 0))
+    return terms
 
 
 class _Automaton:
@@ -267,19 +271,25 @@ class _Automaton:
         return self._next.get((state, unit), 0)
 
 
-def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number of the first line and the cells of each row of a table."""
+def _rows(path: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield the place and the stripped cells of each row of a table that is neither blank nor a comment."""
+    suffix = path.suffix.lower()
+    if suffix in (".tbx", ".tmx", ".xml"):
+        raise DataError(f"{path}: a {suffix} file is not read as a glossary; export its terms as CSV in UTF-8")
     lines = [f"{line}\n" for line in read_lines(path)]
-    if path.suffix.lower() == ".csv":
-        # where decimals have commas, Excel separates by semicolons; the first of equally many is taken
-        separator = max(",;", key="".join(lines[:1]).count)
+    if suffix == ".csv":
+        # where decimals have commas, Excel separates by semicolons; the first of equally many is taken; a first line
+        # such as `sep=;` has the one that the others have
+        separator = max(",;\t", key="".join(lines[:1]).count)
         reader = csv.reader(lines, delimiter=separator, strict=True)
     else:
         reader = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
     began = 1
     try:
         for cells in reader:
-            yield began, cells or [""]
+            columns = [cell.strip() for cell in cells]
+            if any(columns) and columns != ["#"] and not re.match("# " if began > 1 else "# |sep=", cells[0]):
+                yield f"{path}, line {began}", columns
             began = reader.line_num + 1
     except csv.Error as error:
         raise DataError(f"{path}, line {began}: invalid row: {error}; is a quotation mark missing?") from None

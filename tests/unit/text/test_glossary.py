@@ -99,6 +99,46 @@ def test_glossary_header_fits_any_code_of_target(
     assert Glossary.read(tmp_path / name, target=target).translations == translations
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "n_skipped"),
+    [
+        ("g.csv", "sep=;\r\nde;en\r\nHund;hound, dog\r\nKatze;\r\n", 1),
+        ("g.csv", '"sep=,"\nHund,"hound, dog"\n,cat\nKatze,\n', 2),
+        ("g.csv", "sep=\t\nHund\thound, dog\n", 0),
+        ("g.csv", "Nr;Source term;Target term\n1;Hund;hound, dog\n2;Katze\n", 1),
+        ("g.tsv", "Hund\thound, dog\nKatze\t \n", 1),
+    ],
+)
+def test_incomplete_rows_and_separator_of_excel_are_skipped(
+    name: str, text: str, n_skipped: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / name).write_bytes(text.encode())
+    assert Glossary.read(tmp_path / name, target="en").translations == ["hound, dog"]
+    said = capsys.readouterr().err
+    assert f"{n_skipped} row" in said if n_skipped else not said
+
+
+def test_all_faults_of_a_glossary_are_reported_at_once(tmp_path: Path) -> None:
+    rows = "Hund\tdog\nHund\thound\nKatze\nMaus\tmouse\nMaus\trat\nHund\tcur\n"
+    with pytest.raises(DataError) as caught:
+        read(tmp_path, rows)
+    lines = [problem.partition(": ")[0][-6:] for problem in caught.value.args]
+    assert lines == ["line 2", "line 3", "line 5", "line 6"]
+    with pytest.raises(DataError) as caught:
+        read(tmp_path, "Hund\n" * 5000)
+    assert 1 < len(caught.value.args) < 50 and "4,9" in caught.value.args[-1]
+    with pytest.raises(DataError) as caught:
+        Glossary({"a": 1, "x": " ", "y": "z", " y": "w"})  # type: ignore[dict-item]
+    assert len(caught.value.args) == 3
+
+
+@pytest.mark.parametrize("name", ["g.tbx", "G.TBX", "g.xml"])
+def test_glossary_in_another_format_is_refused_by_name(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("<martif/>", encoding="utf-8")
+    with pytest.raises(DataError, match=rf"{name}: .*CSV"):
+        Glossary.read(tmp_path / name)
+
+
 def test_glossary_header_with_other_languages_raises(tmp_path: Path) -> None:
     (tmp_path / "g.csv").write_text("de;fr\nHund;chien\n", encoding="utf-8")
     with pytest.raises(DataError, match=r"g\.csv, line 1: .*de and fr"):
@@ -120,8 +160,7 @@ def test_broken_glossary_csv_raises_with_line(tmp_path: Path, text: str, line: i
         ("a\tb\nHund hound\n", r"line 2: a term and its translation are needed, in two columns; found 1 column$"),
         ("#comment\n", r"line 1: .* found 1 column$"),
         ("a\tb\tc\n", r"line 1: .* found 3 columns$"),
-        ("Hund\t \n", r"line 1: .* neither may be blank$"),
-        ("\thound\n", r"line 1: .* neither may be blank$"),
+        ("Hund\t \n", r"g\.tsv: has no terms"),
         ("Hund\ta\n\nHund\tb\n", r"line 3: 'Hund' has two translations, 'a' and 'b'; keep one$"),
         ("", r"g\.tsv: has no terms"),
         ("# x\n", r"g\.tsv: has no terms"),
@@ -141,7 +180,7 @@ def test_invalid_glossary_file_raises(tmp_path: Path, text: str, message: str) -
         ([("a", "b")], "glossary: must be a file or map terms to their translations, found list"),
         (3, "glossary: must be a file or map terms to their translations, found int"),
         (b"g.tsv", "glossary: must be a file or map terms to their translations, found bytes"),
-        ({"x": " "}, "glossary: 'x' with the translation '': neither may be blank"),
+        ({"x": " "}, "glossary: 'x' with the translation ' ': both must be text, and neither may be blank"),
         ({"x": "y", " x": "z"}, "glossary: 'x' has two translations, 'y' and 'z'"),
     ],
 )
