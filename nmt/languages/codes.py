@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 KANA = "\u3041-\u3096\u3099-\u309f\u30a1-\u30fa\u30fc-\u30ff"
 """Ranges of the letters and their marks by which Japanese text differs from Chinese text."""
@@ -205,7 +205,10 @@ def side_of(tag: str, languages: Sequence[str]) -> int | None:
     return next(iter(_best(fits)), None)
 
 
-def by_language(texts: Sequence[tuple[str, str]], codes: tuple[str, ...]) -> list[list[str]]:
+_Text = TypeVar("_Text")
+
+
+def by_language(texts: Sequence[tuple[str, _Text]], codes: tuple[str, ...]) -> list[list[_Text]]:
     """Return the texts that belong to each language code, given pairs of a tag and a text; see `side_of`.
 
     Only texts with the most similar tag are returned: not those of `de-AT` if there is `de`.

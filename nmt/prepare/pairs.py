@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import IntEnum
 from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -22,6 +23,24 @@ from nmt.text.words import beginning
 Row: TypeAlias = tuple[str, str, float | None]
 """A pair as it is read from a file: the text in the alphabetically first language, the other text, and the score of the
 pair if the source has scores."""
+
+
+class Codes(IntEnum):
+    """The codes of a segment, such as tags, which its text lacks.
+
+    FORMATTING: only codes that do not change what the text says, such as bold, links and line breaks.
+    """
+
+    NONE = 0
+    FORMATTING = 1
+    OTHER = 2
+
+
+class Segment(NamedTuple):
+    """The text of a segment on one line, without its codes."""
+
+    text: str
+    codes: Codes = Codes.NONE
 
 
 class SentencePair(NamedTuple):
@@ -93,6 +112,7 @@ class Units:
         """Number of skipped units by reason."""
         self.document = 0
         """Number of the document of the next pair."""
+        self.codes = Codes.NONE  # of the pair that was read last
         self._name: object = None
 
     def clear(self) -> None:
@@ -103,6 +123,7 @@ class Units:
 
     def enter(self, document: object) -> None:
         """Count a document if its name differs from that of the one before it."""
+        self.codes = Codes.NONE
         self.document += self._name not in (None, document)
         self._name = document
 
@@ -110,10 +131,20 @@ class Units:
         """Count a new document, so that the next pair does not follow the one before it."""
         self.document += 1
 
-    def skip(self, reason: str) -> None:
-        """Count a skipped unit, which separates those beside it; `reason` is a short text such as `no text in de`."""
+    def skip(self, reason: str, otherwise: str = "") -> None:
+        """Count a skipped unit, which separates those beside it.
+
+        reason: a short text such as `no text in de`; otherwise: used instead of a new reason when there are many.
+        """
         self.separate()
+        if otherwise and reason not in self.skipped and len(self.skipped) >= _MAX_REASONS:
+            reason = otherwise
         self.skipped[reason] = self.skipped.get(reason, 0) + 1
+
+    def row(self, src: Segment, tgt: Segment, score: float | None = None) -> Row:
+        """Return a pair of segments, whose codes are recorded."""
+        self.codes = max(src.codes, tgt.codes)
+        return src.text, tgt.text, score
 
     def rows(self, cells: Iterable[Sequence[Any]], layout: Layout, name: str) -> Iterator[Row]:
         """Yield the pairs of a table from the cells of each row: both texts, and those of `layout.more`."""
@@ -130,7 +161,8 @@ class Units:
         """Return whether a text of a pair is blank; if so, count it as a skipped unit, for a reason with this note."""
         blank = [language for language, text in zip(languages, texts, strict=False) if is_blank(text)]
         if blank:
-            self.skip(f"no text in {' or '.join(blank)}{note}")
+            reason = f"no text in {' or '.join(blank)}"
+            self.skip(reason + note, reason)
         return bool(blank)
 
 
@@ -211,11 +243,5 @@ def side_of_source(source: str, target: str, layout: Layout, units: Units) -> in
     sides = side_of(source, layout.languages), side_of(target, layout.languages)
     if None not in sides and sides[0] != sides[1]:
         return sides[0]
-    reason = f"languages {source[:MAX_TAG]}-{target[:MAX_TAG]}"
-    units.skip(limited(reason, "other languages", units))
+    units.skip(f"languages {source[:MAX_TAG]}-{target[:MAX_TAG]}", "other languages")
     return None
-
-
-def limited(reason: str, otherwise: str, units: Units) -> str:
-    """Return `reason`, or `otherwise` if `reason` is new and many reasons have been counted already."""
-    return reason if reason in units.skipped or len(units.skipped) < _MAX_REASONS else otherwise

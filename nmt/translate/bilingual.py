@@ -23,7 +23,6 @@ from nmt.files.read import check_regular, open_regular, reading
 from nmt.languages.codes import by_language, side_of
 from nmt.prepare.formats.units import read_units, text_of, variants
 from nmt.prepare.inputs import FORMATS, Input
-from nmt.prepare.pairs import one_line
 from nmt.text.words import beginning
 from nmt.translate.types import Translation
 
@@ -161,7 +160,7 @@ def _xliff_units(path: Path, languages: tuple[str, str] | None) -> list[_Unit]:
         if languages is not None:
             _check_languages(path, unit, languages)
         number = unit.get("id", "")[:_SHOWN]
-        texts = (one_line(text_of(unit.find(f"{{*}}{side}"))) for side in ("source", "target"))
+        texts = (text_of(unit.find(f"{{*}}{side}")).text for side in ("source", "target"))
         # programs keep the numbers, though perhaps not the order; units with other identifiers keep their order
         place = int(number) if number.isdecimal() else n
         numbered.append((place, _Unit(f"unit {printable(number) or n}", *texts)))
@@ -183,7 +182,7 @@ def _memory_units(path: Path, languages: tuple[str, str] | None) -> Iterator[_Un
         if unit.tag.endswith("header"):
             source = unit.get("srclang", "")
             continue
-        texts = [*variants(unit)]
+        texts = [(language, segment.text) for language, segment in variants(unit)]
         if languages:
             sides = [next(iter(in_language), "") for in_language in by_language(texts, languages)]
         elif len(texts) == 2:

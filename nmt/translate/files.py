@@ -252,7 +252,10 @@ class Warnings:
         messages = {
             "unfinished": ("translation", "cut off at the length limit (search.max_length_ratio, max_length_offset)"),
             "exact": ("line", "with exact matches of the translation memory"),
-            "adapted": ("line", "with matches of the translation memory, whose numbers or first letter were adapted"),
+            "adapted": (
+                "line",
+                "with matches of the translation memory, adapted in numbers, capitals or formatting",
+            ),
             "fuzzy": ("line", "translated beside the translation of a similar text"),
             "split": ("line", "split into sentences or shorter parts (search.split)"),
             "lost": (

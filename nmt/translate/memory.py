@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, Literal, NamedTuple, TypeAlias, get_args
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,7 @@ from nmt.console import amount, say
 from nmt.errors import ConfigError, DataError
 from nmt.files.write import writing
 from nmt.languages.codes import is_spaced
-from nmt.prepare.pairs import one_line
+from nmt.prepare.pairs import Codes, one_line
 from nmt.text.augmentation import replaced
 from nmt.text.case import lower, upper
 from nmt.text.constraints import Span, spans
@@ -39,8 +39,9 @@ from nmt.text.similarity import SimilarTexts
 from nmt.text.words import units
 
 MatchKind = Literal["fuzzy", "adapted", "exact", "copied"]
-"""How a segment matches a text: `exact`, `adapted` if numbers or the first letter were changed, or `fuzzy` if it is
-similar and the model has read its translation. `copied`: it matches none, but has no letters to translate."""
+"""How a segment matches a text: `exact`, `adapted` if numbers or the first letter were changed, or if the segment has
+formatting, or `fuzzy` if it is similar and the model has read its translation. `copied`: it matches none, but has no
+letters to translate."""
 MATCH_KINDS: tuple[MatchKind, ...] = get_args(MatchKind)[:3]
 """The kinds of matches of segments, the best last."""
 
@@ -62,8 +63,10 @@ _Integers = npt.NDArray[np.int64]
 class TranslationMemory:
     """A translation memory: segments in one language with their translations into another."""
 
-    def __init__(self, segments: Iterable[tuple[str, str]], source: str, target: str) -> None:
-        """Make a memory of segments with their translations, oldest first. source, target: their languages.
+    def __init__(self, segments: Iterable[tuple[str, str, Codes]], source: str, target: str) -> None:
+        """Make a memory of segments with their translations, oldest first, and the codes that both lack.
+
+        source, target: their languages.
 
         Segments with a blank side are left out. Raises DataError if the temporary file cannot be written.
         """
@@ -75,24 +78,24 @@ class TranslationMemory:
         exact = _Index()
         general = _Index()
         with writing(Path(tempfile.gettempdir())), tempfile.TemporaryFile() as file:
-            for segment, translation in segments:
+            for segment, translation, codes in segments:
                 segment = self._folded(segment)
                 translation = one_line(translation)
-                if segment and translation:
-                    self._add(file, segment, translation, exact, general)
+                if not (segment and translation):
+                    continue
+                place = file.tell()
+                mark = "\n" * codes
+                file.write(f"{segment}\n{translation}\n{mark}".encode())
+                exact.add(mark + segment, translation, place)  # no text of one line equals a marked one
+                numbers = _wanted(segment)
+                is_sure = len(set(numbers)) == len(numbers) and sorted(numbers) == sorted(_wanted(translation))
+                if is_sure and codes < Codes.OTHER and (numbers or codes):
+                    general.add(self._general(segment), self._general(translation), place)
             file.flush()
             self._texts = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if file.tell() else b""
         self._indexes = exact.sorted(), general.sorted()
         self._places = np.sort(self._indexes[0][1])  # not in the order of hashes, which differs between processes
         self._similar: SimilarTexts | None = None
-
-    def _add(self, file: IO[bytes], source: str, translation: str, exact: _Index, general: _Index) -> None:
-        place = file.tell()
-        file.write(f"{source}\n{translation}\n".encode())
-        exact.add(source, translation, place)
-        numbers = _wanted(source)
-        if numbers and len(set(numbers)) == len(numbers) and sorted(numbers) == sorted(_wanted(translation)):
-            general.add(self._general(source), self._general(translation), place)
 
     @classmethod
     def of(cls, memory: AnyMemory, src: str, tgt: str) -> TranslationMemory:
@@ -146,8 +149,9 @@ class TranslationMemory:
         """Return the translation of a text, if the memory has one.
 
         The text must equal a segment but for white space, Unicode normalization and forms of letters, for the values of
-        whole numbers that occur once in the segment and once in its translation, and for a capital at its start. Of
-        several translations, the most frequent is returned, and the latest of equally frequent ones.
+        whole numbers that occur once in the segment and once in its translation, for a capital at its start, and for
+        formatting. A segment with other codes matches no text, since it lacks a part. Of several translations, the most
+        frequent is returned, and the latest of equally frequent ones.
         """
         text = self._folded(text)
         for form in dict.fromkeys((text, self._lower(text[:1]) + text[1:])):
@@ -163,7 +167,7 @@ class TranslationMemory:
                 adapted = _with_numbers(translation, lambda number, new=new: new.get(number, number))  # type: ignore[misc]
                 if form != text:
                     adapted = self._upper(adapted[:1]) + adapted[1:]
-                return Match(adapted, "exact" if adapted == translation else "adapted")
+                return Match(adapted, "exact" if adapted == translation and keys is self._indexes[0][0] else "adapted")
         return None
 
     def _folded(self, text: str) -> str:
@@ -218,7 +222,7 @@ def _differs(values: _Integers) -> npt.NDArray[np.bool_]:
     return np.append(values[1:] != values[:-1], True)[: len(values)]
 
 
-def _segments(name: str, src: str, tgt: str, is_required: bool) -> Iterable[tuple[str, str]]:
+def _segments(name: str, src: str, tgt: str, is_required: bool) -> Iterable[tuple[str, str, Codes]]:
     """Yield the segments of a file or of a source written as YAML; see `TranslationMemory.read`."""
     from nmt.prepare.sources import open_source  # imports the readers of all formats
 
@@ -250,7 +254,8 @@ def _segments(name: str, src: str, tgt: str, is_required: bool) -> Iterable[tupl
     for pair in opened.pairs():
         if not opened.units.skip_blank(pair[:2], languages):
             n += 1
-            yield (pair.src, pair.tgt) if src < tgt else (pair.tgt, pair.src)
+            sides = (pair.src, pair.tgt) if src < tgt else (pair.tgt, pair.src)
+            yield *sides, opened.units.codes
     notes = "".join(f"; {reason}: {count:,}" for reason, count in sorted(opened.units.skipped.items()))
     if is_required and not n:
         raise DataError(f"{source.label}: has no segments from {src} into {tgt}{notes}")

@@ -16,6 +16,7 @@ from nmt.data.corpus import Corpus, lines_of
 from nmt.data.modifiers import FuzzyMatches
 from nmt.errors import ConfigError, DataError
 from nmt.layout import DataDir
+from nmt.prepare.pairs import Codes
 from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.prepare import prepare
 from nmt.serve.models import load_models
@@ -222,7 +223,7 @@ def test_memory_of_translation_provides_similar_segments(text: Path, run: Path, 
 
 def test_model_without_matches_needs_exact_matches() -> None:
     translator = make(tiny_tokenizer(), tiny_config())
-    memory = TranslationMemory([("a b c d", "x")], "de", "en")
+    memory = TranslationMemory([("a b c d", "x", Codes.NONE)], "de", "en")
     with pytest.raises(ConfigError, match=r"exact_matches: false needs a model trained with"):
         translator.translate(["a"], tm=memory, exact_matches=False)
     assert translator.translate(["a b c e"], tm=memory, beam=1) == translator.translate(["a b c e"], beam=1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from html import unescape
 from itertools import product
 from typing import IO, TYPE_CHECKING
 
@@ -20,17 +21,20 @@ from nmt.prepare.inputs import Input
 from nmt.prepare.pairs import (
     MAX_TAG,
     NO_SCORE,
+    Codes,
     Layout,
     Row,
+    Segment,
     Units,
-    limited,
     one_line,
     parse_score,
     side_in_columns,
     side_of_source,
 )
+from nmt.text.constraints import spans
 from nmt.text.lines import LINE_BYTES
 from nmt.text.po import Message, form_of_one, po_lines, po_messages
+from nmt.text.tokenizer import is_blank
 from nmt.text.words import UNSPACED
 
 if TYPE_CHECKING:
@@ -39,19 +43,33 @@ if TYPE_CHECKING:
 
 XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 """The attribute `xml:lang`."""
-_CODE = tuple(f"{{*}}{tag}" for tag in ("bpt", "ept", "it", "ph", "ut"))
-_BREAKS = {"lb", "xlf:lb"}
-_CODE_AND_TYPE = "concat(normalize-space((self::*[node()]|@equiv-text|@equiv|@disp)[1]), ' ', @type, @ctype, @subType)"
-_WITHIN_WORD = re.compile(
-    r"</?(a|abbr|b|big|c[fs]|cite|code|del|em|font|g|i|ins|mark|s|small|span|strike|strong|sub|sup|tt|u|wbr)\b.*"
-    r"|(&(amp|shy|#173|#xad|zwn?j|apos|[lr]squo|#39|#x27|#8217|#x2019);|[&_'’\xad\u200b-\u200d\u2060\ufeff]) .*"
-    r"|.* (fmt(xlf:.*)?|(x-)?(bold|color|font|italic|scap|strike|d?ulined|underlined?)|x-html-[biu])|\s.*",
-    re.IGNORECASE,
+_OF = ("document", "file", "x-document", "x-file")
+"""Types of the properties with the document of a unit."""
+_CODES = tuple(f"{{*}}{tag}" for tag in ("bpt", "ept", "it", "ph", "ut", "x", "bx", "ex", "sc", "ec", "cp"))
+"""Inline elements that are empty or have native code instead of text."""
+_OF_MEMOQ = re.compile(r'\A<mq:[^>]*?\bval="([^"]*)".*', re.DOTALL)
+_KINDS = re.compile(
+    r"\w+ (\s*<br\b.*|\s+ \S*|.* (?:fmt(?:xlf:)?|x-)?lb)"
+    r"|((?:[be]pt|it|[be]x|[es]c) .*|\w+ .* (?:fmt.*|(?:x-)?(?:bold|color|font|italic|scap|strike|d?ulined|underlined?)"
+    r"|x-html-[biu])|\w+ \s*</?(?:a|abbr|b|big|c[fs]|cite|code|del|em|font|g|i|ins|mark|s|small|span|strike|strong|sub"
+    r"|sup|tt|u|wbr)\b.*)"
+    r"|(cp .*|\w+ [&_'‘’\xad\u200b-\u200d\u2060\ufeff]?+ \S*)|.*",
+    re.DOTALL | re.IGNORECASE,
 )
-"""Matches native code that may stand within a word, and its type: formatting, a soft hyphen, an apostrophe, the mark of
-an access key, or unknown code."""
-_MARK = "\ufdd0"  # of a placeholder; Unicode assigns no character to it
-_BETWEEN_WORDS = re.compile(rf"(?<=[^\W{UNSPACED}]){_MARK}+(?=[^\W{UNSPACED}])")
+"""Matches the name of an element, its native code and its type. Group 1 is a line break or white space; group 2 begins
+or ends a span, such as formatting; group 3 may stand within a word: code without content, which is unknown, a soft
+hyphen, an apostrophe, or the mark of an access key. Any other code stands between words."""
+# Marks of codes of each group in a text; Unicode assigns no characters to them.
+_MARKS = _APART, _BREAK, _SPAN, _UNKNOWN = "\ufdd0", " \ufdd1", "\ufdd2", "\ufdd3"
+_BETWEEN_WORDS = re.compile(rf"(?<=[^\W{UNSPACED}])[\ufdd1-\ufdd3]*+\ufdd0[\ufdd0-\ufdd3]*+(?=[^\W{UNSPACED}])")
+# A code that is neither a break nor part of a span stands for a word: the space of this word is removed with it.
+_WORD = r"[\ufdd1\ufdd2]*+[\ufdd0\ufdd3][\ufdd0-\ufdd3]*+"
+_REMOVED = re.compile(
+    rf"(?<=[{UNSPACED}])\s*+{_WORD}\s*+(?=[{UNSPACED}])|(?<=[(\[{{„‚¿¡]){_WORD}\s++"
+    rf"|(?<!\s)\s*+(?:{_WORD}(?=[.,;:!?…)\]}}«»“”’、。]+(?!\w))|[\ufdd0-\ufdd3]++(?=\s))"
+    r"|(?<=\s) \ufdd1|[\ufdd0-\ufdd3]++"
+)
+_BLANK = Segment("")
 
 
 class _Bounded:
@@ -119,85 +137,109 @@ def read_units(file: Input, root: str, tags: frozenset[str]) -> Iterator[etree._
             raise DataError(f"{file.name}: its outermost element is not <{root}>")
 
 
-def text_of(element: etree._Element | None) -> str:
-    """Return the text of an element without native code, which is removed from the tree; "" if there is no element.
+def text_of(element: etree._Element | None) -> Segment:
+    """Return the text of an element, without codes, which are removed from the tree; empty if there is no element.
 
-    Native code is the content of `bpt`, `ept`, `it`, `ph` and `ut`, including footnotes in `sub`. Other inline elements
-    contribute their text. An element for a line break adds a space, and so does a placeholder between two letters or
-    digits, such as `{0}` or `<br/>`, unless its native code is unknown or may stand within a word, such as `<b>`.
+    Codes are inline elements without text, and native code, the content of `bpt`, `ept`, `it`, `ph` and `ut`, including
+    footnotes in `sub`. Other inline elements contribute their text. A code that is a placeholder, such as `%s` or
+    `{0}`, or a URL, is that text. Where spaces on both sides belonged to a code, one remains, and none before a final
+    mark, after an opening bracket, or in scripts without spaces. A line break becomes a space, and so does a code
+    between two letters or digits, such as `<img/>`, unless it is unknown or may stand within a word, such as `<b>`.
     """
     if element is None:
-        return ""
+        return _BLANK
     if len(element):
         from lxml import etree
 
-        for child in element.iterdescendants():
-            if not _BREAKS.isdisjoint(child.attrib.values()):  # of type, ctype or subType
-                child.tail = f" {child.tail or ''}"
-        for child in element.iter("{*}ph", "{*}x"):
-            if not _WITHIN_WORD.fullmatch(str(child.xpath(_CODE_AND_TYPE))):
-                child.tail = f"{_MARK}{child.tail or ''}"
-        etree.strip_elements(element, *_CODE, with_tail=False)
-        return _BETWEEN_WORDS.sub(" ", "".join(element.itertext())).replace(_MARK, "")
-    return element.text or ""
+        for code in element.iter(*_CODES):
+            code.tail = f"{_read_as(code)}{code.tail or ''}"
+        for span in element.iter("{*}g", "{*}pc"):
+            span.text = f"{_SPAN}{span.text or ''}"
+            span.tail = f"{_SPAN}{span.tail or ''}"
+        etree.strip_elements(element, *_CODES, with_tail=False)
+        etree.strip_tags(element, "{*}g", "{*}pc")
+    text = "".join(element.itertext())
+    codes = Codes.OTHER if _APART in text or _UNKNOWN in text else Codes(_BREAK in text or _SPAN in text)
+    return Segment(one_line(_REMOVED.sub("", _BETWEEN_WORDS.sub(" ", text))), codes)
+
+
+def _read_as(code: etree._Element) -> str:
+    """Return the text of a code that is a placeholder or an address, and the mark of any other code."""
+    values = [code.get(key, "") for key in ("equiv-text", "disp", "equiv", "type", "ctype", "subType")]
+    texts = [unescape(_OF_MEMOQ.sub(r"\1", content)) for content in (code.text, *values[:3]) if content]
+    for text in texts:
+        wanted = "".join(span.wanted for span in spans(text) if span.kind not in ("tag", "number"))
+        if wanted and wanted.replace(" ", "") == text.replace(" ", ""):
+            return text
+    kind = _KINDS.fullmatch(f"{code.tag.rpartition('}')[2]} {''.join(texts[:1])} {''.join(values[3:])}")
+    return _MARKS[(kind and kind.lastindex) or 0]
 
 
 def read_tmx(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
     """Yield the pairs of a TMX file.
 
-    The text of `seg` includes highlighted parts (`hi`), but no native code, see `text_of`. If a unit has several texts
-    in a language, the first text of each language is paired with all texts in the other one. `layout.columns` maps
-    languages to their names in the file, such as `{de: German}`; of several, a unit is read with the first that it has.
-    `layout.score` is the type of the properties (`prop`) with scores.
+    The text of `seg` includes highlighted parts (`hi`), but no codes, see `text_of`. Units whose state, by a property,
+    is `_UNCONFIRMED` are skipped. If a unit has several texts in a language, the first text of each language is paired
+    with all texts in the other one. `layout.columns` maps languages to their names in the file, such as `{de: German}`;
+    of several, a unit is read with the first that it has. `layout.score` is the type of the properties (`prop`) with
+    scores.
     """
     names = tuple(layout.all_names)
     n_first = len(layout.names(layout.languages[0]))
     types = _OF if layout.document is None else (layout.document,)
     for unit in read_units(file, "tmx", frozenset({"tu"})):
-        texts = [(language, text) for language, text in variants(unit) if text]
-        by_name = by_language(texts, names)
-        first = next(filter(None, by_name[:n_first]), [])
-        second = next(filter(None, by_name[n_first:]), [])
-        other_tags = dict.fromkeys(tag for tag, _ in texts if tag and side_of(tag, names) is None)
-        note = ""
-        if other_tags:
-            note = limited(f" (found {shown([*other_tags])}; see columns)", "", units)
-        if units.skip_blank(("".join(first), "".join(second)), layout.languages, note):
+        properties = [(prop.get("type", ""), prop.text or "") for prop in unit.iter("{*}prop")]
+        if _skip_unconfirmed(properties, units):
             continue
-        documents = (prop.text for prop in unit.iterchildren("{*}prop") if prop.get("type") in types)
-        units.enter(next(documents, file.name))
-        score = None
-        if layout.score is not None and (score := _score(unit, layout.score)) is None:
+        texts = [(language, text) for language, text in variants(unit) if not is_blank(text.text)]
+        by_name = by_language(texts, names)
+        first = next(filter(None, by_name[:n_first]), [_BLANK])
+        second = next(filter(None, by_name[n_first:]), [_BLANK])
+        other_tags = dict.fromkeys(tag for tag, _ in texts if tag and side_of(tag, names) is None)
+        note = f" (found {shown([*other_tags])}; see columns)" if other_tags else ""
+        if units.skip_blank((first[0].text, second[0].text), layout.languages, note):
+            continue
+        units.enter(next((value for kind, value in properties if kind in types), file.name))
+        score = next((parse_score(value) for kind, value in properties if kind == layout.score), None)
+        if score is None and layout.score is not None:
             units.skip(NO_SCORE)
             continue
         if len(first) + len(second) > 2:
             tags = ", ".join(dict.fromkeys(tag[:MAX_TAG] for tag, _ in texts))
-            units.skip(limited(f"several texts in a language, all used ({tags})", "several texts, all used", units))
-        yield first[0], second[0], score
+            units.skip(f"several texts in a language, all used ({tags})", "several texts, all used")
+        yield units.row(first[0], second[0], score)
         for pair in [*product(first[:1], second[1:]), *product(first[1:], second[:1])]:
             units.separate()  # another version does not follow the one before it
-            yield *pair, score
+            yield units.row(*pair, score)
 
 
-def variants(unit: etree._Element) -> Iterator[tuple[str, str]]:
+def variants(unit: etree._Element) -> Iterator[tuple[str, Segment]]:
     """Yield the language and the text of each variant in a unit of TMX."""
     for variant in unit.iterchildren("{*}tuv"):
-        yield variant.get(XML_LANG) or variant.get("lang") or "", one_line(text_of(variant.find("{*}seg")))
+        yield variant.get(XML_LANG) or variant.get("lang") or "", text_of(variant.find("{*}seg"))
 
 
-_OF = ("document", "file", "x-document", "x-file")
-"""Types of the properties with the document of a unit."""
+_UNCONFIRMED = re.compile(
+    "(translate|state(-qualifier)?|conf(irmed)?|(x-(segment-|mateCAT-|xtm-)?)?status|x-ConfirmationLevel) "
+    "(no|new|initial|draft|unspecified|0|false|fuzzy(-match)?|leveraged-mt|[mt]{2}-suggestion|(needs|rejected).{0,30}"
+    "|(un|not ?)(approved|confirmed|finished|reviewed|started|translated)"
+    "|pre-?translated|partiallyedited|machinetranslated|assembledfromfragments)",
+    re.IGNORECASE,
+)
+"""Matches an attribute of XLIFF, or the type of a property of TMX, and its value, if a text is not to be translated, or
+its translation is missing, unfinished or rejected, or nobody has confirmed it. Beside `translate`, `state` and
+`state-qualifier`, these are `conf` and `x-ConfirmationLevel` of Trados, `status` of memoQ, `confirmed` of Phrase,
+properties of Matecat and XTM, and those of other programs that are called a status."""
 
 
-def _score(unit: etree._Element, kind: str) -> float | None:
-    """Return the number in the first property of this type in a unit or one of its texts; None if there is none."""
-    return next((parse_score(prop.text) for prop in unit.iter("{*}prop") if prop.get("type") == kind), None)
-
-
-_UNTRANSLATED = {"new", "initial"}
-"""Values of `state` for a target that is no translation yet, or no reviewed one, beside those with `needs-`."""
-_SUGGESTED = {"fuzzy-match", "leveraged-mt", "mt-suggestion", "tm-suggestion"}
-"""Values of `state-qualifier` for a target that no translator has confirmed."""
+def _skip_unconfirmed(marks: Iterable[tuple[str, str]], units: Units) -> bool:
+    """Return whether a name and its value are `_UNCONFIRMED`; if so, count a skipped unit for the first that are."""
+    for name, value in marks:
+        mark = f"{name.rpartition('}')[2]} {value.strip()}"
+        if _UNCONFIRMED.fullmatch(mark):
+            units.skip(mark, "other states")
+            return True
+    return False
 
 
 def read_xliff(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
@@ -205,46 +247,32 @@ def read_xliff(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
 
     Segments are the `mrk` elements of a `seg-source` and its target with equal `mid`, or the `segment` elements of a
     version 2 unit. Units that are marked as not to be translated, by themselves or by their group or file, segments
-    without a target, and segments whose state says that they are no translation yet, or need a review, are skipped. The
-    attribute `approved` is ignored, since few tools set it; alternative translations (`alt-trans`, `matches`) are not
-    read. `layout.columns`, such as `{en: source, de: target}`, names the sides of files that do not name their
-    languages.
+    without a target, and segments in a state that is `_UNCONFIRMED`, are skipped. The attribute `approved` is ignored,
+    since few tools set it, and so are locks; alternative translations (`alt-trans`, `matches`) are not read.
+    `layout.columns`, such as `{en: source, de: target}`, names the sides of files that do not name their languages.
     """
     given = side_in_columns(file.name, layout, "source", "target")
     for unit in read_units(file, "xliff", frozenset({"trans-unit", "unit"})):
-        for element in _segments(unit):
-            reason = _unconfirmed(unit, element)
-            if reason is not None:
-                units.skip(reason)
+        segments = unit.iterfind("{*}seg-defs/{*}seg")  # of SDLXLIFF
+        states = {seg.get("id"): [("conf", seg.get("conf", "Unspecified"))] for seg in segments}
+        data = {item.get("id"): item.text for item in unit.iterfind("{*}originalData/{*}data")}
+        for code in unit.iterfind(".//*[@dataRef]"):
+            code.text = data.get(code.get("dataRef"))
+        for element in [*unit.iter("{*}segment")] or [unit]:  # of version 2; or of an earlier one
+            target = element.find("{*}target")
+            marks = [("translate", _inherited(unit, "translate"))]
+            if target is not None:
+                marks += unit.items() + element.items() + target.items()
+            if _skip_unconfirmed(marks, units):
                 continue
             names = (around.get("original") or around.get("id") for around in unit.iterancestors("{*}file"))
             units.enter(next(names, file.name))
-            side = given
+            side = _source_side(file.name, unit, element, layout, units) if given is None else given
             if side is None:
-                side = _source_side(file.name, unit, element, layout, units)
-            if side is not None:
-                for texts in _pairs(element):
-                    yield texts[side], texts[1 - side], None
-
-
-def _segments(unit: etree._Element) -> Iterable[etree._Element]:
-    """Return the segments of a unit of version 2, or the unit of an earlier version itself."""
-    return unit.iter("{*}segment") if unit.tag.rpartition("}")[2] == "unit" else [unit]
-
-
-def _unconfirmed(unit: etree._Element, element: etree._Element) -> str | None:
-    """Return why the target of a segment is not yet a translation; None if it is a translation or is missing."""
-    if (unit.get("translate") or _inherited(unit, "translate")) == "no":
-        return "translate no"
-    target = element.find("{*}target")
-    if target is None:
-        return None
-    marked = target if element is unit else element  # in version 2
-    state = marked.get("state", "")
-    qualifier = marked.get("state-qualifier", "")
-    if state in _UNTRANSLATED or state.startswith("needs-"):
-        return f"state {state}"
-    return f"state {qualifier}" if qualifier in _SUGGESTED else None
+                continue
+            for mid, texts in _pairs(element):
+                if not _skip_unconfirmed(states.get(mid, ()), units):
+                    yield units.row(texts[side], texts[1 - side])
 
 
 def _source_side(name: str, unit: etree._Element, element: etree._Element, layout: Layout, units: Units) -> int | None:
@@ -270,14 +298,15 @@ def _language(unit: etree._Element, text: etree._Element | None, *attributes: st
 
 
 def _inherited(unit: etree._Element, *attributes: str) -> str:
-    """Return the first of these attributes that an enclosing element has, from the inside to the outside; else ""."""
-    around = (element.get(name) for element in unit.iterancestors() for name in attributes)
+    """Return the first of these attributes of a unit and of the elements around it, from the inside to the outside; an
+    empty text if none has them."""
+    around = (element.get(name) for element in (unit, *unit.iterancestors()) for name in attributes)
     return next(filter(None, around), "")
 
 
-def _pairs(element: etree._Element) -> Iterator[tuple[str, str]]:
-    """Yield the source and target of each marked segment, or of the whole element if nothing is marked; a missing one
-    is blank."""
+def _pairs(element: etree._Element) -> Iterator[tuple[str, tuple[Segment, Segment]]]:
+    """Yield the `mid`, the source and the target of each marked segment, or of the whole element, whose `mid` is empty,
+    if nothing is marked; a missing text is blank."""
     source = element.find("{*}source")
     target = element.find("{*}target")
     sources = _marked(element.find("{*}seg-source"))
@@ -286,10 +315,10 @@ def _pairs(element: etree._Element) -> Iterator[tuple[str, str]]:
         sources = {"": text_of(source)}
         targets = {"": text_of(target)}
     for mid in sources | targets:
-        yield one_line(sources.get(mid, "")), one_line(targets.get(mid, ""))
+        yield mid, (sources.get(mid, _BLANK), targets.get(mid, _BLANK))
 
 
-def _marked(side: etree._Element | None) -> dict[str, str]:
+def _marked(side: etree._Element | None) -> dict[str, Segment]:
     """Return the texts of the marked segments of a side by `mid`; an empty mapping if two have the same `mid`."""
     if side is None:
         return {}
@@ -304,9 +333,9 @@ def read_po(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
     Fuzzy, obsolete and untranslated messages are skipped. A message with a plural gives two pairs if its translation
     has two forms, one pair (of the plural) if it has one form, and is skipped if it has more forms, since none of them
     translates only the plural. `layout.columns`, such as `{en: msgid, de: msgstr}`, names the languages. Without it,
-    the header's `Language` is the language of `msgstr`, and `X-Source-Language`, or else English, that of `msgid`. The
-    name of the file or of a folder counts if it names a script, such as sr@latin, which headers often lack. The form
-    for one object follows from its `Plural-Forms`.
+    the header's `Language` is the language of `msgstr`, and `X-Source-Language`, or else English, that of `msgid`. If
+    the header names neither script nor region, the nearest part of the path that names a script counts, such as
+    sr@latin. The form for one object follows from its `Plural-Forms`.
     """
     side = side_in_columns(file.name, layout, "msgid", "msgstr")
     headers: Mapping[str, str] = {}
@@ -342,10 +371,10 @@ def _side_of_msgid(name: str, headers: Mapping[str, str], layout: Layout, units:
     if not target:
         names = written(layout, "msgid", "msgstr")
         raise DataError(f"{name}: no Language in its header; state the languages with {names} or the reverse")
-    named = (
-        part for part in re.split("[/.]", name) if tag_of(part).script and parts_of(part)[0] == parts_of(target)[0]
-    )
-    return side_of_source(source, next(named, target), layout, units)
+    if not any(tag_of(target)[1:3]):  # script and region
+        parts = (part for part in reversed(re.split("[/.]", name)) if tag_of(part).script)
+        target = next((part for part in parts if parts_of(part)[0] == parts_of(target)[0]), target)
+    return side_of_source(source, target, layout, units)
 
 
 def _lines(file: Input) -> Iterator[str]:

@@ -189,6 +189,10 @@ def test_damaged_file_never_mixes_units() -> None:
         ("be@tarask.po", "be", "be", True),
         ("ku_Latn.po", "sr", "sr", True),
         ("zh_TW.po", "zh_TW", "zh", False),
+        ("sr@latin/a.po", "sr@cyrillic", "sr", True),  # the header says it
+        ("sr_Latn/a.po", "sr_RS", "sr", True),
+        ("sr_Cyrl/old/sr@latin.po", "sr", "sr_Latn", True),  # the nearest part
+        ("sr_Latn/sr_Cyrl/LC_MESSAGES/a.po", "sr", "sr_Latn", False),
     ],
 )
 def test_po_in_another_script_is_left_out(name: str, header: str, language: str, is_found: bool) -> None:

@@ -30,23 +30,82 @@ def memory(*units: str) -> str:
     [
         ("Haus", "Haus"),
         ("Press <bpt i='1'>&lt;b&gt;</bpt>OK<ept i='1'>&lt;/b&gt;</ept> now", "Press OK now"),
-        ("A <ph x='1'>{0}</ph> <it pos='begin'>[i]</it><ut>\\x</ut>B", "A  B"),
+        ("A <ph x='1'>[0]</ph> <it pos='begin'>[i]</it><ut>\\x</ut>B", "A B"),
         ("A <hi>bold <hi>and <ph>code</ph>more</hi></hi> end", "A bold and more end"),
         ("Print<ph>&lt;fn&gt;<sub>the footnote</sub></ph> it", "Print it"),
         ("one<ph type='lb'/>two", "one two"),
-        ("one<ph>&lt;br/&gt;</ph>two<ph>{0}</ph><ph/>3", "one two 3"),
+        ("one<ph>&lt;br/&gt;</ph>two<ph>[0]</ph><ph/>3 <ph> </ph>four<ph>&amp;nbsp;</ph>five", "one two 3 four five"),
         (
             "is<ph>&lt;cf bold='True'&gt;</ph>sue d<ph>&amp;apos;</ph>un<ph type='italic'>{</ph>e Gra<ph x='1'/>s",
             "issue dune Gras",
         ),
         ("H<ph>&lt;sub&gt;</ph>2<ph>&lt;/SUB&gt;</ph>O, <ph>&amp;</ph>O<ph>&amp;shy;</ph>K", "H2O, OK"),
-        ("(<ph>{0}</ph>one<ph>{1}</ph>). 一<ph/>二, <ph>{2}</ph>two", "(one). 一二, two"),
+        ("(<ph>[0]</ph>one<ph>[1]</ph>). 一<ph/>二, <ph>[2]</ph>two", "(one). 一二, two"),
         ("  one\n   two &amp; <![CDATA[<three>]]><!-- no -->&#233;\n", "one two & <three>é"),
         ("a\tb", "a\tb"),
     ],
 )
 def test_tmx_segment_text_is_extracted(seg: str, text: str) -> None:
     assert read_bytes(read_tmx, memory(unit(("de", seg), ("en", "x")))) == ([(text, "x")], {})
+
+
+@pytest.mark.parametrize(
+    ("seg", "text"),
+    [
+        ("Das <ph/> Haus", "Das Haus"),
+        ("Der <bpt i='1'>b</bpt>Mann <ept i='1'>/b</ept> im", "Der Mann im"),
+        ("a  b <ph>[0]</ph> <ph>[1]</ph> c  d", "a  b c  d"),
+        ("<ph/> Siehe <ph/>, <ph/> und (<ph/> auch) <ph/>.", "Siehe, und (auch)."),
+        ("„Wort“ <ph/> und <ph/>„Wort“ <ph/>", "„Wort“ und „Wort“"),
+        ("Voir <ph/> ! Et <bpt i='1'>b</bpt>.NET<ept i='1'/>, <ph/>.NET", "Voir ! Et .NET, .NET"),
+        ("在 <ph/> 中，请看 <ph/>。打开 <ph/> Excel", "在中，请看。打开 Excel"),
+        ("one <ph type='lb'/> two", "one two"),
+    ],
+)
+def test_tmx_code_takes_its_space_with_it(seg: str, text: str) -> None:
+    assert read_bytes(read_tmx, memory(unit(("de", seg), ("en", "x")))) == ([(text, "x")], {})
+
+
+@pytest.mark.parametrize(
+    ("seg", "text"),
+    [
+        ("Sie haben <ph x='1'>%d</ph> Tage.", "Sie haben %d Tage."),
+        ("<it pos='begin'>{0}</it>{1}<ut>%2$s</ut>!", "{0}{1}%2$s!"),
+        ("<bpt i='1'>%1$s</bpt>hier<ept i='1'>%2$s</ept> <ph>{{ name }}</ph>", "%1$shier%2$s {{ name }}"),
+        ('<ph>&lt;mq:rxt displaytext="{h:int}" val="{h}" /&gt;</ph> Std', "{h} Std"),
+        ("Siehe <ph>https://a.de/b</ph>.", "Siehe https://a.de/b."),
+        ("<ph>1</ph>Text <ph>&lt;img alt='%s'/&gt;</ph>", "Text"),
+    ],
+)
+def test_tmx_code_that_is_a_placeholder_is_text(seg: str, text: str) -> None:
+    assert read_bytes(read_tmx, memory(unit(("de", seg), ("en", "x")))) == ([(text, "x")], {})
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("x-ConfirmationLevel", ["Draft", "RejectedTranslation", "RejectedSignOff"]),
+        ("x-MateCAT-status", ["NEW", "DRAFT", "REJECTED"]),
+        ("x-xtm-status", ["Not approved"]),
+        ("x-segment-status", ["draft", "needs-review"]),
+        ("status", ["fuzzy", "rejected"]),
+    ],
+)
+def test_tmx_units_in_an_unconfirmed_state_are_skipped(kind: str, values: list[str]) -> None:
+    def with_state(state: str) -> str:
+        return unit(("de", state), ("en", "x")).replace("<tu>", f'<tu><prop type="{kind}">{state}</prop>')
+
+    confirmed = ["Translated", "ApprovedSignOff", "APPROVED", "Approved"]
+    pairs, skipped = read_bytes(read_tmx, memory(*map(with_state, values + confirmed)))
+    assert [source for source, _ in pairs] == confirmed
+    assert skipped == {f"{kind} {value}": 1 for value in values}
+
+
+def test_states_of_a_hostile_file_are_counted_together_beyond_some() -> None:
+    state = '<tu><prop type="status">needs-{}</prop>'
+    units = [unit(("de", "a"), ("en", "b")).replace("<tu>", state.format(i)) for i in range(200)]
+    pairs, skipped = read_bytes(read_tmx, memory(*units))
+    assert not pairs and len(skipped) < 100 and sum(skipped.values()) == 200
 
 
 def test_pairs_start_with_alphabetically_first_language() -> None:

@@ -34,16 +34,17 @@ def unit2(*segments: tuple[str, str], state: str = "") -> str:
         ("one", "one"),
         ("<g id='1'>bold <g id='2'>and more</g></g> <x id='3'/>end<bx id='4'/><ex id='5'/>", "bold and more end"),
         (
-            "a<ph id='1'>{0}<sub>note</sub></ph><bpt id='2'>[b]</bpt>b<ept id='2'>[/b]</ept><it id='3'>i</it>",
+            "a<ph id='1'>[0]<sub>note</sub></ph><bpt id='2'>[b]</bpt>b<ept id='2'>[/b]</ept><it id='3'>i</it>",
             "a b",
         ),
         ("a <mrk mtype='term'>term</mrk>\n  b", "a term b"),
         ("one<x id='1' ctype='lb'/>two", "one two"),
         (
-            "one<x id='1' equiv-text='{0}'/>two <x id='2' equiv-text='&lt;b&gt;'/>t<x id='3' equiv-text='&lt;/b&gt;'/>h"
+            "one<x id='1' equiv-text='[0]'/>two <x id='2' equiv-text='&lt;b&gt;'/>t<x id='3' equiv-text='&lt;/b&gt;'/>h"
             "<x id='4' ctype='bold' equiv-text='[b]'/>r<x id='5'/>ee",
             "one two three",
         ),
+        ("<g id='1'>one <x id='2'/> </g> two <x id='3' equiv-text='{{n}}'/>.", "one two {{n}}."),
     ],
 )
 def test_xliff_1_text_is_extracted_without_codes(target: str, text: str) -> None:
@@ -60,13 +61,22 @@ def test_xliff_1_text_is_extracted_without_codes(target: str, text: str) -> None
         ("a<cp hex='001A'/>b <mrk id='1' type='term'>term</mrk><sm id='m'/><em startRef='m'/>", "ab term"),
         ("one<ph id='1' type='fmt' subType='xlf:lb'/>two", "one two"),
         (
-            "d<ph id='1' equiv='&lt;b&gt;'/>s<ph id='2' disp='{n}'/>a<ph id='3' type='fmt' subType='xlf:b' disp='b'/>s",
+            "d<ph id='1' equiv='&lt;b&gt;'/>s<ph id='2' disp='[n]'/>a<ph id='3' type='fmt' subType='xlf:b' disp='b'/>s",
             "ds as",
         ),
+        ("<pc id='1'>one </pc> <ph id='2' equiv='INTERPOLATION' disp='{{n}}'/><ph id='3'/>.", "one {{n}}."),
     ],
 )
 def test_xliff_2_text_is_extracted_without_codes(target: str, text: str) -> None:
     assert read_bytes(read_xliff, version2(unit2(("eins", target)))) == ([("eins", text)], {})
+
+
+def test_xliff_2_code_refers_to_its_data() -> None:
+    data = "<originalData><data id='d1'>%s</data><data id='d2'>&lt;br/&gt;</data></originalData>"
+    unit = unit2(("<ph id='1' dataRef='d1'/>eins<ph id='2' dataRef='d2'/>zwei", "one")).replace(
+        "<segment", f"{data}<segment", 1
+    )
+    assert read_bytes(read_xliff, version2(unit)) == ([("%seins zwei", "one")], {})
 
 
 def test_xliff_1_segments_are_paired_by_number() -> None:
@@ -141,6 +151,50 @@ def test_files_without_languages_need_columns() -> None:
 def test_untranslated_targets_are_skipped(state: str) -> None:
     data = version1(unit1("eins", "eins", of_target=f'state="{state}"'), unit1("zwei", "two"))
     assert read_bytes(read_xliff, data) == ([("zwei", "two")], {f"state {state}": 1})
+
+
+@pytest.mark.parametrize(
+    ("of_unit", "of_target", "reason"),
+    [
+        ("", 'state="translated" state-qualifier="rejected-grammar"', "state-qualifier rejected-grammar"),
+        ("", 'state="rejected"', "state rejected"),
+        ("", 'state-qualifier="leveraged-mt"', "state-qualifier leveraged-mt"),
+        ('mq:status="Rejected"', "", "status Rejected"),
+        ('mq:status="NotStarted"', "", "status NotStarted"),
+        ('mq:status="PartiallyEdited"', "", "status PartiallyEdited"),
+        ('mq:status="MachineTranslated"', 'state="translated"', "status MachineTranslated"),
+        ('mq:status="Pretranslated"', "", "status Pretranslated"),
+        ('m:confirmed="0"', "", "confirmed 0"),
+    ],
+)
+def test_unconfirmed_targets_of_programs_are_skipped(of_unit: str, of_target: str, reason: str) -> None:
+    data = version1(
+        unit1("eins", "eins", of_unit, of_target),
+        *(
+            unit1(f"zwei {confirmed}", "two", confirmed)
+            for confirmed in ("mq:status='ManuallyConfirmed'", "m:confirmed='1'")
+        ),
+        unit1("drei", "three", "mq:locked='locked' approved='no'", "state='final' state-qualifier='exact-match'"),
+    ).replace("<xliff", "<xliff xmlns:mq='MQXliff' xmlns:m='http://www.memsource.com/mxlf/2.0'", 1)
+    pairs, skipped = read_bytes(read_xliff, data)
+    assert [target for _, target in pairs] == ["two", "two", "three"] and skipped == {reason: 1}
+
+
+def test_segments_of_sdlxliff_are_skipped_by_their_states() -> None:
+    states = ["Translated", "Draft", "RejectedTranslation", "RejectedSignOff", "ApprovedSignOff", None]
+    texts = [f"<mrk mtype='seg' mid='{i}'>{state}</mrk>" for i, state in enumerate(states)]
+    conf = [f"<sdl:seg id='{i}'" + (f" conf='{state}'/>" if state else "/>") for i, state in enumerate(states)]
+    side = " ".join(texts)
+    unit = (
+        f"<trans-unit id='1'><source>x</source><seg-source>{side}</seg-source><target>{side}</target>"
+        f"<sdl:seg-defs>{''.join(conf)}</sdl:seg-defs></trans-unit>"
+    )
+    data = version1(unit).replace("<xliff", "<xliff xmlns:sdl='http://sdl.com/FileTypes/SdlXliff/1.0'", 1)
+    pairs, skipped = read_bytes(read_xliff, data)
+    assert [source for source, _ in pairs] == ["Translated", "ApprovedSignOff"]
+    assert skipped == {
+        f"conf {state or 'Unspecified'}": 1 for state in states if state not in ("Translated", "ApprovedSignOff")
+    }
 
 
 def test_xliff_2_states_are_respected() -> None:

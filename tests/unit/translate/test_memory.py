@@ -11,6 +11,7 @@ import pytest
 from command import Command
 from file_server import serve_files
 from nmt.errors import ConfigError, DataError
+from nmt.prepare.pairs import Codes
 from nmt.translate.memory import Match, TranslationMemory
 from nmt.translate.translator import Translator
 from nmt.translate.types import Line
@@ -28,7 +29,7 @@ def unit(src: str, tgt: str, languages: tuple[str, str] = ("de", "en")) -> str:
 
 
 def memory_of(*segments: tuple[str, str], source: str = "de", target: str = "en") -> TranslationMemory:
-    return TranslationMemory(segments, source, target)
+    return TranslationMemory(((*segment, Codes.NONE) for segment in segments), source, target)
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +121,39 @@ def test_most_frequent_translation_is_taken_and_latest_of_equals() -> None:
     numbers = memory_of(("a 5", "x 5"), ("a 6", "x 6"), ("a 7", "y 7"), ("a 5", "z"))
     assert numbers.find("a 8") == Match("x 8", "adapted")
     assert numbers.find("a 5") == Match("z", "exact")
+
+
+@pytest.mark.parametrize(
+    ("src", "tgt", "text", "expected"),
+    [
+        ("Die Datei <ph/> fehlt.", "The file <ph/> is missing.", "Die Datei fehlt.", None),
+        ("Die Datei fehlt.", "The file <ph>[x]</ph> is missing.", "Die Datei fehlt.", None),
+        ("Sie haben <ph>%d</ph> Tage.", "<ph>%d</ph> days", "Sie haben %d Tage.", ("%d days", "exact")),
+        ("Sie haben <ph>%d</ph> Tage.", "<ph>%d</ph> days", "Sie haben Tage.", None),
+        ("Der <bpt i='1'/>Mann<ept i='1'/>", "The <bpt i='1'/>man<ept i='1'/>", "Der Mann", ("The man", "adapted")),
+        ("Der Mann", "<hi>The</hi> <bpt i='1'/>man<ept i='1'/>", "Der Mann", ("The man", "adapted")),
+        ("<bpt i='1'/>Bild<ept i='1'/> 5", "Figure 5", "Bild 5", ("Figure 5", "adapted")),
+        ("<bpt i='1'/>Bild<ept i='1'/> 5", "Figure 5", "Bild 7", ("Figure 7", "adapted")),
+        ("Bild 5 <ph/>", "Figure 5 <ph/>", "Bild 7", None),
+        ("<hi>Tor</hi>", "gate", "Tor", ("gate", "exact")),
+    ],
+)
+def test_segment_with_codes_is_no_exact_match(
+    src: str, tgt: str, text: str, expected: tuple[str, str] | None, tmp_path: Path
+) -> None:
+    (tmp_path / "a.tmx").write_text(TMX.format(unit(src, tgt) + unit("x", "y")), encoding="utf-8")
+    (tmp_path / "b.tsv").write_text("de\ten\nBaum\ttree\n", encoding="utf-8")
+    memory = TranslationMemory.read([str(tmp_path)], "de", "en")
+    assert memory.find(text) == (None if expected is None else Match(*expected))
+    assert memory.find("x") == Match("y", "exact") and memory.find("Baum") == Match("tree", "exact")
+    assert len(memory) == 3
+
+
+def test_plain_segment_precedes_one_with_formatting() -> None:
+    segments = [("a", "x", Codes.FORMATTING), ("a", "y", Codes.NONE), ("a", "z", Codes.OTHER)]
+    memory = TranslationMemory(segments, "de", "en")
+    assert memory.find("a") == Match("y", "exact") and len(memory) == 3
+    assert memory.fingerprint != memory_of(*(segment[:2] for segment in segments)).fingerprint
 
 
 def test_text_with_same_hash_is_no_match(monkeypatch: pytest.MonkeyPatch) -> None:

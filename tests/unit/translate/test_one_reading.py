@@ -22,6 +22,7 @@ from nmt.documents import FORMATS, open_document
 from nmt.evaluate.report import Subject, evaluate
 from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
 from nmt.prepare.cleaning.grouping import groupings
+from nmt.prepare.pairs import Codes
 from nmt.prepare.pipeline.clean import comparable_lines
 from nmt.serve.app import make_app
 from nmt.serve.models import Models
@@ -206,7 +207,7 @@ def duplicate(text: str) -> object:
 
 
 def remembered(text: str) -> object:
-    return TranslationMemory([(TEXT, "a")], "de", "en").find(text)
+    return TranslationMemory([(TEXT, "a", Codes.NONE)], "de", "en").find(text)
 
 
 def glossed(text: str) -> object:

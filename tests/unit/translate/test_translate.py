@@ -14,6 +14,7 @@ from nmt.config import SearchConfig
 from nmt.errors import ConfigError, DataError
 from nmt.model.inference import DecoderState, InferenceModel
 from nmt.model.transformer import DecoderModel
+from nmt.prepare.pairs import Codes
 from nmt.runs.model import Origin
 from nmt.search.rules import SearchStopped
 from nmt.text.constraints import Glossary
@@ -85,7 +86,7 @@ def test_text_of_protected_placeholders_is_copied(translator: Translator, text: 
 
 
 def test_text_without_letters_is_searched_if_asked(translator: Translator) -> None:
-    memory = TranslationMemory([("42", "forty-two")], "de", "en")
+    memory = TranslationMemory([("42", "forty-two", Codes.NONE)], "de", "en")
 
     def found(**given: Any) -> Translation:
         [[best]] = translator.translate_lines([Line("42", **given)], BEAM)
@@ -96,7 +97,7 @@ def test_text_without_letters_is_searched_if_asked(translator: Translator) -> No
     assert found(prefix="mali").text.startswith("mali") and "Quax" in found(terms=("Quax",)).text
     assert found(glossary=Glossary({"42": "42", "7": "x"})).match == "copied"
     split = BEAM.model_copy(update={"split": "always"})
-    memory = TranslationMemory([("Mali bore.", "known")], "de", "en")
+    memory = TranslationMemory([("Mali bore.", "known", Codes.NONE)], "de", "en")
     [[best]] = translator.translate_lines([Line("Mali bore. 7", tm=memory)], split)
     assert (best.text, best.match) == ("known 7", "exact")
 
