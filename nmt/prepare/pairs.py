@@ -112,8 +112,7 @@ class Units:
         """Number of skipped units by reason."""
         self.document = 0
         """Number of the document of the next pair."""
-        self.codes = Codes.NONE
-        """The codes of the pair that was read last, from a format that has codes."""
+        self.codes = Codes.NONE  # of the pair that was read last
         self._name: object = None
 
     def clear(self) -> None:

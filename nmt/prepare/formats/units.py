@@ -53,7 +53,7 @@ _KINDS = re.compile(
     r"|((?:[be]pt|it|[be]x|[es]c) .*|\w+ .* (?:fmt.*|(?:x-)?(?:bold|color|font|italic|scap|strike|d?ulined|underlined?)"
     r"|x-html-[biu])|\w+ \s*</?(?:a|abbr|b|big|c[fs]|cite|code|del|em|font|g|i|ins|mark|s|small|span|strike|strong|sub"
     r"|sup|tt|u|wbr)\b.*)"
-    r"|(cp .*|\w+ (?:[&_'‘’\xad\u200b-\u200d\u2060\ufeff])?+ \S*)|.*",
+    r"|(cp .*|\w+ [&_'‘’\xad\u200b-\u200d\u2060\ufeff]?+ \S*)|.*",
     re.DOTALL | re.IGNORECASE,
 )
 """Matches the name of an element, its native code and its type. Group 1 is a line break or white space; group 2 begins
@@ -165,13 +165,11 @@ def text_of(element: etree._Element | None) -> Segment:
 
 def _read_as(code: etree._Element) -> str:
     """Return the text of a code that is a placeholder or an address, and the mark of any other code."""
-    name = code.get("dataRef")  # of version 2
-    data = name and str(code.xpath("string(ancestor::*/*[local-name()='originalData']/*[@id=$name])", name=name))
     values = [code.get(key, "") for key in ("equiv-text", "disp", "equiv", "type", "ctype", "subType")]
-    texts = [unescape(_OF_MEMOQ.sub(r"\1", content)) for content in (code.text, data, *values[:3]) if content]
+    texts = [unescape(_OF_MEMOQ.sub(r"\1", content)) for content in (code.text, *values[:3]) if content]
     for text in texts:
         wanted = "".join(span.wanted for span in spans(text) if span.kind not in ("tag", "number"))
-        if "" != wanted.replace(" ", "") == text.replace(" ", ""):
+        if wanted and wanted.replace(" ", "") == text.replace(" ", ""):
             return text
     kind = _KINDS.fullmatch(f"{code.tag.rpartition('}')[2]} {''.join(texts[:1])} {''.join(values[3:])}")
     return _MARKS[(kind and kind.lastindex) or 0]
@@ -201,8 +199,7 @@ def read_tmx(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
         note = f" (found {shown([*other_tags])}; see columns)" if other_tags else ""
         if units.skip_blank((first[0].text, second[0].text), layout.languages, note):
             continue
-        documents = (value for kind, value in properties if kind in types)
-        units.enter(next(documents, file.name))
+        units.enter(next((value for kind, value in properties if kind in types), file.name))
         score = next((parse_score(value) for kind, value in properties if kind == layout.score), None)
         if score is None and layout.score is not None:
             units.skip(NO_SCORE)
@@ -237,11 +234,12 @@ properties of Matecat and XTM, and those of other programs that are called a sta
 
 def _skip_unconfirmed(marks: Iterable[tuple[str, str]], units: Units) -> bool:
     """Return whether a name and its value are `_UNCONFIRMED`; if so, count a skipped unit for the first that are."""
-    with_values = (f"{name.rpartition('}')[2]} {value.strip()}" for name, value in marks)
-    reason = next(filter(_UNCONFIRMED.fullmatch, with_values), "")
-    if reason:
-        units.skip(reason, "other states")
-    return bool(reason)
+    for name, value in marks:
+        mark = f"{name.rpartition('}')[2]} {value.strip()}"
+        if _UNCONFIRMED.fullmatch(mark):
+            units.skip(mark, "other states")
+            return True
+    return False
 
 
 def read_xliff(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
@@ -255,8 +253,11 @@ def read_xliff(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
     """
     given = side_in_columns(file.name, layout, "source", "target")
     for unit in read_units(file, "xliff", frozenset({"trans-unit", "unit"})):
-        of_trados = unit.iterfind("{*}seg-defs/{*}seg")
-        states = {seg.get("id"): [("conf", seg.get("conf", "Unspecified"))] for seg in of_trados}
+        segments = unit.iterfind("{*}seg-defs/{*}seg")  # of SDLXLIFF
+        states = {seg.get("id"): [("conf", seg.get("conf", "Unspecified"))] for seg in segments}
+        data = {item.get("id"): item.text for item in unit.iterfind("{*}originalData/{*}data")}
+        for code in unit.iterfind(".//*[@dataRef]"):
+            code.text = data.get(code.get("dataRef"))
         for element in [*unit.iter("{*}segment")] or [unit]:  # of version 2; or of an earlier one
             target = element.find("{*}target")
             marks = [("translate", _inherited(unit, "translate"))]
