@@ -112,12 +112,10 @@ def writing(path: Path, advice: str = "") -> Iterator[None]:
 
 def write_problem(error: OSError, advice: str = "") -> str:
     """Return why a file cannot be written. It ends with `advice`, or with other advice if the disk is full."""
-    text = error.strerror or str(error)
-    if " requested and " in text:  # from numpy, which does not say that the disk is full
-        text = os.strerror(errno.ENOSPC)
-    elif error.errno not in (errno.ENOSPC, errno.EDQUOT):
-        return f"{text}{advice}"
-    return f"{text}; make room and run the same command again"
+    text = error.strerror or str(error)  # "9 requested and 2 written", from numpy, has no number
+    if error.errno in (errno.ENOSPC, errno.EDQUOT) or " requested and " in text:
+        return "No space left on device; make room and run the same command again"
+    return f"{text}{advice}"
 
 
 def link(path: Path, target: Path) -> None:
