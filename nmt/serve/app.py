@@ -25,13 +25,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nmt import __version__
 from nmt.console import say
+from nmt.errors import failure
 from nmt.figures.html import asset
 from nmt.serve.admission import Admission, Endpoint
 from nmt.serve.handlers import Handlers, TranslateRequest
 from nmt.serve.limits import Refusal
 from nmt.serve.metrics import Metrics
 from nmt.serve.service import Service
-from nmt.serve.worker import failure
 
 MEDIA_TYPES = {
     ".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml", ".png": "image/png",

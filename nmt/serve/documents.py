@@ -8,17 +8,17 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from pathlib import PurePath
-from typing import TypeVar
 from urllib.parse import quote
 
 from starlette.responses import Response, StreamingResponse
 
 from nmt.documents import FORMATS as FORMATS
-from nmt.documents import HtmlFragment, is_marked_up, open_document
+from nmt.documents import HtmlFragment, is_marked_up
 from nmt.documents.types import Languages
 from nmt.errors import DataError
 from nmt.serve.bodies import Upload
 from nmt.serve.limits import Refusal
+from nmt.serve.parsing import FileLimits, check_lines
 from nmt.serve.service import Service, TextOptions, by_rank
 from nmt.serve.worker import aside
 from nmt.translate.types import Translation
@@ -27,6 +27,8 @@ SECONDS = 1800.0
 """Time in seconds until a translated file is deleted."""
 BYTES = 64 << 20
 """Maximum size in bytes of all translated files together."""
+FILES = 1000
+"""Maximum number of translated files."""
 
 PIECE_BYTES = 64 << 10
 """Size in bytes of the pieces in which a file is sent."""
@@ -47,19 +49,19 @@ def file_answer(name: str, content: bytes) -> Response:
 
 
 class Downloads:
-    """A store of translated files, which deletes them after half an hour, or earlier if memory is short."""
+    """A store of translated files, which deletes them after half an hour, or earlier if there are too many."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._files: dict[str, tuple[float, str, bytes]] = {}  # oldest first
+        self._size = 0
 
     def add(self, name: str, content: bytes) -> str:
         """Add a file and return its random identifier."""
-        self._forget()
         number = secrets.token_urlsafe(16)
         self._files[number] = self._clock(), name[-NAME_CHARACTERS:], content
-        while sum(len(content) for _, _, content in self._files.values()) > BYTES:
-            del self._files[next(iter(self._files))]
+        self._size += len(content)
+        self._forget()
         return number
 
     def get(self, number: str) -> tuple[str, bytes] | None:
@@ -69,13 +71,20 @@ class Downloads:
         return file and file[1:]
 
     def _forget(self) -> None:
+        """Delete the oldest files: those that are too old, and as many as are too many or too large."""
         least = self._clock() - SECONDS
-        self._files = {number: file for number, file in self._files.items() if file[0] > least}
+        while self._files:
+            number, (since, _, content) = next(iter(self._files.items()))
+            if since > least and len(self._files) <= FILES and self._size <= BYTES:
+                return
+            del self._files[number]
+            self._size -= len(content)
 
 
 FILE_LINES = 50_000
 """Maximum number of lines of a file: many short lines take long even if the file is small."""
-Result = TypeVar("Result")
+TEXT_BYTES = 1000
+"""Memory that a text of a file takes besides its characters."""
 
 
 async def translated_html(
@@ -111,49 +120,33 @@ async def translated_file(
 
     languages: source, which may be auto, and target; `hold` is called with the number of bytes of memory to reserve.
     """
-    content = file.content
+    name, content = file.name, file.content
+    limits = FileLimits(FILE_LINES, service.limits.file_bytes, service.limits.characters)
     separators = [b"\n", b"\r", b"{\\"]
-    if PurePath(file.name).suffix.lower() == ".txt":
+    if PurePath(name).suffix.lower() == ".txt":
         separators.append(b"\t")
-    _check_lines(max(content.count(b"<") // 2, *map(content.count, separators)))
     over = threading.Event()
+    process = service.document_process
     try:
-        document = await _parsed(service, len(content), open_document, file.name, content, over.is_set)
-        _check_lines(len(document.texts))  # a compressed document may have more lines
-        lengths = [len(text) for text in document.texts]
-        n = sum(lengths)
-        limits = service.limits
-        if n > limits.file_bytes:
-            raise Refusal(400, f"Invalid request: the text of the file ({n}) exceeds its limit ({limits.file_bytes})")
-        if (longest := max(lengths, default=0)) > limits.characters:
-            text = f"the longest line or paragraph of the file ({longest})"
-            raise Refusal(400, f"Invalid request: {text} exceeds text limit ({limits.characters})")
-        hold(n)
+        check_lines(max(content.count(b"<") // 2, *map(content.count, separators)), limits.texts)
+        texts, flags = await service.documents.run(len(content), process.texts, name, content, limits, over.is_set)
+        n = sum(map(len, texts))
+        hold(n + TEXT_BYTES * len(texts))
         source = languages[0]
         target = service.models.language(languages[1])
-        [detected] = await service.sources(source, target, ["\n".join(document.texts[:100])])
+        [detected] = await service.sources(source, target, ["\n".join(texts[:100])])
         languages = detected.language, target
-        asked = replace(asked, alignment=is_marked_up(file.name), is_document=True, flags=document.flags)
-        rendered = await service.translate(document.texts, *languages, asked, limits.file_seconds)
-        return await _parsed(service, n, document.translated, [best for best, *_ in rendered], languages)
+        asked = replace(asked, alignment=is_marked_up(name), is_document=True, flags=flags)
+        by_text = await service.translate(texts, *languages, asked, service.limits.file_seconds)
+        rendered = [(best.text, best.alignment) for best, *_ in by_text]
+        return await service.documents.run(n, process.written, name, content, rendered, languages, over.is_set)
+    except DataError as error:
+        raise Refusal(400, f"Invalid request: {error.args[0]}") from error
     finally:
-        over.set()  # stops a parser that still runs after a disconnect or a timeout
-
-
-def _check_lines(n: int) -> None:
-    if n > FILE_LINES:
-        raise Refusal(400, f"Invalid request: the file has more than {FILE_LINES} lines or elements")
+        over.set()  # ends a child that still works after a disconnect or a timeout
 
 
 def check_format(name: str) -> None:
     """Raise Refusal if the suffix of a file name is not supported."""
     if PurePath(name).suffix.lower() not in FORMATS:
         raise Refusal(400, f"Invalid request: file format not supported; supported are {', '.join(FORMATS)}")
-
-
-async def _parsed(service: Service, size: int, work: Callable[..., Result], *arguments: object) -> Result:
-    """Parse or write a document in a thread. Raises Refusal if it cannot be read."""
-    try:
-        return await service.documents.run(size, work, *arguments)
-    except DataError as error:
-        raise Refusal(400, f"Invalid request: {error.args[0]}") from error

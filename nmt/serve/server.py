@@ -27,10 +27,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from nmt.config import SearchConfig
 from nmt.console import say
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, failure
 from nmt.serve.limits import Limits
 from nmt.serve.models import EngineName, Models, load_models
-from nmt.serve.worker import failure
 
 NEVER = ("lm", "lm_weight", "batch_tokens", "inline_terms")
 """Search settings that no client may change: they name files, or allow unlimited time or memory."""

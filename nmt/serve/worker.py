@@ -12,7 +12,6 @@ import functools
 import itertools
 import threading
 import time
-import traceback
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
@@ -22,7 +21,7 @@ from queue import PriorityQueue
 from typing import Any, ParamSpec, TypeVar
 
 from nmt.console import say
-from nmt.errors import ConfigError, DataError
+from nmt.errors import ConfigError, DataError, failure
 from nmt.search.rules import SearchStopped
 from nmt.serve.limits import LATE, Refusal, busy
 from nmt.serve.metrics import Metrics
@@ -263,12 +262,6 @@ class Worker:
 def invalid(error: ConfigError | DataError) -> Refusal:
     """Return the error response to an invalid request."""
     return Refusal(400, f"Invalid request: {' '.join(str(error).split())}")
-
-
-def failure(error: BaseException) -> str:
-    """Return the type of an exception and the line that raised it."""
-    trace = traceback.extract_tb(error.__traceback__, -1)
-    return type(error).__name__ + "".join(f" at {frame.filename}:{frame.lineno}" for frame in trace)
 
 
 # --- other work ---------------------------------------------------------------------------------------
