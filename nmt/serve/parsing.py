@@ -44,7 +44,7 @@ class FileLimits(NamedTuple):
 
 
 class DocumentProcess:
-    """The child process, to be used by one thread. It starts with the first document, and again after it has ended."""
+    """The child process, to be used by one thread. It is started again after it has ended."""
 
     def __init__(self) -> None:
         self._child: ChildProcess | None = None
@@ -72,6 +72,13 @@ class DocumentProcess:
         written: bytes = self._result(should_stop, write_translated, (name, content, languages), rendered)
         return written
 
+    def start(self) -> ChildProcess:
+        """Return the child, which is started unless it runs."""
+        if self._child is None or not self._child.is_alive:
+            self.close()
+            self._child = ChildProcess({}, __name__)
+        return self._child
+
     def close(self) -> None:
         """End the child."""
         child, self._child = self._child, None
@@ -86,10 +93,7 @@ class DocumentProcess:
         rendered: Sequence[Rendered] = (),
     ) -> Any:
         """Return what `work` returns in the child. Raises DataError."""
-        if self._child is None or not self._child.is_alive:
-            self.close()
-            self._child = ChildProcess({}, __name__)
-        connection = self._child.connection
+        connection = self.start().connection
         try:
             connection.send((work, arguments))
             for start in range(0, len(rendered), PORTION):

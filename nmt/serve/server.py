@@ -91,6 +91,7 @@ def start(options: ServeOptions, echo: Callable[[str], None]) -> None:
             echo(f"warning: anyone who can connect to {options.host} can translate; to require an API key, use --keys")
         for line in described(models):
             echo(line)
+        service.document_process.start()  # which takes half a second
         gc.freeze()  # full collections of the modules and models would pause the server for a quarter of a second
         echo(f"serving at {addresses_of(listening)}")
         app = make_app(service, admission, options.origins, hosts)
