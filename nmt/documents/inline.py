@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from array import array
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence, Set
@@ -55,11 +56,11 @@ M = TypeVar("M")
 _INNER = re.compile(f"(?s)[^{BLANK}](?:.*[^{BLANK}])?")
 """Matches a text without the white space around it."""
 _KEPT = re.compile(
-    rf"[^{BLANK}]++(?:"
+    rf"[^{BLANK}]|(?<=[^{BLANK}])"
     rf"(?!(?<=[{LETTERWISE}])(?:(?![\r\n])[{BLANK}])*+[\r\n][{BLANK}]*+[{LETTERWISE}])"
-    rf"[{BLANK}](?=[{BLANK}]*+[^{BLANK}]))?"
+    rf"[{BLANK}](?=[{BLANK}]*+[^{BLANK}])"
 )
-"""Matches characters without white space, and the first of white space that divides words: not at the ends of a text,
+"""Matches each character but white space, and the first of white space that divides words: not at the ends of a text,
 nor a line break between letters of a script without spaces."""
 _MAX_DEPTH = 32
 """Maximum depth of nested spans: each level takes time proportional to the text inside it."""
@@ -148,12 +149,8 @@ class Block(Generic[M]):
         self.before, self.after = _INNER.split("".join(texts), maxsplit=1)
         whole = "".join(written)
         self._raw = spaced(whole)
-        kept = [match.span() for match in _KEPT.finditer(whole)]
-        self._starts = [start for start, _ in kept]
-        self._ends = [end for _, end in kept]
-        self._offsets = [0, *itertools.accumulate(end - start for start, end in kept)]
-        """The ranges of the raw text that are kept, by their offsets in the text."""
-        self.text = "".join(self._raw[start:end] for start, end in kept)
+        self._kept = array("I", (character.start() for character in _KEPT.finditer(whole)))
+        self.text = "".join(self._raw[i] for i in self._kept)
         """The text without markup, in which any white space is replaced by one space, and a line break between two
         letters of a script without spaces by none."""
         self.edges: set[int] = set()
@@ -179,8 +176,8 @@ class Block(Generic[M]):
             precedes_text = i + 1 == len(nodes) or isinstance(nodes[i + 1], Text)
             follows_space = is_empty and follows_text and self._raw[start - 1 : start] == " "
             precedes_space = is_empty and precedes_text and self._raw[start : start + 1] == " "
-            first = self._offset(start)
-            end = self._offset(self._read)
+            first = bisect_left(self._kept, start)
+            end = bisect_left(self._kept, self._read)
             self.edges |= {first, end}
             text = self.text[first:end].strip()
             n_leaves = sum(piece.n_leaves for piece in inside)
@@ -188,11 +185,6 @@ class Block(Generic[M]):
                 n_leaves = max(n_leaves, 1)
             pieces.append(Piece(first, end, node, inside, n_leaves, follows_space, precedes_space))
         return pieces
-
-    def _offset(self, position: int) -> int:
-        """Return the offset in the text of a character of the raw text, or of the next one that is kept."""
-        n = bisect_left(self._starts, position)
-        return self._offsets[n] - max(0, self._ends[n - 1] - position) if n else 0
 
     @property
     def has_words(self) -> bool:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import PurePath
 from urllib.parse import quote
 
@@ -18,7 +19,7 @@ from nmt.documents.types import Languages
 from nmt.errors import DataError
 from nmt.serve.bodies import Upload
 from nmt.serve.limits import Refusal
-from nmt.serve.parsing import FileLimits, check_lines
+from nmt.serve.parsing import check_lines, read_texts, write_translated
 from nmt.serve.service import Service, TextOptions, by_rank
 from nmt.serve.worker import aside
 from nmt.translate.types import Translation
@@ -121,25 +122,27 @@ async def translated_file(
     languages: source, which may be auto, and target; `hold` is called with the number of bytes of memory to reserve.
     """
     name, content = file.name, file.content
-    limits = FileLimits(FILE_LINES, service.limits.file_bytes, service.limits.characters)
+    limits = service.limits
     separators = [b"\n", b"\r", b"{\\"]
     if PurePath(name).suffix.lower() == ".txt":
         separators.append(b"\t")
     over = threading.Event()
-    process = service.document_process
+    size = len(content)
+    run = partial(service.document_process.run, over.is_set)
     try:
-        check_lines(max(content.count(b"<") // 2, *map(content.count, separators)), limits.texts)
-        texts, flags = await service.documents.run(len(content), process.texts, name, content, limits, over.is_set)
-        n = sum(map(len, texts))
-        hold(n + TEXT_BYTES * len(texts))
+        check_lines(max(content.count(b"<") // 2, *map(content.count, separators)), FILE_LINES)
+        most = FILE_LINES, limits.file_bytes, limits.characters
+        texts, flags = await service.documents.run(size, run, read_texts, name, content, most)
+        hold(sum(map(len, texts)) + TEXT_BYTES * len(texts))
         source = languages[0]
         target = service.models.language(languages[1])
         [detected] = await service.sources(source, target, ["\n".join(texts[:100])])
         languages = detected.language, target
         asked = replace(asked, alignment=is_marked_up(name), is_document=True, flags=flags)
-        by_text = await service.translate(texts, *languages, asked, service.limits.file_seconds)
+        by_text = await service.translate(texts, *languages, asked, limits.file_seconds)
         rendered = [(best.text, best.alignment) for best, *_ in by_text]
-        return await service.documents.run(n, process.written, name, content, rendered, languages, over.is_set)
+        written: bytes = await service.documents.run(size, run, write_translated, name, content, languages, rendered)
+        return written
     except DataError as error:
         raise Refusal(400, f"Invalid request: {error.args[0]}") from error
     finally:

@@ -13,12 +13,10 @@ import re
 import resource
 import signal
 import socket
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import h11
 import uvicorn
@@ -27,7 +25,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from nmt.config import SearchConfig
 from nmt.console import say
-from nmt.errors import ConfigError, failure
+from nmt.errors import ConfigError
 from nmt.serve.limits import Limits
 from nmt.serve.models import EngineName, Models, load_models
 
@@ -84,9 +82,6 @@ def start(options: ServeOptions, echo: Callable[[str], None]) -> None:
         service = Service(models, options.limits, allowed, options.cache, options.threads)
         admission = Admission(options.limits, keys, Rate(options.rate), options.queue)
         hosts = hosts_of(options.host, listening)
-        connections = open_more_files()
-        if connections < CONNECTIONS:
-            echo(f"warning: at most {connections} connections, because of the limit of open files (ulimit -Hn)")
         if keys is None and hosts is None:
             echo(f"warning: anyone who can connect to {options.host} can translate; to require an API key, use --keys")
         for line in described(models):
@@ -95,7 +90,7 @@ def start(options: ServeOptions, echo: Callable[[str], None]) -> None:
         gc.freeze()  # full collections of the modules and models would pause the server for a quarter of a second
         echo(f"serving at {addresses_of(listening)}")
         app = make_app(service, admission, options.origins, hosts)
-        serve(make_server(app, options.grace, connections), listening)
+        serve(make_server(app, options.grace, open_more_files()), listening)
         if service.is_stuck:  # native code may crash if the interpreter ends before it
             os._exit(0)
 
@@ -161,16 +156,17 @@ FILES = 200
 """Number of files that may be open besides connections, and of connections that are accepted before others close."""
 READ_BYTES = 32 << 10
 """Bytes read from a connection at a time; asyncio's 256 KB would be too much for 1,000 connections."""
-FREE_CHUNKS = 100
 CHUNK_BYTES = 64
-"""Least mean size of the chunks of a body, if they are more than `FREE_CHUNKS`. Each takes as long as kilobytes do."""
+"""Least mean size of the chunks of a body, each of which takes as long as kilobytes do."""
+FREE_BYTES = 100 * CHUNK_BYTES
+"""How far a body may fall short of this mean, as in its first hundred chunks."""
 KEEP_ALIVE_SECONDS = 5
 BACKLOG = 1024
 """Number of connections that may wait until they are accepted."""
 ACCEPTS = 32
 """Number of connections that are accepted at a time, which delays answers by some milliseconds."""
 LOG_SECONDS = 1.0
-"""Least interval between two messages of the same kind."""
+"""Interval between messages about connections that are closed."""
 PATIENCE_SECONDS = 30.0
 """Time limit for the headers of a request to arrive, and interval between checks of a connection."""
 ANSWER_SECONDS = 900.0
@@ -183,42 +179,19 @@ PROXIES = "127.0.0.1,::1,::ffff:127.0.0.1"
 """Addresses whose `X-Forwarded-For` is trusted by default: this machine."""
 
 
-class Seldom:
-    """Writes messages to the log, at most one per `LOG_SECONDS`."""
-
-    def __init__(self) -> None:
-        self._since = -math.inf
-
-    def say(self, message: str) -> None:
-        """Write a message, unless the last one is too recent."""
-        if (now := time.monotonic()) >= self._since + LOG_SECONDS:
-            self._since = now
-            say(message)
-
-
-_connections_log = Seldom()
-
-
 class Incoming(h11.Connection):
     """The parser of a connection, which rejects bodies that consist of tiny chunks."""
 
-    n_chunks = 0
-    n_bytes = 0
-
-    @property
-    def is_crumbled(self) -> bool:
-        """Whether the body consists of tiny chunks."""
-        return self.n_chunks > FREE_CHUNKS and self.n_bytes < self.n_chunks * CHUNK_BYTES
+    spare = FREE_BYTES
 
     def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
         """Return the next event. Raises RemoteProtocolError, also for a body that consists of tiny chunks."""
         event = super().next_event()
         if isinstance(event, h11.Request):
-            self.n_chunks = self.n_bytes = 0
+            self.spare = FREE_BYTES
         elif isinstance(event, h11.Data):
-            self.n_chunks += event.chunk_start
-            self.n_bytes += len(event.data)
-            if self.is_crumbled:
+            self.spare = min(FREE_BYTES, self.spare + len(event.data) - CHUNK_BYTES * event.chunk_start)
+            if self.spare < 0:
                 raise h11.RemoteProtocolError("tiny chunks")
         return event
 
@@ -230,11 +203,14 @@ class PatientProtocol(H11Protocol):
     requests are waited for when the server stops.
     """
 
+    _reported = -math.inf
+    """When the closing of connections was last reported."""
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start watching the connection."""
         transport.max_size = READ_BYTES  # type: ignore[attr-defined]  # of asyncio's transports of sockets
         super().connection_made(transport)
-        self.conn = Incoming(h11.SERVER, self.config.h11_max_incomplete_event_size or READ_BYTES)
+        self.conn: Incoming = Incoming(h11.SERVER, READ_BYTES)
         self._since = self.loop.time()
         self._watched: object = None
         self._seconds = 0.0
@@ -248,31 +224,35 @@ class PatientProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def _make_room(self) -> None:
-        """Close the oldest other connection without a complete request: one without a body, if there is any."""
-        _connections_log.say(f"more than {self.limit_concurrency} connections: the oldest without a request are closed")
+        """Close the oldest other connection without a complete request, if possible one without any."""
+        if (now := self.loop.time()) > PatientProtocol._reported + LOG_SECONDS:
+            PatientProtocol._reported = now
+            say(f"{self.limit_concurrency} connections are open: the oldest without a request are closed")
         others = (other for other in self.connections if isinstance(other, PatientProtocol) and other is not self)
         unused = [other for other in others if not other._is_asked and not other.transport.is_closing()]
         if unused:
-            min(unused, key=lambda other: (other._is_sending, other._since)).transport.abort()
+            min(unused, key=lambda other: (other._has_begun, other._since)).transport.abort()
 
     def send_400_response(self, msg: str) -> None:
         """Reject an invalid request, or close the connection if its answer has begun."""
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             self.transport.abort()
-        elif isinstance(self.conn, Incoming) and self.conn.is_crumbled:
-            super().send_400_response(f"The chunks of the body are too small: at least {CHUNK_BYTES} bytes each")
+        elif self.conn.spare < 0:
+            super().send_400_response(
+                f"The chunks of the body are too small: fewer than {CHUNK_BYTES} bytes on average"
+            )
         else:
             super().send_400_response(msg)
 
     @property
-    def _is_sending(self) -> bool:
-        """Whether the rest of a body is to arrive."""
-        return self.cycle is not None and self.cycle.more_body and not self.cycle.response_complete
+    def _has_begun(self) -> bool:
+        """Whether a request, perhaps without the rest of its body, is not answered yet."""
+        return self.cycle is not None and not self.cycle.response_complete
 
     @property
     def _is_asked(self) -> bool:
         """Whether a complete request waits for its answer, or for the rest of it."""
-        return self.cycle is not None and not self.cycle.more_body and not self.cycle.response_complete
+        return self._has_begun and not self.cycle.more_body
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Keep the connection if a request waits for its answer."""
@@ -313,6 +293,14 @@ class PatientProtocol(H11Protocol):
         self._watch = self.loop.call_later(PATIENCE_SECONDS, self._look)
 
 
+class Listener(socket.socket):
+    """A listening socket. asyncio's backlog, `ACCEPTS`, is the number of connections that it accepts at a time, too."""
+
+    def listen(self, _: int = 0) -> None:
+        """Listen with the server's backlog."""
+        super().listen(BACKLOG)
+
+
 @contextmanager
 def listen(host: str, port: int) -> Iterator[list[socket.socket]]:
     """Listen on all local addresses that a name resolves to, such as 127.0.0.1 and ::1 for localhost.
@@ -331,7 +319,7 @@ def listen(host: str, port: int) -> Iterator[list[socket.socket]]:
 
 def _listening(host: str, port: int, stack: ExitStack) -> list[socket.socket]:
     """Return the listening sockets, which are closed by the stack. Raises OSError."""
-    listening = []
+    listening: list[socket.socket] = []
     absent = None
     tcp = socket.IPPROTO_TCP
     flags = socket.AI_PASSIVE
@@ -339,7 +327,7 @@ def _listening(host: str, port: int, stack: ExitStack) -> list[socket.socket]:
     for family, kind, protocol, _, (address, _, *scope) in dict.fromkeys(resolved):
         try:
             # asyncio avoids Nagle's delay of 40 ms only if the protocol is given, unlike in socket.create_server
-            listener = stack.enter_context(socket.socket(family, kind, protocol))
+            listener = stack.enter_context(Listener(family, kind, protocol))
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind((address, port, *scope))
         except OSError as error:
@@ -347,7 +335,7 @@ def _listening(host: str, port: int, stack: ExitStack) -> list[socket.socket]:
                 raise
             absent = error  # not a local address
             continue
-        listener.listen(BACKLOG)
+        listener.listen()
         port = listener.getsockname()[1]  # if it was 0, all addresses get the same port
         listening.append(listener)
     if absent and not listening:
@@ -375,31 +363,10 @@ def hosts_of(host: str, listening: Sequence[socket.socket]) -> list[str] | None:
 def open_more_files() -> int:
     """Raise the soft limit of open files as far as the server needs, and return the number of connections it allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    unlimited = resource.RLIM_INFINITY
     needed = CONNECTIONS + FILES
-    if soft != unlimited and soft < needed:
-        soft = needed if hard == unlimited else min(needed, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    return CONNECTIONS if soft == unlimited else max(1, min(CONNECTIONS, soft - FILES))
-
-
-class PatientServer(uvicorn.Server):
-    """A server that accepts few connections at a time, and reports errors of connections without quoting them."""
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to accept connections."""
-        asyncio.get_running_loop().set_exception_handler(_report)
-        await super().startup(sockets)
-        for listener in sockets or ():
-            listener.listen(BACKLOG)  # asyncio's only parameter is `ACCEPTS`
-
-
-def _report(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    error = context.get("exception")
-    _errors_log.say(context["message"] if error is None else f"{context['message']}: {failure(error)}")
-
-
-_errors_log = Seldom()
+    soft = max(soft, needed if hard == resource.RLIM_INFINITY else min(needed, hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return max(1, min(CONNECTIONS, soft - FILES))
 
 
 def make_server(app: Starlette, grace: int, connections: int = CONNECTIONS) -> uvicorn.Server:
@@ -421,6 +388,5 @@ def make_server(app: Starlette, grace: int, connections: int = CONNECTIONS) -> u
         backlog=ACCEPTS,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=grace,
-        h11_max_incomplete_event_size=32 << 10,
     )
-    return PatientServer(config)
+    return uvicorn.Server(config)

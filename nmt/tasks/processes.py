@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import IO, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from nmt.console import say
 from nmt.errors import MAX_ERROR_CHARS, ConfigError, error_text
@@ -92,8 +92,8 @@ class Processes:
         """`gpus`: values for CUDA_VISIBLE_DEVICES; each process gets one of them."""
         self._n_workers = n_workers
         self._gpus = gpus
-        self._idle: list[ChildProcess] = []
-        self._busy: dict[ChildProcess, int] = {}
+        self._idle: list[_Process] = []
+        self._busy: dict[_Process, int] = {}
 
     def run(self, work: Path, tasks: Sequence[Task]) -> Iterator[tuple[int, Done]]:
         """Run the tasks that are not done yet; see `TaskRunner`. A single task runs in this process."""
@@ -114,12 +114,12 @@ class Processes:
         with suppress(OSError):  # it has died, as `wait` will find
             process.connection.send_bytes(request)
 
-    def _new_process(self) -> ChildProcess:
+    def _new_process(self) -> _Process:
         environment = dict.fromkeys(_THREADS, str(max(1, usable_cores() // self._n_workers)))
         if self._gpus:
             taken = [process.gpu for process in self._busy]
             environment["CUDA_VISIBLE_DEVICES"] = min(self._gpus, key=taken.count)
-        return ChildProcess(environment, __name__, tempfile.TemporaryFile())  # open until the process ends
+        return _Process(environment)
 
     def wait(self) -> list[tuple[int, Attempt]]:
         """Wait until a task has ended or been lost; return the attempts by index of the task."""
@@ -149,35 +149,26 @@ class Processes:
         self._idle.clear()
 
 
-class ChildProcess:
-    """A Python process that is connected to this one."""
-
-    def __init__(self, environment: Mapping[str, str], module: str, output: IO[bytes] | None = None) -> None:
-        """Start a process.
-
-        environment: variables besides those of this process; module: the module whose `main` it runs, which is called
-        with the descriptor of its end of the connection; output: an open file for what it prints, which is closed with
-        it, or None to drop that.
-        """
+class _Process:
+    def __init__(self, environment: Mapping[str, str]) -> None:
         self.gpu = environment.get("CUDA_VISIBLE_DEVICES")
         ours, theirs = socket.socketpair()
-        self._output = output
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 (open until the process ends)
         # not multiprocessing, which imports the driver's main module, and cannot set the environment
-        main = f"import sys; sys.path = {sys.path!r}; from {module} import main; main({theirs.fileno()})"
+        main = f"import sys; sys.path = {sys.path!r}; from nmt.tasks.processes import main; main({theirs.fileno()})"
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", main],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
-                stdout=output or subprocess.DEVNULL,
-                stderr=output or subprocess.DEVNULL,
+                stdout=self._output,
+                stderr=self._output,
                 env={**os.environ, **environment},
             )
         self.connection = Connection(ours.detach())
 
     @property
     def is_alive(self) -> bool:
-        """Whether it has not ended."""
         return self._process.poll() is None
 
     def end(self) -> None:
@@ -185,8 +176,7 @@ class ChildProcess:
         self._process.kill()
         self._process.wait()
         self.connection.close()
-        if self._output is not None:
-            self._output.close()
+        self._output.close()
 
     def cause_of_death(self) -> str:
         """Return why the process has ended; it has already closed its connection."""
@@ -195,11 +185,9 @@ class ChildProcess:
         status = self._process.returncode
         if status is not None and status < 0:
             return f"its process was killed ({signal.Signals(-status).name})"
-        end = b""
-        if self._output is not None:
-            self._output.seek(0)
-            end = self._output.read()[-MAX_ERROR_CHARS:]
-        return f"its process ended with status {status} ({error_text(end.decode(errors='replace'))})"
+        self._output.seek(0)
+        end = self._output.read()[-MAX_ERROR_CHARS:].decode(errors="replace")
+        return f"its process ended with status {status} ({error_text(end)})"
 
 
 def main(descriptor: int) -> None:
