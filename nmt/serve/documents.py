@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import PurePath
+from sys import getsizeof
 from urllib.parse import quote
 
 from starlette.responses import Response, StreamingResponse
@@ -85,7 +86,9 @@ class Downloads:
 FILE_LINES = 50_000
 """Maximum number of lines of a file: many short lines take long even if the file is small."""
 TEXT_BYTES = 1000
-"""Memory that a text of a file takes besides its characters."""
+"""Memory that a text of a file takes besides its characters, with its translation."""
+ALIGNED_BYTES = 20
+"""Memory that a character takes after it is translated, most of it for the alignment of its word."""
 
 
 async def translated_html(
@@ -133,7 +136,7 @@ async def translated_file(
         check_lines(max(content.count(b"<") // 2, *map(content.count, separators)), FILE_LINES)
         most = FILE_LINES, limits.file_bytes, limits.characters
         texts, flags = await service.documents.run(size, run, read_texts, name, content, most)
-        hold(sum(map(len, texts)) + TEXT_BYTES * len(texts))
+        hold(sum(len(text) * ALIGNED_BYTES + getsizeof(text) + TEXT_BYTES for text in texts))
         source = languages[0]
         target = service.models.language(languages[1])
         [detected] = await service.sources(source, target, ["\n".join(texts[:100])])

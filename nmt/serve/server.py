@@ -29,6 +29,8 @@ from nmt.errors import ConfigError
 from nmt.serve.limits import Limits
 from nmt.serve.models import EngineName, Models, load_models
 
+NEVER_FULL = 1 << 30
+"""Number of smaller collections of garbage before a full one."""
 NEVER = ("lm", "lm_weight", "batch_tokens", "inline_terms")
 """Search settings that no client may change: they name files, or allow unlimited time or memory."""
 
@@ -87,7 +89,10 @@ def start(options: ServeOptions, echo: Callable[[str], None]) -> None:
         for line in described(models):
             echo(line)
         service.document_process.start()  # which takes half a second
-        gc.freeze()  # full collections of the modules and models would pause the server for a quarter of a second
+        # Full collections pause the server: of the modules and models, for a quarter of a second, and of many waiting
+        # texts, for seconds. The application makes them when little is held.
+        gc.freeze()
+        gc.set_threshold(*gc.get_threshold()[:2], NEVER_FULL)
         echo(f"serving at {addresses_of(listening)}")
         app = make_app(service, admission, options.origins, hosts)
         serve(make_server(app, options.grace, open_more_files()), listening)

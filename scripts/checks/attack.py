@@ -102,7 +102,7 @@ class Target:
         size = 0
         lines = []
         while size < FILE_BYTES:
-            lines.append(line(self.words(rng, 16)).encode())
+            lines.append(line(self.words(rng, 40)).encode())
             size += len(lines[-1])
         return b"".join(lines[:-1])
 
@@ -123,7 +123,6 @@ def ask(port: int, message: bytes) -> str:
 
 def html_tags(target: Target) -> None:
     """8 .html of 4 MB with 48,000 <b>"""
-
     rng = random.Random(1)
     texts = []
     for _ in range(8):
@@ -384,17 +383,18 @@ def attacked(number: int, server: Server, languages: Languages, words: Sequence[
     answered = "none in time" if answers.empty() else ", ".join(f"{n} x {what}" for what, n in answers.get().items())
     if not server.is_running():
         answered += "; the server ended"
-    peak = peak_mb(server.processes())
+    peak = peak_mb(server.process.pid)
     return [delays[0], before[0], delays[1], before[1], peak, server.log.stat().st_size >> 10, answered]
 
 
-def peak_mb(pids: Sequence[int]) -> int:
-    """Return the sum of the peaks of the resident memory of processes."""
+def peak_mb(server: int) -> int:
+    """Return the sum of the peaks of the resident memory of a process and its children."""
     peak = 0
-    for pid in pids:
+    for path in Path("/proc").glob("[0-9]*/status"):
         with contextlib.suppress(OSError):
-            status = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
-            peak += sum(int(line.split()[1]) for line in status if line.startswith("VmHWM:"))
+            status = dict(line.split(":", 1) for line in path.read_text(encoding="utf-8").splitlines())
+            if server in (int(status["Pid"]), int(status["PPid"])):
+                peak += int(status.get("VmHWM", "0").split()[0])
     return peak >> 10
 
 
