@@ -22,7 +22,7 @@ from nmt.documents import Translated, open_document
 from nmt.documents.types import Languages
 from nmt.errors import DataError
 
-MEMORY_BYTES = 1 << 30
+MEMORY_BYTES = 768 << 20
 """Maximum size of the child's data in bytes."""
 NICENESS = 5
 """How far the child gives way to the server and to other processes."""

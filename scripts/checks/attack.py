@@ -371,9 +371,14 @@ def attacked(number: int, server: Server, languages: Languages, words: Sequence[
     attacker.start()
     prepared.wait()
 
+    sizes = [memory_mb(server.process.pid)]
+
     def attack() -> None:
         beginning.set()
-        attacker.join(seconds)
+        end = time.monotonic() + seconds
+        while attacker.is_alive() and time.monotonic() < end:
+            attacker.join(PAUSE_SECONDS)
+            sizes.append(memory_mb(server.process.pid))
         ending.set()
         attacker.join(AFTER_SECONDS)
         attacker.terminate()
@@ -383,19 +388,18 @@ def attacked(number: int, server: Server, languages: Languages, words: Sequence[
     answered = "none in time" if answers.empty() else ", ".join(f"{n} x {what}" for what, n in answers.get().items())
     if not server.is_running():
         answered += "; the server ended"
-    peak = peak_mb(server.process.pid)
-    return [delays[0], before[0], delays[1], before[1], peak, server.log.stat().st_size >> 10, answered]
+    return [delays[0], before[0], delays[1], before[1], max(sizes), server.log.stat().st_size >> 10, answered]
 
 
-def peak_mb(server: int) -> int:
-    """Return the sum of the peaks of the resident memory of a process and its children."""
-    peak = 0
+def memory_mb(server: int) -> int:
+    """Return the resident memory of a process and its children."""
+    size = 0
     for path in Path("/proc").glob("[0-9]*/status"):
         with contextlib.suppress(OSError):
             status = dict(line.split(":", 1) for line in path.read_text(encoding="utf-8").splitlines())
             if server in (int(status["Pid"]), int(status["PPid"])):
-                peak += int(status.get("VmHWM", "0").split()[0])
-    return peak >> 10
+                size += int(status.get("VmRSS", "0").split()[0])
+    return size >> 10
 
 
 def main() -> None:
