@@ -236,18 +236,21 @@ class PatientProtocol(H11Protocol):
         others = (other for other in self.connections if isinstance(other, PatientProtocol) and other is not self)
         unused = [other for other in others if not other._is_asked and not other.transport.is_closing()]
         if unused:
-            min(unused, key=lambda other: (other._has_begun, other._since)).transport.abort()
+            min(unused, key=lambda other: (other._has_data, other._since)).transport.abort()
 
     def send_400_response(self, msg: str) -> None:
         """Reject an invalid request, or close the connection if its answer has begun."""
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             self.transport.abort()
         elif self.conn.spare < 0:
-            super().send_400_response(
-                f"The chunks of the body are too small: fewer than {CHUNK_BYTES} bytes on average"
-            )
+            super().send_400_response("The chunks of the body are too small")
         else:
             super().send_400_response(msg)
+
+    @property
+    def _has_data(self) -> bool:
+        """Whether the rest of a body is to arrive, or of an answer to be sent."""
+        return self._has_begun or self.transport.get_write_buffer_size() > 0
 
     @property
     def _has_begun(self) -> bool:
