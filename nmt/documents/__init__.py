@@ -6,7 +6,6 @@ A file is opened by the suffix of its name. In plain text, lines are divided at 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path, PurePath
 
 from nmt.console import printable
@@ -59,11 +58,10 @@ FORMATS = (".txt", ".srt", ".vtt", ".po", ".html", ".htm", ".docx", ".odt")
 """Suffixes of the supported documents; the first is plain text."""
 
 
-def open_document(name: Path | str, content: bytes, should_stop: Callable[[], bool] = bool) -> Document:
+def open_document(name: Path | str, content: bytes) -> Document:
     """Open a document and extract its texts.
 
-    name: the file name, whose suffix determines the format; should_stop: called while an office document is read or
-    written, which is interrupted by DataError if it returns True.
+    name: the file name, whose suffix determines the format.
 
     Raises DataError if the format is not supported or does not match the content, or if the document is damaged,
     encrypted or not safe to read, such as an archive that decompresses to too much.
@@ -81,9 +79,9 @@ def open_document(name: Path | str, content: bytes, should_stop: Callable[[], bo
         case ".html" | ".htm":
             return open_html(name, content)
         case ".docx":
-            return open_docx(name, content, should_stop)
+            return open_docx(name, content)
         case ".odt":
-            return open_odt(name, content, should_stop)
+            return open_odt(name, content)
         case suffix:
             kind = f"documents of the type {suffix} are" if suffix else "a document whose name has no suffix is"
             raise DataError(f"{name}: {kind} not supported; save the document as one of {' '.join(FORMATS)}")

@@ -149,25 +149,17 @@ def _open(
     members: Collection[str],
     paragraphs: Callable[[etree._Element], Iterator[Paragraph]],
     rules: Rules,
-    should_stop: Callable[[], bool],
 ) -> Document:
     """Open an office document whose paragraphs are in `members`, and whose language and direction follow `rules`.
 
-    should_stop: called between paragraphs, when they are read and when they are written. Raises DataError, also if
-    `should_stop` returns True.
+    Raises DataError.
     """
     package.check_size(members)
-
-    def going(some: Iterable[Paragraph]) -> Iterator[Paragraph]:
-        for paragraph in some:
-            if should_stop():
-                raise DataError("the request for the document has ended")
-            yield paragraph
 
     texts = list[str]()
     n_readings = 0
     for member in members:
-        for paragraph in going(paragraphs(package.xml(member))):  # not kept: a tree takes ten times as much memory
+        for paragraph in paragraphs(package.xml(member)):  # not kept: a tree takes ten times as much memory
             texts += paragraph.passage.texts
             n_readings += paragraph.n_readings
 
@@ -175,7 +167,7 @@ def _open(
         def new(member: str) -> bytes | None:
             root = package.xml(member)
             is_changed = False
-            for paragraph in going(list(paragraphs(root))):
+            for paragraph in list(paragraphs(root)):
                 is_other, tokens = paragraph.passage.translated(results)
                 if is_other:
                     _rewrite(paragraph, tokens)
@@ -325,13 +317,13 @@ _MAX_FORMAT = 2000
 20, since copies of empty ones take memory, too."""
 
 
-def open_docx(name: str, content: bytes, should_stop: Callable[[], bool]) -> Document:
-    """Open a Word document; `should_stop` is called between paragraphs. Raises DataError if it is invalid."""
+def open_docx(name: str, content: bytes) -> Document:
+    """Open a Word document. Raises DataError if it is invalid."""
     package = Package(name, content)
     members = [member for member in package.members if _PARTS.fullmatch(member)]
     if not any("document" in member for member in members):
         raise DataError(f"{name}: not a Word document, although its name says so; was it renamed?")
-    return _open(package, members, partial(_word_paragraphs, name), _WORD_RULES, should_stop)
+    return _open(package, members, partial(_word_paragraphs, name), _WORD_RULES)
 
 
 def _word_paragraphs(name: str, root: etree._Element) -> Iterator[Paragraph]:
@@ -565,8 +557,8 @@ _UNTOUCHED = frozenset([f"{_OFFICE}annotation", f"{_TEXT}tracked-changes"])
 """Elements of comments and of deleted text, which are not translated."""
 
 
-def open_odt(name: str, content: bytes, should_stop: Callable[[], bool]) -> Document:
-    """Open an OpenDocument text; `should_stop` is called between paragraphs. Raises DataError if it is invalid."""
+def open_odt(name: str, content: bytes) -> Document:
+    """Open an OpenDocument text. Raises DataError if it is invalid."""
     package = Package(name, content)
     members = [member for member in package.members if member in ("content.xml", "styles.xml")]
     # an encrypted document may have no content.xml: OpenDocument 1.4 encrypts all members as one
@@ -574,7 +566,7 @@ def open_odt(name: str, content: bytes, should_stop: Callable[[], bool]) -> Docu
         raise DataError(f"{name}: encrypted; save it without a password")
     if "content.xml" not in members:
         raise DataError(f"{name}: not an OpenDocument text, although its name says so; was it renamed?")
-    return _open(package, members, _odt_paragraphs, _ODT_RULES, should_stop)
+    return _open(package, members, _odt_paragraphs, _ODT_RULES)
 
 
 def _odt_paragraphs(root: etree._Element) -> Iterator[Paragraph]:
