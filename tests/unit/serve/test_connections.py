@@ -286,19 +286,21 @@ def test_new_connection_takes_the_place_of_the_oldest_without_a_request(held: Ma
     with serving_app(app, flooded) as client, ExitStack() as opened:
         until(lambda: client.ask("/ready").status == 200, 30)
 
-        def connect(sent: bytes) -> socket.socket:
+        connected = flooded.server_state.connections
+
+        def connect(sent: bytes, n: int) -> socket.socket:
+            """Open the n-th connection."""
             connection = opened.enter_context(client.connect())
-            n = len(flooded.server_state.connections)
             connection.sendall(sent)
-            until(lambda: len(flooded.server_state.connections) > n or n == 3)
+            until(lambda: len(connected) == n, 30)
             return connection
 
-        until(lambda: not flooded.server_state.connections)
+        until(lambda: not connected, 30)
         held.gate.clear()
-        complete = connect(REQUEST)
-        until(lambda: held.batches and held.batches[-1] == ["wait"])
-        incomplete = connect(REQUEST[:-1])
-        silent = connect(b"")
+        complete = connect(REQUEST, 1)
+        until(lambda: held.batches[-1] == ["wait"], 30)
+        incomplete = connect(REQUEST[:-1], 2)
+        silent = connect(b"", 3)
         for _ in range(3):
             assert client.ask("/health").status == 200
         with suppress(ConnectionResetError):
