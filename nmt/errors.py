@@ -16,6 +16,8 @@ traceback.
 
 from __future__ import annotations
 
+import traceback
+
 
 class NmtError(Exception):
     """The base class of errors that a user can fix. Each argument is a problem, reported on its own line."""
@@ -90,3 +92,9 @@ def error_text(error: BaseException | str) -> str:
     """
     text = " ".join(str(error).split()) or ("" if isinstance(error, str) else type(error).__name__)
     return text if len(text) <= MAX_ERROR_CHARS else f"{text[: MAX_ERROR_CHARS - 3]}..."
+
+
+def failure(error: BaseException) -> str:
+    """Return the type of an exception and the line that raised it."""
+    trace = traceback.extract_tb(error.__traceback__, -1)
+    return type(error).__name__ + "".join(f" at {frame.filename}:{frame.lineno}" for frame in trace)

@@ -6,7 +6,6 @@ A file is opened by the suffix of its name. In plain text, lines are divided at 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path, PurePath
 
 from nmt.console import printable
@@ -59,14 +58,11 @@ FORMATS = (".txt", ".srt", ".vtt", ".po", ".html", ".htm", ".docx", ".odt")
 """Suffixes of the supported documents; the first is plain text."""
 
 
-def open_document(
-    name: Path | str, content: bytes, should_stop: Callable[[], bool] = bool, source: str = ""
-) -> Document:
+def open_document(name: Path | str, content: bytes, source: str = "") -> Document:
     """Open a document and extract its texts.
 
-    name: the file name, whose suffix determines the format; should_stop: called while an office document is read or
-    written, which is interrupted by DataError if it returns True; source: the language to translate, by which HTML and
-    WebVTT marked as another language is left out, unless it is empty or unknown.
+    name: the file name, whose suffix determines the format; source: the language to translate, by which HTML and WebVTT
+    marked as another language is left out, unless it is empty or unknown.
 
     Raises DataError if the format is not supported or does not match the content, or if the document is damaged,
     encrypted or not safe to read, such as an archive that decompresses to too much.
@@ -84,9 +80,9 @@ def open_document(
         case ".html" | ".htm":
             return open_html(name, content, source)
         case ".docx":
-            return open_docx(name, content, should_stop)
+            return open_docx(name, content)
         case ".odt":
-            return open_odt(name, content, should_stop)
+            return open_odt(name, content)
         case suffix:
             kind = f"documents of the type {suffix} are" if suffix else "a document whose name has no suffix is"
             raise DataError(f"{name}: {kind} not supported; save the document as one of {' '.join(FORMATS)}")
@@ -103,7 +99,7 @@ def read_document(path: Path, source: str = "") -> Document:
         after = path.stat()
     if (before.st_mtime_ns, before.st_size) != (after.st_mtime_ns, after.st_size):
         raise DataError(f"{path}: changed while it was read; run the command again when it has been saved")
-    return open_document(path, content, source=source)
+    return open_document(path, content, source)
 
 
 def is_marked_up(name: Path | str) -> bool:

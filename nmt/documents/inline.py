@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from array import array
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence, Set
@@ -148,7 +149,7 @@ class Block(Generic[M]):
         self.before, self.after = _INNER.split("".join(texts), maxsplit=1)
         whole = "".join(written)
         self._raw = spaced(whole)
-        self._kept = [character.start() for character in _KEPT.finditer(whole)]
+        self._kept = array("I", (character.start() for character in _KEPT.finditer(whole)))
         self.text = "".join(self._raw[i] for i in self._kept)
         """The text without markup, in which any white space is replaced by one space, and a line break between two
         letters of a script without spaces by none."""

@@ -159,26 +159,18 @@ def _open(
     members: Collection[str],
     paragraphs: Callable[[etree._Element], Iterator[Paragraph]],
     rules: Rules,
-    should_stop: Callable[[], bool],
 ) -> Document:
     """Open an office document whose paragraphs are in `members`, and whose language and direction follow `rules`.
 
-    should_stop: called between paragraphs, when they are read and when they are written. Raises DataError, also if
-    `should_stop` returns True.
+    Raises DataError.
     """
     package.check_size(members)
-
-    def going(some: Iterable[Paragraph]) -> Iterator[Paragraph]:
-        for paragraph in some:
-            if should_stop():
-                raise DataError("the request for the document has ended")
-            yield paragraph
 
     texts = list[str]()
     n_readings = n_embedded = 0
     for member in members:
         n_embedded += len(re.findall(rb"<\w+:altChunk[\s/>]", package.content(member)))
-        for paragraph in going(paragraphs(package.xml(member))):  # not kept: a tree takes ten times as much memory
+        for paragraph in paragraphs(package.xml(member)):  # not kept: a tree takes ten times as much memory
             texts += paragraph.passage.texts
             n_readings += paragraph.n_readings
 
@@ -187,7 +179,7 @@ def _open(
             root = package.xml(member)
             controls = {binding: hash(_SHOWN(binding)) for binding in root.iter("{*}dataBinding")}
             is_changed = False
-            for paragraph in going(list(paragraphs(root))):
+            for paragraph in list(paragraphs(root)):
                 is_other, tokens = paragraph.passage.translated(results)
                 if is_other:
                     _rewrite(paragraph, tokens)
@@ -364,8 +356,8 @@ _MAX_FORMAT = 2000
 20, since copies of empty ones take memory, too."""
 
 
-def open_docx(name: str, content: bytes, should_stop: Callable[[], bool]) -> Document:
-    """Open a Word document; `should_stop` is called between paragraphs. Raises DataError if it is invalid."""
+def open_docx(name: str, content: bytes) -> Document:
+    """Open a Word document. Raises DataError if it is invalid."""
     package = Package(name, content)
     main = {kind: part for part, kind in _related(package, "")}.get("officeDocument", _MAIN)
     if main not in package.members:
@@ -373,7 +365,7 @@ def open_docx(name: str, content: bytes, should_stop: Callable[[], bool]) -> Doc
     kinds = dict(_related(package, main))
     members = [member for member in package.members if member == main or kinds.get(member) in _PARTS]
     styles = [_selected(package.xml(member), _HIDING) for member in members if kinds.get(member) == "styles"]
-    return _open(package, members, partial(_word_paragraphs, name, set[str]().union(*styles)), _WORD_RULES, should_stop)
+    return _open(package, members, partial(_word_paragraphs, name, set[str]().union(*styles)), _WORD_RULES)
 
 
 def _related(package: Package, part: str) -> Iterator[tuple[str, str]]:
@@ -649,8 +641,8 @@ _UNTOUCHED = frozenset([f"{_OFFICE}annotation", f"{_TEXT}tracked-changes"])
 """Elements of comments and of deleted text, which are not translated."""
 
 
-def open_odt(name: str, content: bytes, should_stop: Callable[[], bool]) -> Document:
-    """Open an OpenDocument text; `should_stop` is called between paragraphs. Raises DataError if it is invalid."""
+def open_odt(name: str, content: bytes) -> Document:
+    """Open an OpenDocument text. Raises DataError if it is invalid."""
     package = Package(name, content)
     members = [member for member in package.members if member in ("content.xml", "styles.xml")]
     # an encrypted document may have no content.xml: OpenDocument 1.4 encrypts all members as one
@@ -659,7 +651,7 @@ def open_odt(name: str, content: bytes, should_stop: Callable[[], bool]) -> Docu
     if "content.xml" not in members:
         raise DataError(f"{name}: not an OpenDocument text, although its name says so; was it renamed?")
     common = _selected(package.xml("styles.xml"), _ODT_HIDING) if "styles.xml" in members else set()
-    return _open(package, members, partial(_odt_paragraphs, common), _ODT_RULES, should_stop)
+    return _open(package, members, partial(_odt_paragraphs, common), _ODT_RULES)
 
 
 def _odt_paragraphs(common: Set[str], root: etree._Element) -> Iterator[Paragraph]:

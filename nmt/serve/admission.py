@@ -28,8 +28,10 @@ from nmt.errors import ConfigError
 from nmt.serve.bodies import JSON, Fields, content_type, read_fields
 from nmt.serve.limits import CLIENT_LEFT, LATE, Limits, Refusal, Room, busy
 
-HELD_BYTES = 64 << 20
-"""Memory in bytes for the bodies of all requests together; more if `Limits` allow bodies above an eighth of it."""
+HELD_BYTES = 512 << 20
+"""Memory in bytes for all requests together; more if `Limits` allow bodies that take more than an eighth of it."""
+COPIES = 4
+"""Memory that a body takes, in relation to its size: a text has up to four bytes for each character."""
 
 Answer = TypeVar("Answer")
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -90,7 +92,12 @@ class Admission:
         self._keys = keys
         self._rate = rate or Rate(0)
         self._queue = Room(queue)
-        self._memory = Room(max(HELD_BYTES, 8 * max(limits.bytes, limits.file_bytes)))
+        self._memory = Room(max(HELD_BYTES, 8 * COPIES * max(limits.bytes, limits.file_bytes)))
+
+    @property
+    def holds_much(self) -> bool:
+        """Whether requests hold so much that a collection of garbage would take long."""
+        return not self._memory.has_room(7 / 8)
 
     @property
     def needs_key(self) -> bool:
@@ -129,8 +136,8 @@ class Admission:
 
             async def receive() -> Message:
                 message = await request.receive()
-                hold(len(message.get("body", b"")))
-                if held > most:
+                hold(COPIES * len(message.get("body", b"")))
+                if held > COPIES * most:
                     raise too_large
                 return message
 

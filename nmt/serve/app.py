@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import time
 from collections.abc import AsyncIterator, Collection, Sequence
@@ -25,13 +26,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nmt import __version__
 from nmt.console import say
+from nmt.errors import failure
 from nmt.figures.html import asset
 from nmt.serve.admission import Admission, Endpoint
 from nmt.serve.handlers import Handlers, TranslateRequest
 from nmt.serve.limits import Refusal
 from nmt.serve.metrics import Metrics
 from nmt.serve.service import Service
-from nmt.serve.worker import failure
 
 MEDIA_TYPES = {
     ".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml", ".png": "image/png",
@@ -39,6 +40,7 @@ MEDIA_TYPES = {
 """Media types of the files of the page; files of other types are not served."""
 FORM_BYTES = 64 << 10
 """Maximum size of a form with a file, excluding the file."""
+COLLECTION_SECONDS = 60.0
 
 
 Json = dict[str, Any]
@@ -55,14 +57,16 @@ def make_app(
     admission: by default, any client may use the service within its limits;
     origins: other sites whose pages may use the server (CORS), such as https://example.org; hosts: see `Edge`.
     """
-    routes = _routes(service, admission or Admission(service.limits))
+    admission = admission or Admission(service.limits)
+    routes = _routes(service, admission)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         service.start()
-        warming = asyncio.create_task(_warm_up(service))
+        tasks = [asyncio.create_task(_warm_up(service)), asyncio.create_task(_collect_garbage(admission))]
         yield
-        warming.cancel()
+        for task in tasks:
+            task.cancel()
         await asyncio.to_thread(service.close)
 
     paths = frozenset(route.path for route in routes)
@@ -84,6 +88,14 @@ async def _warm_up(service: Service) -> None:
         say(f"not ready: the warm-up translation failed: {reason}")
     else:
         say("ready")
+
+
+async def _collect_garbage(admission: Admission) -> None:
+    """Collect all garbage now and then, when few objects are in use; everything waits for it."""
+    while True:
+        await asyncio.sleep(COLLECTION_SECONDS)
+        if not admission.holds_much:
+            gc.collect()
 
 
 async def _http_error(_: Request, error: Exception) -> Response:

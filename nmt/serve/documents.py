@@ -9,17 +9,18 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import PurePath
-from typing import TypeVar
+from sys import getsizeof
 from urllib.parse import quote
 
 from starlette.responses import Response, StreamingResponse
 
 from nmt.documents import FORMATS as FORMATS
-from nmt.documents import HtmlFragment, is_marked_up, open_document
+from nmt.documents import HtmlFragment, is_marked_up
 from nmt.documents.types import Languages
 from nmt.errors import DataError
 from nmt.serve.bodies import Upload
 from nmt.serve.limits import Refusal
+from nmt.serve.parsing import check_lines, read_texts, write_translated
 from nmt.serve.service import AUTO, Service, TextOptions, by_rank
 from nmt.serve.worker import aside
 from nmt.translate.types import Translation
@@ -28,6 +29,8 @@ SECONDS = 1800.0
 """Time in seconds until a translated file is deleted."""
 BYTES = 64 << 20
 """Maximum size in bytes of all translated files together."""
+FILES = 1000
+"""Maximum number of translated files."""
 
 PIECE_BYTES = 64 << 10
 """Size in bytes of the pieces in which a file is sent."""
@@ -48,19 +51,19 @@ def file_answer(name: str, content: bytes) -> Response:
 
 
 class Downloads:
-    """A store of translated files, which deletes them after half an hour, or earlier if memory is short."""
+    """A store of translated files, which deletes them after half an hour, or earlier if there are too many."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._files: dict[str, tuple[float, str, bytes]] = {}  # oldest first
+        self._size = 0
 
     def add(self, name: str, content: bytes) -> str:
         """Add a file and return its random identifier."""
-        self._forget()
         number = secrets.token_urlsafe(16)
         self._files[number] = self._clock(), name[-NAME_CHARACTERS:], content
-        while sum(len(content) for _, _, content in self._files.values()) > BYTES:
-            del self._files[next(iter(self._files))]
+        self._size += len(content)
+        self._forget()
         return number
 
     def get(self, number: str) -> tuple[str, bytes] | None:
@@ -70,14 +73,23 @@ class Downloads:
         return file and file[1:]
 
     def _forget(self) -> None:
+        """Delete the oldest files: those that are too old, and as many as are too many or too large."""
         least = self._clock() - SECONDS
-        self._files = {number: file for number, file in self._files.items() if file[0] > least}
+        while self._files:
+            number, (since, _, content) = next(iter(self._files.items()))
+            if since > least and len(self._files) <= FILES and self._size <= BYTES:
+                return
+            del self._files[number]
+            self._size -= len(content)
 
 
 _MOST_LOST = 100  # in a note
 FILE_LINES = 50_000
 """Maximum number of lines of a file: many short lines take long even if the file is small."""
-Result = TypeVar("Result")
+TEXT_BYTES = 1000
+"""Memory that a text of a file takes besides its characters, with its translation."""
+ALIGNED_BYTES = 20
+"""Memory that a character takes after it is translated, most of it for the alignment of its word."""
 
 
 async def translated_html(
@@ -120,55 +132,38 @@ async def translated_file(
 
     languages: source, which may be auto, and target; `hold` is called with the number of bytes of memory to reserve.
     """
-    content = file.content
+    name, content = file.name, file.content
+    limits = service.limits
     separators = [b"\n", b"\r", b"{\\"]
-    if PurePath(file.name).suffix.lower() == ".txt":
+    if PurePath(name).suffix.lower() == ".txt":
         separators.append(b"\t")
-    _check_lines(max(content.count(b"<") // 2, *map(content.count, separators)))
     over = threading.Event()
+    size = len(content)
+    run = partial(service.document_process.run, over.is_set)
     try:
-        opened = partial(open_document, file.name, content, over.is_set)
-        document = await _parsed(service, len(content), opened, languages[0])
-        _check_lines(len(document.texts))  # a compressed document may have more lines
-        lengths = [len(text) for text in document.texts]
-        n = sum(lengths)
-        limits = service.limits
-        if n > limits.file_bytes:
-            raise Refusal(400, f"Invalid request: the text of the file ({n}) exceeds its limit ({limits.file_bytes})")
-        if (longest := max(lengths, default=0)) > limits.characters:
-            text = f"the longest line or paragraph of the file ({longest})"
-            raise Refusal(400, f"Invalid request: {text} exceeds text limit ({limits.characters})")
-        hold(n)
+        check_lines(max(content.count(b"<") // 2, *map(content.count, separators)), FILE_LINES)
+        read = partial(run, read_texts, (FILE_LINES, limits.file_bytes, limits.characters), name, content)
+        texts, flags = await service.documents.run(size, read, languages[0])
+        hold(sum(len(text) * ALIGNED_BYTES + getsizeof(text) + TEXT_BYTES for text in texts))
         source = languages[0]
         target = service.models.language(languages[1])
-        [detected] = await service.sources(source, target, ["\n".join(document.texts[:100])])
+        [detected] = await service.sources(source, target, ["\n".join(texts[:100])])
         if source == AUTO:  # text in other languages is left out
-            document = await _parsed(service, len(content), opened, detected.language)
+            texts, flags = await service.documents.run(size, read, detected.language)
         languages = detected.language, target
-        asked = replace(asked, alignment=is_marked_up(file.name), is_document=True, flags=document.flags)
-        rendered = await service.translate(document.texts, *languages, asked, limits.file_seconds)
-        translations = [best for best, *_ in rendered]
-        written = await _parsed(service, n, document.translated, translations, languages)
-        lost = all_lost(translations)
-        return written, [*document.notes(), *[f"the translation lacks {', '.join(lost[:_MOST_LOST])}"] * bool(lost)]
+        asked = replace(asked, alignment=is_marked_up(name), is_document=True, flags=flags)
+        by_text = await service.translate(texts, *languages, asked, limits.file_seconds)
+        lost = all_lost(best for best, *_ in by_text)
+        rendered = [(best.text, best.alignment) for best, *_ in by_text]
+        written, notes = await service.documents.run(size, run, write_translated, name, content, languages, rendered)
+        return written, [*notes, *[f"the translation lacks {', '.join(lost[:_MOST_LOST])}"] * bool(lost)]
+    except DataError as error:
+        raise Refusal(400, f"Invalid request: {error.args[0]}") from error
     finally:
-        over.set()  # stops a parser that still runs after a disconnect or a timeout
-
-
-def _check_lines(n: int) -> None:
-    if n > FILE_LINES:
-        raise Refusal(400, f"Invalid request: the file has more than {FILE_LINES} lines or elements")
+        over.set()  # ends a child that still works after a disconnect or a timeout
 
 
 def check_format(name: str) -> None:
     """Raise Refusal if the suffix of a file name is not supported."""
     if PurePath(name).suffix.lower() not in FORMATS:
         raise Refusal(400, f"Invalid request: file format not supported; supported are {', '.join(FORMATS)}")
-
-
-async def _parsed(service: Service, size: int, work: Callable[..., Result], *arguments: object) -> Result:
-    """Parse or write a document in a thread. Raises Refusal if it cannot be read."""
-    try:
-        return await service.documents.run(size, work, *arguments)
-    except DataError as error:
-        raise Refusal(400, f"Invalid request: {error.args[0]}") from error

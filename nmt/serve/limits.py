@@ -75,6 +75,10 @@ class Room:
         self._taken[client] += n
         return True
 
+    def has_room(self, share: float) -> bool:
+        """Return whether at least this share is free."""
+        return self._taken.total() <= (1 - share) * self._most
+
     def give_back(self, client: str, n: int = 1) -> None:
         """Release `n` units that a client has reserved."""
         self._taken[client] -= n

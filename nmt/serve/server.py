@@ -10,6 +10,7 @@ import ipaddress
 import math
 import os
 import re
+import resource
 import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
@@ -23,10 +24,13 @@ from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from nmt.config import SearchConfig
+from nmt.console import say
 from nmt.errors import ConfigError
 from nmt.serve.limits import Limits
 from nmt.serve.models import EngineName, Models, load_models
 
+NEVER_FULL = 1 << 30
+"""Number of smaller collections of garbage before a full one."""
 NEVER = ("lm", "lm_weight", "batch_tokens", "inline_terms")
 """Search settings that no client may change: they name files, or allow unlimited time or memory."""
 
@@ -84,9 +88,14 @@ def start(options: ServeOptions, echo: Callable[[str], None]) -> None:
             echo(f"warning: anyone who can connect to {options.host} can translate; to require an API key, use --keys")
         for line in described(models):
             echo(line)
-        gc.freeze()  # full collections of the modules and models would pause the server for a quarter of a second
+        service.document_process.start()  # which takes half a second
+        # Full collections pause the server: of the modules and models, for a quarter of a second, and of many waiting
+        # texts, for seconds. The application makes them when little is held.
+        gc.freeze()
+        gc.set_threshold(*gc.get_threshold()[:2], NEVER_FULL)
         echo(f"serving at {addresses_of(listening)}")
-        serve(make_server(make_app(service, admission, options.origins, hosts), options.grace), listening)
+        app = make_app(service, admission, options.origins, hosts)
+        serve(make_server(app, options.grace, open_more_files()), listening)
         if service.is_stuck:  # native code may crash if the interpreter ends before it
             os._exit(0)
 
@@ -146,11 +155,23 @@ def described(models: Models) -> list[str]:
 
 
 CONNECTIONS = 1000
-"""Maximum number of open connections; further ones receive status 503."""
+"""Maximum number of open connections. For a new one, the oldest without a complete request is closed; if there is none,
+the new one receives status 503."""
+FILES = 200
+"""Number of files that may be open besides connections, and of connections that are accepted before others close."""
 READ_BYTES = 32 << 10
 """Bytes read from a connection at a time; asyncio's 256 KB would be too much for 1,000 connections."""
+CHUNK_BYTES = 64
+"""Least mean size of the chunks of a body, each of which takes as long as kilobytes do."""
+FREE_BYTES = 100 * CHUNK_BYTES
+"""How far a body may fall short of this mean, as in its first hundred chunks."""
 KEEP_ALIVE_SECONDS = 5
 BACKLOG = 1024
+"""Number of connections that may wait until they are accepted."""
+ACCEPTS = 32
+"""Number of connections that are accepted at a time, which delays answers by some milliseconds."""
+LOG_SECONDS = 1.0
+"""Interval between messages about connections that are closed."""
 PATIENCE_SECONDS = 30.0
 """Time limit for the headers of a request to arrive, and interval between checks of a connection."""
 ANSWER_SECONDS = 900.0
@@ -163,6 +184,23 @@ PROXIES = "127.0.0.1,::1,::ffff:127.0.0.1"
 """Addresses whose `X-Forwarded-For` is trusted by default: this machine."""
 
 
+class Incoming(h11.Connection):
+    """The parser of a connection, which rejects bodies that consist of tiny chunks."""
+
+    spare = FREE_BYTES
+
+    def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        """Return the next event. Raises RemoteProtocolError, also for a body that consists of tiny chunks."""
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            self.spare = FREE_BYTES
+        elif isinstance(event, h11.Data):
+            self.spare = min(FREE_BYTES, self.spare + len(event.data) - CHUNK_BYTES * event.chunk_start)
+            if self.spare < 0:
+                raise h11.RemoteProtocolError("tiny chunks")
+        return event
+
+
 class PatientProtocol(H11Protocol):
     """A connection that is closed if its client does not complete its headers or does not read its answer.
 
@@ -170,12 +208,19 @@ class PatientProtocol(H11Protocol):
     requests are waited for when the server stops.
     """
 
+    _reported = -math.inf
+    """When the closing of connections was last reported."""
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start watching the connection."""
         transport.max_size = READ_BYTES  # type: ignore[attr-defined]  # of asyncio's transports of sockets
         super().connection_made(transport)
+        self.conn: Incoming = Incoming(h11.SERVER, READ_BYTES)
+        self._since = self.loop.time()
         self._watched: object = None
         self._seconds = 0.0
+        if self.limit_concurrency is not None and len(self.connections) >= self.limit_concurrency:
+            self._make_room()
         self._watch = self.loop.call_later(PATIENCE_SECONDS, self._look)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -183,10 +228,39 @@ class PatientProtocol(H11Protocol):
         self._watch.cancel()
         super().connection_lost(exc)
 
+    def _make_room(self) -> None:
+        """Close the oldest other connection without a complete request, if possible one without any."""
+        if (now := self.loop.time()) > PatientProtocol._reported + LOG_SECONDS:
+            PatientProtocol._reported = now
+            say(f"{self.limit_concurrency} connections are open: the oldest without a request are closed")
+        others = (other for other in self.connections if isinstance(other, PatientProtocol) and other is not self)
+        unused = [other for other in others if not other._is_asked and not other.transport.is_closing()]
+        if unused:
+            min(unused, key=lambda other: (other._has_data, other._since)).transport.abort()
+
+    def send_400_response(self, msg: str) -> None:
+        """Reject an invalid request, or close the connection if its answer has begun."""
+        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            self.transport.abort()
+        elif self.conn.spare < 0:
+            super().send_400_response("The chunks of the body are too small")
+        else:
+            super().send_400_response(msg)
+
+    @property
+    def _has_data(self) -> bool:
+        """Whether the rest of a body is to arrive, or of an answer to be sent."""
+        return self._has_begun or self.transport.get_write_buffer_size() > 0
+
+    @property
+    def _has_begun(self) -> bool:
+        """Whether a request, perhaps without the rest of its body, is not answered yet."""
+        return self.cycle is not None and not self.cycle.response_complete
+
     @property
     def _is_asked(self) -> bool:
         """Whether a complete request waits for its answer, or for the rest of it."""
-        return self.cycle is not None and not self.cycle.more_body and not self.cycle.response_complete
+        return self._has_begun and not self.cycle.more_body
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Keep the connection if a request waits for its answer."""
@@ -227,6 +301,14 @@ class PatientProtocol(H11Protocol):
         self._watch = self.loop.call_later(PATIENCE_SECONDS, self._look)
 
 
+class Listener(socket.socket):
+    """A listening socket. asyncio's backlog, `ACCEPTS`, is the number of connections that it accepts at a time, too."""
+
+    def listen(self, _: int = 0) -> None:
+        """Listen with the server's backlog."""
+        super().listen(BACKLOG)
+
+
 @contextmanager
 def listen(host: str, port: int) -> Iterator[list[socket.socket]]:
     """Listen on all local addresses that a name resolves to, such as 127.0.0.1 and ::1 for localhost.
@@ -245,7 +327,7 @@ def listen(host: str, port: int) -> Iterator[list[socket.socket]]:
 
 def _listening(host: str, port: int, stack: ExitStack) -> list[socket.socket]:
     """Return the listening sockets, which are closed by the stack. Raises OSError."""
-    listening = []
+    listening: list[socket.socket] = []
     absent = None
     tcp = socket.IPPROTO_TCP
     flags = socket.AI_PASSIVE
@@ -253,7 +335,7 @@ def _listening(host: str, port: int, stack: ExitStack) -> list[socket.socket]:
     for family, kind, protocol, _, (address, _, *scope) in dict.fromkeys(resolved):
         try:
             # asyncio avoids Nagle's delay of 40 ms only if the protocol is given, unlike in socket.create_server
-            listener = stack.enter_context(socket.socket(family, kind, protocol))
+            listener = stack.enter_context(Listener(family, kind, protocol))
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind((address, port, *scope))
         except OSError as error:
@@ -261,7 +343,7 @@ def _listening(host: str, port: int, stack: ExitStack) -> list[socket.socket]:
                 raise
             absent = error  # not a local address
             continue
-        listener.listen(BACKLOG)
+        listener.listen()
         port = listener.getsockname()[1]  # if it was 0, all addresses get the same port
         listening.append(listener)
     if absent and not listening:
@@ -286,8 +368,20 @@ def hosts_of(host: str, listening: Sequence[socket.socket]) -> list[str] | None:
     return [host.lower(), "localhost", "127.0.0.1", "::1", *addresses]
 
 
-def make_server(app: Starlette, grace: int) -> uvicorn.Server:
-    """Return a uvicorn server of the application. grace: time limit in seconds for answers after a signal to stop."""
+def open_more_files() -> int:
+    """Raise the soft limit of open files as far as the server needs, and return the number of connections it allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = CONNECTIONS + FILES
+    soft = max(soft, needed if hard == resource.RLIM_INFINITY else min(needed, hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return max(1, min(CONNECTIONS, soft - FILES))
+
+
+def make_server(app: Starlette, grace: int, connections: int = CONNECTIONS) -> uvicorn.Server:
+    """Return a uvicorn server of the application.
+
+    grace: time limit in seconds for answers after a signal to stop; connections: maximum number of connections.
+    """
     config = uvicorn.Config(
         app,
         http=PatientProtocol,
@@ -298,9 +392,9 @@ def make_server(app: Starlette, grace: int) -> uvicorn.Server:
         access_log=False,
         log_level="critical",  # uvicorn's messages may quote requests
         server_header=False,
-        limit_concurrency=CONNECTIONS,
+        limit_concurrency=connections,
+        backlog=ACCEPTS,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=grace,
-        h11_max_incomplete_event_size=32 << 10,
     )
     return uvicorn.Server(config)

@@ -20,6 +20,7 @@ from nmt.languages.codes import language_name, script_of_text
 from nmt.serve.limits import Limits, Refusal
 from nmt.serve.metrics import Metrics
 from nmt.serve.models import Models
+from nmt.serve.parsing import DocumentProcess
 from nmt.serve.worker import Job, SideThread, Worker, aside, in_portions, invalid
 from nmt.text.constraints import Glossary, lost
 from nmt.text.language import LEAST_CONFIDENCE, Detected, detect, identifier
@@ -234,8 +235,13 @@ class Service:
         """Whether translating threads go on although the service is closed."""
 
     @functools.cached_property
+    def document_process(self) -> DocumentProcess:
+        """The process that reads and writes documents."""
+        return DocumentProcess()
+
+    @functools.cached_property
     def documents(self) -> SideThread:
-        """The thread that parses and writes documents, for which no other work waits."""
+        """The thread that waits for this process, one document at a time."""
         return SideThread()
 
     def start(self) -> None:
@@ -252,6 +258,7 @@ class Service:
 
     def close(self) -> None:
         """Translate the waiting jobs and stop the threads."""
+        self.document_process.close()
         self.is_stuck = not self._worker.close()
 
     async def sources(self, source: str, target: str, texts: Sequence[str]) -> list[Detected]:

@@ -12,7 +12,6 @@ import functools
 import itertools
 import threading
 import time
-import traceback
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
@@ -22,15 +21,19 @@ from queue import PriorityQueue
 from typing import Any, ParamSpec, TypeVar
 
 from nmt.console import say
-from nmt.errors import ConfigError, DataError
+from nmt.errors import ConfigError, DataError, failure
 from nmt.search.rules import SearchStopped
 from nmt.serve.limits import LATE, Refusal, busy
 from nmt.serve.metrics import Metrics
 from nmt.translate.translator import Translator
 from nmt.translate.types import Line, Options, Translation
 
-ROUND_COST = 5_000
-"""Minimum cost of a round (see `search_cost`): up to a second on one core. A line that costs more is long."""
+LONG_COST = 5_000
+"""Cost (see `search_cost`) above which a line is long: up to a second on one core."""
+LEAST_COST = 1_000
+"""Minimum cost of a round."""
+ALIGNMENT_COST = 100
+"""Cost of reading a line once more, and each of its translations, to align their words."""
 ROUND_SECONDS = 1.0
 """Intended duration of a round, whose cost is derived from the speed of earlier rounds."""
 OLDEST_SHARE = 4
@@ -52,9 +55,11 @@ class Job:
         self.future: Future[list[list[Translation]]] = Future()
         """Future of the translations of all lines, in order. Cancelling it stops the translation."""
         self.done: list[list[Translation]] = []
+        if options.align:
+            costs = [cost + ALIGNMENT_COST * (1 + options.n_best) for cost in costs]
         self._sums = [0.0, *itertools.accumulate(costs)]
         self.in_context = options.search.context > 0
-        self.is_long = (sum(costs) if self.in_context else max(costs, default=0)) > ROUND_COST
+        self.is_long = (sum(costs) if self.in_context else max(costs, default=0)) > LONG_COST
         self.since = time.monotonic()
         self.has_begun = False
         self._end = 0  # index after the last line of the current round
@@ -184,7 +189,7 @@ class Worker:
             oldest, *newer = waiting
             now = time.monotonic()
             newer.sort(key=lambda job: job.left / (now - job.since + 1e-3))
-            most = max(ROUND_COST, ROUND_SECONDS * self._rates[is_long])
+            most = max(LEAST_COST, ROUND_SECONDS * self._rates[is_long])
             costs = {oldest: oldest.begin(max(most - sum(job.left for job in newer), most / OLDEST_SHARE))}
             budget = most - costs[oldest]
             for job in newer:
@@ -257,12 +262,6 @@ class Worker:
 def invalid(error: ConfigError | DataError) -> Refusal:
     """Return the error response to an invalid request."""
     return Refusal(400, f"Invalid request: {' '.join(str(error).split())}")
-
-
-def failure(error: BaseException) -> str:
-    """Return the type of an exception and the line that raised it."""
-    trace = traceback.extract_tb(error.__traceback__, -1)
-    return type(error).__name__ + "".join(f" at {frame.filename}:{frame.lineno}" for frame in trace)
 
 
 # --- other work ---------------------------------------------------------------------------------------

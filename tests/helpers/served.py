@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+import uvicorn
 from starlette.applications import Starlette
 
 from nmt.config import SearchConfig
@@ -165,9 +166,9 @@ def serving(
 
 
 @contextmanager
-def serving_app(app: Starlette) -> Iterator[Client]:
-    """Serve an application until the block ends."""
-    server = make_server(app, grace=5)
+def serving_app(app: Starlette, server: uvicorn.Server | None = None) -> Iterator[Client]:
+    """Serve an application until the block ends, by default with a server of its own."""
+    server = server or make_server(app, grace=5)
     with listen("127.0.0.1", 0) as [listening]:
         thread = threading.Thread(target=server.run, args=([listening],))
         thread.start()

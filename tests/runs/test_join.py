@@ -263,7 +263,7 @@ def test_exported_model_may_write_separators(lively: Path, tmp_path: Path) -> No
 
 
 def test_server_translates_texts_in_context(text: Path, lively: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmt.serve.worker.ROUND_COST", 1)  # other requests would be divided into lines
+    monkeypatch.setattr("nmt.serve.worker.LEAST_COST", 1)  # other requests would be divided into lines
     monkeypatch.setattr("nmt.serve.worker.ROUND_SECONDS", 0.0)
     lines = (text / "test.aa").read_text(encoding="utf-8").splitlines()
     own = "\n".join([*lines[:4], "", *lines[2:6]])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-import threading
 import time
 import zipfile
 from collections.abc import Iterator
@@ -177,16 +176,6 @@ def test_expensive_xml_raises(content: bytes, monkeypatch: pytest.MonkeyPatch) -
     name = "a.docx" if b"word/" in content else "a.odt"
     with pytest.raises(DataError):
         open_document(name, content)
-
-
-def test_office_document_stops_when_request_has_ended(word: bytes) -> None:
-    over = threading.Event()
-    document = open_document("a.docx", word, over.is_set)
-    over.set()
-    with pytest.raises(DataError):
-        same(document)
-    with pytest.raises(DataError):
-        open_document("a.docx", word, over.is_set)
 
 
 def test_damaged_member_raises_before_translation() -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import resource
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,13 +16,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from nmt.documents import Document
+from hanging import hang
 from nmt.errors import ConfigError
 from nmt.serve import documents, server
 from nmt.serve.app import make_app
 from nmt.serve.documents import file_answer
 from nmt.serve.models import Models
-from nmt.serve.server import PatientProtocol, addresses_of, hosts_of, listen, make_server
+from nmt.serve.parsing import DocumentProcess
+from nmt.serve.server import PatientProtocol, addresses_of, hosts_of, listen, make_server, open_more_files
 from nmt.serve.service import Service
 from served import FORM, Client, MadeUp, multipart, serving, serving_app
 from waiting import until
@@ -239,25 +241,103 @@ def test_stopping_server_waits_for_complete_requests_only(held: MadeUp) -> None:
             connection.close()
 
 
-def test_server_ends_although_a_thread_does_not(held: MadeUp, monkeypatch: pytest.MonkeyPatch) -> None:
-    begun, end = threading.Event(), threading.Event()
+def file_request(name: str) -> bytes:
+    """Return a request to translate a file."""
+    languages = [(f'name="{key}"', b"de") for key in ("source", "target")]
+    body = multipart(*languages, (f'name="file"; filename="{name}"', b"a"))
+    head = f"POST /translate_file HTTP/1.1\r\nHost: x\r\nContent-Type: {FORM}\r\nContent-Length: {len(body)}"
+    return f"{head}\r\n\r\n".encode() + body
 
-    def parse(*_: object) -> Document:
-        begun.set()
-        assert end.wait(60)
-        return Document([], lambda _: b"")
 
-    monkeypatch.setattr(documents, "open_document", parse)
-    with stopping(Service(Models([held])), grace=0) as (client, stop, thread):
-        body = multipart(
-            *((f'name="{key}"', b"de") for key in ("source", "target")), ('name="file"; filename="a.txt"', b"a")
-        )
+def test_reading_of_document_ends_with_its_client_and_with_the_server(
+    held: MadeUp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = threading.Semaphore(0)
+
+    class Process(DocumentProcess):
+        def run(self, *arguments: Any) -> Any:
+            self.start()
+            begun.release()
+            return super().run(*arguments)
+
+    monkeypatch.setattr(documents, "read_texts", hang)
+    service = Service(Models([held]))
+    process = service.document_process = Process()
+    with stopping(service, grace=0) as (client, stop, thread):
         with client.connect() as connection:
-            head = f"POST /translate_file HTTP/1.1\r\nHost: x\r\nContent-Type: {FORM}\r\nContent-Length: {len(body)}"
-            connection.sendall(f"{head}\r\n\r\n".encode() + body)
-            assert begun.wait(30)
+            connection.sendall(file_request("a.txt"))
+            assert begun.acquire(timeout=60)
+        until(lambda: process._pool is None)
+        with client.connect() as connection:
+            connection.sendall(file_request("a.txt"))
+            assert begun.acquire(timeout=60)
             stop()
             thread.join(30)
-            ended = not thread.is_alive()
-            end.set()
-    assert ended
+            assert not thread.is_alive()
+    assert process._pool is None
+
+
+# --- floods ------------------------------------------------------------------------------------
+
+
+def test_new_connection_takes_the_place_of_the_oldest_without_a_request(held: MadeUp) -> None:
+    app = make_app(Service(Models([held])))
+    flooded = make_server(app, 5, connections=4)
+    with serving_app(app, flooded) as client, ExitStack() as opened:
+        until(lambda: client.ask("/ready").status == 200, 30)
+
+        connected = flooded.server_state.connections
+
+        def connect(sent: bytes, n: int) -> socket.socket:
+            """Open the n-th connection."""
+            connection = opened.enter_context(client.connect())
+            connection.sendall(sent)
+            until(lambda: len(connected) == n, 30)
+            return connection
+
+        until(lambda: not connected, 30)
+        held.gate.clear()
+        complete = connect(REQUEST, 1)
+        until(lambda: held.batches[-1] == ["wait"], 30)
+        incomplete = connect(REQUEST[:-1], 2)
+        silent = connect(b"", 3)
+        for _ in range(3):
+            assert client.ask("/health").status == 200
+        with suppress(ConnectionResetError):
+            assert silent.recv(10) == b""
+        incomplete.sendall(REQUEST[-1:])
+        held.gate.set()
+        for connection in (complete, incomplete):
+            assert b" 200 OK" in connection.recv(1000)
+
+
+@pytest.mark.parametrize(("size", "status"), [(1, b" 400 "), (32, b" 400 "), (64, b" 200 "), (1000, b" 200 ")])
+def test_bodies_of_tiny_chunks_are_rejected(held: MadeUp, size: int, status: bytes) -> None:
+    body = BODY.replace(b"wait", b"a").ljust(300 * size)
+    parts = [body[i : i + size] for i in range(0, len(body), size)]
+    chunks = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts)
+    with serving(Service(Models([held]))) as client, client.connect() as connection:
+        connection.sendall(HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n")
+        assert status in connection.recv(1000)
+
+
+def test_small_chunks_of_a_short_body_are_accepted(held: MadeUp) -> None:
+    chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in BODY.replace(b"wait", b"a"))
+    with serving(Service(Models([held]))) as client, client.connect() as connection:
+        connection.sendall(HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n")
+        assert b" 200 OK" in connection.recv(1000)
+
+
+@pytest.mark.parametrize(
+    ("limits", "soft", "connections"),
+    [((256, 4096), 1200, 1000), ((256, resource.RLIM_INFINITY), 1200, 1000), ((4096, 4096), 4096, 1000),
+     ((256, 512), 512, 312), ((64, 64), 64, 1)],
+)  # fmt: skip
+def test_soft_limit_of_open_files_is_raised(
+    limits: tuple[int, int], soft: int, connections: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits)
+    monkeypatch.setattr(resource, "setrlimit", lambda _, new: changed.append(new))
+    assert open_more_files() == connections
+    assert changed == [(soft, limits[1])]

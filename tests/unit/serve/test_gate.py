@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from nmt.documents import Document
-from nmt.errors import DataError
-from nmt.serve import admission, documents
+from nmt.serve import admission
 from nmt.serve.admission import Admission, Rate, new_key, read_keys
 from nmt.serve.limits import Limits
 from nmt.serve.models import Models
@@ -43,6 +40,7 @@ def file_form(name: str, content: bytes) -> bytes:
     return multipart(*parts, (f'name="file"; filename="{name}"', content))
 
 
+@pytest.mark.usefixtures("no_child")
 def test_key_in_header_is_checked_before_body(tmp_path: Path) -> None:
     key = new_key(tmp_path / "keys", "Anna")
     limits = Limits(bytes=2000, file_bytes=9000)
@@ -125,24 +123,3 @@ def test_bodies_reserve_memory_until_answered(made_up: MadeUp, monkeypatch: pyte
             assert client.ask("/detect", large, **OTHER).status == 200
         assert len(waiting.answers) == 7 and {answer.status for answer in waiting.answers} == {200}
         assert client.ask("/detect", large).status == 200
-
-
-def test_parser_stops_after_disconnect(made_up: MadeUp, monkeypatch: pytest.MonkeyPatch) -> None:
-    begun, stopped = threading.Event(), threading.Event()
-
-    def parse(name: str, content: bytes, should_stop: Callable[[], bool]) -> Document:  # noqa: ARG001
-        begun.set()
-        until(should_stop, 30)
-        stopped.set()
-        raise DataError("nobody waits")
-
-    monkeypatch.setattr(documents, "open_document", parse)
-    with serving(Service(Models([made_up]))) as client:
-        body = file_form("a.docx", b"PK")
-        with client.connect() as connection:
-            lines = (f"Content-Type: {FORM}", f"Content-Length: {len(body)}")
-            connection.sendall(
-                "\r\n".join(["POST /translate_file HTTP/1.1", "Host: localhost", *lines, "", ""]).encode() + body
-            )
-            assert begun.wait(30)
-        assert stopped.wait(30)

@@ -176,6 +176,7 @@ def test_language_of_short_text_is_that_of_the_texts_beside_it(client: Client) -
             assert [detected["language"] for detected in found] == [language] * 3
 
 
+@pytest.mark.usefixtures("no_child")
 def test_document_has_one_language(client: Client) -> None:
     content = f"{GERMAN}\n{GERMAN}\n{ENGLISH}\n"
     url = upload(client, b"auto", b"en", 'name="file"; filename="a.txt"', content.encode()).json["translatedFileUrl"]
@@ -248,6 +249,7 @@ def test_short_text_is_in_a_language_that_can_be_translated() -> None:
         assert translate(client, q=FRENCH, source="auto", target="fr").json["translatedText"] == FRENCH
 
 
+@pytest.mark.usefixtures("no_child")
 def test_long_text_in_a_language_without_a_route_is_rejected() -> None:
     with serving(Service(Models([MadeUp("en", "de"), MadeUp("en", "fr"), MadeUp("zh", "fr")]), LIMITS)) as client:
         for text in FRENCH, "你好", "我们今天去公园散步。" * 5:
@@ -366,6 +368,7 @@ def test_translated_file_is_downloaded(client: Client) -> None:
     assert client.ask(path[:-8]).status == client.ask("/download_file/..%2f..%2fetc").status == 404
 
 
+@pytest.mark.usefixtures("no_child")
 @pytest.mark.parametrize(
     ("file", "content", "status", "said"),
     [

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from nmt.errors import ConfigError
 from nmt.serve.admission import Rate, client_of, digest_of, new_key, read_keys
 from nmt.serve.bodies import parse_form, parse_json
-from nmt.serve.documents import BYTES, SECONDS, Downloads
+from nmt.serve.documents import BYTES, FILES, SECONDS, Downloads
 from nmt.serve.limits import Limits, Refusal, Room
 from nmt.serve.metrics import Metrics
 from nmt.serve.server import NEVER, check_origins, parse_allowed
@@ -57,6 +57,9 @@ def test_downloads_expire_and_are_bounded() -> None:
     large = downloads.add("c.bin", bytes(BYTES))
     assert downloads.get(second) is None and downloads.get(large) is not None
     assert downloads.get("") is downloads.get("../etc/passwd") is None
+    numbers = [downloads.add("d.txt", b"") for _ in range(FILES + 1)]
+    kept = [downloads.get(number) is not None for number in [large, *numbers]]
+    assert kept == [False, False, *[True] * FILES]  # the oldest are deleted
     assert downloads.get(downloads.add("x" * 1000 + ".txt", b"a")) == ("x" * 196 + ".txt", b"a")
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from nmt.serve.limits import Refusal
 from nmt.serve.metrics import Metrics
-from nmt.serve.worker import ROUND_COST, Job, Worker
+from nmt.serve.worker import ALIGNMENT_COST, LONG_COST, Job, Worker
 from nmt.translate.types import Line, Options
 from served import MadeUp
 from waiting import until
@@ -25,9 +25,9 @@ class Stage:
         self.finished: list[str] = []
         self.worker.start()
 
-    def job(self, *lines: str, seconds: float = 60.0, n_best: int = 1, **settings: object) -> Job:
+    def job(self, *lines: str, seconds: float = 60.0, n_best: int = 1, align: bool = False, **settings: object) -> Job:
         search = self.direction.config.search.model_copy(update=settings)
-        how = Options(search, n_best)
+        how = Options(search, n_best, align)
         of_job = [Line(line) for line in lines]
         job = Job(self.direction, how, of_job, self.direction.costs(of_job, 0, how), time.monotonic() + seconds)
         job.future.add_done_callback(lambda _: self.finished.append(lines[0]))
@@ -60,7 +60,8 @@ def texts(job: Job) -> list[str]:
 def test_lines_in_context_are_one_batch_that_begins_again_after_failure(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, cost: int
 ) -> None:
-    monkeypatch.setattr("nmt.serve.worker.ROUND_COST", cost)
+    monkeypatch.setattr("nmt.serve.worker.LONG_COST", cost)
+    monkeypatch.setattr("nmt.serve.worker.LEAST_COST", cost)
     monkeypatch.setattr("nmt.serve.worker.ROUND_SECONDS", 0.0)
     stage.hold()
     jobs = [stage.job(*lines, context=1) for lines in (["a"], ["b", "ZeroDivisionError"], ["c", "d" * 20])]
@@ -104,6 +105,7 @@ def test_jobs_with_different_settings_or_sampling_share_no_batch(stage: Stage) -
 def test_short_requests_overtake_long_ones(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     stage.hold()
     monkeypatch.setattr("nmt.serve.worker.ROUND_SECONDS", 0)
+    monkeypatch.setattr("nmt.serve.worker.LEAST_COST", 5000)
     long, other = stage.job(*["long " * 80] * 60), stage.job(*["more " * 80] * 60)
     short = [stage.job(f"short {i}") for i in range(30)]
     for job in (long, other, *short):
@@ -111,14 +113,31 @@ def test_short_requests_overtake_long_ones(stage: Stage, monkeypatch: pytest.Mon
     stage.release()
     assert len(texts(long)) == len(texts(other)) == 60
     assert set(stage.finished[1:31]) == {f"short {i}" for i in range(30)}
-    assert max(sum(map(len, batch)) for batch in stage.direction.batches) <= ROUND_COST
+    assert max(sum(map(len, batch)) for batch in stage.direction.batches) <= 5000
     first = stage.direction.batches[0]
     assert all(line.startswith("short") for line in first[:30])  # the shortest requests are answered first
     assert sum(line.startswith("long") for line in first) == 2  # a quarter of the round is for the oldest request
 
 
+@pytest.mark.parametrize("n_best", [1, 4])
+def test_round_has_fewer_lines_if_they_are_aligned(stage: Stage, monkeypatch: pytest.MonkeyPatch, n_best: int) -> None:
+    monkeypatch.setattr("nmt.serve.worker.ROUND_SECONDS", 0)
+    monkeypatch.setattr("nmt.serve.worker.LEAST_COST", 101 * 20)
+    stage.hold()
+    jobs = [stage.job(*"abcdefghijklmnopqrst", n_best=n_best, align=align) for align in (False, True)]
+    stage.worker.submit(jobs[0])
+    stage.release()
+    jobs[0].future.result(30)
+    stage.worker.submit(jobs[1])
+    jobs[1].future.result(30)
+    plain, *aligned = stage.direction.batches
+    assert len(plain) == 20
+    assert len(aligned[0]) == 101 * 20 // (101 + ALIGNMENT_COST * (1 + n_best))
+    assert sum(map(len, aligned)) == 20
+
+
 def test_long_line_does_not_delay_short_ones(stage: Stage) -> None:
-    long = stage.job("wait", "x" * (2 * ROUND_COST))
+    long = stage.job("wait", "x" * (2 * LONG_COST))
     stage.direction.gate.clear()
     stage.worker.submit(long)
     until(lambda: stage.direction.batches)
