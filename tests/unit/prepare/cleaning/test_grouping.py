@@ -55,7 +55,7 @@ def test_text_has_expected_normal_form(text: str, expected: str) -> None:
 def test_normal_form_ignores_case_and_punctuation(text: str) -> None:
     form = normal_form(text, "fa")
     assert normal_form(form, "fa") == form
-    if form not in (text, ""):
+    if any(map(str.isalpha, form)):  # else it is the text without white space around it
         for other in (unicodedata.normalize("NFD", text), unicodedata.normalize("NFKC", text), f" {text}, 7."):
             assert normal_form(other, "fa") == form
 
