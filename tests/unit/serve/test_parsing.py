@@ -30,11 +30,11 @@ def never() -> bool:
 
 def test_document_is_read_and_written_in_another_process(child: DocumentProcess) -> None:
     assert child.run(never, os.getpid) not in (os.getpid(), child.run(never, os.getppid))
-    texts, flags = child.run(never, read_texts, "a.html", HTML, MOST)
+    texts, flags = child.run(never, read_texts, MOST, "a.html", HTML, "de")
     assert (texts, flags) == (["Ein Hund schläft.", "Ein Tag"], ["", ""])
     rendered = [("A dog sleeps.", (((0, 3), (0, 1)), ((4, 8), (2, 5)), ((9, 16), (6, 12)))), ("A day", None)]
-    written = child.run(never, write_translated, "a.html", HTML, ("de", "en"), rendered)
-    assert written == b"<p>A <b>dog</b> sleeps.</p><p>A day</p>"
+    written, notes = child.run(never, write_translated, "a.html", HTML, ("de", "en"), rendered)
+    assert (written, notes) == (b"<p>A <b>dog</b> sleeps.</p><p>A day</p>", [])
 
 
 @pytest.mark.parametrize(
@@ -50,11 +50,11 @@ def test_document_that_is_damaged_or_exceeds_limits_raises(
     child: DocumentProcess, name: str, content: bytes, most: tuple[int, int, int]
 ) -> None:
     with pytest.raises(DataError):
-        child.run(never, read_texts, name, content, most)
+        child.run(never, read_texts, most, name, content, "de")
 
 
 def test_document_at_its_limits_is_read(child: DocumentProcess) -> None:
-    assert child.run(never, read_texts, "a.txt", b"eins\nzwei", (2, 8, 4))[0] == ["eins", "zwei"]
+    assert child.run(never, read_texts, (2, 8, 4), "a.txt", b"eins\nzwei", "de")[0] == ["eins", "zwei"]
 
 
 def test_too_much_memory_raises(child: DocumentProcess) -> None:
