@@ -222,7 +222,10 @@ def translate(
     """
     from nmt.documents import is_document, refuse_document
 
-    text, files_named = _meant(words or ())
+    text, files_named = _meant(words if words != ["-"] else ())
+    tables = {Path(path).suffix for path in (glossary, *(tm or ())) if path is not None}
+    if any(Path(name).suffix in tables for name in files_named):
+        raise ConfigError(f"{files_named[0]}: for several files, repeat --tm; to translate it, give --input")
     sources = inputs or files_named or ["-"]
     source = sources[0]
     for_documents = (output_dir, bilingual, reviewed) != (None, None, None)
@@ -244,7 +247,7 @@ def translate(
     from nmt.translate.translator import Translator, for_texts
     from nmt.translate.types import WINDOW, Options
 
-    is_beside = len(files_named) == 1 and not (output or for_documents or Path(source).is_dir())
+    is_beside = len(files_named) == 1 and Path(source).is_file() and not (output or for_documents)
     documents = Documents(sources, output, output_dir, bilingual, reviewed) if has_documents and not is_beside else None
     if documents is not None and reviewed is not None and not (run or model):
         documents.write(None)
@@ -296,13 +299,14 @@ def translate(
         say(f"wrote {output}")
 
 
-def _meant(words: Sequence[str]) -> tuple[str | None, list[str]]:
+def _meant(words: Sequence[str] | None) -> tuple[str | None, list[str]]:
     """Return the sentence, or else the files, that are the arguments of `nmt translate`.
 
     Raises DataError for a file that does not exist, and for text that is not UTF-8.
     """
     from nmt.documents import is_document
 
+    words = words or ()
     missing = [word for word in words if not os.path.exists(word)]  # noqa: PTH110 (Path.exists raises for long names)
     if not missing:
         return None, [*words]

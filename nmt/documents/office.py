@@ -122,8 +122,8 @@ class Package:
         return written.getvalue()
 
 
-_SHOWN = etree.XPath("string(../..)")
-"""The text of a Word control that a binding belongs to."""
+_SHOWN = etree.XPath("string()")
+_BINDING = "{*}dataBinding"
 
 
 class Markup(NamedTuple):
@@ -177,16 +177,18 @@ def _open(
     def write(results: Results, languages: Languages) -> bytes:
         def new(member: str) -> bytes | None:
             root = package.xml(member)
-            controls = {binding: hash(_SHOWN(binding)) for binding in root.iter("{*}dataBinding")}
+            properties = (element for element in root.iterdescendants("{*}sdtPr") if element.find(_BINDING) is not None)
+            shown = {control: hash(_SHOWN(control)) for control in {element.getparent() for element in properties}}
             is_changed = False
             for paragraph in list(paragraphs(root)):
                 is_other, tokens = paragraph.passage.translated(results)
                 if is_other:
                     _rewrite(paragraph, tokens)
                 is_changed |= is_other
-            for binding, shown in controls.items():  # Word would show the text of the part that it is bound to
-                if hash(_SHOWN(binding)) != shown:
-                    binding.getparent().remove(binding)
+            for control, before in shown.items():  # Word would show the text of the part that it is bound to
+                if hash(_SHOWN(control)) != before:
+                    for element in control.iterchildren("{*}sdtPr"):
+                        etree.strip_elements(element, _BINDING, with_tail=False)
             xml = etree.tostring(root.getroottree(), encoding="UTF-8", xml_declaration=True, standalone=True).decode()
             written = in_target(xml, languages, rules)
             return written.encode() if is_changed or written != xml else None
@@ -360,6 +362,8 @@ def open_docx(name: str, content: bytes) -> Document:
     """Open a Word document. Raises DataError if it is invalid."""
     package = Package(name, content)
     main = {kind: part for part, kind in _related(package, "")}.get("officeDocument", _MAIN)
+    if main not in package.members:
+        main = _MAIN
     if main not in package.members:
         raise DataError(f"{name}: {_NO_WORD}")
     kinds = dict(_related(package, main))

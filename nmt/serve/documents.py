@@ -158,7 +158,7 @@ async def translated_file(
         written, notes = await service.documents.run(size, run, write_translated, name, content, languages, rendered)
         return written, [*notes, *[f"the translation lacks {', '.join(lost[:_MOST_LOST])}"] * bool(lost)]
     except DataError as error:
-        raise Refusal(400, f"Invalid request: {error.args[0]}") from error
+        raise Refusal(400, f"Invalid request: {'; '.join(error.args)}") from error
     finally:
         over.set()  # ends a child that still works after a disconnect or a timeout
 

@@ -58,13 +58,19 @@ class DocumentProcess:
         there is too little memory.
         """
         try:
-            result = self.start().submit(work, *arguments)
+            try:
+                result = self.start().submit(work, *arguments)
+            except BrokenProcessPool:  # something has ended the child while it had no work
+                self._pool = None
+                result = self.start().submit(work, *arguments)
             while not wait([result], POLL_SECONDS).done:
                 if should_stop():
                     self.close()
             return result.result()
-        except (BrokenProcessPool, MemoryError):
-            self.close()
+        except (BrokenProcessPool, MemoryError) as error:
+            if isinstance(error, MemoryError):
+                self.close()
+            self._pool = None
             raise DataError("the document needs too much memory; divide it") from None
 
 

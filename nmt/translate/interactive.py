@@ -49,6 +49,9 @@ def interact(translator: Translator, open_run: Callable[[Path], Translator]) -> 
                     return
                 case "run", path if path:
                     translator = open_run(Path(path).expanduser()).with_search(overrides)
+                    if glossary is not None:
+                        glossary = None
+                        say("the glossary is no longer used")
                     say(f"translating {translator.config.data.direction}")
                 case "beam", size if size:
                     translator = translator.with_search([f"search.beam={size}"])

@@ -49,7 +49,7 @@ _CODES = tuple(f"{{*}}{tag}" for tag in ("bpt", "ept", "it", "ph", "ut", "x", "b
 """Inline elements that are empty or have native code instead of text."""
 _OF_MEMOQ = re.compile(r'\A<mq:[^>]*?\bval="([^"]*)".*', re.DOTALL)
 _KINDS = re.compile(
-    r"\w+ (\s*<br\b.*|\s+ \S*|.* (?:fmt(?:xlf:)?|x-)?lb)"
+    r"\w+ (\s*<br\b.*|\s+ \S*|.* (?:(?:fmt(?:xlf:)?|x-)?lb|x-html-br))"
     r"|((?:[be]pt|it|[be]x|[es]c) .*|\w+ .* (?:fmt.*|(?:x-)?(?:bold|color|font|italic|scap|strike|d?ulined|underlined?)"
     r"|x-html-[biu])|\w+ \s*</?(?:a|abbr|b|big|c[fs]|cite|code|del|em|font|g|i|ins|mark|s|small|span|strike|strong|sub"
     r"|sup|tt|u|wbr)\b.*)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,12 @@ def test_files_as_arguments_are_inputs_of_other_options(run: Path, nmt: Command)
     assert nmt("translate", "--run", run, "a.txt", "--output", "-").out.count("\n") == 1
 
 
+def test_dash_is_standard_input(run: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"mali bore\n")))
+    expected = nmt("translate", "--run", run, "mali bore").out
+    assert nmt("translate", "--run", run, "-").out == expected
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
@@ -104,6 +111,8 @@ def test_files_as_arguments_are_inputs_of_other_options(run: Path, nmt: Command)
         (["mali", "--input", "a.txt"], "--input"),
         (["mali", "--interactive"], "--interactive"),
         (["b\udcffre"], "UTF-8"),
+        (["--glossary", "terms.txt", "a.txt"], "--input"),
+        (["--tm", "memory.txt", "a.txt"], "--input"),
     ],
 )
 def test_arguments_that_cannot_be_translated_are_refused(

@@ -519,6 +519,8 @@ CUE = "00:00:01,000 --> 00:00:02,000\n"
         ("one,\r\n\r\nthree", ["one, three"], "ONE,\r\n\r\nTHREE"),
         ("One two.\n\nThree four.", ["One two.", "Three four."], "ONE TWO.\n\nTHREE FOUR."),
         ("one\n\n\ntwo", ["one", "two"], "ONE\n\n\nTWO"),
+        ("one two\n\nsix ten\nfour five.", ["one two six ten four five."], "ONE TWO\nSIX TEN\nFOUR FIVE."),
+        ("one two\\Nsix ten\nfour five", ["one two six ten four five"], "ONE TWO\nSIX TEN\nFOUR FIVE"),
     ],
 )
 def test_line_break_inside_sentence_of_subrip_does_not_divide_it(text: str, texts: list[str], wanted: str) -> None:
@@ -547,6 +549,14 @@ def test_vtt_text_in_another_language_is_left_out() -> None:
         "ONE <lang.x de-AT>zwei drei</lang>"
     )
     assert open_document("a.vtt", vtt.encode()).texts == ["one zwei drei four"]
+
+
+@pytest.mark.parametrize("text", ["one two\n<lang de>drei vier</lang>", "<lang de>drei\nvier</lang>\none two"])
+def test_vtt_line_in_another_language_keeps_its_distance(text: str) -> None:
+    document = open_document("a.vtt", f"WEBVTT\n\n00:01.000 --> 00:02.000\n{text}\n".encode(), source="en")
+    assert document.texts == ["one two"]
+    new = document.translated(["ONE TWO"], ("en", "fr")).decode().split("\n", 3)[3]
+    assert new.split() == text.replace("one two", "ONE TWO").split()
 
 
 @pytest.mark.parametrize(

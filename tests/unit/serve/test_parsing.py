@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
 
@@ -74,7 +75,11 @@ def test_child_ends_when_it_should_stop_and_is_started_again(child: DocumentProc
     with pytest.raises(DataError):
         child.run(lambda: time.monotonic() > end, hang)
     second = child.run(never, os.getpid)
-    os.kill(second, signal.SIGKILL)  # as the system does if memory is short
+    threading.Timer(0.3, os.kill, (second, signal.SIGKILL)).start()  # as the system does if memory is short
     with pytest.raises(DataError):
         child.run(never, hang)
-    assert len({first, second, child.run(never, os.getpid)}) == 3
+    third = child.run(never, os.getpid)
+    os.kill(third, signal.SIGKILL)
+    os.waitid(os.P_PID, third, os.WEXITED | os.WNOWAIT)
+    time.sleep(0.5)  # until the pool knows it
+    assert len({first, second, third, child.run(never, os.getpid)}) == 4

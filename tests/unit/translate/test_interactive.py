@@ -113,6 +113,14 @@ def test_glossary_is_used_until_another_is_named(translator: Translator, tmp_pat
     assert "nowhere" in err
 
 
+def test_glossary_is_dropped_with_another_run(translator: Translator, tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "terms.tsv").write_text("mali\ttabu\n", encoding="utf-8")
+    lines = [f":glossary {tmp_path / 'terms.tsv'}", ":run other", "mali bore"]
+    rows, err = shown(translator, lines, capsys, searching(BEAM))
+    assert "tabu" not in rows[0]
+    assert "glossary" in err
+
+
 def test_glossary_that_a_search_does_not_support_is_reported(
     translator: Translator, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

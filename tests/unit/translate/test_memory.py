@@ -134,6 +134,7 @@ def test_most_frequent_translation_is_taken_and_latest_of_equals() -> None:
         ("Der Mann", "<hi>The</hi> <bpt i='1'/>man<ept i='1'/>", "Der Mann", ("The man", "adapted")),
         ("<bpt i='1'/>Bild<ept i='1'/> 5", "Figure 5", "Bild 5", ("Figure 5", "adapted")),
         ("<bpt i='1'/>Bild<ept i='1'/> 5", "Figure 5", "Bild 7", ("Figure 7", "adapted")),
+        ("Sieben <ph type='x-html-br'/>Hunde", "Seven dogs", "Sieben Hunde", ("Seven dogs", "adapted")),
         ("Bild 5 <ph/>", "Figure 5 <ph/>", "Bild 7", None),
         ("<hi>Tor</hi>", "gate", "Tor", ("gate", "exact")),
     ],
