@@ -121,8 +121,8 @@ class _Cue:
         text = _END.sub("", written)
         last_end = written[len(text) :]
         ends = sorted((line[len(_END.sub("", line)) :] for line in self._lines[:-1]), key=len)
-        for end in map(re.escape, reversed(ends)):
-            text = re.sub(end, "", re.sub(f"(?<=</lang>){end}|{end}(?=<lang)", " ", text))
+        any_end = "|".join(map(re.escape, reversed(ends)))
+        text = re.sub(f"(?<=</lang>)(?:{any_end})|(?:{any_end})(?=<lang)", " ", text)
         visible = [match.start() for match in re.finditer(f"(?s:{TAG}|(.))", text) if match[1]]
         starts = {start for start, _ in units(text)}
         nearest: dict[int, tuple[float, int]] = {}  # by line, the distance of its end from the even division
@@ -133,7 +133,10 @@ class _Cue:
             if i > self._start and 0 < (line := round(place)) < len(self._lines):
                 nearest[line] = min(nearest.get(line, (1.0, i)), (abs(place - line), i))
         cuts = sorted(i for _, i in nearest.values())
-        lines = [text[start:end].strip(" \n") for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+        lines = [
+            re.sub(any_end, "", text[start:end]).strip(" \n")
+            for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)
+        ]
         return ends[0].join(line for line in lines if line) + last_end
 
 
