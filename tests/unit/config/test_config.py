@@ -268,6 +268,8 @@ def test_numbers_that_translation_depends_on_are_bounded(section: type[Section])
     for name, field in section.model_fields.items():
         for value in (10**400, 10**30, 1e300, -(10**30), float("nan"), float("inf")):
             whole = field.annotation is int and isinstance(value, int)
+            if name == "seed" and isinstance(value, int) and value > 0:  # of any size
+                continue
             if whole or field.annotation is float:
                 with pytest.raises(ValidationError):
                     section.model_validate({name: value})
