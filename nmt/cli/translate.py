@@ -222,10 +222,9 @@ def translate(
     """
     from nmt.documents import is_document, refuse_document
 
-    text, files_named = _meant(words if words != ["-"] else ())
-    tables = {Path(path).suffix for path in (glossary, *(tm or ())) if path is not None}
-    if any(Path(name).suffix in tables for name in files_named):
-        raise ConfigError(f"{files_named[0]}: for several files, repeat --tm; to translate it, give --input")
+    text, files_named = _meant(words, [str(path) for path in (glossary, *(tm or ())) if path is not None])
+    if text is not None:
+        refuse(context, "sentence")
     sources = inputs or files_named or ["-"]
     source = sources[0]
     for_documents = (output_dir, bilingual, reviewed) != (None, None, None)
@@ -299,16 +298,22 @@ def translate(
         say(f"wrote {output}")
 
 
-def _meant(words: Sequence[str] | None) -> tuple[str | None, list[str]]:
-    """Return the sentence, or else the files, that are the arguments of `nmt translate`.
+def _meant(words: Sequence[str] | None, tables: Sequence[str]) -> tuple[str | None, list[str]]:
+    """Return the sentence, or else the files, that are the arguments of `nmt translate`; a dash is standard input.
 
-    Raises DataError for a file that does not exist, and for text that is not UTF-8.
+    tables: the glossary and memories. Raises ConfigError for a file that seems to be one more of them, DataError for a
+    file that does not exist, and for text that is not UTF-8.
     """
     from nmt.documents import is_document
 
-    words = words or ()
+    if not words or words == ["-"]:
+        return None, []
     missing = [word for word in words if not os.path.exists(word)]  # noqa: PTH110 (Path.exists raises for long names)
     if not missing:
+        suffixes = {Path(table).suffix for table in tables}
+        for word in words:
+            if Path(word).suffix in suffixes:
+                raise ConfigError(f"{word}: if it is one more memory, repeat --tm; to translate it, give it to --input")
         return None, [*words]
     for word in missing:
         if is_document(word) or _FILE_NAME.fullmatch(word):

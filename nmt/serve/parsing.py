@@ -27,6 +27,7 @@ MEMORY_BYTES = 768 << 20
 NICENESS = 5
 """How far the child gives way to the server and to other processes."""
 POLL_SECONDS = 0.1
+_TOO_LARGE = "the document needs too much memory; divide it"
 
 
 class DocumentProcess:
@@ -67,11 +68,12 @@ class DocumentProcess:
                 if should_stop():
                     self.close()
             return result.result()
-        except (BrokenProcessPool, MemoryError) as error:
-            if isinstance(error, MemoryError):
-                self.close()
-            self._pool = None
-            raise DataError("the document needs too much memory; divide it") from None
+        except BrokenProcessPool:
+            self._pool = None  # nothing to end: its number may be that of another process
+            raise DataError(_TOO_LARGE) from None
+        except MemoryError:
+            self.close()
+            raise DataError(_TOO_LARGE) from None
 
 
 # --- in the child -----------------------------------------------------------------------------------------

@@ -116,7 +116,7 @@ class Imported:
         if languages := tokenizer.target_languages:
             chosen = f"--to {tokenizer.to}" if tokenizer.to else "choose one with --to"
             yield f"target languages: {', '.join(sorted(languages))}; {chosen}"
-        yield f"licence: {public.license or 'not stated in the model card'}"
+        yield f"licence: {public.license or 'unknown, since no model card states it in a readable form'}"
         yield f"{self.run}: written; translate with nmt translate --run {self.run}{options}"
 
     def _removed(self) -> Iterator[str]:
@@ -409,6 +409,11 @@ def _opened(path: Path) -> Iterator[Take]:
         return tensor
 
     yield take
+    _check_left(path, take, left)
+
+
+def _check_left(path: Path, take: Take, left: set[str]) -> None:
+    """Raise DataError if tensors are left that are no sinusoidal positions."""
     for name in left.intersection(_POSITIONS):
         table = take([name], False).float()
         if name.endswith("weights"):  # of fairseq, after two rows that are not used

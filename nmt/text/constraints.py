@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from nmt.config import SearchConfig
-from nmt.config.search import compiled
+from nmt.config.search import PATTERN_SECONDS, compiled
 from nmt.console import Numbers, amount, say
 from nmt.errors import DataError
 from nmt.files.read import fingerprint_of
@@ -229,8 +229,8 @@ def _collected(rows: Iterable[tuple[str, Sequence[object]]]) -> dict[str, str]:
                 pair = f"{source!r} with the translation {target!r}"
                 faults.append(f"{where}: {pair}: both must be text, and neither may be blank")
             case _:
-                found = amount(len(columns), "column")
-                faults.append(f"{where}: a term and its translation are needed, in two columns; found {found}")
+                n_columns = amount(len(columns), "column")
+                faults.append(f"{where}: a term and its translation are needed, in two columns; found {n_columns}")
     if faults:
         n_more = len(faults) - _MAX_FAULTS
         raise DataError(*faults[:_MAX_FAULTS], *[f"and {amount(n_more, 'more fault')}"] * (n_more > 0))
@@ -434,13 +434,13 @@ def constraint_spans(text: str, search: SearchConfig, glossary: Glossary | None 
                 candidates += (span for span in known if span.kind != "number")
             case pattern:
                 try:
-                    for match in compiled(pattern).finditer(text, timeout=2, concurrent=True):
+                    for match in compiled(pattern).finditer(text, timeout=PATTERN_SECONDS, concurrent=True):
                         if match[0]:
                             candidates.append(Span(match.start(), match.end(), "pattern", match[0]))
                 except TimeoutError:
                     raise DataError(
-                        f"search.protect: {pattern!r} takes longer than 2 seconds on the line {text[:50]!r}; use "
-                        "possessive quantifiers, such as a++, or leave it out"
+                        f"search.protect: {pattern!r} takes longer than {PATTERN_SECONDS} seconds on the line "
+                        f"{text[:50]!r}; use possessive quantifiers, such as a++, or leave it out"
                     ) from None
     return _longest(candidates)
 

@@ -80,7 +80,8 @@ _WEAKER = (_CLAUSE, _COMMA, _WORD)
 # marks and joiners before it belong to a longer word. The vowel of other words is l, r or w: "krv", "vlk", "cwm".
 _ABBREVIATION = re.compile(
     r"(?<![^\W_]|[\u00ad\u0300-\u1fff\u200c\u200d\ua800-\uabff])"
-    r"(?!(?!(?:bldg?|blvd|blz|brl|dr[ds]|fr[kz]|gld|hrsg?|hrv|ml[dn]|mlrd|mr[dk]|p?plk|srl|tl[fr]|twp|vlgs|wlk|wrt|yrs)$)[b-z]+[lrw][b-z])"
+    r"(?!(?!(?:bldg?|blvd|blz|brl|dr[ds]|fr[kz]|gld|hrsg?|hrv|ml[dn]|mlrd|mr[dk]|p?plk|srl|tl[fr]|twp|vlgs|wlk|wrt|yrs)$)"
+    r"[b-z]+[lrw][b-z])"
     r"(?:[^\W\d_]|\d{1,2}|[B-DF-HJ-NP-TV-XZb-df-hj-np-tv-xz][b-df-hj-np-tv-xz]{1,3})$"
 )
 _VOWELS = "aeiouyæøœɔɛеёєиіїюя"

@@ -120,12 +120,7 @@ def translate_file(
         out = opened.enter_context(open_output(target))
         aligned = opened.enter_context(open_output(files.alignments)) if files.alignments else None
         progress = opened.enter_context(progress_between("translating", source, target))
-        text: Iterable[list[str]]
-        if files.text is None:
-            text = input_windows(source, None if files.as_text else refuse_document)
-        else:
-            text = [files.text.split("\n")]
-        windows_of_text = checked(text, tokenizers.profiles, data.src)
+        windows_of_text = checked(_windows(source, files), tokenizers.profiles, data.src)
         for lines in _with_constraints(windows_of_text, files, glossary, memory):
             best = list[Translation]()
             for number, line, translations in watched(translator, lines, options, n_lines, warnings, progress):
@@ -153,6 +148,13 @@ def translate_file(
             say(message)
     for message in warnings.lines():
         say(message)
+
+
+def _windows(source: Path | str, files: Files) -> Iterable[list[str]]:
+    """Return the lines to translate, some at a time."""
+    if files.text is not None:
+        return [files.text.split("\n")]
+    return input_windows(source, None if files.as_text else refuse_document)
 
 
 def output_row(number: int, translation: Translation, scores: bool, confidence: bool = False) -> bytes:

@@ -154,6 +154,7 @@ async function translate() {
 /** Show translated lines, or nothing if there are none. */
 function show(made) {
   lines = made;
+  for (const line of lines) line.best = line.text;
   if (!lines.length) detected = [];
   showLanguages();
   showResult();
@@ -164,7 +165,7 @@ function show(made) {
 function showResult() {
   words.show(lines);
   get("copied").textContent = "";
-  const lost = lines.flatMap((line) => (line.lost ?? []).filter((part) => !line.text.includes(part)));
+  const lost = lines.flatMap((line) => (line.lost ?? []).filter((part) => line.text === line.best || !line.text.includes(part)));
   tell(lost.length ? missing(lost) : "");
 }
 

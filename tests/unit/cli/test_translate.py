@@ -111,6 +111,7 @@ def test_dash_is_standard_input(run: Path, nmt: Command, monkeypatch: pytest.Mon
         (["mali", "--input", "a.txt"], "--input"),
         (["mali", "--interactive"], "--interactive"),
         (["b\udcffre"], "UTF-8"),
+        (["mali bore", "--output-dir", "out"], "--output-dir: needs a file"),
         (["--glossary", "terms.txt", "a.txt"], "--input"),
         (["--tm", "memory.txt", "a.txt"], "--input"),
     ],
