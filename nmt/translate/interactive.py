@@ -98,10 +98,8 @@ def _rows(translator: Translator, line: Line) -> Iterator[str]:
     Warnings about the line are printed to standard error.
     """
     search = translator.config.search
-    has_terms = line.glossary is not None and not search.inline_terms
     has_second = search.mbr == "none" and (search.beam > 1 or search.sample)
     options = Options(search, 2 if has_second else 1, confidence=translator.has_confidence)
-    translator.check(search, options.n_best, has_terms)
     warnings = Warnings()
     [(_, _, (best, *others))] = watched(translator, [line], options, 0, warnings)
     yield best.text

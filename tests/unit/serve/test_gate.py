@@ -108,6 +108,46 @@ def test_client_cannot_fill_queue(made_up: MadeUp) -> None:
         assert client.ask("/translate", fields).status == 200  # the places in the queue are free again
 
 
+@pytest.mark.usefixtures("no_child")
+def test_texts_of_a_file_reserve_memory(made_up: MadeUp, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "HELD_BYTES", 1)
+    service = Service(Models([made_up]), Limits(bytes=1000, file_bytes=1000))  # 32,000 bytes in all, and 1,000 a text
+    with serving(service) as client:
+        for n_lines, status in ((5, 200), (50, 503), (5, 200)):
+            form = file_form("a.txt", b"ab\n" * n_lines)
+            assert client.ask("/translate_file", raw=form, content_type=FORM).status == status
+
+
+def test_garbage_is_collected_only_while_requests_hold_little(made_up: MadeUp, monkeypatch: pytest.MonkeyPatch) -> None:
+    collected = threading.Event()
+    monkeypatch.setattr("nmt.serve.app.COLLECTION_SECONDS", 0.01)
+    monkeypatch.setattr("nmt.serve.app.gc.collect", collected.set)
+    holding = threading.Event()
+    looked = threading.Semaphore(0)
+
+    def holds_much(_: Admission) -> bool:
+        looked.release()
+        return holding.is_set()
+
+    monkeypatch.setattr(Admission, "holds_much", property(holds_much))
+    holding.set()
+    with serving(Service(Models([made_up]))):
+        for _ in range(3):
+            assert looked.acquire(timeout=60)
+        assert not collected.is_set()
+        holding.clear()
+        assert collected.wait(60)
+
+
+def test_admission_holds_much_while_an_eighth_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "HELD_BYTES", 80_000)
+    gate = Admission(Limits(bytes=10, file_bytes=10))
+    assert not gate.holds_much
+    assert gate._memory.take("a", 10_001) and gate.holds_much
+    gate._memory.give_back("a", 10_001)
+    assert not gate.holds_much
+
+
 def test_bodies_reserve_memory_until_answered(made_up: MadeUp, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admission, "HELD_BYTES", 1)
     padded = {"q": "wait", **LANGUAGES, "pad": "x" * 920}  # 980 of 8000 bytes, of which one client may have 7200

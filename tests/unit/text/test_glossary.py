@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from command import Command
 from nmt.config import SearchConfig
 from nmt.errors import DataError
+from nmt.search.constrained import beam_for, total_length
 from nmt.text import constraints
 from nmt.text.constraints import (
     Applied,
@@ -30,7 +31,7 @@ from nmt.text.tokenizer import CONTROL, Tokenizer
 from nmt.text.words import units
 from nmt.translate.align import src_word_shares
 from nmt.translate.files import Files, translate_file
-from nmt.translate.segment import phrases_of
+from nmt.translate.segment import COPIED_COST, phrases_of
 from nmt.translate.translator import Translator
 from nmt.translate.types import Line, Options
 from tiny_run import BEAM, PLAIN, texts, tiny_config, tiny_tokenizer, write_run
@@ -346,6 +347,7 @@ def test_number_of_protected_placeholders_is_limited(tokenizer: Tokenizer) -> No
     phrases, n_ordered = phrases_of(Line(text), text, search, tokenizer)
     tags = [tokenizer.decode(ids) for ids in phrases[:n_ordered]]
     assert 0 < n_ordered < len(phrases) < 60 and tags == (["<b>", "</b>"] * 40)[: len(tags)]
+    assert total_length(phrases) * beam_for(phrases, 1) <= COPIED_COST
     assert len(phrases_of(Line(text), text, search, tokenizer, 4)[0]) < len(phrases)
     terms = Glossary({"a": " ".join(["a"] * 300)})
     assert len(phrases_of(Line(text, glossary=terms), text, search, tokenizer)[0]) == len(phrases) + 1
