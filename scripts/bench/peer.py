@@ -11,7 +11,7 @@ from scripts.bench.task import MAX_OUTPUT, Plan
 
 
 class Counts(NamedTuple):
-    """Counts of one batch. Positions are those of the padded tensor, padding included.
+    """Counts of one batch. Positions are those of the padded tensor, padding included; 0 where they are unknown.
 
     Target tokens are those of the labels: the pieces and one end of sentence for each pair.
     """
@@ -46,6 +46,8 @@ class Training:
     """Environment variables that its own command sets before it loads torch, which the probe loads first."""
     at_least: float = 0.0
     """Seconds that must be measured, where the speed changes with a longer period."""
+    is_program: bool = False
+    """Whether it trains in another program, so that a call of `step` reports a whole optimizer step."""
 
 
 @dataclass(frozen=True)

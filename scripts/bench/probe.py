@@ -2,8 +2,9 @@
 
     python -m scripts.bench.probe NAME --out FILE --warm S --seconds S --started T -- ARGUMENTS OF THE TOOLKIT
 
-The counts belong to optimizer steps, which a hook of torch reports. The result is one JSON object in FILE; without it
-the training ended or failed before. Standard library and torch only; Linux, for what other processes use.
+The counts belong to optimizer steps, which a hook of torch reports, or the toolkit's program in its log. The result is
+one JSON object in FILE; without it the training ended or failed before. Standard library and torch only; Linux, for the
+CPU time of other processes.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import argparse
 import json
 import os
 import resource
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -21,6 +23,7 @@ from typing import Any, NoReturn
 
 from scripts.bench.peer import NOTHING, Training
 from scripts.bench.peers import PEERS
+from scripts.bench.task import THREADS
 from scripts.bench.windows import Step, summary
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -29,12 +32,28 @@ IDLE, IOWAIT = 3, 4
 
 
 def other_processes() -> float:
-    """CPU seconds that all processes but this one have used since the machine started."""
+    """CPU seconds that all processes but this one and its children have used since the machine started."""
     with Path("/proc/stat").open(encoding="ascii") as file:
         ticks = [int(word) for word in file.readline().split()[BUSY]]
     own = os.times()
-    used = own.user + own.system + own.children_user + own.children_system
+    used = own.user + own.system + own.children_user + own.children_system + sum(map(seconds_of, children()))
     return (sum(ticks) - ticks[IDLE] - ticks[IOWAIT]) / TICKS - used
+
+
+def children() -> list[int]:
+    """The processes that this one has started and that run."""
+    lists = Path("/proc/self/task").glob("*/children")
+    return [int(process) for path in lists for process in path.read_text(encoding="ascii").split()]
+
+
+def seconds_of(process: int) -> float:
+    """CPU seconds of a process; 0 if it has just ended."""
+    try:
+        stat = Path(f"/proc/{process}/stat").read_text(encoding="ascii", errors="replace")
+    except FileNotFoundError:
+        return 0.0
+    user, system = stat.rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / TICKS
 
 
 class Meter:
@@ -47,15 +66,23 @@ class Meter:
         self._counts = NOTHING
 
     def watch(self, training: Training) -> Any:
-        """Count the batches of the toolkit and hear of every optimizer step; returns torch's handle of the hook."""
+        """Count the batches of the toolkit and hear of every optimizer step.
+
+        Returns torch's handle of the hook, or None for a program without torch.
+        """
         owner, name = find(training.step)
         learn = getattr(owner, name)
 
         def counted(*args: Any, **kwargs: Any) -> Any:
             self._counts = self._counts.plus(training.count(*args, **kwargs))
-            return learn(*args, **kwargs)
+            result = learn(*args, **kwargs)
+            if training.is_program:
+                self._step()
+            return result
 
         setattr(owner, name, counted)
+        if training.is_program:
+            return None
         return import_module("torch.optim.optimizer").register_optimizer_step_post_hook(self._step)
 
     def _step(self, *_: Any) -> None:
@@ -88,23 +115,30 @@ def main() -> None:
     end = sys.argv.index("--")  # what follows is the toolkit's
     options, arguments = parser.parse_args(sys.argv[1:end]), sys.argv[end + 1 :]
 
+    peer = PEERS[options.peer]
+    training = peer.training
+    assert training is not None
+
     def finish(steps: list[Step]) -> NoReturn:
+        for child in children():
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        who = resource.RUSAGE_CHILDREN if training.is_program else resource.RUSAGE_SELF
+        torch = None if training.is_program else import_module("torch")
         result = {
             **summary(steps, options.warm),
             "first_step_s": steps[0].time - options.started,
-            "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-            "threads": import_module("torch").get_num_threads(),
-            "torch": import_module("torch").__version__,
+            "peak_rss_mb": resource.getrusage(who).ru_maxrss / 1024,
+            "threads": torch.get_num_threads() if torch else THREADS,
+            "torch": torch.__version__ if torch else "",
         }
         options.out.write_text(json.dumps(result), encoding="utf-8")
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)  # nothing of what a toolkit does at its end
 
-    peer = PEERS[options.peer]
-    assert peer.training is not None
-    owner, name = find(peer.training.entry)
-    Meter(options.warm + options.seconds, finish).watch(peer.training)
+    owner, name = find(training.entry)
+    Meter(options.warm + options.seconds, finish).watch(training)
     sys.argv = [peer.name, *arguments]
     getattr(owner, name)()
     sys.exit(f"probe: {peer.title} ended before enough was measured")

@@ -72,12 +72,19 @@ def render_row(row: Row, best: Row | None) -> str:
         "–" if share is None else f"{share:.2f}",
         f"{row.median('pairs_per_s'):,.0f}",
         f"{row.median('tgt_per_pair'):.1f}",
-        f"{row.median('tgt_padding'):.0%} / {row.median('src_padding'):.0%}",
+        " / ".join(padding(row, side) for side in ("tgt", "src")),
         f"{max(result['peak_rss_mb'] for result in row.results):,.0f}",
         f"{row.median('first_step_s'):.1f}",
         " / ".join(f"{result['quiet_windows']} of {result['windows']}" for result in row.results),
     )
     return f"| {' | '.join(cells)} |"
+
+
+def padding(row: Row, side: str) -> str:
+    """The share of padding in a side's positions; a dash if the toolkit does not report it."""
+    if row.results[0][f"{side}_padding"] is None:
+        return "–"
+    return f"{row.median(f'{side}_padding'):.0%}"
 
 
 def rate(result: dict[str, Any]) -> str:

@@ -68,8 +68,8 @@ def summary(steps: Sequence[Step], warm: float) -> dict[str, Any]:
         "tgt_per_step": total.tgt / len(counted),
         "pairs_per_step": total.pairs / len(counted),
         "tgt_per_pair": total.tgt / total.pairs,
-        "tgt_padding": 1 - total.tgt / total.tgt_positions,
-        "src_padding": 1 - total.src / total.src_positions,
+        "tgt_padding": 1 - total.tgt / total.tgt_positions if total.tgt_positions else None,
+        "src_padding": 1 - total.src / total.src_positions if total.src_positions else None,
     }
 
 

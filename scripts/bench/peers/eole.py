@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -39,8 +40,8 @@ def corpora(text: Path) -> dict[str, object]:
     }
 
 
-def arguments(text: Path, run: Path, plan: task.Plan) -> list[str]:
-    """`eole train`."""
+def arguments(kind: str, text: Path, run: Path, plan: task.Plan) -> list[str]:
+    """`eole train` in a number format, with automatic mixed precision for bf16 as by default."""
     config = {
         "save_data": str(run / "data"),
         "overwrite": True,
@@ -67,7 +68,7 @@ def arguments(text: Path, run: Path, plan: task.Plan) -> list[str]:
             "valid_batch_size": plan.batch_tokens,
             "accum_count": [1],
             "accum_steps": [0],
-            "compute_dtype": "fp32",
+            "compute_dtype": kind,
             "optim": "adam",
             "adam_beta1": task.BETA1,
             "adam_beta2": task.BETA2,
@@ -128,23 +129,21 @@ def loader(kind: str) -> Callable[[Path, Path, Search], Loaded]:
     return load
 
 
-PEER = Peer(
-    name="eole",
-    title=TITLE,
-    training=Training(
-        entry="eole.bin.main:main",
-        step="eole.trainer:Trainer._process_accumulated_batches",
-        count=count,
-        arguments=arguments,
-    ),
-    decoding=Decoding(loader("fp32"), model="eole"),
-    environment="eole",
-    requirements=REQUIREMENTS,
-)
-BF16 = Peer(
-    name="eole-bf16",
-    title=f"{TITLE} bf16",
-    decoding=Decoding(loader("bf16"), model="eole", kind="bf16"),
-    environment="eole",
-    requirements=REQUIREMENTS,
-)
+def arm(name: str, title: str, kind: str) -> Peer:
+    """A number format, in training and in translation; the model is that of float32."""
+    return Peer(
+        name=name,
+        title=title,
+        training=Training(
+            entry="eole.bin.main:main",
+            step="eole.trainer:Trainer._process_accumulated_batches",
+            count=count,
+            arguments=partial(arguments, kind),
+        ),
+        decoding=Decoding(loader(kind), model="eole", kind="float32" if kind == "fp32" else kind),
+        environment="eole",
+        requirements=REQUIREMENTS,
+    )
+
+
+ARMS = (arm("eole", TITLE, "fp32"), arm("eole-bf16", f"{TITLE} bf16", "bf16"))

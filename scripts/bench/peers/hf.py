@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -25,15 +26,19 @@ def count(_: Any, __: Any, inputs: Any, *___: Any, **____: Any) -> Counts:
     return Counts(labels.size(0), int((labels != NO_LABEL).sum()), labels.numel(), int(mask.sum()), mask.numel())
 
 
-def arguments(text: Path, run: Path, plan: task.Plan) -> list[str]:
+def arguments(options: Sequence[str], text: Path, run: Path, plan: task.Plan) -> list[str]:
     """Arguments of `train` below."""
-    return [str(text), str(run), *map(str, plan)]
+    return [",".join(options), str(text), str(run), *map(str, plan)]
 
 
 def train() -> None:
-    """Train as a user of the library would; sys.argv has the folders of the text and of the run, and how long."""
-    text, run = map(Path, sys.argv[1:3])
-    steps, batch_tokens, warmup, factor = sys.argv[3:]
+    """Train as a user of the library would.
+
+    sys.argv has further options that are switched on, the folders of the text and of the run, and how long.
+    """
+    options = dict.fromkeys(filter(None, sys.argv[1].split(",")), True)
+    text, run = map(Path, sys.argv[2:4])
+    steps, batch_tokens, warmup, factor = sys.argv[4:]
     plan = task.Plan(int(steps), int(batch_tokens), int(warmup), float(factor))
     hf: Any = import_module("transformers")
     pieces = (text / "vocabulary.txt").read_text(encoding="utf-8").split("\n")[:-1]
@@ -47,7 +52,7 @@ def train() -> None:
     model = hf.MarianMTModel(make_config(hf, ids))
     trainer = hf.Seq2SeqTrainer(
         model=model,
-        args=make_training(hf, run, plan),
+        args=make_training(hf, run, plan, options),
         train_dataset=read_pairs(text, ids),
         data_collator=hf.DataCollatorForSeq2Seq(tokenizer, model=model),
     )
@@ -82,7 +87,7 @@ def make_config(hf: Any, ids: dict[str, int]) -> Any:
     )
 
 
-def make_training(hf: Any, run: Path, plan: task.Plan) -> Any:
+def make_training(hf: Any, run: Path, plan: task.Plan, options: dict[str, bool]) -> Any:
     """Training arguments; sentences of similar length are batched together."""
     return hf.Seq2SeqTrainingArguments(
         output_dir=str(run / "model"),
@@ -103,6 +108,7 @@ def make_training(hf: Any, run: Path, plan: task.Plan) -> Any:
         save_strategy="no",
         report_to=[],
         dataloader_num_workers=0,
+        **options,
     )
 
 
@@ -150,24 +156,27 @@ def loader(kind: str) -> Callable[[Path, Path, Search], Loaded]:
     return load
 
 
-PEER = Peer(
-    name="hf",
-    title=TITLE,
-    training=Training(
-        entry="scripts.bench.peers.hf:train",
-        step="transformers:Trainer.training_step",
-        count=count,
-        arguments=arguments,
-        at_least=100.0,  # it has its batches from long to short, fifty at a time
-    ),
-    decoding=Decoding(loader("float32"), model="hf"),
-    environment="hf",
-    requirements=REQUIREMENTS,
-)
-BF16 = Peer(
-    name="hf-bf16",
-    title=f"{TITLE} bf16",
-    decoding=Decoding(loader("bfloat16"), model="hf", kind="bf16"),
-    environment="hf",
-    requirements=REQUIREMENTS,
+def arm(name: str, title: str, options: Sequence[str] = (), kind: str | None = None) -> Peer:
+    """Training with further options, and translation in a number format, if any, with the model of float32."""
+    return Peer(
+        name=name,
+        title=f"{TITLE}{title}",
+        training=Training(
+            entry="scripts.bench.peers.hf:train",
+            step="transformers:Trainer.training_step",
+            count=count,
+            arguments=partial(arguments, options),
+            at_least=100.0,  # it has its batches from long to short, fifty at a time
+        ),
+        decoding=None if kind is None else Decoding(loader(kind), "hf", kind={"bfloat16": "bf16"}.get(kind, kind)),
+        environment="hf",
+        requirements=REQUIREMENTS,
+    )
+
+
+ARMS = (
+    arm("hf", "", kind="float32"),
+    arm("hf-bf16", " bf16", ["bf16"], kind="bfloat16"),
+    arm("hf-compile", ", compiled", ["torch_compile"]),
+    arm("hf-bf16-compile", " bf16, compiled", ["bf16", "torch_compile"]),
 )
