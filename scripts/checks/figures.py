@@ -43,7 +43,8 @@ NO_MEASUREMENTS = {
 }
 """Page -> words with limits, settings, rules of thumb, and figures of others. "(p 0.13)" is of the output above it."""
 
-CODE = re.compile(r"^```.*?^```$|`[^`]+`", re.M | re.S)
+FENCE = re.compile(r"^```.*?^```$", re.M | re.S)
+CODE = re.compile(rf"{FENCE.pattern}|`[^`]+`", re.M | re.S)
 LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^(#+) (.*)$", re.M)
 ITEM = re.compile(r"^(?:[*-]|\d+\.) .*\n?(?:^ +.*\n?)*", re.M)
@@ -143,7 +144,7 @@ def stands_in(number: str, evidence: str) -> bool:
 
 def section(page: str, anchor: str) -> str:
     """Return the part of a page under the heading with this anchor; the whole page without an anchor."""
-    headings = [(len(found[1]), slug(found[2]), found.start()) for found in HEADING.finditer(page)]
+    headings = [(len(heading[1]), slug(heading[2]), heading.start()) for heading in HEADING.finditer(page)]
     for n, (level, name, start) in enumerate(headings):
         if name == anchor:
             ends = [end for other, _, end in headings[n + 1 :] if other <= level]
@@ -157,15 +158,15 @@ def evidence(links: list[str], page: Path, results: Path) -> str:
     for link in links:
         target, _, anchor = link.partition("#")
         path = (page.parent / target).resolve()
-        if path.parent == results and path.suffix == ".md":
-            texts.append(section(CODE.sub("", path.read_text(encoding="utf-8")), anchor))
+        if path.parent == results and path.suffix == ".md" and path.is_file():
+            texts.append(CODE.sub("", section(FENCE.sub("", path.read_text(encoding="utf-8")), anchor)))
     return "\n".join(texts)
 
 
 def known_passages(text: str) -> Iterator[Passage]:
     """Yield the measurements of settings, which name their table at the end."""
-    for entry in re.finditer(r"^\S+:(?: &\w+)? >-\n((?: +.*\n?)+)", text, re.M):
-        at = text.count("\n", 0, entry.start(1)) + 1
+    for entry in re.finditer(r"^[\w.]+:(.*\n(?: .*\n?)*)", text, re.M):
+        at = text.count("\n", 0, entry.start()) + 1
         yield Passage(at, entry[1], [f"../../{target}" for target in re.findall(r"\S+\.md(?:#[\w-]+)?", entry[1])])
 
 
@@ -175,17 +176,17 @@ def findings(root: Path, name: str) -> Iterator[str]:
     text = page.read_text(encoding="utf-8")
     for words in NO_MEASUREMENTS.get(name, ()):
         pattern = r"\s+".join(re.escape(word) for word in words.split())
-        text, n = re.subn(pattern, lambda found: re.sub(r"\d", "_", found[0]), text)
+        text, n = re.subn(pattern, lambda match: re.sub(r"\d", "_", match[0]), text)
         if not n:
             yield f"{name}: NO_MEASUREMENTS has {words!r}, which is not there"
     for passage in known_passages(text) if name == KNOWN else passages(text):
-        found = list(figures(passage))
+        numbers = list(figures(passage))
         tables = evidence(passage.links, page, (root / "scripts/results").resolve())
-        for number in found:
+        for number in numbers:
             if not stands_in(number, tables):
                 yield f"{name}:{passage.line}: no linked table has {number}"
         has_scores = re.search(rf"\b(?:{SCORE})\b", passage.text)
-        if found and has_scores and name != SAYS_ONE_RUN and not passage.headers and not SEEDS.search(passage.text):
+        if numbers and has_scores and name != SAYS_ONE_RUN and not passage.headers and not SEEDS.search(passage.text):
             yield f"{name}:{passage.line}: of how many seeds or runs is this?"
 
 

@@ -196,8 +196,8 @@ def test_figures_that_no_linked_table_has_are_found(tmp_path: Path) -> None:
     }
     for text, missing in page.items():
         (tmp_path / "docs/page.md").write_text(f"# Page\n\n{text}\n", encoding="utf-8")
-        found = list(figures.findings(tmp_path, "docs/page.md"))
-        assert [re.search(r"seeds|[\d.]+$", line)[0] for line in found] == missing, text  # type: ignore[index]
+        lines = list(figures.findings(tmp_path, "docs/page.md"))
+        assert [re.search(r"seeds|[\d.]+$", line)[0] for line in lines] == missing, text  # type: ignore[index]
 
 
 # --- commands -----------------------------------------------------------------------------------
