@@ -20,6 +20,7 @@ from nmt.config import Config
 from nmt.config.load import load_config
 from nmt.config.source import KINDS
 from places import GOLDEN, ROOT
+from scripts.checks import figures
 from scripts.docs.generate import pages
 from scripts.docs.picture import PICTURE, picture
 
@@ -38,6 +39,7 @@ PAGES = [
     Path("scripts/README.md"),
     *(path.relative_to(ROOT) for path in sorted(ROOT.glob("docs/*.md"))),
 ]
+RESULTS = [path.relative_to(ROOT) for path in sorted(ROOT.glob("scripts/results/*.md"))]
 
 
 def read(page: Path) -> str:
@@ -71,13 +73,8 @@ def test_settings_and_commands_are_documented() -> None:
 # --- links and names ----------------------------------------------------------------------------
 
 
-def slug(heading: str) -> str:
-    """Return the anchor that GitHub gives a heading."""
-    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
-
-
 def anchors(page: Path) -> list[str]:
-    return [slug(heading) for heading in re.findall(r"^#+ (.*)$", CODE.sub("", read(page)), re.M)]
+    return [figures.slug(heading) for heading in re.findall(r"^#+ (.*)$", CODE.sub("", read(page)), re.M)]
 
 
 def links(page: Path) -> Iterator[str]:
@@ -87,7 +84,7 @@ def links(page: Path) -> Iterator[str]:
             yield target
 
 
-@pytest.mark.parametrize("page", PAGES, ids=str)
+@pytest.mark.parametrize("page", [*PAGES, *RESULTS], ids=str)
 def test_relative_links_resolve(page: Path) -> None:
     for target in links(page):
         name, _, anchor = target.partition("#")
@@ -164,6 +161,43 @@ def test_example_sentences_are_translated_correctly() -> None:
     given = f"{typed}|{called}" + r'|-d q="([^"]+)"|"(?:q|text)": "([^"{]+)", "source"'
     found = {next(filter(None, groups)) for text in texts for groups in re.findall(given, text)}
     assert found == {*EXAMPLES}
+
+
+# --- figures ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", figures.pages(ROOT))
+def test_figures_stand_in_linked_tables(name: str) -> None:
+    assert list(figures.findings(ROOT, name)) == []
+
+
+def test_figures_that_no_linked_table_has_are_found(tmp_path: Path) -> None:
+    results = tmp_path / "scripts/results"
+    results.mkdir(parents=True)
+    (tmp_path / "docs").mkdir()
+    (results / "a.md").write_text("# A\n\n## One\n\n| 26.53 | 157,101 |\n\n## Two\n\n4.1 and `99.9`, 3.4\n")
+    link = "[table](../scripts/results/a.md{})"
+    page = {
+        f"One run has 26.5 BLEU after 157,000 seconds ({link.format('')}).": [],
+        f"One run has 26.5 BLEU ({link.format('#one')}).": [],
+        f"One run has 26.6 BLEU ({link.format('#one')}).": ["26.6"],
+        f"One run has 4.1 BLEU ({link.format('#one')}).": ["4.1"],
+        f"One run has 99.9 BLEU ({link.format('')}).": ["99.9"],
+        "Text is translated [3.4\ntimes](../scripts/results/a.md) as fast, in 7 minutes, by 226 lines per second.": [
+            "7",
+            "226",
+        ],
+        "One run has 26.5 BLEU.": ["26.5"],
+        f"A run has 26.5 BLEU ({link.format('')}).": ["seeds"],
+        "With Python 3.12 and a dropout of 0.1, `--beam 3.5 BLEU` and 95 % intervals.": [],
+        "With Python 3.12, 95 % of the lines are kept in 20 s.": ["95", "20"],
+        f"A table of one run each ({link.format('#one')}):\n\n| | BLEU |\n|---|---|\n| a | 28 |\n| b | 26.5 |": ["28"],
+        f"One run each ({link.format('#two')}):\n\n* 4.1 BLEU of one run\n* 5.1 BLEU of one run": ["5.1"],
+    }
+    for text, missing in page.items():
+        (tmp_path / "docs/page.md").write_text(f"# Page\n\n{text}\n", encoding="utf-8")
+        lines = list(figures.findings(tmp_path, "docs/page.md"))
+        assert [re.search(r"seeds|[\d.]+$", line)[0] for line in lines] == missing, text  # type: ignore[index]
 
 
 # --- commands -----------------------------------------------------------------------------------
