@@ -10,7 +10,7 @@ from nmt.errors import CheckpointError, DataError
 from nmt.model import inference, transformer
 from nmt.model.embedding import Embedding, LearnedPositions, SinusoidalPositions, sinusoidal_table
 from nmt.model.inference import InferenceModel
-from nmt.model.masks import Padded
+from nmt.model.masks import AttentionMask, Padded
 from nmt.model.transformer import ACTIVATIONS, Activation, Decoder, Encoder, FeedForward, Transformer
 from nmt.search.forced import check_inference
 from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD
@@ -118,8 +118,8 @@ def test_search_without_layer_of_training_is_rejected(monkeypatch):
 
 
 def test_search_that_attends_to_padding_is_rejected(monkeypatch):
-    bias = inference.attention_bias
-    monkeypatch.setattr(inference, "attention_bias", lambda masked, n_heads: bias(torch.zeros_like(masked), n_heads))
+    everything = lambda _, keys: AttentionMask(torch.ones_like(keys.mask)[:, None, None])  # noqa: E731
+    monkeypatch.setattr(inference, "attention_mask", everything)
     with pytest.raises(CheckpointError, match=r"-\d+\.\d{4} .* -\d+\.\d{4}"):
         check_inference(tiny_model().eval())
 
