@@ -112,21 +112,6 @@ def attend(
 KERNEL_DEVICES = {"cuda"}
 
 
-def packing_obstacle(device: torch.device, precision: str, head_width: int, attention_dropout: float) -> str | None:
-    """Return the reason why sentences cannot be packed, or None if they can."""
-    if attention_dropout:
-        return "model.attention_dropout has to be 0"
-    if device.type == "cpu":
-        return None
-    if precision == "float32":
-        return "training.precision has to be bf16 or fp16"
-    if head_width % 8 or head_width > 256:
-        return f"the head width {head_width} (model.d_model / model.n_heads) is not a multiple of 8 up to 256"
-    if torch.cuda.get_device_capability(device) < (8, 0) or not torch.backends.cuda.is_flash_attention_available():
-        return "this GPU or this PyTorch has no flash attention"
-    return None
-
-
 def attend_packed(query: Tensor, key: Tensor, value: Tensor, queries: Packed, keys: Packed, causal: bool) -> Tensor:
     """Attend from query (N, H, E) to key and value (K, H, E) within each packed sentence -> (N, H, E)."""
     if query.device.type not in KERNEL_DEVICES:
@@ -167,6 +152,4 @@ def _rows(x: Tensor, layout: Packed) -> Tensor:
 
 def _token_indices(layout: Packed) -> Tensor:
     """Return the index (N,) of each packed token in flattened padded sentences (B * L)."""
-    numbers = torch.arange(layout.positions.numel(), dtype=torch.int32, device=layout.bounds.device)
-    sentence = torch.searchsorted(layout.bounds[1:], numbers, right=True)
-    return sentence * layout.max_len + layout.positions
+    return layout.numbers[0] * layout.max_len + layout.positions

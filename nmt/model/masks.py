@@ -19,6 +19,8 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from nmt.config import ModelConfig
+
 
 def causal_mask(length: int, device: torch.device | None = None) -> Tensor:
     """Return the mask (L, L), True where position i (row) may attend to position j (column): j <= i."""
@@ -45,6 +47,11 @@ class Padded:
         """The positions (L,) of the columns in their sentences."""
         return torch.arange(self.max_len, device=self.mask.device)
 
+    @property
+    def numbers(self) -> Tensor:
+        """The numbers (B, L) of the sentences, as in `Rows`, at padding, too."""
+        return torch.arange(len(self.mask), device=self.mask.device)[:, None].expand(self.mask.shape)
+
 
 @dataclass(frozen=True)
 class Packed:
@@ -59,6 +66,28 @@ class Packed:
     positions: Tensor
     max_len: int
     kept: Tensor | None = None
+
+    @property
+    def numbers(self) -> Tensor:
+        """The numbers (1, N) of the sentences in the batch; the tail belongs to sentences that follow."""
+        indices = torch.arange(self.positions.numel(), dtype=torch.int32, device=self.bounds.device)
+        return torch.searchsorted(self.bounds[1:], indices[None], right=True)
+
+
+def packing_obstacle(device: torch.device, precision: str, model: ModelConfig) -> str | None:
+    """Return the reason why the sentences of a model cannot be packed, or None if they can."""
+    head_width = model.d_model // model.n_heads
+    if model.attention_dropout:
+        return "model.attention_dropout has to be 0"
+    if device.type == "cpu":
+        return None
+    if precision == "float32":
+        return "training.precision has to be bf16 or fp16"
+    if head_width % 8 or head_width > 256:
+        return f"the head width {head_width} (model.d_model / model.n_heads) is not a multiple of 8 up to 256"
+    if torch.cuda.get_device_capability(device) < (8, 0) or not torch.backends.cuda.is_flash_attention_available():
+        return "this GPU or this PyTorch has no flash attention"
+    return None
 
 
 NO_SENTENCE = -1
