@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, Field, model_validator
@@ -29,6 +30,12 @@ Modifier = Literal[
 ]  # fmt: skip
 """The names of the modifiers of training pairs."""
 
+DECAYS: dict[str, Callable[[float], float]] = {
+    "linear": lambda done: 1.0 - done,
+    "cosine": lambda done: 0.5 * (1.0 + math.cos(math.pi * done)),
+}
+"""The schedules that end at `max_steps`: the share of `peak_lr` that is left when a share of the updates from the
+warm-up until then is done."""
 
 Rate = Annotated[float, Field(ge=0.0, le=1.0)]
 
@@ -275,8 +282,8 @@ class TrainingConfig(Section):
 
     @property
     def ends_at_max_steps(self) -> bool:
-        """Whether the learning rate of the schedule reaches 0 at `max_steps`."""
-        return self.schedule in ("linear", "cosine")
+        """Whether the learning rate depends on `max_steps`, where the curve of the schedule ends."""
+        return self.schedule in DECAYS
 
     @property
     def has_consistency(self) -> bool:
@@ -340,7 +347,7 @@ class TrainingConfig(Section):
             problems.append(
                 f"select_by: {self.select_by} is not available with objective: {self.objective}; use {possible}"
             )
-        if self.cooldown and self.ends_at_max_steps:
+        if self.cooldown and self.ends_at_max_steps and not DECAYS[self.schedule](1.0):
             problems.append(f"cooldown: must be 0 with the {self.schedule} schedule, which already decays to 0")
         if self.max_tokens == "auto" and self.parallel == "fsdp":
             problems.append("max_tokens: auto is not available with parallel: fsdp; give a number")

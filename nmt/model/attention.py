@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt.model.dropout import Dropout
-from nmt.model.masks import AttentionMask, Packed, causal_mask
+from nmt.model.masks import AttentionMask, Packed, Padded, attention_mask
 
 KeyValue = tuple[Tensor, Tensor]
 """Keys and values, (B, H, K, E) each."""
@@ -43,7 +43,7 @@ class MultiHeadAttention(nn.Module):
     def forward(self, x: Tensor, mask: AttentionMask) -> Tensor:
         """Apply self-attention: (B, Q, D) -> (B, Q, D)."""
         query, key, value = self._heads(F.linear(x, self.in_weight, self.in_bias), 3)
-        return self._merge(self._attend(query, key, value, mask))
+        return self._merge(attend(query, key, value, mask, self.dropout))
 
     def cross(self, x: Tensor, memory: KeyValue, mask: AttentionMask, weights: list[Tensor] | None = None) -> Tensor:
         """Apply cross-attention of x (B, Q, D) to the keys and values of a memory -> (B, Q, D).
@@ -51,55 +51,11 @@ class MultiHeadAttention(nn.Module):
         The attention weights (B, H, Q, K), which the fast kernels do not provide, are appended to `weights`.
         """
         (query,) = self._heads(F.linear(x, self.in_weight[: self.d_model], self.in_bias[: self.d_model]), 1)
-        if weights is None:
-            return self._merge(self._attend(query, *memory, mask))
-        attended, attention = self._attend_explicitly(query, *memory, mask)
-        weights.append(attention)
-        return self._merge(attended)
+        return self._merge(attend(query, *memory, mask, self.dropout, weights))
 
     def _heads(self, projected: Tensor, parts: int) -> tuple[Tensor, ...]:
         b, length, _ = projected.shape
         return projected.view(b, length, parts, self.n_heads, -1).permute(2, 0, 3, 1, 4).unbind(0)  # (B, H, L, E)
-
-    def _attend(self, query: Tensor, key: Tensor, value: Tensor, mask: AttentionMask) -> Tensor:
-        """Attend from (B, H, Q, E) to keys and values (B, H, K, E) with the fastest kernel -> (B, H, Q, E)."""
-        match mask.layouts:
-            case Packed() as queries, Packed() as keys:
-                assert not (self.training and self.dropout.p), "the kernel for packed sentences drops no weights"
-                query, key, value = (x.squeeze(0).transpose(0, 1) for x in (query, key, value))  # (N, H, E)
-                return attend(query, key, value, queries, keys, mask.causal).transpose(0, 1)[None]
-        if query.device.type == "cpu":
-            # at sentence lengths, two products and a softmax take as long as the CPU's fused kernel in float32, and a
-            # sixth of its time in bf16, where its backward pass is slow
-            return self._attend_explicitly(query, key, value, mask)[0]
-        return F.scaled_dot_product_attention(
-            query,
-            key,
-            value,
-            attn_mask=mask.additive(query.dtype),
-            dropout_p=self.dropout.p if self.training else 0.0,
-            is_causal=mask.causal,
-        )
-
-    def _attend_explicitly(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: AttentionMask
-    ) -> tuple[Tensor, Tensor]:
-        """Compute attention by two products and a softmax, and also return the weights (B, H, Q, K) before dropout.
-
-        The softmax is computed in float32 and rounded to the dtype of the products.
-        """
-        b, h, n_queries, e = query.shape
-        query, key, value = (x.reshape(b * h, -1, e) for x in (query, key, value))
-        bias, has_keys = mask.bias(query, b, key.size(1))
-        scores = torch.baddbmm(bias, query, key.transpose(1, 2), alpha=e**-0.5)  # (BH, Q, K)
-        if torch.is_grad_enabled():
-            weights = scores.softmax(-1)
-        else:  # the same values, faster
-            weights = scores.softmax(-1, dtype=torch.float32).to(scores.dtype)
-        if has_keys is not None:  # a query without a key to attend to gets zeros, as in the fast kernels
-            weights = weights * has_keys
-        attended = torch.bmm(self.dropout(weights), value)
-        return attended.view(b, h, n_queries, e), weights.view(b, h, n_queries, -1)
 
     def _merge(self, attended: Tensor) -> Tensor:
         b, _, length, _ = attended.shape
@@ -116,25 +72,47 @@ def keys_values_of(layers: Sequence[MultiHeadAttention], memory: Tensor) -> list
     return list(zip(heads[::2], heads[1::2], strict=True))
 
 
+def attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: AttentionMask,
+    dropout: Dropout | None = None,
+    weights: list[Tensor] | None = None,
+) -> Tensor:
+    """Attend from (B, H, Q, E) to keys and values (B, H, K, E) with the fastest kernel -> (B, H, Q, E).
+
+    Training and search share this function. The attention weights (B, H, Q, K) before dropout, which the fast kernels
+    do not provide, are appended to `weights`.
+    """
+    p = dropout.p if dropout is not None and dropout.training else 0.0
+    match mask.layouts:
+        case Packed() as queries, Packed() as keys:
+            assert not p, "the kernel for packed sentences drops no weights"
+            query, key, value = (x.squeeze(0).transpose(0, 1) for x in (query, key, value))  # (N, H, E)
+            return attend_packed(query, key, value, queries, keys, mask.causal).transpose(0, 1)[None]
+    query = query.to(value.dtype)
+    if query.device.type != "cpu" and weights is None:
+        bias = None if mask.causal else mask.bias(query.dtype)
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=bias, dropout_p=p, is_causal=mask.causal)
+    # at sentence lengths, two products and a softmax take as long as the CPU's fused kernel in float32, and a sixth of
+    # its time in bf16, where its backward pass is slow
+    bias = mask.bias_by_head(query)
+    b, h, n_queries, e = query.shape
+    query, key, value = (x.reshape(b * h, -1, e) for x in (query, key, value))
+    scores = torch.baddbmm(bias, query, key.transpose(1, 2), alpha=e**-0.5)  # (BH, Q, K)
+    # without gradients, the same values are computed faster in float32
+    probs = scores.softmax(-1, dtype=None if torch.is_grad_enabled() else torch.float32)
+    if weights is not None:
+        weights.append(probs.view(b, h, n_queries, -1))
+    probs = probs.to(value.dtype)
+    return torch.bmm(probs if dropout is None else dropout(probs), value).view(b, h, n_queries, e)
+
+
 KERNEL_DEVICES = {"cuda"}
 
 
-def packing_obstacle(device: torch.device, precision: str, head_width: int, attention_dropout: float) -> str | None:
-    """Return the reason why sentences cannot be packed, or None if they can."""
-    if attention_dropout:
-        return "model.attention_dropout has to be 0"
-    if device.type == "cpu":
-        return None
-    if precision == "float32":
-        return "training.precision has to be bf16 or fp16"
-    if head_width % 8 or head_width > 256:
-        return f"the head width {head_width} (model.d_model / model.n_heads) is not a multiple of 8 up to 256"
-    if torch.cuda.get_device_capability(device) < (8, 0) or not torch.backends.cuda.is_flash_attention_available():
-        return "this GPU or this PyTorch has no flash attention"
-    return None
-
-
-def attend(query: Tensor, key: Tensor, value: Tensor, queries: Packed, keys: Packed, causal: bool) -> Tensor:
+def attend_packed(query: Tensor, key: Tensor, value: Tensor, queries: Packed, keys: Packed, causal: bool) -> Tensor:
     """Attend from query (N, H, E) to key and value (K, H, E) within each packed sentence -> (N, H, E)."""
     if query.device.type not in KERNEL_DEVICES:
         return _attend_plainly(query, key, value, queries, keys, causal)
@@ -156,13 +134,12 @@ def attend(query: Tensor, key: Tensor, value: Tensor, queries: Packed, keys: Pac
 
 
 def _attend_plainly(query: Tensor, key: Tensor, value: Tensor, queries: Packed, keys: Packed, causal: bool) -> Tensor:
-    """Compute `attend` with the sentences unpacked into padded rows."""
-    query, key, value = _rows(query, queries), _rows(key, keys), _rows(value, keys)  # (B, H, L, E)
-    lengths = keys.bounds.diff()[:, None, None, None]
-    mask = torch.arange(keys.max_len, device=query.device) < lengths.clamp(min=1)  # (B, 1, 1, L)
-    if causal:
-        mask = mask & causal_mask(keys.max_len, query.device)
-    attended = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+    """Compute `attend_packed` with the sentences unpacked into padded rows."""
+    of_queries, of_keys = (
+        Padded(torch.arange(x.max_len, device=query.device) < x.bounds.diff()[:, None]) for x in (queries, keys)
+    )
+    mask = attention_mask(of_queries, of_keys, causal)
+    attended = attend(_rows(query, queries), _rows(key, keys), _rows(value, keys), mask)
     return attended.transpose(1, 2).flatten(0, 1)[_token_indices(queries)]
 
 
@@ -175,6 +152,4 @@ def _rows(x: Tensor, layout: Packed) -> Tensor:
 
 def _token_indices(layout: Packed) -> Tensor:
     """Return the index (N,) of each packed token in flattened padded sentences (B * L)."""
-    numbers = torch.arange(layout.positions.numel(), dtype=torch.int32, device=layout.bounds.device)
-    sentence = torch.searchsorted(layout.bounds[1:], numbers, right=True)
-    return sentence * layout.max_len + layout.positions
+    return layout.numbers[0] * layout.max_len + layout.positions

@@ -29,8 +29,8 @@ def random_rows(n: int, d_model: int) -> nn.Parameter:
 def sinusoidal_table(n_positions: int, d_model: int) -> Tensor:
     """Return a table (n_positions, D) with sin(position / 10000^(2i/D)) in column 2i and the cosine in column 2i +
     1."""
-    position = torch.arange(n_positions, dtype=torch.float32, device="cpu")[:, None]
-    column = torch.arange(0, d_model, 2, dtype=torch.float32, device="cpu")
+    position = torch.arange(n_positions, dtype=torch.float32)[:, None]
+    column = torch.arange(0, d_model, 2, dtype=torch.float32)
     rate = torch.exp(column * (-math.log(10_000.0) / d_model))
     return torch.stack((torch.sin(position * rate), torch.cos(position * rate)), dim=-1).flatten(1)
 
@@ -38,8 +38,8 @@ def sinusoidal_table(n_positions: int, d_model: int) -> Tensor:
 def fairseq_table(n_positions: int, d_model: int) -> Tensor:
     """Return the table (n_positions, D) of fairseq's sinusoidal positions: all sines before all cosines, the rates
     10000^(-i / (D/2 - 1)), and 2 as the first position."""
-    position = torch.arange(2, n_positions + 2, dtype=torch.float32, device="cpu")[:, None]
-    column = torch.arange(d_model // 2, dtype=torch.float32, device="cpu")
+    position = torch.arange(2, n_positions + 2, dtype=torch.float32)[:, None]
+    column = torch.arange(d_model // 2, dtype=torch.float32)
     rate = torch.exp(column * (-math.log(10_000.0) / (d_model // 2 - 1)))
     return torch.cat((torch.sin(position * rate), torch.cos(position * rate)), 1)
 
@@ -53,7 +53,9 @@ class SinusoidalPositions(nn.Module):
         self.d_model = d_model
         self.make = make
         self.table: Tensor
-        self.register_buffer("table", make(512, d_model), persistent=False)
+        with torch.device("cpu"):  # no checkpoint has it, so that it must have values even in a model without any
+            table = make(512, d_model)
+        self.register_buffer("table", table, persistent=False)
 
     def forward(self, positions: Tensor, end: int) -> Tensor:
         """Embed positions (L,) or (B, L) int64, all below `end` -> (L, D) or (B, L, D)."""

@@ -17,8 +17,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nmt.model.attention import MultiHeadAttention
+from nmt.model.attention import KeyValue, MultiHeadAttention, attend
 from nmt.model.device import DTYPES
+from nmt.model.masks import AttentionMask, Padded, attention_mask
 from nmt.model.transformer import (
     ACTIVATIONS,
     Activation,
@@ -70,28 +71,29 @@ class InferenceModel:
         memories: list[KeyValue | None] = [None] * len(self._decoder.layers)
         if self._encoder is not None and self._memory is not None:
             b, s = src.shape
-            x = self._encoder.embed(src, torch.arange(s, device=src.device), s)
-            bias = attention_bias(~mask[:, None], self._n_heads)
+            layout = Padded(mask)
+            queries = Queries(layout.positions, s, attention_mask(layout, layout))
+            x = self._encoder.embed(src, queries)
             for layer in self._encoder.layers:
-                x = layer(x, _transposed, bias)
+                x = layer(x, queries)
             projected = self._memory(self._encoder.norm(x)).to(self._cache_dtype)
             parts = projected.view(b, s, len(memories), 2, self._n_heads, -1)
-            keys = parts[:, :, :, 0].permute(2, 0, 3, 4, 1).contiguous()  # (layers, B, H, E, S)
-            values = parts[:, :, :, 1].permute(2, 0, 3, 1, 4).contiguous()  # (layers, B, H, S, E)
+            # (layers, B, H, S, E) both; keys are laid out transposed, which is faster at few queries
+            keys = parts[:, :, :, 0].permute(2, 0, 3, 4, 1).contiguous().mT
+            values = parts[:, :, :, 1].permute(2, 0, 3, 1, 4).contiguous()
             memories = list(zip(keys, values, strict=True))
-        state = DecoderState(memories, mask, self._n_heads, self._cache_dtype)
+        state = DecoderState(memories, mask, self._cache_dtype)
         if prefix is not None:
             self._read(prefix, state, weights)
         return state
 
     def _read(self, prefix: Prefix, state: DecoderState, weights: list[Tensor] | None) -> None:
-        positions = torch.arange(prefix.tokens.size(1), device=prefix.tokens.device)
+        queries = state.prefix_queries(prefix)
         of_all: list[Tensor] | None = None if weights is None else []
-        x = self._decoder.embed(prefix.tokens, positions, len(positions))
-        x = self._decode(x, state.prefix_slots(prefix), state, of_all)
+        x = self._decode(prefix.tokens, queries, state, of_all)
         state.after_prefix = self._decoder.norm(x.take_along_dim(prefix.lengths[..., None] - 1, 1))
         if weights is not None and of_all:
-            is_padding = (positions >= prefix.lengths)[:, None, :, None]
+            is_padding = (queries.positions >= prefix.lengths)[:, None, :, None]
             weights.append(of_all[0].masked_fill(is_padding, 0).sum(2, keepdim=True))
 
     def step(self, tokens: Tensor, state: DecoderState, weights: list[Tensor] | None = None) -> Tensor:
@@ -103,8 +105,7 @@ class InferenceModel:
         """
         if state.after_prefix is not None:
             return state.begin(tokens.size(1))
-        x = self._decoder.embed(tokens, *state.positions(self.max_positions))
-        x = self._decode(x, state.next_slots(tokens.size(1)), state, weights)
+        x = self._decode(tokens, state.next_queries(tokens.size(1), self.max_positions), state, weights)
         state.length += 1
         return self._decoder.norm(x)
 
@@ -112,12 +113,14 @@ class InferenceModel:
         """Return the logits (..., V), in the dtype of the product, of hidden states (..., D)."""
         return self._output(hidden)
 
-    def _decode(self, x: Tensor, slots: Slots, state: DecoderState, weights: list[Tensor] | None = None) -> Tensor:
-        """Apply the decoder's layers: (B, M, D) -> (B, M, D)."""
+    def _decode(
+        self, tokens: Tensor, queries: Queries, state: DecoderState, weights: list[Tensor] | None = None
+    ) -> Tensor:
+        """Apply the embedding and the layers of the decoder: tokens (B, L) int64 -> (B, L, D)."""
+        x = self._decoder.embed(tokens, queries)
         for i, layer in enumerate(self._decoder.layers):
-            append = functools.partial(state.caches[i].append, slots)
             of_layer = weights if i == self._attention_layer else None
-            x = layer(x, append, slots.bias, state.memories[i], state.memory_bias, of_layer)
+            x = layer(x, queries, state.caches[i], state.memories[i], state.memory_mask, of_layer)
         return x
 
 
@@ -129,10 +132,10 @@ class _Stack:
         self.layers = [_Layer(layer, precision) for layer in stack.layers]
         self.norm = _norm(stack.norm)
 
-    def embed(self, ids: Tensor, positions: Tensor, end: int) -> Tensor:
-        """Embed ids (B, L) at positions (L,), (1,) or (B, 1), all below `end` -> (B, L, D)."""
+    def embed(self, ids: Tensor, queries: Queries) -> Tensor:
+        """Embed ids (B, L) -> (B, L, D)."""
         tokens = F.embedding(self._embedding.rows(ids), self._embedding.weight) * self._embedding.scale
-        embedded: Tensor = tokens.add_(self._embedding.positions(positions, end))
+        embedded: Tensor = tokens.add_(self._embedding.positions(queries.positions, queries.end))
         return embedded
 
 
@@ -170,25 +173,25 @@ class _Attention:
         self._inputs = product(layer.in_weight[:rows], layer.in_bias[:rows], precision)
         self._output = product(layer.output.weight, layer.output.bias, precision)
 
-    def __call__(self, x: Tensor, keys_values: KeysValues, bias: Tensor, weights: list[Tensor] | None = None) -> Tensor:
-        """Attend from x (B, L, D) -> (B, L, D), with a bias (B * H, L or 1, K).
+    def __call__(self, x: Tensor, queries: Queries, cache: Cache | None = None) -> Tensor:
+        """Apply self-attention to x (B, L, D), and to all that the cache has -> (B, L, D)."""
+        query, key, value = self._heads(x)
+        if cache is not None:
+            key, value = cache.append(queries, key, value)
+        return self._merge(attend(query, key, value, queries.mask))
 
-        `keys_values` takes the keys and values of x, none with cross-attention, and returns all to attend to. The
-        attention weights (B, H, L, K) are appended to `weights`.
-        """
+    def cross(self, x: Tensor, memory: KeyValue, mask: AttentionMask, weights: list[Tensor] | None) -> Tensor:
+        """Apply cross-attention to x (B, L, D) -> (B, L, D); the weights (B, H, L, S) are appended to `weights`."""
+        (query,) = self._heads(x)
+        return self._merge(attend(query, *memory, mask, weights=weights))
+
+    def _heads(self, x: Tensor) -> tuple[Tensor, ...]:
         b, length, _ = x.shape
-        parts = self._inputs(x).view(b, length, self._n_parts, self._n_heads, -1).permute(2, 0, 3, 1, 4)
-        query, *new = parts.unbind(0)  # (B, H, L, E) each
-        attended, attention = attend(query, *keys_values(new), bias, explicitly=weights is not None)
-        if weights is not None and attention is not None:
-            weights.append(attention)
+        parts = self._inputs(x).view(b, length, self._n_parts, self._n_heads, -1)
+        return parts.permute(2, 0, 3, 1, 4).unbind(0)  # (B, H, L, E) each
+
+    def _merge(self, attended: Tensor) -> Tensor:
         return self._output(attended.transpose(1, 2).flatten(2))
-
-
-def _transposed(keys_values: Sequence[Tensor]) -> KeyValue:
-    """Return the keys, transposed, and the values of a whole sequence."""
-    keys, values = keys_values
-    return keys.transpose(2, 3), values
 
 
 class _Layer:
@@ -210,58 +213,39 @@ class _Layer:
     def __call__(
         self,
         x: Tensor,
-        keys_values: KeysValues,
-        bias: Tensor,
+        queries: Queries,
+        cache: Cache | None = None,
         memory: KeyValue | None = None,
-        memory_bias: Tensor | None = None,
+        memory_mask: AttentionMask | None = None,
         weights: list[Tensor] | None = None,
     ) -> Tensor:
-        """Apply the layer: (B, L, D) -> (B, L, D). For `keys_values`, `bias` and `weights` see `_Attention`."""
-        x = self._attention_residual(x, lambda x: self._attention(x, keys_values, bias))
+        """Apply the layer: (B, L, D) -> (B, L, D). For `cache` and `weights` see `_Attention`."""
+        x = self._attention_residual(x, lambda x: self._attention(x, queries, cache))
         cross = self._cross
-        if cross is not None and memory is not None and memory_bias is not None:
-            x = self._cross_residual(x, lambda x: cross(x, lambda _: memory, memory_bias, weights))
+        if cross is not None and memory is not None and memory_mask is not None:
+            x = self._cross_residual(x, lambda x: cross.cross(x, memory, memory_mask, weights))
         return self._feed_forward_residual(x, lambda x: self._outer(self._inner(x)))
 
-
-def attend(
-    query: Tensor, keys: Tensor, values: Tensor, bias: Tensor, explicitly: bool = False
-) -> tuple[Tensor, Tensor | None]:
-    """Attend from (B, H, M, E) to transposed keys (B, H, E, K) and values (B, H, K, E) with a bias (B * H, M or 1, K).
-
-    Returns the result (B, H, M, E), and on a CPU or if `explicitly` the weights (B, H, M, K) float32, else None.
-    """
-    b, h, m, e = query.shape
-    query = query.to(values.dtype)
-    if query.device.type != "cpu" and not explicitly:
-        mask = bias.to(query.dtype)
-        mask = mask[None] if len(mask) == 1 else mask.view(b, h, -1, bias.size(2))
-        return F.scaled_dot_product_attention(query, keys.transpose(2, 3), values, attn_mask=mask), None
-    scores = torch.baddbmm(bias.to(query.dtype), query.reshape(b * h, m, e), keys.flatten(0, 1), alpha=e**-0.5)
-    weights = scores.softmax(-1, dtype=torch.float32)
-    attended = torch.bmm(weights.to(values.dtype), values.flatten(0, 1))
-    return attended.view(b, h, m, e), weights.view(b, h, m, -1)
-
-
-KeyValue = tuple[Tensor, Tensor]
-"""Keys, transposed, and values: (B, H, E, K) and (B, H, K, E)."""
-KeysValues = Callable[[Sequence[Tensor]], KeyValue]
 
 BLOCK = 16
 """The capacity of a cache is a multiple of this, and so is the number of keys on a GPU, so that there are few sizes."""
 
 
 @dataclass(frozen=True)
-class Slots:
-    """The slots of one step in the caches of all layers."""
+class Queries:
+    """The tokens that all layers of a stack compute in one step, L of each sentence."""
 
-    start: int
-    """The first of the M slots."""
-    n_keys: int
+    positions: Tensor
+    """(L,), (1,) or (B, 1)."""
+    end: int
+    """An exclusive upper bound of the positions."""
+    mask: AttentionMask
+    """What they attend to in self-attention: their own past and themselves, or in an encoder all of the source."""
+    start: int = 0
+    """The first of the L slots in the caches that take their keys and values."""
+    n_keys: int = 0
     """The number of slots to attend to, from the first slot of the cache on."""
-    capacity: int
-    bias: Tensor
-    """Broadcastable to (B * H, M, n_keys). Each hypothesis attends to its own past and to itself."""
+    capacity: int = 0
 
 
 class Cache:
@@ -275,22 +259,22 @@ class Cache:
         self._dtype = dtype
         self._keys_values: list[Tensor] = []
 
-    def append(self, slots: Slots, keys_values: Sequence[Tensor]) -> KeyValue:
+    def append(self, queries: Queries, *keys_values: Tensor) -> KeyValue:
         """Store keys and values (B, H, M, E) in their slots, and return all keys and values to attend to."""
         b, h, m, e = keys_values[0].shape
-        if not self._keys_values or self._keys_values[0].size(2) < slots.capacity:
+        if not self._keys_values or self._keys_values[0].size(2) < queries.capacity:
             # a GPU attends to free slots with weight 0, so they must not be NaN
             allocate = torch.empty if keys_values[0].device.type == "cpu" else torch.zeros
-            shape = (b, h, slots.capacity, e)
+            shape = (b, h, queries.capacity, e)
             device = keys_values[0].device
             larger = [allocate(shape, dtype=self._dtype, device=device) for _ in keys_values]
             for new, old in zip(larger, self._keys_values, strict=False):
-                new[:, :, : slots.start] = old[:, :, : slots.start]
+                new[:, :, : queries.start] = old[:, :, : queries.start]
             self._keys_values = larger
         for cached, new in zip(self._keys_values, keys_values, strict=True):
-            cached[:, :, slots.start : slots.start + m] = new
-        keys, values = (cached[:, :, : slots.n_keys] for cached in self._keys_values)
-        return keys.transpose(2, 3), values
+            cached[:, :, queries.start : queries.start + m] = new
+        keys, values = (cached[:, :, : queries.n_keys] for cached in self._keys_values)
+        return keys, values
 
     def keep(self, sentences: Tensor) -> None:
         """Keep only the sentences with indices `sentences` (B',)."""
@@ -322,7 +306,7 @@ class DecoderState:
     after_prefix: Tensor | None
     """The hidden states (B, 1, D) after the prefix until the first step returns them; else None."""
 
-    def __init__(self, memories: Sequence[KeyValue | None], src_mask: Tensor, n_heads: int, dtype: torch.dtype) -> None:
+    def __init__(self, memories: Sequence[KeyValue | None], src_mask: Tensor, dtype: torch.dtype) -> None:
         """Create the state before the first step.
 
         `memories` has the keys and values of the source for each layer, or None without cross-attention; `src_mask`
@@ -331,39 +315,37 @@ class DecoderState:
         self.memories = list(memories)
         self.caches = [Cache(dtype) for _ in memories]
         self.length = 0
-        self._n_heads = n_heads
-        self._dtype = dtype
         self._src_mask = src_mask
-        self.memory_bias = attention_bias(~src_mask[:, None], n_heads).to(dtype)
+        self.memory_mask = AttentionMask(src_mask[:, None, None])
         self._n_slots = self._capacity = 0
-        self._foreign: Tensor | None = None  # (B, M, slots) bool, True = not its own; None: a sentence has had only one
+        self._visible: Tensor | None = None  # (B, M, slots) bool, True = its own; None: a sentence has had only one
         self.after_prefix = None
         self.prefix_lengths: Tensor | None = None
         """The number of tokens (B, 1) of each prefix, if there are prefixes."""
         self._longest_prefix = 0
 
-    def prefix_slots(self, prefix: Prefix) -> Slots:
-        """Reserve slots for a prefix."""
+    def prefix_queries(self, prefix: Prefix) -> Queries:
+        """Reserve slots for a prefix, and return its queries."""
         self.prefix_lengths = prefix.lengths
         self._longest_prefix = prefix.tokens.size(1)
         self._n_slots, self._capacity = self._longest_prefix, _rounded(self._longest_prefix + 1)
         n_keys = self._n_slots if prefix.tokens.device.type == "cpu" else _rounded(self._n_slots)
         keys = torch.arange(n_keys, device=prefix.tokens.device)
-        queries = keys[: self._n_slots]
-        self._foreign = (queries >= prefix.lengths)[:, None]
-        is_later = (keys > queries[:, None]) & (keys >= prefix.n_source)[:, None]
-        masked = (keys >= prefix.lengths)[:, None] | is_later  # (B, L, n_keys)
-        return Slots(0, n_keys, self._capacity, attention_bias(masked, self._n_heads).to(self._dtype))
+        positions = keys[: self._n_slots]
+        self._visible = (positions < prefix.lengths)[:, None]
+        is_earlier = (keys <= positions[:, None]) | (keys < prefix.n_source)[:, None]
+        allowed = (keys < prefix.lengths)[:, None] & is_earlier  # (B, L, n_keys)
+        return Queries(positions, self._n_slots, AttentionMask(allowed[:, None]), 0, n_keys, self._capacity)
 
     def begin(self, n_hypotheses: int) -> Tensor:
         """Start M hypotheses of each sentence after its prefix, and return their hidden states (B, M, D)."""
-        assert self.after_prefix is not None and self._foreign is not None
+        assert self.after_prefix is not None and self._visible is not None
         hidden = self.after_prefix.expand(-1, n_hypotheses, -1)
         self.after_prefix = None
-        self._foreign = self._foreign.expand(-1, n_hypotheses, -1)
+        self._visible = self._visible.expand(-1, n_hypotheses, -1)
         return hidden
 
-    def positions(self, max_positions: int | None) -> tuple[Tensor, int]:
+    def _positions(self, max_positions: int | None) -> tuple[Tensor, int]:
         """Return the positions of the next step, (1,) or (B, 1), and an exclusive upper bound of them."""
         if self.prefix_lengths is None:
             return torch.full((1,), self.length, device=self._src_mask.device), self.length + 1
@@ -374,8 +356,8 @@ class DecoderState:
             return positions.clamp(max=max_positions - 1), max_positions
         return positions, end
 
-    def next_slots(self, n_hypotheses: int) -> Slots:
-        """Reserve M slots for the next step."""
+    def next_queries(self, n_hypotheses: int, max_positions: int | None) -> Queries:
+        """Reserve M slots for the next step, and return its queries."""
         start = self._n_slots
         self._n_slots = self._n_slots + n_hypotheses
         if self._n_slots > self._capacity:
@@ -383,21 +365,21 @@ class DecoderState:
             self._capacity = _rounded(max(self._n_slots + (BLOCK - 1) * n_hypotheses, 2 * self._capacity))
         n_keys = self._n_slots if self._src_mask.device.type == "cpu" else _rounded(self._n_slots)
         b = len(self._src_mask)
-        if n_hypotheses > 1 or self._foreign is not None:
-            past = self._src_mask.new_zeros(b, 1, start) if self._foreign is None else self._foreign
-            is_other = ~torch.eye(n_hypotheses, dtype=torch.bool, device=past.device)
-            self._foreign = torch.cat((past.expand(b, n_hypotheses, -1), is_other.expand(b, -1, -1)), 2)
-            masked = F.pad(self._foreign, (0, n_keys - self._n_slots), value=True)
+        if n_hypotheses > 1 or self._visible is not None:
+            past = self._src_mask.new_ones(b, 1, start) if self._visible is None else self._visible
+            itself = torch.eye(n_hypotheses, dtype=torch.bool, device=past.device)
+            self._visible = torch.cat((past.expand(b, n_hypotheses, -1), itself.expand(b, -1, -1)), 2)
+            allowed = F.pad(self._visible, (0, n_keys - self._n_slots), value=False)
         else:
-            masked = torch.arange(n_keys, device=self._src_mask.device)[None, None] >= self._n_slots
-        bias = attention_bias(masked, self._n_heads).to(self._dtype)
-        return Slots(start, n_keys, self._capacity, bias)
+            allowed = torch.arange(n_keys, device=self._src_mask.device)[None, None] < self._n_slots
+        mask = AttentionMask(allowed[:, None])
+        return Queries(*self._positions(max_positions), mask, start, n_keys, self._capacity)
 
     def select(self, sentences: Tensor, beams: Tensor) -> None:
         """Keep `sentences` (B',), in ascending order, and their hypotheses `beams` (B', M'), which may contain
         repeats; before the first step, `sentences` may, too."""
-        if self._foreign is not None:
-            self._foreign = self._foreign[sentences[:, None], beams]
+        if self._visible is not None:
+            self._visible = self._visible[sentences[:, None], beams]
         if len(sentences) == len(self._src_mask):
             return
         self._src_mask = self._src_mask[sentences]
@@ -405,16 +387,10 @@ class DecoderState:
             self.prefix_lengths = self.prefix_lengths[sentences]
         if self.after_prefix is not None:
             self.after_prefix = self.after_prefix[sentences]
-        self.memory_bias = attention_bias(~self._src_mask[:, None], self._n_heads).to(self._dtype)
+        self.memory_mask = AttentionMask(self._src_mask[:, None, None])
         self.memories = [kv and (kv[0][sentences], kv[1][sentences]) for kv in self.memories]
         for cache in self.caches:
             cache.keep(sentences)
-
-
-def attention_bias(masked: Tensor, n_heads: int) -> Tensor:
-    """Return a bias to add to attention scores, (B * H, M, K) or (1, M, K) float32, for `masked` (B, M, K) bool."""
-    bias = torch.zeros(masked.shape, device=masked.device).masked_fill_(masked, -float("inf"))
-    return bias if len(bias) == 1 else bias.repeat_interleave(n_heads, 0)
 
 
 def _rounded(n_slots: int) -> int:

@@ -19,6 +19,8 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from nmt.config import ModelConfig
+
 
 def causal_mask(length: int, device: torch.device | None = None) -> Tensor:
     """Return the mask (L, L), True where position i (row) may attend to position j (column): j <= i."""
@@ -45,6 +47,11 @@ class Padded:
         """The positions (L,) of the columns in their sentences."""
         return torch.arange(self.max_len, device=self.mask.device)
 
+    @property
+    def numbers(self) -> Tensor:
+        """The numbers (B, L) of the sentences, as in `Rows`, at padding, too."""
+        return torch.arange(len(self.mask), device=self.mask.device)[:, None].expand(self.mask.shape)
+
 
 @dataclass(frozen=True)
 class Packed:
@@ -59,6 +66,28 @@ class Packed:
     positions: Tensor
     max_len: int
     kept: Tensor | None = None
+
+    @property
+    def numbers(self) -> Tensor:
+        """The numbers (1, N) of the sentences in the batch; the tail belongs to sentences that follow."""
+        indices = torch.arange(self.positions.numel(), dtype=torch.int32, device=self.bounds.device)
+        return torch.searchsorted(self.bounds[1:], indices[None], right=True)
+
+
+def packing_obstacle(device: torch.device, precision: str, model: ModelConfig) -> str | None:
+    """Return the reason why the sentences of a model cannot be packed, or None if they can."""
+    head_width = model.d_model // model.n_heads
+    if model.attention_dropout:
+        return "model.attention_dropout has to be 0"
+    if device.type == "cpu":
+        return None
+    if precision == "float32":
+        return "training.precision has to be bf16 or fp16"
+    if head_width % 8 or head_width > 256:
+        return f"the head width {head_width} (model.d_model / model.n_heads) is not a multiple of 8 up to 256"
+    if torch.cuda.get_device_capability(device) < (8, 0) or not torch.backends.cuda.is_flash_attention_available():
+        return "this GPU or this PyTorch has no flash attention"
+    return None
 
 
 NO_SENTENCE = -1
@@ -95,67 +124,41 @@ Layout = Padded | Packed | Rows
 
 @dataclass(frozen=True)
 class AttentionMask:
-    """The keys that each query may attend to, in the form required by the fast attention kernels.
+    """The keys that each query may attend to, in training and in search, for all kernels.
 
-    `allowed` is bool, True where a key may be attended to, broadcastable to (B, H, Q, K); None allows all keys. With
-    `causal`, query i attends to keys j <= i only, counted from the upper left corner, so it is never used with a cache.
-    `layouts` are those of the queries and the keys; if they are packed, the kernel confines each
-    query to its own sentence; in other layouts, `allowed` and `causal` do.
+    `allowed` is bool, True where a key may be attended to, (B or 1, 1, Q or 1, K). If it is that of `causal_mask`,
+    `causal` says so to the kernels that need no mask then. `layouts` are those of the queries and the keys in training;
+    if they are packed, `allowed` is None, and the kernel confines each query to its own sentence.
     """
 
-    allowed: Tensor | None = None
+    allowed: Tensor | None
     causal: bool = False
     layouts: tuple[Layout, Layout] | None = None
-    _biases: dict[torch.dtype, tuple[Tensor, Tensor | None]] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
-    _additive: dict[torch.dtype, Tensor] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _biases: dict[torch.dtype, Tensor] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _by_head: dict[torch.dtype, Tensor] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    def explicit(self, n_queries: int, n_keys: int, device: torch.device) -> Tensor:
-        """Return this mask as one bool tensor, broadcastable to (B, H, Q, K)."""
-        if self.allowed is not None and not self.causal:
-            return self.allowed
-        full = torch.ones(n_queries, n_keys, dtype=torch.bool, device=device)
-        if self.causal:
-            full = causal_mask(n_queries, device)
-        return full[None, None] if self.allowed is None else full & self.allowed
+    def bias(self, dtype: torch.dtype) -> Tensor:
+        """Return the numbers to add to attention scores, (B or 1, 1, Q or 1, K): 0, or one far below any score.
 
-    def additive(self, dtype: torch.dtype) -> Tensor | None:
-        """Return `allowed` as numbers to add to attention scores: 0 or minus infinity. Computed once for all layers.
-
-        The fast kernels would compute the same in each layer. Rows begin at a multiple of 8 numbers, always with a gap
-        between them, since code without a gap would be compiled separately.
+        It is not minus infinity, so that a query without keys stays finite. Computed once for all layers. Rows begin at
+        a multiple of 8 numbers, always with a gap between them: code without a gap would be compiled separately.
         """
-        if self.allowed is None:
-            return None
-        if dtype not in self._additive:
+        if dtype not in self._biases:
+            assert self.allowed is not None, "packed sentences have no mask"
             *rows, n_keys = self.allowed.shape
-            numbers = torch.zeros(*rows, (n_keys // 8 + 1) * 8, dtype=dtype, device=self.allowed.device)[..., :n_keys]
-            self._additive[dtype] = numbers.masked_fill_(~self.allowed, -torch.inf)
-        return self._additive[dtype]
+            zeros = torch.zeros(*rows, (n_keys // 8 + 1) * 8, dtype=dtype, device=self.allowed.device)[..., :n_keys]
+            self._biases[dtype] = zeros.masked_fill_(~self.allowed, torch.finfo(dtype).min / 2)
+        return self._biases[dtype]
 
-    def bias(self, query: Tensor, n_sentences: int, n_keys: int) -> tuple[Tensor, Tensor | None]:
-        """Return this mask as a bias to add to attention scores: 0 or a number far below any score.
-
-        `query` is (B * H, Q, E). Returns the bias, broadcastable to (B * H, Q, K), and, if some queries may attend to
-        no key, 0 for these and 1 for the others, broadcastable to (B * H, Q, 1), else None. Computed once for all
-        layers, which have the same numbers of queries, keys and heads.
-        """
-        if query.dtype not in self._biases:
-            heads = query.size(0) // n_sentences
-            allowed = self.explicit(query.size(1), n_keys, query.device)  # (B or 1, 1, Q, K)
-            if allowed.size(0) > 1:
-                allowed = allowed.expand(-1, heads, -1, -1)
-            allowed = allowed.flatten(0, 1)
-            bias = torch.zeros(allowed.shape, dtype=query.dtype, device=query.device)
-            bias.masked_fill_(~allowed, torch.finfo(query.dtype).min / 2)
-            has_keys = allowed.any(-1, keepdim=True)
-            # compiled code cannot depend on values in tensors, and reading them would synchronize with a GPU: there
-            # the weights are always multiplied
-            can_read = query.device.type == "cpu" and not torch.compiler.is_compiling()
-            is_one = can_read and bool(has_keys.all())
-            self._biases[query.dtype] = bias, None if is_one else has_keys.to(query.dtype)
-        return self._biases[query.dtype]
+    def bias_by_head(self, query: Tensor) -> Tensor:
+        """Return `bias` for queries (B, H, Q, E) with all heads in one dimension, (B * H or 1, Q or 1, K)."""
+        dtype = query.dtype
+        if dtype not in self._by_head:
+            bias = self.bias(dtype)
+            if bias.shape[:2] != (1, 1):
+                bias = bias.expand(*query.shape[:2], -1, -1)
+            self._by_head[dtype] = bias.flatten(0, 1)
+        return self._by_head[dtype]
 
 
 def prefix_mask(queries: Layout, is_prefix: Tensor) -> AttentionMask:
@@ -196,7 +199,8 @@ def attention_mask(queries: Layout, keys: Layout, causal: bool = False) -> Atten
     layouts = queries, keys
     match queries, keys:
         case Padded(), Padded() if causal:
-            return AttentionMask(causal=True, layouts=layouts)
+            allowed = causal_mask(queries.max_len, queries.mask.device)
+            return AttentionMask(allowed[None, None], causal=True, layouts=layouts)
         case Padded(), Padded(mask=mask):
             return AttentionMask(mask[:, None, None, :], layouts=layouts)
         case Rows(), Rows():
@@ -207,5 +211,5 @@ def attention_mask(queries: Layout, keys: Layout, causal: bool = False) -> Atten
                 allowed &= causal_mask(numbers.size(1), allowed.device)
             return AttentionMask(allowed[:, None], layouts=layouts)
         case Packed(), Packed():
-            return AttentionMask(causal=causal, layouts=layouts)
+            return AttentionMask(None, causal, layouts)
     raise AssertionError("queries and keys must have the same kind of layout")

@@ -140,13 +140,13 @@ class DecoderLayer(nn.Module):
         x: Tensor,
         mask: AttentionMask,
         memory: KeyValue | None,
-        memory_mask: AttentionMask,
+        memory_mask: AttentionMask | None,
         weights: list[Tensor] | None = None,
     ) -> Tensor:
         """Apply the layer: (B, T, D) -> (B, T, D). Cross-attention weights (B, H, T, S) are appended to `weights`."""
         x = self.attention_residual.after(x, self.attention(self.attention_residual.before(x), mask))
         if self.cross_attention is not None:
-            assert memory is not None, "a decoder with cross-attention needs a memory"
+            assert memory is not None and memory_mask is not None, "a decoder with cross-attention needs a memory"
             query = self.cross_attention_residual.before(x)
             attended = self.cross_attention.cross(query, memory, memory_mask, weights)
             x = self.cross_attention_residual.after(x, attended)
@@ -244,7 +244,7 @@ class Decoder(Stack):
         """
         x = self.embedding(ids, layout.positions, layout.max_len, layout.kept)
         mask = attention_mask(layout, layout, causal=True) if prefix is None else prefix_mask(layout, prefix)
-        memory_mask = AttentionMask() if memory_layout is None else attention_mask(layout, memory_layout)
+        memory_mask = None if memory_layout is None else attention_mask(layout, memory_layout)
         for i, (layer, kv) in enumerate(zip(self.layers, self.memory_kv(memory), strict=True)):
             of_layer = weights if i == self.attention_layer else None
             x = layer(x, mask, kv, memory_mask, of_layer)

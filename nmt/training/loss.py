@@ -111,17 +111,19 @@ def token_loss(
     """
     forward = forward or model
     states = _states(batch, forward)
-    hidden, targets = _scored(batch, states)
-    passes: tuple[Tensor, ...] = (hidden,)
+    first = FirstPass(model, batch, settings, states, scored(batch, states), scored(batch, batch.tgt_out))
+    passes: tuple[Tensor, ...] = (first.hidden,)
     weights = None
     if settings.has_consistency:
         second_pass = SECOND_PASSES[settings.consistency]
         second, weights = second_pass(SecondPass(model, batch, settings, forward, first_tag))
-        passes = (hidden, _scored(batch, second)[0])
+        passes = (first.hidden, scored(batch, second))
     bias = model.output_bias
     fixed = model.fixed_rows
-    sums = fused_loss(passes, model.output_weight, targets, settings.label_smoothing, weights, bias, fixed)
-    return _with_classes(sums, model, batch, states)
+    sums = fused_loss(passes, model.output_weight, first.targets, settings.label_smoothing, weights, bias, fixed)
+    for further_loss in FURTHER_LOSSES:
+        sums = further_loss(sums, first)
+    return sums
 
 
 @dataclass(frozen=True)
@@ -163,6 +165,39 @@ SECOND_PASSES = {"rdrop": rdrop, "simcut": simcut, "crossconst": crossconst}
 """The second passes of consistency training, by `training.consistency`: their hidden states and weights."""
 
 
+@dataclass(frozen=True)
+class FirstPass:
+    """The first forward pass, from which further losses are computed."""
+
+    model: Model
+    batch: AnyBatch
+    settings: TrainingConfig
+    states: Tensor
+    """Its hidden states (B, T, D), of all tokens."""
+    hidden: Tensor
+    """Those of the target tokens in the loss, (N, D)."""
+    targets: Tensor
+    """The target tokens in the loss, (N,)."""
+
+
+def add_classes(sums: LossSums, first: FirstPass) -> LossSums:
+    """Add the loss of the classes of sequences, if the sequences have classes."""
+    labels = first.batch.labels
+    if labels is None:
+        return sums
+    logits = class_logits(first.model, first.batch, first.states)
+    nll = F.cross_entropy(logits, labels, reduction="sum")
+    n_correct = (logits.argmax(1) == labels).sum()
+    loss = sums.loss + first.batch.label_weight * nll
+    return replace(sums, loss=loss, class_nll=nll.detach(), n_class_correct=n_correct, n_classified=len(labels))
+
+
+FURTHER_LOSSES: Sequence[Callable[[LossSums, FirstPass], LossSums]] = [
+    add_classes,
+]
+"""Functions that add a loss to the sums of a batch, if its settings or the batch ask for it."""
+
+
 def class_loss(model: Model, batch: AnyBatch, smoothing: float, forward: Forward | None = None) -> LossSums:
     """Return the cross-entropy of a text classifier, summed over texts. `n_tokens` is the number of texts."""
     labels = batch.labels
@@ -197,22 +232,10 @@ def _states(
     return forward(batch.src, src_layout, batch.tgt_in, tgt_layout)
 
 
-def _scored(batch: AnyBatch, states: Tensor) -> tuple[Tensor, Tensor]:
-    """Return hidden states (N, D) and targets (N,) of the target tokens in the loss, without padding."""
-    if batch.token_indices is not None:
-        return states.flatten(0, 1)[batch.token_indices], batch.tgt_out.flatten()[batch.token_indices]
-    return states[0, : batch.n_tokens], batch.tgt_out[0, : batch.n_tokens]
-
-
-def _with_classes(sums: LossSums, model: Model, batch: AnyBatch, states: Tensor) -> LossSums:
-    """Add the loss of the classes of sequences, if the sequences have classes."""
-    if batch.labels is None:
-        return sums
-    logits = class_logits(model, batch, states)
-    nll = F.cross_entropy(logits, batch.labels, reduction="sum")
-    n_correct = (logits.argmax(1) == batch.labels).sum()
-    loss = sums.loss + batch.label_weight * nll
-    return replace(sums, loss=loss, class_nll=nll.detach(), n_class_correct=n_correct, n_classified=len(batch.labels))
+def scored(batch: AnyBatch, values: Tensor) -> Tensor:
+    """Return the values (N, ...) of the target tokens in the loss, without padding, among those of all, (B, T, ...)."""
+    flat = values.flatten(0, 1)
+    return flat[: batch.n_tokens] if batch.token_indices is None else flat[batch.token_indices]
 
 
 def _kept(batch: AnyBatch, cut_rate: float, first_tag: int | None, sees_source: bool = False) -> tuple[Tensor, Tensor]:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt.config import TrainingConfig
+from nmt.config.training import DECAYS
 from nmt.runs.checkpoint import Tensors
 from nmt.training.parallel import to_local
 
@@ -39,12 +40,10 @@ def _scheduled(step: int, config: TrainingConfig, d_model: int) -> float:
     match config.schedule:
         case "inverse_sqrt":
             return config.peak_lr * math.sqrt(warmup / step)
-        case "linear":
-            return config.peak_lr * (1.0 - done)
-        case "cosine":
-            return config.peak_lr * 0.5 * (1.0 + math.cos(math.pi * done))
         case "constant":
             return config.peak_lr
+        case name:
+            return config.peak_lr * DECAYS[name](done)
 
 
 def make_scaler(device: torch.device, precision: str) -> torch.amp.GradScaler:

@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 
-from nmt.config import Config
+from nmt.config import Config, ModelConfig
 from nmt.config.data import LABEL
 from nmt.config.load import load_config
 from nmt.data.batching import STEP, Packing, Pairs, Update, epoch_updates
@@ -22,8 +22,8 @@ from nmt.data.rows import RowPacking
 from nmt.data.windows import Window, Windows
 from nmt.errors import NmtError
 from nmt.layout import DataDir, RunDir
-from nmt.model.attention import packing_obstacle
 from nmt.model.device import Halves, pick_device, pick_precision
+from nmt.model.masks import packing_obstacle
 from nmt.model.transformer import Model, make_model
 from nmt.process import Stop
 from nmt.runs.state import TrainState
@@ -157,8 +157,8 @@ class Check:
 
     def packing_obstacle(self, precision: str | None = None, model: dict[str, int] | None = None) -> str | None:
         """Return why batches cannot be packed here, or None."""
-        sizes = model or self.sizes.model
-        return packing_obstacle(self.device, precision or self.precision, sizes["d_model"] // sizes["n_heads"], 0.0)
+        sizes = ModelConfig.model_validate(model or self.sizes.model)
+        return packing_obstacle(self.device, precision or self.precision, sizes)
 
     def updates(self, update_tokens: int, pairs: Pairs | None = None) -> list[Update]:
         """The updates of an epoch of some pairs, by default of those for translation."""

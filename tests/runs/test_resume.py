@@ -15,6 +15,7 @@ from fitting import fit, start
 from kept_run import Died
 from kept_run import settings as settings_of
 from nmt.config import Config
+from nmt.config.training import DECAYS
 from nmt.data.batching import Update
 from nmt.errors import CheckpointError, DataError, StoppedError
 from nmt.layout import DataDir, RunDir
@@ -22,6 +23,7 @@ from nmt.model.device import threads
 from nmt.runs.checkpoint import choose_weights
 from nmt.runs.state import load_state, read_seal, saved_steps, state_text
 from nmt.training import loop
+from nmt.training.limits import cut_short
 from nmt.training.loop import train_step
 from nmt.training.session import Session
 from nmt.training.setup import choices
@@ -100,6 +102,19 @@ def test_resumed_run_equals_uninterrupted_run(tiny_data, text, tmp_path, monkeyp
     fit(config, tiny_data, tmp_path / "whole")
     train_with_deaths(config, tiny_data, tmp_path / "parts", monkeypatch, deaths)
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_schedule_that_ends_above_0_at_max_steps_says_that_its_rate_jumps(
+    tiny_data, text, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setitem(DECAYS, "linear", lambda done: 1.0 - 0.5 * done)
+    training = {"schedule": "linear", "warmup_steps": 1, "cooldown": 0.2}  # a cool-down is not refused
+    before, after = (tiny_settings(text, training={**training, "max_steps": n_steps}) for n_steps in (2, 40))
+    assert any("max_steps = 40" in part for part in cut_short(after.training, 20))
+    start(before, tiny_data, tmp_path / "run")
+    capsys.readouterr()
+    start(after, tiny_data, tmp_path / "run", resume=True)
+    assert "training.max_steps = 40" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from kept_run import Died, die_before
 from nmt.config.load import load_config
 from nmt.errors import CheckpointError, ConfigError, DataError, DivergedError, NmtError
 from nmt.layout import RunDir
-from nmt.model.attention import MultiHeadAttention
+from nmt.model import attention
 from nmt.model.device import float32_library, use_float32_library
 from nmt.prepare.prepare import prepare
 from nmt.process import Stop
@@ -84,8 +84,8 @@ def test_run_with_raised_limit_equals_longer_run(tiny_data, text, tmp_path):
 
 @pytest.mark.parametrize("objective", ["translation", "causal", "denoising"])
 def test_first_validation_ends_if_search_computes_another_model(objective, tiny_data, text, tmp_path, monkeypatch):
-    attend = MultiHeadAttention._attend
-    monkeypatch.setattr(MultiHeadAttention, "_attend", lambda self, query, *rest: attend(self, 3 * query, *rest))
+    attend = attention.attend
+    monkeypatch.setattr(attention, "attend", lambda query, *rest: attend(3 * query, *rest))  # search has its own name
     kind = {"kind": "decoder"} if objective == "causal" else {}
     settings = tiny_settings(text, training={"max_steps": 3, "objective": objective}, model=kind)
     with pytest.raises(CheckpointError, match=r"-\d+\.\d{4} .* -\d+\.\d{4}"):

@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from nmt.config import SearchConfig
 from nmt.data.batching import Packing, Pairs
 from nmt.data.rows import RowPacking
-from nmt.model.attention import MultiHeadAttention
+from nmt.model import attention
 from nmt.model.dropout import Dropout
 from nmt.model.masks import Packed
 from nmt.search import beam, greedy
@@ -87,12 +87,14 @@ def unseen(plain):
 def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a CPU goes another way than a GPU, it goes the GPU's, or the nearest that there is."""
 
-    def attend(_self, query, key, value, mask):
+    def attend(query, key, value, mask, _dropout, _weights=None):
         if mask.layouts is not None and isinstance(mask.layouts[0], Packed):
             return query + key.mean() + value.mean()  # the kernel is not PyTorch's to run here, and does not wait
-        return F.scaled_dot_product_attention(query, key, value, attn_mask=mask.allowed, is_causal=mask.causal)
+        return F.scaled_dot_product_attention(
+            query, key, value, attn_mask=None if mask.causal else mask.allowed, is_causal=mask.causal
+        )
 
-    monkeypatch.setattr(MultiHeadAttention, "_attend", attend)
+    monkeypatch.setattr(attention, "attend", attend)
     monkeypatch.setattr(Dropout, "forward", lambda self, x: F.dropout(x, self.p, self.training))
     for maker in (Pairs, Packing, RowPacking):  # batches are made on the CPU
         monkeypatch.setattr(maker, "batch", unseen(maker.batch))

@@ -26,7 +26,6 @@ from nmt.data.batching import Indices, Pairs
 from nmt.data.rows import RowPacking
 from nmt.errors import ConfigError, NmtError
 from nmt.layout import RUN_FORMAT
-from nmt.model.attention import packing_obstacle
 from nmt.model.device import (
     autocast,
     device_name,
@@ -37,7 +36,7 @@ from nmt.model.device import (
     pick_threads,
     use_float32_library,
 )
-from nmt.model.masks import NO_SENTENCE, Layout, Rows
+from nmt.model.masks import NO_SENTENCE, Layout, Rows, packing_obstacle
 from nmt.model.transformer import Model
 from nmt.runs.info import InitialWeights, RunInfo, launch
 from nmt.text.tokenizer import PAD
@@ -268,8 +267,7 @@ def pick_layout(config: Config, device: torch.device, precision: str) -> str:
 
     The kernel has no mask for decoders that see all of the source, and only rows have the copied targets of crossconst.
     """
-    model = config.model
-    obstacle = packing_obstacle(device, precision, model.d_model // model.n_heads, model.attention_dropout)
+    obstacle = packing_obstacle(device, precision, config.model)
     needs_rows = config.joins_sides or config.training.copies_targets
     return "rows" if device.type == "cpu" or needs_rows or obstacle is not None else "packed"
 

@@ -279,7 +279,7 @@ def check_resume(inputs: Inputs) -> RunInfo:
         raise ConfigError(*problems)
     if before.training.max_steps != config.training.max_steps and config.training.ends_at_max_steps:
         say(
-            f"the {config.training.schedule} schedule now falls to 0 at training.max_steps = "
+            f"the {config.training.schedule} schedule now ends at training.max_steps = "
             f"{config.training.max_steps}: the learning rate jumps from the old curve to the new one"
         )
     if info.tokenizer != corpora.tokenizers.fingerprint:

@@ -10,12 +10,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models import tiny_model
+from models import model_config, tiny_model
 from nmt.data.batching import Packing
-from nmt.model import attention
+from nmt.data.rows import RowPacking
+from nmt.model.masks import packing_obstacle
 from nmt.model.transformer import Transformer
 from nmt.text.tokenizer import BOS, EOS, PAD
-from nmt.training.loss import cross_entropy
+from nmt.training.loss import cross_entropy, scored
 from packed import SRC, TGT, pairs_of
 
 CPU = torch.device("cpu")
@@ -108,6 +109,15 @@ def test_packed_tail_has_no_loss():
     assert float(cross_entropy(model, batch, 0.1).loss.detach()) / batch.n_tokens == pytest.approx(float(expected[0]))
 
 
+@pytest.mark.parametrize("layout", [lambda pairs: pairs, lambda pairs: Packing(pairs, 4), RowPacking])
+def test_tokens_in_the_loss_have_the_numbers_of_their_sentences(layout):
+    pairs, rows = pairs_of(SRC, TGT), np.array([5, 0, 3, 1])
+    batch = layout(pairs).batch(rows)
+    numbers, targets = scored(batch, batch.tgt_layout.numbers), scored(batch, batch.tgt_out)
+    assert [targets[numbers == i].tolist() for i in range(4)] == [[*ids, EOS] for ids in pairs.lines(rows)[1]]
+    assert len(numbers) == batch.n_tokens
+
+
 # --- Attention kernel, replaced by a plain implementation ---
 
 
@@ -138,5 +148,7 @@ def test_attention_kernel_receives_expected_arguments(calls):
 )
 def test_unmet_packing_requirements_are_reported(monkeypatch, where, reason):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (7, 5))
-    found = attention.packing_obstacle(*where)
+    device, precision, head_width, dropout = where
+    model = model_config(d_model=2 * head_width, n_heads=2, attention_dropout=dropout)
+    found = packing_obstacle(device, precision, model)
     assert (found is None) == (reason is None) and (reason or "") in (found or "")

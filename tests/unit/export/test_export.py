@@ -21,7 +21,7 @@ from nmt.config import SearchConfig
 from nmt.config.load import changed_config, dump_config, load_config
 from nmt.errors import CheckpointError, ConfigError
 from nmt.layout import RunDir
-from nmt.model.attention import MultiHeadAttention
+from nmt.model import attention
 from nmt.model.transformer import Transformer
 from nmt.runs.folder import Kind, verify_export
 from nmt.runs.info import add_scores, read_info, write_info
@@ -118,8 +118,8 @@ def figures(error: CheckpointError) -> list[float]:
 def test_export_of_model_changed_only_in_training_raises(
     kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    attend = MultiHeadAttention._attend
-    monkeypatch.setattr(MultiHeadAttention, "_attend", lambda self, query, *rest: attend(self, 2 * query, *rest))
+    attend = attention.attend
+    monkeypatch.setattr(attention, "attend", lambda query, *rest: attend(2 * query, *rest))  # search has its own name
     with pytest.raises(CheckpointError, match=r"nmt/model/inference\.py") as caught:
         export(ExportOptions(write_run(tmp_path / "run"), check_lines=2), tmp_path / "out", kind)
     searched, trained = figures(caught.value)

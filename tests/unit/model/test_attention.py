@@ -23,12 +23,12 @@ def test_mask_true_means_attended():
 def test_attention_bias_equals_mask(dtype, n_keys):
     allowed = padding_mask(torch.tensor([n_keys, 2]))[:, None, None, :]
     mask = AttentionMask(allowed)
-    numbers = mask.additive(dtype)
-    assert (
-        numbers.dtype == dtype and torch.equal(numbers == 0, allowed) and torch.equal(numbers == -torch.inf, ~allowed)
-    )
+    numbers = mask.bias(dtype)
+    assert numbers.dtype == dtype and torch.equal(numbers == 0, allowed) and torch.equal(numbers < -1e38, ~allowed)
     assert all(stride % 8 == 0 for stride in numbers.stride()[:-1]) and numbers.stride(-1) == 1
-    assert mask.additive(dtype) is numbers and AttentionMask(causal=True).additive(dtype) is None
+    by_head = mask.bias_by_head(torch.zeros(2, 3, 1, 4, dtype=dtype))
+    assert torch.equal(by_head, numbers[:, 0].repeat_interleave(3, 0))
+    assert mask.bias(dtype) is numbers and mask.bias_by_head(torch.zeros(2, 3, 1, 4, dtype=dtype)) is by_head
 
 
 def test_layers_share_one_mask(monkeypatch):
@@ -82,7 +82,7 @@ def test_attention_equals_torch_with_copied_weights():
     torch.testing.assert_close(found, expected)
     causal = torch.ones(5, 5, dtype=torch.bool).triu(1)
     expected, _ = theirs(x, x, x, attn_mask=causal)
-    torch.testing.assert_close(ours(x, AttentionMask(causal=True)), expected)
+    torch.testing.assert_close(ours(x, AttentionMask(~causal[None, None])), expected)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -110,16 +110,17 @@ def test_fully_masked_query_is_finite(dtype):
         slow = attention.cross(torch.randn(2, 4, 16), keys_values_of([attention], memory)[0], nothing, found := [])
     (fast.float().sum() + slow.float().sum()).backward()
     assert fast.isfinite().all() and slow.isfinite().all() and memory.grad.isfinite().all()
-    assert found[0][1].abs().max() == 0
+    assert found[0][0, ..., 2].abs().max() == 0
 
 
 def test_attention_dropout_applies_in_training_only():
     attention = MultiHeadAttention(16, 4, dropout=0.5)
     x = torch.randn(1, 8, 16)
     attention.train()
-    assert not torch.equal(attention(x, AttentionMask()), attention(x, AttentionMask()))
+    mask = AttentionMask(torch.ones(1, 1, 1, 8, dtype=torch.bool))
+    assert not torch.equal(attention(x, mask), attention(x, mask))
     attention.eval()
-    assert torch.equal(attention(x, AttentionMask()), attention(x, AttentionMask()))
+    assert torch.equal(attention(x, mask), attention(x, mask))
 
 
 # --- Dropout keeps its promise: the rate, the mean, the gradient, the seed ---

@@ -8,9 +8,9 @@ import torch
 from models import VOCAB, model_config, packed, pad, padding_mask, sentences, tiny_model
 from nmt.errors import CheckpointError, DataError
 from nmt.model import inference, transformer
-from nmt.model.embedding import Embedding, LearnedPositions, SinusoidalPositions, sinusoidal_table
+from nmt.model.embedding import Embedding, LearnedPositions, SinusoidalPositions, fairseq_table, sinusoidal_table
 from nmt.model.inference import InferenceModel
-from nmt.model.masks import Padded
+from nmt.model.masks import AttentionMask, Padded
 from nmt.model.transformer import ACTIVATIONS, Activation, Decoder, Encoder, FeedForward, Transformer
 from nmt.search.forced import check_inference
 from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD
@@ -118,8 +118,8 @@ def test_search_without_layer_of_training_is_rejected(monkeypatch):
 
 
 def test_search_that_attends_to_padding_is_rejected(monkeypatch):
-    bias = inference.attention_bias
-    monkeypatch.setattr(inference, "attention_bias", lambda masked, n_heads: bias(torch.zeros_like(masked), n_heads))
+    everything = lambda _, keys: AttentionMask(torch.ones_like(keys.mask)[:, None, None])  # noqa: E731
+    monkeypatch.setattr(inference, "attention_mask", everything)
     with pytest.raises(CheckpointError, match=r"-\d+\.\d{4} .* -\d+\.\d{4}"):
         check_inference(tiny_model().eval())
 
@@ -192,6 +192,13 @@ def test_decoder_returns_cross_attention():
     assert weights.shape == (3, 2, 6, 7)
     torch.testing.assert_close(weights.sum(-1), torch.ones(3, 2, 6))
     assert weights[2, :, :, 1:].max() == 0  # its source is one token long
+
+
+@pytest.mark.parametrize("make", [sinusoidal_table, fairseq_table, torch.ones])
+def test_table_of_positions_has_values_in_model_built_without_memory(make):
+    with torch.device("meta"):
+        positions = SinusoidalPositions(8, make)
+    torch.testing.assert_close(positions(torch.arange(3), 3), make(3, 8))
 
 
 def test_sinusoidal_positions_equal_paper_and_grow():
