@@ -284,7 +284,8 @@ def next_config(
     are_changed = any(override.startswith("training.stages") for override in overrides)
     if not are_changed and not _can_mix(config.training.stages, train):
         tree["training"]["stages"] = []
-    following = overridden(tree, "config", overrides)  # which may repair what the other corpora have made invalid
+    # overrides may repair what the other corpora have made invalid
+    following = overridden(tree, "config", overrides, is_saved=True)
     lost = {
         "data.train.N.weight": _are_weighted(original) and not _are_weighted(following),
         "data.temperature": original.data.temperature and not following.data.temperature,
