@@ -30,6 +30,8 @@ from nmt.files.read import CONFIG_BYTES, read_regular
 from nmt.layout import RunDir
 
 _say_once = cache(say)
+_OFF = (0, None, [], {}, "none")
+"""Values that switch a setting off, so that it need not have an effect."""
 
 
 def load_config(name: str | Path = "base.yaml", *layers: Sequence[str]) -> Config:
@@ -127,7 +129,7 @@ def overridden(
     if not is_checked:
         leave_out(tree)
     for setting in unread(tree):  # the section refuses those that are not the default
-        if setting.key in given and setting.is_default and setting.section[setting.name]:
+        if setting.key in given and setting.is_default and setting.section[setting.name] not in _OFF:
             problems.append(f"--set {setting.key}: {setting.reason}")
     try:
         config = check_config(tree, where, overrides)

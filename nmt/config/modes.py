@@ -44,18 +44,21 @@ def unread(tree: Mapping[str, Any]) -> Iterator[Unread]:
 
 
 def leave_out(tree: Mapping[str, Any], kept: Collection[str] = ()) -> list[str]:
-    """Remove the settings that have no effect from a tree, except `kept` ones, and return a note on each that differs
-    from its default."""
-    notes = list[str]()
+    """Remove the settings that have no effect from a tree, except `kept` ones, and return notes on those that differ
+    from their defaults."""
+    reasons = dict[str, str]()
     before = -1
-    while before < len(notes):  # without one setting, another may have no effect
-        before = len(notes)
+    while before < len(reasons):  # without one setting, another may have no effect
+        before = len(reasons)
         for setting in [*unread(tree)]:
             if setting.name in setting.section and not any(_overlap(setting.key, key) for key in kept):
                 if not setting.is_default:
-                    notes.append(f"{setting.key} {setting.reason}")
+                    reasons[setting.key] = setting.reason
                 del setting.section[setting.name]
-    return notes
+    keys = dict[str, list[str]]()
+    for key, reason in reasons.items():
+        keys.setdefault(reason, []).append(key)
+    return [f"{', '.join(keys[reason])}: {reason}" for reason in keys]
 
 
 def _overlap(key: str, other: str) -> bool:

@@ -259,7 +259,7 @@ def without_places(config: Config) -> Config:
     # other settings, such as patterns, are not paths, even if they start with a slash
     for section, name in ((tree["training"], "glossary"), (tree["search"], "lm"), (tree["tokenizer"], "model")):
         section[name] = cut(section[name])
-    return check_config(tree, "export", is_saved=True)
+    return check_config(tree, "export")
 
 
 def _info(saved: Saved, kind: Kind, quantization: Quantization) -> ExportInfo:

@@ -42,7 +42,7 @@ def lost_settings(kind: Kind, search: SearchConfig) -> list[str]:
         case "transformers":
             off = SearchConfig()
             names = [name for name in _NOT_IN_TRANSFORMERS if getattr(search, name) != getattr(off, name)]
-            if search.length_penalty_kind != "power":
+            if search.length_penalty_kind != "power" and search.length_penalty:
                 names.append("length_penalty_kind")
             if search.split == "always":
                 names.append("split")
@@ -52,7 +52,7 @@ def lost_settings(kind: Kind, search: SearchConfig) -> list[str]:
 def unsupported(search: SearchConfig) -> list[str]:
     """Return the names of the search settings in use that CTranslate2 does not support."""
     is_unsupported = {
-        "length_penalty_kind": search.length_penalty_kind != "power",
+        "length_penalty_kind": search.length_penalty_kind != "power" and search.length_penalty != 0,
         "coverage_penalty": search.coverage_penalty != 0,
         "diversity_groups": search.diversity_groups > 1,
         "patience": search.patience == 0,

@@ -43,7 +43,7 @@ def refused(text: str, *layers: list[str]) -> list[str]:
         load(text, *layers)
     except ConfigError as error:
         problems = [problem.removeprefix("--set ").removeprefix("c.yaml: ") for problem in error.problems]
-        return [problem.partition(":")[0] for problem in problems if ": has no effect " in problem]
+        return [problem.partition(":")[0] for problem in problems if ": no effect " in problem]
     return []
 
 
@@ -141,5 +141,5 @@ def test_settings_of_saved_config_without_effect_are_left_out(capsys: pytest.Cap
         load_saved_config(path), ["training.max_steps=9"]
     )
     assert not capsys.readouterr().err
-    with pytest.raises(ConfigError, match=r"^--set training\.peak_lr: has no effect "):
+    with pytest.raises(ConfigError, match=r"^--set training\.peak_lr: no effect "):
         load_config(path, ["training.peak_lr=0.1"])
