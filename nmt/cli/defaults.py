@@ -38,7 +38,8 @@ def check_runs(runs: Path | Sequence[Path] | None, overrides: Sequence[str] | No
         runs = [runs]
     for run in runs or ():
         check_is_run(run)
-        _searching(load_saved_config(RunDir(run).config), searching, {"beam": beam})
+        # other options of the command may choose the modes of the search
+        _searching(load_saved_config(RunDir(run).config), searching, {"beam": beam}, is_checked=False)
 
 
 def resolve_models(runs: Sequence[Path] | None, model: Path | None) -> tuple[Path, ...]:
@@ -77,21 +78,19 @@ def search_settings(
             problems.append(f"--set {override}: only search.* settings can be changed here{advice}")
     if problems:
         raise ConfigError(*problems)
-    search = _searching(config, overrides, {"beam": beam, "length_penalty": length_penalty})
-    if search.lm is None and any(override.startswith("search.lm_weight=") for override in overrides):
-        raise ConfigError(
-            "search.lm_weight: has no effect without a language model; give its run with --lm (search.lm)"
-        )
-    return search
+    return _searching(config, overrides, {"beam": beam, "length_penalty": length_penalty})
 
 
-def _searching(config: Config, overrides: Sequence[str], options: Mapping[str, object]) -> SearchConfig:
+def _searching(
+    config: Config, overrides: Sequence[str], options: Mapping[str, object], is_checked: bool = True
+) -> SearchConfig:
     """Return search settings changed by overrides, and by options, which precede overrides of the same setting."""
     given = {name: value for name, value in options.items() if value is not None}
     tree = config.model_dump()
     tree["search"] |= given
     kept = [override for override in overrides if override.partition("=")[0].removeprefix("search.") not in given]
-    return keeping_split(config, overridden(tree, "command line", kept)).search
+    changed = overridden(tree, "command line", kept, is_saved=True, is_checked=is_checked)
+    return keeping_split(config, changed).search
 
 
 def with_language_model(overrides: Sequence[str], lm: Path | None, weight: float | None) -> list[str]:

@@ -12,6 +12,7 @@ from pydantic import model_validator
 
 from nmt.config.data import ANY, LABEL, DataConfig, TokenizerConfig
 from nmt.config.model import ModelConfig
+from nmt.config.modes import unread
 from nmt.config.objectives import OBJECTIVES
 from nmt.config.search import BatchSize, SearchConfig
 from nmt.config.section import Section, raise_together
@@ -48,7 +49,7 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _check(self) -> Config:
-        problems: list[str] = []
+        problems = [f"{found.key}: {found.reason}" for found in unread(self.model_dump()) if not found.is_default]
         if not self.tokenizer.joint:
             problems += [f"{setting} needs tokenizer.joint: true" for setting in self.joint_settings]
         problems += [
@@ -81,13 +82,8 @@ class Config(Section):
         kind = self.model.kind
         training = self.training
         facts = self.training.facts
-        if kind == "decoder":
-            if training.modifiers and self.joins_sides:
-                yield "training.modifiers: not available with model.kind: decoder"
-            if self.search.coverage_penalty and self.joins_sides:
-                yield "search.coverage_penalty: not available with model.kind: decoder"
-            if training.consistency == "crossconst":
-                yield "training.consistency: crossconst: not available with model.kind: decoder"
+        if kind == "decoder" and training.consistency == "crossconst":
+            yield "training.consistency: crossconst: not available with model.kind: decoder"
         if kind not in facts.model_kinds:
             supported = " or ".join(name for name, of_name in OBJECTIVES.items() if kind in of_name.model_kinds)
             yield (
@@ -126,8 +122,6 @@ class Config(Section):
                 yield f"data.train: {problem}"
         if "fuzzy" in modifiers and self.data.fuzzy_threshold is None:
             yield "training.modifiers.fuzzy: needs data.fuzzy_threshold, such as 0.7"
-        if self.tokenizer.kind == "char" and (self.tokenizer.model or self.training.bpe_dropout):
-            yield "tokenizer.kind: char: not available with tokenizer.model and training.bpe_dropout"
         if self.joins_sentences and not self.data.documents:
             yield "training.modifiers.join: needs data.documents: true"
         if {"fuzzy", "join"} <= modifiers.keys():

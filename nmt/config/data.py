@@ -207,8 +207,6 @@ class DataConfig(Section):
         """Yield problems of the settings of directions, and of monolingual text, which needs a single direction."""
         if self.has_language_tags:
             yield from self._problems_of_several()
-        else:
-            yield from self._problems_of_one()
         if unknown := self.mono.keys() - {*self.sides}:
             yield f"mono: must name {self.src} or {self.tgt}, found {', '.join(sorted(unknown))}"
         if self.mono and "mono" in {*self.test, *self.drawn}:
@@ -222,13 +220,6 @@ class DataConfig(Section):
             if source.tags is not None:
                 yield f"{key}.tags: monolingual text has no tags"
             yield from _language_problems(key, source, {language})
-
-    def _problems_of_one(self) -> Iterator[str]:
-        """Yield problems of settings that need several directions."""
-        if self.languages:
-            yield "languages: needs data.directions"
-        if self.direction_temperature > 1:
-            yield "direction_temperature: needs data.directions"
 
     def _problems_of_several(self) -> Iterator[str]:
         """Yield problems of several directions."""

@@ -9,6 +9,7 @@ import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from nmt.config import Config, Stage
 from nmt.config.clean import CleanConfig
 from nmt.config.foreign import did_you_mean, misspelt
 from nmt.config.messages import problems_in, shown
+from nmt.config.modes import leave_out, unread
 from nmt.config.objectives import OBJECTIVE_SECTIONS
 from nmt.config.old import SINCE_0_2_0, without_old
 from nmt.config.source import KINDS
@@ -28,18 +30,21 @@ from nmt.files.read import CONFIG_BYTES, read_regular
 from nmt.layout import RunDir
 
 _say_once = cache(say)
+_OFF = (0, None, [], {}, "none")
+"""Values that switch a setting off, so that it need not have an effect."""
 
 
-def load_config(name: str | Path = "base.yaml", overrides: Sequence[str] = ()) -> Config:
-    """Load the config `name`, apply `overrides` (`section.key=value`) and check it.
+def load_config(name: str | Path = "base.yaml", *layers: Sequence[str]) -> Config:
+    """Load the config `name`, apply the overrides (`section.key=value`) of each layer and check it; see `overridden`.
 
     Raises ConfigError with one line per problem, which names the file or override, the dotted key, the value found and
     the nearest valid key.
     """
     where, tree = read_tree(name)
-    config = overridden(tree, where, overrides)
+    run = RunDir(Path(where).parent)
+    config = overridden(tree, where, *layers, is_saved=run.config == Path(where) and run.info.is_file())
     if not config.data.train:
-        raise ConfigError(_located("data.train: must have at least one entry, found []", where, overrides))
+        raise ConfigError(_located("data.train: must have at least one entry, found []", where, [*chain(*layers)]))
     return config
 
 
@@ -53,7 +58,7 @@ def load_saved_config(path: Path) -> Config:
 
 def changed_config(config: Config, overrides: Sequence[str]) -> Config:
     """Return `config` with `overrides` (`section.key=value`) applied. Raises ConfigError."""
-    return overridden(config.model_dump(), "config", overrides)
+    return overridden(config.model_dump(), "config", overrides, is_saved=True)
 
 
 def keeping_split(config: Config, changed: Config) -> Config:
@@ -82,7 +87,9 @@ def adopting(settings: Config, start: Path, option: str) -> Config:
         given = getattr(theirs, name)
         adopted = {key: value for key, value in given if key not in ours.model_fields_set | computed}
         changes[name] = ours.model_copy(update=adopted)
-    return check_config(settings.model_copy(update=changes).model_dump(), option)
+    tree = settings.model_copy(update=changes).model_dump()
+    note(leave_out(tree), option)
+    return check_config(tree, option)
 
 
 def read_tree(name: str | Path) -> tuple[str, dict[str, object]]:
@@ -95,21 +102,49 @@ def read_tree(name: str | Path) -> tuple[str, dict[str, object]]:
     return where, tree
 
 
-def overridden(tree: dict[str, object], where: str, overrides: Sequence[str]) -> Config:
-    """Apply overrides (`section.key=value`) to a tree of settings in place, and check it. Raises ConfigError."""
+def overridden(
+    tree: dict[str, object], where: str, *layers: Sequence[str], is_saved: bool = False, is_checked: bool = True
+) -> Config:
+    """Apply layers of overrides (`section.key=value`) to a tree of settings in place, and check it.
+
+    A setting that has no effect (modes.tsv) is refused. One that had an effect before a layer has changed its mode is
+    left out with a note. is_saved: whether nmt has written the tree, which then contains all settings: those without
+    effect are left out. is_checked: whether settings without effect are refused. Raises ConfigError.
+    """
     problems = []
-    for override in overrides:
-        try:
-            _apply(tree, override)
-        except ConfigError as error:
-            problems += error.problems
+    notes = list[str]()
+    overrides = [*chain(*layers)]
+    given = {override.partition("=")[0] for override in overrides}
+    if is_saved:
+        leave_out(tree)
+    for layer in layers:
+        kept = [setting.key for setting in unread(tree)]
+        kept += [override.partition("=")[0] for override in layer]
+        for override in layer:
+            try:
+                _apply(tree, override)
+            except ConfigError as error:
+                problems += error.problems
+        notes += leave_out(tree, kept)
+    if not is_checked:
+        leave_out(tree)
+    for setting in unread(tree):  # the section refuses those that are not the default
+        if setting.key in given and setting.is_default and setting.section[setting.name] not in _OFF:
+            problems.append(f"--set {setting.key}: {setting.reason}")
     try:
         config = check_config(tree, where, overrides)
     except ConfigError as error:
         problems += error.problems
     if problems:
         raise ConfigError(*[printable(problem) for problem in problems])
+    note(notes, "" if is_saved else where)
     return config
+
+
+def note(notes: Sequence[str], where: str) -> None:
+    """Print notes on one line, unless they have been printed."""
+    if notes:
+        _say_once(": ".join(filter(None, ("note", where, "; ".join(notes)))))
 
 
 def _apply(tree: dict[str, object], override: str) -> None:
@@ -155,8 +190,9 @@ def check_config(
                 "the version that wrote it, or train again"
             )
         for line in problems:
-            _say_once(f"note: {where}: {line}")
+            note([line], where)
         problems = []
+        leave_out(tree)
     try:
         config = Config.model_validate(tree)
     except ValidationError as error:

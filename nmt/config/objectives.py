@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from nmt.config.section import Section
 
@@ -44,12 +44,6 @@ class MaskedConfig(Section):
     pair. number: a digit is changed. copied: a copy of the other side. If a kind is impossible for a pair, such as
     number without digits, another kind is used. The cross-entropy of this decision (the mean over the pairs) is added
     to the loss."""
-
-    @model_validator(mode="after")
-    def _check(self) -> MaskedConfig:
-        if self.pair_task and self.languages:
-            raise ValueError("languages: not available with pair_task, which uses both languages")
-        return self
 
 
 class CausalConfig(Section):

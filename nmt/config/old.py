@@ -7,10 +7,12 @@ A saved file with such a setting was written before 0.2.0 and is not read, unles
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
+
+from nmt.config.modes import places
 
 
 def _gone() -> Iterator[tuple[str, tuple[object, str]]]:
@@ -36,24 +38,9 @@ def without_old(tree: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     lines = []
     for setting, (neutral, message) in GONE.items():
         key, is_value, value = setting.partition("=")
-        for where, section, name in _places(kept, key):
+        for where, section, name in places(kept, key):
             if is_value and section[name] != json.loads(value):
                 continue
             if section.pop(name) != neutral:
                 lines.append(f"{where}: {message}")
     return kept, lines
-
-
-def _places(node: Any, key: str, where: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield the dotted key, the containing mapping or list, and the last part of each occurrence of a key in a tree."""
-    first, _, inner = key.partition(".")
-    names: Iterable[Any] = ()
-    if isinstance(node, dict):
-        names = node if first == "*" else node.keys() & {first}
-    elif first == "*" and isinstance(node, list | tuple):
-        names = range(len(node))
-    for name in [*names]:
-        if inner:
-            yield from _places(node[name], inner, f"{where}{name}.")
-        else:
-            yield f"{where}{name}", node, name

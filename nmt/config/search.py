@@ -165,8 +165,6 @@ class SearchConfig(Section):
             problems.append(
                 f"diversity_groups: a beam of {self.beam} cannot be divided into {self.diversity_groups} equal groups"
             )
-        if self.sample and (self.diversity_groups > 1 or self.coverage_penalty):
-            problems.append("sample: diversity_groups and coverage_penalty are not available with sampling")
         for i, pattern in enumerate(self.protected):
             if problem := _pattern_problem(pattern):
                 problems.append(f"protect.{i}: {problem}, found {pattern!r}")

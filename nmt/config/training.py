@@ -11,7 +11,6 @@ from pydantic import AfterValidator, Field, model_validator
 
 from nmt.config.data import LABEL, DataConfig
 from nmt.config.objectives import (
-    OBJECTIVE_SECTIONS,
     OBJECTIVES,
     CausalConfig,
     DenoisingConfig,
@@ -325,30 +324,13 @@ class TrainingConfig(Section):
             )
         if (total := sum(self.modifiers.values())) > 1 + 1e-9:
             problems.append(f"modifiers: the shares add up to {total:g}, but must be at most 1")
-        if ("terms" in self.modifiers) != (self.glossary is not None):
-            problems.append("glossary: must be given with the modifier terms, and only with it")
-        not_of_others = {
-            "modifiers": self.modifiers,
-            "bpe_dropout": self.bpe_dropout,
-            "subword_nbest": self.subword_nbest > 1,
-            "watch": bool(self.watch),
-            "validate_lines": bool(self.validate_lines),
-            "consistency": self.has_consistency and self.facts.classifies,
-        }
-        if not self.facts.translates:
-            for name, is_given in not_of_others.items():
-                if is_given:
-                    problems.append(f"{name}: not available with objective: {self.objective}")
-        for name, section in OBJECTIVE_SECTIONS.items():
-            if name != self.objective and getattr(self, name) != section():
-                problems.append(f"{name}: only available with objective: {name}, found {self.objective}")
+        if "terms" in self.modifiers and self.glossary is None:
+            problems.append("glossary: must be given with the modifier terms")
         if self.select_by not in ("auto", "loss", *self.facts.scores):
             possible = " or ".join((*self.facts.scores, "loss", "auto"))
             problems.append(
                 f"select_by: {self.select_by} is not available with objective: {self.objective}; use {possible}"
             )
-        if self.cooldown and self.ends_at_max_steps and not DECAYS[self.schedule](1.0):
-            problems.append(f"cooldown: must be 0 with the {self.schedule} schedule, which already decays to 0")
         if self.max_tokens == "auto" and self.parallel == "fsdp":
             problems.append("max_tokens: auto is not available with parallel: fsdp; give a number")
         if self.optimizer == "muon" and self.parallel == "fsdp":
@@ -357,7 +339,6 @@ class TrainingConfig(Section):
         return self
 
 
-_PAIR_STEPS = ("misaligned", "max_ratio")
 _PAIR_REASONS = {"copied", "links", "tags", "numbers", "sentences", "truncated"}
 _PAIR_FORMATS = ("tmx", "xliff", "po", "moses")
 
@@ -374,22 +355,10 @@ def label_problems(data: DataConfig, training: TrainingConfig) -> Iterator[str]:
         if isinstance(source, OpusSource) or (isinstance(source, PathSource) and source.format in _PAIR_FORMATS):
             kind = source.format if isinstance(source, PathSource) else "opus"
             yield f"data.{where}: {kind} contains translations, not labels"
-    if data.max_ratio != DataConfig.model_fields["max_ratio"].default:
-        yield f"data.max_ratio: not available with {data.direction}: labels have no length to compare"
     for where, clean in data.cleanings():
-        for name in _PAIR_STEPS:
-            if getattr(clean, name, None):
-                yield f"data.{where}.{name}: not available with {data.direction}: it compares two texts"
         for reason in sorted(_PAIR_REASONS & {*(clean.drop or ())}):
             yield f"data.{where}.drop: {reason} is not available with {data.direction}: it compares two texts"
         if LABEL in (clean.block_lists or ()):
             yield f"data.{where}.block_lists: {LABEL} is not text and has no block list"
-    given = {
-        "masked.pair_task": training.masked.pair_task,
-        "objective: denoising": training.objective == "denoising",
-        "modifiers": bool(training.modifiers),
-    }
-    if data.fuzzy_threshold is not None:
-        yield f"data.fuzzy_threshold: not available with data.direction: {data.direction}, whose target is a label"
-    for name in (name for name, value in given.items() if value):
-        yield f"training.{name}: not available with data.direction: {data.direction}, whose target is a label"
+    if training.objective == "denoising":
+        yield f"training.objective: denoising: not available with {data.direction}, whose target is a label"

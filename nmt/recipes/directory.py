@@ -150,8 +150,8 @@ def wait_for(command: Sequence[str]) -> int:
 def run_config(model: AnyModel) -> Config:
     """Load the configuration with which a run translates, without the settings that say how it was initialized.
 
-    The next training does not inherit training.init_from, training.freeze, and what needs several directions. Raises
-    CheckpointError if there is no run, ConfigError if it has learned something else.
+    The next training does not inherit training.init_from, start_share and freeze, and what needs several directions.
+    Raises CheckpointError if there is no run, ConfigError if it has learned something else.
     """
     from nmt.runs.model import ModelRef
 
@@ -163,7 +163,7 @@ def run_config(model: AnyModel) -> Config:
         raise ConfigError(f"{run}: trained for {config.training.facts.name}, so it cannot translate")
     if config.data.has_language_tags or model.to is not None or model.source is not None:
         config = config.choose(model.to, model.source)
-    changes: dict[str, object] = {"init_from": None, "freeze": []}
+    changes: dict[str, object] = {"init_from": None, "freeze": [], "start_share": 0.0}
     if config.training.consistency == "crossconst":
         changes["consistency"] = "none"  # it needs several directions
     training = config.training.model_copy(update=changes)
@@ -284,7 +284,8 @@ def next_config(
     are_changed = any(override.startswith("training.stages") for override in overrides)
     if not are_changed and not _can_mix(config.training.stages, train):
         tree["training"]["stages"] = []
-    following = overridden(tree, "config", overrides)  # which may repair what the other corpora have made invalid
+    # overrides may repair what the other corpora have made invalid
+    following = overridden(tree, "config", overrides, is_saved=True)
     lost = {
         "data.train.N.weight": _are_weighted(original) and not _are_weighted(following),
         "data.temperature": original.data.temperature and not following.data.temperature,

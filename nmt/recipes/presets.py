@@ -18,7 +18,8 @@ import numpy as np
 import torch
 
 from nmt.config import Config
-from nmt.config.load import comment, commented, overridden, read_tree
+from nmt.config.load import comment, commented, note, overridden, read_tree
+from nmt.config.modes import leave_out, unread
 from nmt.config.training import DEFAULT_MAX_TOKENS
 from nmt.console import say
 from nmt.data.batching import Pairs
@@ -85,7 +86,7 @@ def preset(config: str | None, n_pairs: int, minutes: float, overrides: Sequence
 
     def updates_of(size: Size) -> float:
         plain: Chosen = _model(size, n_pairs) | {"training.consistency": ("none", "")}
-        checked = overridden(_completed(tree, plain), where, overrides)
+        checked = overridden(_completed(tree, plain)[0], where, overrides, is_checked=False)
         if not (checked.training.facts.translates and checked.model.is_encoder_decoder):
             raise ConfigError(f"{where}: there are only presets for translation with an encoder and a decoder")
         return 60 * minutes / seconds_per_update(checked, PIECES)
@@ -103,7 +104,8 @@ def preset(config: str | None, n_pairs: int, minutes: float, overrides: Sequence
     updates *= UPDATE_SHARE
     passes = updates * size.update_tokens / (n_pairs * PIECES)
     chosen = _model(size, n_pairs) | _training(size, passes, updates, minutes)
-    completed = _completed(tree, chosen)
+    completed, notes = _completed(tree, chosen)
+    note(notes, where)
     overridden(completed, where, overrides)
     completed = {section: completed[section] for section in Config.model_fields if section in completed}
     reasons = {key: comment(reason) for key, (_, reason) in chosen.items() if key not in given}
@@ -144,14 +146,15 @@ def own_files(direction: str, n_pairs: int) -> dict[str, Any]:
     }
 
 
-def _completed(tree: Mapping[str, Any], chosen: Chosen) -> dict[str, Any]:
-    """Return a copy of a tree of settings with the chosen ones."""
+def _completed(tree: Mapping[str, Any], chosen: Chosen) -> tuple[dict[str, Any], list[str]]:
+    """Return a copy of a tree of settings with the chosen ones, and notes on settings that these leave no effect."""
     completed = copy.deepcopy(dict(tree))
+    kept = [*chosen, *(setting.key for setting in unread(completed))]
     for key, (value, _) in chosen.items():
         section, _, name = key.partition(".")
         if isinstance(settings := completed.setdefault(section, {}), dict):  # else `overridden` reports it
             settings[name] = value
-    return completed
+    return completed, leave_out(completed, kept)
 
 
 def _model(size: Size, n_pairs: int) -> Chosen:
@@ -186,12 +189,13 @@ def _training(size: Size, passes: float, updates: float, minutes: float) -> Chos
         weight = 3
         weight_decay = 1e-4
     interval = max(50, 50 * round(updates / N_VALIDATIONS / 50))
+    weighted: Chosen = {} if consistency == "none" else {"training.consistency_weight": (weight, "")}
     return {
         "model.embedding_dropout": (dropout, why),
         "model.residual_dropout": (dropout, ""),
         "model.activation_dropout": (activation_dropout, ""),
         "training.consistency": (consistency, ""),
-        "training.consistency_weight": (weight, ""),
+        **weighted,
         "training.optimizer": ("muon", "learns more from each update than AdamW"),
         "training.peak_lr": (round(5e-3 * (128 / size.d_model) ** 0.5, 4), ""),
         "training.weight_decay": (weight_decay, ""),

@@ -313,7 +313,7 @@ def _load_all(options: SweepOptions, axes: Sequence[Axis]) -> list[tuple[Values,
         values = dict(zip([axis.key for axis in axes], combination, strict=True))
         name = name_of(axes, values)
         try:
-            config = load_config(options.config, [*options.overrides, *map("=".join, values.items())])
+            config = load_config(options.config, options.overrides, [*map("=".join, values.items())])
         except ConfigError as error:
             for problem in error.problems:
                 problems.setdefault(_as_grid_problem(problem, axes), []).append(name)

@@ -11,7 +11,7 @@ import torch
 
 from nmt.config import Config, SearchConfig
 from nmt.console import Progress, say
-from nmt.errors import ConfigError, DataError
+from nmt.errors import DataError
 from nmt.files.write import open_output, refuse_overwriting
 from nmt.model.device import for_inference, pick_device
 from nmt.model.transformer import DecoderModel
@@ -83,8 +83,6 @@ class Generator:
         n: number of lines to generate for each beginning: the best of the beam, or samples.
         """
         check_search(search, n)
-        if unused := [name for name in ("lm", "mbr", "protect", "inline_terms") if _is_set(search, name)]:
-            raise ConfigError(*[f"search.{name}: applies to translations, not to generated text" for name in unused])
         self._tokenizer = language_model.tokenizer
         self._search = search
         self._n = n
@@ -132,10 +130,6 @@ class Generator:
             sentence = Sentence(text, "", [BOS, *ids], number * MAX_PARTS, longest, prefix=ids)
             sentences.append(sentence)
         return sentences
-
-
-def _is_set(search: SearchConfig, name: str) -> bool:
-    return bool(getattr(search, name) != SearchConfig.model_fields[name].default)
 
 
 def generate_file(generator: Generator, source: Path | str | None, target: Path | str, prefix: str = "") -> None:

@@ -20,6 +20,7 @@ from torch import Tensor
 from nmt.config import Config, SearchConfig
 from nmt.config.data import ANY, check_language
 from nmt.config.load import changed_config, check_config, keeping_split
+from nmt.config.modes import leave_out
 from nmt.console import Progress, say
 from nmt.errors import CheckpointError, ConfigError
 from nmt.model.device import pick_device
@@ -313,8 +314,10 @@ class Translator:
 
     def search_settings(self, settings: Mapping[str, object], where: str = "translate") -> SearchConfig:
         """Return the configured search settings with some changed. Raises ConfigError, which begins with `where`."""
-        dumped = self.config.model_dump()
-        changed = check_config(dumped | {"search": dumped["search"] | dict(settings)}, where)
+        tree = self.config.model_dump()
+        tree["search"] |= settings
+        leave_out(tree, [f"search.{name}" for name in settings])
+        changed = check_config(tree, where)
         return keeping_split(self.config, changed).search
 
     def with_search(self, overrides: Sequence[str]) -> Translator:

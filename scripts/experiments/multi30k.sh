@@ -14,10 +14,10 @@ arm() {
   pieces=8000 steps=3700 warmup=700
   consistency=simcut weight=1.5 dropout=0.1 more=()
   case $1 in
-    plain) consistency=none weight=0 dropout=0.3 steps=7860 warmup=1500 ;;
+    plain) consistency=none weight= dropout=0.3 steps=7860 warmup=1500 ;;
     rdrop) consistency=rdrop weight=5 ;;
     simcut) ;;
-    plain-long) consistency=none weight=0 dropout=0.3 steps=17000 warmup=2500 ;;
+    plain-long) consistency=none weight= dropout=0.3 steps=17000 warmup=2500 ;;
     simcut-long) weight=2 steps=8000 warmup=1500 ;;
     # SimCut for half an hour, with one thing changed
     brief) steps=1480 warmup=280 ;;
@@ -28,7 +28,8 @@ arm() {
   esac
   data=data/prepared/multi30k-$pieces
   settings=(--config multi30k.yaml --data "$data" --set "data.root=$root" --set "tokenizer.vocab_size=$pieces"
-    --set "training.seed=$seed" --set "training.consistency=$consistency" --set "training.consistency_weight=$weight"
+    --set "training.seed=$seed" --set "training.consistency=$consistency"
+    ${weight:+--set "training.consistency_weight=$weight"}
     --set "model.embedding_dropout=$dropout" --set "model.residual_dropout=$dropout" --set training.ema=0.998
     --set training.optimizer=adamw --set "training.max_steps=$steps"
     --set "training.warmup_steps=$warmup" --set training.max_minutes=null

@@ -178,7 +178,7 @@ class Check:
         """A configuration with the model that is measured."""
         sizes = [f"model.{name}={value}" for name, value in self.sizes.model.items()]
         # AdamW is what other tools use, too; one of the modes has Muon
-        return load_config("iwslt14.yaml", [*sizes, "training.optimizer=adamw", *settings])
+        return load_config("iwslt14.yaml", sizes, ["training.optimizer=adamw", *settings])
 
     def session(self, mode: Mode, max_tokens: int = 8192) -> Session:
         """A session that learns from the synthetic pairs with dropout, and neither saves nor validates."""

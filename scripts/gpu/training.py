@@ -172,7 +172,7 @@ def bleu(check: Check) -> Found:
 def _config(check: Check, *settings: str) -> tuple[Config, Path]:
     name, root = ("sample.yaml", ROOT / "data" / "sample") if check.data is None else ("multi30k.yaml", check.data)
     device = f"training.device={check.device.type}"
-    return load_config(name, [f"data.root={root}", device, *check.sizes.training, *settings]), root
+    return load_config(name, [f"data.root={root}", device, *check.sizes.training], settings), root
 
 
 def _how(run: Path) -> dict[str, object]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from nmt.config import Config
 from nmt.config.load import check_config
+from nmt.config.modes import leave_out
 
 SETTINGS: dict[str, dict[str, object]] = {
     "tokenizer": {"vocab_size": 330},
@@ -38,7 +39,7 @@ def tiny_text(folder: Path, n_train: int = 200) -> None:
 
 
 def tiny_settings(folder: Path, **changes: dict[str, object]) -> Config:
-    """Return the configuration for the text in `folder`, with `changes` by section."""
+    """Return the configuration for the text in `folder`, with `changes` by section; other settings have an effect."""
     tree: dict[str, dict[str, object]] = {section: dict(values) for section, values in SETTINGS.items()}
     for section, values in changes.items():
         tree.setdefault(section, {}).update(values)
@@ -51,4 +52,5 @@ def tiny_settings(folder: Path, **changes: dict[str, object]) -> Config:
         "max_pieces": 100,
         **changes.get("data", {}),
     }
+    leave_out(tree, [f"{section}.{name}" for section, values in changes.items() for name in values])
     return check_config(tree, "tiny")

@@ -32,14 +32,13 @@ TRAINING = {
     "validate_every_steps": 30, "save_every_steps": 30,
 }  # fmt: skip
 MODEL = {
-    "kind": "encoder", "d_model": 32, "n_heads": 2, "d_ff": 64, "encoder_layers": 1, "decoder_layers": 1,
-    "embedding_dropout": 0.1, "residual_dropout": 0.1,
+    "d_model": 32, "n_heads": 2, "d_ff": 64, "embedding_dropout": 0.1, "residual_dropout": 0.1,
 }  # fmt: skip
 SHORT = {"max_steps": 6, "save_every_steps": 2, "validate_every_steps": 3, "keep_last": 2, "average_last": 2}
 
 
 def config(text: Path, kind: str = "encoder", **training: Any) -> Config:
-    model = {**MODEL, "kind": kind}
+    model = {**MODEL, "kind": kind, f"{kind}_layers": 1}
     return labelled_config(text, data={"max_pieces": 100}, training={**TRAINING, **training}, model=model)
 
 

@@ -38,7 +38,8 @@ def settings(data: Path, init_from: Path | None = None, /, **changes: dict[str, 
     """Return a configuration with six steps, a checkpoint every three, and another seed than `base`."""
     training = {"max_steps": 6, "seed": 2, "save_every_steps": 3, **changes.pop("training", {})}
     begin = {} if init_from is None else {"init_from": str(init_from)}
-    return tiny_settings(data.parent / "text", training={**training, **begin}, search={"beam": 1}, **changes)
+    search = {} if training.get("objective") == "masked" else {"beam": 1}
+    return tiny_settings(data.parent / "text", training={**training, **begin}, search=search, **changes)
 
 
 @pytest.fixture(scope="module")
@@ -114,8 +115,7 @@ def test_api_takes_settings_that_are_not_given_from_start(tiny_data, base, tmp_p
 def test_mismatches_are_listed_and_nothing_is_written(tiny_data, base, tmp_path):
     other = settings(
         tiny_data, base, tokenizer={"vocab_size": 310},
-        model={"d_model": 64, "n_heads": 4, "decoder_layers": 2, "norm": "post", "embedding_dropout": 0.5,
-               "max_positions": 50},
+        model={"d_model": 64, "n_heads": 4, "decoder_layers": 2, "norm": "post", "embedding_dropout": 0.5},
     )  # fmt: skip
     prepare(other, tmp_path / "data", echo=lambda _: None)
     with pytest.raises(ConfigError) as caught:

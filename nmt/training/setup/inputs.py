@@ -368,8 +368,7 @@ class _Source:
         for key, our_key in keys.items():
             theirs = getattr(self.saved.config.model, key)
             ours = getattr(config.model, our_key)
-            is_free = key.endswith("_dropout") or (key == "max_positions" and config.model.positions != "learned")
-            if theirs != ours and not is_free:
+            if theirs != ours and not key.endswith("_dropout"):
                 change = f"--set model.{our_key}={theirs} adopts it"
                 yield f"{path}: found model.{key} = {theirs}, wanted {ours}; {change}"
 

@@ -279,8 +279,8 @@ def test_numbers_that_translation_depends_on_are_bounded(section: type[Section])
 
 def test_overrides_replace_nested_values() -> None:
     config = load(
-        BASE + "training: {peak_lr: 1, max_minutes: 3}\n",
-        "training.peak_lr=3e-4",
+        BASE + "training: {eps: 1, max_minutes: 3}\n",
+        "training.eps=3e-4",
         "training.max_minutes=null",
         "data.dir=a=b/{direction}",
         "data.train.0={files: {de: b.de, en: b.en}}",
@@ -291,7 +291,7 @@ def test_overrides_replace_nested_values() -> None:
         "search.beam=1",
         "search.beam=2",
     )
-    assert config.training.peak_lr == 3e-4
+    assert config.training.eps == 3e-4
     assert config.training.max_minutes is None
     assert config.data.directory == Path("a=b/de-en")
     assert config.data.train[0] == TrainFiles(files={"de": "b.de", "en": "b.en"}, name="first")
@@ -302,10 +302,10 @@ def test_overrides_replace_nested_values() -> None:
 
 def test_yaml_scalars_follow_version_1_2() -> None:
     text = BASE.replace("de", "no").replace("noer", "der").replace("direction: no-en", "direction: no-en")
-    config = load(text, "training.peak_lr=3e-4", "training.seed=010", "data.root=2020-01-01", "training.run_dir=on")
+    config = load(text, "training.eps=3e-4", "training.seed=010", "data.root=2020-01-01", "training.run_dir=on")
     assert config.data.pair == ("en", "no")
     assert config.data.train[0].files == {"no": "a.no", "en": "a.en"}
-    assert config.training.peak_lr == 3e-4
+    assert config.training.eps == 3e-4
     assert config.training.seed == 10  # octal in YAML 1.1
     assert config.data.root == "2020-01-01"  # a date in YAML 1.1
     assert config.training.run_dir == "on"  # true in YAML 1.1
@@ -462,7 +462,7 @@ CONFIGS = st.fixed_dictionaries(
         "training": st.fixed_dictionaries(
             {},
             optional={
-                "peak_lr": st.floats(0, exclude_min=True, allow_infinity=False),
+                "eps": st.floats(0, exclude_min=True, allow_infinity=False),
                 "max_minutes": st.none() | st.floats(1e-9, 1e9),
                 "max_epochs": st.none() | st.integers(1, 10**17),
                 "clip_norm": RATES,
