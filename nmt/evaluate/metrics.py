@@ -99,6 +99,29 @@ def use_of(bleu: float, n_lines: int, tokenizer: str) -> str:
     return f"BLEU {bleu:.1f} usually means: {use} (docs/evaluating.md; not for comparing test sets{caveat})"
 
 
+FEWEST_LONG_SHARE = 0.1
+FEWEST_FOUR_GRAMS = 20
+
+
+def few_four_grams(refs: References, tgt_lang: str | None, tokenize: str | None = None) -> str | None:
+    """Return why BLEU says little about translations of these references, such as terms; None if it says enough.
+
+    BLEU is the geometric mean of the precisions of 1- to 4-grams. If no hypothesis has four tokens, it is 0 even if all
+    are correct, and hypotheses that are too long can raise it. If fewer than a tenth of the lines have four tokens,
+    a quarter of BLEU (of its logarithm) depends on these lines only: of two systems, it then prefers the worse one
+    several times as often as chrF, but no longer at a tenth (scripts/results/selection.md). With fewer than 20
+    four-grams in all, each changes their precision by more than 5 %. A line counts as its longest reference. The other
+    arguments are described at `corpus_score`; `tokenize` and `tgt_lang` matter because zh and char count characters.
+    """
+    tokenizer = BLEU(tokenize=tokenize or default_tokenizer(tgt_lang), force=True).tokenizer
+    # each token but the first three of a line ends a four-gram
+    n_four_grams = [max(len(tokenizer(text).split()) - 3 for text in as_tuple(reference)) for reference in refs]
+    long = [n for n in n_four_grams if n > 0]
+    if len(long) >= FEWEST_LONG_SHARE * len(refs) and sum(long) >= FEWEST_FOUR_GRAMS:
+        return None
+    return f"BLEU says little about lines this short: {len(long):,} of {len(refs):,} references have four tokens or more"
+
+
 def blank_references_note(refs: References, systems: Sequence[Texts]) -> str | None:
     """Return a note on lines with a blank reference, which sacrebleu does not leave out; None without such lines.
 
