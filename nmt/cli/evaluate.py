@@ -21,6 +21,7 @@ from nmt.cli.options import (
     FromOption,
     LowercaseOption,
     LowerIsBetterOption,
+    MetricsOption,
     PenaltyOption,
     PrecisionOption,
     ReferenceOption,
@@ -34,6 +35,7 @@ from nmt.cli.options import (
     ToOption,
     ViaOption,
     WeightsOption,
+    names_in,
     option,
 )
 from nmt.cli.options import runs as run_names
@@ -43,6 +45,7 @@ from nmt.errors import CheckpointError, ConfigError
 from nmt.tables import Format, Table, render
 
 if TYPE_CHECKING:
+    from nmt.evaluate.metrics import MetricName
     from nmt.evaluate.report import Report
     from nmt.evaluate.run import EvaluationText
     from nmt.runs.info import ScoreRecord
@@ -73,6 +76,7 @@ def evaluate(
     checkpoint: CheckpointOption = "best",
     weights: WeightsOption = "auto",
     precision: PrecisionOption = "auto",
+    metrics: MetricsOption = "bleu,chrf,ter",
     lowercase: LowercaseOption = False,
     tokenize: TokenizeOption = None,
     src: Annotated[
@@ -98,7 +102,7 @@ def evaluate(
     history: Annotated[bool, option("--history", "Only show the scores recorded so far.")] = False,
     format_: FormatOption = "text",
 ) -> None:
-    """Score translations with BLEU, chrF and TER (sacrebleu).
+    """Score translations with BLEU, chrF and TER (sacrebleu), or other --metrics.
 
     By default, a run or an ensemble of runs translates the test sets of its data directory, or the splits given by
     --split (the name of a test set, valid, train, or all for all test sets). Scores of several splits are shown as a
@@ -135,9 +139,10 @@ def evaluate(
             refuse(context, "several-runs")
         _show_history(run or (), split or (), format_)
         return
+    chosen = _chosen_metrics(metrics)
     neural = find_metrics([SYSTEM], comet or (), comet_command, segment_scores or (), lower_is_better or ())
     if hyp is not None and ref:
-        evaluation = evaluate_files(hyp, ref, src, to, lowercase, tokenize)
+        evaluation = evaluate_files(hyp, ref, src, to, lowercase, tokenize, chosen)
         print(_rendered([evaluation.with_neural_metrics(neural)], (), format_))
         return
 
@@ -175,7 +180,7 @@ def evaluate(
     records = []
     for (label, (directed, text)), path in zip(texts.items(), _outputs(output, texts), strict=True):
         with nullcontext() if path is None else open_output(path) as file:
-            evaluation = evaluate_text(directed, text, search, src, lowercase, tokenize)
+            evaluation = evaluate_text(directed, text, search, src, lowercase, tokenize, chosen)
             if file is not None:
                 file.writelines(f"{line}\n".encode() for line in evaluation.translations)
         reports.append(evaluation.with_neural_metrics(neural))
@@ -198,6 +203,14 @@ def _rendered(reports: Sequence[Report], records: Sequence[ScoreRecord], format_
     means = macro_averages(records)
     table = score_table(reports, "\n".join([render("text", [history_table(records)], None), *means]))
     return render(format_, [replace(table, notes=[*table.notes, *means])], objects)
+
+
+def _chosen_metrics(value: str) -> list[MetricName]:
+    """Return the metrics in the value of --metrics, in the usual order. Raises ConfigError."""
+    from nmt.evaluate.metrics import METRIC_FACTS
+
+    names = names_in("--metrics", value, METRIC_FACTS, "metric")
+    return [metric for metric in METRIC_FACTS if metric in names]
 
 
 def _is_classifier(paths: Sequence[Path]) -> bool:
@@ -302,6 +315,7 @@ def compare(
     checkpoint: CheckpointOption = "best",
     weights: WeightsOption = "auto",
     precision: PrecisionOption = "auto",
+    metrics: MetricsOption = "bleu,chrf,ter",
     lowercase: LowercaseOption = False,
     tokenize: TokenizeOption = None,
     comet: CometOption = None,
@@ -359,6 +373,7 @@ def compare(
     from nmt.files.write import open_output
 
     check_tokenizer(tokenize)
+    chosen = _chosen_metrics(metrics)
     members = group_members(group) if group else single_members(runs or hyp or ())
     if group:
         check_groups(members)
@@ -372,7 +387,7 @@ def compare(
 
         settings = Translating(
             lambda config: search_settings(config, beam, length_penalty, overrides),
-            split, data, ModelRef(checkpoint=checkpoint, weights=weights, to=to, source=from_), precision, output,
+            ModelRef(checkpoint=checkpoint, weights=weights, to=to, source=from_), split, data, precision, output,
             lowercase,
         )  # fmt: skip
         directions = for_directions(members, settings)
@@ -383,7 +398,7 @@ def compare(
     with nullcontext() if html is None else open_output(html) as page_file:
         for text, groups in compared:
             groups = with_segment_scores(text, groups, neural)
-            comparison = run_stage(text, groups, position, lowercase=lowercase, tokenize=tokenize)
+            comparison = run_stage(text, groups, position, lowercase=lowercase, tokenize=tokenize, metrics=chosen)
             if page_file is not None:
                 from nmt.evaluate.compare.page import page
 

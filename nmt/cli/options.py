@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
+from nmt.config.foreign import did_you_mean, misspelt
 from nmt.config.load import shipped
 from nmt.config.messages import field_paths
+from nmt.errors import ConfigError
 from nmt.tables import Format
 
 
@@ -62,6 +64,17 @@ def runs(typed: str) -> list[str]:
     except OSError:
         return []
     return sorted(path for path in paths if path.startswith(typed))
+
+
+def names_in(name: str, value: str, choices: Collection[str], kind: str) -> tuple[str, ...]:
+    """Return the names in a comma-separated value of an option, without repetition. Raises ConfigError for a name that
+    is not among the choices."""
+    names = tuple(dict.fromkeys(value.split(",")))
+    for given in names:
+        if given not in choices:
+            meant = did_you_mean(misspelt(given, choices)) or f"; choose from {', '.join(choices)}"
+            raise ConfigError(f"{name} {value}: no such {kind}: {given!r}{meant}")
+    return names
 
 
 Weights = Literal["auto", "raw", "ema", "average"]
@@ -177,6 +190,7 @@ TokenizeOption = Annotated[str | None, option("--tokenize", "BLEU's tokenizer: 1
 FormatOption = Annotated[
     Format, option("--format", "Format of the table: latex needs booktabs; csv and json have all digits.")
 ]
+MetricsOption = Annotated[str, option("--metrics", "Metrics: bleu, chrf, chrf++ or ter.", "A,B")]
 CometOption = Annotated[
     list[str] | None,
     option("--comet", "Also score with this COMET model, such as Unbabel/wmt22-comet-da; may be repeated.", "MODEL"),

@@ -35,6 +35,7 @@ from nmt.recipes.sweep_plan import GridRun, Plan, SweepOptions, make_plan, shown
 from nmt.recipes.sweep_report import Row, records_of, rows_of, tables_of
 from nmt.runs.info import read_info
 from nmt.runs.listing import is_run, summarise
+from nmt.runs.model import ModelRef
 from nmt.tables import Format, as_csv, render
 
 
@@ -204,7 +205,7 @@ def _compared(split: str, plan: Plan) -> Iterator[Comparison]:
     for arm, runs in plan.arms.items():
         if arm in kept:
             members[arm] = [planned.run.path for planned in runs]
-    translating = Translating(lambda config: config.search, split)
+    translating = Translating(lambda config: config.search, ModelRef(), split)
     for direction in for_directions(members, translating):
         yield compare(*translate_runs(members, direction))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from glob import glob, has_magic
 from itertools import chain, islice
@@ -17,21 +18,13 @@ from nmt.console import say
 from nmt.data.manifest import read_contents
 from nmt.errors import ConfigError, DataError, NmtError
 from nmt.evaluate.comet import NeuralMetrics, SegmentScores
-from nmt.evaluate.metrics import (
-    References,
-    Texts,
-    as_tuple,
-    blank_references_note,
-    looks_lowercased,
-    looks_tokenized,
-    reference_lines,
-)
-from nmt.evaluate.report import language_of_files, read_texts
+from nmt.evaluate.metrics import References, Texts, as_tuple, blank_references_note
+from nmt.evaluate.notes import line_notes, style_notes
+from nmt.evaluate.report import language_of_files, read_references
 from nmt.files.read import open_regular, reading
 from nmt.files.write import open_output
 from nmt.layout import DataDir, RunDir
 from nmt.runs.info import read_info
-from nmt.text.letters import forms_notes
 
 if TYPE_CHECKING:  # these import torch, which files of translations do not need
     from nmt.data.corpus import Corpus
@@ -197,57 +190,35 @@ def read_systems(
 
     `to` is the language, by default that of `language_of_files`; for `lowercase` see `check_alike`.
 
-    Raises DataError as `read_texts` and `check_alike` do.
+    Raises DataError as `read_references` and `check_alike` do.
     """
     hyps = all_paths(members)
-    texts = read_texts([*refs, *hyps, *filter(None, [src])])
-    references: References = texts[0]
-    if len(refs) > 1:
-        references = list(zip(*texts[: len(refs)], strict=True))
+    references, texts = read_references(refs, [*hyps, *filter(None, [src])])
     tgt_lang = to or language_of_files([*hyps, *refs], references)
     sources = texts[-1] if src else None
     text = TextToTranslate(" ".join(map(str, refs)), references, sources, tgt_lang=tgt_lang)
-    systems = [System(*pair) for pair in zip(distinct_names(hyps), texts[len(refs) :], strict=False)]
+    systems = [System(*pair) for pair in zip(distinct_names(hyps), texts, strict=False)]
     return check_alike(text, systems, lowercase), _grouped(systems, members)
 
 
 def check_alike(text: TextToTranslate, systems: Sequence[System], lowercase: bool = False) -> TextToTranslate:
-    """Check that systems do not differ in tokenisation or case, and add notes on both and on forms of letters to the
-    text.
+    """Check that systems do not differ in tokenisation or case, and add notes on their lines to the text.
 
-    Raises DataError if some files look tokenised and others do not, or, unless case is ignored, lower-cased. For runs
-    this is a note, because tokenisation and case are part of their quality.
+    Raises DataError if only some files differ from the references in tokenisation or, unless it is ignored, case. For
+    runs this is a note, because tokenisation and case are part of their quality.
     """
-    references = reference_lines(text.references)
-    blank = blank_references_note(text.references, [system.translations for system in systems])
     notes = [*text.notes]
-    if blank is not None:
+    if blank := blank_references_note(text.references, [system.translations for system in systems]):
         notes.append(blank)
+    odd = dict[str, str]()
     for system in systems:
-        notes += [
-            f"{system.name}: {note}" for note in forms_notes(text.tgt_lang or "", system.translations, references)
-        ]
-    checks = [(looks_tokenized, "tokenised", "detokenise it")]
-    if not lowercase:
-        checks.append((looks_lowercased, "lower-cased", "restore its case, or ignore case with --lowercase"))
-    for looks, style, advice in checks:
-        marked = list[System]()
-        plain = list[System]()
-        for system in systems:
-            if looks(system.translations):
-                marked.append(system)
-            else:
-                plain.append(system)
-        if marked and plain:
-            problem = f"{marked[0].name} looks {style}, {plain[0].name} does not"
-            if marked[0].run is None:
-                raise DataError(f"{problem}: {advice}")
-            notes.append(f"{problem}: this changes the scores")
-        elif marked and not looks(references):
-            notes.append(f"the translations look {style}, the references do not: these scores are misleading")
-        elif not marked and looks(references):
-            notes.append(f"the references look {style}, the translations do not: these scores are misleading")
-    return replace(text, notes=tuple(notes))
+        lines = system.translations
+        notes += [f"{system.name}: {note}" for note in line_notes(lines, text.references, text.tgt_lang)]
+        for note in style_notes(lines, text.references, lowercase):
+            odd[system.name] = f"{system.name}: {note}"
+    if 0 < len(odd) < len(systems) and systems[0].run is None:
+        raise DataError(next(iter(odd.values())))
+    return replace(text, notes=(*notes, *odd.values()))
 
 
 def with_segment_scores(text: TextToTranslate, groups: Sequence[Group], neural: NeuralMetrics) -> tuple[Group, ...]:
@@ -264,24 +235,18 @@ def with_segment_scores(text: TextToTranslate, groups: Sequence[Group], neural: 
 # --- Runs ---
 
 
-def _any_languages() -> ModelRef:
-    from nmt.runs.model import ModelRef
-
-    return ModelRef()
-
-
 @dataclass(frozen=True)
 class Translating:
     """Settings for the translation of the test set."""
 
     search: Callable[[Config], SearchConfig]
     """A function from the configuration of a run to its search settings. It raises ConfigError."""
+    model: ModelRef
+    """The weights and languages of all runs, without their paths."""
     split: str | None = None
     """The split to translate, by default the only test set."""
     data: Path | None = None
     """The data directory, by default the training data of each run."""
-    model: ModelRef = field(default_factory=_any_languages)
-    """The weights and languages of all runs, without their paths."""
     precision: str = "auto"
     output: Path | None = None
     """A directory for the translations, one file NAME.LANGUAGE for each run."""
@@ -355,9 +320,10 @@ def translate_runs(members: Members, settings: Translating) -> tuple[TextToTrans
     for name, of_group in members.items():
         notes += _notes_on_group(name, [*islice(remaining, len(of_group))])
     seen = frozenset[int]() if text.name == "train" else _find_in_training_texts(runs, notes)
-    return check_alike(replace(text, notes=tuple(notes), seen=seen), systems, settings.lowercase), _grouped(
-        systems, members
-    )
+    if len(seen) >= SEEN * len(text.references):
+        notes.append(_fair_data(runs, settings))
+    text = replace(text, notes=tuple(notes), seen=seen)
+    return check_alike(text, systems, settings.lowercase), _grouped(systems, members)
 
 
 def _open(name: str, path: Path, settings: Translating) -> _Run:
@@ -371,7 +337,7 @@ def _open(name: str, path: Path, settings: Translating) -> _Run:
     config = saved.config
     data = saved.config.data
     search = settings.search(config)
-    corpus = open_corpus(RunDir(path), data.sides, settings.data)
+    corpus = open_corpus(RunDir(path), data.sides, settings.data, warn=False)  # notes say it
     split = corpus.in_one_file(choose_split(corpus, settings.split))
     corpus.verify(split.name, ("text",))
     text = TextToTranslate(split.name, split.text(data.tgt), split.text(data.src), data.sides)
@@ -431,10 +397,9 @@ def _notes_on_text(runs: Sequence[_Run]) -> Iterator[str]:
         if read_info(RunDir(run.path)).corpus not in ("", run.corpus.fingerprint, run.corpus.whole):
             of_other_data.append(run.name)
     if of_other_data:
-        verb = "was" if len(of_other_data) == 1 else "were"
         yield (
-            f"{', '.join(of_other_data)} {verb} trained on a different data directory than the one with {split}: the "
-            f"training text may contain lines of {split}"
+            f"{split} is not from the data directory on which {listed(of_other_data)} trained: the training text may "
+            f"contain lines of {split}"
         )
 
 
@@ -466,6 +431,10 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]]) if names[1:] else names[0]
 
 
+SEEN = 0.01
+"""The share of lines in training text from which a verdict says little about new text."""
+
+
 def _find_in_training_texts(runs: Sequence[_Run], notes: list[str]) -> frozenset[int]:
     """Return the test lines whose source or reference is in the training text of a run, and append notes on them."""
     text = runs[0].text
@@ -474,9 +443,8 @@ def _find_in_training_texts(runs: Sequence[_Run], notes: list[str]) -> frozenset
     for run in runs:
         names_of[read_info(RunDir(run.path)).data_dir].append(run.name)
     if imported := names_of.pop("", None):
-        verb = "was" if len(imported) == 1 else "were"
         notes.append(
-            f"{listed(imported)} {verb} imported: the training text is unknown and may contain lines of {text.name}"
+            f"the training text of {listed(imported)} (imported) is unknown and may contain lines of {text.name}"
         )
     src, tgt = runs[0].config.data.sides
     sides = {src: text.sources or (), tgt: [as_tuple(reference)[0] for reference in text.references]}
@@ -493,6 +461,19 @@ def _find_in_training_texts(runs: Sequence[_Run], notes: list[str]) -> frozenset
             "matches): source, reference or both"
         )
     return seen
+
+
+def _fair_data(runs: Sequence[_Run], settings: Translating) -> str:
+    """Return which data directory of the runs has a test set of which few lines are in their training texts; if there
+    is none, how to make one."""
+    for run in runs:
+        data = Path(read_info(RunDir(run.path)).data_dir)
+        with suppress(NmtError):
+            there = [_open(each.name, each.path, replace(settings, data=data, split=None)) for each in runs]
+            if len(_find_in_training_texts(there, [])) < SEEN * len(there[0].text.references):
+                return f"for a fair comparison, use --data {data} --split {there[0].text.name}"
+    files = runs[0].corpus.directory.path / f"{runs[0].text.name}.*"
+    return f"for a fair comparison, train on data with {files} in data.test: nmt prepare leaves these lines out"
 
 
 def find_in_training_text(directory: DataDir, sides: Mapping[str, Texts]) -> frozenset[int]:
