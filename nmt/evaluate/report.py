@@ -19,6 +19,7 @@ from nmt.evaluate.metrics import (
     as_tuple,
     blank_references_note,
     corpus_score,
+    few_four_grams,
     looks_tokenized,
     metric_name,
     no_match_note,
@@ -74,6 +75,8 @@ class Report:
     subject: Subject
     notes: tuple[str, ...] = ()
     """Reasons why the scores are not comparable with others."""
+    use: str = ""
+    """What such scores usually mean."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +132,8 @@ def evaluate(
         notes.append("lowercased: not comparable with cased scores")
     if tokenize is not None:
         notes.append(f"BLEU with tokenize={tokenize}: not comparable with BLEU of another tokenization")
-    notes += filter(None, [no_match_note(scores[0].value), blank_references_note(refs, [hyps])])
+    by_metric = {score.metric: score.value for score in scores}
+    notes += filter(None, [no_match_note(by_metric), blank_references_note(refs, [hyps])])
     notes += unspaced_notes(refs, tgt_lang, tokenize)
     all_refs = reference_lines(refs)
     notes += forms_notes(tgt_lang or "", hyps, all_refs)
@@ -140,7 +144,8 @@ def evaluate(
         notes.append(f"the {which} look tokenised, the {other} do not: detokenise them, these scores are misleading")
     elif hyps_tokenized and tokenize != "none":
         notes.append("the text looks tokenised: BLEU tokenizes it again; --tokenize none scores it as it is")
-    return Report(scores, len(hyps), subject, tuple(notes))
+    use = few_four_grams(refs, tgt_lang, tokenize) or use_of(by_metric, len(hyps), scores[0].signature)
+    return Report(scores, len(hyps), subject, tuple(notes), use)
 
 
 def evaluate_files(
@@ -204,8 +209,7 @@ def render_text(report: Report) -> str:
     for score in report.scores:
         value = metric_value(score.metric, score.value)
         lines.append(f"{metric_name(score.metric):<{width}} {value:>6}  {score.signature}{_direction(score)}")
-    bleu = report.scores[0]
-    lines.append(use_of(bleu.value, report.n_lines, bleu.signature))
+    lines.append(report.use)
     lines.append(facts({"lines": report.n_lines, **vars(report.subject)}))
     lines += [f"{NOTE}{note}" for note in report.notes]
     return "\n".join(map(printable, lines))
