@@ -68,8 +68,9 @@ def sweep(
     The table shows, best run first, the best score on the development set and the weights that nmt translate would use.
     The score is BLEU, or accuracy for classifiers, or perplexity (lower is better) for runs that write no text; it is
     chrF for all runs if the references of one have too few four-grams for BLEU, as terms do. With several values of
-    training.seed, means and standard deviations over the seeds are shown. If training.max_minutes ended runs, so that they have different numbers of steps, a note says so. Test sets are not
-    used, so that they remain unbiased: evaluate only the winner on them. sweep.tsv contains the same table.
+    training.seed, means and standard deviations over the seeds are shown. If training.max_minutes ended runs, so that
+    they have different numbers of steps, a note says so. Test sets are not used, so that they remain unbiased: evaluate
+    only the winner on them. sweep.tsv contains the same table.
 
     Without --grid, FILE is a study, a YAML file with the keys config (the config of all runs), set (changed settings),
     grid (a list of values for each setting), and optionally halving and compare. Runs that differ only in their seed

@@ -229,7 +229,9 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
     if settings.start_share:
         selected, score = _with_start(session, meter, selected)
     step = state.step if selected.weights == "average" else _best_step(state)
-    scores = {name: best_scores(run, name, step).get(selected.weights, math.nan) for name in settings.facts.scores}
+    scores: Mapping[str, float] = {
+        name: best_scores(run, name, step).get(selected.weights, math.nan) for name in settings.facts.scores
+    }
     stem = _stem(selected.weights, step)
     all_lines = session.validator.at_end()
     if all_lines is not session.validator:
