@@ -364,8 +364,8 @@ def announce(session: Session, log: TrainingLog) -> None:
         log.say(f"validations translate at most {n_lines} lines by greedy search, only the last one translates all")
     for note in unspaced_notes(session.validator.references, data.tgt):
         log.say(f"warning: {note}")
-    if note := session.validator.few_four_grams:
-        log.say(f"warning: {note}; checkpoints are selected by {metric_name(session.selected_by)}")
+    if few := session.validator.few_four_grams:
+        log.say(f"warning: {few}; checkpoints are selected by {metric_name(session.selected_by)}")
     if session.training_objective.modifiers is not None:
         announce_modifiers(session, session.training_objective.modifiers, log)
     if session.forward is not None:
