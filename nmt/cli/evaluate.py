@@ -45,7 +45,6 @@ from nmt.errors import CheckpointError, ConfigError
 from nmt.tables import Format, Table, render
 
 if TYPE_CHECKING:
-    from nmt.evaluate.metrics import MetricName
     from nmt.evaluate.report import Report
     from nmt.evaluate.run import EvaluationText
     from nmt.runs.info import ScoreRecord
@@ -132,6 +131,7 @@ def evaluate(
       nmt evaluate --hyp news.en --ref news.ref.en --src news.de --comet Unbabel/wmt22-comet-da
     """
     from nmt.evaluate.comet import find_metrics
+    from nmt.evaluate.metrics import METRIC_FACTS
     from nmt.evaluate.report import SYSTEM, evaluate_files
 
     if history:
@@ -139,7 +139,7 @@ def evaluate(
             refuse(context, "several-runs")
         _show_history(run or (), split or (), format_)
         return
-    chosen = _chosen_metrics(metrics)
+    chosen = names_in("--metrics", metrics, METRIC_FACTS, "metric")
     neural = find_metrics([SYSTEM], comet or (), comet_command, segment_scores or (), lower_is_better or ())
     if hyp is not None and ref:
         evaluation = evaluate_files(hyp, ref, src, to, lowercase, tokenize, chosen)
@@ -203,14 +203,6 @@ def _rendered(reports: Sequence[Report], records: Sequence[ScoreRecord], format_
     means = macro_averages(records)
     table = score_table(reports, "\n".join([render("text", [history_table(records)], None), *means]))
     return render(format_, [replace(table, notes=[*table.notes, *means])], objects)
-
-
-def _chosen_metrics(value: str) -> list[MetricName]:
-    """Return the metrics in the value of --metrics, in the usual order. Raises ConfigError."""
-    from nmt.evaluate.metrics import METRIC_FACTS
-
-    names = names_in("--metrics", value, METRIC_FACTS, "metric")
-    return [metric for metric in METRIC_FACTS if metric in names]
 
 
 def _is_classifier(paths: Sequence[Path]) -> bool:
@@ -369,11 +361,11 @@ def compare(
         translate_runs,
         with_segment_scores,
     )
-    from nmt.evaluate.metrics import check_tokenizer
+    from nmt.evaluate.metrics import METRIC_FACTS, check_tokenizer
     from nmt.files.write import open_output
 
     check_tokenizer(tokenize)
-    chosen = _chosen_metrics(metrics)
+    chosen = names_in("--metrics", metrics, METRIC_FACTS, "metric")
     members = group_members(group) if group else single_members(runs or hyp or ())
     if group:
         check_groups(members)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 
@@ -13,6 +13,8 @@ from nmt.config.load import shipped
 from nmt.config.messages import field_paths
 from nmt.errors import ConfigError
 from nmt.tables import Format
+
+_Name = TypeVar("_Name", bound=str)
 
 
 def option(name: str, text: str, metavar: str | None = None, **settings: Any) -> Any:
@@ -66,15 +68,17 @@ def runs(typed: str) -> list[str]:
     return sorted(path for path in paths if path.startswith(typed))
 
 
-def names_in(name: str, value: str, choices: Collection[str], kind: str) -> tuple[str, ...]:
-    """Return the names in a comma-separated value of an option, without repetition. Raises ConfigError for a name that
-    is not among the choices."""
-    names = tuple(dict.fromkeys(value.split(",")))
-    for given in names:
-        if given not in choices:
-            meant = did_you_mean(misspelt(given, choices)) or f"; choose from {', '.join(choices)}"
-            raise ConfigError(f"{name} {value}: no such {kind}: {given!r}{meant}")
-    return names
+def names_in(name: str, value: str, choices: Collection[_Name], kind: str) -> list[_Name]:
+    """Return the choices that are in a comma-separated value of an option, in their usual order.
+
+    Raises ConfigError for another name.
+    """
+    given = value.split(",")
+    for word in given:
+        if word not in choices:
+            meant = did_you_mean(misspelt(word, choices)) or f"; choose from {', '.join(choices)}"
+            raise ConfigError(f"{name} {value}: no such {kind}: {word!r}{meant}")
+    return [choice for choice in choices if choice in given]
 
 
 Weights = Literal["auto", "raw", "ema", "average"]

@@ -8,7 +8,7 @@ Shapes are written with L lines, K counts of a metric and S selections of lines;
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Literal, TypeAlias
@@ -92,45 +92,47 @@ def check_tokenizer(tokenize: str | None) -> None:
         raise DataError(f"tokenize: {tokenize!r} is not one of {', '.join(TOKENIZERS)}")
 
 
-def no_match_note(bleu: float) -> str | None:
-    """Return a note on the usual causes of a BLEU score that is printed as 0.00; None for other scores."""
+def no_match_note(scores: Mapping[str, float]) -> str | None:
+    """Return a note on the usual causes of a BLEU score that is printed as 0.00, with a chrF that unrelated lines of a
+    language have, too; None for other scores."""
+    if scores["bleu"] >= 0.005 or scores["chrf"] >= 25:
+        return None
     reasons = "too few updates, text in another language (data.direction), or lines that are not aligned"
-    return f"BLEU 0.00: no translation matches its reference; usual reasons: {reasons}" if bleu < 0.005 else None
+    return f"BLEU 0.00: no translation matches its reference; usual reasons: {reasons}"
 
 
-def use_of(bleu: float, n_lines: int, tokenizer: str) -> str:
+def use_of(scores: Mapping[str, float], n_lines: int, tokenizer: str) -> str:
     """Return a line on the usual use of translations with this BLEU; docs/evaluating.md has the sources.
 
-    tokenizer: the name of the BLEU tokenizer, or a signature with it.
+    If chrF contradicts a low BLEU, because half of the character n-grams match, the line says so instead.
+
+    scores: by metric. tokenizer: the name of the BLEU tokenizer, or a signature with it.
     """
+    bleu = scores["bleu"]
+    if bleu < 10 and scores["chrf"] >= 50:
+        return "BLEU is low, but chrF is not: read some of the translations"
     use = ("unusable", "at best the gist", "good enough to edit", "good")[bisect((10, 30, 50), round(bleu, 1))]
     caveat = "; with few lines or by characters, it says less" if n_lines < 100 or "13a" not in tokenizer else ""
     return f"BLEU {bleu:.1f} usually means: {use} (docs/evaluating.md; not for comparing test sets{caveat})"
 
 
-FEWEST_LONG_SHARE = 0.1
-FEWEST_FOUR_GRAMS = 20
+LONG_SHARE = 0.1
 
 
 def few_four_grams(refs: References, tgt_lang: str | None, tokenize: str | None = None) -> str | None:
-    """Return why BLEU says little about translations of these references, such as terms; None if it says enough.
+    """Return why BLEU says little about translations of these lines, such as terms; None if it says enough.
 
     BLEU is the geometric mean of the precisions of 1- to 4-grams. If no hypothesis has four tokens, it is 0 even if all
-    are correct, and hypotheses that are too long can raise it. If fewer than a tenth of the lines have four tokens,
-    a quarter of BLEU (of its logarithm) depends on these lines only: of two systems, it then prefers the worse one
-    several times as often as chrF, but no longer at a tenth (scripts/results/selection.md). With fewer than 20
-    four-grams in all, each changes their precision by more than 5 %. A line counts as its longest reference. The other
-    arguments are described at `corpus_score`; `tokenize` and `tgt_lang` matter because zh and char count characters.
+    are correct, and hypotheses that are too long can raise it. BLEU says little if less than a tenth of the lines have
+    a reference of four tokens: of two systems, it then prefers the worse one more often than chrF does, and from a
+    tenth on about as often, which holds for sets of 10 lines, too (scripts/results/short_references.md). The arguments
+    are described at `corpus_score`; with the tokenizers zh and char, characters are tokens.
     """
     tokenizer = BLEU(tokenize=tokenize or default_tokenizer(tgt_lang), force=True).tokenizer
-    # each token but the first three of a line ends a four-gram
-    n_four_grams = [max(len(tokenizer(text).split()) - 3 for text in as_tuple(reference)) for reference in refs]
-    long = [n for n in n_four_grams if n > 0]
-    if len(long) >= FEWEST_LONG_SHARE * len(refs) and sum(long) >= FEWEST_FOUR_GRAMS:
+    n = sum(any(len(tokenizer(text).split()) >= _BLEU_ORDERS for text in as_tuple(reference)) for reference in refs)
+    if n >= LONG_SHARE * len(refs):
         return None
-    return (
-        f"BLEU says little about lines this short: {len(long):,} of {len(refs):,} references have four tokens or more"
-    )
+    return f"BLEU says little about lines this short: {n:,} of {len(refs):,} references have four tokens or more"
 
 
 def blank_references_note(refs: References, systems: Sequence[Texts]) -> str | None:

@@ -27,9 +27,9 @@ def style_notes(translations: Texts, refs: References, lowercase: bool = False) 
     Translations that repeat a single word, as a poorly trained model makes them, have no case.
     """
     texts = translations, reference_lines(refs)
-    tokenized = [*map(looks_tokenized, texts)]
-    if any(tokenized) and not all(tokenized):
-        which = "translations" if tokenized[0] else "references"
+    is_tokenized, are_refs_tokenized = map(looks_tokenized, texts)
+    if is_tokenized != are_refs_tokenized:
+        which = "translations" if is_tokenized else "references"
         yield f"only the {which} look tokenised: detokenise them, these scores are misleading"
     shares = [sum(line != line.lower() for line in lines) / len(lines) for lines in texts]
     if not lowercase and 10 * min(shares) <= max(shares) >= 0.1 and len({*" ".join(translations).split()}) > 1:

@@ -22,6 +22,7 @@ from nmt.evaluate.metrics import (
     as_tuple,
     blank_references_note,
     corpus_score,
+    few_four_grams,
     looks_tokenized,
     metric_name,
     no_match_note,
@@ -77,6 +78,8 @@ class Report:
     subject: Subject
     notes: tuple[str, ...] = ()
     """Reasons why the scores are not comparable with others."""
+    use: str = ""
+    """What such scores usually mean; empty without BLEU."""
 
 
 @dataclass(frozen=True)
@@ -131,18 +134,19 @@ def evaluate(
     notes = []
     if lowercase:
         notes.append("lowercased: not comparable with cased scores")
+    use = ""
     if scores[0].metric == "bleu":
         if tokenize is not None:
             notes.append(f"BLEU with tokenize={tokenize}: not comparable with BLEU of another tokenization")
-        if no_match := no_match_note(scores[0].value):
-            notes.append(no_match)
+        by_metric = {"chrf": 0.0} | {score.metric: score.value for score in scores}
+        notes += filter(None, [no_match_note(by_metric)])
         notes += unspaced_notes(refs, tgt_lang, tokenize)
         if tokenize != "none" and all(map(looks_tokenized, (hyps, reference_lines(refs)))):
             notes.append("the text looks tokenised: BLEU tokenizes it again; --tokenize none scores it as it is")
-    if blank := blank_references_note(refs, [hyps]):
-        notes.append(blank)
+        use = few_four_grams(refs, tgt_lang, tokenize) or use_of(by_metric, len(hyps), scores[0].signature)
+    notes += filter(None, [blank_references_note(refs, [hyps])])
     notes += [*line_notes(hyps, refs, tgt_lang), *style_notes(hyps, refs, lowercase)]
-    return Report(scores, len(hyps), subject, tuple(notes))
+    return Report(scores, len(hyps), subject, tuple(notes), use)
 
 
 def evaluate_files(
@@ -200,7 +204,7 @@ def read_references(refs: Sequence[Path], others: Sequence[Path]) -> tuple[Refer
     n, *other_numbers = {*map(len, divided)}
     if n == len(refs) or other_numbers or "\t" in "".join(chain.from_iterable(rest)):
         return rows, rest
-    say(f"{' '.join(map(str, refs))}: each line has {n} references, divided by tabs")
+    say(f"{refs[0]}: each line has {n} references, divided by tabs")
     return divided, rest
 
 
@@ -226,9 +230,7 @@ def render_text(report: Report) -> str:
     for score in report.scores:
         value = metric_value(score.metric, score.value)
         lines.append(f"{metric_name(score.metric):<{width}} {value:>6}  {score.signature}{_direction(score)}")
-    bleu = report.scores[0]
-    if bleu.metric == "bleu":
-        lines.append(use_of(bleu.value, report.n_lines, bleu.signature))
+    lines += filter(None, [report.use])
     lines.append(facts({"lines": report.n_lines, **vars(report.subject)}))
     lines += [f"{NOTE}{note}" for note in report.notes]
     return "\n".join(map(printable, lines))

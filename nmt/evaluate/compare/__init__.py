@@ -167,8 +167,10 @@ def compare(
         results.append(Result(metric, tuple(entries), caution))
     tested = _p_over_lines(results, baseline, trials)
     results = [_with_differences(result, baseline, p_values) for result, p_values in zip(results, tested, strict=True)]
-    notes = *text.notes, *unspaced_notes(text.references, tgt_lang, tokenize), *_notes(groups)
-    return Comparison(text, tuple(groups), baseline, tuple(results), trials, SEED, notes)
+    of_bleu = unspaced_notes(text.references, tgt_lang, tokenize) if "bleu" in metrics else ()
+    return Comparison(
+        text, tuple(groups), baseline, tuple(results), trials, SEED, (*text.notes, *of_bleu, *_notes(groups))
+    )
 
 
 def _entry(group: Group, counts: Sequence[LineCounts], resampled: Floats) -> Entry:

@@ -210,15 +210,13 @@ def check_alike(text: TextToTranslate, systems: Sequence[System], lowercase: boo
     notes = [*text.notes]
     if blank := blank_references_note(text.references, [system.translations for system in systems]):
         notes.append(blank)
-    odd = dict[str, str]()
+    odd = {system.name: [*style_notes(system.translations, text.references, lowercase)] for system in systems}
     for system in systems:
-        lines = system.translations
-        notes += [f"{system.name}: {note}" for note in line_notes(lines, text.references, text.tgt_lang)]
-        for note in style_notes(lines, text.references, lowercase):
-            odd[system.name] = f"{system.name}: {note}"
-    if 0 < len(odd) < len(systems) and systems[0].run is None:
-        raise DataError(next(iter(odd.values())))
-    return replace(text, notes=(*notes, *odd.values()))
+        of_lines = line_notes(system.translations, text.references, text.tgt_lang)
+        notes += [f"{system.name}: {note}" for note in (*of_lines, *odd[system.name])]
+    if any(odd.values()) and not all(odd.values()) and systems[0].run is None:
+        raise DataError(next(f"{name}: {problems[0]}" for name, problems in odd.items() if problems))
+    return replace(text, notes=tuple(notes))
 
 
 def with_segment_scores(text: TextToTranslate, groups: Sequence[Group], neural: NeuralMetrics) -> tuple[Group, ...]:
@@ -472,8 +470,10 @@ def _fair_data(runs: Sequence[_Run], settings: Translating) -> str:
             there = [_open(each.name, each.path, replace(settings, data=data, split=None)) for each in runs]
             if len(_find_in_training_texts(there, [])) < SEEN * len(there[0].text.references):
                 return f"for a fair comparison, use --data {data} --split {there[0].text.name}"
-    files = runs[0].corpus.directory.path / f"{runs[0].text.name}.*"
-    return f"for a fair comparison, train on data with {files} in data.test: nmt prepare leaves these lines out"
+    return (
+        f"for a fair comparison, train on data with {runs[0].text.name} of {runs[0].corpus.directory.path} in data.test: "
+        "nmt prepare leaves its lines out"
+    )
 
 
 def find_in_training_text(directory: DataDir, sides: Mapping[str, Texts]) -> frozenset[int]:
