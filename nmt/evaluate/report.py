@@ -138,7 +138,7 @@ def evaluate(
     if scores[0].metric == "bleu":
         if tokenize is not None:
             notes.append(f"BLEU with tokenize={tokenize}: not comparable with BLEU of another tokenization")
-        by_metric = {"chrf": 0.0} | {score.metric: score.value for score in scores}
+        by_metric = {"chrf": 0.0, **{score.metric: score.value for score in scores}}
         notes += filter(None, [no_match_note(by_metric)])
         notes += unspaced_notes(refs, tgt_lang, tokenize)
         if tokenize != "none" and all(map(looks_tokenized, (hyps, reference_lines(refs)))):

@@ -13,7 +13,7 @@ from itertools import chain
 
 from nmt.console import aligned, printable
 from nmt.evaluate.compare import Comparison, Difference, Entry, Result
-from nmt.evaluate.compare.systems import SEEN, Group, listed
+from nmt.evaluate.compare.systems import Group, listed
 from nmt.evaluate.metrics import Metric, metric_name
 from nmt.evaluate.significance import Interval
 from nmt.tables import NOTE, Cell, Table, wrapped
@@ -202,11 +202,11 @@ def errors(result: Result) -> Iterator[str]:
 def verdicts(comparison: Comparison) -> Iterator[str]:
     """Yield for each system a sentence with the metrics by which it is better or worse than the baseline."""
     baseline = comparison.groups[comparison.baseline].name
-    n_seen = len(comparison.text.seen)
-    n_lines = len(comparison.text.references)
+    text = comparison.text
     where = ""
-    if n_seen >= SEEN * n_lines:
-        where = f" on lines of which {n_seen:,} of {n_lines:,} are in a training text, which says little about new text"
+    if text.fair:
+        share = f"{len(text.seen):,} of {len(text.references):,}"
+        where = f", on lines of which {share} are in a training text, which says little about new text"
     is_open = False
     for position, group in enumerate(comparison.groups):
         metrics = {verdict: list[str]() for verdict in VERDICTS}
@@ -222,6 +222,8 @@ def verdicts(comparison: Comparison) -> Iterator[str]:
             yield f"{group.name} is {', '.join(parts)}{where}."
         for why, names in metrics.items():
             yield f"{group.name} has no verdict by {listed(names)}: {why}"
+    if text.fair:
+        yield text.fair
     if is_open:
         yield "No significant difference does not mean equal: the interval shows how large the difference may be."
 

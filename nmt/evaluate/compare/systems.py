@@ -47,6 +47,8 @@ class TextToTranslate:
     """Numbers of the lines, from 0, whose source or reference is in the training text of a run."""
     tgt_lang: str | None = None
     """The language by which files are scored."""
+    fair: str = ""
+    """What to compare on instead, if more than a few of the lines are in training text."""
 
 
 @dataclass(frozen=True)
@@ -318,9 +320,8 @@ def translate_runs(members: Members, settings: Translating) -> tuple[TextToTrans
     for name, of_group in members.items():
         notes += _notes_on_group(name, [*islice(remaining, len(of_group))])
     seen = frozenset[int]() if text.name == "train" else _find_in_training_texts(runs, notes)
-    if len(seen) >= SEEN * len(text.references):
-        notes.append(_fair_data(runs, settings))
-    text = replace(text, notes=tuple(notes), seen=seen)
+    fair = _fair_data(runs, settings) if len(seen) >= SEEN * len(text.references) else ""
+    text = replace(text, notes=tuple(notes), seen=seen, fair=fair)
     return check_alike(text, systems, settings.lowercase), _grouped(systems, members)
 
 
@@ -469,11 +470,9 @@ def _fair_data(runs: Sequence[_Run], settings: Translating) -> str:
         with suppress(NmtError):
             there = [_open(each.name, each.path, replace(settings, data=data, split=None)) for each in runs]
             if len(_find_in_training_texts(there, [])) < SEEN * len(there[0].text.references):
-                return f"for a fair comparison, use --data {data} --split {there[0].text.name}"
-    return (
-        f"for a fair comparison, train on data with {runs[0].text.name} of {runs[0].corpus.directory.path} in data.test: "
-        "nmt prepare leaves its lines out"
-    )
+                return f"For a fair comparison, use --data {data} --split {there[0].text.name}."
+    text = runs[0].text.name
+    return f"For a fair comparison, train on data with {text} in data.test: nmt prepare then leaves its lines out."
 
 
 def find_in_training_text(directory: DataDir, sides: Mapping[str, Texts]) -> frozenset[int]:
