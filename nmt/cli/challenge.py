@@ -176,7 +176,7 @@ def robustness(
     from nmt.runs.model import ModelRef
     from nmt.translate.translator import Translator
 
-    chosen = names_in("--changes", changes, CHANGES, "kind of change") if changes is not None else ()
+    chosen = names_in("--changes", changes, CHANGES, "kind of change")
     percentages = _rates(rates)
     if output is not None:
         with writing(output, "; a directory is needed for several files"):

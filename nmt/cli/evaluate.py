@@ -75,7 +75,7 @@ def evaluate(
     checkpoint: CheckpointOption = "best",
     weights: WeightsOption = "auto",
     precision: PrecisionOption = "auto",
-    metrics: MetricsOption = "bleu,chrf,ter",
+    metrics: MetricsOption = None,
     lowercase: LowercaseOption = False,
     tokenize: TokenizeOption = None,
     src: Annotated[
@@ -131,7 +131,7 @@ def evaluate(
       nmt evaluate --hyp news.en --ref news.ref.en --src news.de --comet Unbabel/wmt22-comet-da
     """
     from nmt.evaluate.comet import find_metrics
-    from nmt.evaluate.metrics import METRIC_FACTS
+    from nmt.evaluate.metrics import METRIC_FACTS, METRICS
     from nmt.evaluate.report import SYSTEM, evaluate_files
 
     if history:
@@ -139,7 +139,7 @@ def evaluate(
             refuse(context, "several-runs")
         _show_history(run or (), split or (), format_)
         return
-    chosen = names_in("--metrics", metrics, METRIC_FACTS, "metric")
+    chosen = names_in("--metrics", metrics, METRIC_FACTS, "metric") or METRICS
     neural = find_metrics([SYSTEM], comet or (), comet_command, segment_scores or (), lower_is_better or ())
     if hyp is not None and ref:
         evaluation = evaluate_files(hyp, ref, src, to, lowercase, tokenize, chosen)
@@ -307,7 +307,7 @@ def compare(
     checkpoint: CheckpointOption = "best",
     weights: WeightsOption = "auto",
     precision: PrecisionOption = "auto",
-    metrics: MetricsOption = "bleu,chrf,ter",
+    metrics: MetricsOption = None,
     lowercase: LowercaseOption = False,
     tokenize: TokenizeOption = None,
     comet: CometOption = None,
@@ -361,11 +361,11 @@ def compare(
         translate_runs,
         with_segment_scores,
     )
-    from nmt.evaluate.metrics import METRIC_FACTS, check_tokenizer
+    from nmt.evaluate.metrics import METRIC_FACTS, METRICS, check_tokenizer
     from nmt.files.write import open_output
 
     check_tokenizer(tokenize)
-    chosen = names_in("--metrics", metrics, METRIC_FACTS, "metric")
+    chosen = names_in("--metrics", metrics, METRIC_FACTS, "metric") or METRICS
     members = group_members(group) if group else single_members(runs or hyp or ())
     if group:
         check_groups(members)

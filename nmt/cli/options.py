@@ -68,12 +68,12 @@ def runs(typed: str) -> list[str]:
     return sorted(path for path in paths if path.startswith(typed))
 
 
-def names_in(name: str, value: str, choices: Collection[_Name], kind: str) -> list[_Name]:
-    """Return the choices that are in a comma-separated value of an option, in their usual order.
+def names_in(name: str, value: str | None, choices: Collection[_Name], kind: str) -> list[_Name]:
+    """Return the choices that are in a comma-separated value of an option, in their usual order; none without a value.
 
     Raises ConfigError for another name.
     """
-    given = value.split(",")
+    given = [] if value is None else value.split(",")
     for word in given:
         if word not in choices:
             meant = did_you_mean(misspelt(word, choices)) or f"; choose from {', '.join(choices)}"
@@ -194,7 +194,9 @@ TokenizeOption = Annotated[str | None, option("--tokenize", "BLEU's tokenizer: 1
 FormatOption = Annotated[
     Format, option("--format", "Format of the table: latex needs booktabs; csv and json have all digits.")
 ]
-MetricsOption = Annotated[str, option("--metrics", "Metrics: bleu, chrf, chrf++ or ter.", "A,B")]
+MetricsOption = Annotated[
+    str | None, option("--metrics", "Metrics: bleu, chrf, chrf++, ter.  [default: bleu,chrf,ter]", "A,B")
+]
 CometOption = Annotated[
     list[str] | None,
     option("--comet", "Also score with this COMET model, such as Unbabel/wmt22-comet-da; may be repeated.", "MODEL"),

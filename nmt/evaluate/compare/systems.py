@@ -325,7 +325,7 @@ def translate_runs(members: Members, settings: Translating) -> tuple[TextToTrans
     return check_alike(text, systems, settings.lowercase), _grouped(systems, members)
 
 
-def _open(name: str, path: Path, settings: Translating) -> _Run:
+def _open(name: str, path: Path, settings: Translating, *, warn: bool = True) -> _Run:
     if path.is_file():
         raise DataError(f"{path}: is a file, not a run directory; compare files of translations with --hyp A B --ref F")
     from nmt.evaluate.run import choose_split, open_corpus
@@ -336,7 +336,7 @@ def _open(name: str, path: Path, settings: Translating) -> _Run:
     config = saved.config
     data = saved.config.data
     search = settings.search(config)
-    corpus = open_corpus(RunDir(path), data.sides, settings.data, warn=False)  # notes say it
+    corpus = open_corpus(RunDir(path), data.sides, settings.data, warn=warn)
     split = corpus.in_one_file(choose_split(corpus, settings.split))
     corpus.verify(split.name, ("text",))
     text = TextToTranslate(split.name, split.text(data.tgt), split.text(data.src), data.sides)
@@ -384,22 +384,12 @@ def _translate(run: _Run, settings: Translating) -> System:
 
 
 def _notes_on_text(runs: Sequence[_Run]) -> Iterator[str]:
-    """Yield notes if the split was seen in training, or may overlap with training text."""
+    """Yield a note if the split is not a test set."""
     split = runs[0].text.name
     if split == "valid":
         yield "valid is the development set, on which the weights were chosen: a test set gives unbiased scores"
     if split == "train":
         yield "train is the training text: scores on it say nothing about other text"
-        return
-    of_other_data = []
-    for run in runs:
-        if read_info(RunDir(run.path)).corpus not in ("", run.corpus.fingerprint, run.corpus.whole):
-            of_other_data.append(run.name)
-    if of_other_data:
-        yield (
-            f"{split} is not from the data directory on which {listed(of_other_data)} trained: the training text may "
-            f"contain lines of {split}"
-        )
 
 
 def _notes_on_translating(systems: Sequence[System]) -> Iterator[str]:
@@ -468,10 +458,11 @@ def _fair_data(runs: Sequence[_Run], settings: Translating) -> str:
     for run in runs:
         data = Path(read_info(RunDir(run.path)).data_dir)
         with suppress(NmtError):
-            there = [_open(each.name, each.path, replace(settings, data=data, split=None)) for each in runs]
+            other = replace(settings, data=data, split=None)
+            there = [_open(each.name, each.path, other, warn=False) for each in runs]
             if len(_find_in_training_texts(there, [])) < SEEN * len(there[0].text.references):
                 return f"For a fair comparison, use --data {data} --split {there[0].text.name}."
-    text = runs[0].text.name
+    text = f"{runs[0].text.name} of {runs[0].corpus.directory.path}"
     return f"For a fair comparison, train on data with {text} in data.test: nmt prepare then leaves its lines out."
 
 
