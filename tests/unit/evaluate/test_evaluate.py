@@ -154,7 +154,7 @@ def test_columns_of_references_are_read_as_several_references(
     assert capsys.readouterr().err.count(f"{ref}: each line has 2 references") == 2
     # text with tabs: in the translations, too, or in some of the lines
     tabbed = write(tmp_path / "tabbed", b"1\ta b c d e\n2\tf g h i j\n")
-    ragged = write(tmp_path / "ragged", b"a b c d e\nf g\th i j\n")
+    ragged = write(tmp_path / "ragged", b"a b\tc d e\nf g\th i\tj\n")
     for pair in ((tabbed, tabbed), (hyp, ragged)):
         assert all("|nrefs:1|" in score.signature for score in evaluate_files(pair[0], [pair[1]]).report.scores)
     assert capsys.readouterr().err == ""
