@@ -159,9 +159,9 @@ def compare(
     settings = {f"search.{name}": value for name, value in (search or {}).items()}
     translating = Translating(
         lambda config: _config(config, settings).search,
+        ModelRef(to=to, source=source),
         split,
         _path(data),
-        ModelRef(to=to, source=source),
     )
     return run_compare(*translate_runs(members, translating), position)
 

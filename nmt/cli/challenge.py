@@ -22,9 +22,9 @@ from nmt.cli.options import (
     SplitOption,
     ToOption,
     WeightsOption,
+    names_in,
     option,
 )
-from nmt.config.foreign import did_you_mean, misspelt
 from nmt.errors import ConfigError
 from nmt.tables import render
 
@@ -163,6 +163,7 @@ def robustness(
     """
     from nmt.cli.defaults import resolve_models, search_settings
     from nmt.evaluate.robustness import (
+        CHANGES,
         Plan,
         as_json,
         as_table,
@@ -175,7 +176,7 @@ def robustness(
     from nmt.runs.model import ModelRef
     from nmt.translate.translator import Translator
 
-    chosen = _changes(changes)
+    chosen = names_in("--changes", changes, CHANGES, "kind of change")
     percentages = _rates(rates)
     if output is not None:
         with writing(output, "; a directory is needed for several files"):
@@ -194,18 +195,6 @@ def robustness(
     if output is not None:
         write_texts(output, report.measured, text.languages)
     print(render(format_, [as_table(report)], as_json(report)))
-
-
-def _changes(given: str | None) -> tuple[str, ...]:
-    """Return the kinds of changes in the value of --changes; none if the option is not given. Raises ConfigError."""
-    from nmt.evaluate.robustness import CHANGES
-
-    names = tuple(dict.fromkeys(given.split(","))) if given is not None else ()
-    for name in names:
-        if name not in CHANGES:
-            meant = did_you_mean(misspelt(name, CHANGES)) or f"; choose from {', '.join(CHANGES)}"
-            raise ConfigError(f"--changes {given}: no such kind of change: {name!r}{meant}")
-    return names
 
 
 def _rates(given: str) -> tuple[float, ...]:

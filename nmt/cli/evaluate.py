@@ -21,6 +21,7 @@ from nmt.cli.options import (
     FromOption,
     LowercaseOption,
     LowerIsBetterOption,
+    MetricsOption,
     PenaltyOption,
     PrecisionOption,
     ReferenceOption,
@@ -34,6 +35,7 @@ from nmt.cli.options import (
     ToOption,
     ViaOption,
     WeightsOption,
+    names_in,
     option,
 )
 from nmt.cli.options import runs as run_names
@@ -73,6 +75,7 @@ def evaluate(
     checkpoint: CheckpointOption = "best",
     weights: WeightsOption = "auto",
     precision: PrecisionOption = "auto",
+    metrics: MetricsOption = None,
     lowercase: LowercaseOption = False,
     tokenize: TokenizeOption = None,
     src: Annotated[
@@ -98,7 +101,7 @@ def evaluate(
     history: Annotated[bool, option("--history", "Only show the scores recorded so far.")] = False,
     format_: FormatOption = "text",
 ) -> None:
-    """Score translations with BLEU, chrF and TER (sacrebleu).
+    """Score translations with BLEU, chrF and TER (sacrebleu), or other --metrics.
 
     By default, a run or an ensemble of runs translates the test sets of its data directory, or the splits given by
     --split (the name of a test set, valid, train, or all for all test sets). Scores of several splits are shown as a
@@ -128,6 +131,7 @@ def evaluate(
       nmt evaluate --hyp news.en --ref news.ref.en --src news.de --comet Unbabel/wmt22-comet-da
     """
     from nmt.evaluate.comet import find_metrics
+    from nmt.evaluate.metrics import METRIC_FACTS, METRICS
     from nmt.evaluate.report import SYSTEM, evaluate_files
 
     if history:
@@ -135,9 +139,10 @@ def evaluate(
             refuse(context, "several-runs")
         _show_history(run or (), split or (), format_)
         return
+    chosen = names_in("--metrics", metrics, METRIC_FACTS, "metric") or METRICS
     neural = find_metrics([SYSTEM], comet or (), comet_command, segment_scores or (), lower_is_better or ())
     if hyp is not None and ref:
-        evaluation = evaluate_files(hyp, ref, src, to, lowercase, tokenize)
+        evaluation = evaluate_files(hyp, ref, src, to, lowercase, tokenize, chosen)
         print(_rendered([evaluation.with_neural_metrics(neural)], (), format_))
         return
 
@@ -175,7 +180,7 @@ def evaluate(
     records = []
     for (label, (directed, text)), path in zip(texts.items(), _outputs(output, texts), strict=True):
         with nullcontext() if path is None else open_output(path) as file:
-            evaluation = evaluate_text(directed, text, search, src, lowercase, tokenize)
+            evaluation = evaluate_text(directed, text, search, src, lowercase, tokenize, chosen)
             if file is not None:
                 file.writelines(f"{line}\n".encode() for line in evaluation.translations)
         reports.append(evaluation.with_neural_metrics(neural))
@@ -302,6 +307,7 @@ def compare(
     checkpoint: CheckpointOption = "best",
     weights: WeightsOption = "auto",
     precision: PrecisionOption = "auto",
+    metrics: MetricsOption = None,
     lowercase: LowercaseOption = False,
     tokenize: TokenizeOption = None,
     comet: CometOption = None,
@@ -355,10 +361,11 @@ def compare(
         translate_runs,
         with_segment_scores,
     )
-    from nmt.evaluate.metrics import check_tokenizer
+    from nmt.evaluate.metrics import METRIC_FACTS, METRICS, check_tokenizer
     from nmt.files.write import open_output
 
     check_tokenizer(tokenize)
+    chosen = names_in("--metrics", metrics, METRIC_FACTS, "metric") or METRICS
     members = group_members(group) if group else single_members(runs or hyp or ())
     if group:
         check_groups(members)
@@ -372,7 +379,7 @@ def compare(
 
         settings = Translating(
             lambda config: search_settings(config, beam, length_penalty, overrides),
-            split, data, ModelRef(checkpoint=checkpoint, weights=weights, to=to, source=from_), precision, output,
+            ModelRef(checkpoint=checkpoint, weights=weights, to=to, source=from_), split, data, precision, output,
             lowercase,
         )  # fmt: skip
         directions = for_directions(members, settings)
@@ -383,7 +390,7 @@ def compare(
     with nullcontext() if html is None else open_output(html) as page_file:
         for text, groups in compared:
             groups = with_segment_scores(text, groups, neural)
-            comparison = run_stage(text, groups, position, lowercase=lowercase, tokenize=tokenize)
+            comparison = run_stage(text, groups, position, lowercase=lowercase, tokenize=tokenize, metrics=chosen)
             if page_file is not None:
                 from nmt.evaluate.compare.page import page
 

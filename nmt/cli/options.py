@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 
+from nmt.config.foreign import did_you_mean, misspelt
 from nmt.config.load import shipped
 from nmt.config.messages import field_paths
+from nmt.errors import ConfigError
 from nmt.tables import Format
+
+_Name = TypeVar("_Name", bound=str)
 
 
 def option(name: str, text: str, metavar: str | None = None, **settings: Any) -> Any:
@@ -62,6 +66,19 @@ def runs(typed: str) -> list[str]:
     except OSError:
         return []
     return sorted(path for path in paths if path.startswith(typed))
+
+
+def names_in(name: str, value: str | None, choices: Collection[_Name], kind: str) -> list[_Name]:
+    """Return the choices that are in a comma-separated value of an option, in their usual order; none without a value.
+
+    Raises ConfigError for another name.
+    """
+    given = [] if value is None else value.split(",")
+    for word in given:
+        if word not in choices:
+            meant = did_you_mean(misspelt(word, choices)) or f"; choose from {', '.join(choices)}"
+            raise ConfigError(f"{name} {value}: no such {kind}: {word!r}{meant}")
+    return [choice for choice in choices if choice in given]
 
 
 Weights = Literal["auto", "raw", "ema", "average"]
@@ -176,6 +193,9 @@ LowercaseOption = Annotated[bool, option("--lowercase", "Ignore case, to compare
 TokenizeOption = Annotated[str | None, option("--tokenize", "BLEU's tokenizer: 13a, intl, zh, char or none.", "NAME")]
 FormatOption = Annotated[
     Format, option("--format", "Format of the table: latex needs booktabs; csv and json have all digits.")
+]
+MetricsOption = Annotated[
+    str | None, option("--metrics", "Metrics: bleu, chrf, chrf++, ter.  [default: bleu,chrf,ter]", "A,B")
 ]
 CometOption = Annotated[
     list[str] | None,

@@ -66,10 +66,11 @@ def sweep(
     tokenizer.…), each combination of these settings has its own data directory in the directory of the sweep.
 
     The table shows, best run first, the best score on the development set and the weights that nmt translate would use.
-    The score is BLEU, or accuracy for classifiers, or perplexity (lower is better) for runs that write no text. With
-    several values of training.seed, means and standard deviations over the seeds are shown. If
-    training.max_minutes ended runs, so that they have different numbers of steps, a note says so. Test sets are not
-    used, so that they remain unbiased: evaluate only the winner on them. sweep.tsv contains the same table.
+    The score is BLEU, or accuracy for classifiers, or perplexity (lower is better) for runs that write no text; it is
+    chrF for all runs if the references of one have too few four-grams for BLEU, as terms do. With several values of
+    training.seed, means and standard deviations over the seeds are shown. If training.max_minutes ended runs, so that
+    they have different numbers of steps, a note says so. Test sets are not used, so that they remain unbiased: evaluate
+    only the winner on them. sweep.tsv contains the same table.
 
     Without --grid, FILE is a study, a YAML file with the keys config (the config of all runs), set (changed settings),
     grid (a list of values for each setting), and optionally halving and compare. Runs that differ only in their seed
@@ -140,7 +141,7 @@ def rerank(
     reference: Annotated[Path | None, option("--ref", "With --tune: translations of --src, line by line.", "F")] = None,
     metric: Annotated[
         Literal["bleu", "chrf"] | None,
-        option("--metric", "With --tune: metric to maximize.  [default: bleu]"),
+        option("--metric", "With --tune: metric to maximize.  [default: bleu, or chrf for short references]"),
     ] = None,
     n_best: Annotated[
         int | None,
@@ -172,7 +173,8 @@ def rerank(
     All weights are 1, except that of length, which is 0, unless --weights-file contains tuned weights.
 
     --tune tunes the weights on a development set, --src and --ref: it tries random weights, improves the best of them
-    one weight at a time, and writes those with the highest BLEU or chrF to --weights-file. The same command finds the
+    one weight at a time, and writes those with the highest BLEU or chrF to --weights-file (by default BLEU, but chrF if
+    the references have too few four-grams for it, as terms do). The same command finds the
     same weights. For comparison, it also shows the scores of the ranking of the search and of the best possible choice
     of candidates (the oracle).
 
@@ -207,7 +209,7 @@ def rerank(
     request = Reranking(loaded, search, source, n_candidates, n_best_file)
     if tune and reference is not None and weights_file is not None:
         with open_output(weights_file) as file:
-            content, lines = tune_weights(request, reference, metric or "bleu")
+            content, lines = tune_weights(request, reference, metric)
             file.write(f"{json.dumps(content, indent=1)}\n".encode())
         show(*lines)
         say(f"{weights_file}: written")

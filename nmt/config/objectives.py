@@ -13,7 +13,7 @@ from pydantic import Field
 from nmt.config.section import Section
 
 PairNegative = Literal["shuffled", "cut", "replaced", "number", "copied"]
-Metric = Literal["bleu", "perplexity", "accuracy"]
+Metric = Literal["bleu", "chrf", "perplexity", "accuracy"]
 """A score of the development set, by its name in log records."""
 
 
@@ -63,8 +63,9 @@ class ObjectiveFacts:
     use: str = "use it with nmt train --init-from"
     """What a trained model is for, as advice in messages."""
     metric: Metric = "perplexity"
-    """The score on the development set by which runs are listed and ranked."""
-    scores: tuple[str, ...] = ()
+    """The score on the development set by which runs are listed and ranked; `text_score` in nmt.runs.info replaces BLEU
+    where it says little."""
+    scores: tuple[Metric, ...] = ()
     """The scores besides the loss by which `training.select_by` can select checkpoints; the first is the default."""
     counted: str = "token"
     """What the loss is averaged over."""

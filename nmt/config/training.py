@@ -15,6 +15,7 @@ from nmt.config.objectives import (
     CausalConfig,
     DenoisingConfig,
     MaskedConfig,
+    Metric,
     ObjectiveFacts,
     ObjectiveName,
 )
@@ -266,8 +267,8 @@ class TrainingConfig(Section):
     """Number of most recent checkpoints whose weights are averaged at the end of training; 1: no averaging. Checkpoints
     from before half of a cool-down are left out. The average is selected if it scores better on the development set."""
     select_by: Literal["auto", "bleu", "chrf", "loss", "accuracy"] = "auto"
-    """Score on the development set by which checkpoints are selected. auto: BLEU for objectives that write text,
-    accuracy for classification, and loss otherwise."""
+    """Score on the development set by which checkpoints are selected. auto: BLEU for objectives that write text, or
+    chrF if the references have few four-grams, as terms do; accuracy for classification, and loss otherwise."""
     patience: int | None = Field(None, ge=1)
     """Early stopping: number of consecutive validations without improvement after which training ends; null: no early
     stopping."""
@@ -299,12 +300,11 @@ class TrainingConfig(Section):
         """The facts about the objective."""
         return OBJECTIVES[self.objective]
 
-    @property
-    def selected_by(self) -> str:
-        """The score by which checkpoints are selected."""
+    def selected_by(self, text_score: Metric) -> str:
+        """Return the score by which checkpoints are selected; `text_score` is that of `RunInfo`."""
         if self.select_by != "auto":
             return self.select_by
-        return self.facts.scores[0] if self.facts.scores else "loss"
+        return text_score if self.facts.writes_text else next(iter(self.facts.scores), "loss")
 
     @property
     def languages(self) -> list[str]:

@@ -8,10 +8,10 @@ Shapes are written with L lines, K counts of a metric and S selections of lines;
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,10 +24,19 @@ from nmt.languages.codes import is_spaced, macrolanguage_of, script_of_text, scr
 
 Floats = npt.NDArray[np.float64]
 
-MetricName = Literal["bleu", "chrf", "ter"]
-METRICS: tuple[MetricName, ...] = get_args(MetricName)
+Formula = Literal["bleu", "chrf", "ter", "mean"]
+"""How a corpus score is computed from sums over lines; `mean` is the mean of line scores, as for neural metrics."""
 
-_NAMES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
+MetricName = Literal["bleu", "chrf", "chrf++", "ter"]
+METRIC_FACTS: dict[MetricName, tuple[str, Formula]] = {
+    "bleu": ("BLEU", "bleu"),
+    "chrf": ("chrF", "chrf"),
+    "chrf++": ("chrF++", "chrf"),
+    "ter": ("TER", "ter"),
+}
+"""The usual spelling of the name of each metric, and how it is computed from sums."""
+METRICS: tuple[MetricName, ...] = ("bleu", "chrf", "ter")
+"""The metrics that are computed by default."""
 
 Reference = str | tuple[str, ...]
 """The reference of a line, or its several references."""
@@ -44,7 +53,7 @@ class Score:
     """A corpus-level score."""
 
     metric: str
-    """bleu, chrf, ter, or the name of another metric."""
+    """The name in `METRIC_FACTS`, or that of another metric."""
     value: float
     """0 to 100 for BLEU and chrF, edits per 100 words (or characters) of the reference for TER; other metrics have
     other scales."""
@@ -65,7 +74,7 @@ def reference_lines(references: References) -> list[str]:
 
 def metric_name(metric: str) -> str:
     """Return the usual spelling of the name of a metric, such as chrF."""
-    return _NAMES.get(metric, metric)
+    return METRIC_FACTS[metric][0] if metric in METRIC_FACTS else metric
 
 
 def default_tokenizer(tgt_lang: str | None) -> str:
@@ -83,20 +92,47 @@ def check_tokenizer(tokenize: str | None) -> None:
         raise DataError(f"tokenize: {tokenize!r} is not one of {', '.join(TOKENIZERS)}")
 
 
-def no_match_note(bleu: float) -> str | None:
-    """Return a note on the usual causes of a BLEU score that is printed as 0.00; None for other scores."""
+def no_match_note(scores: Mapping[str, float]) -> str | None:
+    """Return a note on the usual causes of a BLEU score that is printed as 0.00, with a chrF that unrelated lines of a
+    language have, too; None for other scores."""
+    if scores["bleu"] >= 0.005 or scores["chrf"] >= 25:
+        return None
     reasons = "too few updates, text in another language (data.direction), or lines that are not aligned"
-    return f"BLEU 0.00: no translation matches its reference; usual reasons: {reasons}" if bleu < 0.005 else None
+    return f"BLEU 0.00: no translation matches its reference; usual reasons: {reasons}"
 
 
-def use_of(bleu: float, n_lines: int, tokenizer: str) -> str:
+def use_of(scores: Mapping[str, float], n_lines: int, tokenizer: str) -> str:
     """Return a line on the usual use of translations with this BLEU; docs/evaluating.md has the sources.
 
-    tokenizer: the name of the BLEU tokenizer, or a signature with it.
+    If chrF contradicts a low BLEU, because half of the character n-grams match, the line says so instead.
+
+    scores: by metric. tokenizer: the name of the BLEU tokenizer, or a signature with it.
     """
+    bleu = scores["bleu"]
+    if bleu < 10 and scores["chrf"] >= 50:
+        return "BLEU is low, but chrF is not: read some of the translations"
     use = ("unusable", "at best the gist", "good enough to edit", "good")[bisect((10, 30, 50), round(bleu, 1))]
     caveat = "; with few lines or by characters, it says less" if n_lines < 100 or "13a" not in tokenizer else ""
     return f"BLEU {bleu:.1f} usually means: {use} (docs/evaluating.md; not for comparing test sets{caveat})"
+
+
+LONG_SHARE = 0.1
+
+
+def few_four_grams(refs: References, tgt_lang: str | None, tokenize: str | None = None) -> str | None:
+    """Return why BLEU says little about translations of these lines, such as terms; None if it says enough.
+
+    BLEU is the geometric mean of the precisions of 1- to 4-grams. If no hypothesis has four tokens, it is 0 even if all
+    are correct, and hypotheses that are too long can raise it. BLEU says little if less than a tenth of the lines have
+    a reference of four tokens: of two systems, it then prefers the worse one more often than chrF does, and from a
+    tenth on about as often, which holds for sets of 10 lines, too (scripts/results/short_references.md). The arguments
+    are described at `corpus_score`; with the tokenizers zh and char, characters are tokens.
+    """
+    tokenizer = BLEU(tokenize=tokenize or default_tokenizer(tgt_lang), force=True).tokenizer
+    n = sum(any(len(tokenizer(text).split()) >= _BLEU_ORDERS for text in as_tuple(reference)) for reference in refs)
+    if n >= LONG_SHARE * len(refs):
+        return None
+    return f"BLEU says little about lines this short: {n:,} of {len(refs):,} references have four tokens or more"
 
 
 def blank_references_note(refs: References, systems: Sequence[Texts]) -> str | None:
@@ -128,16 +164,6 @@ def looks_tokenized(lines: Texts) -> bool:
     return 10 * sum(line.endswith(" .") for line in lines) >= len(lines) > 0
 
 
-def looks_lowercased(lines: Texts) -> bool:
-    """Return whether at most 1 % of the lines with cased letters contain an upper-case letter.
-
-    Lines that repeat a single word, which a poorly trained model may produce, do not count as lower-cased.
-    """
-    n_cased = sum(line.lower() != line.upper() for line in lines)
-    n_words = len({word for line in lines for word in line.split()})
-    return n_cased > 0 and n_words > 1 and 100 * sum(line != line.lower() for line in lines) <= n_cased
-
-
 def corpus_score(
     metric: MetricName,
     hyps: Texts,
@@ -149,7 +175,7 @@ def corpus_score(
     """Score hypotheses against references, line by line, with sacrebleu (Post, 2018, arXiv:1804.08771).
 
     Args:
-        metric: bleu, chrf or ter.
+        metric: one of `METRIC_FACTS`.
         hyps: the translations.
         refs: the references, the same number for each line (`nrefs:2` in the signature); a blank one counts as one
             without words.
@@ -193,6 +219,8 @@ def make_scorer(
             return BLEU(lowercase=lowercase, force=True, tokenize=tokenize, references=streams)
         case "chrf":
             return CHRF(lowercase=lowercase, references=streams)
+        case "chrf++":
+            return CHRF(word_order=2, lowercase=lowercase, references=streams)
         case "ter":
             # without spaces, a sentence would be a single word; sacrebleu divides text with Chinese characters only
             code = tgt_lang or ""
@@ -205,9 +233,6 @@ def make_scorer(
 
 # --- The contribution of each line to a corpus score, from which the score of any selection of lines is computed ---
 
-Formula = Literal["bleu", "chrf", "ter", "mean"]
-"""How a corpus score is computed from sums over lines; `mean` is the mean of line scores, as for neural metrics."""
-
 _BLEU_ORDERS = 4
 
 
@@ -216,7 +241,7 @@ class Metric:
     """A metric by which systems are compared."""
 
     name: str
-    """bleu, chrf, ter, or the name of the segment scores."""
+    """The name in `METRIC_FACTS`, or that of the segment scores."""
     formula: Formula
     signature: str
     """The signature of the metric. Scores with different signatures are not comparable."""
@@ -270,12 +295,11 @@ def count_lines(
     for hyps in systems:
         check_lines(hyps, refs)
     scorer = make_scorer(metric, refs, tgt_lang, lowercase, tokenize)
-    name = "chrF2" if metric == "chrf" else metric.upper()  # as sacrebleu calls it
-    counted = Metric(metric, metric, f"{name}|{scorer.get_signature()}", metric != "ter")
-    # the method that sacrebleu's own paired tests use; there is no public one
-    return [
-        LineCounts(counted, np.array(scorer._extract_corpus_statistics(hyps, None), np.float64)) for hyps in systems
-    ]
+    # the methods that sacrebleu's own paired tests use; there are no public ones
+    counts = [scorer._extract_corpus_statistics(hyps, None) for hyps in systems]
+    name = scorer._aggregate_and_compute(counts[0]).name
+    counted = Metric(metric, METRIC_FACTS[metric][1], f"{name}|{scorer.get_signature()}", metric != "ter")
+    return [LineCounts(counted, np.array(of_system, np.float64)) for of_system in counts]
 
 
 def of_line_scores(name: str, scores: Sequence[float], signature: str, higher_is_better: bool = True) -> LineCounts:

@@ -6,19 +6,23 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
-from nmt.console import amount, printable, printable_sentence
+from nmt.console import amount, printable, printable_sentence, say
 from nmt.errors import DataError
 from nmt.evaluate.comet import NeuralMetrics
 from nmt.evaluate.metrics import (
+    METRIC_FACTS,
     METRICS,
+    MetricName,
     References,
     Score,
     Texts,
     as_tuple,
     blank_references_note,
     corpus_score,
+    few_four_grams,
     looks_tokenized,
     metric_name,
     no_match_note,
@@ -26,10 +30,10 @@ from nmt.evaluate.metrics import (
     unspaced_notes,
     use_of,
 )
+from nmt.evaluate.notes import line_notes, style_notes
 from nmt.languages.codes import KANA, script_of_text, scripts_of
 from nmt.runs.info import EnsembleMember, RecordedScore, ScoreRecord
 from nmt.tables import NOTE, Table
-from nmt.text.letters import forms_notes
 from nmt.text.lines import bounded_list, read_lines
 
 SYSTEM = "the translations"
@@ -39,7 +43,7 @@ SYSTEM = "the translations"
 def metric_value(metric: str, value: float) -> str:
     """Format a score. Metrics other than BLEU, chrF, TER and percentages get more digits: they are often between 0 and
     1."""
-    return f"{value:.{2 if metric in METRICS or '%' in metric else 4}f}"
+    return f"{value:.{2 if metric in METRIC_FACTS or '%' in metric else 4}f}"
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,8 @@ class Report:
     subject: Subject
     notes: tuple[str, ...] = ()
     """Reasons why the scores are not comparable with others."""
+    use: str = ""
+    """What such scores usually mean; empty without BLEU."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +122,7 @@ def evaluate(
     tgt_lang: str | None = None,
     lowercase: bool = False,
     tokenize: str | None = None,
+    metrics: Sequence[MetricName] = METRICS,
 ) -> Report:
     """Score detokenised hypotheses against references, line by line; a line may have several references.
 
@@ -123,24 +130,23 @@ def evaluate(
 
     Raises DataError if the numbers of lines differ or are 0, or if the tokenizer is unknown.
     """
-    scores = tuple(corpus_score(metric, hyps, refs, tgt_lang, lowercase, tokenize) for metric in METRICS)
+    scores = tuple(corpus_score(metric, hyps, refs, tgt_lang, lowercase, tokenize) for metric in metrics)
     notes = []
     if lowercase:
         notes.append("lowercased: not comparable with cased scores")
-    if tokenize is not None:
-        notes.append(f"BLEU with tokenize={tokenize}: not comparable with BLEU of another tokenization")
-    notes += filter(None, [no_match_note(scores[0].value), blank_references_note(refs, [hyps])])
-    notes += unspaced_notes(refs, tgt_lang, tokenize)
-    all_refs = reference_lines(refs)
-    notes += forms_notes(tgt_lang or "", hyps, all_refs)
-    hyps_tokenized = looks_tokenized(hyps)
-    refs_tokenized = looks_tokenized(all_refs)
-    if hyps_tokenized != refs_tokenized:
-        which, other = ("hypotheses", "references") if hyps_tokenized else ("references", "hypotheses")
-        notes.append(f"the {which} look tokenised, the {other} do not: detokenise them, these scores are misleading")
-    elif hyps_tokenized and tokenize != "none":
-        notes.append("the text looks tokenised: BLEU tokenizes it again; --tokenize none scores it as it is")
-    return Report(scores, len(hyps), subject, tuple(notes))
+    use = ""
+    if scores[0].metric == "bleu":
+        if tokenize is not None:
+            notes.append(f"BLEU with tokenize={tokenize}: not comparable with BLEU of another tokenization")
+        by_metric = {"chrf": 0.0, **{score.metric: score.value for score in scores}}
+        notes += filter(None, [no_match_note(by_metric)])
+        notes += unspaced_notes(refs, tgt_lang, tokenize)
+        if tokenize != "none" and all(map(looks_tokenized, (hyps, reference_lines(refs)))):
+            notes.append("the text looks tokenised: BLEU tokenizes it again; --tokenize none scores it as it is")
+        use = few_four_grams(refs, tgt_lang, tokenize) or use_of(by_metric, len(hyps), scores[0].signature)
+    notes += filter(None, [blank_references_note(refs, [hyps])])
+    notes += [*line_notes(hyps, refs, tgt_lang), *style_notes(hyps, refs, lowercase)]
+    return Report(scores, len(hyps), subject, tuple(notes), use)
 
 
 def evaluate_files(
@@ -150,22 +156,22 @@ def evaluate_files(
     to: str | None = None,
     lowercase: bool = False,
     tokenize: str | None = None,
+    metrics: Sequence[MetricName] = METRICS,
 ) -> Evaluation:
     """Score a file of hypotheses against one or several files of references. COMET also needs a file of sources.
 
     `to` is the language, by default that of `language_of_files`.
 
-    Raises DataError as `evaluate` does, and if a file is missing, is not UTF-8 text, or differs in its number of lines.
+    Raises DataError as `evaluate` and `read_references` do.
     """
-    hyps, *texts = read_texts([hyp, *refs, *filter(None, [src])])
-    sources = texts.pop() if src is not None else []
-    references = list(zip(*texts, strict=True))
+    references, [hyps, *rest] = read_references(refs, [hyp, *filter(None, [src])])
     names = tuple(map(str, refs))
     subject = Subject(hyp=str(hyp), refs=names)
     if len(names) == 1:
         subject = Subject(hyp=str(hyp), ref=names[0])
-    report = evaluate(hyps, references, subject, to or language_of_files([hyp, *refs], references), lowercase, tokenize)
-    return Evaluation(report, sources, references, hyps)
+    tgt_lang = to or language_of_files([hyp, *refs], references)
+    report = evaluate(hyps, references, subject, tgt_lang, lowercase, tokenize, metrics)
+    return Evaluation(report, rest[0] if rest else [], references, hyps)
 
 
 def language_of_files(paths: Sequence[Path], references: References) -> str | None:
@@ -185,8 +191,28 @@ def language_of_files(paths: Sequence[Path], references: References) -> str | No
     return next((name for name in reversed(names) if "Hani" in scripts_of(name)), "zh")
 
 
+def read_references(refs: Sequence[Path], others: Sequence[Path]) -> tuple[References, list[list[str]]]:
+    """Read files of references, and the lines of other files.
+
+    If tabs divide all lines of references into the same number of columns, and no line of the other files has tabs,
+    each column is a reference, and a message says so. Raises DataError as `read_texts` does.
+    """
+    texts = read_texts([*refs, *others])
+    rest = texts[len(refs) :]
+    rows = [*zip(*texts[: len(refs)], strict=True)]
+    divided = [tuple("\t".join(row).split("\t")) for row in rows]
+    n, *other_numbers = {*map(len, divided)}
+    if n == len(refs) or other_numbers or "\t" in "".join(chain.from_iterable(rest)):
+        return rows, rest
+    say(f"{refs[0]}: each line has {n} references, divided by tabs")
+    return divided, rest
+
+
 def read_texts(paths: Sequence[Path]) -> list[list[str]]:
-    """Read the lines of each file. Raises DataError as `evaluate_files` does, and if the files are empty."""
+    """Read the lines of each file.
+
+    Raises DataError if a file is missing or not UTF-8 text, if the numbers of lines differ, or if they are 0.
+    """
     texts = [bounded_list(read_lines(path), str(path)) for path in paths]
     counts = {path: len(lines) for path, lines in zip(paths, texts, strict=True)}
     if len({*counts.values()}) > 1:
@@ -204,8 +230,7 @@ def render_text(report: Report) -> str:
     for score in report.scores:
         value = metric_value(score.metric, score.value)
         lines.append(f"{metric_name(score.metric):<{width}} {value:>6}  {score.signature}{_direction(score)}")
-    bleu = report.scores[0]
-    lines.append(use_of(bleu.value, report.n_lines, bleu.signature))
+    lines += filter(None, [report.use])
     lines.append(facts({"lines": report.n_lines, **vars(report.subject)}))
     lines += [f"{NOTE}{note}" for note in report.notes]
     return "\n".join(map(printable, lines))

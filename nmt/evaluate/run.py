@@ -18,8 +18,17 @@ from nmt.console import Progress, printable, say
 from nmt.data.corpus import Corpus
 from nmt.data.manifest import read_contents
 from nmt.errors import DataError, UnsafeFileError
-from nmt.evaluate.metrics import References, Score, Texts, as_tuple, check_tokenizer, reference_lines
-from nmt.evaluate.report import Evaluation, Report, Subject, evaluate, read_texts
+from nmt.evaluate.metrics import (
+    METRICS,
+    MetricName,
+    References,
+    Score,
+    Texts,
+    as_tuple,
+    check_tokenizer,
+    reference_lines,
+)
+from nmt.evaluate.report import Evaluation, Report, Subject, evaluate, read_references
 from nmt.files.read import fingerprint_of, read_text
 from nmt.files.write import replace_file
 from nmt.layout import DataDir, RunDir
@@ -98,11 +107,10 @@ def read_split(corpus: Corpus, name: str, config: Config) -> EvaluationText:
 
 
 def read_files(src: Path, refs: Sequence[Path], config: Config) -> EvaluationText:
-    """Read a file of sources and one or several files of references. Raises DataError as `read_texts` does."""
-    sources, *references = read_texts([src, *refs])
-    rows = references[0] if len(refs) == 1 else list(zip(*references, strict=True))
+    """Read a file of sources and one or several files of references. Raises DataError as `read_references` does."""
+    references, [sources] = read_references(refs, [src])
     name = " ".join(map(str, refs))
-    return EvaluationText(name, sources, rows, config.data.sides, range(1, len(sources) + 1))
+    return EvaluationText(name, sources, references, config.data.sides, range(1, len(sources) + 1))
 
 
 def choose_text(
@@ -122,8 +130,9 @@ class OtherPairError(DataError):
     """An error for a data directory without the pair of languages of a direction."""
 
 
-def open_corpus(run: RunDir, sides: tuple[str, str], data_dir: Path | None) -> Corpus:
-    """Open the corpus of a direction at `data_dir`, by default the training data of the run.
+def open_corpus(run: RunDir, sides: tuple[str, str], data_dir: Path | None, *, warn: bool = True) -> Corpus:
+    """Open the corpus of a direction at `data_dir`, by default the training data of the run. If the run was trained on
+    other data and `warn` is true, a message says so.
 
     Raises OtherPairError if it is for other languages, and DataError if it is missing or its tokenizer differs from the
     run's.
@@ -148,7 +157,7 @@ def open_corpus(run: RunDir, sides: tuple[str, str], data_dir: Path | None) -> C
         raise DataError(
             f"{path}: its tokenizer differs from that of {run.path}; nmt prepare --tokenizer-from {run.path} reuses it"
         )
-    if info.corpus not in (corpus.fingerprint, corpus.whole):
+    if warn and info.corpus not in (corpus.fingerprint, corpus.whole):
         # nmt prepare removes test pairs only from training text of the same directory
         say(f"{path} is not the data that {run.path} was trained on: its test sets may overlap with the training text")
     return corpus
@@ -241,6 +250,7 @@ def evaluate_text(
     src: Path | None = None,
     lowercase: bool = False,
     tokenize: str | None = None,
+    metrics: Sequence[MetricName] = METRICS,
 ) -> Evaluation:
     """Translate a text with a translator loaded from one or several runs, and score the translations.
 
@@ -255,7 +265,7 @@ def evaluate_text(
         place["split"] = str(src)
     subject = subject_of(translator, search, place)
     translations = translate_text(translator, text.lines(translator.config), place["split"], search)
-    report = evaluate(translations, text.references, subject, data.tgt, lowercase, tokenize)
+    report = evaluate(translations, text.references, subject, data.tgt, lowercase, tokenize, metrics)
     if data.has_language_tags:
         report = replace(report, scores=(*report.scores, *_off_target(translator, translations, text.references)))
     return Evaluation(report, text.sources, text.references, translations)

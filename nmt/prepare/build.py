@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from nmt.config import Config
+from nmt.config.data import LABEL
 from nmt.console import printable
 from nmt.data.manifest import (
     FORMAT,
@@ -29,6 +30,7 @@ from nmt.data.manifest import (
     write_manifest,
 )
 from nmt.errors import ConfigError, DataError
+from nmt.evaluate.metrics import few_four_grams
 from nmt.layout import DataDir
 from nmt.prepare.cleaning.counts import HINTS, CleanReport, skipped_units, total
 from nmt.prepare.pairs import OpenSource, SentencePair, naming
@@ -133,6 +135,12 @@ class Build:
             self.text.reports[key].renumber([0, *(place.line for place in places)].__getitem__)
             self.samples[key].places = [places[place.line - 1] for place in self.samples[key].places]
         self.held_out = {**self.chosen.split_off, **self.held_out}
+        data = self.config.data
+        for key, pairs in self.held_out.items():
+            for language, *lines in zip(data.pair, *pairs, strict=False):
+                note = few_four_grams(lines, language)
+                if note and language in data.targets - {LABEL}:
+                    self.warnings.append(f"data.{key} ({language}): {note}")
 
     def clean_mono(self) -> None:
         """Clean the monolingual text."""

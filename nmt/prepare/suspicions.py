@@ -214,7 +214,7 @@ def suspicions(
                 yield from _respelled(of_side, lines, usual_forms(language, forms[language]))
             yield from _in_other_language(of_side, lines, language, profiles)
         if LABEL not in languages:
-            yield from _not_parallel(where, sample, languages[1], key not in held_out)
+            yield from unaligned(where, sample, languages[1], key not in held_out)
 
 
 def _pairs_of(samples: Mapping[str, Sample], keys: Iterable[str]) -> list[tuple[str, str]]:
@@ -434,8 +434,11 @@ def _in_other_language(where: str, lines: Mapping[int, str], language: str, prof
 # --- likeness of pairs ------------------------------------------------------------------------------
 
 
-def _not_parallel(where: str, sample: Sample, language: str, is_training: bool) -> Iterator[str]:
-    """Yield a warning if lines are less similar to their translations than to other lines, adjacent or distant."""
+def unaligned(where: str, sample: Sample, language: str, is_training: bool) -> Iterator[str]:
+    """Yield a warning if lines are less similar to their translations than to other lines, adjacent or distant.
+
+    language: the name of the second side; is_training: whether it is training text. There must be at least 100 pairs.
+    """
     n = len(sample.pairs)
     targets = [tgt for _, tgt in sample.pairs]
     neighbours = {
@@ -460,7 +463,7 @@ def _not_parallel(where: str, sample: Sample, language: str, is_training: bool) 
             rows_of.setdefault(fitting, []).extend(range(first, last))
     for kind, rows in rows_of.items():
         place = "the lines"
-        advice = "check its files for a missing or an extra line"
+        advice = "check its files for missing, extra or reordered lines"
         if len(rows) < n:
             place = f"about lines {sample.places[rows[0]].line:,} to {sample.places[rows[-1]].line:,}"
             if is_training and sample.places[-1].line >= MIN_PAIRS:

@@ -15,7 +15,7 @@ from nmt.config.source import FilesSource, TrainFiles, joint_license
 from nmt.console import aligned, say
 from nmt.data.corpus import Corpus
 from nmt.errors import CheckpointError, ConfigError, DataError
-from nmt.evaluate.metrics import corpus_score, default_tokenizer
+from nmt.evaluate.metrics import corpus_score, default_tokenizer, few_four_grams
 from nmt.files.read import checksum
 from nmt.layout import DataDir
 from nmt.recipes.directory import (
@@ -295,6 +295,7 @@ def compared(teacher: ModelRef, student: Path, data: DataDir, search: SearchConf
             rows.append([label, *(f"{score.value:.2f}" for score in scores), *sizes, f"{speed:.1f}"])
     yield f"on the {where}; {', '.join(sorted(signatures))}"
     yield from aligned(rows, range(1, 6))
+    yield from filter(None, [few_four_grams(references, tgt)])
 
 
 def _speed(translator: Translator, lines: Sequence[str], search: SearchConfig) -> float:

@@ -26,7 +26,7 @@ from nmt import __version__
 from nmt.config import SearchConfig
 from nmt.console import Progress, aligned, n_lines, printable, say
 from nmt.errors import ConfigError, DataError
-from nmt.evaluate.metrics import Floats, LineCounts, Metric, MetricName, count_lines, metric_name
+from nmt.evaluate.metrics import Floats, LineCounts, Metric, MetricName, count_lines, few_four_grams, metric_name
 from nmt.evaluate.run import describe_search
 from nmt.files.document import Document, read_document
 from nmt.files.write import open_output
@@ -485,8 +485,9 @@ def rerank_file(request: Reranking, weights: Sequence[float], output: Path | str
     say(f"lines {n_written:,}, {n_changed:,} of them with another candidate than the first")
 
 
-def tune_weights(request: Reranking, reference: Path, metric: MetricName) -> tuple[dict[str, object], list[str]]:
-    """Tune the weights of the features on a text with references.
+def tune_weights(request: Reranking, reference: Path, metric: MetricName | None) -> tuple[dict[str, object], list[str]]:
+    """Tune the weights of the features on a text with references; without a metric, by BLEU or, where it says little,
+    by chrF.
 
     Return the content of the weights file, and lines to print. Raises ConfigError or DataError.
     """
@@ -494,10 +495,16 @@ def tune_weights(request: Reranking, reference: Path, metric: MetricName) -> tup
     if not pairs:
         raise DataError(f"{request.source}: is empty; there is nothing to tune on")
     runs = request.runs
-    features = request.runs.features(request.search)
+    refs = [ref for _, ref in pairs]
+    tgt_lang = runs.direct.config.data.tgt
+    note = few_four_grams(refs, tgt_lang)
+    metric = metric or ("chrf" if note else "bleu")
+    if note:
+        say(f"warning: {note}; the weights are tuned by {metric_name(metric)}")
+    features = runs.features(request.search)
     lists = list(request.lists(line for line, _ in pairs))
     table = make_table(lists, features)
-    tuned = tune(table, features, [ref for _, ref in pairs], metric, runs.direct.config.data.tgt)
+    tuned = tune(table, features, refs, metric, tgt_lang)
     weights = dict(zip([feature.name for feature in features], tuned.weights, strict=True))
     members = {}
     for name, translator in {"direct": runs.direct, "channel": runs.reverse, **runs.rescoring}.items():

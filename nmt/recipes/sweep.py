@@ -35,6 +35,7 @@ from nmt.recipes.sweep_plan import GridRun, Plan, SweepOptions, make_plan, shown
 from nmt.recipes.sweep_report import Row, records_of, rows_of, tables_of
 from nmt.runs.info import read_info
 from nmt.runs.listing import is_run, summarise
+from nmt.runs.model import ModelRef
 from nmt.tables import Format, as_csv, render
 
 
@@ -204,7 +205,7 @@ def _compared(split: str, plan: Plan) -> Iterator[Comparison]:
     for arm, runs in plan.arms.items():
         if arm in kept:
             members[arm] = [planned.run.path for planned in runs]
-    translating = Translating(lambda config: config.search, split)
+    translating = Translating(lambda config: config.search, ModelRef(), split)
     for direction in for_directions(members, translating):
         yield compare(*translate_runs(members, direction))
 
@@ -243,12 +244,13 @@ def _train(options: SweepOptions, plan: Plan, stop: Stop) -> list[Row]:
     before: int | None = -1
     while stop.reason is None:
         arms, updates, _ = stage_of(plan, errors)
+        metric = plan.metric
         if updates == before:  # the runs have ended, or were stopped from outside
             break
         before = updates
         jobs = list[Job]()
         for planned in itertools.chain.from_iterable(plan.arms[arm] for arm in arms):
-            is_done = planned not in to_do if updates is None else planned.score_at(updates) is not None
+            is_done = planned not in to_do if updates is None else planned.best(metric, updates) is not None
             if planned.name not in errors and not is_done:
                 jobs.append(_training(plan, planned, updates))
         with closing(run_jobs(jobs, _slots(options), stop)) as ended_jobs:

@@ -31,6 +31,7 @@ from nmt.errors import ConfigError, error_text
 from nmt.evaluate.metrics import metric_name
 from nmt.layout import DataDir, RunDir
 from nmt.prepare.recipe import recipe
+from nmt.runs.info import text_score
 from nmt.runs.listing import summarise
 from nmt.runs.log import best_scores, rank
 
@@ -206,17 +207,13 @@ class GridRun:
     def is_finished(self) -> bool:
         return self.run.info.exists() and summarise(self.run).state == "finished"
 
-    def score_at(self, updates: int) -> float | None:
-        """Return the best score after a number of updates, or the best score of a run that has finished before."""
-        scores = best_scores(self.run, self.metric, updates)
+    def best(self, metric: Metric, updates: int | None = None) -> float | None:
+        """Return the best score so far, or that after a number of updates; of a run that has finished before, its best
+        one."""
+        scores = best_scores(self.run, metric, updates)
         if not scores and self.is_finished:
-            scores = best_scores(self.run, self.metric)
-        return min(scores.values(), key=partial(rank, self.metric), default=None)
-
-    @property
-    def metric(self) -> Metric:
-        """The score on the development set by which the run is ranked."""
-        return self.config.training.facts.metric
+            scores = best_scores(self.run, metric)
+        return min(scores.values(), key=partial(rank, metric), default=None)
 
 
 @dataclass(frozen=True)
@@ -243,8 +240,14 @@ class Plan:
 
     @property
     def metric(self) -> Metric:
-        """The score on the development set by which the runs are ranked; all runs have the same objective."""
-        return self.runs[0].metric
+        """The score on the development set by which all runs are ranked: chrF if BLEU says little about that of one.
+
+        All have the same objective. Nothing is ranked before all runs that can be have started.
+        """
+        metric = self.runs[0].config.training.facts.metric
+        if metric == "bleu" and any(text_score(planned.run) == "chrf" for planned in self.runs):
+            return "chrf"
+        return metric
 
     def config_of(self, run: GridRun) -> Path:
         """Return the path of the initial configuration of `run`."""
@@ -277,7 +280,7 @@ def _rungs(options: SweepOptions, plan: Plan) -> list[tuple[int, int]]:
     if options.compare is not None:
         data = plan.runs[0].config.data
         splits = dict.fromkeys(["valid", *data.test, *data.drawn])
-        if options.compare not in splits or plan.metric != "bleu":
+        if options.compare not in splits or not plan.runs[0].config.training.facts.translates:
             problems.append(f"compare: must be a split that the runs translate, one of {', '.join(splits)}")
         if n_arms < 2 or (halving is not None and halving.keep < 2):
             problems.append(
@@ -381,22 +384,23 @@ def stage_of(plan: Plan, errors: Mapping[str, str]) -> tuple[list[str], int | No
     runs_of = plan.arms
     eliminated = dict[str, str]()
     arms = list(runs_of)
+    metric = plan.metric
     for updates, n_kept in plan.rungs:
         means: dict[str, float] = {}
         for arm in arms:
             scores = []
             for run in runs_of[arm]:
-                if (score := run.score_at(updates)) is not None:
+                if (score := run.best(metric, updates)) is not None:
                     scores.append(score)
             if len(scores) == len(runs_of[arm]):
                 means[arm] = statistics.fmean(scores)
             elif not any(run.name in errors for run in runs_of[arm]):
                 return arms, updates, eliminated
-        arms = sorted(means, key=lambda arm: rank(plan.metric, means[arm]))
+        arms = sorted(means, key=lambda arm: rank(metric, means[arm]))
         best = [means[arm] for arm in arms[:n_kept]]
         kept = [arm for arm in arms if means[arm] in best]  # with arms that are as good as the last one
         for place, arm in enumerate(arms[len(kept) :], start=len(kept) + 1):
-            mean = f"mean dev {metric_name(plan.metric)} {shown_score(means[arm], plan.metric)}"
+            mean = f"mean dev {metric_name(metric)} {shown_score(means[arm], metric)}"
             eliminated[arm] = f"at {updates:,} updates: {mean}, rank {place} of {len(arms)}, {len(kept)} kept"
         arms = kept
     return arms, None, eliminated

@@ -53,13 +53,14 @@ class Row:
 def rows_of(plan: Plan, errors: Mapping[str, str]) -> list[Row]:
     """Return the rows, best first; `errors` contains the messages of failed runs by name."""
     eliminated = stage_of(plan, errors)[2]
+    metric = plan.metric
     rows = []
     for arm, runs in plan.arms.items():
-        rows += [_row(run, errors.get(run.name, ""), eliminated.get(arm, "")) for run in runs]
-    return sorted(rows, key=lambda row: math.inf if row.score is None else rank(plan.metric, row.score))
+        rows += [_row(run, metric, errors.get(run.name, ""), eliminated.get(arm, "")) for run in runs]
+    return sorted(rows, key=lambda row: math.inf if row.score is None else rank(metric, row.score))
 
 
-def _row(planned: GridRun, error: str, eliminated: str) -> Row:
+def _row(planned: GridRun, metric: Metric, error: str, eliminated: str) -> Row:
     row = Row(planned, "not started", error or eliminated)
     if planned.run.info.exists():
         summary = summarise(planned.run)
@@ -67,7 +68,7 @@ def _row(planned: GridRun, error: str, eliminated: str) -> Row:
         with suppress(CheckpointError):
             selected = read_selected(planned.run)
         weights = selected.weights if selected.model_fields_set else None
-        row = Row(planned, "stopped", row.note, summary.best_score, weights, summary.step, summary.minutes)
+        row = Row(planned, "stopped", row.note, planned.best(metric), weights, summary.step, summary.minutes)
         if summary.state == "finished":
             return replace(row, state="finished", ended_by=selected.finished_by)
     if error:
@@ -80,14 +81,15 @@ def _row(planned: GridRun, error: str, eliminated: str) -> Row:
 def tables_of(plan: Plan, rows: Sequence[Row]) -> list[Table]:
     """Return the table of the runs and, if the grid has seeds, of the means over the finished runs of each arm."""
     n = len(plan.axes)
+    metric = plan.metric
     labels = [axis.label for axis in plan.axes]
-    header = [*labels, f"dev {metric_name(plan.metric)}", "weights", "step", "min", "state", ""]
+    header = [*labels, f"dev {metric_name(metric)}", "weights", "step", "min", "state", ""]
     lines = []
     for row in rows:
         step = "-" if row.step is None else f"{row.step:,}"
         minutes = "-" if row.minutes is None else f"{row.minutes:.1f}"
         facts = row.weights or "-", step, minutes, row.state, row.note
-        lines.append([*row.planned.values.values(), shown_score(row.score, plan.metric), *facts])
+        lines.append([*row.planned.values.values(), shown_score(row.score, metric), *facts])
     notes = [*_lengths(rows), *_development_sets(plan, rows)]
     table = Table(header, lines, (n, n + 2, n + 3), notes=notes, records=records_of(plan, rows))
     return [table, *_means(plan, rows)]
@@ -177,7 +179,7 @@ def _means(plan: Plan, rows: Sequence[Row]) -> Iterator[Table]:
     if any(differences.values()):
         heading = DIFFERENCE
         notes = [DIFFERENCE_NOTE]
-        if metric == "bleu":
+        if metric in ("bleu", "chrf"):
             notes = [DIFFERENCE_NOTE + OF_A_TEST_SET]
     header = [*(axis.label for axis in axes), f"dev {metric_name(metric)}", "seeds", heading, ""]
     title = f"mean over finished seeds ± standard deviation ({SEED})"
@@ -207,8 +209,9 @@ def difference(first: Sequence[float], other: Sequence[float], metric: Metric = 
 def records_of(plan: Plan, rows: Sequence[Row]) -> list[dict[str, object]]:
     """Return the results of each run by name: full keys, no rounding, None for unknown values."""
     records = []
+    score = f"dev_{plan.metric}"
     for row in rows:
         facts = {name: getattr(row, name) for name in ("weights", "step", "minutes", "ended_by", "state")}
         run = {"run": str(row.planned.run.path), "note": row.note}
-        records.append({**row.planned.values, f"dev_{plan.metric}": row.score, **facts, **run})
+        records.append({**row.planned.values, score: row.score, **facts, **run})
     return records

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
+from nmt.config.objectives import Metric
 from nmt.console import say
 from nmt.errors import CheckpointError, UnsafeFileError
 from nmt.files.document import Document, document_text, read_document
@@ -86,6 +88,9 @@ class RunInfo(Document):
     """The public model, if the run was imported."""
     launch: str | None = None
     """The id of the torchrun launch; see `launch`."""
+    text_score: Metric = "bleu"
+    """The score of text on the development set by which the run is listed and ranked, and by default selects
+    checkpoints: chrf if its references have few four-grams."""
 
     @property
     def public(self) -> PublicModel | None:
@@ -131,6 +136,13 @@ def read_info(run: RunDir) -> RunInfo:
     """Read run.json. Raises CheckpointError if it is missing, damaged or has another format."""
     missing = f"{run.path}: not a run directory, run.json is missing"
     return read_document(run.info, RunInfo, CheckpointError, "", (OLD_RUN_FORMAT, RUN_FORMAT), missing)
+
+
+def text_score(run: RunDir) -> Metric:
+    """Return `RunInfo.text_score` of a run, or bleu if run.json is missing or damaged, which is reported elsewhere."""
+    with suppress(CheckpointError):
+        return read_info(run).text_score
+    return "bleu"
 
 
 def write_info(run: RunDir, info: RunInfo) -> None:

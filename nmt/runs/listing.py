@@ -20,7 +20,7 @@ from nmt.console import printable, width
 from nmt.errors import CheckpointError, NmtError
 from nmt.files.write import lock_holder
 from nmt.layout import RunDir
-from nmt.runs.info import ScoreRecord, Selected, check_selected, read_info, read_scores, read_selected
+from nmt.runs.info import ScoreRecord, Selected, check_selected, read_info, read_scores, read_selected, text_score
 from nmt.runs.log import Record, best_scores, last_record, number, rank
 from nmt.runs.state import load_state, saved_steps
 from nmt.tables import Table
@@ -45,6 +45,8 @@ class Summary:
     """The value of `search.split`; empty if the run does not translate."""
     best_bleu: float | None = None
     """The best BLEU on the development set, including the average at the end; None if the run does not translate."""
+    best_chrf: float | None = None
+    """The best chrF instead, if BLEU says little about the development set."""
     best_perplexity: float | None = None
     """The best perplexity on the development set of a run that does not write text."""
     best_accuracy: float | None = None
@@ -59,12 +61,6 @@ class Summary:
     """The host, the pid and the start time of the training process, if it is running."""
     problem: str | None = None
     """The first problem found, such as a damaged file."""
-
-    @property
-    def best_score(self) -> float | None:
-        """The best BLEU, perplexity or accuracy, whichever the run has."""
-        scores = self.best_bleu, self.best_perplexity, self.best_accuracy
-        return next((score for score in scores if score is not None), None)
 
 
 def is_run(path: Path) -> bool:
@@ -111,6 +107,7 @@ def summarise(run: RunDir) -> Summary:
         summary.max_steps = config.training.max_steps
         metric = config.training.facts.metric
         if metric == "bleu":
+            metric = text_score(run)
             summary.split = config.search.split
     with _collecting(problems, run):
         if not read_info(run).data_dir:
@@ -221,7 +218,7 @@ def _row(run: Summary, now: float) -> tuple[str, ...]:
         notes.append(f"split: {run.split}")
     test = minutes = "-"
     if run.test is not None:
-        test = _test_score(run.test)
+        test = _test_score(run.test, "bleu" if run.best_chrf is None else "chrf")
     if run.minutes is not None:
         minutes = _duration(run.minutes)
     age = _age(now - run.last_written)
@@ -229,7 +226,9 @@ def _row(run: Summary, now: float) -> tuple[str, ...]:
 
 
 def _dev_score(run: Summary) -> str:
-    """Format the best score on the development set: accuracy, perplexity or BLEU."""
+    """Format the best score on the development set: accuracy, perplexity, chrF or BLEU."""
+    if run.best_chrf is not None:
+        return f"chrF {run.best_chrf:.1f}"
     if run.best_accuracy is not None:
         return f"acc {run.best_accuracy:.1%}"
     if run.best_perplexity is not None:
@@ -237,9 +236,9 @@ def _dev_score(run: Summary) -> str:
     return "-" if run.best_bleu is None else f"{run.best_bleu:.1f}"
 
 
-def _test_score(record: ScoreRecord) -> str:
-    """Format a shortened name of a test set and its BLEU or accuracy, with an asterisk if there are notes."""
-    bleu = record.score("bleu")
+def _test_score(record: ScoreRecord, metric: Metric) -> str:
+    """Format a shortened name of a test set and its BLEU, chrF or accuracy, with an asterisk if there are notes."""
+    text = record.score(metric)
     accuracy = record.score("accuracy")
     name = printable(record.name)
     value = "-"
@@ -247,8 +246,10 @@ def _test_score(record: ScoreRecord) -> str:
         name = shortened(name, 4, 6, "…")
     if accuracy is not None:
         value = f"{accuracy.value:.1%}"
-    elif bleu is not None:
-        value = f"{bleu.value:.1f}"
+    elif text is not None:
+        value = f"{text.value:.1f}"
+        if metric == "chrf":
+            value = f"chrF {value}"
         if record.notes:
             value += "*"
     return f"{name} {value}"

@@ -14,7 +14,7 @@ from nmt.config.objectives import Metric
 from nmt.errors import CheckpointError
 from nmt.files.read import LOG_BYTES, read_regular
 from nmt.layout import RunDir
-from nmt.runs.info import Weights
+from nmt.runs.info import Weights, text_score
 from nmt.tables import Table
 
 Record = dict[str, Any]
@@ -95,8 +95,8 @@ def number(record: Record, name: str, most: float = 1e15) -> float | None:
 class Point:
     """A point of a learning curve: the results of one validation.
 
-    chrF and perplexity belong to the weights with the highest BLEU or, without BLEU, the lowest perplexity. They are
-    None if they were not recorded.
+    chrF and perplexity belong to the weights with the highest BLEU (chrF if BLEU says little, see `text_score`) or,
+    without BLEU, the lowest perplexity. They are None if they were not recorded.
     """
 
     step: int
@@ -125,6 +125,7 @@ def learning_curve(run: RunDir) -> list[Point]:
     if not validations:
         raise CheckpointError(f"{run.path}: the log of this run contains no validation")
     points = []
+    metric = text_score(run)
     for step, kinds in validations.items():
         bleu_of = dict[Weights, float]()
         minutes = list[float]()
@@ -133,7 +134,7 @@ def learning_curve(run: RunDir) -> list[Point]:
                 bleu_of[kind] = values["bleu"]
             if values["minutes"] is not None:
                 minutes.append(values["minutes"])
-        best = min(kinds.values(), key=lambda values: (-(values["bleu"] or 0.0), values["perplexity"] or math.inf))
+        best = min(kinds.values(), key=lambda values: (-(values[metric] or 0.0), values["perplexity"] or math.inf))
         accuracy = None if bleu_of else best["accuracy"]
         latest = max(minutes, default=None)
         points.append(Point(step, latest, bleu_of, best["chrf"], best["perplexity"], accuracy))

@@ -381,13 +381,13 @@ class Comparison:
     """Number of translations that consist of the same pieces."""
     difference: float
     """The largest difference between both engines' mean log-probabilities of a piece of a native translation."""
-    bleu: Score
-    """BLEU of the engine's translations against the native ones."""
+    chrf: Score
+    """chrF of the engine's translations against the native ones."""
 
     def __str__(self) -> str:
         share = f"{self.n_identical} of {self.n_lines} translations identical ({self.n_identical / self.n_lines:.1%})"
         return (
-            f"{share}, scores differ by at most {self.difference:.1e}; BLEU between the engines {self.bleu.value:.2f}"
+            f"{share}, scores differ by at most {self.difference:.1e}; chrF between the engines {self.chrf.value:.2f}"
         )
 
 
@@ -416,7 +416,7 @@ def compare(native: Translator, engine: Engine, lines: Sequence[str], search: Se
         n_lines=len(expected),
         n_identical=n_identical,
         difference=max(differences, default=0.0),
-        bleu=corpus_score("bleu", hyps, refs, native.config.data.tgt),
+        chrf=corpus_score("chrf", hyps, refs, native.config.data.tgt),
     )
 
 

@@ -167,7 +167,7 @@ def check(session: Session, log: TrainingLog) -> None:
     validations: dict[Weights, Validation] = {}
     for kind in _KINDS if session.ema is not None and state.step else _KINDS[:1]:
         validations[kind] = session.validator.validate(session.to_validate(kind), session.stop.poll)
-    scores = {kind: validation.score(settings.selected_by) for kind, validation in validations.items()}
+    scores = {kind: validation.score(session.selected_by) for kind, validation in validations.items()}
     better = max(scores, key=scores.__getitem__)
     watched = _watched(session, session.to_validate(better)) if session.watched else {}
     is_better = False
@@ -229,7 +229,9 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
     if settings.start_share:
         selected, score = _with_start(session, meter, selected)
     step = state.step if selected.weights == "average" else _best_step(state)
-    bleu = best_scores(run, "bleu", step).get(selected.weights)
+    scores: Mapping[str, float] = {
+        name: best_scores(run, name, step).get(selected.weights, math.nan) for name in settings.facts.scores
+    }
     stem = _stem(selected.weights, step)
     all_lines = session.validator.at_end()
     if all_lines is not session.validator:
@@ -237,7 +239,7 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
         assign(model, _tensors_of(session, selected), str(run.path))
         validation = all_lines.validate(model, session.stop.poll)
         _record(session, log, validation, "final")
-        bleu = validation.scores["bleu"]
+        scores = validation.scores
         stem = "final"
     log.sync()  # before the next lines, after which a resumed run has nothing left to do
     meter.resume()
@@ -251,11 +253,11 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
             f"warning: the selected weights are not better than those that the run started with, "
             f"{_scored(session, state.start_score)}; {settings.init_from} remains the better model"
         )
-    if bleu is not None:
-        if note := no_match_note(bleu):
+    if scores.get("bleu", math.nan) >= 0:
+        if note := no_match_note(scores):
             log.say(f"warning: {note}")
         if settings.facts.translates:
-            _show_quality(session, log, all_lines, bleu, stem)
+            _show_quality(session, log, all_lines, scores, stem)
 
 
 def _times(state: TrainState) -> str:
@@ -266,11 +268,14 @@ def _times(state: TrainState) -> str:
     )
 
 
-def _show_quality(session: Session, log: TrainingLog, validator: Validator, bleu: float, stem: str) -> None:
-    """Print what BLEU usually means and, on a terminal, some translations of the file with this stem."""
+def _show_quality(
+    session: Session, log: TrainingLog, validator: Validator, scores: Mapping[str, float], stem: str
+) -> None:
+    """Print what BLEU usually means, or why it says little, and, on a terminal, some translations of the file with this
+    stem."""
     data = session.config.data
     tokenizer = max(map(default_tokenizer, data.targets))  # 13a only if all languages have it
-    log.say(use_of(bleu, len(validator.references), tokenizer))
+    log.say(validator.few_four_grams or use_of(scores, len(validator.references), tokenizer))
     path = session.run.dev / f"{stem}.{data.tgt}"
     if sys.stderr.isatty() and path.is_file():
         translations = path.read_text(encoding="utf-8").split("\n")
@@ -346,7 +351,7 @@ def _score_mean(session: Session, meter: Meter, tensors: Tensors, origin: Mappin
     """Validate a mean of weights, save it as checkpoints/average, and return its score."""
     model = session.to_validate("raw")
     run = session.run
-    selected_by = session.config.training.selected_by
+    selected_by = session.selected_by
     assign(model, tensors, str(run.average.path))
     validation = session.validator.validate(model, session.stop.poll)
     score = validation.score(selected_by)
@@ -375,11 +380,11 @@ def _best(session: Session) -> Selected:
 
 def _scored(session: Session, score: float) -> str:
     """Return a score by which weights were selected, with what was scored."""
-    settings = session.config.training
+    n_lines = session.config.training.validate_lines
     part = ""
-    if settings.validate_lines:
-        part = f"{min(settings.validate_lines, len(session.validator.references))} lines of "
-    return f"{settings.selected_by} {abs(score):.4g} on {part}the development set"
+    if n_lines:
+        part = f"{min(n_lines, len(session.validator.references))} lines of "
+    return f"{session.selected_by} {abs(score):.4g} on {part}the development set"
 
 
 def _record(session: Session, log: TrainingLog, validation: Validation, kind: Weights | Literal["final"]) -> None:

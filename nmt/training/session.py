@@ -45,6 +45,8 @@ class Session:
     training_objective: Objective
     windows: Windows
     validator: Validator
+    selected_by: str
+    """The score by which checkpoints are selected."""
     model: Model
     optimizer: torch.optim.Optimizer
     scaler: torch.amp.GradScaler

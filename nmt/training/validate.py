@@ -13,7 +13,7 @@ import torch
 from nmt.data.batching import Pairs
 from nmt.data.corpus import Corpus
 from nmt.data.rows import RowPacking
-from nmt.evaluate.metrics import corpus_score
+from nmt.evaluate.metrics import corpus_score, few_four_grams
 from nmt.model.device import autocast
 from nmt.model.transformer import DecodingModel, Model
 from nmt.search.forced import check_inference
@@ -85,8 +85,15 @@ class Validator(ABC):
     src_lines: Sequence[str] = ()
     references: Sequence[str] = ()
     """The lines that are translated or restored, if any."""
+    tgt_lang: str | None = None
+    """The language by whose rules they are divided into words."""
     longest: int
     """The length of the longest sentence, including the end of sentence."""
+
+    @property
+    def few_four_grams(self) -> str | None:
+        """Why BLEU says little about the references; None if it says enough."""
+        return few_four_grams(self.references, self.tgt_lang)
 
     def validate(self, model: Model, poll: Callable[[], None] = lambda: None) -> Validation:
         """Return the scores of `model`, and put the model back in training mode.
@@ -121,6 +128,11 @@ class DirectionsValidator(Validator):
         self.src_lines = [line for validator in validators for line in validator.src_lines]
         self.references = [line for validator in validators for line in validator.references]
         self.longest = max(validator.longest for validator in validators)
+
+    @property
+    def few_four_grams(self) -> str | None:
+        """Why BLEU says little about the references of a direction; None if it says enough about all."""
+        return next(filter(None, (validator.few_four_grams for validator in self._by_direction.values())), None)
 
     def at_end(self) -> Validator:
         """Return a validator of all lines, with the configured search."""
@@ -177,9 +189,8 @@ class SplitValidator(Validator):
         assert sums is not None, "prepare rejects an empty development set"
         return sums
 
-
-def text_scores(translations: Sequence[str], references: Sequence[str], tgt_lang: str) -> dict[str, float]:
-    """Return the BLEU and chrF of translations."""
-    return {
-        metric: corpus_score(metric, translations, references, tgt_lang=tgt_lang).value for metric in ("bleu", "chrf")
-    }
+    def text_scores(self, texts: Sequence[str]) -> dict[str, float]:
+        """Return the BLEU and chrF of translations or restored lines."""
+        return {
+            metric: corpus_score(metric, texts, self.references, self.tgt_lang).value for metric in ("bleu", "chrf")
+        }

@@ -11,7 +11,17 @@ from statistics import fmean, stdev
 import numpy as np
 
 from nmt.evaluate.compare.systems import Group, TextToTranslate, all_systems
-from nmt.evaluate.metrics import METRICS, Floats, LineCounts, Metric, count_lines, of_line_scores, unspaced_notes
+from nmt.evaluate.metrics import (
+    METRICS,
+    Floats,
+    LineCounts,
+    Metric,
+    MetricName,
+    count_lines,
+    few_four_grams,
+    of_line_scores,
+    unspaced_notes,
+)
 from nmt.evaluate.significance import (
     MIN_RUNS,
     SEED,
@@ -81,6 +91,8 @@ class Result:
     metric: Metric
     entries: tuple[Entry, ...]
     """The results of each group."""
+    caution: str | None = None
+    """Why the metric says little about these references; None if it says enough."""
 
     @property
     def scores(self) -> tuple[GroupScore, ...]:
@@ -116,8 +128,9 @@ def compare(
     lowercase: bool = False,
     tokenize: str | None = None,
     trials: int = TRIALS,
+    metrics: Sequence[MetricName] = METRICS,
 ) -> Comparison:
-    """Compare groups of systems with a baseline by BLEU, chrF, TER and segment scores.
+    """Compare groups of systems with a baseline by the given metrics and by segment scores.
 
     All systems must have segment scores by the same metrics, for every line.
 
@@ -134,7 +147,7 @@ def compare(
     translations = [system.translations for system in systems]
     tgt_lang = text.languages[1] if text.languages else text.tgt_lang
     by_metric = [
-        count_lines(metric, translations, text.references, tgt_lang, lowercase, tokenize) for metric in METRICS
+        count_lines(metric, translations, text.references, tgt_lang, lowercase, tokenize) for metric in metrics
     ]
     for name in systems[0].segment_scores:
         scores = [system.segment_scores[name] for system in systems]
@@ -149,11 +162,15 @@ def compare(
             end = start + len(group.systems)
             entries.append(_entry(group, counts[start:end], of_systems[start:end]))
             start = end
-        results.append(Result(counts[0].metric, tuple(entries)))
+        metric = counts[0].metric
+        caution = few_four_grams(text.references, tgt_lang, tokenize) if metric.name == "bleu" else None
+        results.append(Result(metric, tuple(entries), caution))
     tested = _p_over_lines(results, baseline, trials)
     results = [_with_differences(result, baseline, p_values) for result, p_values in zip(results, tested, strict=True)]
-    notes = *text.notes, *unspaced_notes(text.references, tgt_lang, tokenize), *_notes(groups)
-    return Comparison(text, tuple(groups), baseline, tuple(results), trials, SEED, notes)
+    of_bleu = unspaced_notes(text.references, tgt_lang, tokenize) if "bleu" in metrics else ()
+    return Comparison(
+        text, tuple(groups), baseline, tuple(results), trials, SEED, (*text.notes, *of_bleu, *_notes(groups))
+    )
 
 
 def _entry(group: Group, counts: Sequence[LineCounts], resampled: Floats) -> Entry:
@@ -193,7 +210,7 @@ def _with_differences(result: Result, baseline: int, p_over_lines: dict[int, flo
     for position, corrected in zip(p_values, holm([*p_values.values()]), strict=True):
         differences[position] = replace(differences[position], p_holm=corrected)
     entries = [replace(entry, difference=differences.get(n)) for n, entry in enumerate(result.entries)]
-    return Result(result.metric, tuple(entries))
+    return replace(result, entries=tuple(entries))
 
 
 def _difference(baseline: Entry, other: Entry, p_over_lines: float | None) -> Difference:

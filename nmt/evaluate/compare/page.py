@@ -85,7 +85,7 @@ def make_view(comparison: Comparison) -> View:
         translations.append([*map(printable_sentence, entry.group.systems[median].translations)])
         if position != comparison.baseline:
             compared.append(position)
-    by_line = next((result for result in results if result.metric.name == "chrf"), results[0])
+    by_line = next((result for result in results if result.metric.formula == "chrf"), results[0])
     averaged = [result for result in results if result.metric.formula == "mean" and result is not by_line]
     return View(
         comparison,
@@ -243,7 +243,7 @@ def _distribution(view: View) -> Iterator[str]:
         rows.append([_key(view, other), *(f"{n:,}" for n in counts)])
     heads = ["", f"better than {escaped(view.names[baseline])}", "worse", "same score", "same translation"]
     yield table(heads, rows)
-    highest = 100.0 if metric.name == "chrf" else 1.0
+    highest = 1.0 if metric.formula == "mean" else 100.0
     edges = np.linspace(min(0.0, float(scores.min())), max(highest, scores.max()), 26)
     layers = {f"{_color(n)} outline": np.histogram(row, edges)[0].tolist() for n, row in enumerate(scores)}
     ticks = {edge: f"{edges[edge]:.4g}" for edge in range(0, len(edges), 5)}

@@ -19,10 +19,11 @@ from nmt.evaluate.significance import Interval
 from nmt.tables import NOTE, Cell, Table, wrapped
 
 SIGNIFICANT = 0.05
+BETTER, WORSE, OPEN = VERDICTS = ("better than", "worse than", "not significantly different from")
 UNDECIDED = (
-    "the test and the interval disagree on whether there is a difference. BLEU's brevity penalty skews the interval "
-    "where translations are about as long as the references; otherwise p is close to the limit. A larger test set may "
-    "decide."
+    "the test and the interval disagree on whether there is a difference. With several systems, p is corrected for "
+    "their number, but the interval is not. BLEU's brevity penalty skews the interval where translations are about as "
+    "long as the references. Otherwise, p is close to the limit. A larger test set may decide."
 )
 
 
@@ -31,7 +32,7 @@ def agreement(metric: Metric, difference: float) -> str | None:
     if metric.formula == "bleu":
         for_65 = 1.06
         for_80 = 2.34
-    elif metric.formula == "chrf":
+    elif metric.name == "chrf":
         for_65 = 0.76
         for_80 = 1.63
     elif "wmt22-comet-da" in metric.signature:
@@ -143,13 +144,9 @@ def _paper_cells(result: Result) -> Iterator[Cell]:
     for entry in result.entries:
         text = number(metric, entry.score.value)
         deviation = entry.score.seed_deviation
-        difference = entry.difference
         if deviation is not None:
             text += f" ± {number(metric, deviation)}"
-        is_significant = False
-        if difference is not None and difference.p_holm is not None and not _is_undecided(difference):
-            is_significant = difference.p_holm < SIGNIFICANT
-        yield Cell(text, entry.score.value == best, is_significant)
+        yield Cell(text, entry.score.value == best, _verdict(result, entry.difference) in (BETTER, WORSE))
 
 
 def score_cells(comparison: Comparison) -> list[tuple[str, ...]]:
@@ -205,39 +202,43 @@ def errors(result: Result) -> Iterator[str]:
 def verdicts(comparison: Comparison) -> Iterator[str]:
     """Yield for each system a sentence with the metrics by which it is better or worse than the baseline."""
     baseline = comparison.groups[comparison.baseline].name
+    text = comparison.text
+    where = ""
+    if text.fair:
+        share = f"{len(text.seen):,} of {len(text.references):,}"
+        where = f", on lines of which {share} are in a training text, which says little about new text"
     is_open = False
     for position, group in enumerate(comparison.groups):
-        metrics: dict[str, list[str]] = {"better than": [], "worse than": [], "not significantly different from": []}
-        undecided = list[str]()
+        metrics = {verdict: list[str]() for verdict in VERDICTS}
         for result in comparison.results:
-            difference = result.entries[position].difference
-            name = metric_name(result.metric.name)
-            if difference is None or difference.p_holm is None:
-                continue
-            if _is_undecided(difference):
-                undecided.append(name)
-            elif difference.p_holm >= SIGNIFICANT:
-                metrics["not significantly different from"].append(name)
-                is_open = True
-            elif (difference.value > 0) == result.metric.higher_is_better:
-                metrics["better than"].append(name)
-            else:
-                metrics["worse than"].append(name)
+            if verdict := _verdict(result, result.entries[position].difference):
+                metrics.setdefault(verdict, []).append(metric_name(result.metric.name))
+        is_open |= bool(metrics[OPEN])
         parts = []
-        for verdict, names in metrics.items():
-            if names:
+        for verdict in VERDICTS:
+            if names := metrics.pop(verdict):
                 parts.append(f"{verdict} {baseline} by {listed(names)}")
         if parts:
-            yield f"{group.name} is {', '.join(parts)}."
-        if undecided:
-            yield f"{group.name} has no verdict by {listed(undecided)}: {UNDECIDED}"
+            yield f"{group.name} is {', '.join(parts)}{where}."
+        for why, names in metrics.items():
+            yield f"{group.name} has no verdict by {listed(names)}: {why}"
+    if text.fair:
+        yield text.fair
     if is_open:
         yield "No significant difference does not mean equal: the interval shows how large the difference may be."
 
 
-def _is_undecided(difference: Difference) -> bool:
-    """Return whether the test and the interval disagree on whether there is a difference; False without a test."""
-    return difference.p is not None and (difference.p < SIGNIFICANT) == (math.prod(difference.interval) <= 0)
+def _verdict(result: Result, difference: Difference | None) -> str:
+    """Return one of `VERDICTS`, or why there is none: the metric says little, or test and interval disagree; empty
+    without a test."""
+    if difference is None or difference.p_holm is None:
+        return ""
+    is_significant = difference.p_holm < SIGNIFICANT
+    if is_significant == (math.prod(difference.interval) <= 0) or result.caution is not None:
+        return result.caution or UNDECIDED
+    if not is_significant:
+        return OPEN
+    return BETTER if (difference.value > 0) == result.metric.higher_is_better else WORSE
 
 
 def _differences(comparison: Comparison) -> list[Difference]:
@@ -255,7 +256,7 @@ def explanations(comparison: Comparison) -> Iterator[str]:
     method = ": bootstrap over lines, paired for differences"
     if _is_over_seeds(comparison):
         method = " of scores: bootstrap over lines; those of differences: as p"
-    yield f"95 % intervals{method}; {_trials(comparison)}."
+    yield f"95 % intervals{method}; {_trials(comparison)}; not corrected for several systems or metrics."
     if any(difference.p is not None for difference in _differences(comparison)):
         yield (
             f"p: how often two equal systems would differ this much by chance; below {SIGNIFICANT} a difference counts "
@@ -280,7 +281,7 @@ def _test(comparison: Comparison) -> str:
     n_compared = len(comparison.groups) - 1
     if n_compared > 1:
         test += f"; corrected for {n_compared} comparisons (Holm)"
-    return test
+    return f"{test}; not corrected for several metrics"
 
 
 SYSTEM_FACTS = ("run", "step", "weights", "search", "precision")
@@ -333,6 +334,7 @@ def as_json(comparison: Comparison) -> dict[str, object]:
         "trials": comparison.trials,
         "seed": comparison.seed,
         "notes": comparison.notes,
+        "verdicts": [*verdicts(comparison)],
     }
 
 

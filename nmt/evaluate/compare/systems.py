@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from glob import glob, has_magic
 from itertools import chain, islice
@@ -17,21 +18,13 @@ from nmt.console import say
 from nmt.data.manifest import read_contents
 from nmt.errors import ConfigError, DataError, NmtError
 from nmt.evaluate.comet import NeuralMetrics, SegmentScores
-from nmt.evaluate.metrics import (
-    References,
-    Texts,
-    as_tuple,
-    blank_references_note,
-    looks_lowercased,
-    looks_tokenized,
-    reference_lines,
-)
-from nmt.evaluate.report import language_of_files, read_texts
+from nmt.evaluate.metrics import References, Texts, as_tuple, blank_references_note
+from nmt.evaluate.notes import line_notes, style_notes
+from nmt.evaluate.report import language_of_files, read_references
 from nmt.files.read import open_regular, reading
 from nmt.files.write import open_output
 from nmt.layout import DataDir, RunDir
 from nmt.runs.info import read_info
-from nmt.text.letters import forms_notes
 
 if TYPE_CHECKING:  # these import torch, which files of translations do not need
     from nmt.data.corpus import Corpus
@@ -54,6 +47,8 @@ class TextToTranslate:
     """Numbers of the lines, from 0, whose source or reference is in the training text of a run."""
     tgt_lang: str | None = None
     """The language by which files are scored."""
+    fair: str = ""
+    """What to compare on instead, if more than a few of the lines are in training text."""
 
 
 @dataclass(frozen=True)
@@ -197,56 +192,32 @@ def read_systems(
 
     `to` is the language, by default that of `language_of_files`; for `lowercase` see `check_alike`.
 
-    Raises DataError as `read_texts` and `check_alike` do.
+    Raises DataError as `read_references` and `check_alike` do.
     """
     hyps = all_paths(members)
-    texts = read_texts([*refs, *hyps, *filter(None, [src])])
-    references: References = texts[0]
-    if len(refs) > 1:
-        references = list(zip(*texts[: len(refs)], strict=True))
+    references, texts = read_references(refs, [*hyps, *filter(None, [src])])
     tgt_lang = to or language_of_files([*hyps, *refs], references)
     sources = texts[-1] if src else None
     text = TextToTranslate(" ".join(map(str, refs)), references, sources, tgt_lang=tgt_lang)
-    systems = [System(*pair) for pair in zip(distinct_names(hyps), texts[len(refs) :], strict=False)]
+    systems = [System(*pair) for pair in zip(distinct_names(hyps), texts, strict=False)]
     return check_alike(text, systems, lowercase), _grouped(systems, members)
 
 
 def check_alike(text: TextToTranslate, systems: Sequence[System], lowercase: bool = False) -> TextToTranslate:
-    """Check that systems do not differ in tokenisation or case, and add notes on both and on forms of letters to the
-    text.
+    """Check that systems do not differ in tokenisation or case, and add notes on their lines to the text.
 
-    Raises DataError if some files look tokenised and others do not, or, unless case is ignored, lower-cased. For runs
-    this is a note, because tokenisation and case are part of their quality.
+    Raises DataError if only some files differ from the references in tokenisation or, unless it is ignored, case. For
+    runs this is a note, because tokenisation and case are part of their quality.
     """
-    references = reference_lines(text.references)
-    blank = blank_references_note(text.references, [system.translations for system in systems])
     notes = [*text.notes]
-    if blank is not None:
+    if blank := blank_references_note(text.references, [system.translations for system in systems]):
         notes.append(blank)
+    odd = {system.name: [*style_notes(system.translations, text.references, lowercase)] for system in systems}
     for system in systems:
-        notes += [
-            f"{system.name}: {note}" for note in forms_notes(text.tgt_lang or "", system.translations, references)
-        ]
-    checks = [(looks_tokenized, "tokenised", "detokenise it")]
-    if not lowercase:
-        checks.append((looks_lowercased, "lower-cased", "restore its case, or ignore case with --lowercase"))
-    for looks, style, advice in checks:
-        marked = list[System]()
-        plain = list[System]()
-        for system in systems:
-            if looks(system.translations):
-                marked.append(system)
-            else:
-                plain.append(system)
-        if marked and plain:
-            problem = f"{marked[0].name} looks {style}, {plain[0].name} does not"
-            if marked[0].run is None:
-                raise DataError(f"{problem}: {advice}")
-            notes.append(f"{problem}: this changes the scores")
-        elif marked and not looks(references):
-            notes.append(f"the translations look {style}, the references do not: these scores are misleading")
-        elif not marked and looks(references):
-            notes.append(f"the references look {style}, the translations do not: these scores are misleading")
+        of_lines = line_notes(system.translations, text.references, text.tgt_lang)
+        notes += [f"{system.name}: {note}" for note in (*of_lines, *odd[system.name])]
+    if any(odd.values()) and not all(odd.values()) and systems[0].run is None:
+        raise DataError(next(f"{name}: {problems[0]}" for name, problems in odd.items() if problems))
     return replace(text, notes=tuple(notes))
 
 
@@ -264,24 +235,18 @@ def with_segment_scores(text: TextToTranslate, groups: Sequence[Group], neural: 
 # --- Runs ---
 
 
-def _any_languages() -> ModelRef:
-    from nmt.runs.model import ModelRef
-
-    return ModelRef()
-
-
 @dataclass(frozen=True)
 class Translating:
     """Settings for the translation of the test set."""
 
     search: Callable[[Config], SearchConfig]
     """A function from the configuration of a run to its search settings. It raises ConfigError."""
+    model: ModelRef
+    """The weights and languages of all runs, without their paths."""
     split: str | None = None
     """The split to translate, by default the only test set."""
     data: Path | None = None
     """The data directory, by default the training data of each run."""
-    model: ModelRef = field(default_factory=_any_languages)
-    """The weights and languages of all runs, without their paths."""
     precision: str = "auto"
     output: Path | None = None
     """A directory for the translations, one file NAME.LANGUAGE for each run."""
@@ -355,12 +320,12 @@ def translate_runs(members: Members, settings: Translating) -> tuple[TextToTrans
     for name, of_group in members.items():
         notes += _notes_on_group(name, [*islice(remaining, len(of_group))])
     seen = frozenset[int]() if text.name == "train" else _find_in_training_texts(runs, notes)
-    return check_alike(replace(text, notes=tuple(notes), seen=seen), systems, settings.lowercase), _grouped(
-        systems, members
-    )
+    fair = _fair_data(runs, settings) if len(seen) >= SEEN * len(text.references) else ""
+    text = replace(text, notes=tuple(notes), seen=seen, fair=fair)
+    return check_alike(text, systems, settings.lowercase), _grouped(systems, members)
 
 
-def _open(name: str, path: Path, settings: Translating) -> _Run:
+def _open(name: str, path: Path, settings: Translating, *, warn: bool = True) -> _Run:
     if path.is_file():
         raise DataError(f"{path}: is a file, not a run directory; compare files of translations with --hyp A B --ref F")
     from nmt.evaluate.run import choose_split, open_corpus
@@ -371,7 +336,7 @@ def _open(name: str, path: Path, settings: Translating) -> _Run:
     config = saved.config
     data = saved.config.data
     search = settings.search(config)
-    corpus = open_corpus(RunDir(path), data.sides, settings.data)
+    corpus = open_corpus(RunDir(path), data.sides, settings.data, warn=warn)
     split = corpus.in_one_file(choose_split(corpus, settings.split))
     corpus.verify(split.name, ("text",))
     text = TextToTranslate(split.name, split.text(data.tgt), split.text(data.src), data.sides)
@@ -419,23 +384,12 @@ def _translate(run: _Run, settings: Translating) -> System:
 
 
 def _notes_on_text(runs: Sequence[_Run]) -> Iterator[str]:
-    """Yield notes if the split was seen in training, or may overlap with training text."""
+    """Yield a note if the split is not a test set."""
     split = runs[0].text.name
     if split == "valid":
         yield "valid is the development set, on which the weights were chosen: a test set gives unbiased scores"
     if split == "train":
         yield "train is the training text: scores on it say nothing about other text"
-        return
-    of_other_data = []
-    for run in runs:
-        if read_info(RunDir(run.path)).corpus not in ("", run.corpus.fingerprint, run.corpus.whole):
-            of_other_data.append(run.name)
-    if of_other_data:
-        verb = "was" if len(of_other_data) == 1 else "were"
-        yield (
-            f"{', '.join(of_other_data)} {verb} trained on a different data directory than the one with {split}: the "
-            f"training text may contain lines of {split}"
-        )
 
 
 def _notes_on_translating(systems: Sequence[System]) -> Iterator[str]:
@@ -466,6 +420,10 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]]) if names[1:] else names[0]
 
 
+SEEN = 0.01
+"""The share of lines in training text from which a verdict says little about new text."""
+
+
 def _find_in_training_texts(runs: Sequence[_Run], notes: list[str]) -> frozenset[int]:
     """Return the test lines whose source or reference is in the training text of a run, and append notes on them."""
     text = runs[0].text
@@ -474,9 +432,8 @@ def _find_in_training_texts(runs: Sequence[_Run], notes: list[str]) -> frozenset
     for run in runs:
         names_of[read_info(RunDir(run.path)).data_dir].append(run.name)
     if imported := names_of.pop("", None):
-        verb = "was" if len(imported) == 1 else "were"
         notes.append(
-            f"{listed(imported)} {verb} imported: the training text is unknown and may contain lines of {text.name}"
+            f"the training text of {listed(imported)} (imported) is unknown and may contain lines of {text.name}"
         )
     src, tgt = runs[0].config.data.sides
     sides = {src: text.sources or (), tgt: [as_tuple(reference)[0] for reference in text.references]}
@@ -493,6 +450,20 @@ def _find_in_training_texts(runs: Sequence[_Run], notes: list[str]) -> frozenset
             "matches): source, reference or both"
         )
     return seen
+
+
+def _fair_data(runs: Sequence[_Run], settings: Translating) -> str:
+    """Return which data directory of the runs has a test set of which few lines are in their training texts; if there
+    is none, how to make one."""
+    for run in runs:
+        data = Path(read_info(RunDir(run.path)).data_dir)
+        with suppress(NmtError):
+            other = replace(settings, data=data, split=None)
+            there = [_open(each.name, each.path, other, warn=False) for each in runs]
+            if len(_find_in_training_texts(there, [])) < SEEN * len(there[0].text.references):
+                return f"For a fair comparison, use --data {data} --split {there[0].text.name}."
+    text = f"{runs[0].text.name} of {runs[0].corpus.directory.path}"
+    return f"For a fair comparison, train on data with {text} in data.test: nmt prepare then leaves its lines out."
 
 
 def find_in_training_text(directory: DataDir, sides: Mapping[str, Texts]) -> frozenset[int]:

@@ -24,7 +24,7 @@ from nmt.model.transformer import DecodingModel, Model
 from nmt.text.tokenizer import MASK
 from nmt.text.vocabularies import Tokenizers
 from nmt.training.objectives import Objective
-from nmt.training.validate import Execution, HeldOut, SplitValidator, Validation, Validator, text_scores
+from nmt.training.validate import Execution, HeldOut, SplitValidator, Validation, Validator
 from nmt.translate.search import NativeSearcher
 from nmt.translate.segment import longest_translation
 from nmt.translate.translator import Translator
@@ -90,7 +90,8 @@ class RestorationValidator(SplitValidator):
         super().__init__(objective.validated(held_out), execution)
         self._config = objective.config
         tokenizers = objective.tokenizers
-        self._tokenizer = tokenizers[self._config.data.tgt]
+        self.tgt_lang = self._config.data.tgt
+        self._tokenizer = tokenizers[self.tgt_lang]
         searcher = NativeSearcher([], self._tokenizer, execution.device, execution.precision)
         search = self._config.search.model_copy(update={"context": 0})
         Translator(searcher, tokenizers, self._config).check(search, 1)  # before hours of training
@@ -117,5 +118,4 @@ class RestorationValidator(SplitValidator):
                 progress.add(len(rows))
                 for row, [best, *_] in zip(rows, hypotheses, strict=True):
                     restored[row] = self._tokenizer.decode(best.ids)
-        scores = text_scores(restored, self.references, self._config.data.tgt)
-        return replace(validation, scores=scores, translations=restored)
+        return replace(validation, scores=self.text_scores(restored), translations=restored)

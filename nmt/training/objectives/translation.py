@@ -32,7 +32,6 @@ from nmt.training.validate import (
     SplitValidator,
     Validation,
     Validator,
-    text_scores,
 )
 from nmt.translate.search import NativeSearcher
 from nmt.translate.translator import Translator
@@ -165,7 +164,8 @@ class TranslationValidator(SplitValidator):
         self._searcher = self._new_searcher()
         split = held_out.corpus.split(held_out.name)
         self.src_lines = split.text(config.data.src)
-        self.references = split.text(config.data.tgt)
+        self.tgt_lang = config.data.tgt
+        self.references = split.text(self.tgt_lang)
         self._lines = source_lines(held_out.corpus, config, held_out.name)
         if context:
             self._lines = _in_context(self._lines, self.references, context)
@@ -199,8 +199,7 @@ class TranslationValidator(SplitValidator):
             for best in translator.translate_lines(lines, self._search, progress=progress):
                 poll()
                 translations.append(best[0].text)
-        scores = text_scores(translations, self.references, self._config.data.tgt)
-        return replace(validation, scores=scores, translations=translations)
+        return replace(validation, scores=self.text_scores(translations), translations=translations)
 
 
 def _in_context(lines: Sequence[Line], references: Sequence[str], n: int) -> list[Line]:

@@ -15,7 +15,7 @@ from torch.profiler import ProfilerActivity, profile, record_function, schedule
 from nmt.data.mixing import is_mixed
 from nmt.data.modifiers import N_TRIED, Modifiers
 from nmt.errors import DivergedError, UnsafeFileError
-from nmt.evaluate.metrics import unspaced_notes
+from nmt.evaluate.metrics import metric_name, unspaced_notes
 from nmt.files.write import refuse_links
 from nmt.layout import RunDir
 from nmt.runs.state import TrainState
@@ -364,6 +364,8 @@ def announce(session: Session, log: TrainingLog) -> None:
         log.say(f"validations translate at most {n_lines} lines by greedy search, only the last one translates all")
     for note in unspaced_notes(session.validator.references, data.tgt):
         log.say(f"warning: {note}")
+    if few := session.validator.few_four_grams:
+        log.say(f"warning: {few}; checkpoints are selected by {metric_name(session.selected_by)}")
     if session.training_objective.modifiers is not None:
         announce_modifiers(session, session.training_objective.modifiers, log)
     if session.forward is not None:

@@ -112,6 +112,7 @@ def choose(inputs: Inputs, before: RunInfo | None, initial: InitialWeights | Non
         "glossary": modifiers and modifiers.glossary,
         "initial": initial,
         "launch": launch(),
+        "text_score": before and before.text_score,
     }
     made = RunInfo.model_validate({key: value for key, value in info.items() if value is not None})
     if before is not None:

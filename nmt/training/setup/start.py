@@ -116,9 +116,12 @@ def start(plan: Plan, world: World | None = None, stop: Stop | None = None) -> S
         return choose(inputs, before, origin, world)
 
     info = world.on_rank0(check_and_choose)
+    validators = world.on_all_ranks(lambda: make_validators(inputs, info))
+    validator = validators.pop("valid")
+    if validator.few_four_grams and not plan.resume:
+        info = info.model_copy(update={"text_score": "chrf"})
     assert info.float32_library and info.max_tokens and info.threads, "chosen above"
     use_float32_library(info.float32_library)
-    validators = world.on_all_ranks(lambda: make_validators(inputs, info))
     if inputs.to_shard:
         shard(model, device, world, DTYPES[settings.exchange_precision])
     load_initial(model, initial, world)
@@ -133,7 +136,8 @@ def start(plan: Plan, world: World | None = None, stop: Stop | None = None) -> S
         plan=inputs.plan,
         training_objective=inputs.training_objective,
         windows=inputs.windows,
-        validator=validators.pop("valid"),
+        validator=validator,
+        selected_by=settings.selected_by(info.text_score),
         watched=validators,
         model=model,
         optimizer=world.on_all_ranks(lambda: make_optimizer(model, settings, info.precision)),

@@ -17,6 +17,7 @@ from nmt import api
 from nmt.config import Config, SearchConfig
 from nmt.data.corpus import Corpus
 from nmt.evaluate.compare.screen import as_json
+from nmt.files.read import checksum
 from nmt.layout import RUN_FORMAT, DataDir, RunDir
 from nmt.runs.info import RunInfo, write_info
 from nmt.tables import render
@@ -109,6 +110,14 @@ def test_language_of_files_is_given_or_follows_from_them(nmt: Command, tmp_path:
         assert scored["scores"][0]["signature"] == compared["results"][0]["signature"]
 
 
+def test_evaluate_and_compare_compute_chosen_metrics_in_usual_order(nmt: Command) -> None:
+    files = ["--ref", "ref.en", "--metrics", "ter,chrf++", "--format=json"]
+    compared = json.loads(done(nmt("compare", "--hyp", "a.en", "b.en", *files)).out)
+    scored = json.loads(done(nmt("evaluate", "--hyp", "a.en", *files)).out)
+    assert [result["metric"] for result in compared["results"]] == ["chrf++", "ter"]
+    assert [score["metric"] for score in scored["scores"]] == ["chrf++", "ter"]
+
+
 def test_compare_writes_html_page(nmt: Command, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     done(nmt("compare", "--hyp", "a.en", "b.en", "--ref", "ref.en", "--html", page))
@@ -122,7 +131,14 @@ def test_compare_writes_html_page(nmt: Command, tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["--hyp", "a.en", "--ref", "ref.en"], "a comparison needs at least two systems, found a.en"),
-        (["--hyp", "a.en", "tok.en", "--ref", "ref.en"], "tok.en looks tokenised, a.en does not: detokenise it"),
+        (
+            ["--hyp", "a.en", "tok.en", "--ref", "ref.en"],
+            "tok.en: only the translations look tokenised: detokenise them",
+        ),
+        (
+            ["--hyp", "a.en", "b.en", "--ref", "ref.en", "--metrics", "chrf,comet"],
+            "--metrics chrf,comet: no such metric: 'comet'; choose from bleu, chrf, chrf++, ter",
+        ),
         (["--hyp", "a.en", "b.en"], "--hyp and --src need the references; give them with --ref F"),
         (["runs/r-0", "runs/r-1", "--src", "c.en"], "--hyp and --src need the references"),
         (["--hyp", "a.en", "b.en", "--ref", "ref.en", "--split", "test"], f"--split: {WITH_REF}"),
@@ -274,3 +290,34 @@ def test_runs_with_different_references_are_rejected(
     (copied / "test.bb").write_text(text[1:2] + text[1:], encoding="utf-8")
     told = refused(nmt("compare", "runs/r-0", run))
     assert told.startswith(f"runs/r-0 and {run} have different references in test ({data}, {copied}): ")
+
+
+def overwrite(directory: Path, name: str, lines: list[str]) -> None:
+    """Replace the first lines of a text of a data directory."""
+    path = directory / name
+    kept = path.read_text(encoding="utf-8").splitlines()[len(lines) :]
+    path.write_text("".join(f"{line}\n" for line in [*lines, *kept]), encoding="utf-8")
+    manifest = json.loads((directory / "manifest.json").read_text())
+    manifest["files"][name] = {"bytes": path.stat().st_size, "sha256": checksum(path)}
+    (directory / "manifest.json").write_text(json.dumps(manifest))
+
+
+def test_verdict_on_learned_test_lines_proposes_fair_data(nmt: Command, data: Path, tmp_path: Path) -> None:
+    other = Path(shutil.copytree(data, tmp_path / "other"))
+    run = Path(shutil.copytree("runs/r-1", tmp_path / "learned"))
+    info = json.loads((run / "run.json").read_text()) | {"data_dir": str(other)}
+    (run / "run.json").write_text(json.dumps(info))
+    test = (data / "test.bb").read_text(encoding="utf-8").splitlines()
+    overwrite(other, "train.bb", test)
+    for language in ("aa", "bb"):
+        overwrite(other, f"test.{language}", [f"b e {n}" for n in range(len(test))])
+
+    def verdicts(*options: object) -> str:
+        compared = json.loads(done(nmt("compare", "runs/r-0", run, "--format=json", *options)).out)
+        return " ".join(compared["verdicts"])
+
+    assert "10 of 10 are in a training text" in verdicts("--data", data)
+    assert f"use --data {other} --split test." in verdicts("--data", data)
+    assert "training text" not in verdicts("--data", other)
+    overwrite(other, "train.bb", [*test, *(f"b e {n}" for n in range(len(test)))])
+    assert f"with test of {data} in data.test" in verdicts("--data", data)

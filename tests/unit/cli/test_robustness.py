@@ -54,7 +54,7 @@ def test_robustness_prints_table_and_writes_files(nmt: Command) -> None:
         ((*FILES, "--rates", "a"), "--rates a: must be percentages"),
         (("--run", "runs/tiny", "--src", "nowhere", "--ref", "ref.en"), "nowhere: no such file"),
         (("--run", "runs/tiny", "--src", "empty", "--ref", "empty"), "empty and empty are empty: "),
-        (("--run", "runs/tiny", "--src", "in.de", "--ref", "short"), "in.de has 8 lines"),
+        (("--run", "runs/tiny", "--src", "in.de", "--ref", "short"), "short has 1 line, in.de has 8 lines"),
         ((*FILES, "--changes", "accents"), "ref.en: accents would change none of the 8 lines"),
         (
             (*FILES, "--output", "short"),

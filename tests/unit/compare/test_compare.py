@@ -104,6 +104,21 @@ def test_groups_of_two_have_no_p() -> None:
     assert len(comparison.notes) == 1 and comparison.notes[0].startswith("groups of 2 are too small")
 
 
+def test_only_chosen_metrics_are_compared() -> None:
+    comparison = compare(TEXT, alone(FAIR, GOOD), trials=10, metrics=["chrf++"])
+    (result,) = comparison.results
+    assert (result.metric.name, result.metric.formula, result.caution) == ("chrf++", "chrf", None)
+    assert result.scores[1].value == pytest.approx(corpus_score("chrf++", GOOD.translations, REFS).value)
+
+
+def test_bleu_says_little_about_references_without_four_words() -> None:
+    text = TextToTranslate("terms", tuple(line.split()[0] for line in REFS))
+    groups = alone(*(System(s.name, tuple(line.split()[0] for line in s.translations)) for s in (FAIR, GOOD)))
+    bleu, *others = compare(text, groups, trials=10).results
+    assert bleu.caution is not None and {result.caution for result in others} == {None}
+    assert compare(TEXT, alone(FAIR, GOOD), trials=10).results[0].caution is None
+
+
 def scored(system: System, *values: float, signature: str = "comet|1") -> System:
     return replace(system, segment_scores={"comet": SegmentScores(values, signature, higher_is_better=False)})
 

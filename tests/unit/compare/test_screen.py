@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from nmt.evaluate.compare import Comparison, Difference, Entry, GroupScore, Result
-from nmt.evaluate.compare.screen import agreement, as_json, as_table, verdicts
+from nmt.evaluate.compare.screen import UNDECIDED, agreement, as_json, as_table, verdicts
 from nmt.evaluate.compare.systems import Group, System, TextToTranslate
 from nmt.evaluate.metrics import Metric
 from nmt.evaluate.significance import Interval
@@ -66,8 +66,9 @@ def test_comparison_text_has_table_and_verdicts() -> None:
     verdict = "mine is better than base by BLEU, worse than base by TER, not significantly different from base by chrF."
     assert verdict in text.replace("\n  ", " ")
     assert "No significant difference does not mean equal" in text
-    assert "approximate randomization, two-sided; 10,000 trials, seed 12345)" in text
+    assert "approximate randomization, two-sided; 10,000 trials, seed 12345; not" in text
     assert "Holm" not in text, "there is one comparison"
+    assert text.replace("\n  ", " ").count("not corrected for several") == 2, "intervals and p"
     assert "Kocmi et al., 2024" in text
     assert "note: these tests know nothing" in text
     assert told[-3:] == ["BLEU|nrefs:1", "chrF2|nrefs:1", "TER|nrefs:1"]
@@ -83,9 +84,37 @@ def test_system_has_no_verdict_where_test_and_interval_disagree() -> None:
     assert [isinstance(cell, Cell) and cell.is_significant for cell in cells] == [False, True]
     below = replace(difference(0.4, 0.06), interval=Interval(0.1, 0.7))
     assert not any(" is " in line.partition(":")[0] for line in verdicts(of([(BLEU, [None, below])], ("base", "mine"))))
+    corrected = replace(below, p=0.03)  # by Holm to 0.06
+    assert [*verdicts(of([(BLEU, [None, corrected])], ("base", "mine")))] == [
+        f"mine has no verdict by BLEU: {UNDECIDED}"
+    ]
+    both = replace(difference(0.4, 0.03, 0.06), interval=Interval(-0.1, 0.9))
+    verdict, *_ = verdicts(of([(BLEU, [None, both])], ("base", "mine")))
+    assert verdict == "mine is not significantly different from base by BLEU."
     equal = replace(difference(0.0, 1.0), interval=Interval(0.0, 0.0))
     verdict, *_ = verdicts(of([(BLEU, [None, equal])], ("base", "mine")))
     assert verdict == "mine is not significantly different from base by BLEU."
+
+
+def test_metric_that_says_little_gives_no_verdict() -> None:
+    comparison = of([(BLEU, [None, difference(1.5, 0.01)]), (CHRF, [None, difference(1.5, 0.01)])], ("base", "mine"))
+    bleu, chrf = comparison.results
+    short = replace(comparison, results=(replace(bleu, caution="few"), chrf))
+    assert [*verdicts(short)] == ["mine is better than base by chrF.", "mine has no verdict by BLEU: few"]
+    _, (_, *cells) = as_table(short).rows
+    assert [isinstance(cell, Cell) and cell.is_significant for cell in cells] == [False, True]
+
+
+def test_verdict_on_learned_lines_says_so_everywhere() -> None:
+    comparison = of([(BLEU, [None, difference(1.5, 0.01)])], ("base", "mine"))
+    text = replace(comparison.text, seen=frozenset(range(400)), fair="Use other data.")
+    learned = replace(comparison, text=text)
+    verdict, fair = verdicts(learned)
+    assert verdict.startswith("mine is better than base by BLEU, on lines of which 400 of 1,000 are in a training text")
+    assert fair == text.fair
+    assert fair in text_of(learned) and as_json(learned)["verdicts"] == [verdict, fair]
+    few = replace(comparison, text=replace(comparison.text, seen=frozenset(range(3))))
+    assert [*verdicts(few)] == ["mine is better than base by BLEU."]
 
 
 def of_groups(n: int, difference: Difference) -> Comparison:
@@ -150,7 +179,7 @@ def test_agreement_follows_published_thresholds() -> None:
     ]  # fmt: skip
     assert [agreement(CHRF, value) for value in (0.75, 0.76, 1.63)] == ["under 65 %", "65 to 80 %", "over 80 %"]
     assert [agreement(COMET, value) for value in (0.0025, 0.0026, 0.0056)] == ["under 65 %", "65 to 80 %", "over 80 %"]
-    assert agreement(TER, 1.0) is None
+    assert agreement(TER, 1.0) is agreement(replace(CHRF, name="chrf++"), 1.0) is None
     assert agreement(replace(COMET, signature="another"), 1.0) is None
 
 
@@ -159,7 +188,18 @@ def test_json_has_results_without_text_lines() -> None:
         [(BLEU, [None, replace(difference(1.5, 0.01, 0.02), degrees_of_freedom=math.inf)])], ("base", "mine")
     )
     told = json.loads(render("json", [], as_json(comparison)), parse_constant=pytest.fail)
-    assert list(told) == ["text", "lines", "languages", "baseline", "groups", "results", "trials", "seed", "notes"]
+    assert list(told) == [
+        "text",
+        "lines",
+        "languages",
+        "baseline",
+        "groups",
+        "results",
+        "trials",
+        "seed",
+        "notes",
+        "verdicts",
+    ]
     assert (told["text"], told["lines"], told["languages"], told["baseline"]) == ("test", 1000, ["de", "en"], "base")
     system = {"name": "mine", "run": None, "step": None, "weights": None, "search": None, "precision": None}
     assert told["groups"][1] == {"name": "mine", "systems": [system]}
@@ -179,3 +219,4 @@ def test_json_has_results_without_text_lines() -> None:
         }
     ]  # fmt: skip
     assert (told["trials"], told["seed"], told["notes"]) == (10_000, 12345, ["these tests know nothing"])
+    assert told["verdicts"] == ["mine is better than base by BLEU."]

@@ -99,7 +99,11 @@ def test_baseline_is_found_by_name_or_path() -> None:
 def test_systems_are_read_with_sources_and_references() -> None:
     members = single_members(paths("a.en", "b.en"))
     text, groups = read_systems(members, paths("ref.en"), Path("c-1.en"))
-    assert (text.name, text.references, text.sources) == ("ref.en", [*TEXT.references], ["A dog.", "Two men.", "Rain."])
+    assert (text.name, text.references, text.sources) == (
+        "ref.en",
+        [*zip(TEXT.references, strict=True)],
+        ["A dog.", "Two men.", "Rain."],
+    )
     assert [group.name for group in groups] == ["a.en", "b.en"]
     assert groups[1].systems[0].translations == ["A dog.", "Two men.", "Rain."]
     text, _ = read_systems(members, paths("ref.en", "c-1.en"))
@@ -135,16 +139,36 @@ def form(text: str) -> System:
 
 def test_tokenised_and_detokenised_systems_together_raise() -> None:
     plain, tokenised, lower = form("A dog runs."), form("A dog runs ."), form("a dog runs.")
-    with pytest.raises(DataError, match=r"^A dog runs \. looks tokenised, A dog runs\. does not: detokenise it$"):
+    with pytest.raises(DataError, match=r"^A dog runs \.: only the translations look tokenised: detokenise them"):
         check_alike(TEXT, [plain, tokenised])
-    with pytest.raises(DataError, match=r"^a dog runs\. looks lower-cased, A dog .* ignore case with --lowercase$"):
+    with pytest.raises(DataError, match=r"^a dog runs\.: 0% of the translations .* ignore it with --lowercase$"):
         check_alike(TEXT, [plain, lower])
-    assert check_alike(TEXT, [plain, lower], lowercase=True) == TEXT
+    assert styles(TEXT, [plain, lower], lowercase=True) == []
     runs = [replace(system, run=Path("runs/a")) for system in (plain, lower)]
-    told = "a dog runs. looks lower-cased, A dog runs. does not: this changes the scores"
-    assert check_alike(TEXT, runs).notes == (told,)
-    assert check_alike(TEXT, [plain, form("Men sit."), form("")]) == TEXT, "blank lines are ignored"
-    assert check_alike(TEXT, [plain, form("the the the")]) == TEXT, "lines of a single repeated word are ignored"
+    assert [note.partition(":")[0] for note in styles(TEXT, runs)] == ["a dog runs."]
+    both = [replace(lower, name=name) for name in "ab"]
+    assert [note.partition(":")[0] for note in styles(TEXT, both)] == ["a", "b"], "all differ from the references"
+    assert styles(TEXT, [plain, form("Men sit."), form("")]) == [], "blank lines are ignored"
+    assert styles(TEXT, [plain, form("the the the")]) == [], "lines of a single repeated word are ignored"
+
+
+def styles(text: TextToTranslate, systems: list[System], lowercase: bool = False) -> list[str]:
+    """Return the notes but those on blank translations."""
+    return [note for note in check_alike(text, systems, lowercase).notes if "blank" not in note]
+
+
+def test_case_is_compared_with_references() -> None:
+    terms = [f"term {i}" for i in range(200)]
+    lower = TextToTranslate("terms", tuple(terms))
+    some = System("some", tuple(term.upper() if i % 40 == 0 else term for i, term in enumerate(terms)))
+    upper = System("upper", tuple(map(str.title, terms)))
+    plain = System("plain", tuple(terms))
+    assert check_alike(lower, [plain, some]).notes == (), "5 of 200 lines"
+    with pytest.raises(DataError, match=r"^upper: 100% of the translations and 0% of the references have capitals"):
+        check_alike(lower, [plain, upper])
+    cased = TextToTranslate("names", upper.translations)
+    with pytest.raises(DataError, match=r"^some: 2% "):
+        check_alike(cased, [upper, some])
 
 
 def test_system_in_another_normal_form_has_a_note() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,17 @@ from nmt.data.corpus import Corpus
 from nmt.errors import DataError
 from nmt.evaluate.compare import compare
 from nmt.evaluate.compare.systems import Group, System, TextToTranslate, read_systems, single_members
-from nmt.evaluate.metrics import METRICS, class_scores, corpus_score, unspaced_notes, use_of
+from nmt.evaluate.metrics import (
+    METRIC_FACTS,
+    METRICS,
+    MetricName,
+    class_scores,
+    corpus_score,
+    count_lines,
+    metric_name,
+    unspaced_notes,
+    use_of,
+)
 from nmt.evaluate.report import (
     Report,
     Subject,
@@ -36,9 +47,11 @@ from nmt.runs.model import Origin
 from nmt.tables import render
 from nmt.text.letters import forms_notes
 from scored_run import record
+from sentences import sentence_pairs
 
 HYPS = ["Ein Hund läuft durch den Schnee.", "Zwei Frauen sitzen auf einer Bank."]
 REFS = ["Ein Hund rennt durch den Schnee.", "Zwei Frauen sitzen auf der Bank."]
+PERFECT = [0.0 if metric == "ter" else 100.0 for metric in METRICS]
 RUN = Subject(run="runs/de-en", split="test", step=4000, weights="average", search="beam 5")
 
 
@@ -54,10 +67,12 @@ def test_report_lists_scores_and_text() -> None:
     assert report.notes == ()
 
     text = render_text(report).split("\n")
-    for line, name, score in zip(text, ["BLEU", "chrF", "TER"], report.scores, strict=False):
-        assert re.split(" +", line)[:3] == [name, f"{score.value:.2f}", score.signature]
-    assert text[2].endswith("(lower is better)")
-    assert text[4:] == ["lines 2, run runs/de-en, split test, step 4000, weights average, search beam 5"]
+    for line, score in zip(text, report.scores, strict=False):
+        assert re.split(" +", line)[:3] == [metric_name(score.metric), f"{score.value:.2f}", score.signature]
+        assert line.endswith("(lower is better)") != score.higher_is_better
+    assert text[len(METRICS) + 1 :] == [
+        "lines 2, run runs/de-en, split test, step 4000, weights average, search beam 5"
+    ]
 
 
 def test_use_of_bleu_depends_on_its_range_and_has_caveat_for_characters_and_few_lines() -> None:
@@ -68,6 +83,22 @@ def test_use_of_bleu_depends_on_its_range_and_has_caveat_for_characters_and_few_
     plain = len(use_of(30.0, 1000, "BLEU|nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"))
     assert plain == len(lines[4])
     assert min(len(use_of(30.0, 99, "13a")), len(use_of(30.0, 1000, "char")), len(use_of(30.0, 1000, "tok:zh"))) > plain
+
+
+@pytest.mark.parametrize("metric", METRIC_FACTS)
+def test_corpus_and_line_scores_of_each_metric_have_one_signature_and_value(metric: MetricName) -> None:
+    score = corpus_score(metric, HYPS, REFS)
+    (counts,) = count_lines(metric, [HYPS], REFS)
+    assert counts.metric.signature == score.signature
+    assert (counts.score(), counts.metric.higher_is_better) == (pytest.approx(score.value), score.higher_is_better)
+
+
+def test_only_chosen_metrics_are_computed() -> None:
+    report = evaluate(HYPS, REFS, RUN, tokenize="char", metrics=["chrf++"])
+    (score,) = report.scores
+    assert score.value == pytest.approx(sacrebleu.corpus_chrf(HYPS, [REFS], word_order=2).score)
+    assert (score.metric, score.signature.partition("|")[0], report.notes) == ("chrf++", "chrF2++", ())
+    assert re.match(r"chrF\+\+ +\d\d\.\d\d  chrF2", render_text(report)) and "BLEU" not in render_text(report)
 
 
 def test_percentages_have_as_many_digits_as_bleu() -> None:
@@ -81,11 +112,11 @@ def test_tokenized_text_is_noted_once(caplog: pytest.LogCaptureFixture) -> None:
         return [note.split(":")[0] for note in evaluate(hyps, refs, RUN, tokenize=tokenize).notes]
 
     assert told(hyps, refs) == ["the text looks tokenised"]
-    assert told(hyps, REFS * 100) == ["the hypotheses look tokenised, the references do not"]
-    assert told(HYPS * 100, refs) == ["the references look tokenised, the hypotheses do not"]
+    assert told(hyps, REFS * 100) == ["only the translations look tokenised"]
+    assert told(HYPS * 100, refs) == ["only the references look tokenised"]
     assert told(hyps, refs, "none") == ["BLEU with tokenize=none"]
-    assert told(hyps, REFS * 100, "none")[1:] == ["the hypotheses look tokenised, the references do not"]
-    assert told([*hyps[:19], *HYPS * 91], REFS * 100 + REFS[:1]) == [], "a few such lines occur in any text"
+    assert told(hyps, REFS * 100, "none")[1:] == ["only the translations look tokenised"]
+    assert told([*hyps[:18], *HYPS * 91], REFS * 100) == [], "a few such lines occur in any text"
     assert caplog.records == [], "no warning of sacrebleu"
 
 
@@ -95,7 +126,7 @@ def test_only_line_feeds_separate_lines_of_files(tmp_path: Path) -> None:
     ref = write(tmp_path / "ref", b"\xef\xbb\xbf" + "\r\n".join(lines).encode())
     report = evaluate_files(hyp, [ref]).report
     assert report.n_lines == 4
-    assert [score.value for score in report.scores] == pytest.approx([100.0, 100.0, 0.0])
+    assert [score.value for score in report.scores] == pytest.approx(PERFECT)
     assert report.subject == Subject(hyp=str(hyp), ref=str(ref))
 
 
@@ -103,12 +134,57 @@ def test_several_references_are_scored_together(tmp_path: Path) -> None:
     hyp = write(tmp_path / "hyp", b"a b c d e\nf g h i j\n")
     refs = [write(tmp_path / "one", b"a b c d x\nf g h i j\n"), write(tmp_path / "two", b"a b c d e\nf g h y j\n")]
     report = evaluate_files(hyp, refs).report
-    assert [score.value for score in report.scores] == pytest.approx([100.0, 100.0, 0.0])
+    assert [score.value for score in report.scores] == pytest.approx(PERFECT)
     assert all("|nrefs:2|" in score.signature for score in report.scores)
     assert report.subject == Subject(hyp=str(hyp), refs=tuple(map(str, refs)))
     assert render_text(report).endswith(f"lines 2, hyp {hyp}, refs {refs[0]} + {refs[1]}")
     assert as_json(report)["refs"] == tuple(map(str, refs))
     assert evaluate_files(hyp, refs[:1]).report.scores[0].value < 90
+
+
+def test_columns_of_references_are_read_as_several_references(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hyp, other = write(tmp_path / "hyp", b"a b c d e\nf g h i j\n"), write(tmp_path / "other", b"a b c d\nf g h i\n")
+    ref = write(tmp_path / "ref.tsv", b"a b c d x\ta b c d e\nf g h i j\tf g h y j\n")
+    scores = evaluate_files(hyp, [ref]).report.scores
+    assert [score.value for score in scores] == pytest.approx(PERFECT)
+    assert all("|nrefs:2|" in score.signature for score in scores)
+    assert read_systems(single_members([hyp, other]), [ref])[0].references[0] == ("a b c d x", "a b c d e")
+    assert capsys.readouterr().err.count(f"{ref}: each line has 2 references") == 2
+    # text with tabs: in the translations, too, or in some of the lines
+    tabbed = write(tmp_path / "tabbed", b"1\ta b c d e\n2\tf g h i j\n")
+    ragged = write(tmp_path / "ragged", b"a b\tc d e\nf g\th i\tj\n")
+    for pair in ((tabbed, tabbed), (hyp, ragged)):
+        assert all("|nrefs:1|" in score.signature for score in evaluate_files(pair[0], [pair[1]]).report.scores)
+    assert capsys.readouterr().err == ""
+
+
+LINES = [line for _, line in sentence_pairs(120)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "noted"),
+    [
+        (LINES, []),
+        ([word.replace("e", "a") for word in LINES], []),
+        ([*LINES[:6], "", " ", *LINES[8:]], ["2 of 120 translations are blank"]),
+        (Random(1).sample(LINES, 120), ["no more alike than lines paired at random"]),
+        ([*LINES[1:], LINES[0]], ["look shifted: the reference line after its own"]),
+        ([line.lower() for line in LINES], ["0% of the translations and 100% of the references have capitals"]),
+        ([line if i % 5 else line.lower() for i, line in enumerate(LINES)], []),
+    ],
+)
+def test_blank_reordered_and_lowercased_translations_are_noted(
+    lines: list[str], noted: list[str], tmp_path: Path
+) -> None:
+    notes = evaluate(lines, LINES, RUN, "en").notes
+    assert [expected in note for expected, note in zip(noted, notes, strict=True)] == [True] * len(noted)
+    paths = [tmp_path / "hyp", tmp_path / "same", tmp_path / "ref"]
+    for path, text in zip(paths, (lines, [*lines[:-1], lines[-1] + "!"], LINES), strict=True):
+        path.write_text("".join(f"{line}\n" for line in text), encoding="utf-8")
+    of_systems = read_systems(single_members(paths[:2]), paths[2:])[0].notes
+    assert [note for note in of_systems if note.startswith("hyp: ")] == [f"hyp: {note}" for note in notes]
 
 
 @pytest.mark.parametrize("contents", [[b"a b c d e f\nf g\n\n", b" \nf g h\n\n"], [b"a b c d e\n \n\n"]])
@@ -152,7 +228,7 @@ def test_recorded_scores_identify_weights_and_text(tiny_data: Path, tmp_path: Pa
     assert (first.step, first.weights, first.averaged, first.ensemble) == (30, "average", [10, 20, 30], [])
     assert (first.split, first.lines, first.search, first.precision) == ("test", 1, "beam 5", "bf16")
     assert first.notes == ["lowercased: not comparable with cased scores"]
-    assert [score.metric for score in first.scores] == ["bleu", "chrf", "ter"]
+    assert [score.metric for score in first.scores] == [*METRICS]
     assert (first.data, first.corpus) == (str(tiny_data), corpus.fingerprint)
     assert first.text != second.text
 
@@ -325,15 +401,14 @@ def test_score_table_has_row_per_report_and_common_facts_in_title() -> None:
     reports = [report_of_split("a"), report_of_split("b", 600, lowercase=True)]
     table = score_table(reports, "text")
     assert table.title == "run runs/\x1ba, step 4000, weights average, search beam 5, precision bf16"
-    assert table.rows == [
-        ["split a", "2", "100.00", "100.00", "0.00"],
-        ["split b", "1,200", "100.00", "100.00", "0.00"],
-    ]
-    assert [(each["split"], each["metric"]) for each in table.records[2:4]] == [("a", "ter"), ("b", "bleu")]
-    assert table.records[3]["notes"] == reports[1].notes
+    scores = [f"{score:.2f}" for score in PERFECT]
+    assert table.rows == [["split a", "2", *scores], ["split b", "1,200", *scores]]
+    n = len(METRICS)
+    assert [(each["split"], each["metric"]) for each in table.records[n - 1 : n + 1]] == [("a", "ter"), ("b", "bleu")]
+    assert table.records[n]["notes"] == reports[1].notes
     assert len({note for note in table.notes if note.startswith("BLEU: ")}) == 2, "cased and lower-cased"
     assert score_table(reports[:1], "text").rows[0][0] == "runs/\x1ba"
-    assert render_text(reports[0]).count("\n") == 4
+    assert render_text(reports[0]).count("\n") == n + 1
 
 
 def marks(*records: ScoreRecord) -> list[list[bool]]:

@@ -18,6 +18,7 @@ from nmt.evaluate.comet import SegmentScores
 from nmt.evaluate.compare import Comparison, compare
 from nmt.evaluate.compare.page import page
 from nmt.evaluate.compare.systems import Group, System
+from nmt.evaluate.metrics import METRIC_FACTS, MetricName
 from nmt.figures.html import asset
 from parsed_page import ParsedPage
 from sentences import sentence_pairs
@@ -76,6 +77,16 @@ def test_script_data_has_line_scores_of_segment_metrics() -> None:
     assert [metric["digits"] for metric in data_of(text)["metrics"]] == [2, 4]
     assert data_of(text)["metrics"][1]["scores"] == [[*values["a"]], [*values["b"]]]
     assert '<option value="1">comet</option>' in text
+
+
+@pytest.mark.parametrize("metric", METRIC_FACTS)
+def test_page_shows_line_scores_of_a_single_metric(metric: MetricName) -> None:
+    pairs = sentence_pairs(12)
+    found = compare(text_of(pairs), systems([pair[1] for pair in pairs], 2), trials=10, metrics=[metric])
+    (of_lines,) = data_of(page(found))["metrics"]
+    counts = found.results[0].entries[1].counts[0]
+    assert of_lines["scores"][1] == pytest.approx(counts.line_scores().tolist(), abs=0.006)
+    assert of_lines["higher"] == counts.metric.higher_is_better
 
 
 def evil_comparison(text: str) -> Comparison:
