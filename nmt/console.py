@@ -6,13 +6,14 @@ unprintable characters, such as `\\x1b`, which starts a control sequence. Transl
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -50,9 +51,48 @@ def _escaped(character: str) -> str:
 
 def width(text: str) -> int:
     """Return the width of printable text in terminal columns."""
+    if text.isascii():
+        return len(text)
     from wcwidth import wcswidth  # takes a while
 
     return wcswidth(text)
+
+
+def columns(stream: TextIO) -> int:
+    """Return the width of the terminal that `stream` writes to, or 100 if it is none."""
+    n = 0  # also what some pseudo-terminals report
+    with suppress(OSError, AttributeError):  # a stream that is closed from the start is None
+        n = os.get_terminal_size(stream.fileno()).columns
+    return n if n >= 20 else 100
+
+
+# Commands of nmt with their options, and words with the number that follows them, each with the spaces before it.
+_UNBROKEN = re.compile(r" *(?:nmt [a-z-]+(?: --[\w-]+(?: (?:'[^']*'|[^\s-])\S*)?)+|[^ ]+(?: -?\d[^ ]*)?)")
+
+
+def folded(text: str, most: int) -> list[str]:
+    """Break a printable line into lines of at most `most` columns, all but the first indented by two more spaces;
+    return none for a blank line.
+
+    Words, numbers with their names and commands of nmt, which can be copied, are not broken, even if they are wider.
+    """
+    indent = " " * (len(text) - len(text.lstrip(" ")) + 2)
+    lines = list[str]()
+    for part in _UNBROKEN.findall(text):
+        if not lines:
+            lines.append(part)
+        elif width(lines[-1] + part) > most:
+            lines.append(indent + part.lstrip(" "))
+        else:
+            lines[-1] += part
+    return lines
+
+
+def fitted(text: str, stream: TextIO) -> list[str]:
+    """Return a printable line as lines that fit into the terminal that `stream` writes to, or as it is if it is none,
+    because programs read it."""
+    is_narrow = stream is not None and stream.isatty() and width(text) > columns(stream)
+    return folded(text, columns(stream)) if is_narrow else [text]
 
 
 def aligned(rows: Sequence[Sequence[str]], right: Collection[int]) -> list[str]:
@@ -70,16 +110,33 @@ def aligned(rows: Sequence[Sequence[str]], right: Collection[int]) -> list[str]:
     return lines
 
 
-def say(text: str) -> None:
-    """Print a message to standard error, on one line. Write errors, such as a full disk, are ignored."""
+def say(text: str, by: str = "nmt: ") -> None:
+    """Print a message to standard error, on one line unless a terminal is narrower. Write errors, such as a full disk,
+    are ignored."""
     with suppress(OSError):
-        print(f"nmt: {printable(text)}", file=sys.stderr, flush=True)
+        _print(f"{by}{text}", sys.stderr)
 
 
 def show(*lines: str) -> None:
     """Print the lines of a result to standard output. Raises OSError."""
     for line in lines:
-        print(printable(line), flush=True)
+        _print(line, sys.stdout)
+
+
+def _print(text: str, stream: TextIO) -> None:
+    """Print a line above the progress bars, if there are any."""
+    module = sys.modules.get("tqdm")
+    bars = list[Any]()
+    if module is not None and sys.stderr.isatty():
+        # not by tqdm.write, which also shows bars before their delay, after which they are not removed
+        for bar in getattr(module.tqdm, "_instances", ()):
+            if hasattr(bar, "start_t") and bar.last_print_t >= bar.start_t + bar.delay:
+                bars.append(bar)
+    for bar in bars:
+        bar.clear()
+    print(*fitted(printable(text), stream), sep="\n", file=stream, flush=True)
+    for bar in bars:
+        bar.refresh()
 
 
 def is_typed() -> bool:
