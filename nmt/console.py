@@ -10,7 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
@@ -58,41 +58,35 @@ def width(text: str) -> int:
     return wcswidth(text)
 
 
-def columns(stream: TextIO) -> int:
-    """Return the width of the terminal that `stream` writes to, or 100 if it is none."""
-    n = 0  # also what some pseudo-terminals report
+def columns(stream: TextIO, otherwise: int = 100) -> int:
+    """Return the width of the terminal that `stream` writes to, or `otherwise` if it is none."""
     with suppress(OSError, AttributeError):  # a stream that is closed from the start is None
-        n = os.get_terminal_size(stream.fileno()).columns
-    return n if n >= 20 else 100
+        return os.get_terminal_size(stream.fileno()).columns or otherwise  # some pseudo-terminals have 0
+    return otherwise
 
 
+ENDLESS = sys.maxsize
+"""The width of what is not a terminal, for lines that programs read."""
 # Commands of nmt with their options, and words with the number that follows them, each with the spaces before it.
 _UNBROKEN = re.compile(r" *(?:nmt [a-z-]+(?: --[\w-]+(?: (?:'[^']*'|[^\s-])\S*)?)+|[^ ]+(?: -?\d[^ ]*)?)")
 
 
 def folded(text: str, most: int) -> list[str]:
-    """Break a printable line into lines of at most `most` columns, all but the first indented by two more spaces;
-    return none for a blank line.
+    """Break a printable line into lines of at most `most` columns, all but the first indented by two more spaces.
 
     Words, numbers with their names and commands of nmt, which can be copied, are not broken, even if they are wider.
     """
+    if width(text) <= most:
+        return [text]
     indent = " " * (len(text) - len(text.lstrip(" ")) + 2)
-    lines = list[str]()
-    for part in _UNBROKEN.findall(text):
-        if not lines:
-            lines.append(part)
-        elif width(lines[-1] + part) > most:
+    line, *parts = _UNBROKEN.findall(text)
+    lines = [line]
+    for part in parts:
+        if width(lines[-1] + part) > most:
             lines.append(indent + part.lstrip(" "))
         else:
             lines[-1] += part
     return lines
-
-
-def fitted(text: str, stream: TextIO) -> list[str]:
-    """Return a printable line as lines that fit into the terminal that `stream` writes to, or as it is if it is none,
-    because programs read it."""
-    is_narrow = stream is not None and stream.isatty() and width(text) > columns(stream)
-    return folded(text, columns(stream)) if is_narrow else [text]
 
 
 def aligned(rows: Sequence[Sequence[str]], right: Collection[int]) -> list[str]:
@@ -125,18 +119,9 @@ def show(*lines: str) -> None:
 
 def _print(text: str, stream: TextIO) -> None:
     """Print a line above the progress bars, if there are any."""
-    module = sys.modules.get("tqdm")
-    bars = list[Any]()
-    if module is not None and sys.stderr.isatty():
-        # not by tqdm.write, which also shows bars before their delay, after which they are not removed
-        for bar in getattr(module.tqdm, "_instances", ()):
-            if hasattr(bar, "start_t") and bar.last_print_t >= bar.start_t + bar.delay:
-                bars.append(bar)
-    for bar in bars:
-        bar.clear()
-    print(*fitted(printable(text), stream), sep="\n", file=stream, flush=True)
-    for bar in bars:
-        bar.refresh()
+    bars = sys.modules.get("tqdm")
+    with bars.tqdm.external_write_mode(sys.stderr) if bars else nullcontext():
+        print(*folded(printable(text), columns(stream, ENDLESS)), sep="\n", file=stream, flush=True)
 
 
 def is_typed() -> bool:
@@ -183,7 +168,6 @@ class Progress:
         if self._bar is not None:
             with suppress(OSError):
                 self._bar.bar_format = text.replace("{", "{{").replace("}", "}}")
-                self._bar.delay = 0.0  # else close would not remove the text
                 self._bar.refresh()
 
     def __enter__(self) -> Progress:
@@ -192,6 +176,7 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             with suppress(OSError):
+                self._bar.delay = 0.0  # else close would not remove what was shown before the delay, with a message
                 self._bar.close()
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
 
-from nmt.console import aligned, columns, fitted, folded, printable
+from nmt.console import ENDLESS, aligned, columns, folded, printable
 
 Format = Literal["text", "markdown", "latex", "csv", "json"]
 NOTE = "note: "  # the beginning of advice to the user, which is a comment in LaTeX
@@ -93,12 +93,12 @@ def _text(table: Table) -> str:
         lines = [*wrapped(table.title), *aligned(rows, table.right)]
         for note in table.notes:
             lines += wrapped(note)
-    return "\n".join(chain.from_iterable(fitted(line, sys.stdout) for line in lines))
+    return "\n".join(chain.from_iterable(folded(line, columns(sys.stdout, ENDLESS)) for line in lines))
 
 
 def wrapped(sentence: str) -> list[str]:
     """Escape a sentence, and break it into lines as wide as the terminal, or as 100 columns."""
-    return folded(printable(sentence), columns(sys.stdout))
+    return folded(printable(sentence), columns(sys.stdout)) if sentence else []
 
 
 def _filled(table: Table, written: Callable[[str | Cell], str]) -> tuple[list[int], list[list[str]]]:

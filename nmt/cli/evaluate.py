@@ -49,6 +49,9 @@ if TYPE_CHECKING:
     from nmt.runs.model import ModelRef
     from nmt.translate.translator import Translator
 
+EVALUATED = ("translation", "classification")
+"""The objectives of runs that can be evaluated."""
+
 
 @app.command()
 def evaluate(
@@ -153,7 +156,7 @@ def evaluate(
     from nmt.runs.model import ModelRef
     from nmt.translate.translator import Translator
 
-    paths = resolve_models(run, None)
+    paths = resolve_models(run, None, EVALUATED)
     model = ModelRef(paths, checkpoint, weights)
     if _is_classifier(paths):
         refuse(context, "classifier", path=paths[0])
@@ -260,7 +263,7 @@ def _show_history(runs: Sequence[Path], splits: Sequence[str], format_: Format) 
     from nmt.layout import RunDir
     from nmt.runs.info import read_scores
 
-    directory = RunDir(run_or_newest(runs[0] if runs else None))
+    directory = RunDir(run_or_newest(runs[0] if runs else None, EVALUATED))
     records = [record for record in read_scores(directory) if not splits or record.split in splits]
     if not records:
         scores = f"scores of {', '.join(splits)}" if splits else "scores"

@@ -223,8 +223,8 @@ def commented(tree: Mapping[str, Mapping[str, object]], comments: Mapping[str, S
 
 
 def comment(text: str | None, prefix: str = "# ") -> list[str]:
-    """Return the lines of a comment, indented by up to two spaces, that fit into the terminal, or into 100 columns."""
-    most = columns(sys.stdout) - 2 - len(prefix)
+    """Return the lines of a comment that fit into the terminal, or into 100 columns, indented by up to two."""
+    most = columns(sys.stdout) - 6
     return [f"{prefix}{line}" for line in textwrap.wrap(" ".join((text or "").split()), most, break_on_hyphens=False)]
 
 

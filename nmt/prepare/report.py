@@ -351,7 +351,7 @@ def _rows(sources: Sequence[SourceReport], indent: str = "") -> _Rows:
 
 
 def count_lines(rows: _Rows) -> Iterator[str]:
-    """Yield a table of pairs read, kept and dropped; long lists of reasons are on a line of their own below."""
+    """Yield a table of pairs read, kept and dropped; long lists of reasons continue below."""
     width = min(max(map(len, rows)), _WIDEST_NAME)
     yield f"{'split':<{width}}  {'read':>11}  {'kept':>11}  {'dropped':>11}"
     for name, (read, kept, dropped) in rows.items():
@@ -359,12 +359,7 @@ def count_lines(rows: _Rows) -> Iterator[str]:
             yield name
             name = ""
         counts = f"{name:<{width}}  {read:>11,}  {kept:>11,}  {read - kept:>11,}"
-        line = f"{counts}  {counted(dropped)}".rstrip()
-        if len(line) <= columns(sys.stdout):
-            yield line
-        else:
-            yield counts
-            yield from folded(f"    {counted(dropped)}", columns(sys.stdout))
+        yield from folded(f"{counts}  {counted(dropped)}".rstrip(), columns(sys.stdout))
 
 
 def length_of_pieces(language: str, counts: TextRecord) -> str:
