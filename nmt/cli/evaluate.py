@@ -49,8 +49,7 @@ if TYPE_CHECKING:
     from nmt.runs.model import ModelRef
     from nmt.translate.translator import Translator
 
-EVALUATED = ("translation", "classification")
-"""The objectives of runs that can be evaluated."""
+EVALUATED = ("translation", "classification")  # the objectives of runs
 
 
 @app.command()

@@ -212,7 +212,7 @@ class Meter:
             self._shown = now
             session = self._session
             state = session.state
-            pace = state.seconds / max(state.step, 1)
+            pace = (state.update_seconds + state.paused_seconds) / max(state.step, 1)  # starting is over
             _, last = expected_end(session.config.training, state, session.n_epochs, session.n_epoch_tokens, pace)
             self.log.progress(state.step, last, self._numbers(), pace * max(0, last - state.step))
 
