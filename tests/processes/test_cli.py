@@ -262,13 +262,13 @@ WITH_FILES = "for runs, so not available with --hyp and --ref"
             ["train", "--config", "c.yaml"],
             ["prepared: no such data directory; nmt prepare with the same --config creates it"],
         ),
-        (["train", "--resume"], ["runs: contains no run directory; create one with nmt train, or give one with --run"]),
+        (["train", "--resume"], ["runs: contains no run that this command can use"]),
         (
             ["train", "--resume", "--run", "nowhere"],
             ["nowhere: no run to resume; leave out --resume to start a new one"],
         ),
-        (["translate"], ["runs: contains no run directory; create one with nmt train, or give one with --run"]),
-        (["evaluate"], ["runs: contains no run directory; create one with nmt train, or give one with --run"]),
+        (["translate"], ["runs: contains no run that this command can use"]),
+        (["evaluate"], ["runs: contains no run that this command can use"]),
         (
             ["translate", "--run", "nowhere"],
             ["nowhere: no such directory; make one with nmt train"],
