@@ -65,8 +65,7 @@ def columns(stream: TextIO, otherwise: int = 100) -> int:
     return otherwise
 
 
-ENDLESS = sys.maxsize
-"""The width of what is not a terminal, for lines that programs read."""
+ENDLESS = sys.maxsize  # the width of what is not a terminal, for lines that programs read
 # Commands of nmt with their options, and words with the number that follows them, each with the spaces before it.
 _UNBROKEN = re.compile(r" *(?:nmt [a-z-]+(?: --[\w-]+(?: (?:'[^']*'|[^\s-])\S*)?)+|[^ ]+(?: -?\d[^ ]*)?)")
 

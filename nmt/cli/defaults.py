@@ -16,10 +16,8 @@ from nmt.runs.info import check_is_run
 from nmt.runs.listing import newest_run
 from nmt.share.hub import local_model
 
-TRANSLATION = ("translation",)
 
-
-def run_or_newest(run: Path | None, objectives: Sequence[str] = TRANSLATION) -> Path:
+def run_or_newest(run: Path | None, objectives: Sequence[str] = ("translation",)) -> Path:
     """Return `run`, or by default the newest run for one of these objectives (see `newest_run`), after printing its
     name to standard error.
 
@@ -45,7 +43,7 @@ def check_runs(runs: Path | Sequence[Path] | None, overrides: Sequence[str] | No
 
 
 def resolve_models(
-    runs: Sequence[Path] | None, model: Path | None, objectives: Sequence[str] = TRANSLATION
+    runs: Sequence[Path] | None, model: Path | None, objectives: Sequence[str] = ("translation",)
 ) -> tuple[Path, ...]:
     """Return the runs (--run) or the exported folder (--model), by default the newest run for one of the objectives.
 

@@ -224,8 +224,10 @@ def commented(tree: Mapping[str, Mapping[str, object]], comments: Mapping[str, S
 
 def comment(text: str | None, prefix: str = "# ") -> list[str]:
     """Return the lines of a comment that fit into the terminal, or into 100 columns, indented by up to two."""
-    most = columns(sys.stdout) - 6
-    return [f"{prefix}{line}" for line in textwrap.wrap(" ".join((text or "").split()), most, break_on_hyphens=False)]
+    return [
+        f"{prefix}{line}"
+        for line in textwrap.wrap(" ".join((text or "").split()), columns(sys.stdout) - 6, break_on_hyphens=False)
+    ]
 
 
 def shipped(name: str) -> Path:
