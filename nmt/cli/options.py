@@ -87,7 +87,10 @@ RunOption = Annotated[
 RunsOption = Annotated[
     list[Path] | None,
     option(
-        "--run", "Run directory; repeat for an ensemble.  [default: the newest usable one in runs/]", "DIR", autocompletion=runs
+        "--run",
+        "Run directory; repeat for an ensemble.  [default: the newest usable one in runs/]",
+        "DIR",
+        autocompletion=runs,
     ),
 ]
 ReverseOption = Annotated[
