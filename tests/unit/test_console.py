@@ -64,7 +64,7 @@ def test_columns_are_those_of_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize(
     ("text", "lines"),
     [
-        ("step 20 valid, accuracy 0.25, bleu 62.25", ["step 20 valid,", "  accuracy 0.25,", "  bleu 62.25"]),
+        ("step 20 valid bleu 62.25, chrf 71.5", ["step 20 valid", "  bleu 62.25,", "  chrf 71.5"]),
         ("  source  日本語 日本語 日本", ["  source  日本語", "    日本語 日本"]),
         ("go on: nmt train --resume --run a", ["go on:", "  nmt train --resume --run a"]),
         ("https://example.org/a/b?c", ["https://example.org/a/b?c"]),
