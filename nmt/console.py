@@ -6,13 +6,14 @@ unprintable characters, such as `\\x1b`, which starts a control sequence. Transl
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -50,9 +51,41 @@ def _escaped(character: str) -> str:
 
 def width(text: str) -> int:
     """Return the width of printable text in terminal columns."""
+    if text.isascii():
+        return len(text)
     from wcwidth import wcswidth  # takes a while
 
     return wcswidth(text)
+
+
+def columns(stream: TextIO, otherwise: int = 100) -> int:
+    """Return the width of the terminal that `stream` writes to, or `otherwise` if it is none."""
+    with suppress(OSError, AttributeError):  # a stream that is closed from the start is None
+        return os.get_terminal_size(stream.fileno()).columns or otherwise  # some pseudo-terminals have 0
+    return otherwise
+
+
+ENDLESS = sys.maxsize  # the width of what is not a terminal, for lines that programs read
+# Commands of nmt with their options, and words with the number that follows them, each with the spaces before it.
+_UNBROKEN = re.compile(r" *(?:nmt [a-z-]+(?: --[\w-]+(?: (?:'[^']*'|[^\s-])\S*)?)+|[^ ]+(?: -?\d[^ ]*)?)")
+
+
+def folded(text: str, most: int) -> list[str]:
+    """Break a printable line into lines of at most `most` columns, all but the first indented by two more spaces.
+
+    Words, numbers with their names and commands of nmt, which can be copied, are not broken, even if they are wider.
+    """
+    if width(text) <= most:
+        return [text]
+    indent = " " * (len(text) - len(text.lstrip(" ")) + 2)
+    line, *parts = _UNBROKEN.findall(text)
+    lines = [line]
+    for part in parts:
+        if width(lines[-1] + part) > most:
+            lines.append(indent + part.lstrip(" "))
+        else:
+            lines[-1] += part
+    return lines
 
 
 def aligned(rows: Sequence[Sequence[str]], right: Collection[int]) -> list[str]:
@@ -70,16 +103,24 @@ def aligned(rows: Sequence[Sequence[str]], right: Collection[int]) -> list[str]:
     return lines
 
 
-def say(text: str) -> None:
-    """Print a message to standard error, on one line. Write errors, such as a full disk, are ignored."""
+def say(text: str, by: str = "nmt: ") -> None:
+    """Print a message to standard error, on one line unless a terminal is narrower. Write errors, such as a full disk,
+    are ignored."""
     with suppress(OSError):
-        print(f"nmt: {printable(text)}", file=sys.stderr, flush=True)
+        _print(f"{by}{text}", sys.stderr)
 
 
 def show(*lines: str) -> None:
     """Print the lines of a result to standard output. Raises OSError."""
     for line in lines:
-        print(printable(line), flush=True)
+        _print(line, sys.stdout)
+
+
+def _print(text: str, stream: TextIO) -> None:
+    """Print a line above the progress bars, if there are any."""
+    bars = sys.modules.get("tqdm")
+    with bars.tqdm.external_write_mode(sys.stderr) if bars else nullcontext():
+        print(*folded(printable(text), columns(stream, ENDLESS)), sep="\n", file=stream, flush=True)
 
 
 def is_typed() -> bool:
@@ -126,7 +167,6 @@ class Progress:
         if self._bar is not None:
             with suppress(OSError):
                 self._bar.bar_format = text.replace("{", "{{").replace("}", "}}")
-                self._bar.delay = 0.0  # else close would not remove the text
                 self._bar.refresh()
 
     def __enter__(self) -> Progress:
@@ -135,6 +175,7 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             with suppress(OSError):
+                self._bar.delay = 0.0  # else close would not remove what was shown before the delay, with a message
                 self._bar.close()
 
 

@@ -122,8 +122,9 @@ class Stop:
         self.signal = signal.Signals(number).name
         if os.environ.get("RANK", "0") == "0":
             with suppress(OSError):  # not print, which this handler may have interrupted
-                line = f"\nnmt: {self.signal}: stopping after this update; press Ctrl-C again to exit at once\n"
-                os.write(sys.stderr.fileno(), line.encode())
+                line = f"nmt: {self.signal}: stopping after this update; press Ctrl-C again to exit at once\n"
+                # on a terminal, below the progress bar and ^C
+                os.write(sys.stderr.fileno(), b"\n" * sys.stderr.isatty() + line.encode())
 
 
 @contextmanager

@@ -6,13 +6,13 @@ import csv
 import io
 import json
 import re
-import textwrap
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
 
-from nmt.console import aligned, printable
+from nmt.console import ENDLESS, aligned, columns, folded, printable
 
 Format = Literal["text", "markdown", "latex", "csv", "json"]
 NOTE = "note: "  # the beginning of advice to the user, which is a comment in LaTeX
@@ -87,19 +87,18 @@ def _flat(record: Mapping[str, object]) -> Iterator[tuple[str, object]]:
 
 def _text(table: Table) -> str:
     if table.text is not None:
-        return table.text
-    rows = [[printable(str(cell)) for cell in row] for row in (table.header, *table.rows)]
-    lines = [*wrapped(table.title), *aligned(rows, table.right)]
-    for note in table.notes:
-        lines += wrapped(note)
-    return "\n".join(lines)
+        lines = table.text.split("\n")
+    else:
+        rows = [[printable(str(cell)) for cell in row] for row in (table.header, *table.rows)]
+        lines = [*wrapped(table.title), *aligned(rows, table.right)]
+        for note in table.notes:
+            lines += wrapped(note)
+    return "\n".join(chain.from_iterable(folded(line, columns(sys.stdout, ENDLESS)) for line in lines))
 
 
 def wrapped(sentence: str) -> list[str]:
-    """Escape a sentence and wrap it for a terminal. Words, such as signatures, are not broken."""
-    return textwrap.wrap(
-        printable(sentence), 100, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
-    )
+    """Escape a sentence, and break it into lines as wide as the terminal, or as 100 columns."""
+    return folded(printable(sentence), columns(sys.stdout)) if sentence else []
 
 
 def _filled(table: Table, written: Callable[[str | Cell], str]) -> tuple[list[int], list[list[str]]]:

@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from nmt.cli.command import Command, Misuse, no_such_command
-from nmt.console import say
+from nmt.console import columns, say
 from nmt.errors import NmtError
 from nmt.files.write import write_problem
 from nmt.process import SIGNALS, end_at_once, handling
@@ -44,6 +44,7 @@ class _Commands(TyperGroup):
                 formatter.write_dl([(name.ljust(widest), self.commands[name].get_short_help_str(99)) for name in names])
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.terminal_width = columns(sys.stdout)  # for the help, also of the commands
         if not args or ctx.resilient_parsing:  # shows the help, or completes a word for a shell
             return super().parse_args(ctx, args)
         known = {name for option in self.get_params(ctx) for name in option.opts}
@@ -79,7 +80,7 @@ app = _App(
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 

@@ -17,14 +17,15 @@ from nmt.runs.listing import newest_run
 from nmt.share.hub import local_model
 
 
-def run_or_newest(run: Path | None) -> Path:
-    """Return `run`, or by default the newest run, after printing its name to standard error.
+def run_or_newest(run: Path | None, objectives: Sequence[str] = ("translation",)) -> Path:
+    """Return `run`, or by default the newest run for one of these objectives (see `newest_run`), after printing its
+    name to standard error.
 
     Raises CheckpointError if there is no run.
     """
     if run is None:
-        run = newest_run()
-        say(f"using the newest run, {run}")
+        run = newest_run(objectives)
+        say(f"using {run}, the newest run that this command can use")
     return run
 
 
@@ -42,8 +43,10 @@ def check_runs(runs: Path | Sequence[Path] | None, overrides: Sequence[str] | No
         _searching(load_saved_config(RunDir(run).config), searching, {"beam": beam}, is_checked=False)
 
 
-def resolve_models(runs: Sequence[Path] | None, model: Path | None) -> tuple[Path, ...]:
-    """Return the runs (--run) or the exported folder (--model) to translate with, by default the newest run.
+def resolve_models(
+    runs: Sequence[Path] | None, model: Path | None, objectives: Sequence[str] = ("translation",)
+) -> tuple[Path, ...]:
+    """Return the runs (--run) or the exported folder (--model), by default the newest run for one of the objectives.
 
     A model of the Hub, hf://OWNER/NAME, is downloaded. Raises ConfigError if both options are given, or a run twice,
     CheckpointError if there is no such folder, and the errors of `local_model`.
@@ -55,7 +58,7 @@ def resolve_models(runs: Sequence[Path] | None, model: Path | None) -> tuple[Pat
         if (first := resolved.setdefault(run.resolve(), run)) is not run:
             raise ConfigError(f"--run {first} and --run {run} are the same run; an ensemble needs different runs")
     if model is None:
-        return tuple(runs or [run_or_newest(None)])
+        return tuple(runs or [run_or_newest(None, objectives)])
     path = local_model(model)
     if not (ExportDir(path).info.is_file() or RunDir(path).config.is_file()):
         raise CheckpointError(not_usable(path, "not an exported model", "; make one with nmt export"))

@@ -158,7 +158,7 @@ def evaluate(
     from nmt.runs.model import ModelRef
     from nmt.translate.translator import Translator
 
-    paths = resolve_models(run, None)
+    paths = resolve_models(run, None, ("translation", "classification"))
     model = ModelRef(paths, checkpoint, weights)
     if _is_classifier(paths):
         refuse(context, "classifier", path=paths[0])
@@ -265,7 +265,7 @@ def _show_history(runs: Sequence[Path], splits: Sequence[str], format_: Format) 
     from nmt.layout import RunDir
     from nmt.runs.info import read_scores
 
-    directory = RunDir(run_or_newest(runs[0] if runs else None))
+    directory = RunDir(run_or_newest(runs[0] if runs else None, ("translation", "classification")))
     records = [record for record in read_scores(directory) if not splits or record.split in splits]
     if not records:
         scores = f"scores of {', '.join(splits)}" if splits else "scores"

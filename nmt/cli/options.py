@@ -99,12 +99,15 @@ LicenseOption = Annotated[
 DataOption = Annotated[Path | None, option("--data", "Data directory.  [default: the config's data.dir]", "DIR")]
 RunOption = Annotated[
     Path | None,
-    option("--run", "Run directory.  [default: the newest in runs/]", "DIR", autocompletion=runs),
+    option("--run", "Run directory.  [default: the newest usable one in runs/]", "DIR", autocompletion=runs),
 ]
 RunsOption = Annotated[
     list[Path] | None,
     option(
-        "--run", "Run directory; repeat for an ensemble.  [default: the newest in runs/]", "DIR", autocompletion=runs
+        "--run",
+        "Run directory; repeat for an ensemble.  [default: the newest usable one in runs/]",
+        "DIR",
+        autocompletion=runs,
     ),
 ]
 ReverseOption = Annotated[

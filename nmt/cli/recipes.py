@@ -445,8 +445,9 @@ def bidirectional(
     directory must exist and have a joint vocabulary.
 
     The runs are runs/NAME-both and runs/NAME-both-DIRECTION, where NAME is by default that of the config. Both are
-    trained as by nmt train, and --set applies to both. With a length in minutes, training also ends at the config's
-    training.max_steps. Linear and cosine schedules need a length in steps, because minutes would cut them short.
+    trained as by nmt train, and --set applies to both, but cannot change limits. With a length in minutes, training
+    also ends at the config's training.max_steps. Linear and cosine schedules need a length in steps, because minutes
+    would cut them short.
 
     If interrupted, the same command continues: it skips a finished stage and resumes a stopped one. With --set
     data.direction=en-de after de-en, the existing run in both directions is reused. Ctrl-C and SIGTERM are handled as

@@ -28,12 +28,13 @@ def runs(
 ) -> None:
     """List the runs and sweeps in a directory, newest first.
 
-    The columns are state, last step of training.max_steps, best BLEU on the development set (chrF if its references
+    The columns are state, last step, the used percentage of the limit that will end the run (training.max_steps,
+    max_epochs or max_minutes, of which most is used so far), best BLEU on the development set (chrF if its references
     have too few four-grams for BLEU; accuracy or perplexity for runs that write no text), the most recent test score
     recorded by nmt evaluate (marked with an asterisk if it has a note, such as ignored case), training time, and time
-    since the last write. The state is running (the last column names host and process), finished, stopped (nmt train
-    --resume continues the run) or broken (the last column says what is damaged). Otherwise the last column has
-    search.split, which says when lines are split into sentences.
+    since the last record of training. The state is running (the last column names host and process), finished, stopped
+    (nmt train --resume continues the run) or broken (the last column says what is damaged). Otherwise the last column
+    has search.split, which says when lines are split into sentences.
 
     --curve RUN prints the validations of a run: minutes, steps, and BLEU on the development set for
     the weights as trained, their moving average and the average of the last checkpoints, if they exist. chrF and

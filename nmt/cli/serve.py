@@ -16,7 +16,7 @@ def serve(
         list[Path] | None,
         option(
             "--run",
-            "Run directory; repeat for further directions.  [default: the newest in runs/]",
+            "Run directory; repeat for further directions.  [default: the newest usable one in runs/]",
             "DIR",
             autocompletion=runs,
         ),

@@ -111,7 +111,7 @@ def resolve(
 
     overrides = with_initial(overrides, init_from)
     if config is None and resume:
-        run = run_or_newest(run)
+        run = run_or_newest(run, ())
         check_exists(RunDir(run))  # before its config, which an imported run has without training text
         return Plan.of(load_config(RunDir(run).config, overrides), data, run, resume)
     return Plan.of(load_config(config or "base.yaml", overrides), data, run, resume)

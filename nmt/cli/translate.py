@@ -368,7 +368,9 @@ def classify(
     from nmt.evaluate.classification import Classifier, classify_file
     from nmt.runs.model import ModelRef
 
-    classifier = Classifier.load(ModelRef((run_or_newest(run),), checkpoint, weights), precision=precision)
+    classifier = Classifier.load(
+        ModelRef((run_or_newest(run, ["classification"]),), checkpoint, weights), precision=precision
+    )
     classify_file(classifier, source, target, probabilities)
 
 
@@ -420,7 +422,7 @@ def score(
     from nmt.translate.score import write_scores
     from nmt.translate.translator import Translator
 
-    paths = resolve_models(run, model)
+    paths = resolve_models(run, model, ["translation" if source else "causal"])
     if source is None:
         text = read_lines(reference)
         if len(paths) > 1:
@@ -497,7 +499,7 @@ def generate(
     from nmt.runs.model import ModelRef
     from nmt.translate.language_model import Generator, LanguageModel, generate_file
 
-    model = ModelRef((run_or_newest(run),), checkpoint, weights)
+    model = ModelRef((run_or_newest(run, ["causal"]),), checkpoint, weights)
     language_model = LanguageModel.load(model, precision=precision)
     config = language_model.config
     settings = [f"search.{name}={value}" for name, value in ({"sample": beam is None} | given).items()]

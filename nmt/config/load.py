@@ -6,6 +6,7 @@ A config name is looked up as a path, then as `configs/NAME`, then among the con
 from __future__ import annotations
 
 import re
+import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -24,7 +25,7 @@ from nmt.config.objectives import OBJECTIVE_SECTIONS
 from nmt.config.old import SINCE_0_2_0, without_old
 from nmt.config.source import KINDS
 from nmt.config.yaml12 import dump_yaml, parse_yaml
-from nmt.console import printable, say
+from nmt.console import columns, printable, say
 from nmt.errors import ConfigError
 from nmt.files.read import CONFIG_BYTES, read_regular
 from nmt.layout import RunDir
@@ -258,9 +259,10 @@ def commented(tree: Mapping[str, Mapping[str, object]], comments: Mapping[str, S
 
 
 def comment(text: str | None, prefix: str = "# ") -> list[str]:
-    """Return the lines of a comment."""
+    """Return the lines of a comment that fit into the terminal, or into 100 columns, indented by up to two."""
     return [
-        f"{prefix}{line}" for line in textwrap.wrap(" ".join((text or "").split()), width=100, break_on_hyphens=False)
+        f"{prefix}{line}"
+        for line in textwrap.wrap(" ".join((text or "").split()), columns(sys.stdout) - 6, break_on_hyphens=False)
     ]
 
 

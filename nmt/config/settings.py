@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import html
 import re
+import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
 from nmt.config.load import read_tree, shipped
 from nmt.config.messages import nearest
+from nmt.console import columns
 from nmt.errors import ConfigError
 
 MAY_CHANGE = {
@@ -69,7 +71,7 @@ def explain(key: str) -> str:
         paragraphs.append(f"Shipped configs: {shipped_values}.")
     if known := read_tree(KNOWN)[1].get(key):
         paragraphs.append(f"Measured: {known}")
-    return "\n\n".join(textwrap.fill(paragraph, 100, break_on_hyphens=False) for paragraph in paragraphs)
+    return "\n\n".join(textwrap.fill(text, columns(sys.stdout), break_on_hyphens=False) for text in paragraphs)
 
 
 def _shipped_values(key: str) -> Iterator[str]:

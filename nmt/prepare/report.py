@@ -5,7 +5,7 @@ It is formatted here for the screen, and as files in `report_page.py`.
 
 from __future__ import annotations
 
-import textwrap
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -13,7 +13,7 @@ from pydantic import Field
 
 from nmt.config import DataConfig
 from nmt.config.data import LABEL
-from nmt.console import printable_sentence
+from nmt.console import columns, folded, printable_sentence
 from nmt.data.manifest import CleanRecord, LanguagePair, SourceRecord, SplitOffRecord, SplitRecord, TextRecord
 from nmt.files.document import Document
 from nmt.languages.codes import is_spaced
@@ -34,6 +34,7 @@ from nmt.prepare.cleaning.filters import UNSUPPORTED, supports
 from nmt.prepare.pipeline.settle import TrainingText
 from nmt.prepare.pipeline.work import BLOCK
 from nmt.prepare.suspicions import Sample, script_counts, suspicions
+from nmt.tables import wrapped
 from nmt.tasks.perform import Json
 from nmt.text.vocabularies import Tokenizers
 from nmt.text.words import beginning
@@ -280,8 +281,6 @@ def _sample(languages: Sequence[str], line: int, *texts: str) -> dict[str, str |
 
 _LONG_WORD = 12  # characters; with a longer mean, spaces do not separate words, whatever the language code
 
-COLUMNS = 100
-"""Width of the report on the screen; long names and messages may be wider."""
 _WIDEST_NAME = 40
 _MOST_LABELS = 12  # shown
 
@@ -341,10 +340,10 @@ def additions(report: Report) -> Iterator[str]:
 def _skipped_and_repaired(report: Report) -> Iterator[str]:
     for corpus in report.corpora:
         if corpus.skipped:
-            yield from _wrapped(skipped_units(f"{corpus.key} {corpus.corpus}", corpus.skipped))
+            yield from wrapped(skipped_units(f"{corpus.key} {corpus.corpus}", corpus.skipped))
     if report.repaired:
         kinds = ", ".join(f"{REPAIRS[kind]} {n:,}" for kind, n in report.repaired.items())
-        yield from _wrapped(f"repaired: {kinds}")
+        yield from wrapped(f"repaired: {kinds}")
 
 
 def _rows(sources: Sequence[SourceReport], indent: str = "") -> _Rows:
@@ -352,7 +351,7 @@ def _rows(sources: Sequence[SourceReport], indent: str = "") -> _Rows:
 
 
 def count_lines(rows: _Rows) -> Iterator[str]:
-    """Yield a table of pairs read, kept and dropped; long lists of reasons are on a line of their own below."""
+    """Yield a table of pairs read, kept and dropped; long lists of reasons continue below."""
     width = min(max(map(len, rows)), _WIDEST_NAME)
     yield f"{'split':<{width}}  {'read':>11}  {'kept':>11}  {'dropped':>11}"
     for name, (read, kept, dropped) in rows.items():
@@ -360,12 +359,7 @@ def count_lines(rows: _Rows) -> Iterator[str]:
             yield name
             name = ""
         counts = f"{name:<{width}}  {read:>11,}  {kept:>11,}  {read - kept:>11,}"
-        line = f"{counts}  {counted(dropped)}".rstrip()
-        if len(line) <= COLUMNS:
-            yield line
-        else:
-            yield counts
-            yield from textwrap.wrap(counted(dropped), COLUMNS, initial_indent="    ", subsequent_indent="    ")
+        yield from folded(f"{counts}  {counted(dropped)}".rstrip(), columns(sys.stdout))
 
 
 def length_of_pieces(language: str, counts: TextRecord) -> str:
@@ -416,16 +410,12 @@ def screen(report: Report) -> Iterator[str]:
             yield from samples
     yield ""
     for warning in report.warnings:
-        yield from _wrapped(f"warning: {warning}")
+        yield from wrapped(f"warning: {warning}")
     more = ""
     if report.sample is not None:
         yield f"at most {report.sample:,} pairs of each corpus were read, so most duplicates were not found"
         more = ", and no development set was split off"
-    yield from _wrapped(f"nothing was prepared; pairs with too many pieces were not dropped{more}")
-
-
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(text, COLUMNS, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    yield from wrapped(f"nothing was prepared; pairs with too many pieces were not dropped{more}")
 
 
 def _first_samples(report: Report, reason: str) -> Iterator[str]:
@@ -436,4 +426,5 @@ def _first_samples(report: Report, reason: str) -> Iterator[str]:
     for _, corpus, sample in sorted(samples, key=lambda numbered: numbered[0])[:_N_SAMPLES]:
         yield f"  {corpus.corpus}, pair {sample['line']:,}"
         for language in report.languages:
-            yield beginning(f"    {language}  {printable_sentence(str(sample[language]))}", COLUMNS).rstrip()
+            line = f"    {language}  {printable_sentence(str(sample[language]))}"
+            yield beginning(line, columns(sys.stdout)).rstrip()

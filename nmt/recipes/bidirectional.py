@@ -88,7 +88,10 @@ def bidirectional(request: Bidirectional) -> int:
 
 
 def plan(request: Bidirectional) -> tuple[PlannedRun, PlannedRun]:
-    """Return the run in both directions and the run in one direction. Raises ConfigError."""
+    """Return the run in both directions and the run in one direction.
+
+    Raises ConfigError, also if the user sets what the recipe does.
+    """
     direction = load_config(request.config, request.overrides).data.direction
     name = request.name or Path(request.config).stem
     first = RunDir(Path("runs", f"{name}-both"))
@@ -97,11 +100,17 @@ def plan(request: Bidirectional) -> tuple[PlannedRun, PlannedRun]:
     first_direction = load_saved_config(first.config).data.direction if first.info.is_file() else direction
     src, tgt = direction.split("-")
     directions = sorted([direction, f"{tgt}-{src}"])
+    first_limits = limit("--both", request.first_length)
+    second_limits = limit("--one", request.second_length)
+    chosen = {setting.partition("=")[0] for setting in ("data.directions", *first_limits, *second_limits)}
+    for override in request.overrides:
+        if (key := override.partition("=")[0]) in chosen:
+            raise ConfigError(f"--set {override}: nmt bidirectional sets {key}, limits by --both and --one; omit it")
     settings = [f"data.directions=[{', '.join(directions)}]", f"data.direction={first_direction}"]
-    first_overrides = [*request.overrides, *limit("--both", request.first_length), *settings]
+    first_overrides = [*request.overrides, *first_limits, *settings]
     # the user's initial weights are for the first run
     overrides = [override for override in request.overrides if not override.startswith("training.init_from=")]
-    overrides += [*limit("--one", request.second_length), f"data.directions=[{direction}]"]
+    overrides += [*second_limits, f"data.directions=[{direction}]"]
     return (
         PlannedRun(first, request.config, first_overrides),
         PlannedRun(second, request.config, overrides, init_from=first.path),

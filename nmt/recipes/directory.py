@@ -32,8 +32,8 @@ from nmt.config.source import (
 )
 from nmt.console import Progress, say, show
 from nmt.data.manifest import folder_of, read_manifest
-from nmt.errors import ConfigError, DataError, StoppedError
-from nmt.files.write import Lock, replace_file
+from nmt.errors import CheckpointError, ConfigError, DataError, StoppedError
+from nmt.files.write import Lock, lock_holder, replace_file
 from nmt.layout import DataDir, File, RunDir
 from nmt.prepare.sources import text_folder
 from nmt.process import SIGNALS, handling
@@ -151,13 +151,17 @@ def run_config(model: AnyModel) -> Config:
     """Load the configuration with which a run translates, without the settings that say how it was initialized.
 
     The next training does not inherit training.init_from, start_share and freeze, and what needs several directions.
-    Raises CheckpointError if there is no run, ConfigError if it has learned something else.
+    Raises CheckpointError if there is no run, or if it is still training, ConfigError if it has learned something else.
     """
     from nmt.runs.model import ModelRef
 
     model = ModelRef.of(model)
     run = model.path
     check_is_run(run)
+    if lock_holder(RunDir(run).lock) is not None:
+        raise CheckpointError(
+            f"{run}: is still training; wait for its end, because a recipe translates all text with the same weights"
+        )
     config = load_saved_config(RunDir(run).config)
     if not config.training.facts.translates:
         raise ConfigError(f"{run}: trained for {config.training.facts.name}, so it cannot translate")

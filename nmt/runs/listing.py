@@ -5,6 +5,7 @@ Nothing here imports torch, so that `nmt runs` starts fast.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -14,10 +15,11 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from nmt.config import TrainingConfig
 from nmt.config.load import load_saved_config
 from nmt.config.objectives import Metric
 from nmt.console import printable, width
-from nmt.errors import CheckpointError, NmtError
+from nmt.errors import CheckpointError, ConfigError, NmtError
 from nmt.files.write import lock_holder
 from nmt.layout import RunDir
 from nmt.runs.info import ScoreRecord, Selected, check_selected, read_info, read_scores, read_selected, text_score
@@ -38,7 +40,8 @@ class Summary:
     state: State = "stopped"
     step: int = 0
     """The last update that was logged or saved."""
-    max_steps: int | None = None
+    progress: float | None = None
+    """The used share of the limit that ends the run, that of which most is used so far; 1.0 once it has finished."""
     checkpoint: int | None = None
     """The step of the last checkpoint."""
     split: str = ""
@@ -56,7 +59,7 @@ class Summary:
     minutes: float | None = None
     """Training time, summed over resumes."""
     last_written: float = 0.0
-    """The time of the last write, in seconds since 1970."""
+    """The time of the last record of training, in seconds since 1970."""
     holder: dict[str, object] | None = None
     """The host, the pid and the start time of the training process, if it is running."""
     problem: str | None = None
@@ -72,7 +75,7 @@ def is_run(path: Path) -> bool:
 
 
 def summarise_all(root: Path) -> list[Summary]:
-    """Summarise the runs in a directory and in its sweeps, the most recently written first.
+    """Summarise the runs in a directory and in its sweeps, the most recently trained first.
 
     Raises CheckpointError if there is no run.
     """
@@ -102,17 +105,18 @@ def summarise(run: RunDir) -> Summary:
     selected = Selected()
     steps = list[int]()
     last = Record()
+    settings: TrainingConfig | None = None
     with _collecting(problems, run):
         config = load_saved_config(run.config)
-        summary.max_steps = config.training.max_steps
-        metric = config.training.facts.metric
+        settings = config.training
+        metric = settings.facts.metric
         if metric == "bleu":
             metric = text_score(run)
             summary.split = config.search.split
     with _collecting(problems, run):
         if not read_info(run).data_dir:
             summary.state = "imported"
-            summary.max_steps = None
+            settings = None
     with _collecting(problems, run):
         selected = read_selected(run)
     with _collecting(problems, run):
@@ -142,9 +146,15 @@ def summarise(run: RunDir) -> Summary:
         summary.checkpoint = steps[-1]
     summary.step = max(int(number(last, "step") or 0), *steps[-1:], 0)
     summary.minutes = _minutes(run, steps, number(last, "minutes"))
-    summary.last_written = _newest(
-        run.path, run.config, run.info, run.lock, run.selected, run.log, run.scores, run.checkpoints, run.dev
-    )
+    if settings is not None:
+        n_epochs = number(last, "n_epochs") or number(last, "epoch") or 0.0  # only the latter in earlier versions
+        used = [
+            summary.step / settings.max_steps,
+            n_epochs / (settings.max_epochs or math.inf),
+            (summary.minutes or 0.0) / (settings.max_minutes or math.inf),
+        ]
+        summary.progress = 1.0 if summary.state == "finished" else min(1.0, max(used))
+    summary.last_written = _newest(run.log) or _newest(run.config, run.checkpoints)
     return summary
 
 
@@ -192,10 +202,10 @@ def _newest(*files: Path) -> float:
 
 def as_table(runs: Sequence[Summary]) -> Table:
     """Return a table with a row for each run, and a column for scores of test sets if there are any."""
-    header = ("run", "state", "step", "BLEU", "test BLEU", "trained", "age", "")
+    header = ("run", "state", "step", "done", "BLEU", "test BLEU", "trained", "age", "")
     rows = [header, *(_row(run, time.time()) for run in runs)]
     if not any(run.test for run in runs):
-        rows = [(*row[:4], *row[5:]) for row in rows]
+        rows = [(*row[:5], *row[6:]) for row in rows]
     records = as_json(runs)
     for record, run in zip(records, runs, strict=True):
         record["test"] = {}
@@ -206,23 +216,22 @@ def as_table(runs: Sequence[Summary]) -> Table:
 
 def _row(run: Summary, now: float) -> tuple[str, ...]:
     holder = run.holder
-    steps = f"{run.step:,}"
     notes = list[str]()
-    if run.max_steps is not None:
-        steps += f" / {run.max_steps:,}"
     if holder is not None:
         notes.append(f"{holder.get('host', '?')}:{holder.get('pid', '?')}")
     if run.problem:
         notes.append(run.problem)
     if not notes and run.split:
         notes.append(f"split: {run.split}")
-    test = minutes = "-"
+    done = test = minutes = "-"
+    if run.progress is not None:
+        done = f"{run.progress:.0%}"
     if run.test is not None:
         test = _test_score(run.test, "bleu" if run.best_chrf is None else "chrf")
     if run.minutes is not None:
         minutes = _duration(run.minutes)
     age = _age(now - run.last_written)
-    return run.name, run.state, steps, _dev_score(run), test, minutes, age, "; ".join(notes)
+    return run.name, run.state, f"{run.step:,}", done, _dev_score(run), test, minutes, age, "; ".join(notes)
 
 
 def _dev_score(run: Summary) -> str:
@@ -278,13 +287,18 @@ def as_json(runs: Sequence[Summary]) -> list[dict[str, object]]:
     return objects
 
 
-def newest_run(root: Path = Path("runs")) -> Path:
+def newest_run(objectives: Sequence[str], root: Path = Path("runs")) -> Path:
     """Return the run directory in `root` with the newest checkpoint or, for runs without one, the newest config.yaml.
 
-    A resume that fails, or that finds the run finished, does not make a run the newest. Raises CheckpointError if there
-    is no run.
+    objectives: the run must have a checkpoint, and one of these values of training.objective; empty: any run. A resume
+    that fails, or that finds the run finished, does not make a run the newest. Raises CheckpointError if there is none.
     """
     runs = [RunDir(path) for path in root.glob("*") if is_run(path)]
-    if not runs:
-        raise CheckpointError(f"{root}: contains no run directory; create one with nmt train, or give one with --run")
-    return max(runs, key=lambda run: (_newest(run.config, run.checkpoints, run.selected), run.path.name)).path
+    runs.sort(key=lambda run: (_newest(run.config, run.checkpoints, run.selected), run.path.name), reverse=True)
+    for run in runs:
+        with suppress(CheckpointError, ConfigError, OSError):  # one that is damaged
+            if not objectives or (_checkpoints(run) and load_saved_config(run.config).training.objective in objectives):
+                return run.path
+    raise CheckpointError(
+        f"{root}: contains no run that this command can use; create one with nmt train, or give one with --run"
+    )

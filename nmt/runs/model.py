@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -11,7 +12,9 @@ import torch
 
 from nmt.config import Config
 from nmt.config.load import load_saved_config
+from nmt.console import say
 from nmt.errors import CheckpointError, ConfigError
+from nmt.files.write import lock_holder
 from nmt.layout import RunDir
 from nmt.model.device import device_name, pick_float32_library, pick_precision, use_float32_library
 from nmt.model.transformer import DecoderModel, DecodingModel, Model, Transformer, make_model
@@ -19,6 +22,8 @@ from nmt.runs.checkpoint import ChosenWeights, check_fit, choose_weights
 from nmt.runs.folder import is_folder, load_folder
 from nmt.runs.info import PublicModel, Weights, check_is_run, read_info, read_selected
 from nmt.text.vocabularies import Tokenizers
+
+_say_once = cache(say)
 
 
 @dataclass(frozen=True)
@@ -96,8 +101,6 @@ class Saved:
     float32_library: str | None
     public: PublicModel | None = None
     """The public model from which the run, or a run that it started with, was imported."""
-    note: str | None = None
-    """A message about the choice of the weights."""
 
     @property
     def origin(self) -> Origin:
@@ -215,17 +218,24 @@ def _read_saved(model: ModelRef) -> Saved:
     config = load_saved_config(run.config)
     info = read_info(run)
     chosen = choose_weights(run, config.training, model.checkpoint, model.weights)
-    note = None
-    if model.checkpoint == "best" and read_selected(run).best_step is None:
-        last = f"using the last one, step {chosen.step} of {config.training.max_steps}"
-        note = f"{path}: no validation has selected a checkpoint yet; {last}"
+    if model.checkpoint == "best":
+        _say_if_unfinished(run, chosen.step)
     tokenizers = Tokenizers.load(run.tokenizer, config.data.all_languages)
     if tokenizers.fingerprint != info.tokenizer:
         raise CheckpointError(f"{run.tokenizer.path}: not the tokenizer that this run was trained with")
     return Saved(
         path, config, tokenizers, chosen, info.precision, info.device_name, info.float32_library,
-        info.public, note,
+        info.public,
     )  # fmt: skip
+
+
+def _say_if_unfinished(run: RunDir, step: int) -> None:
+    """Print which checkpoint is used if the run is still training, or if no validation has selected one."""
+    selected = read_selected(run)
+    if selected.best_step is None:
+        _say_once(f"{run.path}: no validation has selected a checkpoint yet; using the last one, step {step}")
+    elif selected.finished_step is None and lock_holder(run.lock) is not None:
+        _say_once(f"{run.path}: still training; using the best checkpoint so far, step {step}")
 
 
 def choose_precision(saved: Saved, precision: str, device: torch.device) -> str:

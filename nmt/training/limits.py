@@ -192,11 +192,16 @@ LONG_BEFORE = 0.9  # share of a schedule's steps, or of the planned ones, withou
 
 
 def cut_short(settings: TrainingConfig, last: int, cooldown_start: int | None = None) -> list[str]:
-    """Return the parts of the schedule that a run misses if it ends at step `last`, after a cool-down if one is
+    """Return the parts of the schedule that a run does not reach if it ends at step `last`, after a cool-down if one is
     given."""
     missed = []
-    if last < settings.warmup_steps or (cooldown_start is not None and cooldown_start < settings.warmup_steps):
+    if last < settings.warmup_steps:
         missed.append(f"the end of the warm-up (training.warmup_steps = {settings.warmup_steps})")
+    elif cooldown_start is not None and cooldown_start < settings.warmup_steps:
+        missed.append(
+            f"the full learning rate (the cool-down begins at step {cooldown_start}, before training.warmup_steps = "
+            f"{settings.warmup_steps})"
+        )
     if settings.ends_at_max_steps and last < LONG_BEFORE * settings.max_steps:
         missed.append(f"the end of the {settings.schedule} schedule (training.max_steps = {settings.max_steps})")
     if (n_before := sum(stage.steps or 0 for stage in settings.stages)) >= last:
@@ -223,7 +228,8 @@ def forecast(
         cooldown_start = int((1 - settings.cooldown) * last)
     ends = f"{_setting(settings, limit)} ends training after about {last} steps at most"
     if missed := cut_short(settings, last, cooldown_start):
-        return f"warning: {ends}, before {' and '.join(missed)}; raise training.{limit} or lower the other settings"
+        advice = f"raise training.{limit} or lower the other settings"
+        return f"warning: {ends}, without reaching {' and '.join(missed)}; {advice}"
     return None
 
 

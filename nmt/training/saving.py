@@ -212,7 +212,7 @@ def _record_watched(session: Session, log: TrainingLog, watched: Mapping[str, Va
             state.watched_start[name] = bleu
         if name in state.watched_start:  # not if it is watched only since the run was resumed
             scores["change"] = bleu - state.watched_start[name]
-        log.log({"kind": f"watch/{name}", **position(state), "weights": kind, **scores})
+        log.log({"kind": f"watch/{name}", **position(session), "weights": kind, **scores})
 
 
 def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
@@ -432,7 +432,7 @@ def _log(session: Session, log: TrainingLog, validation: Validation, kind: str) 
     """Write the record of a validation."""
     losses = {"loss": validation.loss, "nll": validation.nll}  # without label smoothing
     scores = {"perplexity": validation.perplexity, "accuracy": validation.accuracy, **validation.scores}
-    log.log({"kind": kind, **position(session.state), **losses, **scores})
+    log.log({"kind": kind, **position(session), **losses, **scores})
 
 
 def finish(session: Session, meter: Meter, end: End) -> None:
@@ -456,11 +456,12 @@ def _conclude(session: Session, meter: Meter, end: End) -> None:
         raise DivergedError(f"{run.path}: {end.reason} before anything was learned")
     meter.pause()
     meter.show(at_once=True)
+    meter.log.close_bar()
     meter.log.say(f"{end.reason} after {state.step} steps")
     limit = ended_by(session)
     if missed := cut_short(session.config.training, state.step, state.cooldown_start):
         command = resume_command(session)
-        meter.log.say(f"warning: training has ended before {' and '.join(missed)}; to continue: {command}")
+        meter.log.say(f"warning: training has not reached {' and '.join(missed)}; to continue: {command}")
     if session.saver.saved_step != state.step:
         save(session, meter)
     if state.last_check != state.step:

@@ -334,9 +334,6 @@ class Models(BaseModel, frozen=True):
     def read(cls, model: ModelRef, precision: str = "auto") -> tuple[Models, Config]:
         """Return the description of a model, and its configuration. Raises what `open_ensemble` raises."""
         saved = open_ensemble(model)
-        for member in saved:
-            if member.note is not None:
-                say(member.note)
         config = saved[0].config
         resolved = replace(model, paths=tuple(path.resolve() for path in model.paths))
         language = config.data.src

@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from nmt.config import Config
-from nmt.console import Numbers, Progress, amount, say
+from nmt.console import Numbers, Progress, amount
 from nmt.data.batching import joined
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.files.read import open_regular, reading
@@ -173,8 +173,6 @@ class PairClassifier:
         saved = open_saved(model)
         if not saved.config.training.masked.pair_task:
             raise ConfigError(f"{saved.path}: not a classifier of pairs; specify a run with training.masked.pair_task")
-        if saved.note is not None:
-            say(saved.note)
         encoder = saved.model()
         device = pick_device("auto")
         assert isinstance(encoder, EncoderModel), "only encoders learn the pair task"

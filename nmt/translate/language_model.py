@@ -48,8 +48,6 @@ class LanguageModel:
         torch_device = pick_device(device)
         decoder = saved.language_model().to(torch_device)
         config = saved.config
-        if saved.note:
-            say(saved.note)
         tokenizer = saved.tokenizers[config.learned_languages[-1]]
         chosen_precision = choose_precision(saved, precision, torch_device)
         return cls(decoder, tokenizer, config, torch_device, chosen_precision, saved.origin)

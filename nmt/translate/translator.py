@@ -100,11 +100,7 @@ class Translator:
         """
         saved = open_ensemble(ModelRef.of(model, **choice))
         torch_device = pick_device(device)
-        translator = cls.of(saved, torch_device, choose_precision(saved[0], precision, torch_device))
-        for member in saved:
-            if member.note is not None:
-                say(member.note)
-        return translator
+        return cls.of(saved, torch_device, choose_precision(saved[0], precision, torch_device))
 
     @classmethod
     def of(cls, saved: Sequence[Saved], device: torch.device, precision: str) -> Translator:

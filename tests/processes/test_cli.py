@@ -232,6 +232,9 @@ def test_usage_errors_exit_with_status_2(arguments: list[str], expected: str, nm
 WITH_FILES = "for runs, so not available with --hyp and --ref"
 
 
+NO_RUN = "runs: contains no run that this command can use; create one with nmt train, or give one with --run"
+
+
 @pytest.mark.parametrize(
     ("arguments", "lines"),
     [
@@ -262,13 +265,13 @@ WITH_FILES = "for runs, so not available with --hyp and --ref"
             ["train", "--config", "c.yaml"],
             ["prepared: no such data directory; nmt prepare with the same --config creates it"],
         ),
-        (["train", "--resume"], ["runs: contains no run directory; create one with nmt train, or give one with --run"]),
+        (["train", "--resume"], [NO_RUN]),
         (
             ["train", "--resume", "--run", "nowhere"],
             ["nowhere: no run to resume; leave out --resume to start a new one"],
         ),
-        (["translate"], ["runs: contains no run directory; create one with nmt train, or give one with --run"]),
-        (["evaluate"], ["runs: contains no run directory; create one with nmt train, or give one with --run"]),
+        (["translate"], [NO_RUN]),
+        (["evaluate"], [NO_RUN]),
         (
             ["translate", "--run", "nowhere"],
             ["nowhere: no such directory; make one with nmt train"],

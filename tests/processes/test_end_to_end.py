@@ -175,7 +175,7 @@ def test_run_directory_is_self_contained(
 
 def test_resume_continues_training(nmt: Command) -> None:
     finished = done(nmt("train", "--resume"))
-    assert "using the newest run, runs/de-en" in finished.err
+    assert "using runs/de-en, the newest run" in finished.err
     assert "finished at step 120" in finished.err
     done(nmt("train", "--resume", "--config", "toy.yaml", "--set", "training.max_steps=130"))
     assert (RUN / "checkpoints/step-00000130").is_dir()

@@ -216,13 +216,14 @@ def test_stages_of_other_lengths_do_not_shift_a_cooldown_by_epochs(lengths, tmp_
         return real(session, update)
 
     monkeypatch.setattr(loop, "train_step", train_step)
-    monkeypatch.setattr(TrainingLog, "total", lambda _, steps: totals.update({len(n_pairs): steps}))
+    monkeypatch.setattr(TrainingLog, "progress", lambda _, step, last, *__: totals.update({step: last}))
+    monkeypatch.setattr("nmt.training.report.meter.SHOW_SECONDS", 0.0)
     fit(staged(lengths, *stages), lengths, run.path)
     state = load_state(run.step(saved_steps(run)[-1]))
     assert state.cooldown_by == "max_epochs" and state.cooldown_start > state.stage_step > 0
     assert sum(n_pairs[: state.cooldown_start]) == pytest.approx(2 * N_PAIRS, abs=max(n_pairs))
     assert sum(n_pairs) == pytest.approx(4 * N_PAIRS, abs=max(n_pairs))
-    last = max(step for step in totals if step < state.cooldown_start)
+    last = max(step for step in totals if step <= state.cooldown_start)
     assert last >= state.stage_step and totals[last] == pytest.approx(state.step, abs=1), "those of the progress bar"
 
 
@@ -258,6 +259,14 @@ def test_cut_short_lists_missed_parts_of_schedule(changes: dict[str, Any], last:
     assert cut_short(TrainingConfig(**changes), last) == found
 
 
+def test_cut_short_names_a_cooldown_that_begins_before_the_end_of_the_warm_up() -> None:
+    settings = TrainingConfig(warmup_steps=100, cooldown=0.5, schedule="constant")
+    (missed,) = cut_short(settings, 150, 75)
+    assert "cool-down begins at step 75" in missed and "training.warmup_steps = 100" in missed
+    assert cut_short(settings, 99, 49) == [WARM_UP.replace("4000", "100")]
+    assert cut_short(settings, 200, 100) == []
+
+
 def said(update_seconds: float = 1.0, state: TrainState | None = None, **changes: Any) -> str | None:
     """Return the forecast after 50 updates in an epoch of 100 updates."""
     state = state or TrainState(step=50, n_tokens=50_000, seconds=310.0)
@@ -268,23 +277,23 @@ def test_forecast_by_minutes_and_epochs() -> None:
     allow = "; raise training.max_minutes or lower the other settings"
     # 50 steps are done in 310 s; without a twentieth of the time for the end, this leaves 260 s for 260 more
     ends = "training.max_minutes = 10 ends training after about 310 steps at most"
-    assert said(max_minutes=10.0) == f"warning: {ends}, before {WARM_UP}{allow}"
+    assert said(max_minutes=10.0) == f"warning: {ends}, without reaching {WARM_UP}{allow}"
     assert said(max_minutes=10.0, warmup_steps=310, max_steps=600) is None
     cosine = {"schedule": "cosine", "warmup_steps": 100, "max_steps": 400}
     end = "the end of the cosine schedule (training.max_steps = 400)"
-    assert said(max_minutes=10.0, **cosine) == f"warning: {ends}, before {end}{allow}"
+    assert said(max_minutes=10.0, **cosine) == f"warning: {ends}, without reaching {end}{allow}"
     assert said(0.5, max_minutes=10.0, **cosine) is None
     assert said(max_minutes=10.0, schedule="constant", cooldown=0.5, warmup_steps=155, max_steps=500) is None
     assert said(max_steps=5000) is None
     allow = allow.replace("minutes", "epochs")
     assert said(max_steps=1_000_000, max_epochs=3) == (
-        f"warning: training.max_epochs = 3 ends training after about 300 steps at most, before {WARM_UP}{allow}"
+        "warning: training.max_epochs = 3 ends training after about 300 steps at most, without reaching "
+        f"{WARM_UP}{allow}"
     )
     state = TrainState(step=50, seconds=9.0, cooldown_start=40, cooldown_end=60, cooldown_by="max_epochs")
-    assert said(state=state, max_epochs=1, cooldown=0.3, warmup_steps=41) == (
-        "warning: training.max_epochs = 1 ends training after about 60 steps at most, before the end of the warm-up "
-        f"(training.warmup_steps = 41){allow}"
-    )
+    warning = said(state=state, max_epochs=1, cooldown=0.3, warmup_steps=41)
+    assert warning is not None and "begins at step 40, before training.warmup_steps = 41" in warning
+    assert "after about 60 steps" in warning and warning.endswith(allow)
     assert said(state=TrainState(step=50, n_tokens=1, seconds=601.0), max_minutes=10.0) is None  # it ends by itself
 
 

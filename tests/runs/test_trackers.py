@@ -201,7 +201,7 @@ def test_failure_is_reported_once(run, services, name, fails):
     ("error", "statuses"), [(StoppedError("stopped"), (75, "KILLED")), (ValueError("x"), (1, "FAILED"))]
 )
 def test_trackers_learn_how_run_ended(run, services, error, statuses):
-    with pytest.raises(type(error)), TrainingLog(run, TrainState(), 9, report_to=["wandb", "mlflow", "wandb"]):
+    with pytest.raises(type(error)), TrainingLog(run, TrainState(), report_to=["wandb", "mlflow", "wandb"]):
         raise error
     assert (services["wandb"].ended, services["mlflow"].ended) == ([statuses[0]], [statuses[1]])
 

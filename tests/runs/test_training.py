@@ -372,7 +372,7 @@ def test_resume_restores_scale_and_counts_without_probing(tiny_data, text, tmp_p
     session = start(config, tiny_data, tmp_path / "run", resume=False)
     train_step(session, first_update(session))
     session.scaler.update(1024.0)
-    with TrainingLog(session.run, TrainState(), 12) as log:
+    with TrainingLog(session.run, TrainState()) as log:
         save(session, Meter(session, log))
 
     def probing(*_: object) -> str:

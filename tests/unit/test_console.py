@@ -6,16 +6,19 @@ import errno
 import io
 import json
 import os
+import pty
+import termios
 from pathlib import Path
 
 import pytest
 
 from command import Command
 from nmt.config.load import load_config
-from nmt.console import printable, printable_sentence, say, show, width
+from nmt.console import Progress, columns, folded, printable, printable_sentence, say, show, width
 from nmt.layout import RunDir
 from nmt.runs.state import TrainState
 from nmt.training.report.log import TrainingLog
+from screen import terminal
 from steering import EVIL, SHOWN, STEERING, check
 
 
@@ -43,6 +46,55 @@ def test_say_prints_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     say("a\nb")
     show("c\nd", "e")
     assert capsys.readouterr() == (r"c\nd" + "\ne\n", r"nmt: a\nb" + "\n")
+
+
+def test_columns_are_those_of_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = pty.openpty()
+    with os.fdopen(theirs, "w", encoding="utf-8") as stream:
+        assert columns(stream) == 100, "no size is known yet"
+        for n in (80, 120):
+            termios.tcsetwinsize(theirs, (24, n))
+            assert columns(stream) == n
+    os.close(ours)
+    assert columns(io.StringIO()) == 100 and columns(io.StringIO(), 7) == 7
+    monkeypatch.setattr("sys.stdout", None)
+    show("closed from the start")
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("step 20 valid bleu 62.25, chrf 71.5", ["step 20 valid", "  bleu 62.25,", "  chrf 71.5"]),
+        ("  source  日本語 日本語 日本", ["  source  日本語", "    日本語 日本"]),
+        ("go on: nmt train --resume --run a", ["go on:", "  nmt train --resume --run a"]),
+        ("https://example.org/a/b?c", ["https://example.org/a/b?c"]),
+        ("ends with a space ", ["ends with a space "]),
+        ("", [""]),
+    ],
+)
+def test_lines_are_folded_between_words(text: str, lines: list[str]) -> None:
+    assert folded(text, 18) == lines
+
+
+def test_messages_fit_the_terminal_and_are_above_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = terminal(monkeypatch)
+    with Progress("training", 10) as progress:
+        progress.add(5)
+        say("validations are left out that would take too long")
+        monkeypatch.setattr("sys.stdout", screen)
+        show("a result")
+    before, *after = screen.getvalue().split("nmt: validations are left out that would\n  take too long\n")
+    assert "50% training" in before and not before.split("\r")[-2].strip(), "the line was cleared"
+    (after,) = after
+    assert after.startswith("\r") and "50% training" in after and after.endswith("\r")
+    assert "\ra result\n" in after
+
+
+def test_message_before_the_delay_of_a_bar_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = terminal(monkeypatch, delay=60.0)
+    with Progress("training", 10):
+        say("soon")
+    assert not screen.getvalue().split("\r")[-2].strip()
 
 
 def test_write_errors_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,7 +149,7 @@ class Terminal(io.StringIO):
 def test_control_characters_in_training_messages_are_escaped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for screen in (Terminal(), io.StringIO()):
         monkeypatch.setattr("sys.stderr", screen)
-        with TrainingLog(RunDir(tmp_path), TrainState(), 200) as log:
+        with TrainingLog(RunDir(tmp_path), TrainState()) as log:
             log.say(f"a\nb{EVIL}")
         monkeypatch.undo()
         assert rf"a\nb{SHOWN}" + "\n" in screen.getvalue()

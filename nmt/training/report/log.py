@@ -6,7 +6,6 @@ offline modes.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import secrets
@@ -25,18 +24,19 @@ from torch.utils.tensorboard import SummaryWriter
 from tqdm import tqdm
 
 from nmt.config.load import load_saved_config
-from nmt.console import printable
+from nmt.console import say
 from nmt.errors import CheckpointError, ConfigError, UnsafeFileError, error_text
 from nmt.files.document import document_text, read_document
 from nmt.files.write import open_own, refuse_links, replace_file
 from nmt.layout import RunDir
 from nmt.runs.info import read_info
 from nmt.runs.state import TrainState
+from nmt.training.session import Session
 
 Record = Mapping[str, Any]
 CURVES = ("train", "valid", "ema", "average", "final", "watch")
 """The kinds of records that are points of curves; after a slash, records have the name of a direction or test set."""
-TIMES = ("minutes", "cpu_seconds", "update_seconds", "paused_seconds")
+TIMES = ("n_epochs", "minutes", "cpu_seconds", "update_seconds", "paused_seconds")
 """The fields of records that are sums over the whole run."""
 
 
@@ -50,9 +50,7 @@ class TrainingLog:
     divergence, and equals `nll` on the development set.
     """
 
-    def __init__(
-        self, run: RunDir, state: TrainState, total_steps: int, report_to: Sequence[str] = ("tensorboard",)
-    ) -> None:
+    def __init__(self, run: RunDir, state: TrainState, report_to: Sequence[str] = ("tensorboard",)) -> None:
         """Continue the log of a run in this state.
 
         report_to: the trackers, see `TrainingConfig`. A resumed run writes everything after its checkpoint again.
@@ -62,21 +60,25 @@ class TrainingLog:
         os.ftruncate(self._file, min(state.log_bytes, os.fstat(self._file).st_size))
         self._waiting = [line.encode() for line in state.log_waiting]  # lines not written yet, the disk being full
         self._in_trouble = False
-        # only on a terminal: in a log file every record is a line instead
+        # only on a terminal: in a log file every record is a line instead. It may be closed, so errors are suppressed.
         self._bar: tqdm[Any] | None = None
         if sys.stderr.isatty():
             form = "{percentage:3.0f}% {n_fmt}/{total_fmt}{postfix}"
-            with _screen():
-                self._bar = tqdm(total=total_steps, initial=state.step, bar_format=form, dynamic_ncols=True)
+            with suppress(OSError):
+                self._bar = tqdm(initial=state.step, bar_format=form, dynamic_ncols=True)
         self._board = Board(run.tensorboard, state.step + 1, self.say) if "tensorboard" in report_to else None
         self.trackers = Trackers(dict.fromkeys(name for name in report_to if name != "tensorboard"), run, self.say)
 
-    def progress(self, step: int, record: Record, seconds_left: float) -> None:
-        """Update the progress bar with the loss (with label smoothing), nll, learning rate and speed of a record."""
+    def progress(self, step: int, last: int, record: Record, seconds_left: float) -> None:
+        """Update the progress bar with the loss (with label smoothing), nll, learning rate and speed of a record.
+
+        last: the last step, as expected at the pace so far.
+        """
         if self._bar is None:
             return
+        self._bar.total = last
         numbers = "loss {loss:.2f}, nll {nll:.2f}, lr {lr:.1e}, {tokens_per_second:,.0f} tok/s".format(**record)
-        with _screen():
+        with suppress(OSError):
             self._bar.set_postfix_str(f"{clock(seconds_left)} left, {numbers}", refresh=False)
             self._bar.update(step - self._bar.n)
 
@@ -136,26 +138,21 @@ class TrainingLog:
             self._waiting.pop(0)
         self._in_trouble = False
 
-    def total(self, steps: int) -> None:
-        """Set the total number of steps of the progress bar."""
+    def close_bar(self) -> None:
+        """Leave the progress bar as it is; what is printed from now on is below it."""
         if self._bar is not None:
-            self._bar.total = steps
+            with suppress(OSError):
+                self._bar.close()
 
     def say(self, text: str) -> None:
         """Print a line above the progress bar."""
-        with _screen():
-            if self._bar is not None:
-                self._bar.write(printable(text), file=sys.stderr)
-            else:
-                print(printable(text), file=sys.stderr, flush=True)
+        say(text, by="")
 
     def __enter__(self) -> TrainingLog:
         return self
 
     def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
-        if self._bar is not None:
-            with _screen():
-                self._bar.close()
+        self.close_bar()
         if self._board is not None:
             self._board.close()
         self.trackers.close(0 if error is None else getattr(error, "exit_status", 1))
@@ -165,16 +162,13 @@ class TrainingLog:
         os.close(self._file)
 
 
-def _screen() -> contextlib.AbstractContextManager[None]:
-    """Suppress errors when writing to the terminal, which may be closed or redirected to a full disk."""
-    return contextlib.suppress(OSError)
-
-
-def position(state: TrainState) -> dict[str, float]:
+def position(session: Session) -> dict[str, float]:
     """Return the position of a run and the time that it took, with which records of updates and scores begin."""
+    state = session.state
     return {
         "step": state.step,
         "epoch": state.epoch,
+        "n_epochs": session.n_epochs,
         "minutes": state.seconds / 60,
         "cpu_seconds": state.cpu_seconds,
         "update_seconds": state.update_seconds,

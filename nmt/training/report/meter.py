@@ -140,12 +140,8 @@ class Meter:
             )
 
     def begin_window(self) -> None:
-        """Set the total of the progress bar, and print the mixture of a new stage."""
-        settings = self._session.config.training
+        """Print the mixture of a new stage."""
         state = self._session.state
-        n_left = (settings.max_epochs or math.inf) - self._session.n_epochs
-        last = state.step + n_left * self._session.n_epoch_updates  # earlier stages may have had other updates
-        self.log.total(state.cooldown_end or round(min(settings.max_steps, last)))
         if self._stage != state.stage:
             self._stage = state.stage
             lines = [*mixture(self._session)]
@@ -189,7 +185,7 @@ class Meter:
         self.log.log(
             {
                 "kind": "train",
-                **position(state),
+                **position(self._session),
                 "loss": numbers["loss"],
                 "nll": nll,
                 **scores,
@@ -214,7 +210,11 @@ class Meter:
         now = time.monotonic()
         if "n_updates" in self._tally and (at_once or now - self._shown >= SHOW_SECONDS):
             self._shown = now
-            self.log.progress(self._session.state.step, self._numbers(), self._seconds_left())
+            session = self._session
+            state = session.state
+            pace = (state.update_seconds + state.paused_seconds) / max(state.step, 1)  # starting is over
+            _, last = expected_end(session.config.training, state, session.n_epochs, session.n_epoch_tokens, pace)
+            self.log.progress(state.step, last, self._numbers(), pace * max(0, last - state.step))
 
     def _numbers(self) -> dict[str, float]:
         """Return the loss, nll, learning rate and speed of a record of the updates so far."""
@@ -227,14 +227,6 @@ class Meter:
             "lr": learning_rate(state.step, config.training, config.model.d_model, state.cooldown),
             "tokens_per_second": self._learned_tokens / max(tally["seconds"], 1e-9),
         }
-
-    def _seconds_left(self) -> float:
-        """Estimate the seconds until the first limit is reached, from the pace so far."""
-        state = self._session.state
-        session = self._session
-        pace = state.seconds / max(state.step, 1)
-        _, last = expected_end(session.config.training, state, session.n_epochs, session.n_epoch_tokens, pace)
-        return pace * max(0, last - state.step)
 
     def _tick(self, training: bool) -> None:
         """Count the seconds since the last call, as training time if `training`."""
@@ -333,7 +325,7 @@ def reporting(session: Session, has_profile: bool) -> Iterator[Meter]:
     state = session.state
     settings = session.config.training
     run = session.run
-    with TrainingLog(run, state, settings.max_steps, settings.report_to) as log:
+    with TrainingLog(run, state, settings.report_to) as log:
         announce(session, log)
         try:
             with profiler(session.device, run, log) if has_profile else nullcontext() as tracing:

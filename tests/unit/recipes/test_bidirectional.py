@@ -93,6 +93,9 @@ def test_interruption_of_first_run_stops_command(nmt: Command, monkeypatch: pyte
         (["--both", "900", "--one", ""], "--one : must be a number"),
         (["--both", "900", "--one", "0"], "training.max_steps: must be"),
         (["--both", "900", "--one", "900", "--set", "training.sed=3"], "training.sed"),
+        (["--both", "900", "--one", "900", "--set", "training.max_minutes=1"], "--set training.max_minutes=1: "),
+        (["--both", "900", "--one", "9m", "--set", "training.max_steps=600"], "--set training.max_steps=600: "),
+        (["--both", "9m", "--one", "9m", "--set", "data.directions=[de-en]"], "--set data.directions=[de-en]: "),
         (["--both", "900", "--one", "900", "--config", "none"], "none: no such config"),
     ],
 )

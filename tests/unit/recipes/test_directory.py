@@ -2,15 +2,47 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from nmt.recipes.directory import RecipeDir
-from nmt.runs.model import ModelRef
+from nmt.errors import CheckpointError
+from nmt.files.write import Lock
+from nmt.layout import RunDir
+from nmt.recipes.directory import RecipeDir, run_config
+from nmt.runs.info import Selected, write_selected
+from nmt.runs.model import ModelRef, _say_once, open_saved
 from nmt.translate.translator import Translator
+from places import GOLDEN
 from recipe_folder import lines_of
+
+
+def test_run_that_still_trains_is_not_used_by_recipes_and_else_with_a_note(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = RunDir(tmp_path / "run")
+    shutil.copytree(GOLDEN / "run", run.path)
+    write_selected(run, Selected(best_step=400))
+    open_saved(run.path)
+    assert capsys.readouterr().err == "", "it was stopped"
+    lock = Lock(run.lock, "trains")
+    try:
+        with pytest.raises(CheckpointError, match=f"^{run.path}: is still training"):
+            run_config(run.path)
+        for _ in range(2):
+            open_saved(run.path)
+        note = f"nmt: {run.path}: still training; using the best checkpoint so far, step 400\n"
+        assert capsys.readouterr().err == note
+        open_saved(ModelRef((run.path,), "last"))
+        _say_once.cache_clear()
+        write_selected(run, Selected(best_step=400, finished_step=400))  # its model card is written
+        open_saved(run.path)
+        assert capsys.readouterr().err == ""
+    finally:
+        lock.release()
+    assert run_config(run.path).data.direction == "aa-bb"
 
 
 def test_text_is_read_lazily_while_translating(monkeypatch: pytest.MonkeyPatch) -> None:

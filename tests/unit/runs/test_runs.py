@@ -15,6 +15,7 @@ import pytest
 from command import Command
 from logged_run import make_run, train, valid
 from nmt.config.load import changed_config, dump_config, load_config
+from nmt.errors import CheckpointError
 from nmt.files.write import Lock
 from nmt.runs.info import EnsembleMember, Selected, add_scores, read_info, write_info, write_selected
 from nmt.runs.listing import as_table, newest_run, summarise, summarise_all
@@ -22,7 +23,7 @@ from nmt.runs.log import read_log
 from nmt.tables import render
 from scored_run import record
 
-HEADER = ["run", "state", "step", "BLEU", "trained", "age"]
+HEADER = ["run", "state", "step", "done", "BLEU", "trained", "age"]
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +54,7 @@ def test_runs_of_sweep_are_listed_with_its_name(nmt: Command, runs: Path) -> Non
     (runs / "sweep-a" / "configs").mkdir()
     (runs / "empty").mkdir()
     rows = table(nmt("runs").out)
-    assert {name: cells[2] for name, cells in rows.items()} == {"alone": "12.0", "sweep-a/seed=1": "13.0"}
+    assert {name: cells[3] for name, cells in rows.items()} == {"alone": "12.0", "sweep-a/seed=1": "13.0"}
 
 
 def test_score_of_initial_weights_is_ignored(runs: Path) -> None:
@@ -76,11 +77,11 @@ def test_runs_table_has_row_for_each_state(nmt: Command, runs: Path) -> None:
     assert (result.status, result.err) == (0, "")
     rows = table(result.out)
     assert list(rows) == ["hours", "fresh", "stopped", "done"]  # what was written to last is first
-    assert rows["done"] == ["finished", "400 / 400", "33.3", "4 min", "3 d", "split: always"]
-    assert rows["stopped"] == ["stopped", "200 / 400", "31.3", "2 min", "2 h", "split: auto"]
-    assert rows["fresh"] == ["stopped", "0 / 400", "-", "-", "3 min", "split: auto"]
-    assert rows["hours"][:4] == ["stopped", "15,000 / 400", "-", "2.5 h"]
-    assert rows["hours"][4] in ("7 s", "8 s", "9 s")
+    assert rows["done"] == ["finished", "400", "100%", "33.3", "4 min", "3 d", "split: always"]
+    assert rows["stopped"] == ["stopped", "200", "50%", "31.3", "2 min", "2 h", "split: auto"]
+    assert rows["fresh"] == ["stopped", "0", "0%", "-", "-", "3 min", "split: auto"]
+    assert rows["hours"][:5] == ["stopped", "15,000", "100%", "-", "2.5 h"]
+    assert rows["hours"][5] in ("7 s", "8 s", "9 s")
 
 
 def test_json_contains_all_fields(nmt: Command, runs: Path) -> None:
@@ -90,11 +91,42 @@ def test_json_contains_all_fields(nmt: Command, runs: Path) -> None:
         os.utime(path, (86_400, 86_400))
     (found,) = json.loads(nmt("runs", "runs", "--format=json").out)
     assert found == {
-        "name": "a", "path": "runs/a", "state": "finished", "step": 100, "max_steps": 400, "checkpoint": 100,
+        "name": "a", "path": "runs/a", "state": "finished", "step": 100, "progress": 1.0, "checkpoint": 100,
         "split": "auto", "best_bleu": 12.5, "best_perplexity": None, "best_accuracy": None,
         "minutes": 1.0, "last_written": "1970-01-02T00:00:00+00:00", "holder": None, "problem": None,
         "test": None,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("limits", "progress"),
+    [
+        ({}, 0.25),
+        ({"max_minutes": 2}, 0.5),
+        ({"max_minutes": 8}, 0.25),
+        ({"max_minutes": 0.5}, 1.0),
+        ({"max_epochs": 10}, 0.75),
+        ({"max_epochs": 10, "max_minutes": 1.25}, 0.8),
+    ],
+)
+def test_progress_is_that_of_the_limit_that_ends_the_run(limits: dict[str, float], progress: float, runs: Path) -> None:
+    run = make_run(runs / "a", [train(100) | {"epoch": 7, "n_epochs": 7.5}, valid(100, 5.0) | {"n_epochs": 7.5}])
+    changes = [f"training.{name}={value}" for name, value in limits.items()]
+    run.config.write_text(dump_config(changed_config(load_config(run.config), changes)))
+    assert summarise(run).progress == pytest.approx(progress)
+
+
+def test_evaluation_does_not_change_age(runs: Path) -> None:
+    run = make_run(runs / "a", [train(100)], steps=[100], finished=100)
+    written(run.path, 7_200)
+    before = summarise(run).last_written
+    add_scores(run, record())
+    (run.dev / "test.en").parent.mkdir()
+    for path in (run.dev, run.selected, run.path):
+        os.utime(path)
+    assert summarise(run).last_written == before
+    os.utime(run.log)
+    assert summarise(run).last_written > before + 7_000
 
 
 def test_newest_test_score_is_shown(nmt: Command, runs: Path) -> None:
@@ -108,10 +140,10 @@ def test_newest_test_score_is_shown(nmt: Command, runs: Path) -> None:
     lines = nmt("runs").out.splitlines()
     rows = {line.split()[0]: line.split("  ") for line in lines}
     cells = {name: [cell.strip() for cell in row if cell.strip()] for name, row in rows.items()}
-    assert cells["run"] == ["run", "state", "step", "BLEU", "test BLEU", "trained", "age"]
-    assert cells["multi30k-de-en"][2:5] == ["12,000 / 400", "31.3", "test…flickr 40.0"]
-    assert cells["b"][3:5] == ["-", "-"]
-    running = replace(summarise(first), holder={"host": "machine-1", "pid": 1_000_000}, max_steps=12_000)
+    assert cells["run"] == ["run", "state", "step", "done", "BLEU", "test BLEU", "trained", "age"]
+    assert cells["multi30k-de-en"][2:6] == ["12,000", "100%", "31.3", "test…flickr 40.0"]
+    assert cells["b"][4:6] == ["-", "-"]
+    running = replace(summarise(first), holder={"host": "machine-1", "pid": 1_000_000})
     assert max(map(len, render("text", [as_table([running])], None).splitlines())) <= 100
     (found,) = [each for each in json.loads(nmt("runs", "--format=json").out) if each["name"] != "b"]
     assert (found["test"]["split"], found["test"]["scores"][0]["value"]) == ("test_2016_flickr", 40.04)
@@ -122,7 +154,7 @@ def test_running_run_is_listed_with_lock_holder(nmt: Command, runs: Path) -> Non
     lock = Lock(run.lock, "trains")
     try:
         row = table(nmt("runs").out)["a"]
-        assert row[:3] == ["running", "100 / 400", "-"]
+        assert row[:4] == ["running", "100", "25%", "-"]
         assert row[-1] == f"{socket.gethostname()}:{os.getpid()}"
         (found,) = json.loads(nmt("runs", "--format=json").out)
         assert found["holder"].keys() == {"host", "pid", "since"}
@@ -138,7 +170,7 @@ def test_running_run_is_listed_with_lock_holder(nmt: Command, runs: Path) -> Non
 def test_imported_run_is_not_finished(runs: Path) -> None:
     run = make_run(runs / "a", steps=[0], finished=0)
     write_info(run, read_info(run).model_copy(update={"data_dir": ""}))
-    assert (summarise(run).state, summarise(run).max_steps) == ("imported", None)
+    assert (summarise(run).state, summarise(run).progress) == ("imported", None)
 
 
 def test_finished_state_needs_last_checkpoint(runs: Path) -> None:
@@ -185,7 +217,7 @@ def test_damaged_run_is_listed(name: str, content: bytes | None, problem: str, n
     rows = table(result.out)
     assert rows["good"][0] == "stopped"
     assert rows["broken"][0] == "broken"
-    assert rows["broken"][1].startswith("200") and rows["broken"][2] == "20.0"  # what can be read is told
+    assert rows["broken"][1] == "200" and "20.0" in rows["broken"][2:4]  # what can be read is told
     assert rows["broken"][-1].startswith(problem)
     assert json.loads(nmt("runs", "--format=json").out)[0]["problem"].startswith(problem)
 
@@ -242,9 +274,27 @@ def test_newest_run_is_run_with_newest_checkpoint(runs: Path) -> None:
     for path in ("log.jsonl", "lock", "dev"):
         (runs / "old" / path).touch()
     os.utime(runs / "old")
-    assert newest_run(runs) == runs / "new"
+    assert newest_run((), runs) == runs / "new"
     os.utime(runs / "old" / "checkpoints")
-    assert newest_run(runs) == runs / "old"
+    assert newest_run((), runs) == runs / "old"
+
+
+def test_newest_run_has_a_checkpoint_and_the_objective(nmt: Command, runs: Path) -> None:
+    names = {"translates": 400, "encoder": 300, "no-checkpoint": 200, "damaged": 100}
+    for name, age in names.items():
+        run = make_run(runs / name, steps=[] if name == "no-checkpoint" else [100])
+        if name == "encoder":
+            config = changed_config(load_config(run.config), ["training.objective=denoising"])
+            run.config.write_text(dump_config(config))
+        if name == "damaged":
+            run.config.write_text("training: [")
+        written(run.path, age)
+    assert newest_run((), runs) == runs / "damaged"
+    assert newest_run(("translation",), runs) == runs / "translates"
+    with pytest.raises(CheckpointError, match="no run that this command can use"):
+        newest_run(("causal",), runs)
+    shown = nmt("evaluate", "--history")
+    assert shown.status == 2 and "using runs/" in shown.err.splitlines()[0]
 
 
 # --- The learning curve of a run ---

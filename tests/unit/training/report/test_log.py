@@ -28,12 +28,15 @@ def run(tmp_path: Path) -> RunDir:
 def test_progress_bar_shows_fields(run, monkeypatch):
     screen = Terminal()
     monkeypatch.setattr("sys.stderr", screen)
-    with TrainingLog(run, TrainState(), 200) as log:
-        log.total(160)
-        log.progress(40, {"loss": 2.5, "nll": 2.2, "lr": 7e-4, "tokens_per_second": 12345.6}, 754)
+    with TrainingLog(run, TrainState()) as log:
+        log.progress(40, 160, {"loss": 2.5, "nll": 2.2, "lr": 7e-4, "tokens_per_second": 12345.6}, 754)
         log.log({"kind": "train", "step": 40, "minutes": 1.0, "loss": 2.5})
         log.log({"kind": "valid", "step": 40, "minutes": 1.0, "bleu": 12.5})
+        log.close_bar()
+        log.log({"kind": "train", "step": 50, "minutes": 1.0, "loss": 2.5})
+        log.say("selected")
     shown = screen.getvalue()
+    assert shown.endswith("tok/s\nselected\n"), "the bar is above what is printed after it was closed"
     assert "25%" in shown and "40/160" in shown and "|" not in shown
     assert "40/160, 12:34 left, loss 2.50, nll 2.20, lr 7.0e-04, 12,346 tok/s" in shown
     assert "step     40 valid     1:00  bleu 12.5" in shown
@@ -41,8 +44,8 @@ def test_progress_bar_shows_fields(run, monkeypatch):
 
 
 def test_records_are_lines_without_terminal(run, capsys):
-    with TrainingLog(run, TrainState(), 200) as log:
-        log.progress(40, {"loss": 2.5, "nll": 12.2, "lr": 7e-4, "tokens_per_second": 12345.6}, 754)
+    with TrainingLog(run, TrainState()) as log:
+        log.progress(40, 160, {"loss": 2.5, "nll": 12.2, "lr": 7e-4, "tokens_per_second": 12345.6}, 754)
         log.log({"kind": "train", "step": 40, "minutes": 61.0, "loss": 2.5, "lr": 7e-4})
     assert capsys.readouterr().err == "step     40 train  1:01:00  loss 2.5, lr 0.0007\n"
     assert run.log.read_text() == '{"kind": "train", "step": 40, "minutes": 61.0, "loss": 2.5, "lr": 0.0007}\n'
@@ -57,7 +60,7 @@ def test_records_are_lines_without_terminal(run, capsys):
     ],
 )
 def test_train_and_valid_records_share_nll(run, capsys, record, line):
-    with TrainingLog(run, TrainState(), 200) as log:
+    with TrainingLog(run, TrainState()) as log:
         log.log({**record, "step": 40, "minutes": 1.0, "lr": 0.1})
     assert capsys.readouterr().err.startswith(f"step     40 {record['kind']}     1:00  {line}")
     assert losses(run) == [record["loss"]], "the log keeps both under their names"
@@ -76,7 +79,7 @@ def lives(run: RunDir, *lives_: tuple[int, int, list[tuple[str, int, float]]]) -
         second = int(time.time())
         while lengths and int(time.time()) == second:  # TensorBoard orders its files by the second they were begun in
             time.sleep(0.05)
-        with TrainingLog(run, TrainState(step, log_bytes=n_bytes), 9) as log:
+        with TrainingLog(run, TrainState(step, log_bytes=n_bytes)) as log:
             for kind, at, loss in records:
                 log.log({"kind": kind, "step": at, "minutes": 0.0, "loss": loss})
             lengths.append(log.sync())
@@ -100,7 +103,7 @@ def test_resumed_log_has_no_duplicates(run):
 
 def test_truncated_log_is_continued(run):
     run.log.write_text("an edited line\n")
-    with TrainingLog(run, TrainState(5, log_bytes=1000), 9) as log:
+    with TrainingLog(run, TrainState(5, log_bytes=1000)) as log:
         log.warn(TrainState(step=6, seconds=30.0), "something")
     last = '{"kind": "warning", "step": 6, "minutes": 0.5, "message": "something"}\n'
     assert run.log.read_text() == "an edited line\n" + last
