@@ -199,6 +199,7 @@ class Check:
             windows=cast(Windows, None),
             window=Window(Position(), pairs, self.updates(mode.update_tokens, pairs)),
             validator=cast(Validator, None),
+            selected_by="loss",
             model=model,
             optimizer=make_optimizer(model, config.training, precision),
             scaler=make_scaler(self.device, precision),
