@@ -149,7 +149,7 @@ def test_sources_are_restricted_to_languages() -> None:
         ({"train": [{"files": EVERY, "tags": {"to": "x"}}]}, "target languages"),
         ({"mono": {"aa": [{"files": {"aa": "a"}}]}}, "mono: not available"),
         ({"directions": ["aa-bb"], "languages": []}, "train.1: .*aa and cc"),
-        ({"directions": [], "direction": "aa-bb"}, "data.languages: no effect without data.directions"),
+        ({"directions": [], "direction": "aa-bb"}, "languages: needs data.directions"),
         ({"training": {"objective": "denoising"}}, "data.directions: .*denoising"),
         ({"training": {"both_directions": True}}, "training.both_directions: .*data.directions"),
     ],
