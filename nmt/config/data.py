@@ -207,6 +207,8 @@ class DataConfig(Section):
         """Yield problems of the settings of directions, and of monolingual text, which needs a single direction."""
         if self.has_language_tags:
             yield from self._problems_of_several()
+        elif self.languages:  # not in modes.tsv, since the sources would be reported first
+            yield "languages: needs data.directions"
         if unknown := self.mono.keys() - {*self.sides}:
             yield f"mono: must name {self.src} or {self.tgt}, found {', '.join(sorted(unknown))}"
         if self.mono and "mono" in {*self.test, *self.drawn}:

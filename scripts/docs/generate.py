@@ -86,6 +86,14 @@ def settings_page() -> str:
         "defaults. `--set section.key=value` changes a setting on the command line. `nmt config` prints a complete "
         "file with these descriptions. [Commands](commands.md) lists the options of each command.",
         "",
+        "Some settings have an effect only with certain values of others: `search.top_k` with `search.sample: true`, "
+        "`training.peak_lr` with all schedules except `noam`. Such a setting is rejected where it has no effect: in a "
+        "file, with `--set` and `--grid`, in Python and in requests to a server. If a `--set` or `--grid` changes such "
+        "a value of the file, the settings of the file that lose their effect are left out, and a note names them. "
+        "Default values are accepted in files, since `nmt config` prints all settings; with `--set`, only "
+        "defaults that switch something off, such as 0 or `none`. Saved configs of runs are always accepted; values "
+        "in them that had no effect are read as the defaults.",
+        "",
     ]
     for name, field in Config.model_fields.items():
         assert isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)

@@ -39,7 +39,8 @@ def tiny_text(folder: Path, n_train: int = 200) -> None:
 
 
 def tiny_settings(folder: Path, **changes: dict[str, object]) -> Config:
-    """Return the configuration for the text in `folder`, with `changes` by section; other settings have an effect."""
+    """Return the configuration for the text in `folder`, with `changes` by section, which must have an effect except in
+    `search`."""
     tree: dict[str, dict[str, object]] = {section: dict(values) for section, values in SETTINGS.items()}
     for section, values in changes.items():
         tree.setdefault(section, {}).update(values)
@@ -52,5 +53,6 @@ def tiny_settings(folder: Path, **changes: dict[str, object]) -> Config:
         "max_pieces": 100,
         **changes.get("data", {}),
     }
-    leave_out(tree, [f"{section}.{name}" for section, values in changes.items() for name in values])
+    sections = changes.keys() - {"search"}
+    leave_out(tree, [f"{section}.{name}" for section in sections for name in changes[section]])
     return check_config(tree, "tiny")

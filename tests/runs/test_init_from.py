@@ -38,8 +38,7 @@ def settings(data: Path, init_from: Path | None = None, /, **changes: dict[str, 
     """Return a configuration with six steps, a checkpoint every three, and another seed than `base`."""
     training = {"max_steps": 6, "seed": 2, "save_every_steps": 3, **changes.pop("training", {})}
     begin = {} if init_from is None else {"init_from": str(init_from)}
-    search = {} if training.get("objective") == "masked" else {"beam": 1}
-    return tiny_settings(data.parent / "text", training={**training, **begin}, search=search, **changes)
+    return tiny_settings(data.parent / "text", training={**training, **begin}, search={"beam": 1}, **changes)
 
 
 @pytest.fixture(scope="module")

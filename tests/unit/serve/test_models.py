@@ -115,6 +115,15 @@ def test_auto_keeps_split_of_a_run(run: Path, split: str, monkeypatch: pytest.Mo
     assert served.config.search.split == served.search_settings({"split": "auto"}).split == split
 
 
+def test_search_setting_without_effect_is_refused_unless_it_is_inherited_or_the_default(run: Path) -> None:
+    translator = Translator.load(run).with_search(["search.patience=2"])
+    with pytest.raises(ConfigError, match=r"^request: search\.top_k: "):
+        translator.search_settings({"top_k": 5}, "request")
+    assert translator.search_settings({"top_k": 0, "temperature": 1.0}, "request") == translator.config.search
+    drawn = translator.search_settings({"sample": True, "top_k": 5}, "request")
+    assert (drawn.top_k, drawn.patience) == (5, 1.5)
+
+
 def test_text_without_letters_is_copied(ask: Ask) -> None:
     [[numbers], [both]] = ask(["42\n\n12:30 ✓", f"{LINES[0]}\n[4]"], alignment=True)
     assert numbers.text == "42\n\n12:30 ✓" and numbers.alignment is not None
