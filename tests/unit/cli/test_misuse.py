@@ -100,7 +100,7 @@ def test_unknown_option_suggests_equivalent(line: str, instead: str, nmt: Comman
     assert message(nmt, *line.split()) == f"No such option: {option.partition('=')[0]}; {instead}"
 
 
-@pytest.mark.parametrize("line", ["train --banana 1", "translate --epochs 3", "runs --lr 1", "evaluate --metrics bleu"])
+@pytest.mark.parametrize("line", ["train --banana 1", "translate --epochs 3", "runs --lr 1", "evaluate --scorers bleu"])
 def test_unknown_option_without_equivalent_has_no_suggestion(line: str, nmt: Command) -> None:
     assert message(nmt, *line.split()) == f"No such option: {line.split()[1]}"
 
