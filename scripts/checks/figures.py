@@ -35,7 +35,7 @@ NO_MEASUREMENTS = {
         "p below 0.05",
         "and 10 % of all places",
         "If they are 1 % or more",
-    ],  # fmt: skip
+    ],
     "docs/contributing.md": ["at least 90 %"],
     "docs/data.md": ["*10 % of the lines"],
     "docs/deploying.md": ["limited to 2 GB"],
