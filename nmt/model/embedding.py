@@ -93,7 +93,7 @@ class LearnedPositions(nn.Module):
         return self.weight[:n]
 
 
-_TABLES = {"sinusoidal": sinusoidal_table, "fairseq": fairseq_table}
+_TABLES: dict[str, Callable[[int, int], Tensor]] = {"sinusoidal": sinusoidal_table, "fairseq": fairseq_table}
 
 
 class Embedding(nn.Module):

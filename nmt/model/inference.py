@@ -368,10 +368,12 @@ class DecoderState:
         if n_hypotheses > 1 or self._visible is not None:
             past = self._src_mask.new_ones(b, 1, start) if self._visible is None else self._visible
             itself = torch.eye(n_hypotheses, dtype=torch.bool, device=past.device)
-            self._visible = torch.cat((past.expand(b, n_hypotheses, -1), itself.expand(b, -1, -1)), 2)
-            allowed = F.pad(self._visible, (0, n_keys - self._n_slots), value=False)
+            visible = torch.cat((past.expand(b, n_hypotheses, -1), itself.expand(b, -1, -1)), 2)
+            self._visible = visible
         else:
-            allowed = torch.arange(n_keys, device=self._src_mask.device)[None, None] < self._n_slots
+            visible = self._src_mask.new_ones(1, 1, self._n_slots)
+        n_free = n_keys - self._n_slots
+        allowed = F.pad(visible, (0, n_free), value=False) if n_free else visible
         mask = AttentionMask(allowed[:, None])
         return Queries(*self._positions(max_positions), mask, start, n_keys, self._capacity)
 
