@@ -349,7 +349,7 @@ def test_settings_of_model_are_taken_over(
 def test_imported_run_learns_tags(kind: str, place: Path, tmp_path: Path) -> None:
     replace(KINDS[kind], updates=0).write(tmp_path / "model", SOURCES, TARGETS)
     import_model(ImportOptions(str(tmp_path / "model"), tmp_path / "start"))
-    config = adapting(place, tmp_path / "start", tag_dropout=0.0, warmup_steps=1, peak_lr=1e-2, max_steps=4)
+    config = adapting(place, tmp_path / "start", tag_dropout=0.0, warmup_steps=1, max_steps=4)
     theirs = open_saved(tmp_path / "start").config
     config = config.model_copy(update={"model": theirs.model, "tokenizer": theirs.tokenizer})
     [source] = config.data.train

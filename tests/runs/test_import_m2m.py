@@ -377,7 +377,7 @@ def test_cut_model_is_adapted_in_one_direction_and_exported(public: Public, tmp_
     imported = import_model(ImportOptions(str(public.folder), start, languages=languages, keep_pieces_of=texts))
     assert imported.n_removed > 5
     model = open_saved(start).config.model.model_dump() | {"embedding_dropout": 0.0, "residual_dropout": 0.0}
-    training = {"init_from": str(start), "max_steps": 4, "warmup_steps": 1, "peak_lr": 1e-3}
+    training = {"init_from": str(start), "max_steps": 4, "warmup_steps": 1}
     config = one_direction(public, tmp_path, model=model, training=training)
     prepare(config, tmp_path / "data", tokenizer_from=start, echo=lambda _: None)
     fit(config, tmp_path / "data", tmp_path / "run")

@@ -48,7 +48,7 @@ def made(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("compare")
     for seed in range(6):
         untrained(folder / f"runs/r-{seed}", settings(data, seed=seed), data, seed)
-    untrained(folder / "runs/same", settings(data, seed=0, peak_lr=1e-2), data, 7)
+    untrained(folder / "runs/same", settings(data, seed=0, eps=1e-8), data, 7)
     config = settings(data)
     other_way = config.model_copy(update={"data": config.data.model_copy(update={"direction": "bb-aa"})})
     untrained(folder / "runs/back", other_way, data, 1)

@@ -20,7 +20,7 @@ DENOISING = {"objective": "denoising", "denoising": {"mask_share": 0.5}}
     ("kind", "training", "problem"),
     [
         ("translation", {"masked": {"pair_task": ["cut"]}}, "training.masked.pair_task: .* masked"),
-        ("encoder", {**PAIRS, "masked": {"pair_task": ["cut"], "languages": ["aa"]}}, "masked.languages: .* pair_task"),
+        ("encoder", {**PAIRS, "masked": {"pair_task": ["cut"], "languages": ["aa"]}}, "masked.languages: .*pair_task"),
         ("encoder", {**PAIRS, "max_tokens": 201}, "training.max_tokens: 201"),
         ("translation", CAUSAL, "causal needs model.kind: decoder"),
         ("decoder", {**CAUSAL, "causal": {"languages": ["xx"]}}, "languages: .*, found xx"),
