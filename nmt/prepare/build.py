@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from nmt.config import Config
-from nmt.config.data import LABEL
 from nmt.console import printable
 from nmt.data.manifest import (
     FORMAT,
@@ -136,11 +135,11 @@ class Build:
             self.samples[key].places = [places[place.line - 1] for place in self.samples[key].places]
         self.held_out = {**self.chosen.split_off, **self.held_out}
         data = self.config.data
+        side = data.pair.index(data.tgt)
         for key, pairs in self.held_out.items():
-            for language, *lines in zip(data.pair, *pairs, strict=False):
-                note = few_four_grams(lines, language)
-                if note and language in data.targets - {LABEL}:
-                    self.warnings.append(f"data.{key} ({language}): {note}")
+            note = few_four_grams([str(pair[side]) for pair in pairs], data.tgt)
+            if note and not data.has_labels:
+                self.warnings.append(f"data.{key} ({data.tgt}): {note}")
 
     def clean_mono(self) -> None:
         """Clean the monolingual text."""

@@ -30,7 +30,7 @@ from nmt.layout import RunDir
 from nmt.recipes.sweep import Ended, Job, sweep
 from nmt.recipes.sweep_plan import Axis, Study, SweepOptions, make_plan, name_of, parse_grid, split_values, stage_of
 from nmt.recipes.sweep_report import rows_of, tables_of
-from nmt.runs.info import Selected, write_selected
+from nmt.runs.info import Selected, read_info, write_info, write_selected
 from nmt.tables import as_csv, render
 from nmt.training import validate
 from tiny_corpus import tiny_settings
@@ -330,6 +330,18 @@ def test_denoising_runs_are_ranked_by_perplexity() -> None:
     assert dict(zip(header.split("\t"), first.split("\t"), strict=True))["dev_perplexity"] == "10.5"
 
 
+def test_all_runs_are_ranked_by_chrf_if_bleu_says_little_about_one() -> None:
+    for seed, bleu, chrf in ((1, 60.0, 40.0), (2, 0.0, 99.0), (3, 10.0, 70.0)):
+        run = golden_run(bleu, seed=seed)
+        run.log.write_text(json.dumps(valid(400, bleu, chrf=chrf)) + "\n", encoding="utf-8")
+    grid = ["training.seed=1,2,3,4"]
+    plan = make_plan(SweepOptions("golden.yaml", grid))
+    assert (plan.metric, [row.score for row in rows_of(plan, {})]) == ("bleu", [60.0, 10.0, 0.0, None])
+    write_info(run, read_info(run).model_copy(update={"text_score": "chrf"}))
+    assert (plan.metric, [row.score for row in rows_of(plan, {})]) == ("chrf", [99.0, 70.0, 40.0, None])
+    assert {"dev_chrf", "dev_bleu"} & tables_of(plan, rows_of(plan, {}))[0].records[0].keys() == {"dev_chrf"}
+
+
 # --- studies ------------------------------------------------------------------------------------
 
 
@@ -381,6 +393,18 @@ def test_halving_eliminates_arms_by_their_mean_at_equal_updates() -> None:
     assert rows["ema=0.0,seed=2"].state == "eliminated" and rows["ema=0.0,seed=2"].note == eliminated["ema=0.0"]
     means = tables_of(plan, list(rows.values()))[1]
     assert str(means.rows[0][1]) == "40.00 ± 0.00" and eliminated["ema=0.0"] in means.rows[-1]
+
+
+def test_halving_eliminates_by_chrf_if_bleu_says_little() -> None:
+    plan = make_plan(SweepOptions.of_study(write_study(grid={"training.ema": [0.9, 0.99, 0.999]})))
+    for ema, bleu in ((0.9, 9.0), (0.99, 12.0), (0.999, 11.0)):
+        reached({100: bleu}, ema=ema)
+        run = next(run.run for run in plan.runs if run.name == f"ema={ema}")
+        run.log.write_text(json.dumps(valid(100, bleu, chrf=100 - bleu)) + "\n", encoding="utf-8")
+        write_info(run, read_info(run).model_copy(update={"text_score": "chrf"}))
+    assert stage_of(plan, {}) == (
+        ["ema=0.9", "ema=0.999"], None, {"ema=0.99": "at 100 updates: mean dev chrF 88.00, rank 3 of 3, 2 kept"},
+    )  # fmt: skip
 
 
 def test_arm_eliminated_after_its_end_has_the_reason_and_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:

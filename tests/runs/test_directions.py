@@ -39,6 +39,7 @@ from nmt.share.export import ExportOptions, engine_for, export, export_argos
 from nmt.text.language import share_of_others
 from nmt.text.vocabularies import read_tags
 from nmt.training import saving
+from nmt.training.validate import DirectionsValidator
 from nmt.translate.translator import Translator
 from nmt.translate.types import Line, Options
 from served import serving
@@ -419,6 +420,12 @@ def test_validation_is_greedy_with_any_search(text: Path, data: Path, tmp_path: 
     validation = session.validator.validate(session.model)
     assert [*validation.by_direction] == DIRECTIONS
     assert len(session.validator.at_end().validate(session.model).translations) == len(validation.translations)
+
+
+def test_bleu_says_little_about_all_directions_if_it_does_about_one() -> None:
+    short, long = (SimpleNamespace(src_lines=[], references=[], longest=1, few_four_grams=why) for why in ("few", None))
+    assert DirectionsValidator({"aa-bb": long, "bb-aa": short}).few_four_grams == "few"
+    assert DirectionsValidator({"aa-bb": long, "bb-aa": long}).few_four_grams is None
 
 
 def test_tags_keep_the_ids_of_the_runs_that_initialize_the_stacks(text, data, tmp_path, monkeypatch):

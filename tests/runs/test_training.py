@@ -36,7 +36,7 @@ from nmt.training.report.meter import Meter, announce
 from nmt.training.saving import save
 from nmt.training.session import Session
 from nmt.training.setup import choices as choices_module
-from nmt.training.validate import Validation
+from nmt.training.validate import SplitValidator, Validation
 from screen import rows, terminal
 from tiny_corpus import tiny_settings, tiny_text
 from tiny_run import licensed
@@ -257,6 +257,44 @@ def test_checkpoint_is_selected_by_bleu_chrf_or_loss(tiny_data, text, tmp_path, 
     best = better(record[select_by] for record in valid)
     state = load_state(RunDir(tmp_path / "run").step(12))
     assert state.best_step == next(record["step"] for record in valid if record[select_by] == best)
+
+
+@pytest.fixture(scope="module")
+def short_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory whose development set has lines of at most three words, beside its text."""
+    folder = tmp_path_factory.mktemp("short")
+    tiny_text(folder / "text")
+    for path in (folder / "text").glob("dev.*"):
+        lines = [" ".join(line.split()[:3]) for line in path.read_text(encoding="utf-8").splitlines()]
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    prepare(tiny_settings(folder / "text"), folder / "data", echo=lambda _: None)
+    return folder / "data"
+
+
+@pytest.mark.parametrize(
+    ("select_by", "is_older", "best", "last"),
+    [("auto", False, 6, 10), ("bleu", False, 4, 8), ("auto", True, 4, 8)],
+)
+def test_short_references_select_and_stop_by_chrf_but_as_before_in_an_older_run(
+    short_data, tmp_path, monkeypatch, capsys, select_by, is_older, best, last
+):
+    run = RunDir(tmp_path / "run")
+    scores = iter([(0.0, 30.0), (60.0, 40.0), (0.0, 50.0), (0.0, 45.0), (0.0, 44.0)])
+    monkeypatch.setattr(
+        SplitValidator, "text_scores", lambda *_: dict(zip(("bleu", "chrf"), next(scores), strict=True))
+    )
+    training = {"validate_every_steps": 2, "patience": 2, "average_last": 1, "select_by": select_by}
+    for max_steps in (2, 40):
+        config = tiny_settings(short_data.parent / "text", training=training | {"max_steps": max_steps})
+        fit(config, short_data, run.path, resume=max_steps > 2)
+        content = json.loads(run.info.read_text())
+        if is_older:
+            run.info.write_text(json.dumps({name: value for name, value in content.items() if name != "text_score"}))
+    state = load_state(run.step(last))
+    assert (state.best_step, saved_steps(run)[-1], state.checks_since_best) == (best, last, 2)
+    name = "chrF" if best == 6 else "BLEU"
+    assert capsys.readouterr().err.count(f"checkpoints are selected by {name}") == 1 + (not is_older)
+    assert f", {name.lower()} {state.best_score:g} on" in read_selected(run).reason
 
 
 def test_average_of_last_checkpoints_equals_mean(tiny_data, text, tmp_path):

@@ -103,6 +103,20 @@ def test_tuned_weights_are_written_and_used(nmt: Command) -> None:
     assert corpus_score("chrf", done.out.splitlines(), read("ref.en")).value == pytest.approx(tuned["direct"])
 
 
+@pytest.mark.parametrize(
+    ("refs", "options", "metric"),
+    [("x", (), "chrf"), ("x", ("--metric", "bleu"), "bleu"), ("one two three four", (), "bleu")],
+)
+def test_weights_are_tuned_by_chrf_unless_references_have_four_grams(
+    nmt: Command, refs: str, options: tuple[str, ...], metric: str
+) -> None:
+    write("ref.en", [refs] * len(LINES))
+    done = nmt("rerank", *TUNE, "--ref", "ref.en", *options)
+    assert done.status == 0, done.err
+    assert json.loads(Path("w.json").read_text())["metric"] == metric
+    assert ("0 of 9 references" in done.err) == (refs == "x")
+
+
 def test_candidates_are_read_from_n_best_file(nmt: Command) -> None:
     beam = ("--beam", N_BEST, "--n-best", N_BEST)
     assert nmt("translate", "--run", "runs/there", "--input", "in.de", "--output", "n-best", *beam).status == 0

@@ -23,6 +23,7 @@ from nmt.evaluate.metrics import (
     class_scores,
     corpus_score,
     count_lines,
+    few_four_grams,
     metric_name,
     unspaced_notes,
     use_of,
@@ -76,13 +77,48 @@ def test_report_lists_scores_and_text() -> None:
 
 
 def test_use_of_bleu_depends_on_its_range_and_has_caveat_for_characters_and_few_lines() -> None:
-    lines = [use_of(bleu, 1000, "13a") for bleu in (0.0, 9.9, 10.0, 29.9, 30.0, 49.9, 50.0, 100.0)]
+    def use(bleu: float, n_lines: int, tokenizer: str) -> str:
+        return use_of({"bleu": bleu, "chrf": 40.0}, n_lines, tokenizer)
+
+    lines = [use(bleu, 1000, "13a") for bleu in (0.0, 9.9, 10.0, 29.9, 30.0, 49.9, 50.0, 100.0)]
     uses = [line.partition("usually ")[2] for line in lines]
     assert [first == second for first, second in pairwise(uses)] == [True, False, True, False, True, False, True]
     assert "unusable" in uses[0] and "edit" in uses[4]
-    plain = len(use_of(30.0, 1000, "BLEU|nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"))
+    plain = len(use(30.0, 1000, "BLEU|nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"))
     assert plain == len(lines[4])
-    assert min(len(use_of(30.0, 99, "13a")), len(use_of(30.0, 1000, "char")), len(use_of(30.0, 1000, "tok:zh"))) > plain
+    assert min(len(use(30.0, 99, "13a")), len(use(30.0, 1000, "char")), len(use(30.0, 1000, "tok:zh"))) > plain
+    assert "unusable" not in use_of({"bleu": 9.0, "chrf": 50.0}, 1000, "13a"), "half of the letters are right"
+
+
+def test_short_lines_equal_to_their_references_are_not_called_unusable() -> None:
+    lines = ["Save as", "Open file…", "Undo", "Print preview"] * 25
+    report = evaluate(lines, lines, RUN, "en")
+    assert [score.value for score in report.scores] == [0, 100, 0] and report.notes == ()
+    assert "0 of 100 references" in render_text(report) and "usually" not in render_text(report)
+    note, shifted = evaluate(lines[1:] + lines[:1], lines, RUN, "en").notes
+    assert "not aligned" in note and "look shifted" in shifted
+
+
+@pytest.mark.parametrize(
+    ("refs", "lang", "tokenize", "n_long"),
+    [
+        (["a b c d"] + 9 * ["a b c"], "en", None, None),
+        (["a b c d"] + 10 * ["a b c"], "en", None, 1),
+        (["a b c"], "en", None, 0),
+        (["a b, c"], "en", None, None),
+        (["a b, c"], "en", "none", 0),
+        (["漢字漢"], "ja", None, 0),
+        (["漢字漢字"], "ja", None, None),
+        (["漢字漢字"], "zh", None, None),
+        (["漢字漢字"], "en", "char", None),
+        ([("a", "a b c d"), ("a", "a b")], "en", None, None),
+    ],
+)
+def test_bleu_says_little_if_less_than_a_tenth_of_references_have_four_tokens(
+    refs: list[str | tuple[str, ...]], lang: str, tokenize: str | None, n_long: int | None
+) -> None:
+    why = few_four_grams(refs, lang, tokenize)
+    assert why is None if n_long is None else f"{n_long} of {len(refs)} " in str(why)
 
 
 @pytest.mark.parametrize("metric", METRIC_FACTS)

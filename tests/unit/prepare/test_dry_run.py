@@ -70,6 +70,14 @@ def test_dry_run_of_several_pairs_reports_same_counts_and_warnings_as_prepare(pl
     assert warnings[0][:60] in "\n".join(dry)
 
 
+def test_sets_too_short_for_bleu_in_the_target_language_are_in_the_warnings(place: Folder) -> None:
+    place.write(short=[("Ein Wort", "One word"), ("Zwei Worte mehr", "Two words more or less")] * 5)
+    for direction, languages in (("de-en", []), ("en-de", ["de"])):
+        report, _ = run(place, data__direction=direction, data__test={"short": files("short")})
+        found = [line.partition(": ")[0] for line in report["warnings"] if "BLEU" in line]
+        assert found == [f"data.test.short ({language})" for language in languages]
+
+
 @pytest.mark.parametrize(("code", "unsupported"), [("yi", ["language"]), ("bo", ["language", "sentences"])])
 def test_steps_that_a_language_does_not_support_are_in_one_warning(
     place: Folder, code: str, unsupported: list[str]

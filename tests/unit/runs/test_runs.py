@@ -18,7 +18,7 @@ from nmt.config.load import changed_config, dump_config, load_config
 from nmt.files.write import Lock
 from nmt.runs.info import EnsembleMember, Selected, add_scores, read_info, write_info, write_selected
 from nmt.runs.listing import as_table, newest_run, summarise, summarise_all
-from nmt.runs.log import read_log
+from nmt.runs.log import learning_curve, read_log
 from nmt.tables import render
 from scored_run import record
 
@@ -91,7 +91,7 @@ def test_json_contains_all_fields(nmt: Command, runs: Path) -> None:
     (found,) = json.loads(nmt("runs", "runs", "--format=json").out)
     assert found == {
         "name": "a", "path": "runs/a", "state": "finished", "step": 100, "max_steps": 400, "checkpoint": 100,
-        "split": "auto", "best_bleu": 12.5, "best_perplexity": None, "best_accuracy": None,
+        "split": "auto", "best_bleu": 12.5, "best_chrf": None, "best_perplexity": None, "best_accuracy": None,
         "minutes": 1.0, "last_written": "1970-01-02T00:00:00+00:00", "holder": None, "problem": None,
         "test": None,
     }  # fmt: skip
@@ -115,6 +115,17 @@ def test_newest_test_score_is_shown(nmt: Command, runs: Path) -> None:
     assert max(map(len, render("text", [as_table([running])], None).splitlines())) <= 100
     (found,) = [each for each in json.loads(nmt("runs", "--format=json").out) if each["name"] != "b"]
     assert (found["test"]["split"], found["test"]["scores"][0]["value"]) == ("test_2016_flickr", 40.04)
+
+
+def test_run_with_references_too_short_for_bleu_is_listed_by_chrf(nmt: Command, runs: Path) -> None:
+    log = [valid(100, 60.0, chrf=40.0), valid(200, 0.0, chrf=97.24), valid(200, 1.0, kind="ema", chrf=9.0)]
+    run = make_run(runs / "terms", log, steps=[100, 200])
+    write_info(run, read_info(run).model_copy(update={"text_score": "chrf"}))
+    add_scores(run, record(bleu=40.0))
+    line = nmt("runs").out.splitlines()[1]
+    assert [cell.strip() for cell in line.split("  ") if cell.strip()][3:5] == ["chrF 97.2", "test chrF 80.0"]
+    assert (summarise(run).best_bleu, summarise(run).best_chrf) == (None, 97.24)
+    assert [point.chrf for point in learning_curve(run)] == [40.0, 97.24]
 
 
 def test_running_run_is_listed_with_lock_holder(nmt: Command, runs: Path) -> None:
