@@ -132,7 +132,7 @@ def few_four_grams(refs: References, tgt_lang: str | None, tokenize: str | None 
     n = sum(any(len(tokenizer(text).split()) >= _BLEU_ORDERS for text in as_tuple(reference)) for reference in refs)
     if n >= LONG_SHARE * len(refs):
         return None
-    return f"BLEU says little: only {n:,} of {len(refs):,} references have four tokens or more"
+    return f"BLEU says little: {n:,} of {len(refs):,} references have four tokens or more"
 
 
 def blank_references_note(refs: References, systems: Sequence[Texts]) -> str | None:
