@@ -118,8 +118,8 @@ def start(plan: Plan, world: World | None = None, stop: Stop | None = None) -> S
     info = world.on_rank0(check_and_choose)
     validators = world.on_all_ranks(lambda: make_validators(inputs, info))
     validator = validators.pop("valid")
-    if validator.few_four_grams and not plan.resume:
-        info = info.model_copy(update={"text_score": "chrf"})
+    if not plan.resume:
+        info = info.model_copy(update={"text_score": "chrf" if validator.few_four_grams else "bleu"})
     assert info.float32_library and info.max_tokens and info.threads, "chosen above"
     use_float32_library(info.float32_library)
     if inputs.to_shard:
