@@ -349,12 +349,13 @@ def test_settings_of_model_are_taken_over(
 def test_imported_run_learns_tags(kind: str, place: Path, tmp_path: Path) -> None:
     replace(KINDS[kind], updates=0).write(tmp_path / "model", SOURCES, TARGETS)
     import_model(ImportOptions(str(tmp_path / "model"), tmp_path / "start"))
-    config = adapting(place, tmp_path / "start", tag_dropout=0.0, warmup_steps=1, max_steps=4)
+    config = adapting(place, tmp_path / "start", warmup_steps=1, max_steps=4)
     theirs = open_saved(tmp_path / "start").config
     config = config.model_copy(update={"model": theirs.model, "tokenizer": theirs.tokenizer})
     [source] = config.data.train
     tagged = {"train": [source.model_copy(update={"tags": {"domain": "mine"}})]}
-    config = config.model_copy(update={"data": config.data.model_copy(update=tagged)})
+    training = config.training.model_copy(update={"tag_dropout": 0.0})
+    config = config.model_copy(update={"data": config.data.model_copy(update=tagged), "training": training})
     prepare(config, tmp_path / "data", tokenizer_from=tmp_path / "start", echo=lambda _: None)
     fit(config, tmp_path / "data", tmp_path / "run")
     before, after = (open_saved(tmp_path / name) for name in ("start", "run"))
