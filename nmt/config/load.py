@@ -30,7 +30,7 @@ from nmt.files.read import CONFIG_BYTES, read_regular
 from nmt.layout import RunDir
 
 _say_once = cache(say)
-_OFF = (0, None, [], {}, "none")
+_OFF: tuple[object, ...] = (0, None, [], {}, "none")
 """Values that switch a setting off, so that it need not have an effect."""
 
 
