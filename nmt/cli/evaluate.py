@@ -101,7 +101,7 @@ def evaluate(
     history: Annotated[bool, option("--history", "Only show the scores recorded so far.")] = False,
     format_: FormatOption = "text",
 ) -> None:
-    """Score translations with BLEU, chrF and TER (sacrebleu), or other --metrics.
+    """Score translations with BLEU, chrF and TER (sacrebleu).
 
     By default, a run or an ensemble of runs translates the test sets of its data directory, or the splits given by
     --split (the name of a test set, valid, train, or all for all test sets). Scores of several splits are shown as a

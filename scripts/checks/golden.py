@@ -101,11 +101,13 @@ LABELS = {
     "direction": "en-label", "dir": "labels", "root": "labelled", "train": [_files("en", "label", "train")],
     "valid": _files("en", "label", "valid"), "test": {"test": _files("en", "label", "test")}, "max_pieces": 100,
 }  # fmt: skip
-SMALL = {"d_model": 32, "n_heads": 2, "d_ff": 64, "encoder_layers": 1, "decoder_layers": 1}
+SMALL = {"d_model": 32, "n_heads": 2, "d_ff": 64}
+ENCODER, DECODER = {"encoder_layers": 1}, {"decoder_layers": 1}
+LEARNED = {**ENCODER, **DECODER, "positions": "learned", "tie_embeddings": "none", "max_positions": 128}
 KINDS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
-    "learned": (PAIRS, {"positions": "learned", "tie_embeddings": "none", "max_positions": 128}, {}),
-    "decoder": (PAIRS, {"kind": "decoder"}, {}),
-    "classifier": (LABELS, {"kind": "encoder"}, {"objective": "classification"}),
+    "learned": (PAIRS, LEARNED, {}),
+    "decoder": (PAIRS, {**DECODER, "kind": "decoder"}, {}),
+    "classifier": (LABELS, {**ENCODER, "kind": "encoder"}, {"objective": "classification"}),
 }
 """Sections `data`, `model` and `training` of the configs of the kinds of runs."""
 MORE = ["--set", "training.max_steps=3", "--set", "training.warmup_steps=1", "--set", "search.beam=1"]

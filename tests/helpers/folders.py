@@ -34,7 +34,7 @@ class Folder:
         """Return the configuration; `data__max_chars=5` sets data.max_chars."""
         tree: dict[str, Any] = {
             "data": {"direction": direction, "root": str(self.folder / "text"), "train": [files("train")]},
-            "tokenizer": {"vocab_size": 400},
+            "tokenizer": {} if "tokenizer__model" in changes else {"vocab_size": 400},
         }
         tree["data"] |= {"valid": files("valid"), "test": {"test": files("test")}}
         for key, value in changes.items():

@@ -43,10 +43,7 @@ def folder(tmp_path: Path) -> Path:
 # --- the manual ---------------------------------------------------------------------------------
 
 
-def test_help_has_each_command_on_one_line_and_options_under_headings(
-    nmt: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
+def test_help_has_each_command_on_one_line_and_options_under_headings(nmt: Command) -> None:
     lists = nmt("--help").out.partition("Stages:")[2]
     lines = [line for line in lists.splitlines() if line.startswith("  ")]
     assert sorted(line.split()[0] for line in lines) == sorted(get_command(app).commands)  # type: ignore[attr-defined]

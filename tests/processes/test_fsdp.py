@@ -173,6 +173,7 @@ def test_sharded_ema_and_simcut_equal_unsharded(several, tmp_path):
 def classify(world: World, folder: Path, run: Path) -> None:
     """Train a classifier, whose output layer is not tied and thus frozen."""
     model = {**NO_DROPOUT, **SMALL, "kind": "encoder", "tie_embeddings": "none"}
+    del model["decoder_layers"]
     config = labelled_config(folder, data={"max_pieces": 100}, model=model, training=CLASSES)
     if not (folder / "data").exists():
         prepare(config, folder / "data", echo=lambda _: None)

@@ -559,7 +559,7 @@ def test_commands_take_imported_run(
 
 def test_state_of_imported_run_is_imported(place: Path) -> None:
     found = summarise(RunDir(place / "start"))
-    assert (found.state, found.step, found.max_steps, found.problem) == ("imported", 0, None, None)
+    assert (found.state, found.step, found.progress, found.problem) == ("imported", 0, None, None)
 
 
 def test_public_model_in_place_of_run_names_import(joint: Path) -> None:

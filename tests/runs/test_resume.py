@@ -108,7 +108,7 @@ def test_schedule_that_ends_above_0_at_max_steps_says_that_its_rate_jumps(
     tiny_data, text, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.setitem(DECAYS, "linear", lambda done: 1.0 - 0.5 * done)
-    training = {"schedule": "linear", "warmup_steps": 1, "cooldown": 0.2}  # a cool-down is not refused
+    training = {"schedule": "linear", "warmup_steps": 1}
     before, after = (tiny_settings(text, training={**training, "max_steps": n_steps}) for n_steps in (2, 40))
     assert any("max_steps = 40" in part for part in cut_short(after.training, 20))
     start(before, tiny_data, tmp_path / "run")

@@ -116,8 +116,7 @@ def test_development_text_without_spaces_that_bleu_divides_at_spaces_is_warned_o
     before = len(told)
     session.validator.references = ["วันนี้เราไปเดินเล่นที่สวน"]
     announce(session, SimpleNamespace(say=told.append))
-    assert len(told) == 2 * before + 1
-    assert "tokenize=13a" in told[before + 1]
+    assert [any("tokenize=13a" in line for line in lines) for lines in (told[:before], told[before:])] == [False, True]
 
 
 def test_clip_norm_bounds_gradient(tiny_data, text, tmp_path):

@@ -356,7 +356,7 @@ def test_unsupported_search_settings_are_listed(tmp_path: Path, nmt: Command) ->
     run = with_search(write_run(tmp_path / "run"), "length_penalty_kind=gnmt", "protect=true", "split=always")
     with_search(run, "length_penalty=0.6", "beam=2")
     done = nmt("export", "--run", run, "--output", tmp_path / "out", "--format", "transformers")
-    assert (done.status, done.err) == (0, "")
+    assert (done.status, "search." in done.err) == (0, False)
     told, written = done.out.splitlines()
     assert told.endswith("no place for them: search.length_penalty_kind, search.protect, search.split")
     assert written == f"{tmp_path / 'out'}: written"
@@ -380,9 +380,10 @@ def test_unsupported_search_settings_are_listed(tmp_path: Path, nmt: Command) ->
 def test_unsupported_architecture_raises(model: dict[str, Any], problem: str, tmp_path: Path, nmt: Command) -> None:
     run = write_run(tmp_path / "run", **model)
     done = nmt("export", "--run", run, "--output", tmp_path / "out", "--format", "transformers")
-    assert (done.status, done.out, done.err.count("\n")) == (2, "", 1)
-    assert problem in done.err
-    assert "use --format folder or ctranslate2" in done.err
+    note, error = done.err.splitlines()
+    assert (done.status, done.out, "no validation" in note) == (2, "", True)
+    assert problem in error
+    assert "use --format folder or ctranslate2" in error
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 

@@ -52,14 +52,10 @@ def test_prepare_prints_report(place: Folder) -> None:
         train=[*TRAIN, TRAIN[0], VALID[3], TEST[4], ("leer", " "), ("Berlin", "Berlin"), ("x" * 1001, "y" * 900)]
     )
     said = place.prepare(tokenizer__vocab_size=300)
-    assert [" ".join(line.split()) for line in said.split("\n")[:6]] == [
-        "split read kept dropped",
-        "train 246 240 6",
-        "empty side 1, in a dev or test set 2, too long (characters) 1, copied source 1, duplicate 1",
-        "valid 30 30 0",
-        "test 30 30 0",
-        "vocabulary: 300 pieces for de and en",
-    ]
+    assert " ".join(said.partition("de: ")[0].split()) == (
+        "split read kept dropped train 246 240 6 empty side 1, in a dev or test set 2, too long (characters) 1, "
+        "copied source 1, duplicate 1 valid 30 30 0 test 30 30 0 vocabulary: 300 pieces for de and en"
+    )
     assert "de: " in said
     assert "pieces per word; of the pieces " in said
     assert "valid: 60 lines are decoded exactly from their pieces\n" in said

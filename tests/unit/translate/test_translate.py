@@ -335,8 +335,6 @@ def test_number_of_samples_out_of_range_raises(translator: Translator, n_best: i
 @pytest.mark.parametrize(
     ("search", "problem"),
     [
-        (SearchConfig(lm="runs/lm"), r"search\.lm: applies to translations"),
-        (SearchConfig(protect=True), r"search\.protect: applies to translations"),
         (SearchConfig(coverage_penalty=0.2), r"coverage_penalty: model\.kind: decoder has no cross-attention"),
         (SearchConfig(beam=2), r"n_best: 3 needs a beam of at least 3"),
     ],
