@@ -20,7 +20,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from nmt.cli.app import user_errors
+from nmt.model.device import pick_precision
 from scripts.bench.install import FailedError, convert, install
 from scripts.bench.peer import Peer
 from scripts.bench.peers import PEERS
@@ -88,6 +91,15 @@ def bench(peers: list[Peer], options: argparse.Namespace) -> list[Row]:
     return [Row(peer, rounds[peer.name], problems.get(peer.name, "")) for peer in peers]
 
 
+def usual() -> list[str]:
+    """The toolkits that are measured by default: in bf16 if this CPU is faster with it, and none compiled.
+
+    Without instructions for bf16, an update takes minutes, as the first one does after compilation.
+    """
+    has_bf16 = pick_precision("auto", torch.device("cpu")) == "bf16"
+    return [name for name in TRAINED if "compile" not in name and (has_bf16 or "bf16" not in name)]
+
+
 def say(line: str) -> None:
     """Report progress."""
     print(f"bench: {line}", file=sys.stderr, flush=True)
@@ -97,7 +109,9 @@ def parse() -> argparse.Namespace:
     """The command line."""
     home = os.environ.get("PEERS") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "nmt-peers"
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--peers", default=",".join(TRAINED), help=f"of {','.join(TRAINED)}; default: all")
+    parser.add_argument(
+        "--peers", default=",".join(usual()), help=f"of {','.join(TRAINED)}; default: {','.join(usual())}"
+    )
     parser.add_argument("--rounds", type=int, default=2, help="0: only install and prepare")
     parser.add_argument("--seconds", type=float, default=60.0, help="measured for each toolkit in a round")
     parser.add_argument("--warm", type=float, default=15.0, help="seconds after the first step that do not count")
