@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from nmt.data.batching import Pairs
 from nmt.data.corpus import Corpus
 from nmt.layout import DataDir
 from scripts.bench.peer import Counts
-from scripts.bench.peers import PEERS, nmt
+from scripts.bench.peers import PEERS, marian, nmt
 from scripts.bench.probe import Meter
 from scripts.bench.task import MEASURED, NEVER, VOCABULARY
 from scripts.bench.windows import Step, summary
@@ -54,6 +55,26 @@ def test_meter_counts_every_target_token_once(tiny_data: Path, tmp_path: Path, m
     assert real[0] == split.n
     assert real[1] == len(split.ids("bb")) + split.n
     assert real[3] == len(split.ids("aa")) + split.n
+
+
+LOG = """\
+[2026-11-30 06:19:23] Ep. 1 : Up. 1 : Sen. 375 : Cost 9.54 * 4,037 @ 4,037 after 4,037 : Time 5.01s : 801.39 words/s
+[2026-11-30 06:19:28] Ep. 1 : Up. 2 : Sen. 1,597 : Cost 9.53 * 3,577 @ 3,577 after 7,614 : Time 5.02s : 702.39 words/s
+[2026-11-30 06:19:33] Ep. 2 : Up. 3 : Sen. 300 : Cost 9.51 * 3,000 @ 3,000 after 10,614 : Time 5.02s : 702.39 words/s
+"""
+
+
+def test_updates_of_marian_are_counted_from_its_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "pymarian"
+    program.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{LOG}END\n", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(marian, "learned", marian.learned)  # so that it is put back
+    meter = Meter(1e9, lambda _: None)
+    training = PEERS["marian"].training
+    assert training is not None and meter.watch(training) is None
+    marian.train()
+    assert [step.counts[:2] for step in meter.steps] == [(375, 4037), (1222, 3577), (300, 3000)]
 
 
 @pytest.mark.parametrize("arm", nmt.ARMS, ids=lambda arm: arm.name)
