@@ -110,7 +110,7 @@ KINDS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "classifier": (LABELS, {**ENCODER, "kind": "encoder"}, {"objective": "classification"}),
 }
 """Sections `data`, `model` and `training` of the configs of the kinds of runs."""
-MORE = ["--set", "training.max_steps=3", "--set", "training.warmup_steps=1", "--set", "search.beam=1"]
+MORE = ["--set", "training.max_steps=3", "--set", "training.warmup_steps=1"]
 
 
 def kinds(folder: Path) -> None:
