@@ -45,6 +45,7 @@ from nmt.errors import CheckpointError, ConfigError
 from nmt.tables import Format, Table, render
 
 if TYPE_CHECKING:
+    from nmt.evaluate.metrics import MetricName
     from nmt.evaluate.report import Report
     from nmt.evaluate.run import EvaluationText
     from nmt.runs.info import ScoreRecord
@@ -131,7 +132,6 @@ def evaluate(
       nmt evaluate --hyp news.en --ref news.ref.en --src news.de --comet Unbabel/wmt22-comet-da
     """
     from nmt.evaluate.comet import find_metrics
-    from nmt.evaluate.metrics import METRIC_FACTS, METRICS
     from nmt.evaluate.report import SYSTEM, evaluate_files
 
     if history:
@@ -139,7 +139,7 @@ def evaluate(
             refuse(context, "several-runs")
         _show_history(run or (), split or (), format_)
         return
-    chosen = names_in("--metrics", metrics, METRIC_FACTS, "metric") or METRICS
+    chosen = _chosen(metrics)
     neural = find_metrics([SYSTEM], comet or (), comet_command, segment_scores or (), lower_is_better or ())
     if hyp is not None and ref:
         evaluation = evaluate_files(hyp, ref, src, to, lowercase, tokenize, chosen)
@@ -147,13 +147,7 @@ def evaluate(
         return
 
     from nmt.cli.defaults import resolve_models, search_settings
-    from nmt.evaluate.run import (
-        corpus_of,
-        evaluate_text,
-        read_files,
-        record_scores,
-        texts_of,
-    )
+    from nmt.evaluate.run import corpus_of, evaluate_text, read_files, record_scores, texts_of
     from nmt.files.write import open_output
     from nmt.runs.model import ModelRef
     from nmt.translate.translator import Translator
@@ -191,6 +185,13 @@ def evaluate(
         for line in evaluation.samples(samples):
             print(line)
     print(_rendered(reports, records, format_))
+
+
+def _chosen(metrics: str | None) -> Sequence[MetricName]:
+    """Return the metrics in the value of --metrics, by default the usual ones. Raises ConfigError."""
+    from nmt.evaluate.metrics import METRIC_FACTS, METRICS
+
+    return names_in("--metrics", metrics, METRIC_FACTS, "metric") or METRICS
 
 
 def _rendered(reports: Sequence[Report], records: Sequence[ScoreRecord], format_: Format) -> str:
@@ -361,11 +362,11 @@ def compare(
         translate_runs,
         with_segment_scores,
     )
-    from nmt.evaluate.metrics import METRIC_FACTS, METRICS, check_tokenizer
+    from nmt.evaluate.metrics import check_tokenizer
     from nmt.files.write import open_output
 
     check_tokenizer(tokenize)
-    chosen = names_in("--metrics", metrics, METRIC_FACTS, "metric") or METRICS
+    chosen = _chosen(metrics)
     members = group_members(group) if group else single_members(runs or hyp or ())
     if group:
         check_groups(members)

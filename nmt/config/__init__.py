@@ -49,7 +49,8 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _check(self) -> Config:
-        problems = [f"{found.key}: {found.reason}" for found in unread(self.model_dump()) if not found.is_default]
+        unused = unread(self.model_dump())
+        problems = [f"{setting.key}: {setting.reason}" for setting in unused if not setting.is_default]
         if not self.tokenizer.joint:
             problems += [f"{setting} needs tokenizer.joint: true" for setting in self.joint_settings]
         problems += [

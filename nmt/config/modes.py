@@ -35,10 +35,9 @@ class Unread(NamedTuple):
 
 def unread(tree: Mapping[str, Any]) -> Iterator[Unread]:
     """Yield the settings that have no effect in a tree of plain values, which may be invalid."""
-    for row in _ROWS:
-        settings, modes, reason = row.split("\t")
-        if all(_has(tree, mode, values) for mode, values in json.loads(modes).items()):
-            for setting in settings.split():
+    for settings, modes, reason in _ROWS:
+        if all(_has(tree, mode, values) for mode, values in modes.items()):
+            for setting in settings:
                 for place in places(tree, setting):
                     yield Unread(*place, reason)
 
@@ -97,7 +96,13 @@ def _values(tree: Mapping[str, Any], key: str) -> list[Any]:
     return given or [section[name] for _, section, name in places(_DEFAULTS, key)] or [None]
 
 
-_ROWS = Path(__file__).with_name("modes.tsv").read_text(encoding="utf-8").splitlines()[1:]
+def _read_rows() -> Iterator[tuple[list[str], dict[str, list[Any]], str]]:
+    for row in Path(__file__).with_name("modes.tsv").read_text(encoding="utf-8").splitlines()[1:]:
+        settings, modes, reason = row.split("\t")
+        yield settings.split(), json.loads(modes), reason
+
+
+_ROWS = [*_read_rows()]
 _SECTIONS: dict[str, Any] = {
     "data": DataConfig,
     "tokenizer": TokenizerConfig,

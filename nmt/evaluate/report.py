@@ -135,15 +135,17 @@ def evaluate(
     if lowercase:
         notes.append("lowercased: not comparable with cased scores")
     use = ""
-    if scores[0].metric == "bleu":
+    by_metric = {score.metric: score for score in scores}
+    if bleu := by_metric.get("bleu"):
         if tokenize is not None:
             notes.append(f"BLEU with tokenize={tokenize}: not comparable with BLEU of another tokenization")
-        by_metric = {"chrf": 0.0, **{score.metric: score.value for score in scores}}
-        notes += filter(None, [no_match_note(by_metric)])
+        chrf = by_metric.get("chrf") or corpus_score("chrf", hyps, refs, lowercase=lowercase)
+        values = {"bleu": bleu.value, "chrf": chrf.value}
+        notes += filter(None, [no_match_note(values)])
         notes += unspaced_notes(refs, tgt_lang, tokenize)
         if tokenize != "none" and all(map(looks_tokenized, (hyps, reference_lines(refs)))):
             notes.append("the text looks tokenised: BLEU tokenizes it again; --tokenize none scores it as it is")
-        use = few_four_grams(refs, tgt_lang, tokenize) or use_of(by_metric, len(hyps), scores[0].signature)
+        use = few_four_grams(refs, tgt_lang, tokenize) or use_of(values, len(hyps), bleu.signature)
     notes += filter(None, [blank_references_note(refs, [hyps])])
     notes += [*line_notes(hyps, refs, tgt_lang), *style_notes(hyps, refs, lowercase)]
     return Report(scores, len(hyps), subject, tuple(notes), use)

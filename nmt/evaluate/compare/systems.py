@@ -459,7 +459,7 @@ def _fair_data(runs: Sequence[_Run], settings: Translating) -> str:
         data = Path(read_info(RunDir(run.path)).data_dir)
         with suppress(NmtError):
             other = replace(settings, data=data, split=None)
-            there = [_open(each.name, each.path, other, warn=False) for each in runs]
+            there = [_open(member.name, member.path, other, warn=False) for member in runs]
             if len(_find_in_training_texts(there, [])) < SEEN * len(there[0].text.references):
                 return f"For a fair comparison, use --data {data} --split {there[0].text.name}."
     text = f"{runs[0].text.name} of {runs[0].corpus.directory.path}"

@@ -125,13 +125,8 @@ def start(plan: Plan, world: World | None = None, stop: Stop | None = None) -> S
     if inputs.to_shard:
         shard(model, device, world, DTYPES[settings.exchange_precision])
     load_initial(model, initial, world)
-    halves, forward, runs = None, None, model
-    # on a GPU, every cast is a kernel launch; with several ranks, gradients are exchanged where autograd leaves them
-    if device.type == "cuda" and info.precision != "float32" and world.size == 1:
-        halves = Halves(model, info.precision)
-        runs = halves.twin
-    if info.compiled:
-        forward = compiled(runs, cuts=settings.consistency == "simcut")
+    halves = _halves(inputs, info, world)
+    runs = model if halves is None else halves.twin
     session = Session(
         plan=inputs.plan,
         training_objective=inputs.training_objective,
@@ -150,7 +145,7 @@ def start(plan: Plan, world: World | None = None, stop: Stop | None = None) -> S
         stop=stop or Stop(),
         layout=info.layout or "rows",
         threads=info.threads,
-        forward=forward,
+        forward=compiled(runs, cuts=settings.consistency == "simcut") if info.compiled else None,
         halves=halves,
         copy=inputs.copy,
     )
@@ -165,6 +160,14 @@ def start(plan: Plan, world: World | None = None, stop: Stop | None = None) -> S
         if settings.start_share:
             world.on_rank0(lambda: _keep_start(session), serve=session.gather)
     return session
+
+
+def _halves(inputs: Inputs, info: RunInfo, world: World) -> Halves | None:
+    """Return half-precision copies of the weights on a GPU, where every cast is a kernel launch; None with several
+    ranks, which exchange gradients where autograd leaves them."""
+    if inputs.device.type == "cuda" and info.precision != "float32" and world.size == 1:
+        return Halves(inputs.model, info.precision)
+    return None
 
 
 def _restart_old_epoch(session: Session) -> None:

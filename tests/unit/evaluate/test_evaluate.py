@@ -95,6 +95,9 @@ def test_short_lines_equal_to_their_references_are_not_called_unusable() -> None
     report = evaluate(lines, lines, RUN, "en")
     assert [score.value for score in report.scores] == [0, 100, 0] and report.notes == ()
     assert "0 of 100 references" in render_text(report) and "usually" not in render_text(report)
+    alone = evaluate(lines, lines, RUN, "en", metrics=["bleu"])
+    assert (alone.notes, alone.use) == ((), report.use), "the verdict looks at chrF all the same"
+    assert evaluate(HYPS, REFS, RUN, metrics=["ter", "bleu"]).use == evaluate(HYPS, REFS, RUN).use != ""
     note, shifted = evaluate(lines[1:] + lines[:1], lines, RUN, "en").notes
     assert "not aligned" in note and "look shifted" in shifted
 

@@ -74,8 +74,8 @@ def test_sets_too_short_for_bleu_in_the_target_language_are_in_the_warnings(plac
     place.write(short=[("Ein Wort", "One word"), ("Zwei Worte mehr", "Two words more or less")] * 5)
     for direction, languages in (("de-en", []), ("en-de", ["de"])):
         report, _ = run(place, data__direction=direction, data__test={"short": files("short")})
-        found = [line.partition(": ")[0] for line in report["warnings"] if "BLEU" in line]
-        assert found == [f"data.test.short ({language})" for language in languages]
+        keys = [line.partition(": ")[0] for line in report["warnings"] if "BLEU" in line]
+        assert keys == [f"data.test.short ({language})" for language in languages]
 
 
 @pytest.mark.parametrize(("code", "unsupported"), [("yi", ["language"]), ("bo", ["language", "sentences"])])
