@@ -12,6 +12,7 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
@@ -75,10 +76,10 @@ def folded(text: str, most: int) -> list[str]:
 
     Words, numbers with their names and commands of nmt, which can be copied, are not broken, even if they are wider.
     """
-    if width(text) <= most:
+    if most == ENDLESS or width(text) <= most:
         return [text]
     indent = " " * (len(text) - len(text.lstrip(" ")) + 2)
-    line, *parts = _UNBROKEN.findall(text)
+    line, *parts = _UNBROKEN.findall(text) or [""]  # a blank line
     lines = [line]
     for part in parts:
         if width(lines[-1] + part) > most:
@@ -108,6 +109,12 @@ def say(text: str, by: str = "nmt: ") -> None:
     are ignored."""
     with suppress(OSError):
         _print(f"{by}{text}", sys.stderr)
+
+
+@cache
+def say_once(text: str) -> None:
+    """Print a message as `say` does, unless it has been printed before."""
+    say(text)
 
 
 def show(*lines: str) -> None:

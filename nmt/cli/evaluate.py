@@ -139,7 +139,7 @@ def evaluate(
             refuse(context, "several-runs")
         _show_history(run or (), split or (), format_)
         return
-    chosen = _chosen(metrics)
+    chosen = _chosen(metrics, tokenize)
     neural = find_metrics([SYSTEM], comet or (), comet_command, segment_scores or (), lower_is_better or ())
     if hyp is not None and ref:
         evaluation = evaluate_files(hyp, ref, src, to, lowercase, tokenize, chosen)
@@ -187,11 +187,17 @@ def evaluate(
     print(_rendered(reports, records, format_))
 
 
-def _chosen(metrics: str | None) -> Sequence[MetricName]:
-    """Return the metrics in the value of --metrics, by default the usual ones. Raises ConfigError."""
+def _chosen(metrics: str | None, tokenize: str | None) -> Sequence[MetricName]:
+    """Return the metrics in the value of --metrics, by default the usual ones.
+
+    Raises ConfigError for an unknown metric, and for a tokenizer of BLEU without BLEU.
+    """
     from nmt.evaluate.metrics import METRIC_FACTS, METRICS
 
-    return names_in("--metrics", metrics, METRIC_FACTS, "metric") or METRICS
+    chosen = names_in("--metrics", metrics, METRIC_FACTS, "metric") or METRICS
+    if tokenize is not None and "bleu" not in chosen:
+        raise ConfigError(f"--tokenize is for BLEU, which --metrics {metrics} leaves out; omit --tokenize or add bleu")
+    return chosen
 
 
 def _rendered(reports: Sequence[Report], records: Sequence[ScoreRecord], format_: Format) -> str:
@@ -366,7 +372,7 @@ def compare(
     from nmt.files.write import open_output
 
     check_tokenizer(tokenize)
-    chosen = _chosen(metrics)
+    chosen = _chosen(metrics, tokenize)
     members = group_members(group) if group else single_members(runs or hyp or ())
     if group:
         check_groups(members)

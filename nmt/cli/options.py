@@ -73,7 +73,7 @@ def names_in(name: str, value: str | None, choices: Collection[_Name], kind: str
 
     Raises ConfigError for another name.
     """
-    given = [] if value is None else value.split(",")
+    given = [] if value is None else [*map(str.strip, value.split(","))]
     for word in given:
         if word not in choices:
             meant = did_you_mean(misspelt(word, choices)) or f"; choose from {', '.join(choices)}"

@@ -9,7 +9,6 @@ import re
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
-from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -25,14 +24,10 @@ from nmt.config.objectives import OBJECTIVE_SECTIONS
 from nmt.config.old import SINCE_0_2_0, without_old
 from nmt.config.source import KINDS
 from nmt.config.yaml12 import dump_yaml, parse_yaml
-from nmt.console import columns, printable, say
+from nmt.console import columns, printable, say_once
 from nmt.errors import ConfigError
 from nmt.files.read import CONFIG_BYTES, read_regular
 from nmt.layout import RunDir
-
-_say_once = cache(say)
-_OFF: tuple[object, ...] = (0, None, [], {}, "none")
-"""Values that switch a setting off, so that it need not have an effect."""
 
 
 def load_config(name: str | Path = "base.yaml", *layers: Sequence[str]) -> Config:
@@ -130,7 +125,7 @@ def overridden(
     if not is_checked:
         leave_out(tree)
     for setting in unread(tree):  # the section refuses those that are not the default
-        if setting.key in given and setting.is_default and setting.section[setting.name] not in _OFF:
+        if setting.key in given and setting.is_default and not setting.is_off:
             problems.append(f"--set {setting.key}: {setting.reason}")
     try:
         config = check_config(tree, where, overrides)
@@ -145,7 +140,7 @@ def overridden(
 def note(notes: Sequence[str], where: str) -> None:
     """Print notes on one line, unless they have been printed."""
     if notes:
-        _say_once(": ".join(filter(None, ("note", where, "; ".join(notes)))))
+        say_once(": ".join(filter(None, ("note", where, "; ".join(notes)))))
 
 
 def _apply(tree: dict[str, object], override: str) -> None:

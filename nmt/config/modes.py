@@ -28,6 +28,11 @@ class Unread(NamedTuple):
     reason: str
 
     @property
+    def is_off(self) -> bool:
+        """Whether its value switches something off, so that it need not have an effect."""
+        return self.section[self.name] in (0, None, [], {}, "none")
+
+    @property
     def is_default(self) -> bool:
         """Whether it has its default value, which is no error, since complete files contain all settings."""
         return bool(self.section[self.name] == _values(_DEFAULTS, self.key)[0])

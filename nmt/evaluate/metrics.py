@@ -116,9 +116,6 @@ def use_of(scores: Mapping[str, float], n_lines: int, tokenizer: str) -> str:
     return f"BLEU {bleu:.1f} usually means: {use} (docs/evaluating.md; not for comparing test sets{caveat})"
 
 
-LONG_SHARE = 0.1
-
-
 def few_four_grams(refs: References, tgt_lang: str | None, tokenize: str | None = None) -> str | None:
     """Return why BLEU says little about translations of these lines, such as terms; None if it says enough.
 
@@ -129,8 +126,12 @@ def few_four_grams(refs: References, tgt_lang: str | None, tokenize: str | None 
     arguments are described at `corpus_score`; with the tokenizers zh and char, characters are tokens.
     """
     tokenizer = BLEU(tokenize=tokenize or default_tokenizer(tgt_lang), force=True).tokenizer
-    n = sum(any(len(tokenizer(text).split()) >= _BLEU_ORDERS for text in as_tuple(reference)) for reference in refs)
-    if n >= LONG_SHARE * len(refs):
+    n = 0
+    for reference in refs:
+        n += any(len(tokenizer(text).split()) >= _BLEU_ORDERS for text in as_tuple(reference))
+        if 10 * n >= len(refs):
+            return None
+    if not refs:
         return None
     return f"BLEU says little: {n:,} of {len(refs):,} references have four tokens or more"
 

@@ -147,7 +147,8 @@ def evaluate(
             notes.append("the text looks tokenised: BLEU tokenizes it again; --tokenize none scores it as it is")
         use = few_four_grams(refs, tgt_lang, tokenize) or use_of(values, len(hyps), bleu.signature)
     notes += filter(None, [blank_references_note(refs, [hyps])])
-    notes += [*line_notes(hyps, refs, tgt_lang), *style_notes(hyps, refs, lowercase)]
+    notes += line_notes(hyps, refs, tgt_lang, are_files=subject.hyp is not None)
+    notes += style_notes(hyps, refs, lowercase).values()
     return Report(scores, len(hyps), subject, tuple(notes), use)
 
 
@@ -196,18 +197,20 @@ def language_of_files(paths: Sequence[Path], references: References) -> str | No
 def read_references(refs: Sequence[Path], others: Sequence[Path]) -> tuple[References, list[list[str]]]:
     """Read files of references, and the lines of other files.
 
-    If tabs divide all lines of references into the same number of columns, and no line of the other files has tabs,
-    each column is a reference, and a message says so. Raises DataError as `read_texts` does.
+    If tabs divide all lines of a file of references into the same number of columns, and no line of the other files has
+    tabs, each column that is not blank is a reference, and a message says so. Raises DataError as `read_texts` does.
     """
     texts = read_texts([*refs, *others])
     rest = texts[len(refs) :]
-    rows = [*zip(*texts[: len(refs)], strict=True)]
-    divided = [tuple("\t".join(row).split("\t")) for row in rows]
-    n, *other_numbers = {*map(len, divided)}
-    if n == len(refs) or other_numbers or "\t" in "".join(chain.from_iterable(rest)):
-        return rows, rest
-    say(f"{refs[0]}: each line has {n} references, divided by tabs")
-    return divided, rest
+    columns = list[Sequence[str]]()
+    for path, lines in zip(refs, texts[: len(refs)], strict=True):
+        rows = [line.split("\t") for line in lines]
+        columns.append(lines)
+        if len(rows[0]) > 1 and len({*map(len, rows)}) == 1 and "\t" not in "".join(chain.from_iterable(rest)):
+            divided = [[*column] for column in zip(*rows, strict=True) if any(map(str.strip, column))]
+            columns[-1:] = divided or [lines]
+            say(f"{path}: each line has {len(divided)} references, divided by tabs")
+    return [*zip(*columns, strict=True)], rest
 
 
 def read_texts(paths: Sequence[Path]) -> list[list[str]]:

@@ -463,7 +463,7 @@ def unaligned(where: str, sample: Sample, language: str, is_training: bool) -> I
             rows_of.setdefault(fitting, []).extend(range(first, last))
     for kind, rows in rows_of.items():
         place = "the lines"
-        advice = "check its files for missing, extra or reordered lines"
+        advice = "check the files for missing, extra or reordered lines"
         if len(rows) < n:
             place = f"about lines {sample.places[rows[0]].line:,} to {sample.places[rows[-1]].line:,}"
             if is_training and sample.places[-1].line >= MIN_PAIRS:

@@ -5,7 +5,6 @@ Nothing here imports torch, so that `nmt runs` starts fast.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -18,13 +17,13 @@ from typing import Literal
 from nmt.config import TrainingConfig
 from nmt.config.load import load_saved_config
 from nmt.config.objectives import Metric
-from nmt.console import printable, width
-from nmt.errors import CheckpointError, ConfigError, NmtError
+from nmt.console import printable, say, width
+from nmt.errors import CheckpointError, NmtError, error_text
 from nmt.files.write import lock_holder
 from nmt.layout import RunDir
 from nmt.runs.info import ScoreRecord, Selected, check_selected, read_info, read_scores, read_selected, text_score
 from nmt.runs.log import Record, best_scores, last_record, number, rank
-from nmt.runs.state import load_state, saved_steps
+from nmt.runs.state import TrainState, load_state, saved_steps, used_shares
 from nmt.tables import Table
 from nmt.text.words import shortened
 
@@ -104,7 +103,7 @@ def summarise(run: RunDir) -> Summary:
     metric: Metric = "bleu"
     selected = Selected()
     steps = list[int]()
-    last = Record()
+    last = timed = of_epochs = Record()
     settings: TrainingConfig | None = None
     with _collecting(problems, run):
         config = load_saved_config(run.config)
@@ -132,6 +131,7 @@ def summarise(run: RunDir) -> Summary:
         best = min(best_scores(run, metric).values(), key=partial(rank, metric), default=None)
         setattr(summary, f"best_{metric}", best)
         last = last_record(run.log)
+        timed, of_epochs = last_record(run.log, "minutes"), last_record(run.log, "n_epochs")
     with _collecting(problems, run):
         for record in read_scores(run):
             if record.is_test:
@@ -145,15 +145,19 @@ def summarise(run: RunDir) -> Summary:
     if steps:
         summary.checkpoint = steps[-1]
     summary.step = max(int(number(last, "step") or 0), *steps[-1:], 0)
-    summary.minutes = _minutes(run, steps, number(last, "minutes"))
+    state = TrainState()
+    logged = number(timed, "minutes")
+    with suppress(CheckpointError, LookupError):  # damage is reported elsewhere
+        state = load_state(run.step(steps[-1]))
+        logged = logged or 0.0
+    if logged is not None:  # the log or the last checkpoint may be later
+        state.seconds = max(state.seconds, 60 * logged)
+        summary.minutes = state.seconds / 60
     if settings is not None:
-        n_epochs = number(last, "n_epochs") or number(last, "epoch") or 0.0  # only the latter in earlier versions
-        used = [
-            summary.step / settings.max_steps,
-            n_epochs / (settings.max_epochs or math.inf),
-            (summary.minutes or 0.0) / (settings.max_minutes or math.inf),
-        ]
-        summary.progress = 1.0 if summary.state == "finished" else min(1.0, max(used))
+        n_epochs = max(state.epoch, number(of_epochs, "n_epochs") or 0.0)  # earlier versions did not record them
+        state.step = summary.step
+        used = max(used_shares(settings, state, n_epochs).values())
+        summary.progress = 1.0 if summary.state == "finished" else min(1.0, used)
     summary.last_written = _newest(run.log) or _newest(run.config, run.checkpoints)
     return summary
 
@@ -168,14 +172,6 @@ def _collecting(problems: list[str], run: RunDir) -> Iterator[None]:
     except OSError as error:
         where = str(error.filename or run.path).removeprefix(f"{run.path}/")
         problems.append(f"{where}: {error.strerror}")
-
-
-def _minutes(run: RunDir, steps: Sequence[int], logged: float | None) -> float | None:
-    """Return the training time from the last checkpoint or, if later, from the last log record."""
-    try:
-        return max(load_state(run.step(steps[-1])).seconds / 60, logged or 0.0)
-    except (CheckpointError, LookupError):
-        return logged  # damage is reported elsewhere
 
 
 def _checkpoints(run: RunDir) -> list[int]:
@@ -291,14 +287,19 @@ def newest_run(objectives: Sequence[str], root: Path = Path("runs")) -> Path:
     """Return the run directory in `root` with the newest checkpoint or, for runs without one, the newest config.yaml.
 
     objectives: the run must have a checkpoint, and one of these values of training.objective; empty: any run. A resume
-    that fails, or that finds the run finished, does not make a run the newest. Raises CheckpointError if there is none.
+    that fails, or that finds the run finished, does not make a run the newest. A message names a newer run that is
+    damaged. Raises CheckpointError if there is no other.
     """
     runs = [RunDir(path) for path in root.glob("*") if is_run(path)]
     runs.sort(key=lambda run: (_newest(run.config, run.checkpoints, run.selected), run.path.name), reverse=True)
+    damaged = list[str]()
     for run in runs:
-        with suppress(CheckpointError, ConfigError, OSError):  # one that is damaged
+        try:
             if not objectives or (_checkpoints(run) and load_saved_config(run.config).training.objective in objectives):
+                for problem in damaged:
+                    say(f"a newer run is damaged: {problem}")
                 return run.path
-    raise CheckpointError(
-        f"{root}: contains no run that this command can use; create one with nmt train, or give one with --run"
-    )
+        except (NmtError, OSError) as error:
+            damaged.append(error_text(error))
+    advice = "; ".join([*damaged, "create one with nmt train, or give one with --run"])
+    raise CheckpointError(f"{root}: contains no run that this command can use; {advice}")

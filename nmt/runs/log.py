@@ -30,10 +30,10 @@ def read_log(log: Path, having: bytes = b"") -> Iterator[Record]:
             yield record
 
 
-def last_record(log: Path) -> Record:
-    """Return the last record with a step, or an empty record."""
+def last_record(log: Path, name: str = "step") -> Record:
+    """Return the last record with a number of this name, or an empty record."""
     records = (_record(line) for line in reversed(_lines(log)))
-    return next((record for record in records if record and number(record, "step") is not None), {})
+    return next((record for record in records if record and number(record, name) is not None), {})
 
 
 def _lines(log: Path) -> list[bytes]:

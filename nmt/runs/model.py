@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -12,7 +11,7 @@ import torch
 
 from nmt.config import Config
 from nmt.config.load import load_saved_config
-from nmt.console import say
+from nmt.console import say_once
 from nmt.errors import CheckpointError, ConfigError
 from nmt.files.write import lock_holder
 from nmt.layout import RunDir
@@ -22,8 +21,6 @@ from nmt.runs.checkpoint import ChosenWeights, check_fit, choose_weights
 from nmt.runs.folder import is_folder, load_folder
 from nmt.runs.info import PublicModel, Weights, check_is_run, read_info, read_selected
 from nmt.text.vocabularies import Tokenizers
-
-_say_once = cache(say)
 
 
 @dataclass(frozen=True)
@@ -233,9 +230,9 @@ def _say_if_unfinished(run: RunDir, step: int) -> None:
     """Print which checkpoint is used if the run is still training, or if no validation has selected one."""
     selected = read_selected(run)
     if selected.best_step is None:
-        _say_once(f"{run.path}: no validation has selected a checkpoint yet; using the last one, step {step}")
-    elif selected.finished_step is None and lock_holder(run.lock) is not None:
-        _say_once(f"{run.path}: still training; using the best checkpoint so far, step {step}")
+        say_once(f"{run.path}: no validation has selected a checkpoint yet; using the last one, step {step}")
+    elif lock_holder(run.lock) is not None:
+        say_once(f"{run.path}: still training; using the best checkpoint so far, step {step}")
 
 
 def choose_precision(saved: Saved, precision: str, device: torch.device) -> str:

@@ -9,12 +9,10 @@ from nmt.config import TrainingConfig
 from nmt.console import say
 from nmt.errors import CheckpointError
 from nmt.runs.info import read_selected
-from nmt.runs.state import TrainState
+from nmt.runs.state import PAUSED_SHARE, TrainState, seconds_of_updates, used_shares
 from nmt.training.session import Session
 
 LIMITS = ("max_steps", "max_epochs", "max_minutes")
-PAUSED_SHARE = 0.05
-"""The largest share of max_minutes for validations and checkpoints until the last update, and for those after it."""
 
 
 @dataclass(frozen=True)
@@ -36,14 +34,6 @@ def check_is_due(session: Session) -> bool:
             session.leaves_out_checks = True
             say(f"validations are left out that would take more than {PAUSED_SHARE:.0%} of training.max_minutes")
     return is_due if state.step else isinstance(settings.init_from, str)  # validates the initial weights
-
-
-def seconds_of_updates(max_minutes: float, state: TrainState) -> float:
-    """Return the second at which max_minutes ends the updates, so that the run ends in time.
-
-    The last weights, their average and, on all lines, the selected ones are still to be validated and saved.
-    """
-    return 60 * max_minutes - min(3 * state.last_check_seconds or math.inf, PAUSED_SHARE * 60 * max_minutes)
 
 
 def ended(session: Session) -> End | None:
@@ -152,15 +142,7 @@ def fix_cooldown(session: Session) -> bool:
 
 
 def _used_shares(session: Session) -> dict[str, float]:
-    """Return the share of each limit that has been used so far."""
-    state = session.state
-    settings = session.config.training
-    shares = {"max_steps": state.step / settings.max_steps}
-    if settings.max_epochs is not None:
-        shares["max_epochs"] = session.n_epochs / settings.max_epochs
-    if settings.max_minutes is not None:
-        shares["max_minutes"] = state.seconds / seconds_of_updates(settings.max_minutes, state)
-    return shares
+    return used_shares(session.config.training, session.state, session.n_epochs)
 
 
 def is_finished(session: Session) -> bool:

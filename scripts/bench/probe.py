@@ -17,6 +17,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
@@ -42,15 +43,18 @@ def other_processes() -> float:
 
 def children() -> list[int]:
     """The processes that this one has started and that run."""
-    lists = Path("/proc/self/task").glob("*/children")
-    return [int(process) for path in lists for process in path.read_text(encoding="ascii").split()]
+    processes = list[int]()
+    for path in Path("/proc/self/task").glob("*/children"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # a thread that has just ended
+            processes += map(int, path.read_text(encoding="ascii").split())
+    return processes
 
 
 def seconds_of(process: int) -> float:
     """CPU seconds of a process; 0 if it has just ended."""
     try:
         stat = Path(f"/proc/{process}/stat").read_text(encoding="ascii", errors="replace")
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return 0.0
     user, system = stat.rpartition(")")[2].split()[11:13]
     return (int(user) + int(system)) / TICKS

@@ -3,7 +3,7 @@
     python -m scripts.measure.bound [--data FOLDER] [--threads N] [--precision NAME] [--updates N]
 
 The model and the batches are those of `make bench-train`. After a warm-up, updates are timed, then profiled. Every
-matrix product of the profile is then repeated alone, with random operands of the same shapes and strides, in the same
+matrix product of the profile is then repeated alone, with random operands of the same shapes, in the same
 library and number format, and the least time of several calls is taken: the sum of these times is the bound. Leave the
 machine alone meanwhile: the table has the spread of the updates' times.
 """
@@ -94,6 +94,8 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=20)
     parser.add_argument("--dir", type=Path, default=Path("~/.cache/nmt-peers"), help="of the prepared text")
     options = parser.parse_args()
+    if options.updates < 2:
+        parser.error("--updates: at least 2")
     torch.set_num_threads(options.threads)
     home = options.dir.expanduser().resolve()
     text = prepare_text(options.data.resolve(), home)
@@ -140,7 +142,7 @@ def report(session: Session, n: int) -> str:
         row(f"an update, median (quartiles {1000 * quartiles[0]:.0f} to {1000 * quartiles[2]:.0f})", median, median,
             mean_tokens, gflop),
         row("the same, profiled", traced * per_update, traced * per_update, mean_tokens, gflop),
-        row("its products alone: the bound", bound, traced * per_update, mean_tokens, gflop),
+        row("its products alone: the bound", bound, median, mean_tokens, gflop),
         row("products within the update", in_update * per_update, traced * per_update, None, gflop),
         *(
             row(name, share * per_update, traced * per_update)
@@ -228,7 +230,7 @@ def classified(events: Sequence[Any], whole: float) -> tuple[dict[str, float], C
             accumulates = "AccumulateGrad" in outermost.name
             label = "gradients of weights, added" if accumulates else of_sequence.get(outermost.sequence_nr)
         shares[label or "other"] += seconds
-    shares["Python, and what the profiler does not see"] = whole - sum(shares.values())
+    shares["Python outside of the rows above"] = whole - sum(shares.values())
     return dict(shares), products
 
 

@@ -1,7 +1,7 @@
 """Every setting is read in each mode, unless nmt/config/modes.tsv refuses it there.
 
 Short trainings and translations record which settings they read. What they do not notice: a setting that is read and
-then not used, a mode that has no case below, and settings of sources.
+then not used, one that is refused although it has an effect, a mode that has no case below, and settings of sources.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ ELSEWHERE = {
     "training.run_dir": "before training, and replaced by --run",
     "training.exchange_precision": "with several processes",
     "search.exact_matches": "with --tm",
+    "search.patience": "with several beams, which greedy search has with terms",
 }
 """Settings that are read only in other cases, and when."""
 

@@ -10,8 +10,8 @@ import pytest
 
 from fitting import fit
 from nmt.config.load import load_config
-from nmt.data.batching import Pairs
 from nmt.data.corpus import Corpus
+from nmt.data.rows import RowBatch
 from nmt.layout import DataDir
 from scripts.bench.peer import Counts
 from scripts.bench.peers import PEERS, marian, nmt
@@ -39,7 +39,7 @@ def test_summary_is_the_median_of_quiet_windows() -> None:
 
 
 def test_meter_counts_every_target_token_once(tiny_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Pairs, "batch", Pairs.batch)  # so that it is put back
+    monkeypatch.setattr(RowBatch, "to", RowBatch.to)  # so that it is put back
     never = dict.fromkeys(("max_steps", "validate_every_steps", "save_every_steps"), 1000)
     config = tiny_settings(tiny_data.parent / "text", training={"max_epochs": 1, **never})
     meter = Meter(1e9, lambda _: None)
@@ -55,6 +55,7 @@ def test_meter_counts_every_target_token_once(tiny_data: Path, tmp_path: Path, m
     assert real[0] == split.n
     assert real[1] == len(split.ids("bb")) + split.n
     assert real[3] == len(split.ids("aa")) + split.n
+    assert real[1] < real[2] < 1.5 * real[1], "rows are filled with several sentences"
 
 
 LOG = """\

@@ -212,12 +212,17 @@ def check_alike(text: TextToTranslate, systems: Sequence[System], lowercase: boo
     notes = [*text.notes]
     if blank := blank_references_note(text.references, [system.translations for system in systems]):
         notes.append(blank)
-    odd = {system.name: [*style_notes(system.translations, text.references, lowercase)] for system in systems}
+    are_files = systems[0].run is None
+    problems = defaultdict[str, list[str]](list)
     for system in systems:
-        of_lines = line_notes(system.translations, text.references, text.tgt_lang)
-        notes += [f"{system.name}: {note}" for note in (*of_lines, *odd[system.name])]
-    if any(odd.values()) and not all(odd.values()) and systems[0].run is None:
-        raise DataError(next(f"{name}: {problems[0]}" for name, problems in odd.items() if problems))
+        styles = style_notes(system.translations, text.references, lowercase)
+        of_lines = line_notes(system.translations, text.references, text.tgt_lang, are_files)
+        notes += [f"{system.name}: {note}" for note in (*of_lines, *styles.values())]
+        for style, note in styles.items():
+            problems[style].append(f"{system.name}: {note}")
+    for of_style in problems.values():
+        if are_files and len(of_style) < len(systems):
+            raise DataError(of_style[0])
     return replace(text, notes=tuple(notes))
 
 
@@ -455,13 +460,15 @@ def _find_in_training_texts(runs: Sequence[_Run], notes: list[str]) -> frozenset
 def _fair_data(runs: Sequence[_Run], settings: Translating) -> str:
     """Return which data directory of the runs has a test set of which few lines are in their training texts; if there
     is none, how to make one."""
-    for run in runs:
-        data = Path(read_info(RunDir(run.path)).data_dir)
-        with suppress(NmtError):
-            other = replace(settings, data=data, split=None)
-            there = [_open(member.name, member.path, other, warn=False) for member in runs]
-            if len(_find_in_training_texts(there, [])) < SEEN * len(there[0].text.references):
-                return f"For a fair comparison, use --data {data} --split {there[0].text.name}."
+    config_of = {read_info(RunDir(run.path)).data_dir: run.config.data for run in runs}
+    config_of.pop("", None)  # of imported runs
+    for data, config in config_of.items():
+        for split in (*config.test, *config.drawn):
+            with suppress(NmtError):
+                other = replace(settings, data=Path(data), split=split)
+                there = [_open(run.name, run.path, other, warn=False) for run in runs]
+                if len(_find_in_training_texts(there, [])) < SEEN * len(there[0].text.references):
+                    return f"For a fair comparison, use --data {data} --split {split}."
     text = f"{runs[0].text.name} of {runs[0].corpus.directory.path}"
     return f"For a fair comparison, train on data with {text} in data.test: nmt prepare then leaves its lines out."
 

@@ -13,13 +13,12 @@ from scripts.bench.peer import Counts, Decoding, Loaded, Output, Peer, Search, T
 from scripts.bench.peers.ctranslate2 import exporter
 
 
-def count(pairs: Any, rows: Any) -> Counts:
-    """`rows` (B,) of the corpus, of which a batch is made; its lengths have the end of sentence in them.
+def count(batch: Any, *_: Any, **__: Any) -> Counts:
+    """A batch in rows of several sentences, which goes to the device."""
+    from nmt.text.tokenizer import PAD
 
-    Positions are unknown: rows of several sentences are filled after this.
-    """
-    src, tgt = pairs.lengths.src[rows], pairs.lengths.tgt[rows]
-    return Counts(len(rows), int(tgt.sum()), 0, int(src.sum()), 0)
+    n = int(batch.tgt_numbers.max()) + 1
+    return Counts(n, batch.n_tokens, batch.tgt_out.numel(), int((batch.src != PAD).sum()), batch.src.numel())
 
 
 def convert(text: Path, folder: Path) -> list[str]:
@@ -143,7 +142,7 @@ def arm(name: str, overrides: Sequence[str]) -> Peer:
         training=Training(
             variables=variables,
             entry="nmt.cli:main",
-            step="nmt.data.batching:Pairs.batch",
+            step="nmt.data.rows:RowBatch.to",
             count=count,
             arguments=arguments,
         ),

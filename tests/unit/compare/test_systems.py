@@ -143,6 +143,8 @@ def test_tokenised_and_detokenised_systems_together_raise() -> None:
         check_alike(TEXT, [plain, tokenised])
     with pytest.raises(DataError, match=r"^a dog runs\.: 0% of the translations .* ignore it with --lowercase$"):
         check_alike(TEXT, [plain, lower])
+    with pytest.raises(DataError):  # they differ from the references in different ways
+        check_alike(TEXT, [lower, tokenised])
     assert styles(TEXT, [plain, lower], lowercase=True) == []
     runs = [replace(system, run=Path("runs/a")) for system in (plain, lower)]
     assert [note.partition(":")[0] for note in styles(TEXT, runs)] == ["a dog runs."]

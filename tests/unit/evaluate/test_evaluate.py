@@ -54,6 +54,7 @@ HYPS = ["Ein Hund läuft durch den Schnee.", "Zwei Frauen sitzen auf einer Bank.
 REFS = ["Ein Hund rennt durch den Schnee.", "Zwei Frauen sitzen auf der Bank."]
 PERFECT = [0.0 if metric == "ter" else 100.0 for metric in METRICS]
 RUN = Subject(run="runs/de-en", split="test", step=4000, weights="average", search="beam 5")
+FILE = Subject(hyp="hyp", ref="ref")
 
 
 def write(path: Path, data: bytes) -> Path:
@@ -98,7 +99,7 @@ def test_short_lines_equal_to_their_references_are_not_called_unusable() -> None
     alone = evaluate(lines, lines, RUN, "en", metrics=["bleu"])
     assert (alone.notes, alone.use) == ((), report.use), "the verdict looks at chrF all the same"
     assert evaluate(HYPS, REFS, RUN, metrics=["ter", "bleu"]).use == evaluate(HYPS, REFS, RUN).use != ""
-    note, shifted = evaluate(lines[1:] + lines[:1], lines, RUN, "en").notes
+    note, shifted = evaluate(lines[1:] + lines[:1], lines, FILE, "en").notes
     assert "not aligned" in note and "look shifted" in shifted
 
 
@@ -191,6 +192,10 @@ def test_columns_of_references_are_read_as_several_references(
     assert all("|nrefs:2|" in score.signature for score in scores)
     assert read_systems(single_members([hyp, other]), [ref])[0].references[0] == ("a b c d x", "a b c d e")
     assert capsys.readouterr().err.count(f"{ref}: each line has 2 references") == 2
+    spaced = write(tmp_path / "spaced", b"a b c d e\t\nf g h i j\t\n")
+    references = read_systems(single_members([hyp, other]), [ref, spaced])[0].references
+    assert references[0] == ("a b c d x", "a b c d e", "a b c d e"), "a blank column is none"
+    capsys.readouterr()
     # text with tabs: in the translations, too, or in some of the lines
     tabbed = write(tmp_path / "tabbed", b"1\ta b c d e\n2\tf g h i j\n")
     ragged = write(tmp_path / "ragged", b"a b\tc d e\nf g\th i\tj\n")
@@ -217,13 +222,20 @@ LINES = [line for _, line in sentence_pairs(120)]
 def test_blank_reordered_and_lowercased_translations_are_noted(
     lines: list[str], noted: list[str], tmp_path: Path
 ) -> None:
-    notes = evaluate(lines, LINES, RUN, "en").notes
+    notes = evaluate(lines, LINES, FILE, "en").notes
     assert [expected in note for expected, note in zip(noted, notes, strict=True)] == [True] * len(noted)
     paths = [tmp_path / "hyp", tmp_path / "same", tmp_path / "ref"]
     for path, text in zip(paths, (lines, [*lines[:-1], lines[-1] + "!"], LINES), strict=True):
         path.write_text("".join(f"{line}\n" for line in text), encoding="utf-8")
     of_systems = read_systems(single_members(paths[:2]), paths[2:])[0].notes
     assert [note for note in of_systems if note.startswith("hyp: ")] == [f"hyp: {note}" for note in notes]
+
+
+def test_reordered_lines_are_suspected_neither_in_translations_of_a_run_nor_if_all_are_the_same() -> None:
+    assert evaluate(Random(1).sample(LINES, 120), LINES, RUN, "en").notes == ()
+    for same in ("The", ""):
+        notes = " ".join(evaluate([same] * 120, LINES, FILE, "en").notes)
+        assert notes and "alike" not in notes and "shifted" not in notes
 
 
 @pytest.mark.parametrize("contents", [[b"a b c d e f\nf g\n\n", b" \nf g h\n\n"], [b"a b c d e\n \n\n"]])
