@@ -22,7 +22,7 @@ from itertools import count, islice
 import torch
 
 from nmt.cli.app import user_errors
-from nmt.config import Config, SearchConfig
+from nmt.config import Config
 from nmt.config.load import load_config
 from nmt.data.batching import PairLengths, Pairs, Update, epoch_updates
 from nmt.data.corpus import Corpus, lines_of
@@ -33,6 +33,7 @@ from nmt.model.masks import Padded
 from nmt.model.transformer import Transformer
 from nmt.search.greedy import greedy_search
 from nmt.search.rules import Rules
+from nmt.search.settings import SearchConfig
 from nmt.search.step import TransformerStep, padded
 from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD
 from nmt.text.vocabularies import Tokenizers

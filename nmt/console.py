@@ -186,10 +186,15 @@ class Progress:
                 self._bar.close()
 
 
-def listed(names: Sequence[str], most: int) -> str:
-    """Return names divided by commas; of more than `most`, only the first, and the number of the others."""
-    more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+def listed(names: Iterable[str], most: int | None = None, last: str = "") -> str:
+    """Join names with commas, and the last with a word, as in `a, b or c`; of more than `most` names, return only the
+    first, and the number of the others."""
+    names = [*names]
+    if most is not None and len(names) > most:
+        return f"{', '.join(names[:most])} and {len(names) - most:,} more"
+    if last and len(names) > 1:
+        return f"{', '.join(names[:-1])} {last} {names[-1]}"
+    return ", ".join(names)
 
 
 def amount(n: int, noun: str) -> str:

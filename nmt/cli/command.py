@@ -13,18 +13,10 @@ import typer
 from typer.core import TyperCommand
 
 from nmt.cli.refusals import refuse
-from nmt.config.foreign import (
-    BESIDES,
-    advice_on,
-    equivalent_settings,
-    listed,
-    matching_words,
-    misspelt,
-    other_names,
-    plain,
-)
+from nmt.config.foreign import BESIDES, advice_on, equivalent_settings, other_names, with_remarks
 from nmt.config.messages import field_paths
-from nmt.console import say
+from nmt.console import listed, say
+from nmt.spelling import matching_words, misspelt, plain
 
 OTHER_OPTIONS = other_names("option")
 OTHER_COMMANDS = other_names("command")
@@ -58,7 +50,7 @@ def no_such_option(command: str, options: Collection[str], given: str) -> str:
     start = f"No such option: {given}"
     named = [option for option in options if plain(option) == name or name in OTHER_OPTIONS.get(option, "").split()]
     if named:
-        return f"{start}; write {listed(named)}"
+        return f"{start}; write {listed(with_remarks(named), last='or')}"
     if near := misspelt(name, options):
         return f"{start}; write {near[0]}"
     if "--set" in options and (keys := _settings(command, given)):
@@ -67,13 +59,13 @@ def no_such_option(command: str, options: Collection[str], given: str) -> str:
         return f"{start}; {note}"
     alike = matching_words(name, options)
     if alike:
-        return f"{start}; write {listed(alike)}"
+        return f"{start}; write {listed(with_remarks(alike), last='or')}"
     return start
 
 
 def _set(keys: Sequence[str]) -> str:
     if len(keys) > 1:
-        return f"--set KEY=VALUE, where KEY is {listed(keys)}"
+        return f"--set KEY=VALUE, where KEY is {listed(with_remarks(keys), last='or')}"
     key = keys[0]
     setting = f"--set {key}=VALUE"
     if key in BESIDES:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from nmt.config import Config, SearchConfig
+from nmt.config import Config
 from nmt.config.load import keeping_split, load_saved_config, overridden
 from nmt.config.messages import nearest
 from nmt.console import say
@@ -14,6 +14,7 @@ from nmt.errors import CheckpointError, ConfigError
 from nmt.layout import ExportDir, RunDir, not_usable
 from nmt.runs.info import check_is_run
 from nmt.runs.listing import newest_run
+from nmt.search.settings import SearchConfig
 from nmt.share.hub import local_model
 
 

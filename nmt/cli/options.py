@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 
-from nmt.config.foreign import did_you_mean, misspelt
-from nmt.config.load import shipped
 from nmt.config.messages import field_paths
 from nmt.errors import ConfigError
+from nmt.files.read import shipped
+from nmt.spelling import did_you_mean, misspelt
 from nmt.tables import Format
 
 _Name = TypeVar("_Name", bound=str)

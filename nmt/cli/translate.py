@@ -235,7 +235,7 @@ def translate(
     elif not as_text:
         refuse_document(source)
     from nmt.cli.defaults import resolve_models, search_settings, with_language_model
-    from nmt.config.data import ANY
+    from nmt.languages.directions import ANY
     from nmt.model.device import visible_gpus
     from nmt.runs.model import ModelRef
     from nmt.share.export import converted, engine_for

@@ -10,28 +10,17 @@ from pathlib import Path
 
 from pydantic import model_validator
 
-from nmt.config.data import ANY, LABEL, DataConfig, TokenizerConfig
-from nmt.config.model import ModelConfig
 from nmt.config.modes import unread
-from nmt.config.objectives import OBJECTIVES
-from nmt.config.search import BatchSize, SearchConfig
-from nmt.config.section import Section, raise_together
-from nmt.config.source import Source
-from nmt.config.training import DEFAULT_MAX_TOKENS, Stage, TrainingConfig, label_problems, mixing_problems
+from nmt.config.problems import label_problems, mixing_problems
+from nmt.data.settings import DataConfig
 from nmt.errors import ConfigError
-
-__all__ = [
-    "BatchSize",
-    "Config",
-    "DataConfig",
-    "ModelConfig",
-    "SearchConfig",
-    "Section",
-    "Source",
-    "Stage",
-    "TokenizerConfig",
-    "TrainingConfig",
-]
+from nmt.languages.directions import ANY, LABEL
+from nmt.model.settings import ModelConfig
+from nmt.search.settings import SearchConfig
+from nmt.section import Section, raise_together
+from nmt.text.settings import TokenizerConfig
+from nmt.training.facts import OBJECTIVES
+from nmt.training.settings import DEFAULT_MAX_TOKENS, TrainingConfig
 
 
 class Config(Section):

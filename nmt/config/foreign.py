@@ -6,9 +6,10 @@ of users.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+
+from nmt.spelling import misspelt, plain
 
 
 def other_names(kind: str) -> dict[str, str]:
@@ -48,59 +49,12 @@ def advice_on(name: str) -> str | None:
     return _NOTES.get(plain(name))
 
 
-def plain(name: str) -> str:
-    """Return a normalised name: `--Max-Steps` -> `max_steps`."""
-    return name.lstrip("-").lower().replace("-", "_")
-
-
-def misspelt(name: str, candidates: Iterable[str], cutoff: float = 0.75) -> list[str]:
-    """Return the candidate with the most similar spelling, as a list of one or none.
-
-    cutoff: minimum similarity as in difflib, where `baem` and `beam` have a similarity of 0.75.
-    """
-    known = {plain(candidate): candidate for candidate in candidates}
-    return [known[match] for match in difflib.get_close_matches(plain(name), known, n=1, cutoff=cutoff)]
-
-
 def nearest_value(value: str, choices: Sequence[str]) -> list[str]:
     """Return the choices that `value` may refer to, by their names in other toolkits or by spelling."""
     equivalent = [choice for choice in choices if plain(value) in OTHER_VALUES.get(choice, "").split()]
     return equivalent or misspelt(value, choices, cutoff=0.6)
 
 
-def matching_words(name: str, candidates: Iterable[str]) -> list[str]:
-    """Return the candidates that share words with `name`.
-
-    These are the candidates that contain all words of `name`, or else begin with it, or else have no other words.
-    """
-    known = {plain(candidate): candidate for candidate in candidates}
-    plain_name = plain(name)
-    words = {*plain_name.split("_")}
-    with_all = list[str]()
-    with_beginning = list[str]()
-    with_no_others = list[str]()
-    for key, candidate in known.items():
-        its_words = {*key.split("_")}
-        if words <= its_words:
-            with_all.append(candidate)
-        if len(plain_name) >= 4 and key.startswith(plain_name):
-            with_beginning.append(candidate)
-        if its_words <= words:
-            with_no_others.append(candidate)
-    return with_all or with_beginning or with_no_others
-
-
-def listed(names: Sequence[str]) -> str:
-    """Format names as `a, b or c`, with remarks from `BESIDES`."""
-    remarked = []
-    for name in names:
-        if name in BESIDES:
-            name = f"{name} ({BESIDES[name]})"
-        remarked.append(name)
-    *first_names, last = dict.fromkeys(remarked)
-    return f"{', '.join(first_names)} or {last}" if first_names else last
-
-
-def did_you_mean(names: Sequence[str]) -> str:
-    """Return `; did you mean a, b or c?`, or empty text if there are no names."""
-    return f"; did you mean {listed(names)}?" if names else ""
+def with_remarks(names: Sequence[str]) -> list[str]:
+    """Return the names of settings, with remarks from `BESIDES`."""
+    return [f"{name} ({BESIDES[name]})" if name in BESIDES else name for name in names]

@@ -15,19 +15,20 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from nmt.config import Config, Stage
-from nmt.config.clean import CleanConfig
-from nmt.config.foreign import did_you_mean, misspelt
-from nmt.config.messages import problems_in, shown
+from nmt.config import Config
+from nmt.config.messages import problems_in
 from nmt.config.modes import leave_out, unread
-from nmt.config.objectives import OBJECTIVE_SECTIONS
 from nmt.config.old import SINCE_0_2_0, without_old
-from nmt.config.source import KINDS
-from nmt.config.yaml12 import dump_yaml, parse_yaml
 from nmt.console import columns, printable, say_once
+from nmt.data.sources import KINDS
 from nmt.errors import ConfigError
-from nmt.files.read import CONFIG_BYTES, read_regular
+from nmt.files.read import CONFIG_BYTES, read_regular, shipped
+from nmt.files.yaml12 import dump_yaml, parse_yaml, shown
 from nmt.layout import RunDir
+from nmt.prepare.cleaning.settings import CleanConfig
+from nmt.spelling import did_you_mean, misspelt
+from nmt.training.facts import OBJECTIVE_SECTIONS
+from nmt.training.settings import Stage
 
 
 def load_config(name: str | Path = "base.yaml", *layers: Sequence[str]) -> Config:
@@ -259,13 +260,6 @@ def comment(text: str | None, prefix: str = "# ") -> list[str]:
         f"{prefix}{line}"
         for line in textwrap.wrap(" ".join((text or "").split()), columns(sys.stdout) - 6, break_on_hyphens=False)
     ]
-
-
-def shipped(name: str) -> Path:
-    """Return a directory that is shipped with nmt."""
-    package = Path(__file__).parent.parent
-    # inside an installed package; beside the package in a checkout
-    return next(path for path in (package / name, package.parent / name) if path.is_dir())
 
 
 def read_config(name: str | Path) -> tuple[str, str]:

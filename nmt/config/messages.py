@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import re
-import reprlib
 from collections.abc import Iterator, Sequence
 from types import UnionType
 from typing import Annotated, NamedTuple, Union, get_args, get_origin
@@ -12,18 +10,13 @@ from typing import Annotated, NamedTuple, Union, get_args, get_origin
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from nmt.config import Config, Section
-from nmt.config.data import LINES, SHARE, SOURCE
-from nmt.config.foreign import (
-    advice_on,
-    did_you_mean,
-    equivalent_settings,
-    matching_words,
-    misspelt,
-    nearest_value,
-    plain,
-)
-from nmt.config.source import KINDS
+from nmt.config import Config
+from nmt.config.foreign import advice_on, equivalent_settings, nearest_value, with_remarks
+from nmt.data.settings import LINES, SHARE, SOURCE
+from nmt.data.sources import KINDS
+from nmt.files.yaml12 import shown
+from nmt.section import Section
+from nmt.spelling import did_you_mean, matching_words, misspelt, plain
 
 
 def field_paths(section: type[Section] = Config, prefix: str = "") -> Iterator[str]:
@@ -73,7 +66,6 @@ _LABEL = re.compile(
     rf"{SOURCE}|{LINES}|{SHARE}|<\w+>|constrained-\w+|(literal|dict|list|function-before)\[.*\]|\[key\]"
 )
 _ALTERNATIVES = [("str",), ("bool",), ("int",)]
-_MAX_SHOWN = 60  # characters
 
 
 def problems_in(error: ValidationError, section: type[Section] = Config) -> list[str]:
@@ -133,7 +125,7 @@ def _describe(key: str, errors: Sequence[ErrorDetails], section: type[Section]) 
             if isinstance(details["input"], str):  # another value may be huge
                 meant = nearest_value(details["input"], choices)
             must = "" if meant and len(choices) > 5 else f"{requirement(errors)}, "
-            yield f"{key}: {must}found {shown(details['input'])}{did_you_mean(meant)}"
+            yield f"{key}: {must}found {shown(details['input'])}{did_you_mean(with_remarks(meant))}"
 
 
 def _below(key: str, problem: str) -> str:
@@ -154,40 +146,6 @@ def _only_of_others(key: str, details: ErrorDetails) -> str | None:
     if tags[0] in kinds:
         return "only available for training corpora"
     return f"only available with {' and '.join(kinds)}"
-
-
-def shown(value: object) -> str:
-    """Format a value of a configuration for a message, on one short line."""
-    text = "nothing" if value is None else _REPR.repr(value)
-    return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 3]}..."
-
-
-class _Repr(reprlib.Repr):
-    """A formatter of values as YAML, with a limited length because YAML anchors can expand to gigabytes."""
-
-    def repr_dict(self, value: dict[object, object], level: int) -> str:
-        if level <= 0:
-            return "{...}"
-        keys = [*itertools.islice(value, self.maxdict)]  # in their own order; reprlib would sort them
-        items = []
-        for key in keys:
-            name = str(key)
-            if not re.fullmatch("[A-Za-z_]{1,30}", name):
-                name = self.repr1(key, level - 1)
-            items.append(f"{name}: {self.repr1(value[key], level - 1)}")
-        if len(value) > len(items):
-            items.append("...")
-        return f"{{{', '.join(items)}}}"
-
-    def repr_bool(self, value: bool, _: int) -> str:
-        return str(value).lower()
-
-    def repr_NoneType(self, *_: object) -> str:  # noqa: N802  (found by the name of the type)
-        return "null"
-
-
-_REPR = _Repr()
-_REPR.maxstring = _REPR.maxlong = _REPR.maxother = 1000
 
 
 class Difference(NamedTuple):
@@ -232,7 +190,7 @@ def nearest(key: str, root: type[Section] = Config) -> str:
             siblings[last] = path
     meant = equivalent_settings(name, section) if root is Config else []
     if any(path.startswith(f"{section}.") for path in meant):
-        return did_you_mean(meant)
+        return did_you_mean(with_remarks(meant))
     if not meant and (near := misspelt(name, siblings)):
         return did_you_mean([siblings[near[0]]])
     # Not the fields of a stage, some of which have the same names as training's own.
@@ -241,7 +199,7 @@ def nearest(key: str, root: type[Section] = Config) -> str:
         if path.rpartition(".")[2] == plain(name) and not path.startswith("training.stages."):
             elsewhere.append(path)
     if elsewhere or meant:
-        return did_you_mean([*elsewhere, *meant])
+        return did_you_mean(with_remarks([*elsewhere, *meant]))
     if root is Config and (note := advice_on(name)):
         return f"; {note}"
     if alike := matching_words(name, siblings):

@@ -12,10 +12,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nmt.config.data import DataConfig, TokenizerConfig
-from nmt.config.model import ModelConfig
-from nmt.config.search import SearchConfig
-from nmt.config.training import TrainingConfig
+from nmt.data.settings import DataConfig
+from nmt.model.settings import ModelConfig
+from nmt.search.settings import SearchConfig
+from nmt.text.settings import TokenizerConfig
+from nmt.training.settings import TrainingConfig
 
 
 class Unread(NamedTuple):

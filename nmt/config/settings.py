@@ -12,10 +12,11 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from nmt.config.load import read_tree, shipped
+from nmt.config.load import read_tree
 from nmt.config.messages import nearest
 from nmt.console import columns
 from nmt.errors import ConfigError
+from nmt.files.read import shipped
 
 MAY_CHANGE = {
     "training.max_steps", "training.max_minutes", "training.max_epochs", "training.patience",

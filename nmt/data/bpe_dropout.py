@@ -25,7 +25,6 @@ from itertools import accumulate, count, pairwise
 import numpy as np
 import numpy.typing as npt
 
-from nmt.config import TrainingConfig
 from nmt.data.batching import Pairs
 from nmt.data.corpus import Integers, Lines
 from nmt.data.mixing import Segments
@@ -33,6 +32,7 @@ from nmt.data.random_numbers import Hashes, hashed, key_of
 from nmt.text.blocks import ranges
 from nmt.text.imported import ImportedTokenizer
 from nmt.text.tokenizer import UNK, Tokenizer
+from nmt.training.settings import TrainingConfig
 
 N_CUTS = 64
 """Number of segmentations of a word, of which one is drawn."""

@@ -18,11 +18,11 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from nmt.config import DataConfig
-from nmt.config.data import pair_of
 from nmt.data.manifest import ADVICE, Contents, FileRecord, Manifest, fingerprint_of_all, read_contents
+from nmt.data.settings import DataConfig
 from nmt.errors import DataError
 from nmt.files.read import check_regular, checksum, read_regular
+from nmt.languages.directions import pair_of
 from nmt.layout import MONO, DataDir
 from nmt.text.tokenizer import PAD
 from nmt.text.vocabularies import Tokenizers

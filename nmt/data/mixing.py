@@ -19,9 +19,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nmt.config import Config, Stage
+from nmt.config import Config
 from nmt.data.manifest import Manifest
 from nmt.errors import ConfigError
+from nmt.training.settings import Stage
 
 Rows = npt.NDArray[np.int64]
 

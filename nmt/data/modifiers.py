@@ -20,10 +20,11 @@ from random import Random
 
 import numpy as np
 
-from nmt.config import Config, DataConfig
+from nmt.config import Config
 from nmt.data.batching import Indices, Pairs, joined
 from nmt.data.corpus import Corpora, Corpus, Integers, Lines, lines_of
 from nmt.data.random_numbers import MODIFIERS, fractions, hashed, key_of
+from nmt.data.settings import DataConfig
 from nmt.errors import DataError
 from nmt.text.augmentation import (
     drop_end_punctuation,

@@ -11,12 +11,12 @@ from typing import IO, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
 from nmt import __version__
-from nmt.config.data import DIRECTION
 from nmt.documents import FORMATS, read_document, refuse_document
 from nmt.documents.types import spaced
 from nmt.errors import ConfigError, DataError
 from nmt.evaluate.metrics import make_scorer
 from nmt.languages.codes import language_name, parts_of, script_of_text, scripts_of
+from nmt.languages.directions import DIRECTION
 from nmt.text.lines import read_lines
 from nmt.text.sentence_alignment import align
 from nmt.text.split import join, sentences

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nmt.config import SearchConfig
 from nmt.console import Progress, aligned
 from nmt.errors import DataError
 from nmt.evaluate.metrics import Floats, LineCounts, count_lines
 from nmt.evaluate.run import EvaluationText
 from nmt.files.document import document_text
 from nmt.files.write import replace_file
+from nmt.search.settings import SearchConfig
 from nmt.translate.confidence import FORMAT, Calibration, Map, Measure, calibration_path
 from nmt.translate.translator import Translator
 

@@ -19,7 +19,6 @@ from random import Random
 
 import numpy as np
 
-from nmt.config import SearchConfig
 from nmt.console import say
 from nmt.errors import DataError
 from nmt.evaluate.contrasts import Edit
@@ -29,6 +28,7 @@ from nmt.evaluate.run import EvaluationText, subject_of, translate_text
 from nmt.evaluate.significance import Interval, bootstrap_scores, interval
 from nmt.files.write import open_output
 from nmt.languages.codes import parts_of
+from nmt.search.settings import SearchConfig
 from nmt.tables import NOTE, Table
 from nmt.text.augmentation import lower_case, pick, title_case, typo, upper_case
 from nmt.text.augmentation import words as long_words

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from nmt import __version__
-from nmt.config import Config, SearchConfig
-from nmt.config.data import LABEL
+from nmt.config import Config
 from nmt.console import Progress, printable, say
 from nmt.data.corpus import Corpus
 from nmt.data.manifest import read_contents
@@ -31,10 +30,12 @@ from nmt.evaluate.metrics import (
 from nmt.evaluate.report import Evaluation, Report, Subject, evaluate, read_references
 from nmt.files.read import fingerprint_of, read_text
 from nmt.files.write import replace_file
+from nmt.languages.directions import LABEL
 from nmt.layout import DataDir, RunDir
 from nmt.runs.folder import fingerprint
 from nmt.runs.info import EnsembleMember, RecordedScore, ScoreRecord, add_scores, read_info
 from nmt.runs.model import Origin, open_saved
+from nmt.search.settings import SearchConfig
 from nmt.text.language import share_of_others
 from nmt.text.vocabularies import Tokenizers
 from nmt.translate.files import Warnings

@@ -132,3 +132,10 @@ def reading(path: Path, advice: str = "") -> Iterator[None]:
         raise DataError(f"{path}: a directory, where a text file is needed") from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def shipped(name: str) -> Path:
+    """Return a directory that is shipped with nmt."""
+    package = Path(__file__).parent.parent
+    # inside an installed package; beside the package in a checkout
+    return next(path for path in (package / name, package.parent / name) if path.is_dir())

@@ -12,9 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nmt.config import ModelConfig
 from nmt.errors import DataError
 from nmt.model.dropout import Dropout
+from nmt.model.settings import ModelConfig
 from nmt.text.tokenizer import BOS, EOS, PAD
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from nmt.config import ModelConfig
+from nmt.model.settings import ModelConfig
 
 
 def causal_mask(length: int, device: torch.device | None = None) -> Tensor:

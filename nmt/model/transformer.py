@@ -17,11 +17,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nmt.config import Config, ModelConfig
+from nmt.config import Config
 from nmt.model.attention import KeyValue, MultiHeadAttention, keys_values_of
 from nmt.model.dropout import Dropout
 from nmt.model.embedding import Embedding, LearnedPositions, random_rows
 from nmt.model.masks import AttentionMask, Layout, Packed, Padded, Rows, attention_mask, prefix_mask, source_prefix
+from nmt.model.settings import ModelConfig
 from nmt.text.tokenizer import EOS, N_SPECIAL, UNK
 
 WIDEST_WITH_GAIN_1 = 128

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NoReturn
 
-from nmt.config.source import HubSource, Source, TrainHub, TrainPath, score_of
 from nmt.console import listed
 from nmt.data.manifest import SourceFile, SourceRecord
+from nmt.data.sources import HubSource, Source, TrainHub, TrainPath, score_of
 from nmt.errors import DataError, HubError, error_text
 from nmt.files.read import checksum
 from nmt.prepare.formats.tables import find_columns, label_text, read_objects

@@ -14,8 +14,8 @@ from io import BufferedReader
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from nmt.config.source import PathSource
 from nmt.console import listed, printable, say
+from nmt.data.sources import PathSource
 from nmt.errors import DataError
 from nmt.files.compressed import START_BYTES, compression_of, decompressed, is_archive, is_read_in_order, read_archive
 from nmt.files.read import check_regular, checksum, open_regular, reading

@@ -19,17 +19,17 @@ from urllib.parse import urlencode
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
-from nmt.config.data import DIRECTION
-from nmt.config.foreign import did_you_mean, misspelt
-from nmt.config.yaml12 import dump_yaml
 from nmt.console import Progress, listed, printable, say
 from nmt.errors import DataError, error_text
 from nmt.files.compressed import Member, read_archive
 from nmt.files.read import read_regular
 from nmt.files.write import open_output, replace_file, writing
+from nmt.files.yaml12 import dump_yaml
+from nmt.languages.directions import DIRECTION
 from nmt.prepare.download import JSON_BYTES, cache_folder, cached, fetch_json
 from nmt.prepare.inputs import is_hidden
 from nmt.prepare.pairs import Row, scored
+from nmt.spelling import did_you_mean, misspelt
 from nmt.tables import Table
 from nmt.text.lines import lines_in, pair_lines
 

@@ -11,9 +11,9 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from nmt.config.source import AnyTrainSource
 from nmt.console import printable
 from nmt.data.manifest import SourceRecord
+from nmt.data.sources import AnyTrainSource
 from nmt.errors import DataError
 from nmt.languages.codes import side_of
 from nmt.text.lines import pair_lines

@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from nmt.config import Config, DataConfig
+from nmt.config import Config
 from nmt.console import show
 from nmt.data.corpus import Corpora, Corpus
 from nmt.data.manifest import (
@@ -23,6 +23,7 @@ from nmt.data.manifest import (
     write_index,
     write_manifest,
 )
+from nmt.data.settings import DataConfig
 from nmt.errors import DataError
 from nmt.files.document import read_document
 from nmt.files.write import link, replace_file, writing

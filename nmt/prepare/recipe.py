@@ -11,21 +11,24 @@ from typing import Any, NamedTuple, TypeAlias
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from pydantic import ValidationError
 
-from nmt.config import Config, DataConfig, Section, TokenizerConfig
-from nmt.config.data import LABEL
+from nmt.config import Config
 from nmt.config.load import load_saved_config
 from nmt.config.messages import differences
 from nmt.config.old import without_old
-from nmt.config.source import KINDS, FilesSource, PathSource, Source, is_url, score_of
 from nmt.data.corpus import Corpora, Corpus
 from nmt.data.manifest import ADVICE, Manifest, owned_files, read_contents
+from nmt.data.settings import DataConfig
+from nmt.data.sources import KINDS, FilesSource, PathSource, Source, is_url, score_of
 from nmt.errors import CheckpointError, DataError
 from nmt.files.read import checksum
+from nmt.languages.directions import LABEL
 from nmt.layout import DataDir, RunDir, not_usable
 from nmt.prepare.inputs import find_inputs, fingerprints
 from nmt.prepare.sources import text_folder, wanted_checksums
 from nmt.runs.info import read_info
+from nmt.section import Section
 from nmt.text.imported import ImportedVocabulary
+from nmt.text.settings import TokenizerConfig
 from nmt.text.tokenizer import read_model
 from nmt.text.vocabularies import Tokenizers
 

@@ -11,12 +11,12 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import Field
 
-from nmt.config import DataConfig
-from nmt.config.data import LABEL
 from nmt.console import columns, folded, printable_sentence
 from nmt.data.manifest import CleanRecord, LanguagePair, SourceRecord, SplitOffRecord, SplitRecord, TextRecord
+from nmt.data.settings import DataConfig
 from nmt.files.document import Document
 from nmt.languages.codes import is_spaced
+from nmt.languages.directions import LABEL
 from nmt.prepare.cleaning.counts import (
     CHARS,
     RATIOS,

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from nmt.config.load import shipped
-from nmt.config.source import (
+from nmt.console import say
+from nmt.data.manifest import SourceFile, SourceRecord
+from nmt.data.sources import (
     AnyTrainSource,
     FilesSource,
     HubSource,
@@ -21,10 +22,8 @@ from nmt.config.source import (
     is_url,
     score_of,
 )
-from nmt.console import say
-from nmt.data.manifest import SourceFile, SourceRecord
 from nmt.errors import DataError
-from nmt.files.read import checksum
+from nmt.files.read import checksum, shipped
 from nmt.prepare.download import cached
 from nmt.prepare.formats.tables import read_arrow, read_csv, read_jsonl, read_parquet, read_tsv
 from nmt.prepare.formats.units import read_po, read_tmx, read_xliff

@@ -20,7 +20,6 @@ from unicodedata import normalize
 
 import numpy as np
 
-from nmt.config.data import LABEL
 from nmt.console import Item, printable_sentence
 from nmt.errors import DataError
 from nmt.languages.codes import (
@@ -33,6 +32,7 @@ from nmt.languages.codes import (
     scripts_of,
     tag_of,
 )
+from nmt.languages.directions import LABEL
 from nmt.prepare.cleaning.misaligned import MIN_PAIRS
 from nmt.prepare.cleaning.repairs import without_marked_capitals
 from nmt.text.language import Profiles, in_other_language, trigrams

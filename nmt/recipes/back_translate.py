@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from nmt.config import Config, DataConfig, SearchConfig
-from nmt.config.clean import CleanConfig
+from nmt.config import Config
 from nmt.config.load import changed_config, load_config
-from nmt.config.source import AnyTrainSource, TrainFiles
 from nmt.console import say
+from nmt.data.settings import DataConfig
+from nmt.data.sources import AnyTrainSource, TrainFiles
 from nmt.errors import ConfigError
 from nmt.files.read import checksum
 from nmt.layout import DataDir, RunDir
 from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
 from nmt.prepare.cleaning.counts import REASONS
+from nmt.prepare.cleaning.settings import CleanConfig
 from nmt.prepare.recipe import unlike
 from nmt.prepare.sources import open_source
 from nmt.recipes.directory import (
@@ -32,6 +33,7 @@ from nmt.recipes.directory import (
     translation_settings,
 )
 from nmt.runs.model import ModelRef
+from nmt.search.settings import SearchConfig
 from nmt.text.lines import read_aligned, read_lines
 from nmt.text.tokenizer import is_blank
 from nmt.translate.translator import Translator

@@ -15,32 +15,36 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from nmt.config import Config, DataConfig, SearchConfig, Source, Stage
-from nmt.config.clean import CleanConfig
+from nmt.config import Config
 from nmt.config.load import dump_config, load_saved_config, overridden
 from nmt.config.messages import Difference, differences
-from nmt.config.source import (
+from nmt.console import Progress, say, show
+from nmt.data.manifest import folder_of, read_manifest
+from nmt.data.settings import DataConfig
+from nmt.data.sources import (
     AnySource,
     AnyTrainSource,
     FilesSource,
     PathSource,
+    Source,
     TrainFiles,
     TrainSource,
     is_url,
     joint_license,
     score_of,
 )
-from nmt.console import Progress, say, show
-from nmt.data.manifest import folder_of, read_manifest
 from nmt.errors import CheckpointError, ConfigError, DataError, StoppedError
 from nmt.files.write import Lock, lock_holder, replace_file
 from nmt.layout import DataDir, File, RunDir
+from nmt.prepare.cleaning.settings import CleanConfig
 from nmt.prepare.sources import text_folder
 from nmt.process import SIGNALS, handling
 from nmt.runs.info import check_is_run, read_info
+from nmt.search.settings import SearchConfig
 from nmt.tasks.perform import TEXT, Json, Task, join, run_all
 from nmt.tasks.processes import InProcess
 from nmt.text.lines import read_lines
+from nmt.training.settings import Stage
 
 if TYPE_CHECKING:  # these import torch, which `nmt bidirectional` does not need
     from nmt.runs.model import AnyModel, ModelRef

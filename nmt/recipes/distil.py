@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from nmt.config import Config, DataConfig, SearchConfig
+from nmt.config import Config
 from nmt.config.load import load_config
-from nmt.config.source import FilesSource, TrainFiles, joint_license
 from nmt.console import aligned, say
 from nmt.data.corpus import Corpus
+from nmt.data.settings import DataConfig
+from nmt.data.sources import FilesSource, TrainFiles, joint_license
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.evaluate.metrics import corpus_score, default_tokenizer, few_four_grams
 from nmt.files.read import checksum
@@ -31,6 +32,7 @@ from nmt.recipes.directory import (
     translation_settings,
 )
 from nmt.runs.model import ModelRef, open_saved
+from nmt.search.settings import SearchConfig
 from nmt.share.export import engine_for
 from nmt.text.lines import read_aligned, read_lines
 from nmt.text.tokenizer import is_blank

@@ -20,7 +20,6 @@ import torch
 from nmt.config import Config
 from nmt.config.load import comment, commented, note, overridden, read_tree
 from nmt.config.modes import leave_out, unread
-from nmt.config.training import DEFAULT_MAX_TOKENS
 from nmt.console import say
 from nmt.data.batching import Pairs
 from nmt.data.corpus import Lines
@@ -31,6 +30,7 @@ from nmt.model.transformer import Transformer
 from nmt.text.tokenizer import N_SPECIAL
 from nmt.training.loss import token_loss
 from nmt.training.optim import make_optimizer
+from nmt.training.settings import DEFAULT_MAX_TOKENS
 
 PIECES = 20
 """Typical number of target pieces of a pair: 15 in Multi30k, 26 in TED talks."""

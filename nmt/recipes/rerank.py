@@ -23,7 +23,6 @@ import numpy.typing as npt
 from pydantic import FiniteFloat
 
 from nmt import __version__
-from nmt.config import SearchConfig
 from nmt.console import Progress, aligned, n_lines, printable, say
 from nmt.errors import ConfigError, DataError
 from nmt.evaluate.metrics import Floats, LineCounts, Metric, MetricName, count_lines, few_four_grams, metric_name
@@ -31,6 +30,7 @@ from nmt.evaluate.run import describe_search
 from nmt.files.document import Document, read_document
 from nmt.files.write import open_output
 from nmt.runs.model import ModelRef, Origin
+from nmt.search.settings import SearchConfig
 from nmt.search.step import length_penalty
 from nmt.text.lines import bounded_list, read_aligned, read_lines
 from nmt.text.tokenizer import is_blank

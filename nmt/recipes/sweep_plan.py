@@ -24,16 +24,16 @@ from pydantic import Field, ValidationError
 from nmt.config import Config
 from nmt.config.load import load_config, read_tree
 from nmt.config.messages import problems_in
-from nmt.config.objectives import Metric
-from nmt.config.section import Section
-from nmt.config.yaml12 import parse_yaml
 from nmt.errors import ConfigError, error_text
 from nmt.evaluate.metrics import metric_name
+from nmt.files.yaml12 import parse_yaml
 from nmt.layout import DataDir, RunDir
 from nmt.prepare.recipe import recipe
 from nmt.runs.info import text_score
 from nmt.runs.listing import summarise
 from nmt.runs.log import best_scores, rank
+from nmt.section import Section
+from nmt.training.facts import Metric
 
 LONGEST_VALUE, LONGEST_NAME = 40, 160  # characters; file systems allow names of 255 bytes
 SEED = "training.seed"

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from nmt.config.objectives import Metric
 from nmt.data.manifest import read_contents
 from nmt.errors import CheckpointError, DataError
 from nmt.evaluate.metrics import metric_name
@@ -21,6 +20,7 @@ from nmt.runs.info import Selected, read_selected
 from nmt.runs.listing import summarise
 from nmt.runs.log import rank
 from nmt.tables import Cell, Table
+from nmt.training.facts import Metric
 
 DIFFERENCE = "to the first"
 DIFFERENCE_NOTE = (

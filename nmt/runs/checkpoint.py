@@ -17,13 +17,13 @@ from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor
 
-from nmt.config import TrainingConfig
 from nmt.errors import CheckpointError
 from nmt.files.read import read_regular
 from nmt.files.write import refuse_links, staged, write_file
 from nmt.layout import CheckpointDir, RunDir
 from nmt.runs.info import Weights, check_selected, read_selected
 from nmt.runs.state import load_state, read_seal, saved_steps, state_text
+from nmt.training.settings import TrainingConfig
 
 NAMES_BYTES = 1 << 17  # upper bound of the safetensors headers and state.json of a checkpoint
 Tensors = dict[str, Tensor]

@@ -9,13 +9,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
-from nmt.config.objectives import Metric
 from nmt.console import say
 from nmt.errors import CheckpointError, UnsafeFileError
 from nmt.files.document import Document, document_text, read_document
 from nmt.files.read import DOCUMENT_BYTES, read_regular
 from nmt.files.write import append_line, replace_file
 from nmt.layout import OLD_RUN_FORMAT, RUN_FORMAT, RunDir, not_usable
+from nmt.training.facts import Metric
 
 Weights = Literal["raw", "ema", "average"]
 """The weights as trained, their exponential moving average (EMA), or the mean of the last checkpoints."""

@@ -14,9 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from nmt.config import TrainingConfig
 from nmt.config.load import load_saved_config
-from nmt.config.objectives import Metric
 from nmt.console import printable, say, width
 from nmt.errors import CheckpointError, NmtError, error_text
 from nmt.files.write import lock_holder
@@ -26,6 +24,8 @@ from nmt.runs.log import Record, best_scores, last_record, number, rank
 from nmt.runs.state import TrainState, load_state, saved_steps, used_shares
 from nmt.tables import Table
 from nmt.text.words import shortened
+from nmt.training.facts import Metric
+from nmt.training.settings import TrainingConfig
 
 State = Literal["running", "imported", "finished", "stopped", "broken"]
 

@@ -10,12 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nmt.config.objectives import Metric
 from nmt.errors import CheckpointError
 from nmt.files.read import LOG_BYTES, read_regular
 from nmt.layout import RunDir
 from nmt.runs.info import Weights, text_score
 from nmt.tables import Table
+from nmt.training.facts import Metric
 
 Record = dict[str, Any]
 

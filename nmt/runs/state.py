@@ -15,12 +15,12 @@ from typing import Annotated, Any
 
 from pydantic import Field, RootModel, TypeAdapter, ValidationError
 
-from nmt.config import TrainingConfig
 from nmt.errors import CheckpointError
 from nmt.files.document import Sealed, read_document, sealed_text
 from nmt.files.write import replace_file
 from nmt.layout import OLD_RUN_FORMAT, RUN_FORMAT, CheckpointDir, RunDir
 from nmt.runs.info import Weights
+from nmt.training.settings import TrainingConfig
 
 Count = Annotated[int, Field(ge=0, lt=1 << 53)]
 Seconds = Annotated[float, Field(ge=0, lt=1e12)]

@@ -26,9 +26,9 @@ from dataclasses import dataclass, fields, replace
 import torch
 from torch import Tensor
 
-from nmt.config import SearchConfig
 from nmt.data.batching import sent
 from nmt.search.rules import MINUS_INF, keep_rows, largest
+from nmt.search.settings import SearchConfig
 from nmt.text.tokenizer import CONTROL, EOS, PAD, Tokenizer
 from nmt.text.words import UNSPACED
 

@@ -20,9 +20,9 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nmt.config import SearchConfig
 from nmt.data.batching import sent
 from nmt.search.rules import Rules, keep_rows
+from nmt.search.settings import SearchConfig
 from nmt.search.step import Hypothesis, Scores, StepModel, by_sentence, length_penalty, no_translation
 from nmt.text.tokenizer import BOS, EOS
 

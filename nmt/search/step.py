@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from nmt.config import SearchConfig
 from nmt.errors import CheckpointError
 from nmt.model.inference import InferenceModel, Prefix
+from nmt.search.settings import SearchConfig
 from nmt.text.tokenizer import BOS, EOS, PAD, SEPARATOR
 
 

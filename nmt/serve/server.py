@@ -23,9 +23,9 @@ import uvicorn
 from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from nmt.config import SearchConfig
 from nmt.console import say
 from nmt.errors import ConfigError
+from nmt.search.settings import SearchConfig
 from nmt.serve.limits import Limits
 from nmt.serve.models import EngineName, Models, load_models
 

@@ -13,9 +13,9 @@ import yaml
 
 from nmt import __version__
 from nmt.config import Config
-from nmt.config.source import NOT_STATED, HubSource
 from nmt.console import printable
 from nmt.data.manifest import Manifest, read_contents
+from nmt.data.sources import NOT_STATED, HubSource
 from nmt.errors import CheckpointError, DataError
 from nmt.evaluate.metrics import MetricName, corpus_score, metric_name
 from nmt.evaluate.report import metrics_of, signature, values

@@ -18,12 +18,12 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor, nn
 
-from nmt.config import ModelConfig
 from nmt.data.batching import Indices
 from nmt.data.corpus import Corpus, Lines, lines_of
 from nmt.errors import ConfigError
 from nmt.files.write import write_file
 from nmt.model.attention import MultiHeadAttention
+from nmt.model.settings import ModelConfig
 from nmt.model.transformer import ACTIVATIONS, DecoderLayer, EncoderLayer, SubLayer, Transformer
 from nmt.runs.folder import Quantization
 from nmt.text.lexicon import expected_counts, links

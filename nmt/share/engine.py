@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from nmt.config import SearchConfig
 from nmt.console import Progress
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.evaluate.metrics import Score, corpus_score
@@ -34,6 +33,7 @@ from nmt.runs.model import Origin
 from nmt.search.beam import n_to_finish
 from nmt.search.forced import ForcedDecoder, check_equal
 from nmt.search.rules import ShouldStop, stop_if
+from nmt.search.settings import SearchConfig
 from nmt.search.step import Hypothesis, Pair, length_penalty
 from nmt.share.ctranslate2 import SHORTLIST, library
 from nmt.share.formats import NO_TERMS, check_supported, unsupported

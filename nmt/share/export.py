@@ -16,16 +16,16 @@ from tempfile import TemporaryDirectory
 import torch
 
 from nmt import __version__
-from nmt.config import Config, SearchConfig
-from nmt.config.data import TO
+from nmt.config import Config
 from nmt.config.load import check_config, dump_config
-from nmt.config.source import without_query
 from nmt.console import say
 from nmt.data.corpus import Corpus
+from nmt.data.sources import without_query
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.evaluate.run import evaluate_text, open_corpus, record_scores, texts_of
 from nmt.files.write import alone_in, open_output, refuse_links, remove, write_file, writing
 from nmt.languages.codes import language_name
+from nmt.languages.directions import TO
 from nmt.layout import ExportDir, RunDir
 from nmt.model.transformer import Transformer
 from nmt.runs.checkpoint import save_tensors
@@ -43,6 +43,7 @@ from nmt.runs.folder import (
 from nmt.runs.info import ScoreRecord, read_info, read_scores, read_selected
 from nmt.runs.model import AnyModel, ModelRef, Saved, open_saved
 from nmt.search.forced import check_equal, check_inference
+from nmt.search.settings import SearchConfig
 from nmt.share.card import USE, Card
 from nmt.share.ctranslate2 import library, save_ctranslate2, write_shortlist
 from nmt.share.engine import (

@@ -8,12 +8,12 @@ from typing import Literal
 
 from torch import nn
 
-from nmt.config import SearchConfig
 from nmt.errors import ConfigError
 from nmt.languages.codes import parts_of
 from nmt.model.transformer import Transformer
 from nmt.runs.folder import Kind
 from nmt.runs.model import Saved
+from nmt.search.settings import SearchConfig
 from nmt.text.imported import ImportedVocabulary
 
 OTHERS_READ = 1024

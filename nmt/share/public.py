@@ -22,8 +22,8 @@ from torch import Tensor
 
 from nmt import __version__
 from nmt.config import Config
-from nmt.config.foreign import listed
 from nmt.config.load import check_config, dump_config
+from nmt.console import listed
 from nmt.errors import ConfigError, DataError, error_text
 from nmt.files.read import DOCUMENT_BYTES
 from nmt.files.write import alone_in, staged, write_file, writing
@@ -213,7 +213,7 @@ def _settings(folder: Path) -> dict[str, Any]:
             raise DataError(f"{where}: {values}; only models in which both are equal are supported")
     activation = config.get("activation_function")
     if activation not in [*MARIAN_ACTIVATIONS]:  # it may be unhashable
-        known = listed([*MARIAN_ACTIVATIONS])
+        known = listed(MARIAN_ACTIVATIONS, last="or")
         raise DataError(f"{where}: activation_function is {activation!r}; supported are {known}")
     return config
 

@@ -14,13 +14,12 @@ from typing import Any
 
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
-from nmt.config.data import DIRECTION, LABEL
-from nmt.config.foreign import did_you_mean, misspelt
-from nmt.config.yaml12 import parse_yaml
 from nmt.console import printable, say
 from nmt.errors import ConfigError, DataError
 from nmt.files.read import DOCUMENT_BYTES, read_regular
+from nmt.files.yaml12 import parse_yaml
 from nmt.languages.codes import macrolanguage_of, parts_of
+from nmt.languages.directions import DIRECTION, LABEL
 from nmt.layout import RunDir
 from nmt.share.formats import has_vocab_json
 from nmt.share.hub import download_file, download_files, parse_address, raise_hub_error
@@ -29,6 +28,7 @@ from nmt.share.transformers import (
     LANGUAGE_CODES,
     merges_of,
 )
+from nmt.spelling import did_you_mean, misspelt
 from nmt.text.imported import ImportedVocabulary
 from nmt.text.lines import read_lines
 from nmt.text.tokenizer import processor_of

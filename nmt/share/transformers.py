@@ -18,10 +18,11 @@ import torch
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 from torch import Tensor, nn
 
-from nmt.config import Config, ModelConfig
+from nmt.config import Config
 from nmt.files.write import write_file
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.embedding import SinusoidalPositions, sinusoidal_table
+from nmt.model.settings import ModelConfig
 from nmt.model.transformer import ACTIVATIONS, DecoderLayer, EncoderLayer, Transformer
 from nmt.runs.checkpoint import save_tensors
 from nmt.search.forced import made_up

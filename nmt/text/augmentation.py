@@ -13,7 +13,7 @@ from dataclasses import replace
 from random import Random
 from typing import NamedTuple, TypeVar
 
-from nmt.config import SearchConfig
+from nmt.search.settings import SearchConfig
 from nmt.text.case import lower, upper
 from nmt.text.constraints import Glossary, Span, alone, constraint_spans, mark_terms, spans
 from nmt.text.split import SENTENCE_MARKS

@@ -18,15 +18,15 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TypeAlias
 
-from nmt.config import SearchConfig
-from nmt.config.search import PATTERN_SECONDS, compiled
 from nmt.console import Numbers, amount, say
 from nmt.errors import DataError
 from nmt.files.read import fingerprint_of
 from nmt.languages.codes import language_name, parts_of
+from nmt.search.settings import SearchConfig
 from nmt.text.letters import comparable
 from nmt.text.lines import read_lines
 from nmt.text.message_formats import GRAMMARS, TEMPLATE
+from nmt.text.patterns import PATTERN_SECONDS, compiled
 from nmt.text.reading import folded, plain
 from nmt.text.tokenizer import CONTROL, FIRST_RESERVED, Tokenizer
 from nmt.text.words import units

@@ -19,10 +19,10 @@ from typing import Literal
 from pydantic import Field, ValidationInfo, field_validator
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
-from nmt.config.data import DIRECTION, TO
 from nmt.errors import DataError
 from nmt.files.document import Document
 from nmt.files.read import fingerprint_of
+from nmt.languages.directions import DIRECTION, TO
 from nmt.text.tokenizer import (
     CONTROL,
     EOS,

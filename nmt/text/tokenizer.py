@@ -37,13 +37,13 @@ import numpy.typing as npt
 import sentencepiece
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
-from nmt.config.data import TokenizerKind
-from nmt.config.foreign import did_you_mean
 from nmt.console import printable
 from nmt.errors import DataError, UnsafeFileError
 from nmt.files.read import DOCUMENT_BYTES, fingerprint_of, read_regular
+from nmt.spelling import did_you_mean
 from nmt.text.letters import write
 from nmt.text.reading import Reading
+from nmt.text.settings import TokenizerKind
 
 PAD = 0
 UNK = 1

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import ClassVar
 
 from nmt.config import Config
-from nmt.config.data import ANY, LABEL, sides_of
 from nmt.console import listed
 from nmt.errors import ConfigError, DataError
 from nmt.files.document import Document, document_text, read_document
 from nmt.files.read import fingerprint_of, read_text
 from nmt.files.write import refuse_links, write_file
+from nmt.languages.directions import ANY, LABEL, sides_of
 from nmt.layout import TokenizerDir
 from nmt.text.imported import ImportedTokenizer, ImportedVocabulary
 from nmt.text.language import Letters, Profiles

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from nmt.config import TrainingConfig
 from nmt.console import say
 from nmt.errors import CheckpointError
 from nmt.runs.info import read_selected
 from nmt.runs.state import PAUSED_SHARE, TrainState, seconds_of_updates, used_shares
 from nmt.training.session import Session
+from nmt.training.settings import TrainingConfig
 
 LIMITS = ("max_steps", "max_epochs", "max_minutes")
 

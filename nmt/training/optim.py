@@ -10,10 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nmt.config import TrainingConfig
-from nmt.config.training import DECAYS
 from nmt.runs.checkpoint import Tensors
 from nmt.training.parallel import to_local
+from nmt.training.settings import DECAYS, TrainingConfig
 
 
 def learning_rate(step: int, config: TrainingConfig, d_model: int, cooldown: tuple[int, int] | None = None) -> float:

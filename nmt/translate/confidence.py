@@ -19,7 +19,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from nmt.config import Config, SearchConfig
+from nmt.config import Config
 from nmt.console import say
 from nmt.errors import CheckpointError, ConfigError
 from nmt.files.document import Document, read_document
@@ -27,6 +27,7 @@ from nmt.layout import RunDir
 from nmt.runs.info import Weights
 from nmt.runs.model import Origin
 from nmt.search.forced import ForcedDecoder
+from nmt.search.settings import SearchConfig
 from nmt.text.vocabularies import Tokenizers
 from nmt.translate.mbr import pairwise
 from nmt.translate.score import Scored

@@ -11,12 +11,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
-from nmt.config import SearchConfig
 from nmt.console import Progress, amount, say
 from nmt.documents import FORMATS, Document, is_marked_up, read_document
 from nmt.documents.types import Languages
 from nmt.errors import ConfigError, DataError
 from nmt.files.write import open_output, refuse_overwriting, work_directory
+from nmt.search.settings import SearchConfig
 from nmt.tasks.perform import Json, Task
 from nmt.tasks.processes import InProcess
 from nmt.text.constraints import Glossary

@@ -20,7 +20,7 @@ from pathlib import Path
 import torch
 from pydantic import BaseModel, TypeAdapter
 
-from nmt.config import Config, SearchConfig
+from nmt.config import Config
 from nmt.console import Progress, amount, is_typed, say
 from nmt.console import n_lines as count_lines
 from nmt.documents import refuse_document
@@ -32,6 +32,7 @@ from nmt.model.device import float32_library, pick_device, use_float32_library
 from nmt.runs.folder import fingerprint
 from nmt.runs.model import ModelRef, Saved, choose_precision, open_ensemble
 from nmt.search.forced import ForcedDecoder, with_cross_attention
+from nmt.search.settings import SearchConfig
 from nmt.tasks.perform import TEXT, Json, Task, TaskRunner, join, run_all
 from nmt.text.constraints import Applied, Glossary, constraint_spans, lost
 from nmt.text.formats import other_format

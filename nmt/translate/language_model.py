@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from nmt.config import Config, SearchConfig
+from nmt.config import Config
 from nmt.console import Progress, say
 from nmt.errors import DataError
 from nmt.files.write import open_output, refuse_overwriting
@@ -17,6 +17,7 @@ from nmt.model.device import for_inference, pick_device
 from nmt.model.transformer import DecoderModel
 from nmt.runs.model import AnyModel, Origin, choose_precision, open_saved
 from nmt.search.forced import ForcedDecoder
+from nmt.search.settings import SearchConfig
 from nmt.text.tokenizer import BOS, Tokenizer, is_blank
 from nmt.translate.files import input_windows
 from nmt.translate.score import PairScorer, Scored

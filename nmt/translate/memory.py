@@ -22,15 +22,16 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import TypeAdapter, ValidationError
 
-from nmt.config import Config, SearchConfig
+from nmt.config import Config
 from nmt.config.messages import problems_in
-from nmt.config.source import AnySource, FilesSource, PathSource, is_url
-from nmt.config.yaml12 import parse_yaml
 from nmt.console import amount, say
+from nmt.data.sources import AnySource, FilesSource, PathSource, is_url
 from nmt.errors import ConfigError, DataError
 from nmt.files.write import writing
+from nmt.files.yaml12 import parse_yaml
 from nmt.languages.codes import is_spaced
 from nmt.prepare.pairs import Codes, one_line
+from nmt.search.settings import SearchConfig
 from nmt.text.augmentation import replaced
 from nmt.text.case import lower, upper
 from nmt.text.constraints import Span, spans

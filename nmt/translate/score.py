@@ -10,10 +10,10 @@ from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import TypeAlias
 
-from nmt.config import SearchConfig
 from nmt.console import Numbers, Progress, amount
 from nmt.files.write import open_output
 from nmt.search.forced import ForcedDecoder
+from nmt.search.settings import SearchConfig
 from nmt.search.step import length_penalty
 from nmt.text.tokenizer import SEPARATOR, Tokenizer, is_blank
 from nmt.translate.types import WINDOW

@@ -19,7 +19,6 @@ from typing import Protocol, TypeAlias, TypeVar
 
 import torch
 
-from nmt.config import BatchSize, SearchConfig
 from nmt.data.batching import sent
 from nmt.errors import ConfigError
 from nmt.model.device import float32_library, for_inference, threads
@@ -27,10 +26,11 @@ from nmt.model.inference import InferenceModel
 from nmt.model.transformer import DecodingModel, Transformer
 from nmt.runs.folder import fingerprint
 from nmt.runs.model import open_saved
-from nmt.search import search as search_best
 from nmt.search.constrained import Constraints, beam_for, with_phrases, word_parts
 from nmt.search.forced import ForcedDecoder
+from nmt.search.methods import find_hypotheses
 from nmt.search.rules import Rules, ShouldStop, stop_if
+from nmt.search.settings import BatchSize, SearchConfig
 from nmt.search.step import Ensemble, Fusion, Hypothesis, StepModel, TransformerStep, padded
 from nmt.text.tokenizer import EOS, PAD, SEPARATOR, Tokenizer
 from nmt.translate.types import NO_TERMS, Line, Sentence, takes_terms
@@ -227,7 +227,7 @@ class NativeSearcher:
             step = steps[0] if len(steps) == 1 else Ensemble(steps)
             if fused is not None:
                 step = Fusion(step, TransformerStep(fused, src, mask, given), search.lm_weight)
-            return search_best(step, rules, search, keys, n_best, constraints)
+            return find_hypotheses(step, rules, search, keys, n_best, constraints)
 
     def _padded(self, rows: Sequence[Sequence[int]]) -> torch.Tensor | None:
         """Return ids padded on the right, (B, longest) int64, on the device; None if there are none."""

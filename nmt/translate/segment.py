@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from nmt.config import Config, SearchConfig
+from nmt.config import Config
 from nmt.console import printable
 from nmt.errors import ConfigError, DataError
 from nmt.search.beam import n_to_finish
 from nmt.search.constrained import beam_for, n_within, term_ids, total_length
+from nmt.search.settings import SearchConfig
 from nmt.search.step import Hypothesis, length_penalty
 from nmt.text.constraints import Span, constraint_spans, encode_marked, mark_terms
 from nmt.text.letters import comparable

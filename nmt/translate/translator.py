@@ -17,16 +17,17 @@ from typing import Any, overload
 import torch
 from torch import Tensor
 
-from nmt.config import Config, SearchConfig
-from nmt.config.data import ANY, check_language
+from nmt.config import Config
 from nmt.config.load import changed_config, check_config, keeping_split
 from nmt.config.modes import leave_out
 from nmt.console import Progress, say
 from nmt.errors import CheckpointError, ConfigError
+from nmt.languages.directions import ANY, check_language
 from nmt.model.device import pick_device
 from nmt.runs.model import AnyModel, ModelRef, Origin, Saved, choose_precision, open_ensemble
 from nmt.search.forced import ForcedDecoder, with_cross_attention
 from nmt.search.rules import ShouldStop, stop_if
+from nmt.search.settings import SearchConfig
 from nmt.search.step import Hypothesis
 from nmt.text.constraints import AnyGlossary, Glossary
 from nmt.text.split import sentences

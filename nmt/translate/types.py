@@ -12,11 +12,12 @@ from functools import cached_property
 from hashlib import sha256
 from typing import NamedTuple
 
-from nmt.config import Config, SearchConfig
+from nmt.config import Config
 from nmt.data.corpus import Corpus
 from nmt.data.modifiers import FuzzyMatches
 from nmt.documents.types import Translated
 from nmt.errors import ConfigError
+from nmt.search.settings import SearchConfig
 from nmt.text.constraints import Glossary
 from nmt.translate.memory import MATCH_KINDS, Match, MatchKind, TranslationMemory
 

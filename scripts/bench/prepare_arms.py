@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nmt.config import DataConfig
+from nmt.data.settings import DataConfig
 from scripts.bench.install import bin_of, install, logged
 from scripts.bench.once import once
 from scripts.bench.peer import Peer

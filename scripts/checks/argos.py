@@ -19,9 +19,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, get_args
 
-from nmt.config import SearchConfig
 from nmt.evaluate.metrics import corpus_score
 from nmt.runs.folder import Quantization
+from nmt.search.settings import SearchConfig
 from nmt.share.engine import load_ctranslate2
 from nmt.share.export import ExportOptions, export, export_argos
 from nmt.text.lines import read_lines

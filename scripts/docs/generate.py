@@ -22,11 +22,12 @@ from pydantic_core import PydanticUndefined
 from typer.main import get_command
 
 from nmt.cli import app
-from nmt.config import Config, Stage
-from nmt.config.clean import CleanConfig, CorpusClean
-from nmt.config.objectives import OBJECTIVE_SECTIONS
-from nmt.config.section import Section
-from nmt.config.source import Columns, Files, Hub, Languages, Opus, Paths, Source, TrainSource
+from nmt.config import Config
+from nmt.data.sources import Columns, Files, Hub, Languages, Opus, Paths, Source, TrainSource
+from nmt.prepare.cleaning.settings import CleanConfig, CorpusClean
+from nmt.section import Section
+from nmt.training.facts import OBJECTIVE_SECTIONS
+from nmt.training.settings import Stage
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
 SOURCE = (

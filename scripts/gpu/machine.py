@@ -20,8 +20,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import nmt
-from nmt.config import SearchConfig
 from nmt.model.device import CUDNN_ATTENTION
+from nmt.search.settings import SearchConfig
 from nmt.training.loop import train_step
 from scripts.gpu.setting import PLAIN, RDROP, SIMCUT, Check, Found, Mode, peak, waiting
 from scripts.gpu.speed import decode

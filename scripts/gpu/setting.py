@@ -12,8 +12,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 
-from nmt.config import Config, ModelConfig
-from nmt.config.data import LABEL
+from nmt.config import Config
 from nmt.config.load import load_config
 from nmt.data.batching import STEP, Packing, Pairs, Update, epoch_updates
 from nmt.data.corpus import Split, lines_of
@@ -21,9 +20,11 @@ from nmt.data.mixing import Position
 from nmt.data.rows import RowPacking
 from nmt.data.windows import Window, Windows
 from nmt.errors import NmtError
+from nmt.languages.directions import LABEL
 from nmt.layout import DataDir, RunDir
 from nmt.model.device import Halves, pick_device, pick_precision
 from nmt.model.masks import packing_obstacle
+from nmt.model.settings import ModelConfig
 from nmt.model.transformer import Model, make_model
 from nmt.process import Stop
 from nmt.runs.state import TrainState

@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from nmt.config import SearchConfig
 from nmt.data.batching import Indices, Update, sent
 from nmt.model.inference import InferenceModel
 from nmt.model.transformer import Model, Transformer
-from nmt.search import search
+from nmt.search.methods import find_hypotheses
 from nmt.search.rules import Rules
+from nmt.search.settings import SearchConfig
 from nmt.search.step import TransformerStep
 from nmt.text.tokenizer import EOS, N_SPECIAL
 from nmt.training.loop import train_step
@@ -164,4 +164,6 @@ def decode(check: Check, model: Model, rows: Indices, settings: SearchConfig) ->
     limits = torch.from_numpy(check.pairs.lengths.src[rows].clip(max=longest))
     with torch.inference_mode():
         step = TransformerStep(prepared, batch.src, batch.src_mask, keep_attention=settings.coverage_penalty > 0)
-        search(step, Rules(banned, limits, settings.min_length, settings.no_repeat_ngram), settings, range(len(rows)))
+        find_hypotheses(
+            step, Rules(banned, limits, settings.min_length, settings.no_repeat_ngram), settings, range(len(rows))
+        )

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.cli.app import user_errors
-from nmt.config import SearchConfig
 from nmt.errors import DataError
 from nmt.evaluate.metrics import Score, corpus_score
+from nmt.search.settings import SearchConfig
 from nmt.text.lines import read_lines
 from nmt.translate.translator import Translator
 from nmt.translate.types import Line

@@ -23,12 +23,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nmt.config import DataConfig
-from nmt.config.clean import CleanConfig
-from nmt.config.source import TrainFiles
+from nmt.data.settings import DataConfig
+from nmt.data.sources import TrainFiles
 from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
 from nmt.prepare.cleaning.grouping import groupings
 from nmt.prepare.cleaning.misaligned import SAMPLE_PAIRS, is_misaligned, learn_filter
+from nmt.prepare.cleaning.settings import CleanConfig
 from nmt.prepare.pairs import SentencePair
 from nmt.prepare.suspicions import Sample, suspicions
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TypeAlias
 from xml.sax.saxutils import escape
 
-from nmt.config.source import Source, TrainFiles, TrainPath
+from nmt.data.sources import Source, TrainFiles, TrainPath
 from nmt.prepare.pairs import parse_score
 
 LANGUAGES = ("de", "en")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from nmt.config import SearchConfig
+from nmt.search.settings import SearchConfig
 from nmt.translate.translator import Translator
 from nmt.translate.types import Line, Translation
 

@@ -10,11 +10,11 @@ from typing import Any
 import torch
 import yaml
 
-from nmt.config import SearchConfig
 from nmt.config.load import changed_config, dump_config, load_config
 from nmt.layout import RUN_FORMAT, RunDir
 from nmt.model.transformer import Transformer
 from nmt.runs.checkpoint import save_checkpoint
+from nmt.search.settings import SearchConfig
 from nmt.share.engine import load_ctranslate2
 from nmt.share.export import ExportOptions, export
 from nmt.text.tokenizer import EOS, N_SPECIAL, Tokenizer, train_tokenizer

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from nmt.config import ModelConfig
 from nmt.model.masks import Packed
+from nmt.model.settings import ModelConfig
 from nmt.model.transformer import Transformer
 
 VOCAB = 40

@@ -16,9 +16,9 @@ from urllib.parse import urlencode
 import uvicorn
 from starlette.applications import Starlette
 
-from nmt.config import SearchConfig
 from nmt.config.load import load_config
 from nmt.search.rules import SearchStopped, ShouldStop
+from nmt.search.settings import SearchConfig
 from nmt.serve.admission import Admission
 from nmt.serve.app import make_app
 from nmt.serve.server import listen, make_server

@@ -8,15 +8,16 @@ from pathlib import Path
 
 import torch
 
-from nmt.config import Config, SearchConfig
+from nmt.config import Config
 from nmt.config.load import dump_config, load_config
-from nmt.config.objectives import MaskedConfig
 from nmt.layout import RUN_FORMAT, RunDir
 from nmt.model.transformer import EncoderModel, Model, Transformer
 from nmt.runs.checkpoint import save_checkpoint
 from nmt.runs.info import RunInfo, Selected, write_info, write_selected
+from nmt.search.settings import SearchConfig
 from nmt.text.tokenizer import Tokenizer, train_tokenizer
 from nmt.text.vocabularies import Tokenizers
+from nmt.training.facts import MaskedConfig
 from nmt.translate.search import NativeSearcher
 from nmt.translate.translator import Translator
 

@@ -11,8 +11,7 @@ from pathlib import Path
 import polib
 import pytest
 
-from nmt.config import Source
-from nmt.config.source import TrainPath
+from nmt.data.sources import Source, TrainPath
 from nmt.prepare.sources import open_source
 from sentences import sentence_pairs
 

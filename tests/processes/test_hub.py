@@ -23,8 +23,8 @@ import labelled
 from hub_client import use_hub
 from hub_server import Files, Hub, serve
 from nmt.config.load import load_config
-from nmt.config.source import TrainHub
 from nmt.data.corpus import Corpus
+from nmt.data.sources import TrainHub
 from nmt.errors import DataError, HubError, NmtError
 from nmt.layout import DataDir
 from nmt.prepare import hub as hub_module

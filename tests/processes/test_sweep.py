@@ -23,9 +23,9 @@ from kept_run import Died
 from logged_run import GOLDEN, make_run, train, valid
 from nmt.config.load import dump_config, load_config
 from nmt.config.messages import nearest
-from nmt.config.yaml12 import dump_yaml
 from nmt.evaluate.metrics import corpus_score
 from nmt.files.write import Lock
+from nmt.files.yaml12 import dump_yaml
 from nmt.layout import RunDir
 from nmt.recipes.sweep import Ended, Job, sweep
 from nmt.recipes.sweep_plan import Axis, Study, SweepOptions, make_plan, name_of, parse_grid, split_values, stage_of

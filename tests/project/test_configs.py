@@ -6,9 +6,10 @@ import ast
 
 import pytest
 
-from nmt.config import Config, Section
+from nmt.config import Config
 from nmt.config.load import load_config
-from nmt.config.source import KINDS
+from nmt.data.sources import KINDS
+from nmt.section import Section
 from places import ROOT
 
 PACKAGE = ROOT / "nmt"

@@ -18,7 +18,7 @@ from documented import CODE, commands_in
 from nmt.cli import app
 from nmt.config import Config
 from nmt.config.load import load_config
-from nmt.config.source import KINDS
+from nmt.data.sources import KINDS
 from places import GOLDEN, ROOT
 from scripts.checks import figures
 from scripts.docs.generate import pages

@@ -183,7 +183,7 @@ def test_z_loss_is_added_to_every_loss(patched: Import, monkeypatch: pytest.Monk
     for consistency in ("none", "simcut"):
         found, gradients = [], []
         for z_loss in (0.0, 0.1):
-            settings = nmt("nmt.config.training").TrainingConfig(consistency=consistency, z_loss=z_loss)
+            settings = nmt("nmt.training.settings").TrainingConfig(consistency=consistency, z_loss=z_loss)
             torch.manual_seed(2)
             found.append(loss.token_loss(model, batch, settings))
             model.zero_grad()

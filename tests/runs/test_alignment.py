@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from nmt.config import ModelConfig
 from nmt.model.masks import Padded
+from nmt.model.settings import ModelConfig
 from nmt.model.transformer import Transformer
 from nmt.search.forced import ForcedDecoder
 from nmt.text.tokenizer import BOS, EOS, PAD, Tokenizer, train_tokenizer

@@ -13,16 +13,18 @@ from torch.nn import functional
 from cases import cases
 from fitting import fit
 from models import tiny_model
-from nmt.config import Config, ModelConfig, TrainingConfig
+from nmt.config import Config
 from nmt.data.batching import PackedBatch, Packing
 from nmt.data.rows import RowBatch, RowPacking
 from nmt.errors import ConfigError, NmtError
 from nmt.layout import RunDir
 from nmt.model import dropout
+from nmt.model.settings import ModelConfig
 from nmt.model.transformer import DecoderModel
 from nmt.runs.info import read_info
 from nmt.training.loss import cross_entropy, token_loss
 from nmt.training.objectives.translation import one_sequence
+from nmt.training.settings import TrainingConfig
 from nmt.training.setup import choices as module
 from nmt.training.setup.choices import compiled, pick_compile, pick_layout
 from packed import pairs_of

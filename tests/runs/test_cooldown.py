@@ -13,7 +13,7 @@ import pytest
 
 from fitting import fit
 from kept_run import Died, die_before, settings
-from nmt.config import Config, TrainingConfig
+from nmt.config import Config
 from nmt.layout import RunDir
 from nmt.prepare.prepare import prepare
 from nmt.runs.info import read_selected
@@ -21,6 +21,7 @@ from nmt.runs.state import TrainState, load_state, read_seal, saved_steps, state
 from nmt.training import loop
 from nmt.training.limits import check_is_due, cut_short, expected_end, forecast
 from nmt.training.report.log import TrainingLog
+from nmt.training.settings import TrainingConfig
 from tiny_corpus import tiny_settings
 
 pytestmark = pytest.mark.usefixtures("quick")

@@ -10,8 +10,8 @@ import torch
 
 from command import run_command
 from nmt import Translator
-from nmt.config import SearchConfig
 from nmt.errors import ConfigError
+from nmt.search.settings import SearchConfig
 from nmt.search.step import Hypothesis
 from nmt.text.constraints import protected
 from nmt.text.tokenizer import Tokenizer

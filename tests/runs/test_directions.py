@@ -19,13 +19,13 @@ from fitting import fit, start
 from kept_run import Died, die_before, differences, kept, quicken
 from nmt import api
 from nmt.config import Config
-from nmt.config.data import ANY
 from nmt.config.load import changed_config, dump_config, load_config
 from nmt.data import mixing
 from nmt.data.corpus import Corpora, Corpus
 from nmt.data.manifest import read_contents
 from nmt.errors import ConfigError, DataError
 from nmt.evaluate.run import _off_target, open_corpus
+from nmt.languages.directions import ANY
 from nmt.layout import DataDir, RunDir
 from nmt.prepare.pipeline.encode import evenly
 from nmt.prepare.prepare import append, dry_run, prepare

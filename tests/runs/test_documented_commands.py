@@ -18,7 +18,7 @@ from command import Command
 from documented import CODE, commands_in
 from documents import bare_docx, bare_odt
 from kept_run import quicken
-from nmt.config.yaml12 import dump_yaml
+from nmt.files.yaml12 import dump_yaml
 from nmt.serve.models import Models, load_direction
 from nmt.serve.service import Service
 from places import ROOT

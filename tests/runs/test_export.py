@@ -14,11 +14,12 @@ import yaml
 
 from command import Command
 from export_run import card_of, section
-from nmt.config import Config, SearchConfig
+from nmt.config import Config
 from nmt.evaluate.metrics import corpus_score
 from nmt.layout import ExportDir, RunDir
 from nmt.runs.folder import load_folder, seal
 from nmt.runs.model import ModelRef, open_saved
+from nmt.search.settings import SearchConfig
 from nmt.share.engine import TOLERANCE, Engine
 from nmt.share.export import ExportOptions, converted, engine_folder, export
 from nmt.text.tokenizer import N_SPECIAL

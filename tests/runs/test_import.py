@@ -25,7 +25,6 @@ from hub_client import use_hub
 from hub_server import Hub, serve
 from marian import Marian
 from nmt.config.load import dump_config, load_config
-from nmt.config.objectives import MaskedConfig
 from nmt.data.bpe_dropout import sampled
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.layout import RunDir
@@ -45,6 +44,7 @@ from nmt.share.public_vocabulary import ImportOptions
 from nmt.text.blocks import BlockEncoder
 from nmt.text.imported import ImportedTokenizer, ImportedVocabulary
 from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD, UNK
+from nmt.training.facts import MaskedConfig
 from nmt.translate.align import src_word_shares, word_shares
 from nmt.translate.translator import Translator
 from nmt.translate.types import Line

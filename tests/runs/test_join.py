@@ -14,7 +14,7 @@ import torch
 
 from fitting import fit, start
 from nmt.api import evaluate
-from nmt.config import Config, SearchConfig
+from nmt.config import Config
 from nmt.data.batching import unpadded
 from nmt.data.corpus import Corpora, Corpus
 from nmt.errors import ConfigError, DataError
@@ -24,6 +24,7 @@ from nmt.layout import DataDir
 from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.prepare import append, prepare
 from nmt.runs.model import open_saved
+from nmt.search.settings import SearchConfig
 from nmt.serve.bodies import Upload
 from nmt.serve.documents import translated_file
 from nmt.serve.models import load_models
@@ -399,7 +400,7 @@ def test_contrapro_is_read_with_lines_of_its_documents(tmp_path: Path) -> None:
 def test_documents_of_files_are_counted(tmp_path: Path) -> None:
     from pyarrow import feather, table
 
-    from nmt.config.source import TrainPath
+    from nmt.data.sources import TrainPath
     from nmt.prepare.pairs import Units
     from nmt.prepare.sources import read_part
 

@@ -15,7 +15,6 @@ from fitting import fit, start
 from kept_run import Died
 from kept_run import settings as settings_of
 from nmt.config import Config
-from nmt.config.training import DECAYS
 from nmt.data.batching import Update
 from nmt.errors import CheckpointError, DataError, StoppedError
 from nmt.layout import DataDir, RunDir
@@ -26,6 +25,7 @@ from nmt.training import loop
 from nmt.training.limits import cut_short
 from nmt.training.loop import train_step
 from nmt.training.session import Session
+from nmt.training.settings import DECAYS
 from nmt.training.setup import choices
 from tiny_corpus import tiny_settings
 from trained import assert_same_run, records, score, train_with_deaths

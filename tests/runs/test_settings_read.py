@@ -15,9 +15,11 @@ import pytest
 
 from kept_run import quicken
 from labelled import TEST, TRAIN, VALID, labelled_config, write_reviews
-from nmt.config import Config, Section, Source
+from nmt.config import Config
 from nmt.config.modes import unread
+from nmt.data.sources import Source
 from nmt.prepare.prepare import prepare
+from nmt.section import Section
 from nmt.training import loop
 from nmt.training.plan import Plan
 from nmt.translate.translator import Translator

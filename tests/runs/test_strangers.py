@@ -18,9 +18,9 @@ import pytest
 from command import Command
 from kept_run import kept, quicken
 from nmt.config.load import dump_config
-from nmt.config.source import TrainFiles
 from nmt.data.corpus import Corpus
 from nmt.data.manifest import content_fingerprint, file_facts
+from nmt.data.sources import TrainFiles
 from nmt.errors import CheckpointError, DataError, UnsafeFileError
 from nmt.files.write import Lock, replace_file, staged, work_directory, write_file
 from nmt.layout import DataDir, RunDir

@@ -19,7 +19,7 @@ import torch
 from command import Command
 from fitting import fit, start
 from kept_run import Died, die_before, differences, kept, quicken
-from nmt.config import Config, SearchConfig
+from nmt.config import Config
 from nmt.config.load import load_config
 from nmt.data.batching import Indices, Packing
 from nmt.data.corpus import Corpus
@@ -33,6 +33,7 @@ from nmt.recipes.directory import rooted
 from nmt.recipes.rerank import rescored
 from nmt.runs.checkpoint import load_weights, save_checkpoint
 from nmt.runs.model import ModelRef, open_saved
+from nmt.search.settings import SearchConfig
 from nmt.serve.models import load_models
 from nmt.serve.service import Service
 from nmt.share.export import ExportOptions, engine_for, export, export_argos

@@ -12,7 +12,6 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from nmt.config import SearchConfig
 from nmt.data.batching import Packing, Pairs
 from nmt.data.rows import RowPacking
 from nmt.model import attention
@@ -20,6 +19,7 @@ from nmt.model.dropout import Dropout
 from nmt.model.masks import Packed
 from nmt.search import beam, greedy
 from nmt.search.rules import Rules
+from nmt.search.settings import SearchConfig
 from nmt.search.step import TransformerStep
 from nmt.training.loop import train_step
 from scripts.gpu import machine

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from nmt.config import DataConfig
-from nmt.config.clean import CleanConfig
-from nmt.config.source import TrainFiles
+from nmt.data.settings import DataConfig
+from nmt.data.sources import TrainFiles
+from nmt.prepare.cleaning.settings import CleanConfig
 from scripts.measure import damage
 from sentences import sentence_pairs
 

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from nmt.console import aligned, printable
+from nmt.console import aligned, listed, printable
 from nmt.evaluate.compare import Comparison, Difference, Entry, Result
-from nmt.evaluate.compare.systems import Group, listed
+from nmt.evaluate.compare.systems import Group
 from nmt.evaluate.metrics import Metric, metric_name
 from nmt.evaluate.significance import Interval
 from nmt.tables import NOTE, Cell, Table, wrapped
@@ -217,11 +217,11 @@ def verdicts(comparison: Comparison) -> Iterator[str]:
         parts = []
         for verdict in VERDICTS:
             if names := metrics.pop(verdict):
-                parts.append(f"{verdict} {baseline} by {listed(names)}")
+                parts.append(f"{verdict} {baseline} by {listed(names, last='and')}")
         if parts:
             yield f"{group.name} is {', '.join(parts)}{where}."
         for why, names in metrics.items():
-            yield f"{group.name} has no verdict by {listed(names)}: {why}"
+            yield f"{group.name} has no verdict by {listed(names, last='and')}: {why}"
     if text.fair:
         yield text.fair
     if is_open:

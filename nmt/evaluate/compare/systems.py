@@ -11,10 +11,10 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt.config import Config, SearchConfig
+from nmt.config import Config
 from nmt.config.load import load_saved_config
 from nmt.config.messages import differences
-from nmt.console import say
+from nmt.console import listed, say
 from nmt.data.manifest import read_contents
 from nmt.errors import ConfigError, DataError, NmtError
 from nmt.evaluate.comet import NeuralMetrics, SegmentScores
@@ -25,6 +25,7 @@ from nmt.files.read import open_regular, reading
 from nmt.files.write import open_output
 from nmt.layout import DataDir, RunDir
 from nmt.runs.info import read_info
+from nmt.search.settings import SearchConfig
 
 if TYPE_CHECKING:  # these import torch, which files of translations do not need
     from nmt.data.corpus import Corpus
@@ -420,11 +421,6 @@ def _notes_on_group(name: str, runs: Sequence[_Run]) -> Iterator[str]:
         yield f"group {name}: its runs differ in more than the seed: {', '.join(sorted(keys))}"
 
 
-def listed(names: Sequence[str]) -> str:
-    """Join names as in `BLEU, chrF and TER`."""
-    return " and ".join([", ".join(names[:-1]), names[-1]]) if names[1:] else names[0]
-
-
 SEEN = 0.01
 """The share of lines in training text from which a verdict says little about new text."""
 
@@ -438,12 +434,15 @@ def _find_in_training_texts(runs: Sequence[_Run], notes: list[str]) -> frozenset
         names_of[read_info(RunDir(run.path)).data_dir].append(run.name)
     if imported := names_of.pop("", None):
         notes.append(
-            f"the training text of {listed(imported)} (imported) is unknown and may contain lines of {text.name}"
+            f"the training text of {listed(imported, last='and')} (imported) is unknown and may contain lines of "
+            f"{text.name}"
         )
     src, tgt = runs[0].config.data.sides
     sides = {src: text.sources or (), tgt: [as_tuple(reference)[0] for reference in text.references]}
     for directory, names in names_of.items():
-        training_text = "the training text" if len(names_of) == 1 else f"the training text of {listed(names)}"
+        training_text = "the training text"
+        if len(names_of) > 1:
+            training_text += f" of {listed(names, last='and')}"
         try:
             lines = find_in_training_text(DataDir(Path(directory)), sides)
         except NmtError as error:

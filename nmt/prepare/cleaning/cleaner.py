@@ -51,13 +51,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nmt.config import DataConfig
-from nmt.config.clean import CorpusClean, RepairName
+from nmt.data.settings import DataConfig
 from nmt.languages.codes import usual_script
 from nmt.prepare.cleaning.counts import CleanReport
 from nmt.prepare.cleaning.filters import filters, side_tests
 from nmt.prepare.cleaning.grouping import normal_form
 from nmt.prepare.cleaning.repairs import Repair, has_control, repairs
+from nmt.prepare.cleaning.settings import CorpusClean, RepairName
 from nmt.prepare.pairs import SentencePair
 from nmt.prepare.sources import text_folder
 from nmt.text.letters import comparable, write

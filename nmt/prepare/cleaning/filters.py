@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from nmt.config.clean import CorpusClean
-from nmt.config.data import LABEL
 from nmt.errors import DataError
 from nmt.languages.codes import is_spaced, script_of, scripts_of, usual_script
+from nmt.languages.directions import LABEL
 from nmt.prepare.cleaning.grouping import normal_form
 from nmt.prepare.cleaning.repairs import is_broken
+from nmt.prepare.cleaning.settings import CorpusClean
 from nmt.text.case import lower
 from nmt.text.language import identified_as, in_other_language
 from nmt.text.letters import comparable, western_digits

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 
-from nmt.config import DataConfig
-from nmt.config.clean import NEAR_DUPLICATES
-from nmt.config.data import LABEL
+from nmt.data.settings import DataConfig
+from nmt.languages.directions import LABEL
+from nmt.prepare.cleaning.settings import NEAR_DUPLICATES
 from nmt.text.case import lower
 from nmt.text.letters import comparable
 

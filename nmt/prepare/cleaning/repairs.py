@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
-from nmt.config.clean import CorpusClean
+from nmt.prepare.cleaning.settings import CorpusClean
 from nmt.text.language import needs_extra
 from nmt.text.tokenizer import CONTROL
 

@@ -17,11 +17,11 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
-from nmt.config.data import LABEL
 from nmt.console import amount, listed, printable
 from nmt.errors import DataError, error_text
 from nmt.files.write import writing
 from nmt.languages.codes import names_of, normalized
+from nmt.languages.directions import LABEL
 from nmt.prepare.inputs import Input
 from nmt.prepare.pairs import NO_SCORE, Layout, Row, Units, one_line, parse_score
 from nmt.text.lines import LINE_BYTES, lines_in

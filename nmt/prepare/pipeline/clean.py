@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
 
-from nmt.config import DataConfig
+from nmt.data.settings import DataConfig
 from nmt.files.read import fingerprint_of
 from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
 from nmt.prepare.cleaning.grouping import groupings, pair_hash

@@ -19,12 +19,13 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
 
-from nmt.config import Config, DataConfig, TokenizerConfig
-from nmt.config.data import LABEL
+from nmt.config import Config
 from nmt.console import Progress
 from nmt.data.manifest import ShardRecord, TextRecord, added
 from nmt.data.random_numbers import mixed
+from nmt.data.settings import DataConfig
 from nmt.files.write import link
+from nmt.languages.directions import LABEL
 from nmt.layout import MONO, DataDir, TokenizerDir
 from nmt.prepare.cleaning.cleaner import SeenLines
 from nmt.prepare.cleaning.counts import CleanReport, Lengths, refuse_empty, total
@@ -35,6 +36,7 @@ from nmt.prepare.recipe import NewPieces
 from nmt.tasks.perform import Done, Json
 from nmt.text.blocks import BlockEncoder, Encoded, ranges
 from nmt.text.language import Profiles
+from nmt.text.settings import TokenizerConfig
 from nmt.text.tokenizer import N_SPECIAL, LosslessTokenizer, Tokenizer, train_tokenizer
 from nmt.text.vocabularies import Labels, Tokenizers
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from pydantic import BaseModel
 
-from nmt.config import DataConfig
 from nmt.console import say
+from nmt.data.settings import DataConfig
 from nmt.errors import DataError
 from nmt.files.read import checksum, read_regular
 from nmt.layout import DataDir

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from pydantic import BaseModel
 
-from nmt.config import DataConfig
-from nmt.config.source import AnyTrainSource
 from nmt.data.manifest import TextRecord, added
+from nmt.data.settings import DataConfig
+from nmt.data.sources import AnyTrainSource
 from nmt.errors import DataError
 from nmt.layout import MONO, DataDir, TokenizerDir
 from nmt.prepare.cleaning.cleaner import LineCleaner, SeenLines

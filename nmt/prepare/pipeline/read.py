@@ -20,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
 
-from nmt.config import DataConfig
-from nmt.config.source import AnyTrainSource, TrainFiles
 from nmt.console import COMPRESSED, Item, Progress
+from nmt.data.settings import DataConfig
+from nmt.data.sources import AnyTrainSource, TrainFiles
 from nmt.errors import DataError
 from nmt.files.read import open_regular, reading
 from nmt.prepare.pairs import OpenSource, SentencePair, Units, read_scores

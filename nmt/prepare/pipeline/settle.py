@@ -19,12 +19,12 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
 
-from nmt.config import DataConfig
-from nmt.config.data import LABEL
 from nmt.console import Progress, printable
 from nmt.data.corpus import Corpus
 from nmt.data.random_numbers import hashed, key_of
+from nmt.data.settings import DataConfig
 from nmt.errors import DataError
+from nmt.languages.directions import LABEL
 from nmt.prepare.cleaning.counts import CleanReport, refuse_empty, skipped_units, total
 from nmt.prepare.pairs import SentencePair
 from nmt.prepare.pipeline.clean import (

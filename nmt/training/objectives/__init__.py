@@ -1,7 +1,7 @@
 """The training objectives, each in the module of its name.
 
 An objective makes examples of the rows of a text, changes those of an update, and computes the loss of a batch and the
-scores of the development set. `nmt.config.objectives` has what the rest of the package needs to know about each.
+scores of the development set. `nmt.training.facts` has what the rest of the package needs to know about each.
 """
 
 from __future__ import annotations

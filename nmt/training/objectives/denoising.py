@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.config import Config
-from nmt.config.objectives import DenoisingConfig
 from nmt.console import Progress
 from nmt.data.batching import Indices, Pairs, unpadded
 from nmt.data.corpus import Corpora
@@ -23,6 +22,7 @@ from nmt.data.random_numbers import DENOISING, hashed, key_of
 from nmt.model.transformer import DecodingModel, Model
 from nmt.text.tokenizer import MASK
 from nmt.text.vocabularies import Tokenizers
+from nmt.training.facts import DenoisingConfig
 from nmt.training.objectives import Objective
 from nmt.training.validate import Execution, HeldOut, SplitValidator, Validation, Validator
 from nmt.translate.search import NativeSearcher

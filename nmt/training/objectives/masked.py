@@ -21,7 +21,6 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.config import Config
-from nmt.config.objectives import MaskedConfig, PairNegative
 from nmt.data.batching import Indices, Pairs, joined, unpadded
 from nmt.data.corpus import Corpora, Rows, Side
 from nmt.data.mixing import Segments
@@ -29,6 +28,7 @@ from nmt.data.random_numbers import MASKING, Hashes, fractions, hashed, key_of
 from nmt.text.blocks import ranges
 from nmt.text.tokenizer import MASK, N_SPECIAL, PAD, SEPARATOR, Tokenizer
 from nmt.text.vocabularies import Tokenizers
+from nmt.training.facts import MaskedConfig, PairNegative
 from nmt.training.objectives import Objective
 
 MASKED = 0.8

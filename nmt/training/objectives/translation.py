@@ -15,13 +15,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from nmt.config import Config, DataConfig
+from nmt.config import Config
 from nmt.console import Progress
 from nmt.data.batching import Indices, Pairs, joined
 from nmt.data.corpus import Corpora, Corpus, Side
 from nmt.data.mixing import Segments, train_corpora
 from nmt.data.modifiers import FuzzyMatches, Modifiers
 from nmt.data.random_numbers import TAGS, fractions, hashed, key_of
+from nmt.data.settings import DataConfig
 from nmt.errors import ConfigError, DataError
 from nmt.model.transformer import DecodingModel, Model
 from nmt.text.vocabularies import Tokenizers

@@ -19,8 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from nmt.config import Config, TrainingConfig
-from nmt.config.training import DEFAULT_MAX_TOKENS
+from nmt.config import Config
 from nmt.console import say
 from nmt.data.batching import Indices, Pairs
 from nmt.data.rows import RowPacking
@@ -43,6 +42,7 @@ from nmt.text.tokenizer import PAD
 from nmt.training.loss import Forward
 from nmt.training.objectives import Objective
 from nmt.training.parallel import World
+from nmt.training.settings import DEFAULT_MAX_TOKENS, TrainingConfig
 from nmt.training.setup.inputs import Inputs
 from nmt.version import version
 

@@ -109,7 +109,7 @@ def engine(folder: Path, _: Path, search: Search) -> Loaded:
 
 def ready(translator: Any, search: Search, note: str = "") -> Loaded:
     """The time of a translation has the cutting into pieces in it."""
-    from nmt.config import SearchConfig
+    from nmt.search.settings import SearchConfig
 
     settings = SearchConfig(
         beam=search.beam,

@@ -14,12 +14,13 @@ import pytest
 from command import Command, Result
 from kept_run import settings
 from nmt import api
-from nmt.config import Config, SearchConfig
+from nmt.config import Config
 from nmt.data.corpus import Corpus
 from nmt.evaluate.compare.screen import as_json
 from nmt.files.read import checksum
 from nmt.layout import RUN_FORMAT, DataDir, RunDir
 from nmt.runs.info import RunInfo, write_info
+from nmt.search.settings import SearchConfig
 from nmt.tables import render
 from nmt.translate.translator import Translator
 from nmt.translate.types import Translation

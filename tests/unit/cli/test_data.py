@@ -10,8 +10,8 @@ import pytest
 
 from command import Command
 from nmt.config import Config
-from nmt.config.source import TrainFiles
-from nmt.config.yaml12 import parse_yaml
+from nmt.data.sources import TrainFiles
+from nmt.files.yaml12 import parse_yaml
 from nmt.prepare import opus as opus_module
 from opus_server import Opus, moses, serve_opus
 

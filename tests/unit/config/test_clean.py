@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from nmt.config import Config, DataConfig, ModelConfig, TokenizerConfig
-from nmt.config.clean import CleanConfig, CorpusClean
+from nmt.config import Config
 from nmt.config.load import changed_config, dump_config, load_config
-from nmt.config.source import TrainFiles
+from nmt.data.settings import DataConfig
+from nmt.data.sources import TrainFiles
 from nmt.errors import ConfigError
+from nmt.model.settings import ModelConfig
+from nmt.prepare.cleaning.settings import CleanConfig, CorpusClean
 from nmt.prepare.recipe import changes, recipe
+from nmt.text.settings import TokenizerConfig
 
 
 def loaded(*overrides: str) -> Config:

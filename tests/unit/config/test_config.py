@@ -11,12 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from nmt.config import Config, ModelConfig, SearchConfig, Section
-from nmt.config.data import DataConfig
+from nmt.config import Config
 from nmt.config.load import dump_config, load_config
-from nmt.config.source import KINDS, TrainFiles, TrainPath
-from nmt.config.yaml12 import parse_yaml
+from nmt.data.settings import DataConfig
+from nmt.data.sources import KINDS, TrainFiles, TrainPath
 from nmt.errors import ConfigError, UnsafeFileError
+from nmt.files.yaml12 import parse_yaml
+from nmt.model.settings import ModelConfig
+from nmt.search.settings import SearchConfig
+from nmt.section import Section
 from untraced import untraced
 
 BASE = """\

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nmt.config.load import load_config
-from nmt.config.source import TrainPath, joint_license
+from nmt.data.sources import TrainPath, joint_license
 from nmt.errors import ConfigError
 from nmt.prepare.pipeline.clean import cleaning_settings
 from nmt.prepare.recipe import recipe

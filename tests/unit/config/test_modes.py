@@ -13,8 +13,8 @@ import pytest
 from nmt.config import Config
 from nmt.config.load import changed_config, dump_config, load_config, load_saved_config
 from nmt.config.messages import field_paths
-from nmt.config.yaml12 import dump_yaml, parse_yaml
 from nmt.errors import ConfigError
+from nmt.files.yaml12 import dump_yaml, parse_yaml
 from places import ROOT
 
 DATA = """\

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from nmt.config import Config, Source
+from nmt.config import Config
 from nmt.config.load import check_config, dump_config, parse_yaml
+from nmt.data.sources import Source
 from nmt.errors import ConfigError
 
 ENGLISH = {"files": {"en": "news.en.gz"}}

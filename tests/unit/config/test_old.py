@@ -11,8 +11,8 @@ import pytest
 
 from nmt.config import old
 from nmt.config.load import check_config, dump_config, load_config, load_saved_config
-from nmt.config.yaml12 import dump_yaml, parse_yaml
 from nmt.errors import ConfigError
+from nmt.files.yaml12 import dump_yaml, parse_yaml
 from places import GOLDEN
 
 FILES = {"files": {"aa": "a", "bb": "b"}}

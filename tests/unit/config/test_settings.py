@@ -7,8 +7,8 @@ import pytest
 from nmt.config.load import load_config
 from nmt.config.messages import field_paths
 from nmt.config.settings import KNOWN, MAY_CHANGE, explain
-from nmt.config.yaml12 import parse_yaml
 from nmt.errors import ConfigError
+from nmt.files.yaml12 import parse_yaml
 from places import ROOT
 
 KEYS = [key for key in field_paths() if "*" not in key]

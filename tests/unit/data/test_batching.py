@@ -11,11 +11,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.config import ModelConfig
 from nmt.data.batching import Indices, PairLengths, Pairs, epoch_updates, even_batches
 from nmt.data.corpus import Corpus, Joined, Lines, lines_of
 from nmt.layout import DataDir
 from nmt.model.masks import Padded
+from nmt.model.settings import ModelConfig
 from nmt.model.transformer import DecoderModel
 from nmt.text.tokenizer import BOS, EOS, PAD, SEPARATOR
 from nmt.training.objectives.translation import one_sequence

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nmt.config import TrainingConfig
 from nmt.data import bpe_dropout as module
 from nmt.data.batching import Pairs
 from nmt.data.bpe_dropout import BpeDropout, Merges
 from nmt.data.corpus import Lines
 from nmt.text.tokenizer import EOS, N_SPECIAL, PAD, Tokenizer, train_tokenizer
 from nmt.text.vocabularies import Tokenizers
+from nmt.training.settings import TrainingConfig
 from sentences import sentence_pairs
 
 GERMAN, ENGLISH = (list(lines) for lines in zip(*sentence_pairs(300), strict=True))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from command import Command
-from nmt.config.source import TrainPath
+from nmt.data.sources import TrainPath
 from nmt.documents.parallel import _joined, direction_of, parallel_text, read_sentences
 from nmt.errors import DataError
 from nmt.prepare.sources import open_source

@@ -13,9 +13,9 @@ import torch
 
 from engines import Pair, check_equal, ids, translations
 from export_run import LINES, both
-from nmt.config import SearchConfig
 from nmt.errors import ConfigError, DataError
 from nmt.search.rules import SearchStopped
+from nmt.search.settings import SearchConfig
 from nmt.search.step import length_penalty
 from nmt.share.formats import check_supported
 from nmt.text.constraints import Glossary, marked

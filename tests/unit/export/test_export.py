@@ -17,7 +17,6 @@ from huggingface_hub.repocard_data import eval_results_to_model_index
 
 from command import Command
 from export_run import card_of, section, with_search, write_run
-from nmt.config import SearchConfig
 from nmt.config.load import changed_config, dump_config, load_config
 from nmt.errors import CheckpointError, ConfigError
 from nmt.layout import RunDir
@@ -27,6 +26,7 @@ from nmt.runs.folder import Kind, verify_export
 from nmt.runs.info import add_scores, read_info, write_info
 from nmt.runs.model import Saved
 from nmt.runs.state import TrainState, update_state
+from nmt.search.settings import SearchConfig
 from nmt.share import export as stage
 from nmt.share.card import TrainingCost, training_cost
 from nmt.share.ctranslate2 import save_ctranslate2

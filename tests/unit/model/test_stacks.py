@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from nmt.config import ModelConfig
 from nmt.data.batching import Batch, Packing, Pairs
 from nmt.data.corpus import Lines
 from nmt.model.masks import Packed, Padded, prefix_mask
+from nmt.model.settings import ModelConfig
 from nmt.model.transformer import DecoderModel, EncoderModel, Model, mean_state
 
 LINES = Lines.of([np.array(ids) for ids in ([20, 8, 21, 22], [23, 24], [25, 26, 8, 27, 28])])

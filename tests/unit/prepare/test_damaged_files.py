@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from damaged_formats import COMPRESSIONS, FORMATS, LANGUAGES, PAIRS, Case, Pairs, make_case
-from nmt.config.source import Source, TrainFiles
+from nmt.data.sources import Source, TrainFiles
 from nmt.errors import ConfigError, DataError
 from nmt.prepare.pipeline.read import cut_aligned, read_range
 from nmt.prepare.sources import open_source

@@ -19,7 +19,7 @@ from typing import IO
 
 import pytest
 
-from nmt.config.source import TrainPath
+from nmt.data.sources import TrainPath
 from nmt.errors import DataError
 from nmt.files import compressed as tar_archive
 from nmt.prepare.inputs import FORMATS, Input, find_inputs, fingerprints, natural

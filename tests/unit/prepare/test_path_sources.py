@@ -12,7 +12,7 @@ import pytest
 
 from nmt.config import Config
 from nmt.config.load import check_config
-from nmt.config.source import PathSource, TrainFiles, TrainPath
+from nmt.data.sources import PathSource, TrainFiles, TrainPath
 from nmt.errors import ConfigError, DataError
 from nmt.prepare.pairs import Units
 from nmt.prepare.prepare import dry_run, prepare

@@ -13,9 +13,8 @@ import pyarrow.parquet
 import pytest
 
 from folders import TRAIN, Folder
-from nmt.config import Source
 from nmt.config.load import check_config
-from nmt.config.source import TrainFiles, TrainPath
+from nmt.data.sources import Source, TrainFiles, TrainPath
 from nmt.errors import ConfigError, DataError
 from nmt.prepare.pairs import SentencePair
 from nmt.prepare.sources import open_source

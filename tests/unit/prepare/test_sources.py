@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.config.source import TrainFiles
+from nmt.data.sources import TrainFiles
 from nmt.errors import DataError
 from nmt.files.read import checksum
 from nmt.prepare.pairs import SentencePair

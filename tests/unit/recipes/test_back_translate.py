@@ -10,8 +10,8 @@ import pytest
 from command import Command
 from nmt import Translator
 from nmt.config.load import dump_config, load_config
-from nmt.config.source import TrainFiles
 from nmt.data.manifest import read_manifest
+from nmt.data.sources import TrainFiles
 from nmt.layout import DataDir
 from nmt.recipes.back_translate import UNFINISHED, LineRules
 from recipe_folder import dropped, interrupt_after, lines_of

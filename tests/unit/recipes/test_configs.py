@@ -11,8 +11,9 @@ import pytest
 
 from command import Command
 from folders import TRAIN, Folder, files
-from nmt.config import Config, Source
+from nmt.config import Config
 from nmt.config.load import dump_config, load_config
+from nmt.data.sources import Source
 from nmt.layout import DataDir
 from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.prepare import prepare

@@ -10,8 +10,8 @@ import pytest
 from command import Command
 from nmt.config import Config
 from nmt.config.load import load_config
-from nmt.config.yaml12 import dump_yaml
 from nmt.errors import ConfigError
+from nmt.files.yaml12 import dump_yaml
 from nmt.recipes import presets
 from nmt.recipes.presets import DROPOUTS, LARGE, PIECES, SIMCUT_PASSES, SIZES, UPDATE_SHARE, Size, preset
 

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from nmt.config.load import load_config
-from nmt.config.training import DEFAULT_MAX_TOKENS
 from nmt.recipes import presets
+from nmt.training.settings import DEFAULT_MAX_TOKENS
 
 SMALL = [
     "model.d_model=8", "model.d_ff=8", "model.encoder_layers=1", "model.decoder_layers=1", "tokenizer.vocab_size=300",

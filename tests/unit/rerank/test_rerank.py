@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.config import SearchConfig
 from nmt.errors import DataError
 from nmt.evaluate.metrics import MetricName, corpus_score
 from nmt.recipes import rerank as module
@@ -30,6 +29,7 @@ from nmt.recipes.rerank import (
     rescored,
     tune,
 )
+from nmt.search.settings import SearchConfig
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate.translator import Translator
 from tiny_run import PLAIN

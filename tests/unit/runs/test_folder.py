@@ -11,13 +11,13 @@ import pytest
 import torch
 
 from export_run import LINES, write_run
-from nmt.config import SearchConfig
 from nmt.errors import CheckpointError, DataError, NmtError
 from nmt.layout import RunDir
 from nmt.model.transformer import Transformer
 from nmt.runs.checkpoint import assign, load_weights
 from nmt.runs.folder import Folder, is_folder, load_folder, new_directory, verify_export
 from nmt.runs.model import open_saved
+from nmt.search.settings import SearchConfig
 from nmt.share.export import ExportOptions, export
 from nmt.translate.search import NativeSearcher
 from nmt.translate.translator import Translator

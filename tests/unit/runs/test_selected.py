@@ -10,12 +10,12 @@ import torch
 
 from kept_run import save, three_checkpoints
 from models import tiny_model
-from nmt.config import TrainingConfig
 from nmt.errors import CheckpointError
 from nmt.layout import RunDir
 from nmt.runs.checkpoint import average, choose_weights, save_checkpoint
 from nmt.runs.info import Selected, write_selected
 from nmt.training.saving import rotate
+from nmt.training.settings import TrainingConfig
 
 SETTINGS = TrainingConfig(keep_last=4, average_last=3)
 

@@ -13,10 +13,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from nmt.config import SearchConfig
 from nmt.search.beam import beam_search
 from nmt.search.constrained import Constraints, Phrases, beam_for, term_ids, total_length, word_parts
 from nmt.search.rules import Rules
+from nmt.search.settings import SearchConfig
 from nmt.search.step import Hypothesis, length_penalty
 from nmt.text.tokenizer import CONTROL, EOS, N_SPECIAL, PAD, Tokenizer, train_tokenizer
 from sentences import sentence_pairs

@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 
 from models import VOCAB, model_config, pad, sentences, tiny_model
-from nmt.config import SearchConfig
 from nmt.errors import DataError
 from nmt.model.inference import InferenceModel
 from nmt.model.masks import Padded
 from nmt.model.transformer import DecoderModel
-from nmt.search import search
 from nmt.search.forced import ForcedDecoder, Pair
+from nmt.search.methods import find_hypotheses
 from nmt.search.rules import Rules
+from nmt.search.settings import SearchConfig
 from nmt.search.step import Ensemble, Hypothesis, Scores, TransformerStep, padded
 from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD, SEPARATOR
 
@@ -123,7 +123,7 @@ def find(
     rules = Rules(BANNED, torch.tensor([15] * len(SOURCES)), prefix=prefix)
     steps = [started(model, SOURCES) for model in models]
     step = steps[0] if len(steps) == 1 else Ensemble(steps)
-    return search(step, rules, config, range(len(SOURCES)), n_best)
+    return find_hypotheses(step, rules, config, range(len(SOURCES)), n_best)
 
 
 def log_probs(models: Sequence[DecoderModel], pairs: Sequence[Pair], max_tokens: int = 1000) -> list[list[float]]:

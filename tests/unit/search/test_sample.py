@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from models import VOCAB, model_config, pad, sentences, tiny_model
-from nmt.config import SearchConfig
 from nmt.errors import CheckpointError
 from nmt.model import inference
 from nmt.model.inference import InferenceModel
@@ -25,6 +24,7 @@ from nmt.model.transformer import DecoderModel
 from nmt.search import greedy
 from nmt.search.greedy import draw, greedy_search, sample_search, uniform
 from nmt.search.rules import Rules
+from nmt.search.settings import SearchConfig
 from nmt.search.step import Hypothesis, TransformerStep, length_penalty
 from nmt.text.tokenizer import BOS, EOS, PAD
 from tables import BANNED, Prefix, Table, TableModel, forced_log_prob, random_table

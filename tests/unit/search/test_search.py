@@ -10,13 +10,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmt.config import SearchConfig
 from nmt.errors import CheckpointError
 from nmt.search import beam as beam_module
-from nmt.search import search
 from nmt.search.beam import beam_search
 from nmt.search.greedy import greedy_search
+from nmt.search.methods import find_hypotheses
 from nmt.search.rules import Rules, SearchStopped, largest
+from nmt.search.settings import SearchConfig
 from nmt.search.step import Ensemble, Fusion, Hypothesis, StepModel, length_penalty
 from nmt.text.tokenizer import BOS, EOS, PAD, UNK
 from nmt.translate.segment import n_candidates
@@ -45,7 +45,7 @@ def rules(limits: Sequence[int]) -> Rules:
 def run(
     table: Table, sentences: Sequence[int], limits: Sequence[int], config: SearchConfig, n_best: int = 1
 ) -> list[list[Hypothesis]]:
-    return search(TableModel(table, sentences), rules(limits), config, sentences, n_best)
+    return find_hypotheses(TableModel(table, sentences), rules(limits), config, sentences, n_best)
 
 
 def same(found: Sequence[Hypothesis], expected: Sequence[Hypothesis]) -> None:
@@ -179,7 +179,7 @@ def test_finished_sentences_are_removed_from_batch() -> None:
 
     for beam in (1, 3):
         model = TableModel(short_and_long, range(4))
-        search(model, rules([9] * 4), SearchConfig(beam=beam), range(4))
+        find_hypotheses(model, rules([9] * 4), SearchConfig(beam=beam), range(4))
         assert model.rows_seen == [4, 3, 2, 1]
 
 
@@ -274,7 +274,7 @@ def test_diversity_0_equals_plain_beam(seed: int) -> None:
 
 def test_ensemble_averages_probabilities() -> None:
     tables = [from_probabilities({(): {A: 0.9, B: 0.1}}), from_probabilities({(): {A: 0.2, B: 0.8}})]
-    [[best, second]] = search(
+    [[best, second]] = find_hypotheses(
         Ensemble([TableModel(table, [0]) for table in tables]), rules([5]), SearchConfig(beam=2), [0], 2
     )
     assert (best.ids, second.ids) == ([A], [B])
@@ -308,7 +308,7 @@ def test_searches_stop_before_next_step(config: SearchConfig) -> None:
     # no sentence ends within the first steps
     rules = Rules(BANNED, torch.tensor([6] * len(SENTENCES)), 4, should_stop=lambda: model.steps == 2)
     with pytest.raises(SearchStopped):
-        search(model, rules, config, SENTENCES)
+        find_hypotheses(model, rules, config, SENTENCES)
     assert model.steps == 2
 
 
@@ -340,7 +340,9 @@ def fused(weight: float) -> Fusion:
 
 
 def find(model: StepModel, config: SearchConfig, n_best: int = 1) -> list[list[Hypothesis]]:
-    return search(model, Rules(BANNED, torch.tensor([6] * len(SENTENCES_FUSION))), config, SENTENCES_FUSION, n_best)
+    return find_hypotheses(
+        model, Rules(BANNED, torch.tensor([6] * len(SENTENCES_FUSION))), config, SENTENCES_FUSION, n_best
+    )
 
 
 CONFIGS_FUSION = [SearchConfig(beam=1), SearchConfig(beam=3), SearchConfig(beam=3, coverage_penalty=0.4)]

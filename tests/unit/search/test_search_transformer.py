@@ -9,12 +9,13 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from nmt.config import ModelConfig, SearchConfig
 from nmt.model.inference import InferenceModel
 from nmt.model.masks import Padded
+from nmt.model.settings import ModelConfig
 from nmt.model.transformer import Transformer
-from nmt.search import search
+from nmt.search.methods import find_hypotheses
 from nmt.search.rules import Rules
+from nmt.search.settings import SearchConfig
 from nmt.search.step import Hypothesis, Scores, TransformerStep, length_penalty
 from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD, UNK
 
@@ -66,7 +67,7 @@ def whole(parts: Iterator[Scores]) -> Scores:
 @torch.inference_mode()
 def find(model: Transformer, sources: list[Tensor], config: SearchConfig, n_best: int) -> list[list[Hypothesis]]:
     step = started(model, sources)
-    return search(step, Rules(BANNED, torch.tensor([20] * len(sources))), config, range(len(sources)), n_best)
+    return find_hypotheses(step, Rules(BANNED, torch.tensor([20] * len(sources))), config, range(len(sources)), n_best)
 
 
 @torch.inference_mode()
@@ -136,7 +137,9 @@ def test_groups_after_given_tokens_have_own_coverage(model: Transformer) -> None
         config = SearchConfig(beam=2 * groups, diversity_groups=groups, diversity=0.0, coverage_penalty=0.3)
         step = started(model, SOURCES, given=torch.full((len(SOURCES), 2), 30), keep_attention=True)
         rules = Rules(BANNED, torch.tensor([20] * len(SOURCES)))
-        found.append([[each.ids for each in of_source] for of_source in search(step, rules, config, SOURCES, 2)])
+        found.append(
+            [[each.ids for each in of_source] for of_source in find_hypotheses(step, rules, config, SOURCES, 2)]
+        )
     assert found[0] == found[1]
 
 
@@ -181,5 +184,5 @@ def test_learned_positions_suffice_for_maximum_length() -> None:
     made = Transformer(VARIANTS["learned"], VOCAB, VOCAB).eval()
     step = started(made, SOURCES, Endless)
     rules = Rules(BANNED, torch.tensor([40] * len(SOURCES)))
-    found = search(step, rules, SearchConfig(beam=2), range(len(SOURCES)))
+    found = find_hypotheses(step, rules, SearchConfig(beam=2), range(len(SOURCES)))
     assert [len(hypothesis.ids) for [hypothesis] in found] == [39] * len(SOURCES)

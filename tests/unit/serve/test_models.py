@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from export_run import LINES, write_run
-from nmt.config import SearchConfig
 from nmt.errors import CheckpointError, ConfigError, DataError, NmtError
+from nmt.search.settings import SearchConfig
 from nmt.serve.limits import Refusal
 from nmt.serve.models import Models, load_direction, load_models
 from nmt.serve.service import Service, TextOptions

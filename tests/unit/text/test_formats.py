@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from nmt.config.source import TrainFiles
+from nmt.data.sources import TrainFiles
 from nmt.errors import DataError
 from nmt.prepare.sources import open_source
 from nmt.text.formats import BEGINNING, other_format, text_problem

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from command import Command
-from nmt.config import SearchConfig
 from nmt.errors import DataError
 from nmt.search.constrained import beam_for, total_length
+from nmt.search.settings import SearchConfig
 from nmt.text import constraints
 from nmt.text.constraints import (
     Applied,

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.config import SearchConfig
 from nmt.config.load import load_config
 from nmt.errors import ConfigError, DataError
+from nmt.search.settings import SearchConfig
 from nmt.text.constraints import constraint_spans, lost, protected, spans
 
 FOUND = {

@@ -11,7 +11,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from models import tiny_model
-from nmt.config import TrainingConfig
 from nmt.data.batching import Packing
 from nmt.data.rows import RowPacking
 from nmt.model.masks import Padded
@@ -19,6 +18,7 @@ from nmt.model.transformer import Transformer
 from nmt.text.tokenizer import EOS
 from nmt.training import loss as loss_module
 from nmt.training.loss import ConsistencyWeights, cross_entropy, fused_loss, token_loss
+from nmt.training.settings import TrainingConfig
 from packed import SRC, TGT, pairs_of
 
 ROWS = np.arange(len(SRC))

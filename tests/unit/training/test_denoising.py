@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.config.objectives import DenoisingConfig
 from nmt.data.batching import Pairs, unpadded
 from nmt.data.corpus import Lines
 from nmt.text.tokenizer import MASK, N_SPECIAL
+from nmt.training.facts import DenoisingConfig
 from nmt.training.objectives.denoising import infill, infilled
 
 RNG = np.random.default_rng(50)

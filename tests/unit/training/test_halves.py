@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from models import tiny_model
-from nmt.config import TrainingConfig
 from nmt.model.device import Halves, autocast
 from nmt.model.transformer import Transformer
 from nmt.training.loss import token_loss
+from nmt.training.settings import TrainingConfig
 from packed import SRC, TGT, pairs_of
 
 MICRO_BATCHES = (np.arange(4), np.arange(4, len(SRC)))

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from nmt.config.objectives import MaskedConfig, PairNegative
 from nmt.data.batching import Pairs, joined, unpadded
 from nmt.data.corpus import Lines
 from nmt.data.random_numbers import hashed, key_of
 from nmt.text.tokenizer import EOS, MASK, N_SPECIAL, SEPARATOR, Tokenizer, train_tokenizer
+from nmt.training.facts import MaskedConfig, PairNegative
 from nmt.training.objectives.masked import Masking, PairExamples, PairSequences, divided
 from sentences import sentence_pairs
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from models import tiny_model
-from nmt.config import TrainingConfig
 from nmt.training.optim import Muon, learning_rate, make_optimizer, orthogonal
+from nmt.training.settings import TrainingConfig
 
 
 def lr(step: int, **settings: object) -> float:

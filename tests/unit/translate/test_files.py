@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from nmt.config import SearchConfig
 from nmt.errors import CheckpointError, ConfigError, DataError, LockedError
 from nmt.files import write
 from nmt.files.write import Lock
 from nmt.layout import RunDir
 from nmt.runs.model import ModelRef
+from nmt.search.settings import SearchConfig
 from nmt.tasks.perform import Done, Task
 from nmt.tasks.processes import InProcess
 from nmt.text.tokenizer import Tokenizer

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from nmt.config import SearchConfig
 from nmt.errors import CheckpointError, ConfigError
+from nmt.search.settings import SearchConfig
 from nmt.translate.interactive import interact
 from nmt.translate.translator import Translator
 from nmt.translate.types import Confidence, Options, Translation

@@ -17,7 +17,7 @@ import pytest
 from command import run_command
 from documents import bare_docx, bare_odt
 from nmt.cli.app import GROUPS
-from nmt.config.data import DataConfig
+from nmt.data.settings import DataConfig
 from nmt.documents import FORMATS, open_document
 from nmt.evaluate.report import Subject, evaluate
 from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut

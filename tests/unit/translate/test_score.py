@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from command import Command
-from nmt.config import SearchConfig
+from nmt.search.settings import SearchConfig
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate.score import PairScorer, Scored
 from nmt.translate.translator import Translator

@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterator, Sequence
 import pytest
 import torch
 
-from nmt.config import SearchConfig
+from nmt.search.settings import SearchConfig
 from nmt.search.step import Hypothesis
 from nmt.text.tokenizer import FIRST_RESERVED, SEPARATOR
 from nmt.translate.memory import Match

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import torch
 
-from nmt.config import SearchConfig
 from nmt.errors import ConfigError, DataError
 from nmt.model.inference import DecoderState, InferenceModel
 from nmt.model.transformer import DecoderModel
 from nmt.prepare.pairs import Codes
 from nmt.runs.model import Origin
 from nmt.search.rules import SearchStopped
+from nmt.search.settings import SearchConfig
 from nmt.text.constraints import Glossary
 from nmt.text.tokenizer import EOS, N_SPECIAL, PAD, LosslessTokenizer, Tokenizer
 from nmt.translate.files import Files, Warnings, translate_file

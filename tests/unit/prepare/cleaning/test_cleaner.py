@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from nmt.config import DataConfig
-from nmt.config.source import TrainFiles
+from nmt.data.settings import DataConfig
+from nmt.data.sources import TrainFiles
 from nmt.prepare.cleaning import cleaner as cleaner_module
 from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
 from nmt.prepare.cleaning.counts import REASONS, counted

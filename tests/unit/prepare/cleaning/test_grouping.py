@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.config import DataConfig
-from nmt.config.clean import CleanConfig
-from nmt.config.source import TrainFiles
+from nmt.data.settings import DataConfig
+from nmt.data.sources import TrainFiles
 from nmt.prepare.cleaning.grouping import groupings, normal_form, normal_hash
+from nmt.prepare.cleaning.settings import CleanConfig
 
 FILES = TrainFiles(files={"de": "a.de", "en": "a.en"})
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.config import DataConfig
-from nmt.config.clean import CleanConfig
-from nmt.config.source import TrainFiles
+from nmt.data.settings import DataConfig
+from nmt.data.sources import TrainFiles
 from nmt.prepare.cleaning.cleaner import LineCleaner, SeenLines
+from nmt.prepare.cleaning.settings import CleanConfig
 
 HELD_OUT = ["Good day, world.", " Oil. ", "salt &amp; pepper"]
 

@@ -6,11 +6,11 @@ from typing import Literal
 
 import pytest
 
-from nmt.config import DataConfig
-from nmt.config.clean import CleanConfig
-from nmt.config.source import TrainFiles
+from nmt.data.settings import DataConfig
+from nmt.data.sources import TrainFiles
 from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
 from nmt.prepare.cleaning.counts import REPAIRS, CleanReport, total
+from nmt.prepare.cleaning.settings import CleanConfig
 from nmt.prepare.pairs import SentencePair
 
 FILES = TrainFiles(files={"de": "a.de", "en": "a.en"})

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from nmt.config import DataConfig
-from nmt.config.clean import CleanConfig, CorpusClean
-from nmt.config.source import TrainFiles
+from nmt.data.settings import DataConfig
+from nmt.data.sources import TrainFiles
 from nmt.errors import DataError
 from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
 from nmt.prepare.cleaning.counts import REASONS
 from nmt.prepare.cleaning.filters import UNSUPPORTED, other_script, supports
+from nmt.prepare.cleaning.settings import CleanConfig, CorpusClean
 from nmt.prepare.pairs import SentencePair
 
 HELD_OUT = HeldOut.of([SentencePair("Guten Tag, Welt.", "Good day, world.", ""), SentencePair("Öl.", "Oil.", "")])

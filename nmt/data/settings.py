@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import re
 from collections import Counter
@@ -21,23 +20,15 @@ from pydantic import (
     model_validator,
 )
 
-from nmt.config.clean import CleanConfig, CorpusClean
-from nmt.config.foreign import did_you_mean
-from nmt.config.section import Section, raise_together
-from nmt.config.source import AnySource, AnyTrainSource, HubSource, MonoSource, Source
+from nmt.data.sources import AnySource, AnyTrainSource, HubSource, MonoSource, Source
 from nmt.errors import ConfigError
+from nmt.languages.directions import ANY, DIRECTION, LABEL, TO, check_language, pair_of, sides_of
+from nmt.prepare.cleaning.settings import CleanConfig, CorpusClean
+from nmt.section import Section, raise_together
 
 Drawn: TypeAlias = dict[str, dict[str, int | float]]
 """The name of a set, such as `valid`, -> the key of a corpus, such as `train.0`, or `train` for all text -> the number
 of pairs (int) or share of all pairs (float) that the set takes from it."""
-
-DIRECTION = re.compile(r"^([A-Za-z][A-Za-z0-9_]*)-([A-Za-z][A-Za-z0-9_]*)$")
-
-TO = "to="
-"""Begins the name of the tag of a target language: `to=de`."""
-
-LABEL = "label"
-"""The target "language" of texts with class labels."""
 
 
 def _kind_of_valid(value: object) -> str | None:
@@ -521,28 +512,6 @@ class DataConfig(Section):
         return Path(self.dir.replace("{direction}", "-".join(self.all_languages)))
 
 
-def sides_of(direction: str) -> tuple[str, str]:
-    """Return the source and the target language of a direction."""
-    src, tgt = direction.split("-")
-    return src, tgt
-
-
-def pair_of(direction: str) -> str:
-    """Return the pair of languages of a direction, in alphabetical order: de-en for en-de."""
-    return "-".join(sorted(direction.split("-")))
-
-
-ANY = "*"
-"""Stands for any source language, where it makes no difference."""
-
-
-def check_language(option: str, name: str, known: Collection[str]) -> None:
-    """Raise ConfigError unless the language that an option names is known."""
-    if name not in known:
-        near = did_you_mean(difflib.get_close_matches(name, known, cutoff=0.5))
-        raise ConfigError(f"{option} {name}: not a language of this model{near or '; choose ' + ', '.join(known)}")
-
-
 _Section = TypeVar("_Section", bound=Section)
 _Source = TypeVar("_Source", bound=Source)
 
@@ -629,22 +598,3 @@ def _several_language_problems(
         if field in named and named.get(other) and {*named[field]} != {*named[other]}:
             names = ", ".join(named[field]) or "none"
             yield f"{key}.{field}: must name {' and '.join(named[other])}, as {other} does, found {names}"
-
-
-TokenizerKind: TypeAlias = Literal["bpe", "char"]
-
-
-class TokenizerConfig(Section):
-    """The SentencePiece tokenizer, trained on the cleaned training text or given."""
-
-    kind: TokenizerKind = "bpe"
-    """What the pieces are: bpe, frequent sequences of characters within a word; char, single characters, that is, code
-    points: combining marks are pieces of their own. Lines then have many times more pieces (`data.max_pieces`)."""
-    model: str | None = None
-    """File of a SentencePiece model, unigram or BPE, relative to `data.root`, which is used instead of training one,
-    with its normalisation; it determines the number of pieces. `nmt prepare --tokenizer-from` takes precedence."""
-    vocab_size: int = Field(10_000, ge=300, le=1_000_000)
-    """Number of pieces, including the 256 bytes and the special pieces. A small corpus may yield fewer. With `nmt
-    prepare --tokenizer-from` and a new language in `data.directions`, the vocabulary grows to this size."""
-    joint: bool = True
-    """Whether both languages share one vocabulary; if false, each language has its own."""

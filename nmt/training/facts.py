@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from nmt.config.section import Section
+from nmt.section import Section
 
 PairNegative = Literal["shuffled", "cut", "replaced", "number", "copied"]
 Metric = Literal["bleu", "chrf", "perplexity", "accuracy"]

@@ -7,13 +7,14 @@ PyYAML implements YAML 1.1; its resolvers are replaced here. Schema: https://yam
 
 from __future__ import annotations
 
+import itertools
 import re
+import reprlib
 from collections.abc import Mapping
 from typing import Any
 
 import yaml
 
-from nmt.config.messages import shown
 from nmt.console import printable, printable_sentence
 from nmt.errors import ConfigError
 from nmt.files.read import CONFIG_BYTES
@@ -140,3 +141,40 @@ def _one_line(error: Exception) -> str:
     problem = " ".join(filter(None, (error.context, error.problem)))
     hint = "; indent with spaces" if r"'\t'" in problem else ""
     return f"{problem} at line {mark.line + 1}, column {mark.column + 1}{hint}"
+
+
+_MAX_SHOWN = 60  # characters
+
+
+def shown(value: object) -> str:
+    """Format a value of a configuration for a message, on one short line."""
+    text = "nothing" if value is None else _REPR.repr(value)
+    return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 3]}..."
+
+
+class _Repr(reprlib.Repr):
+    """A formatter of values as YAML, with a limited length because YAML anchors can expand to gigabytes."""
+
+    def repr_dict(self, value: dict[object, object], level: int) -> str:
+        if level <= 0:
+            return "{...}"
+        keys = [*itertools.islice(value, self.maxdict)]  # in their own order; reprlib would sort them
+        items = []
+        for key in keys:
+            name = str(key)
+            if not re.fullmatch("[A-Za-z_]{1,30}", name):
+                name = self.repr1(key, level - 1)
+            items.append(f"{name}: {self.repr1(value[key], level - 1)}")
+        if len(value) > len(items):
+            items.append("...")
+        return f"{{{', '.join(items)}}}"
+
+    def repr_bool(self, value: bool, _: int) -> str:
+        return str(value).lower()
+
+    def repr_NoneType(self, *_: object) -> str:  # noqa: N802  (found by the name of the type)
+        return "null"
+
+
+_REPR = _Repr()
+_REPR.maxstring = _REPR.maxlong = _REPR.maxother = 1000

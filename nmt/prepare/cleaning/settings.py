@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from nmt.config.section import Section
+from nmt.section import Section
 
 NEAR_DUPLICATES = "near_duplicates"
 RepairName = Literal["encoding", "entities", "control", "spaces", "NFC", "NFKC", "letters"]

@@ -10,8 +10,8 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 
-from nmt.config.clean import CorpusClean
-from nmt.config.section import Section
+from nmt.prepare.cleaning.settings import CorpusClean
+from nmt.section import Section
 
 
 def _check_sha256(sha256: str) -> str:

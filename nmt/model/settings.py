@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from nmt.config.section import Section, raise_together
+from nmt.section import Section, raise_together
 
 
 class ModelConfig(Section):
