@@ -35,7 +35,7 @@ from nmt.search.greedy import greedy_search
 from nmt.search.rules import Rules
 from nmt.search.settings import SearchConfig
 from nmt.search.step import TransformerStep, padded
-from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD
+from nmt.text.ids import BOS, EOS, N_SPECIAL, PAD
 from nmt.text.vocabularies import Tokenizers
 from nmt.training.loss import LossSums, fused_loss
 from nmt.training.optim import learning_rate, make_optimizer

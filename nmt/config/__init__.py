@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from pydantic import model_validator
@@ -15,7 +15,7 @@ from nmt.config.problems import label_problems, mixing_problems
 from nmt.data.settings import DataConfig
 from nmt.errors import ConfigError
 from nmt.languages.directions import ANY, LABEL
-from nmt.model.settings import ModelConfig
+from nmt.model.settings import ModelConfig, ModelSizes
 from nmt.search.settings import SearchConfig
 from nmt.section import Section, raise_together
 from nmt.text.settings import TokenizerConfig
@@ -168,10 +168,16 @@ class Config(Section):
             return True
         return self.learns_lines and len(self.learned_languages) > 1
 
-    @property
-    def n_classes(self) -> int:
-        """Number of classes of the model's classification head; 0 if it has none."""
-        return 2 if self.training.masked.pair_task else 0
+    def sizes(self, vocab_sizes: Mapping[str, int]) -> ModelSizes:
+        """Return the sizes of the model. `vocab_sizes`: the number of pieces of each language, and of labels."""
+        src, tgt = (vocab_sizes[language] for language in self.data.sides)
+        n_classes = 2 if self.training.masked.pair_task else 0
+        classifies = self.training.facts.classifies
+        if classifies:
+            n_classes = tgt
+        if not self.model.is_encoder_decoder:
+            src = tgt = vocab_sizes[self.learned_languages[-1]]
+        return ModelSizes(src, tgt, n_classes, predicts_pieces=not classifies, sees_source=self.joins_sides)
 
     @property
     def longest(self) -> int:

@@ -17,19 +17,17 @@ tensors have few different sizes, and both sides equally many sentences. `bounds
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from nmt.data.corpus import Integers, Lines, Side
-from nmt.data.mixing import Segments
+from nmt.data.lines import Integers, Lines, Segments, Side
+from nmt.data.on_device import OnDevice
 from nmt.model.masks import Packed, Padded
-from nmt.text.blocks import ranges
-from nmt.text.tokenizer import BOS, EOS, PAD, SEPARATOR
+from nmt.text.ids import BOS, EOS, PAD, SEPARATOR, ranges
 
 Indices = npt.NDArray[np.int64]
 
@@ -42,18 +40,6 @@ _BLOCK = 1 << 18  # pairs processed together in a scan of all
 def narrow(numbers: Integers) -> Integers:
     """Return a copy in the smallest unsigned integer type; NumPy sorts two-byte integers many times faster."""
     return numbers.astype(np.min_scalar_type(numbers.max(initial=0)))
-
-
-class OnDevice:
-    """Base class of batches, which are dataclasses of tensors that can be moved to a device."""
-
-    def to(self, device: torch.device) -> Self:
-        """Return the batch on `device`; tensors are copied to a GPU asynchronously, through pinned memory."""
-        if device.type == "cpu":
-            return self
-        tensors = {name: x for name, x in vars(self).items() if isinstance(x, Tensor)}
-        moved: dict[str, Any] = {name: sent(x, device) for name, x in tensors.items()}
-        return replace(self, **moved)  # type: ignore[type-var]
 
 
 @dataclass(frozen=True)
@@ -108,11 +94,6 @@ def unpadded(lines: Tensor) -> list[Indices]:
 def joined(src: Indices, tgt: Indices) -> Indices:
     """Join the ids of a source and its target into one sequence, `source SEPARATOR target`."""
     return np.concatenate((src, _SEPARATOR, tgt))
-
-
-def sent(tensor: Tensor, device: torch.device) -> Tensor:
-    """Copy a CPU tensor to `device` asynchronously, through pinned memory."""
-    return tensor if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
 
 
 class Lengths:

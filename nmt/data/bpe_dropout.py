@@ -26,12 +26,11 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.data.batching import Pairs
-from nmt.data.corpus import Integers, Lines
-from nmt.data.mixing import Segments
+from nmt.data.lines import Integers, Lines, Segments
 from nmt.data.random_numbers import Hashes, hashed, key_of
-from nmt.text.blocks import ranges
+from nmt.text.ids import UNK, ranges
 from nmt.text.imported import ImportedTokenizer
-from nmt.text.tokenizer import UNK, Tokenizer
+from nmt.text.tokenizer import Tokenizer
 from nmt.training.settings import TrainingConfig
 
 N_CUTS = 64

@@ -17,14 +17,12 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from nmt.config import Config
+from nmt.data.lines import Rows
 from nmt.data.manifest import Manifest
 from nmt.errors import ConfigError
 from nmt.training.settings import Stage
-
-Rows = npt.NDArray[np.int64]
 
 BLOCK = 1 << 12
 """Number of consecutive pairs of a shard that stay together, since a shard is in random order already: little more of
@@ -36,27 +34,6 @@ class Run(NamedTuple):
 
     first: int
     n: int
-
-
-class Segments:
-    """Rows of the training pairs in the order of a window, as consecutive runs."""
-
-    def __init__(self, runs: Sequence[tuple[Rows, Rows]], total: int) -> None:
-        """`runs`: arrays of the first rows and the lengths of runs; `total`: the number of all training pairs."""
-        none = np.zeros(0, np.int64)
-        self.firsts = np.concatenate([none, *(firsts for firsts, _ in runs)])
-        self.sizes = np.concatenate([none, *(sizes for _, sizes in runs)])
-        self._ends = np.cumsum(self.sizes)
-        self._shifts = self.firsts - (self._ends - self.sizes)
-        self.total = total
-
-    def __len__(self) -> int:
-        return int(self._ends[-1]) if len(self._ends) else 0
-
-    def rows(self, indices: Rows) -> Rows:
-        """Return the rows of the pairs with these indices in the window."""
-        rows: Rows = indices + self._shifts[np.searchsorted(self._ends, indices, side="right")]
-        return rows
 
 
 class Stream:

@@ -22,7 +22,8 @@ import numpy as np
 
 from nmt.config import Config
 from nmt.data.batching import Indices, Pairs, joined
-from nmt.data.corpus import Corpora, Corpus, Integers, Lines, lines_of
+from nmt.data.corpus import Corpora, Corpus, lines_of
+from nmt.data.lines import Integers, Lines
 from nmt.data.random_numbers import MODIFIERS, fractions, hashed, key_of
 from nmt.data.settings import DataConfig
 from nmt.errors import DataError
@@ -38,7 +39,8 @@ from nmt.text.augmentation import (
     upper_case,
 )
 from nmt.text.constraints import TERM, Glossary, encode_marked, shown_marks
-from nmt.text.tokenizer import SEPARATOR, Tokenizer
+from nmt.text.ids import SEPARATOR
+from nmt.text.tokenizer import Tokenizer
 
 Modifier = Callable[[str, str, Random], tuple[str, str]]
 """A function of source, target and random numbers, which returns a modified or, if it has no effect, an equal pair."""

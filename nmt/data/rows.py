@@ -21,10 +21,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nmt.data.batching import Batch, Indices, OnDevice, PackedBatch, Pairs
+from nmt.data.batching import Batch, Indices, PackedBatch, Pairs
+from nmt.data.on_device import OnDevice
 from nmt.model.masks import NO_SENTENCE, Rows
-from nmt.text.blocks import ranges
-from nmt.text.tokenizer import PAD
+from nmt.text.ids import PAD, ranges
 
 ROW_LENGTH = 128
 """Rows have this many tokens, or a multiple of it if a pair is longer."""

@@ -23,10 +23,11 @@ import numpy.typing as npt
 from nmt.config import Config
 from nmt.data.batching import Pairs, Update, epoch_updates
 from nmt.data.bpe_dropout import BpeDropout
-from nmt.data.corpus import Corpora, Corpus, Joined, Lines, Rows, Side, Split, concatenated, lines_of
-from nmt.data.mixing import Position, Segments, Stream, is_mixed, make_mix
+from nmt.data.corpus import Corpora, Corpus, Split, lines_of
+from nmt.data.lines import Joined, Lines, Rows, Segments, Side, concatenated
+from nmt.data.mixing import Position, Stream, is_mixed, make_mix
 from nmt.errors import DataError
-from nmt.text.blocks import ranges
+from nmt.text.ids import ranges
 
 _CHUNK = 1 << 16  # lines that are read together
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from nmt.errors import DataError
 from nmt.model.dropout import Dropout
 from nmt.model.settings import ModelConfig
-from nmt.text.tokenizer import BOS, EOS, PAD
+from nmt.text.ids import BOS, EOS, PAD
 
 
 def random_rows(n: int, d_model: int) -> nn.Parameter:

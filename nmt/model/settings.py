@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -79,3 +80,18 @@ class ModelConfig(Section):
             problems.append(f"d_model: fairseq positions need a width of at least 4, found {self.d_model}")
         raise_together(problems)
         return self
+
+
+@dataclass(frozen=True)
+class ModelSizes:
+    """What a model needs to know of its data and objective."""
+
+    src_vocab: int
+    """Number of source pieces; of an encoder or decoder by itself, number of all pieces."""
+    tgt_vocab: int
+    n_classes: int = 0
+    """Number of classes that a head predicts for each sequence; 0: no head."""
+    predicts_pieces: bool = True
+    """Whether the output layer is trained."""
+    sees_source: bool = False
+    """Whether all positions of a decoder's source attend to one another."""

@@ -10,20 +10,19 @@ Legend: B sentences, S source and T target length, D width, V vocabulary, H head
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nmt.config import Config
 from nmt.model.attention import KeyValue, MultiHeadAttention, keys_values_of
 from nmt.model.dropout import Dropout
 from nmt.model.embedding import Embedding, LearnedPositions, random_rows
 from nmt.model.masks import AttentionMask, Layout, Packed, Padded, Rows, attention_mask, prefix_mask, source_prefix
-from nmt.model.settings import ModelConfig
-from nmt.text.tokenizer import EOS, N_SPECIAL, UNK
+from nmt.model.settings import ModelConfig, ModelSizes
+from nmt.text.ids import EOS, N_SPECIAL, UNK
 
 WIDEST_WITH_GAIN_1 = 128
 """The largest width at which the norm before a tied output layer starts with gain 1.
@@ -398,20 +397,17 @@ DecodingModel = Transformer | DecoderModel
 """A model with a decoder, for search."""
 
 
-def make_model(config: Config, vocab_sizes: Mapping[str, int]) -> Model:
-    """Return a model with random weights. `vocab_sizes` has the number of pieces of each language, and of labels."""
-    vocab_size = vocab_sizes[config.learned_languages[-1]]
-    classifies = config.training.facts.classifies
-    n_classes = vocab_sizes[config.data.tgt] if classifies else config.n_classes
+def make_model(config: ModelConfig, sizes: ModelSizes) -> Model:
+    """Return a model with random weights."""
     model: EncoderModel | DecoderModel
-    match config.model.kind:
+    match config.kind:
         case "encoder":
-            model = EncoderModel(config.model, vocab_size, n_classes)
+            model = EncoderModel(config, sizes.src_vocab, sizes.n_classes)
         case "decoder":
-            model = DecoderModel(config.model, vocab_size, n_classes, sees_source=config.joins_sides)
+            model = DecoderModel(config, sizes.src_vocab, sizes.n_classes, sizes.sees_source)
         case "translation":
-            return Transformer(config.model, vocab_sizes[config.data.src], vocab_sizes[config.data.tgt])
-    if classifies:  # no pieces are predicted
+            return Transformer(config, sizes.src_vocab, sizes.tgt_vocab)
+    if not sizes.predicts_pieces:
         for parameter in (model.output, model.output_bias):
             if parameter is not None:
                 parameter.requires_grad_(False)

@@ -35,11 +35,11 @@ from nmt.languages.codes import (
 from nmt.languages.directions import LABEL
 from nmt.prepare.cleaning.misaligned import MIN_PAIRS
 from nmt.prepare.cleaning.repairs import without_marked_capitals
+from nmt.text.ids import UNK
 from nmt.text.language import Profiles, in_other_language, trigrams
 from nmt.text.letters import count_forms, usual_forms
 from nmt.text.lexicon import Floats
 from nmt.text.reading import COMPOSED, NOT_NFC, form_shares, unusual_forms
-from nmt.text.tokenizer import UNK
 from nmt.text.vocabularies import Tokenizers
 from nmt.text.words import beginning
 

@@ -22,12 +22,12 @@ from nmt.config.load import comment, commented, note, overridden, read_tree
 from nmt.config.modes import leave_out, unread
 from nmt.console import say
 from nmt.data.batching import Pairs
-from nmt.data.corpus import Lines
+from nmt.data.lines import Lines
 from nmt.data.rows import RowPacking
 from nmt.errors import ConfigError
 from nmt.model.device import autocast, pick_device, pick_float32_library, pick_precision, use_float32_library
 from nmt.model.transformer import Transformer
-from nmt.text.tokenizer import N_SPECIAL
+from nmt.text.ids import N_SPECIAL
 from nmt.training.loss import token_loss
 from nmt.training.optim import make_optimizer
 from nmt.training.settings import DEFAULT_MAX_TOKENS

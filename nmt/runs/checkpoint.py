@@ -23,7 +23,6 @@ from nmt.files.write import refuse_links, staged, write_file
 from nmt.layout import CheckpointDir, RunDir
 from nmt.runs.info import Weights, check_selected, read_selected
 from nmt.runs.state import load_state, read_seal, saved_steps, state_text
-from nmt.training.settings import TrainingConfig
 
 NAMES_BYTES = 1 << 17  # upper bound of the safetensors headers and state.json of a checkpoint
 Tensors = dict[str, Tensor]
@@ -239,9 +238,9 @@ class ChosenWeights:
         return self.step, self.kind, [*self.averaged]
 
 
-def steps_to_average(run: RunDir, settings: TrainingConfig, last: int) -> list[int]:
+def steps_to_average(run: RunDir, average_last: int, last: int) -> list[int]:
     """Return the steps of the newest `average_last` regular checkpoints up to step `last`."""
-    return recent_steps(run, last)[-settings.average_last :] or [last]
+    return recent_steps(run, last)[-average_last:] or [last]
 
 
 def average(run: RunDir, steps: Sequence[int]) -> Tensors:
@@ -256,14 +255,12 @@ def average(run: RunDir, steps: Sequence[int]) -> Tensors:
     return {name: (tensor / len(steps)).float() for name, tensor in total.items()}
 
 
-def choose_weights(
-    run: RunDir, settings: TrainingConfig, checkpoint: str = "best", weights: str = "auto"
-) -> ChosenWeights:
+def choose_weights(run: RunDir, average_last: int, checkpoint: str = "best", weights: str = "auto") -> ChosenWeights:
     """Load the chosen weights of a run.
 
     Args:
         checkpoint: best, last, or a step.
-        weights: raw (as trained), ema (moving average), average (of the newest `training.average_last` checkpoints up
+        weights: raw (as trained), ema (moving average), average (of the newest `average_last` checkpoints up
             to that step), or auto: with checkpoint best the kind that scored best on the development set, else raw.
 
     Raises CheckpointError.
@@ -296,7 +293,7 @@ def choose_weights(
         known = ", ".join(str(step) for step in steps)
         raise CheckpointError(f"{run.path}: no checkpoint {checkpoint}; choose {known}, best or last")
     if kind == "average":
-        last_steps = steps_to_average(run, settings, step)
+        last_steps = steps_to_average(run, average_last, step)
         reason = f"average of the checkpoints at steps {', '.join(map(str, last_steps))}"
         return ChosenWeights(step, "average", reason, average(run, last_steps), tuple(last_steps))
     if kind == "ema":

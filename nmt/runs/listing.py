@@ -21,7 +21,8 @@ from nmt.files.write import lock_holder
 from nmt.layout import RunDir
 from nmt.runs.info import ScoreRecord, Selected, check_selected, read_info, read_scores, read_selected, text_score
 from nmt.runs.log import Record, best_scores, last_record, number, rank
-from nmt.runs.state import TrainState, load_state, saved_steps, used_shares
+from nmt.runs.progress import used_shares
+from nmt.runs.state import TrainState, load_state, saved_steps
 from nmt.tables import Table
 from nmt.text.words import shortened
 from nmt.training.facts import Metric

@@ -114,7 +114,7 @@ class Saved:
     def model(self) -> Model:
         """Build the model on the CPU, in evaluation mode. Raises CheckpointError if the weights do not fit it."""
         with torch.device("meta"):  # an untrusted config.yaml gets no memory
-            model = make_model(self.config, self.tokenizers.sizes)
+            model = make_model(self.config.model, self.config.sizes(self.tokenizers.sizes))
         check_fit(model, self.weights.tensors, str(self.path))
         tensors = {name: tensor.to(torch.float32, copy=True) for name, tensor in self.weights.tensors.items()}
         model.load_state_dict(tensors, strict=False, assign=True)  # the state names tied weights twice
@@ -214,7 +214,7 @@ def _read_saved(model: ModelRef) -> Saved:
     check_is_run(path)
     config = load_saved_config(run.config)
     info = read_info(run)
-    chosen = choose_weights(run, config.training, model.checkpoint, model.weights)
+    chosen = choose_weights(run, config.training.average_last, model.checkpoint, model.weights)
     if model.checkpoint == "best":
         _say_if_unfinished(run, chosen.step)
     tokenizers = Tokenizers.load(run.tokenizer, config.data.all_languages)

@@ -6,7 +6,6 @@ It is sealed and written last, so that it verifies the checkpoint. Nothing here 
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -20,7 +19,6 @@ from nmt.files.document import Sealed, read_document, sealed_text
 from nmt.files.write import replace_file
 from nmt.layout import OLD_RUN_FORMAT, RUN_FORMAT, CheckpointDir, RunDir
 from nmt.runs.info import Weights
-from nmt.training.settings import TrainingConfig
 
 Count = Annotated[int, Field(ge=0, lt=1 << 53)]
 Seconds = Annotated[float, Field(ge=0, lt=1e12)]
@@ -112,28 +110,6 @@ class TrainState:
         if self.cooldown_start is None or self.cooldown_end is None:
             return None
         return self.cooldown_start, self.cooldown_end
-
-
-PAUSED_SHARE = 0.05
-"""The largest share of max_minutes for validations and checkpoints until the last update, and for those after it."""
-
-
-def seconds_of_updates(max_minutes: float, state: TrainState) -> float:
-    """Return the second at which max_minutes ends the updates, so that the run ends in time.
-
-    The last weights, their average and, on all lines, the selected ones are still to be validated and saved.
-    """
-    return 60 * max_minutes - min(3 * state.last_check_seconds or math.inf, PAUSED_SHARE * 60 * max_minutes)
-
-
-def used_shares(settings: TrainingConfig, state: TrainState, n_epochs: float) -> dict[str, float]:
-    """Return the share of each limit that has been used so far, by its name in `training`."""
-    shares = {"max_steps": state.step / settings.max_steps}
-    if settings.max_epochs is not None:
-        shares["max_epochs"] = n_epochs / settings.max_epochs
-    if settings.max_minutes is not None:
-        shares["max_minutes"] = state.seconds / seconds_of_updates(settings.max_minutes, state)
-    return shares
 
 
 _STATE = TypeAdapter(TrainState)

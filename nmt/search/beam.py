@@ -22,12 +22,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from nmt.data.batching import sent
+from nmt.data.on_device import sent
 from nmt.search.constrained import Constraints
 from nmt.search.rules import MINUS_INF, Rules, keep_rows, largest
 from nmt.search.settings import SearchConfig
 from nmt.search.step import Hypothesis, Scores, StepModel, by_sentence, length_penalty, no_translation
-from nmt.text.tokenizer import BOS, EOS
+from nmt.text.ids import BOS, EOS
 
 
 @dataclass

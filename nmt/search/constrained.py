@@ -17,7 +17,6 @@ links.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from copy import copy
@@ -26,18 +25,13 @@ from dataclasses import dataclass, fields, replace
 import torch
 from torch import Tensor
 
-from nmt.data.batching import sent
+from nmt.data.on_device import sent
 from nmt.search.rules import MINUS_INF, keep_rows, largest
 from nmt.search.settings import SearchConfig
-from nmt.text.tokenizer import CONTROL, EOS, PAD, Tokenizer
-from nmt.text.words import UNSPACED
+from nmt.text.ids import EOS, PAD
 
 Phrases = Sequence[Sequence[int]]
 """The phrases of a sentence as ids. A phrase required twice occurs twice; an empty phrase has no effect."""
-
-_FOLLOWS_DIRECTLY = re.compile(rf"[{UNSPACED},;!?)\]}}…]|\.(?!\d)|:(?!\w)|%(?![\w({{])|[-'’](?=[^\W\d_])")
-"""Matches the start of a term that no space separates from the word before it."""
-_ANCHOR = "a"
 
 PENALTY_SHARE = 0.4
 """Factor on the exponent of the length penalty. On Multi30k, it makes translations with terms of the references as long
@@ -45,50 +39,6 @@ as the references."""
 MAX_BANK_IDS = 8
 """Maximum number of generated ids of a phrase that makes a separate bank: the rest of a long phrase is nearly certain.
 """
-
-
-def term_ids(tokenizer: Tokenizer, term: str) -> list[int]:
-    """Return the ids of a term in the middle of a sentence, without special ids; a blank term has none.
-
-    Surrounding white space is stripped. A space precedes the term, unless it begins with punctuation.
-    """
-    tokenizer = tokenizer.exactly()
-    text = CONTROL.sub(" ", term).strip()
-    if _FOLLOWS_DIRECTLY.match(text):
-        anchor = tokenizer.encode(_ANCHOR)
-        ids = tokenizer.encode(_ANCHOR + text)
-        if ids[: len(anchor)] == anchor:
-            return ids[len(anchor) :]
-    return tokenizer.encode(text)
-
-
-def word_parts(tokenizer: Tokenizer) -> Tensor:
-    """Return a mask (V,), True at tokens that continue the word before them: they start with a digit or a cased letter.
-
-    Letters without case belong to scripts that may write words without spaces.
-    """
-    return torch.tensor([_continues_word(piece) for piece in tokenizer.pieces(range(len(tokenizer)))])
-
-
-def _continues_word(piece: str) -> bool:
-    start = re.sub(f"[{UNSPACED}]", "", piece[:1])
-    return start.isdecimal() or start.lower() != start.upper()
-
-
-def n_within(phrase: Sequence[int], other: Sequence[int], tokenizer: Tokenizer) -> int:
-    """Count the occurrences of a phrase in a longer phrase that do not overlap and are not continued by the next
-    token."""
-    n = 0
-    start = 0
-    while phrase and len(phrase) < len(other) and start + len(phrase) <= len(other):
-        end = start + len(phrase)
-        occurs = list(other[start:end]) == list(phrase)
-        if occurs and not any(map(_continues_word, tokenizer.pieces(other[end : end + 1]))):
-            n += 1
-            start = end
-        else:
-            start += 1
-    return n
 
 
 def total_length(phrases: Phrases) -> int:

@@ -28,7 +28,7 @@ from nmt.model.masks import Padded
 from nmt.model.transformer import DecodingModel, Model, Transformer
 from nmt.search.rules import ShouldStop, stop_if
 from nmt.search.step import Pair, TransformerStep, padded
-from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD, SEPARATOR
+from nmt.text.ids import BOS, EOS, N_SPECIAL, PAD, SEPARATOR
 
 LOGITS = {"cpu": 2**22, "cuda": 2**27}
 """Maximum number of logits in memory: few enough for a CPU's cache, and enough for fast matrix products."""

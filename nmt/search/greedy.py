@@ -20,11 +20,11 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nmt.data.batching import sent
+from nmt.data.on_device import sent
 from nmt.search.rules import Rules, keep_rows
 from nmt.search.settings import SearchConfig
 from nmt.search.step import Hypothesis, Scores, StepModel, by_sentence, length_penalty, no_translation
-from nmt.text.tokenizer import BOS, EOS
+from nmt.text.ids import BOS, EOS
 
 Choose = Callable[[Tensor, Tensor, int], Tensor]
 """A function of logits (B, V), the indices of the sentences in the result (B,) and the number of tokens so far, which

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, TypeVar
 import torch
 from torch import Tensor
 
-from nmt.data.batching import sent
-from nmt.text.tokenizer import EOS, PAD, SEPARATOR
+from nmt.data.on_device import sent
+from nmt.text.ids import EOS, PAD, SEPARATOR
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

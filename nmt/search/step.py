@@ -17,7 +17,7 @@ from torch.nn.utils.rnn import pad_sequence
 from nmt.errors import CheckpointError
 from nmt.model.inference import InferenceModel, Prefix
 from nmt.search.settings import SearchConfig
-from nmt.text.tokenizer import BOS, EOS, PAD, SEPARATOR
+from nmt.text.ids import BOS, EOS, PAD, SEPARATOR
 
 
 class Fusion:

@@ -19,15 +19,17 @@ import numpy.typing as npt
 from torch import Tensor, nn
 
 from nmt.data.batching import Indices
-from nmt.data.corpus import Corpus, Lines, lines_of
+from nmt.data.corpus import Corpus, lines_of
+from nmt.data.lines import Lines
 from nmt.errors import ConfigError
 from nmt.files.write import write_file
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.settings import ModelConfig
 from nmt.model.transformer import ACTIVATIONS, DecoderLayer, EncoderLayer, SubLayer, Transformer
 from nmt.runs.folder import Quantization
+from nmt.text.ids import EOS, N_SPECIAL, PAD, UNK
 from nmt.text.lexicon import expected_counts, links
-from nmt.text.tokenizer import EOS, N_SPECIAL, PAD, UNK, Tokenizer
+from nmt.text.tokenizer import Tokenizer
 
 INSTALL = "CTranslate2 is not installed; install it with pip install ctranslate2"
 

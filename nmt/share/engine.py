@@ -37,7 +37,8 @@ from nmt.search.settings import SearchConfig
 from nmt.search.step import Hypothesis, Pair, length_penalty
 from nmt.share.ctranslate2 import SHORTLIST, library
 from nmt.share.formats import NO_TERMS, check_supported, unsupported
-from nmt.text.tokenizer import EOS, Tokenizer
+from nmt.text.ids import EOS
+from nmt.text.tokenizer import Tokenizer
 from nmt.translate.search import Hypotheses, SearchedBatches, search_batches
 from nmt.translate.translator import Translator
 from nmt.translate.types import Sentence, Translation

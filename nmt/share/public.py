@@ -54,8 +54,8 @@ from nmt.share.transformers import (
     units_of,
     weights_of,
 )
+from nmt.text.ids import BOS, PAD
 from nmt.text.imported import ImportedVocabulary
-from nmt.text.tokenizer import BOS, PAD
 from nmt.text.vocabularies import Tokenizers
 
 ABSENT = -100.0
@@ -164,8 +164,8 @@ def import_model(request: ImportOptions) -> Imported:
         output = request.run or Path("runs") / name.replace("/", "-")
         require_empty(output)
         with torch.device("meta"):  # memory is allocated where weights are copied
-            model = make_model(config, tokenizers.sizes)
-            whole = make_model(config, full.sizes)
+            model = make_model(config.model, config.sizes(tokenizers.sizes))
+            whole = make_model(config.model, config.sizes(full.sizes))
         assert isinstance(model, Transformer), "these models have an encoder and a decoder"
         if model.n_parameters > 2 * path.stat().st_size:  # a table that is stored once may be used three times
             raise DataError(f"{path}: too small for the {model.n_parameters:,} parameters of config.json")

@@ -27,8 +27,9 @@ from nmt.model.transformer import ACTIVATIONS, DecoderLayer, EncoderLayer, Trans
 from nmt.runs.checkpoint import save_tensors
 from nmt.search.forced import made_up
 from nmt.share.formats import TRANSFORMERS_CLASSES, has_vocab_json
+from nmt.text.ids import BOS, EOS, N_SPECIAL, PAD, UNK
 from nmt.text.imported import ImportedVocabulary
-from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD, UNK, Tokenizer
+from nmt.text.tokenizer import Tokenizer
 from nmt.text.vocabularies import Tokenizers
 from nmt.translate.segment import MAX_PIECES_FACTOR, longest_translation
 

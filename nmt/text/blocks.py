@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nmt.text.tokenizer import CONTROL, N_SPECIAL, Ids, LosslessTokenizer, Numbers, Tokenizer, id_dtype
+from nmt.text.ids import N_SPECIAL, Ids, Numbers, id_dtype, ranges
+from nmt.text.tokenizer import CONTROL, LosslessTokenizer, Tokenizer
 from nmt.text.vocabularies import Labels
 
 _CACHED_BYTES = 1 << 27  # of words
@@ -28,13 +29,6 @@ _MASKS = np.array(  # of a window and a length: the bytes that belong to a word
 _SLOT_BITS = 20
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)  # 2^64 divided by the golden ratio
 _LINES = 2048  # encoded at a time: what is computed of them stays in the cache of the processor
-
-
-def ranges(starts: Numbers | int, lengths: Numbers) -> Numbers:
-    """Return the concatenated ranges of the given lengths, each from its start, or all from the same start."""
-    before = np.cumsum(lengths) - lengths
-    indices: Numbers = np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))
-    return indices
 
 
 class _WordCache:

@@ -23,12 +23,13 @@ from nmt.errors import DataError
 from nmt.files.read import fingerprint_of
 from nmt.languages.codes import language_name, parts_of
 from nmt.search.settings import SearchConfig
+from nmt.text.ids import FIRST_RESERVED
 from nmt.text.letters import comparable
 from nmt.text.lines import read_lines
 from nmt.text.message_formats import GRAMMARS, TEMPLATE
 from nmt.text.patterns import PATTERN_SECONDS, compiled
 from nmt.text.reading import folded, plain
-from nmt.text.tokenizer import CONTROL, FIRST_RESERVED, Tokenizer
+from nmt.text.tokenizer import CONTROL, Tokenizer
 from nmt.text.words import units
 
 _L = r"0-9A-Za-z\u00c0-\u052f"  # letters of scripts with spaces between words; digits, too

@@ -23,19 +23,8 @@ from nmt.errors import DataError
 from nmt.files.document import Document
 from nmt.files.read import fingerprint_of
 from nmt.languages.directions import DIRECTION, TO
-from nmt.text.tokenizer import (
-    CONTROL,
-    EOS,
-    N_SPECIAL,
-    PAD,
-    SPACE,
-    SPECIAL_NAMES,
-    THREADS,
-    UNK,
-    Tokenizer,
-    known_id,
-    processor_of,
-)
+from nmt.text.ids import EOS, N_SPECIAL, PAD, UNK
+from nmt.text.tokenizer import CONTROL, SPACE, SPECIAL_NAMES, THREADS, Tokenizer, known_id, processor_of
 
 _TAG = re.compile(">>(.+?)<<", re.DOTALL)  # at the start of a source
 _CUSTOM_TAG = re.compile(">>[^=]+=[^=]+<<")

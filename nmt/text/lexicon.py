@@ -19,9 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.languages.codes import KANA, character_class
-from nmt.text.blocks import ranges
+from nmt.text.ids import Numbers, ranges
 from nmt.text.split import CLAUSE_MARKS, COMMAS, SENTENCE_MARKS
-from nmt.text.tokenizer import Numbers
 from nmt.text.words import UNSPACED
 
 Floats = npt.NDArray[np.float64]

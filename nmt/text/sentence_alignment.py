@@ -19,8 +19,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from nmt.text.ids import Numbers
 from nmt.text.lexicon import Floats, expected_counts, links
-from nmt.text.tokenizer import Numbers
 from nmt.text.words import words as words_of
 
 _PRIORS = {(1, 1): 0.86, (2, 1): 0.045, (1, 2): 0.045, (2, 2): 0.01}

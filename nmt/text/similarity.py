@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.errors import ConfigError
-from nmt.text.blocks import ranges
+from nmt.text.ids import ranges
 from nmt.text.words import words as words_of
 
 MOST_TEXTS = 4096

@@ -1,9 +1,7 @@
 """SentencePiece tokenizers: the interface of all, and those that `nmt prepare` trains.
 
-Ids 0-3 are padding, unknown, `<s>` and `</s>`; 4-6 mark terms in a source (`nmt.text.constraints`); 7 stands for masked
-pieces (`nmt.training.objectives.masked`); 8 separates two lines of one sequence; 9-19 are reserved for later uses.
-Tags, which precede a source, have the ids after the last piece. SentencePiece does not know them, so text never becomes
-a tag.
+The special ids are in `nmt.text.ids`. Tags, which precede a source, have the ids after the last piece. SentencePiece
+does not know them, so text never becomes a tag.
 
 A `LosslessTokenizer` is BPE without normalisation, which preserves white space. Ids 20-275 are the 256 bytes, which
 spell every character without a piece; then come the learned pieces. Three additions to SentencePiece:
@@ -30,10 +28,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import sentencepiece
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
@@ -41,24 +37,22 @@ from nmt.console import printable
 from nmt.errors import DataError, UnsafeFileError
 from nmt.files.read import DOCUMENT_BYTES, fingerprint_of, read_regular
 from nmt.spelling import did_you_mean
+from nmt.text.ids import (
+    BOS,
+    EOS,
+    FIRST_RESERVED,
+    N_RESERVED,
+    N_SPECIAL,
+    PAD,
+    SEPARATOR,
+    UNK,
+)
 from nmt.text.letters import write
 from nmt.text.reading import Reading
 from nmt.text.settings import TokenizerKind
 
-PAD = 0
-UNK = 1
-BOS = 2
-EOS = 3
-FIRST_RESERVED = 4
-N_RESERVED = 16
-N_SPECIAL = FIRST_RESERVED + N_RESERVED
-MASK = 7
-SEPARATOR = 8
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 """A control character: Unicode category Cc without the tab."""
-Ids: TypeAlias = npt.NDArray[np.unsignedinteger[Any]]
-"""Ids in the smallest type that holds every id of the vocabulary, see `id_dtype`."""
-Numbers: TypeAlias = npt.NDArray[np.int64]
 
 
 def is_blank(line: str) -> bool:
@@ -66,11 +60,6 @@ def is_blank(line: str) -> bool:
     return not line[:1].isalnum() and all(
         character.isspace() or unicodedata.category(character) in ("Cc", "Cf") for character in line
     )
-
-
-def id_dtype(n_pieces: int) -> type[np.uint16] | type[np.uint32]:
-    """Return the smallest type that can represent every id of a vocabulary of `n_pieces`."""
-    return np.uint16 if n_pieces <= 2**16 else np.uint32
 
 
 SPACE = "\u2581"  # how SentencePiece writes a space

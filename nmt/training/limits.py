@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from nmt.console import say
 from nmt.errors import CheckpointError
 from nmt.runs.info import read_selected
-from nmt.runs.state import PAUSED_SHARE, TrainState, seconds_of_updates, used_shares
+from nmt.runs.progress import PAUSED_SHARE, seconds_of_updates, used_shares
+from nmt.runs.state import TrainState
 from nmt.training.session import Session
 from nmt.training.settings import TrainingConfig
 

@@ -24,7 +24,7 @@ from nmt.data.rows import AnyBatch, RowBatch
 from nmt.model.device import row_step
 from nmt.model.masks import Layout
 from nmt.model.transformer import DecoderModel, EncoderModel, Model
-from nmt.text.tokenizer import EOS, SEPARATOR
+from nmt.text.ids import EOS, SEPARATOR
 from nmt.training.settings import TrainingConfig
 
 # elements of a block of logits: small enough for a CPU's cache, large enough for fast matrix products

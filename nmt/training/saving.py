@@ -302,7 +302,7 @@ def _with_average(session: Session, meter: Meter) -> tuple[Selected, float | Non
     selected = _best(session)
     # before half of a cool-down, the rate was so high that a mean with these checkpoints is worse than the last one
     halfway = sum(state.cooldown or ()) / 2
-    steps = [step for step in steps_to_average(run, settings, state.step) if step > halfway]
+    steps = [step for step in steps_to_average(run, settings.average_last, state.step) if step > halfway]
     try:
         if len(steps) > 1 and state.seconds > 60 * (settings.max_minutes or math.inf):
             raise CheckpointError("training.max_minutes is over")

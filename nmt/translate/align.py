@@ -18,8 +18,9 @@ import numpy.typing as npt
 from nmt.search.forced import ForcedDecoder
 from nmt.search.rules import ShouldStop
 from nmt.text.constraints import marked, without_translations
+from nmt.text.ids import N_SPECIAL, SEPARATOR
 from nmt.text.imported import ImportedTokenizer
-from nmt.text.tokenizer import CONTROL, N_SPECIAL, SEPARATOR, Tokenizer
+from nmt.text.tokenizer import CONTROL, Tokenizer
 from nmt.translate.types import Translation
 
 Floats = npt.NDArray[np.float32]

@@ -18,7 +18,8 @@ from nmt.model.transformer import DecoderModel
 from nmt.runs.model import AnyModel, Origin, choose_precision, open_saved
 from nmt.search.forced import ForcedDecoder
 from nmt.search.settings import SearchConfig
-from nmt.text.tokenizer import BOS, Tokenizer, is_blank
+from nmt.text.ids import BOS
+from nmt.text.tokenizer import Tokenizer, is_blank
 from nmt.translate.files import input_windows
 from nmt.translate.score import PairScorer, Scored
 from nmt.translate.search import NativeSearcher, in_order

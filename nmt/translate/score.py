@@ -15,7 +15,8 @@ from nmt.files.write import open_output
 from nmt.search.forced import ForcedDecoder
 from nmt.search.settings import SearchConfig
 from nmt.search.step import length_penalty
-from nmt.text.tokenizer import SEPARATOR, Tokenizer, is_blank
+from nmt.text.ids import SEPARATOR
+from nmt.text.tokenizer import Tokenizer, is_blank
 from nmt.translate.types import WINDOW
 
 EOS_PIECE = "</s>"

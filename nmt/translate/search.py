@@ -19,20 +19,22 @@ from typing import Protocol, TypeAlias, TypeVar
 
 import torch
 
-from nmt.data.batching import sent
+from nmt.data.on_device import sent
 from nmt.errors import ConfigError
 from nmt.model.device import float32_library, for_inference, threads
 from nmt.model.inference import InferenceModel
 from nmt.model.transformer import DecodingModel, Transformer
 from nmt.runs.folder import fingerprint
 from nmt.runs.model import open_saved
-from nmt.search.constrained import Constraints, beam_for, with_phrases, word_parts
+from nmt.search.constrained import Constraints, beam_for, with_phrases
 from nmt.search.forced import ForcedDecoder
 from nmt.search.methods import find_hypotheses
 from nmt.search.rules import Rules, ShouldStop, stop_if
 from nmt.search.settings import BatchSize, SearchConfig
 from nmt.search.step import Ensemble, Fusion, Hypothesis, StepModel, TransformerStep, padded
-from nmt.text.tokenizer import EOS, PAD, SEPARATOR, Tokenizer
+from nmt.text.ids import EOS, PAD, SEPARATOR
+from nmt.text.phrases import word_parts
+from nmt.text.tokenizer import Tokenizer
 from nmt.translate.types import NO_TERMS, Line, Sentence, takes_terms
 
 Job = TypeVar("Job")
@@ -248,7 +250,7 @@ class NativeSearcher:
 
     @cached_property
     def _word_parts(self) -> torch.Tensor:
-        return word_parts(self._tgt_tokenizer).to(self.device)
+        return torch.tensor(word_parts(self._tgt_tokenizer), device=self.device)
 
 
 def in_order(

@@ -11,13 +11,15 @@ from nmt.config import Config
 from nmt.console import printable
 from nmt.errors import ConfigError, DataError
 from nmt.search.beam import n_to_finish
-from nmt.search.constrained import beam_for, n_within, term_ids, total_length
+from nmt.search.constrained import beam_for, total_length
 from nmt.search.settings import SearchConfig
 from nmt.search.step import Hypothesis, length_penalty
 from nmt.text.constraints import Span, constraint_spans, encode_marked, mark_terms
+from nmt.text.ids import SEPARATOR, UNK
 from nmt.text.letters import comparable
+from nmt.text.phrases import n_within, term_ids
 from nmt.text.split import join, n_sentences, split
-from nmt.text.tokenizer import CONTROL, SEPARATOR, UNK, Tokenizer, is_blank
+from nmt.text.tokenizer import CONTROL, Tokenizer, is_blank
 from nmt.text.vocabularies import Tokenizers
 from nmt.translate.mbr import choose
 from nmt.translate.memory import Match, MatchKind

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 from nmt.data.batching import Batch
 from nmt.model.device import autocast
-from nmt.text.tokenizer import BOS, EOS, PAD
+from nmt.text.ids import BOS, EOS, PAD
 from scripts.gpu.setting import Check, Found, rate
 
 WARM_UP = 8

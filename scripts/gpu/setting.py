@@ -28,7 +28,8 @@ from nmt.model.settings import ModelConfig
 from nmt.model.transformer import Model, make_model
 from nmt.process import Stop
 from nmt.runs.state import TrainState
-from nmt.text.tokenizer import EOS, N_SPECIAL, LosslessTokenizer
+from nmt.text.ids import EOS, N_SPECIAL
+from nmt.text.tokenizer import LosslessTokenizer
 from nmt.text.vocabularies import Tokenizers
 from nmt.training.objectives import Objective, make_objective
 from nmt.training.optim import make_optimizer, make_scaler
@@ -186,7 +187,7 @@ class Check:
         config, precision = self.config(*mode.settings), mode.precision or self.precision
         torch.manual_seed(1)
         sizes = {**dict.fromkeys(config.data.pair, self.sizes.vocabulary), LABEL: N_LABELS}
-        model = make_model(config, sizes).to(self.device)
+        model = make_model(config.model, config.sizes(sizes)).to(self.device)
         freeze(model, mode.freeze)
         pairs = self.learned(config)
         packing: Packing | RowPacking = RowPacking(pairs)

@@ -8,14 +8,15 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from nmt.data.batching import Indices, Update, sent
+from nmt.data.batching import Indices, Update
+from nmt.data.on_device import sent
 from nmt.model.inference import InferenceModel
 from nmt.model.transformer import Model, Transformer
 from nmt.search.methods import find_hypotheses
 from nmt.search.rules import Rules
 from nmt.search.settings import SearchConfig
 from nmt.search.step import TransformerStep
-from nmt.text.tokenizer import EOS, N_SPECIAL
+from nmt.text.ids import EOS, N_SPECIAL
 from nmt.training.loop import train_step
 from nmt.training.session import Session
 from scripts.gpu.setting import PLAIN, SIMCUT, Check, Found, Mode, flop_per_token, peak, rate

@@ -31,7 +31,7 @@ import numpy as np
 from nmt.data.corpus import SHARD_PAIRS, Corpus
 from nmt.data.manifest import FORMAT, SHARDED_FORMAT, ShardRecord, SplitRecord, content_fingerprint, file_facts
 from nmt.layout import DataDir, RunDir
-from nmt.text.tokenizer import N_SPECIAL
+from nmt.text.ids import N_SPECIAL
 
 LIMIT = 300.0  # MB = 2^20 bytes
 SECONDS_BETWEEN_SAMPLES = 0.05

@@ -17,7 +17,8 @@ from nmt.runs.checkpoint import save_checkpoint
 from nmt.search.settings import SearchConfig
 from nmt.share.engine import load_ctranslate2
 from nmt.share.export import ExportOptions, export
-from nmt.text.tokenizer import EOS, N_SPECIAL, Tokenizer, train_tokenizer
+from nmt.text.ids import EOS, N_SPECIAL
+from nmt.text.tokenizer import Tokenizer, train_tokenizer
 from nmt.text.vocabularies import Tokenizers
 from nmt.translate.translator import Translator
 from tiny_run import tiny_config, words

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from nmt.search.rules import Rules
 from nmt.search.step import Scores
-from nmt.text.tokenizer import BOS, EOS, PAD, UNK
+from nmt.text.ids import BOS, EOS, PAD, UNK
 
 BANNED = torch.tensor([PAD, UNK, BOS])
 A, B = 4, 5  # the two ordinary ids of the smallest tables

@@ -12,7 +12,8 @@ from nmt.model.masks import Padded
 from nmt.model.settings import ModelConfig
 from nmt.model.transformer import Transformer
 from nmt.search.forced import ForcedDecoder
-from nmt.text.tokenizer import BOS, EOS, PAD, Tokenizer, train_tokenizer
+from nmt.text.ids import BOS, EOS, PAD
+from nmt.text.tokenizer import Tokenizer, train_tokenizer
 from nmt.training.loss import fused_loss
 from nmt.translate.align import alignments
 from nmt.translate.types import Part, Translation

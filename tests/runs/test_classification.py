@@ -129,7 +129,7 @@ def test_classifier_starts_from_pretrained_model(
     """Which was learned in the same data directory, of the texts alone; the head is new."""
     settings = config(text, kind, objective=objective, max_steps=2)
     fit(settings, text / "data", tmp_path / "before")
-    theirs = choose_weights(RunDir(tmp_path / "before"), settings.training).tensors
+    theirs = choose_weights(RunDir(tmp_path / "before"), settings.training.average_last).tensors
     session = start(config(text, kind, init_from=str(tmp_path / "before")), text / "data", tmp_path / "run", False)
     found = dict(session.model.named_parameters())
     assert found.keys() - theirs.keys() == {"head.classes.weight", "head.classes.bias"}
@@ -144,7 +144,7 @@ def test_head_with_other_labels_is_not_loaded(trained: Path, tmp_path: Path) -> 
     prepare(settings, tmp_path / "data", trained, echo=lambda _: None)
     tokenizers = Tokenizers.load(RunDir(trained).tokenizer, ("en", "label"))
     assert tokenizers.labels is not None and tokenizers.labels.names == ["neg", "pos"]
-    theirs = choose_weights(RunDir(trained), settings.training).tensors
+    theirs = choose_weights(RunDir(trained), settings.training.average_last).tensors
     found = dict(start(settings, tmp_path / "data", tmp_path / "run", False).model.named_parameters())
     same = {name for name, tensor in theirs.items() if torch.equal(found[name], tensor)}
     assert theirs.keys() - same == {"head.classes.weight", "head.classes.bias"}

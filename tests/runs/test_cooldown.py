@@ -51,7 +51,7 @@ def take(seconds: float, patch: pytest.MonkeyPatch, first: float = 0.0) -> None:
     for module in ("process", "training.report.meter"):
         patch.setattr(f"nmt.{module}.time", clocks)
     patch.setattr("nmt.training.limits.PAUSED_SHARE", 0.0)
-    patch.setattr("nmt.runs.state.PAUSED_SHARE", 0.0)
+    patch.setattr("nmt.runs.progress.PAUSED_SHARE", 0.0)
 
 
 def rates(run: Path) -> dict[int, float]:

@@ -45,7 +45,7 @@ def check_all(deaths: dict[Path, str], config: Config, data: Path, wanted: dict[
     for left, moment in deaths.items():
         run = RunDir(shutil.copytree(left, left.with_name("again")))
         if saved_steps(run) and run.selected.exists():
-            choose_weights(run, config.training)  # at any time it translates with what was selected last
+            choose_weights(run, config.training.average_last)  # at any time it translates with what was selected last
         live(config, data, run.path)
         if found := differences(kept(run.path), wanted):
             wrong[f"{left.name}: {moment}"] = found

@@ -22,7 +22,7 @@ from nmt.runs.model import ModelRef, open_saved
 from nmt.search.settings import SearchConfig
 from nmt.share.engine import TOLERANCE, Engine
 from nmt.share.export import ExportOptions, converted, engine_folder, export
-from nmt.text.tokenizer import N_SPECIAL
+from nmt.text.ids import N_SPECIAL
 from nmt.translate.types import Sentence
 
 

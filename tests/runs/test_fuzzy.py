@@ -20,7 +20,7 @@ from nmt.prepare.pairs import Codes
 from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.prepare import prepare
 from nmt.serve.models import load_models
-from nmt.text.tokenizer import SEPARATOR
+from nmt.text.ids import SEPARATOR
 from nmt.translate.align import src_word_shares
 from nmt.translate.files import Files, translate_file
 from nmt.translate.memory import TranslationMemory

@@ -42,8 +42,8 @@ from nmt.share.export import ExportOptions, export
 from nmt.share.public import import_model
 from nmt.share.public_vocabulary import ImportOptions
 from nmt.text.blocks import BlockEncoder
+from nmt.text.ids import BOS, EOS, N_SPECIAL, PAD, UNK
 from nmt.text.imported import ImportedTokenizer, ImportedVocabulary
-from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD, UNK
 from nmt.training.facts import MaskedConfig
 from nmt.translate.align import src_word_shares, word_shares
 from nmt.translate.translator import Translator

@@ -32,7 +32,7 @@ from nmt.serve.models import load_directions
 from nmt.share.export import ExportOptions, export
 from nmt.share.public import import_model
 from nmt.share.public_vocabulary import ImportOptions
-from nmt.text.tokenizer import BOS, EOS, PAD
+from nmt.text.ids import BOS, EOS, PAD
 from nmt.translate.files import translate_file
 from nmt.translate.translator import Translator
 from nmt.translate.types import Options

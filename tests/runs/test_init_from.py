@@ -72,7 +72,7 @@ def test_init_from_loads_selected_weights(tiny_data, base, tmp_path, capsys, kin
     chosen = Selected(best_step=3, weights=kind, average_steps=[3, 6], reason=f"{kind} was best")
     write_selected(source, chosen)
     session = start(settings(tiny_data, source.path), tiny_data, tmp_path / "run", resume=False)
-    wanted = choose_weights(source, settings(tiny_data).training)
+    wanted = choose_weights(source, settings(tiny_data).training.average_last)
     assert wanted.kind == kind and equal(session.full("raw"), wanted.tensors)
     assert (session.state.step, session.saver.saved_step, len(session.optimizer.state)) == (0, 0, 0)
     assert f"the run starts with the weights of {source.path}: {kind} was best" in capsys.readouterr().err
@@ -244,9 +244,9 @@ def test_share_of_start_is_mixed_into_recorded_steps(
     config = settings(tiny_data, base, training={"start_share": 0.25, "average_last": 2})
     fit(config, tiny_data, tmp_path / "run")
     assert "\nBLEU 25.0 " in capsys.readouterr().err, "that of the mixture, whatever the others have"
-    chosen = choose_weights(RunDir(tmp_path / "run"), config.training)
+    chosen = choose_weights(RunDir(tmp_path / "run"), config.training.average_last)
     assert [*chosen.averaged] == [0, *steps] and chosen.step == 6
-    assert choose_weights(RunDir(tmp_path / "run"), config.training, "last", "average").averaged == (3, 6)
+    assert choose_weights(RunDir(tmp_path / "run"), config.training.average_last, "last", "average").averaged == (3, 6)
     began, ended = weights(base, 3), average(RunDir(tmp_path / "run"), steps)
     for name, tensor in chosen.tensors.items():
         torch.testing.assert_close(tensor, 0.25 * began[name] + 0.75 * ended[name])

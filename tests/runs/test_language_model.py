@@ -71,7 +71,7 @@ def test_language_model_does_not_translate(trained: Path) -> None:
 
 
 def weights_of(run: Path) -> dict[str, torch.Tensor]:
-    return choose_weights(RunDir(run), causal(run).training).tensors
+    return choose_weights(RunDir(run), causal(run).training.average_last).tensors
 
 
 def begun(config: Config, data: Path, run: Path) -> dict[str, torch.Tensor]:

@@ -322,7 +322,7 @@ def test_missing_best_checkpoint_is_replaced(tiny_data, text, tmp_path, monkeypa
     fit(config, tiny_data, run.path, resume=True)
     assert "the best checkpoint, step 3, is missing; the next validated one replaces it" in capsys.readouterr().err
     assert json.loads(run.selected.read_text())["best_step"] == 9
-    assert choose_weights(run, config.training).step == 9
+    assert choose_weights(run, config.training.average_last).step == 9
 
 
 def test_nan_score_is_never_best(tiny_data, text, tmp_path, monkeypatch):

@@ -37,7 +37,8 @@ from nmt.search.settings import SearchConfig
 from nmt.serve.models import load_models
 from nmt.serve.service import Service
 from nmt.share.export import ExportOptions, engine_for, export, export_argos
-from nmt.text.tokenizer import EOS, N_SPECIAL, SEPARATOR, Tokenizer
+from nmt.text.ids import EOS, N_SPECIAL, SEPARATOR
+from nmt.text.tokenizer import Tokenizer
 from nmt.text.vocabularies import Tokenizers
 from nmt.training.objectives import Learner
 from nmt.training.session import Session

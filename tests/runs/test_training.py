@@ -305,10 +305,10 @@ def test_average_of_last_checkpoints_equals_mean(tiny_data, text, tmp_path):
     (average,) = records(run.path, "average")
     best = min(record["loss"] for record in records(run.path, "valid"))
     tensors = [load_weights(run.step(step)) for step in (9, 12)]
-    stored = choose_weights(run, config.training, weights="average")
+    stored = choose_weights(run, config.training.average_last, weights="average")
     for name, tensor in stored.tensors.items():
         torch.testing.assert_close(tensor, (tensors[0][name] + tensors[1][name]) / 2)
-    assert choose_weights(run, config.training).kind == ("average" if average["loss"] < best else "raw")
+    assert choose_weights(run, config.training.average_last).kind == ("average" if average["loss"] < best else "raw")
 
 
 def test_fit_into_other_directory_raises(tiny_data, text, tmp_path):
@@ -382,7 +382,7 @@ def test_best_step_between_regular_saves_is_saved(tiny_data, text, tmp_path, mon
     fit(config, tiny_data, tmp_path / "run")
     run = RunDir(tmp_path / "run")
     assert saved_steps(run) == [4, 8, 10, 12]
-    assert choose_weights(run, config.training).step == 4
+    assert choose_weights(run, config.training.average_last).step == 4
 
 
 def test_checkpoint_is_saved_before_failing_validation(tiny_data, text, tmp_path, monkeypatch):
@@ -400,7 +400,7 @@ def test_average_is_selected_if_better(tiny_data, text, tmp_path, monkeypatch, a
     score(monkeypatch, 30.0, 20.0, average_bleu)
     config = tiny_settings(text)
     fit(config, tiny_data, tmp_path / "run")
-    chosen = choose_weights(RunDir(tmp_path / "run"), config.training)
+    chosen = choose_weights(RunDir(tmp_path / "run"), config.training.average_last)
     assert (chosen.kind, chosen.step) == (kind, 12 if kind == "average" else 6)
 
 
@@ -435,7 +435,7 @@ def test_damaged_checkpoint_is_not_averaged(tiny_data, text, tmp_path, monkeypat
     config = tiny_settings(text)
     fit(config, tiny_data, tmp_path / "run")
     assert "checkpoints are not averaged: " in capsys.readouterr().err
-    assert choose_weights(RunDir(tmp_path / "run"), config.training).kind == "raw"
+    assert choose_weights(RunDir(tmp_path / "run"), config.training.average_last).kind == "raw"
     assert not RunDir(tmp_path / "run").average.path.exists()
 
 

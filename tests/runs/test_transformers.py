@@ -24,7 +24,8 @@ from nmt.model.masks import Padded
 from nmt.runs.model import Saved, open_saved
 from nmt.share.export import ExportOptions, export
 from nmt.share.transformers import tokenizer_config, tokenizer_json
-from nmt.text.tokenizer import EOS, N_SPECIAL, Tokenizer
+from nmt.text.ids import EOS, N_SPECIAL
+from nmt.text.tokenizer import Tokenizer
 from nmt.translate.translator import Translator
 from peer import of_transformers
 from places import GOLDEN

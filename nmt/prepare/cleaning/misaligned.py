@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nmt.text.ids import Numbers
 from nmt.text.lexicon import Bools, Floats, Lexicon, Tokens, Vocabulary, chunks, split_words
-from nmt.text.tokenizer import Numbers
 
 Pairs = Sequence[tuple[str, str]]
 LEVELS = np.array([1.0, 3.5, 17.0])

@@ -34,10 +34,11 @@ from nmt.prepare.pipeline.settle import TrainingText, by_source
 from nmt.prepare.pipeline.work import SIDES, Rows, Stage, Work, block_starts, follows, part_folder, rows_in_range
 from nmt.prepare.recipe import NewPieces
 from nmt.tasks.perform import Done, Json
-from nmt.text.blocks import BlockEncoder, Encoded, ranges
+from nmt.text.blocks import BlockEncoder, Encoded
+from nmt.text.ids import N_SPECIAL, ranges
 from nmt.text.language import Profiles
 from nmt.text.settings import TokenizerConfig
-from nmt.text.tokenizer import N_SPECIAL, LosslessTokenizer, Tokenizer, train_tokenizer
+from nmt.text.tokenizer import LosslessTokenizer, Tokenizer, train_tokenizer
 from nmt.text.vocabularies import Labels, Tokenizers
 
 _BLOCK_LINES = 1 << 10  # whose characters are counted at a time

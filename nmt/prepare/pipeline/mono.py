@@ -29,7 +29,7 @@ from nmt.prepare.pipeline.work import Stage, Work, part_folder
 from nmt.prepare.sources import check_count, read_part
 from nmt.tasks.perform import Done, Json
 from nmt.text.blocks import BlockEncoder
-from nmt.text.tokenizer import id_dtype
+from nmt.text.ids import id_dtype
 from nmt.text.vocabularies import Tokenizers
 
 _HELD_OUT = "mono-held-out"

@@ -14,8 +14,8 @@ from torch import nn
 
 from nmt.config import Config
 from nmt.data.batching import Indices, Pairs, Update
-from nmt.data.corpus import Corpora, Joined, Side, lines_of
-from nmt.data.mixing import Segments
+from nmt.data.corpus import Corpora, lines_of
+from nmt.data.lines import Joined, Segments, Side
 from nmt.data.modifiers import Modifiers
 from nmt.data.rows import AnyBatch
 from nmt.model.transformer import Model

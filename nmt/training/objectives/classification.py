@@ -13,13 +13,12 @@ import torch
 from torch import Tensor
 
 from nmt.data.batching import Indices, Pairs, Update
-from nmt.data.corpus import Lines, Side
-from nmt.data.mixing import Segments
+from nmt.data.lines import Lines, Segments, Side
 from nmt.data.rows import AnyBatch, RowBatch, RowPacking
 from nmt.evaluate.metrics import class_scores
 from nmt.model.device import autocast
 from nmt.model.transformer import Model
-from nmt.text.tokenizer import EOS
+from nmt.text.ids import EOS
 from nmt.training.loss import Forward, LossSums, class_logits, class_loss
 from nmt.training.objectives import Objective
 from nmt.training.validate import Execution, HeldOut, SplitValidator, Validation, Validator

@@ -20,7 +20,7 @@ from nmt.data.batching import Indices, Pairs, unpadded
 from nmt.data.corpus import Corpora
 from nmt.data.random_numbers import DENOISING, hashed, key_of
 from nmt.model.transformer import DecodingModel, Model
-from nmt.text.tokenizer import MASK
+from nmt.text.ids import MASK
 from nmt.text.vocabularies import Tokenizers
 from nmt.training.facts import DenoisingConfig
 from nmt.training.objectives import Objective

@@ -22,11 +22,11 @@ import numpy.typing as npt
 
 from nmt.config import Config
 from nmt.data.batching import Indices, Pairs, joined, unpadded
-from nmt.data.corpus import Corpora, Rows, Side
-from nmt.data.mixing import Segments
+from nmt.data.corpus import Corpora
+from nmt.data.lines import Rows, Segments, Side
 from nmt.data.random_numbers import MASKING, Hashes, fractions, hashed, key_of
-from nmt.text.blocks import ranges
-from nmt.text.tokenizer import MASK, N_SPECIAL, PAD, SEPARATOR, Tokenizer
+from nmt.text.ids import MASK, N_SPECIAL, PAD, SEPARATOR, ranges
+from nmt.text.tokenizer import Tokenizer
 from nmt.text.vocabularies import Tokenizers
 from nmt.training.facts import MaskedConfig, PairNegative
 from nmt.training.objectives import Objective

@@ -18,8 +18,9 @@ import numpy as np
 from nmt.config import Config
 from nmt.console import Progress
 from nmt.data.batching import Indices, Pairs, joined
-from nmt.data.corpus import Corpora, Corpus, Side
-from nmt.data.mixing import Segments, train_corpora
+from nmt.data.corpus import Corpora, Corpus
+from nmt.data.lines import Segments, Side
+from nmt.data.mixing import train_corpora
 from nmt.data.modifiers import FuzzyMatches, Modifiers
 from nmt.data.random_numbers import TAGS, fractions, hashed, key_of
 from nmt.data.settings import DataConfig

@@ -38,7 +38,7 @@ from nmt.model.device import (
 from nmt.model.masks import NO_SENTENCE, Layout, Rows, packing_obstacle
 from nmt.model.transformer import Model
 from nmt.runs.info import InitialWeights, RunInfo, launch
-from nmt.text.tokenizer import PAD
+from nmt.text.ids import PAD
 from nmt.training.loss import Forward
 from nmt.training.objectives import Objective
 from nmt.training.parallel import World

@@ -65,8 +65,8 @@ def read_inputs(plan: Plan, world: World) -> Inputs:
     objective = make_objective(config, corpora.tokenizers, corpora)
     windows = Windows(corpora, config, objective.examples)
     torch.manual_seed(settings.seed)
-    sizes = corpora.tokenizers.sizes
-    model = make_model(config, sizes)
+    sizes = config.sizes(corpora.tokenizers.sizes)
+    model = make_model(config.model, sizes)
     copy = None
     freeze(model, settings.freeze)
     if settings.freeze and not plan.start and world.is_rank0:
@@ -75,7 +75,7 @@ def read_inputs(plan: Plan, world: World) -> Inputs:
     if not to_shard:
         model = model.to(device)
     elif world.is_rank0:  # sharding moves the model to the device layer by layer, since as a whole it may not fit there
-        copy = make_model(config, sizes).to(device)
+        copy = make_model(config.model, sizes).to(device)
     return Inputs(replace(plan, config=config), corpora, windows, objective, device, model, copy, to_shard)
 
 

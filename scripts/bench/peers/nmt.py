@@ -15,7 +15,7 @@ from scripts.bench.peers.ctranslate2 import exporter
 
 def count(batch: Any, *_: Any, **__: Any) -> Counts:
     """A batch in rows of several sentences, which goes to the device."""
-    from nmt.text.tokenizer import PAD
+    from nmt.text.ids import PAD
 
     n = int(batch.tgt_numbers.max()) + 1
     return Counts(n, batch.n_tokens, batch.tgt_out.numel(), int((batch.src != PAD).sum()), batch.src.numel())

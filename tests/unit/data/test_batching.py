@@ -12,12 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.data.batching import Indices, PairLengths, Pairs, epoch_updates, even_batches
-from nmt.data.corpus import Corpus, Joined, Lines, lines_of
+from nmt.data.corpus import Corpus, lines_of
+from nmt.data.lines import Joined, Lines
 from nmt.layout import DataDir
 from nmt.model.masks import Padded
 from nmt.model.settings import ModelConfig
 from nmt.model.transformer import DecoderModel
-from nmt.text.tokenizer import BOS, EOS, PAD, SEPARATOR
+from nmt.text.ids import BOS, EOS, PAD, SEPARATOR
 from nmt.training.objectives.translation import one_sequence
 
 

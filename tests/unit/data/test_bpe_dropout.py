@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from nmt.data import bpe_dropout as module
 from nmt.data.batching import Pairs
 from nmt.data.bpe_dropout import BpeDropout, Merges
-from nmt.data.corpus import Lines
-from nmt.text.tokenizer import EOS, N_SPECIAL, PAD, Tokenizer, train_tokenizer
+from nmt.data.lines import Lines
+from nmt.text.ids import EOS, N_SPECIAL, PAD
+from nmt.text.tokenizer import Tokenizer, train_tokenizer
 from nmt.text.vocabularies import Tokenizers
 from nmt.training.settings import TrainingConfig
 from sentences import sentence_pairs

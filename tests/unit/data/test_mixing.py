@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from nmt.config import Config
 from nmt.config.load import check_config
 from nmt.data import mixing
+from nmt.data.lines import Segments
 from nmt.data.manifest import Manifest
-from nmt.data.mixing import Mix, Position, Run, Segments, StagePlan, Stream, TrainCorpus, make_mix, train_corpora
+from nmt.data.mixing import Mix, Position, Run, StagePlan, Stream, TrainCorpus, make_mix, train_corpora
 from nmt.errors import ConfigError
 
 weights = st.lists(st.integers(1, 1000), min_size=1, max_size=5)

@@ -12,12 +12,12 @@ import pytest
 from nmt.config import Config
 from nmt.config.load import changed_config, load_config
 from nmt.data.batching import Pairs
-from nmt.data.corpus import Joined, Lines
-from nmt.data.mixing import Segments
+from nmt.data.lines import Joined, Lines, Segments
 from nmt.data.modifiers import Modifiers
 from nmt.errors import DataError
 from nmt.text.constraints import marked
-from nmt.text.tokenizer import EOS, PAD, Tokenizer, train_tokenizer
+from nmt.text.ids import EOS, PAD
+from nmt.text.tokenizer import Tokenizer, train_tokenizer
 from nmt.text.vocabularies import Tokenizers
 from sentences import sentence_pairs
 

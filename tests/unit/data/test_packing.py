@@ -15,7 +15,7 @@ from nmt.data.batching import Packing
 from nmt.data.rows import RowPacking
 from nmt.model.masks import packing_obstacle
 from nmt.model.transformer import Transformer
-from nmt.text.tokenizer import BOS, EOS, PAD
+from nmt.text.ids import BOS, EOS, PAD
 from nmt.training.loss import cross_entropy, scored
 from packed import SRC, TGT, pairs_of
 

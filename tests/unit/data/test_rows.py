@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from nmt.data.batching import Batch, Indices, PairLengths, Pairs, epoch_updates
-from nmt.data.corpus import Lines
+from nmt.data.lines import Lines
 from nmt.data.rows import LONGEST_TOGETHER, ROW_LENGTH, RowBatch, RowPacking, fill
 from nmt.model.masks import NO_SENTENCE, Rows, attention_mask, source_prefix
 from nmt.model.settings import ModelConfig
 from nmt.model.transformer import DecoderModel, Model, Transformer, mean_state
-from nmt.text.tokenizer import N_SPECIAL, PAD, SEPARATOR
+from nmt.text.ids import N_SPECIAL, PAD, SEPARATOR
 from nmt.training.loss import cross_entropy
 from nmt.training.objectives.translation import one_sequence
 

@@ -19,7 +19,7 @@ from nmt.search.settings import SearchConfig
 from nmt.search.step import length_penalty
 from nmt.share.formats import check_supported
 from nmt.text.constraints import Glossary, marked
-from nmt.text.tokenizer import N_SPECIAL
+from nmt.text.ids import N_SPECIAL
 from nmt.translate.types import Line, Options, Sentence
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from nmt.data.batching import Indices
 from nmt.share.ctranslate2 import write_shortlist
-from nmt.text.tokenizer import N_SPECIAL
+from nmt.text.ids import N_SPECIAL
 from tiny_run import tiny_tokenizer
 
 TOKENIZER = tiny_tokenizer()

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from nmt.data.batching import Batch, Packing, Pairs
-from nmt.data.corpus import Lines
+from nmt.data.lines import Lines
 from nmt.model.masks import Packed, Padded, prefix_mask
 from nmt.model.settings import ModelConfig
 from nmt.model.transformer import DecoderModel, EncoderModel, Model, mean_state

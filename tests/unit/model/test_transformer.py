@@ -13,7 +13,7 @@ from nmt.model.inference import InferenceModel
 from nmt.model.masks import AttentionMask, Padded
 from nmt.model.transformer import ACTIVATIONS, Activation, Decoder, Encoder, FeedForward, Transformer
 from nmt.search.forced import check_inference
-from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD
+from nmt.text.ids import BOS, EOS, N_SPECIAL, PAD
 
 VARIANTS = [
     {"norm": norm, "positions": positions, "tie_embeddings": tie, "activation": activation}

@@ -14,7 +14,8 @@ from nmt.data.manifest import TextRecord
 from nmt.errors import ConfigError, DataError
 from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.report import length_of_pieces
-from nmt.text.tokenizer import EOS, UNK, LosslessTokenizer
+from nmt.text.ids import EOS, UNK
+from nmt.text.tokenizer import LosslessTokenizer
 
 ODD = [("a\x00b", "c"), ("  zwei  ", ""), ("x\u2028y\ty", "z\u2581"), ("gleich", "gleich"), ("", ""), ("k" * 2000, "l")]
 

@@ -38,7 +38,7 @@ def test_average_of_equal_checkpoints_is_equal(run):
 
 def test_checkpoint_and_weights_options_select_weights(run):
     def chosen(*arguments: str) -> tuple[int, str, float]:
-        found = choose_weights(run, SETTINGS, *arguments)
+        found = choose_weights(run, SETTINGS.average_last, *arguments)
         return found.step, found.kind, float(found.tensors["w"][0])
 
     assert chosen() == (30, "raw", 30.0)  # nothing is validated yet
@@ -55,7 +55,7 @@ def test_checkpoint_and_weights_options_select_weights(run):
     assert chosen() == (30, "average", 25.0)
     assert chosen("best", "raw") == (20, "raw", 20.0)
     assert chosen("last", "auto") == (30, "raw", 30.0)
-    assert choose_weights(run, SETTINGS).reason == "better"
+    assert choose_weights(run, SETTINGS.average_last).reason == "better"
 
 
 def test_average_is_of_newest_checkpoints(run):
@@ -65,7 +65,7 @@ def test_average_is_of_newest_checkpoints(run):
     settings = TrainingConfig(keep_last=9, average_last=3)  # more than there were when 10 was set apart
 
     def mean(*arguments: str) -> float:
-        return float(choose_weights(run, settings, *arguments).tensors["w"][0])
+        return float(choose_weights(run, settings.average_last, *arguments).tensors["w"][0])
 
     assert mean("last", "average") == 40.0
     assert mean("30", "average") == 25.0
@@ -74,7 +74,7 @@ def test_average_is_of_newest_checkpoints(run):
 
 def test_run_without_checkpoint_raises(tmp_path):
     with pytest.raises(CheckpointError, match=r"run: no checkpoint yet; nmt train writes one every"):
-        choose_weights(RunDir(tmp_path / "run"), SETTINGS)
+        choose_weights(RunDir(tmp_path / "run"), SETTINGS.average_last)
 
 
 @pytest.mark.parametrize("weights", ["raw", "average"])
@@ -82,13 +82,13 @@ def test_missing_selected_checkpoint_raises_with_way_out(weights, run):
     write_selected(run, Selected(best_step=20, weights=weights, reason="because", average_steps=[20, 30]))
     shutil.rmtree(run.step(20).path)
     with pytest.raises(CheckpointError, match=r"checkpoints/(step-00000020|average): missing; .*--checkpoint last"):
-        choose_weights(run, SETTINGS)
-    assert choose_weights(run, SETTINGS, "last").step == 30
+        choose_weights(run, SETTINGS.average_last)
+    assert choose_weights(run, SETTINGS.average_last, "last").step == 30
     run.selected.unlink()
-    assert choose_weights(run, SETTINGS).step == 30
+    assert choose_weights(run, SETTINGS.average_last).step == 30
 
 
 def test_damaged_selection_raises(run):
     run.selected.write_text("{")
     with pytest.raises(CheckpointError, match=r"selected.json: damaged: .*; remove it to translate with the last"):
-        choose_weights(run, SETTINGS)
+        choose_weights(run, SETTINGS.average_last)

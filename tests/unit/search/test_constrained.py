@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from nmt.search.beam import beam_search
-from nmt.search.constrained import Constraints, Phrases, beam_for, term_ids, total_length, word_parts
+from nmt.search.constrained import Constraints, Phrases, beam_for, total_length
 from nmt.search.rules import Rules
 from nmt.search.settings import SearchConfig
 from nmt.search.step import Hypothesis, length_penalty
-from nmt.text.tokenizer import CONTROL, EOS, N_SPECIAL, PAD, Tokenizer, train_tokenizer
+from nmt.text.ids import EOS, N_SPECIAL, PAD
+from nmt.text.phrases import term_ids, word_parts
+from nmt.text.tokenizer import CONTROL, Tokenizer, train_tokenizer
 from sentences import sentence_pairs
 from tables import BANNED, A, B, Prefix, Table, TableModel, forced_log_prob, random_table
 

@@ -18,7 +18,7 @@ from nmt.search.methods import find_hypotheses
 from nmt.search.rules import Rules
 from nmt.search.settings import SearchConfig
 from nmt.search.step import Ensemble, Hypothesis, Scores, TransformerStep, padded
-from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD, SEPARATOR
+from nmt.text.ids import BOS, EOS, N_SPECIAL, PAD, SEPARATOR
 
 VARIANTS: dict[str, dict[str, object]] = {
     "pre": {},

@@ -18,7 +18,7 @@ from nmt.layout import DataDir
 from nmt.model.masks import Padded
 from nmt.model.transformer import Transformer
 from nmt.search.forced import ForcedDecoder, Pair, check_equal
-from nmt.text.tokenizer import BOS, EOS
+from nmt.text.ids import BOS, EOS
 from nmt.training.loss import cross_entropy
 
 CPU = torch.device("cpu")

@@ -14,7 +14,7 @@ from nmt.search.greedy import greedy_search
 from nmt.search.rules import GIVEN, Rules
 from nmt.search.settings import SearchConfig
 from nmt.search.step import length_penalty
-from nmt.text.tokenizer import EOS, PAD, SEPARATOR
+from nmt.text.ids import EOS, PAD, SEPARATOR
 from tables import BANNED, Prefix, Table, TableModel, forced_log_prob, random_table
 
 VOCAB = 9

@@ -26,7 +26,7 @@ from nmt.search.greedy import draw, greedy_search, sample_search, uniform
 from nmt.search.rules import Rules
 from nmt.search.settings import SearchConfig
 from nmt.search.step import Hypothesis, TransformerStep, length_penalty
-from nmt.text.tokenizer import BOS, EOS, PAD
+from nmt.text.ids import BOS, EOS, PAD
 from tables import BANNED, Prefix, Table, TableModel, forced_log_prob, random_table
 
 N_DRAWS = 20_000

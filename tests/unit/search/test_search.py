@@ -18,7 +18,7 @@ from nmt.search.methods import find_hypotheses
 from nmt.search.rules import Rules, SearchStopped, largest
 from nmt.search.settings import SearchConfig
 from nmt.search.step import Ensemble, Fusion, Hypothesis, StepModel, length_penalty
-from nmt.text.tokenizer import BOS, EOS, PAD, UNK
+from nmt.text.ids import BOS, EOS, PAD, UNK
 from nmt.translate.segment import n_candidates
 from tables import BANNED, A, B, Prefix, Table, TableModel, attention, forced_log_prob, random_table, waiting
 

@@ -17,7 +17,7 @@ from nmt.search.methods import find_hypotheses
 from nmt.search.rules import Rules
 from nmt.search.settings import SearchConfig
 from nmt.search.step import Hypothesis, Scores, TransformerStep, length_penalty
-from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD, UNK
+from nmt.text.ids import BOS, EOS, N_SPECIAL, PAD, UNK
 
 VOCAB = 48
 BANNED = torch.tensor([i for i in range(N_SPECIAL) if i != EOS])

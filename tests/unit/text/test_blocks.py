@@ -11,14 +11,9 @@ from hypothesis import strategies as st
 
 from fragments import parts
 from nmt.text import blocks
-from nmt.text.blocks import BlockEncoder, Encoded, ranges
-from nmt.text.tokenizer import (
-    CONTROL,
-    LosslessTokenizer,
-    Tokenizer,
-    id_dtype,
-    train_tokenizer,
-)
+from nmt.text.blocks import BlockEncoder, Encoded
+from nmt.text.ids import id_dtype, ranges
+from nmt.text.tokenizer import CONTROL, LosslessTokenizer, Tokenizer, train_tokenizer
 from sentences import sentence_pairs
 
 

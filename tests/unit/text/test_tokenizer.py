@@ -19,18 +19,8 @@ from fragments import parts
 from nmt.errors import DataError
 from nmt.prepare.pipeline.encode import count_characters
 from nmt.text import tokenizer as module
-from nmt.text.tokenizer import (
-    BOS,
-    EOS,
-    N_RESERVED,
-    N_SPECIAL,
-    PAD,
-    UNK,
-    LosslessTokenizer,
-    Tokenizer,
-    id_dtype,
-    train_tokenizer,
-)
+from nmt.text.ids import BOS, EOS, N_RESERVED, N_SPECIAL, PAD, UNK, id_dtype
+from nmt.text.tokenizer import LosslessTokenizer, Tokenizer, train_tokenizer
 from sentences import sentence_pairs
 
 LINES = [line for pair in sentence_pairs(300) for line in pair]

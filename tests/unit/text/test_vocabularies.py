@@ -12,14 +12,9 @@ import sentencepiece
 from nmt.errors import DataError
 from nmt.layout import TokenizerDir
 from nmt.text.blocks import BlockEncoder
+from nmt.text.ids import EOS, N_SPECIAL, UNK
 from nmt.text.imported import ImportedTokenizer, ImportedVocabulary
-from nmt.text.tokenizer import (
-    EOS,
-    N_SPECIAL,
-    UNK,
-    Tokenizer,
-    train_tokenizer,
-)
+from nmt.text.tokenizer import Tokenizer, train_tokenizer
 from nmt.text.vocabularies import Labels, Tokenizers
 from nmt.translate.align import word_shares
 from sentences import sentence_pairs

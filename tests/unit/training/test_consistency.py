@@ -15,7 +15,7 @@ from nmt.data.batching import Packing
 from nmt.data.rows import RowPacking
 from nmt.model.masks import Padded
 from nmt.model.transformer import Transformer
-from nmt.text.tokenizer import EOS
+from nmt.text.ids import EOS
 from nmt.training import loss as loss_module
 from nmt.training.loss import ConsistencyWeights, cross_entropy, fused_loss, token_loss
 from nmt.training.settings import TrainingConfig

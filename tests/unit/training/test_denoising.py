@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.data.batching import Pairs, unpadded
-from nmt.data.corpus import Lines
-from nmt.text.tokenizer import MASK, N_SPECIAL
+from nmt.data.lines import Lines
+from nmt.text.ids import MASK, N_SPECIAL
 from nmt.training.facts import DenoisingConfig
 from nmt.training.objectives.denoising import infill, infilled
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from models import VOCAB, model_config
 from nmt.data.batching import Packing, Pairs
-from nmt.data.corpus import Lines
+from nmt.data.lines import Lines
 from nmt.model.transformer import DecoderModel, EncoderModel
 from nmt.training import loss as loss_module
 from nmt.training.loss import (

@@ -10,9 +10,10 @@ import numpy.typing as npt
 import pytest
 
 from nmt.data.batching import Pairs, joined, unpadded
-from nmt.data.corpus import Lines
+from nmt.data.lines import Lines
 from nmt.data.random_numbers import hashed, key_of
-from nmt.text.tokenizer import EOS, MASK, N_SPECIAL, SEPARATOR, Tokenizer, train_tokenizer
+from nmt.text.ids import EOS, MASK, N_SPECIAL, SEPARATOR
+from nmt.text.tokenizer import Tokenizer, train_tokenizer
 from nmt.training.facts import MaskedConfig, PairNegative
 from nmt.training.objectives.masked import Masking, PairExamples, PairSequences, divided
 from sentences import sentence_pairs

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from nmt.data.batching import Pairs
-from nmt.data.corpus import Lines
+from nmt.data.lines import Lines
 from nmt.data.rows import RowPacking
 from nmt.model.settings import ModelConfig
 from nmt.model.transformer import Transformer
-from nmt.text.tokenizer import N_SPECIAL
+from nmt.text.ids import N_SPECIAL
 from nmt.training.loss import token_loss
 from nmt.training.settings import TrainingConfig
 from nmt.training.setup import choices

@@ -17,8 +17,9 @@ from torch import Tensor
 from fragments import parts as fragments
 from nmt.search.forced import ForcedDecoder, Pair
 from nmt.text.constraints import encode_marked, marked, without_translations
+from nmt.text.ids import N_SPECIAL
 from nmt.text.letters import usual_forms
-from nmt.text.tokenizer import CONTROL, N_SPECIAL, Tokenizer, train_tokenizer
+from nmt.text.tokenizer import CONTROL, Tokenizer, train_tokenizer
 from nmt.translate.align import alignments, pharaoh, src_word_shares, word_shares
 from nmt.translate.types import BLANK, Part, Translation
 from sentences import sentence_pairs

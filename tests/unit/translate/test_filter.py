@@ -21,7 +21,8 @@ from command import Command, Result
 from folders import Folder
 from nmt.config import Config
 from nmt.model.masks import Padded
-from nmt.text.tokenizer import EOS, SEPARATOR, Tokenizer
+from nmt.text.ids import EOS, SEPARATOR
+from nmt.text.tokenizer import Tokenizer
 from nmt.translate.filter import (
     PairClassifier,
     PairScore,

@@ -11,7 +11,7 @@ import torch
 
 from nmt.search.settings import SearchConfig
 from nmt.search.step import Hypothesis
-from nmt.text.tokenizer import FIRST_RESERVED, SEPARATOR
+from nmt.text.ids import FIRST_RESERVED, SEPARATOR
 from nmt.translate.memory import Match
 from nmt.translate.search import THREAD_NAME, Hypotheses, JointSearch, in_order, in_threads
 from nmt.translate.types import Line, Sentence

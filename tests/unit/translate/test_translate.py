@@ -18,7 +18,8 @@ from nmt.runs.model import Origin
 from nmt.search.rules import SearchStopped
 from nmt.search.settings import SearchConfig
 from nmt.text.constraints import Glossary
-from nmt.text.tokenizer import EOS, N_SPECIAL, PAD, LosslessTokenizer, Tokenizer
+from nmt.text.ids import EOS, N_SPECIAL, PAD
+from nmt.text.tokenizer import LosslessTokenizer, Tokenizer
 from nmt.translate.files import Files, Warnings, translate_file
 from nmt.translate.language_model import Generator, LanguageModel, generate_file
 from nmt.translate.memory import TranslationMemory

@@ -1,0 +1,26 @@
+"""Copies of tensors to a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+
+def sent(tensor: Tensor, device: torch.device) -> Tensor:
+    """Copy a CPU tensor to `device` asynchronously, through pinned memory."""
+    return tensor if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
+
+
+class OnDevice:
+    """Base class of batches, which are dataclasses of tensors that can be moved to a device."""
+
+    def to(self, device: torch.device) -> Self:
+        """Return the batch on `device`; tensors are copied to a GPU asynchronously, through pinned memory."""
+        if device.type == "cpu":
+            return self
+        tensors = {name: x for name, x in vars(self).items() if isinstance(x, Tensor)}
+        moved: dict[str, Any] = {name: sent(x, device) for name, x in tensors.items()}
+        return replace(self, **moved)  # type: ignore[type-var]
