@@ -16,20 +16,22 @@ Legend: B sentences, S source length, T target length, N target tokens of a batc
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import count, islice
+from pathlib import Path
 
 import torch
 
-from nmt.cli.app import user_errors
-from nmt.config import Config
-from nmt.config.load import load_config
 from nmt.data.batching import PairLengths, Pairs, Update, epoch_updates
 from nmt.data.corpus import Corpus, lines_of
 from nmt.data.rows import RowBatch, RowPacking
+from nmt.errors import NmtError
 from nmt.layout import DataDir
 from nmt.model.inference import InferenceModel
 from nmt.model.masks import Padded
+from nmt.model.settings import ModelConfig
 from nmt.model.transformer import Transformer
 from nmt.search.greedy import greedy_search
 from nmt.search.rules import Rules
@@ -39,16 +41,39 @@ from nmt.text.ids import BOS, EOS, N_SPECIAL, PAD
 from nmt.text.vocabularies import Tokenizers
 from nmt.training.loss import LossSums, fused_loss
 from nmt.training.optim import learning_rate, make_optimizer
+from nmt.training.settings import TrainingConfig
 from nmt.translate.segment import longest_translation
 
-CONFIG = "sample.yaml"
-OVERRIDES = [
-    "model.encoder_layers=1", "model.decoder_layers=1",
-    "training.optimizer=adam", "training.update_tokens=1024", "training.peak_lr=6e-3", "training.warmup_steps=200",
-    "training.max_steps=800",
-]  # fmt: skip
-"""A smaller model than in `make demo`, and smaller updates. To use other text, prepare it with your own configuration
-and name the configuration here."""
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of a model, its training and its search, each declared in the module `settings` of its package."""
+
+    model: ModelConfig
+    training: TrainingConfig
+    search: SearchConfig
+    src: str = "de"
+    tgt: str = "en"
+    data: Path = Path("data/prepared/sample")
+    """The data directory. To use other text, prepare it with your own configuration and name its directory here."""
+
+
+SETTINGS = Settings(
+    ModelConfig(
+        d_model=128,
+        n_heads=4,
+        d_ff=256,
+        encoder_layers=1,
+        decoder_layers=1,
+        embedding_dropout=0.0,
+        residual_dropout=0.0,
+    ),
+    TrainingConfig(
+        optimizer="adam", update_tokens=1024, schedule="cosine", peak_lr=6e-3, warmup_steps=200, max_steps=800
+    ),
+    SearchConfig(),
+)
+"""A smaller model than in `make demo`, and smaller updates."""
 
 
 # --- ids: nmt/data/corpus.py --------------------------------------------------------------------
@@ -57,10 +82,10 @@ and name the configuration here."""
 # both languages) and stored each line as the ids of its pieces. Training uses only these ids.
 
 
-def show_pair(corpus: Corpus, config: Config) -> None:
+def show_pair(corpus: Corpus, settings: Settings) -> None:
     """Print the first training pair, as text and as pieces."""
     split = corpus.split("train")
-    for language in (config.data.src, config.data.tgt):
+    for language in (settings.src, settings.tgt):
         ids = split.ids(language)[: split.ends(language)[0]].tolist()  # the ids of all lines are one array
         print(f"{language}      {split.text(language)[0]}")
         print(f"pieces  {' '.join(corpus.tokenizers[language].pieces(ids))}")
@@ -80,12 +105,11 @@ def show_pair(corpus: Corpus, config: Config) -> None:
 # (`tgt_out`). As the input does not depend on the predictions, all positions are computed at once (teacher forcing).
 
 
-def all_updates(lengths: PairLengths, config: Config) -> Iterator[Update]:
+def all_updates(lengths: PairLengths, training: TrainingConfig) -> Iterator[Update]:
     """Yield the rows of each update, epoch after epoch, without end.
 
     The order depends on the seed and the epoch only, so that a stopped run can continue where it was.
     """
-    training = config.training
     for epoch in count():
         yield from epoch_updates(lengths, training.update_tokens, training.seed, epoch)
 
@@ -97,11 +121,11 @@ def all_updates(lengths: PairLengths, config: Config) -> Iterator[Update]:
 # and, from the decoder, all later positions, which contain the answer.
 
 
-def make_model(corpus: Corpus, config: Config) -> Transformer:
+def make_model(corpus: Corpus, settings: Settings) -> Transformer:
     """Return a model with random weights, which depend on the seed."""
-    torch.manual_seed(config.training.seed)
+    torch.manual_seed(settings.training.seed)
     sizes = corpus.tokenizers.sizes
-    return Transformer(config.model, sizes[config.data.src], sizes[config.data.tgt])
+    return Transformer(settings.model, sizes[settings.src], sizes[settings.tgt])
 
 
 # --- loss: nmt/training/loss.py -----------------------------------------------------------------
@@ -129,23 +153,23 @@ def loss_of(model: Transformer, batch: RowBatch, smoothing: float) -> LossSums:
 # GPUs, and add up the gradients.
 
 
-def train(model: Transformer, pairs: Pairs, config: Config) -> Iterator[LossSums]:
+def train(model: Transformer, pairs: Pairs, settings: Settings) -> Iterator[LossSums]:
     """Train the model, and yield the loss of each update after the update."""
-    settings = config.training
-    optimizer = make_optimizer(model, settings)
+    training = settings.training
+    optimizer = make_optimizer(model, training)
     model.train()  # with dropout
-    updates = islice(all_updates(pairs.lengths, config), settings.max_steps)
+    updates = islice(all_updates(pairs.lengths, training), training.max_steps)
     batches = RowPacking(pairs)
     for step, update in enumerate(updates, start=1):
         # Dropout also depends only on the seed and the number of earlier updates.
-        torch.manual_seed((settings.seed << 32) + step - 1)
-        sums = loss_of(model, batches.batch(update.rows), settings.label_smoothing)
+        torch.manual_seed((training.seed << 32) + step - 1)
+        sums = loss_of(model, batches.batch(update.rows), training.label_smoothing)
         (sums.loss / update.n_tokens).backward()  # type: ignore[no-untyped-call]
         # A few batches have a gradient so large that it would undo earlier progress; clipping keeps its direction.
-        torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip_norm or math.inf)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), training.clip_norm or math.inf)
         # The rate first rises, while Adam has seen few gradients and cannot estimate their size, and then falls.
         for group in optimizer.param_groups:
-            group["lr"] = learning_rate(step, settings, config.model.d_model)
+            group["lr"] = learning_rate(step, training, settings.model.d_model)
         optimizer.step()
         optimizer.zero_grad()
         yield sums
@@ -159,19 +183,19 @@ def train(model: Transformer, pairs: Pairs, config: Config) -> Iterator[LossSums
 
 
 @torch.inference_mode()
-def translate(model: Transformer, lines: Sequence[str], tokenizers: Tokenizers, config: Config) -> list[str]:
+def translate(model: Transformer, lines: Sequence[str], tokenizers: Tokenizers, settings: Settings) -> list[str]:
     """Translate lines greedily, as one batch."""
-    encoded = tokenizers[config.data.src].encode_all(lines)
+    encoded = tokenizers[settings.src].encode_all(lines)
     src = padded([[*ids, EOS] for ids in encoded])  # (B, S)
     step_model = TransformerStep(InferenceModel(model, "float32"), src, src != PAD)
     rules = Rules(
         # a translation has no special pieces, such as padding
         banned=torch.tensor([i for i in range(N_SPECIAL) if i != EOS]),
         # a model that has learned little may never predict the end
-        limits=torch.tensor([longest_translation(ids, 0, config.search, model.max_positions) for ids in encoded]),
+        limits=torch.tensor([longest_translation(ids, 0, settings.search, model.max_positions) for ids in encoded]),
     )
-    hypotheses = greedy_search(step_model, rules, config.search)
-    return [tokenizers[config.data.tgt].decode(hypothesis.ids) for hypothesis in hypotheses]
+    hypotheses = greedy_search(step_model, rules, settings.search)
+    return [tokenizers[settings.tgt].decode(hypothesis.ids) for hypothesis in hypotheses]
 
 
 # --- beam search: nmt/search/beam.py -------------------------------------------------------------
@@ -217,25 +241,25 @@ def beam_search(model: Transformer, src_ids: Sequence[int], search: SearchConfig
 # --- all of it ----------------------------------------------------------------------------------
 
 
-def main(config: Config) -> None:
-    """Train on the data directory of a configuration, and translate three lines."""
+def main(settings: Settings) -> None:
+    """Train on a data directory, and translate three lines of its development set."""
     torch.set_num_threads(1)  # the operations of a small model are too short to divide among threads
-    corpus = Corpus.open(DataDir(config.data.directory))
-    show_pair(corpus, config)
+    corpus = Corpus.open(DataDir(settings.data))
+    show_pair(corpus, settings)
 
     text = corpus.split("train")
-    pairs = Pairs(lines_of(text, config.data.src), lines_of(text, config.data.tgt))
-    model = make_model(corpus, config)
+    pairs = Pairs(lines_of(text, settings.src), lines_of(text, settings.tgt))
+    model = make_model(corpus, settings)
     n_parameters = sum(parameter.numel() for parameter in model.parameters())
-    print(f"\n{len(pairs):,} pairs, {n_parameters:,} parameters, {config.training.max_steps} updates")
+    print(f"\n{len(pairs):,} pairs, {n_parameters:,} parameters, {settings.training.max_steps} updates")
 
-    for step, sums in enumerate(train(model, pairs, config), start=1):
+    for step, sums in enumerate(train(model, pairs, settings), start=1):
         if step == 1 or step % 25 == 0:
             print(f"update {step:4}  loss {sums.loss_per_token:.3f}  {sums.accuracy:4.0%} of the tokens right")
 
     held_out = corpus.split("valid")  # the development set, which is not used for training
-    lines, references = (held_out.text(language)[:3] for language in (config.data.src, config.data.tgt))
-    translations = translate(model, lines, corpus.tokenizers, config)
+    lines, references = (held_out.text(language)[:3] for language in (settings.src, settings.tgt))
+    translations = translate(model, lines, corpus.tokenizers, settings)
     for line, translation, reference in zip(lines, translations, references, strict=True):
         print(f"\nsource       {line}\ntranslation  {translation}\nreference    {reference}")
 
@@ -249,5 +273,7 @@ def main(config: Config) -> None:
 # language models, classification).
 
 if __name__ == "__main__":
-    with user_errors():
-        main(load_config(CONFIG, OVERRIDES))
+    try:
+        main(SETTINGS)
+    except NmtError as error:  # such as a missing data directory
+        sys.exit(str(error))

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import runpy
+from pathlib import Path
+from typing import Any
 
 from fitting import fit
+from nmt.config import Config
 from nmt.data.batching import Pairs
 from nmt.data.corpus import Corpus, lines_of
 from nmt.layout import DataDir
@@ -14,6 +17,11 @@ from places import ROOT
 from tiny_corpus import tiny_settings
 from tiny_run import BEAM, GREEDY, PLAIN, make, texts, tiny_config, tiny_model, words
 from trained import records
+
+
+def settings_of(config: Config, data: Path = Path()) -> Any:
+    return MINIMAL["Settings"](config.model, config.training, config.search, *config.data.sides, data)
+
 
 MINIMAL = runpy.run_path(str(ROOT / "docs" / "minimal.py"))
 
@@ -26,13 +34,14 @@ def test_minimal_losses_equal_nmt_train(tiny_data, tmp_path, capsys, quick):  # 
     expected = records(tmp_path / "run", "train")
     corpus = Corpus.open(DataDir(tiny_data))
     split = corpus.split("train")
-    model, pairs = MINIMAL["make_model"](corpus, config), Pairs(lines_of(split, "aa"), lines_of(split, "bb"))
-    losses = [sums.loss_per_token for sums in MINIMAL["train"](model, pairs, config)]
+    settings = settings_of(config, tiny_data)
+    model, pairs = MINIMAL["make_model"](corpus, settings), Pairs(lines_of(split, "aa"), lines_of(split, "bb"))
+    losses = [sums.loss_per_token for sums in MINIMAL["train"](model, pairs, settings)]
     assert losses == [record["loss"] for record in expected]
     assert expected[-1]["epoch"] == 1
 
     capsys.readouterr()
-    MINIMAL["main"](config)
+    MINIMAL["main"](settings)
     printed = capsys.readouterr().out
     assert f"loss {losses[0]:.3f}" in printed and printed.count("\ntranslation ") == 3
 
@@ -54,6 +63,6 @@ def test_minimal_search_output_equals_translator(tokenizer):
     config = tiny_config()
     config = config.model_copy(update={"search": GREEDY})
     tokenizers = Tokenizers(dict.fromkeys(config.data.pair, tokenizer), joint=True)
-    found = MINIMAL["translate"](tiny_model(config, tokenizer), PLAIN, tokenizers, config)
+    found = MINIMAL["translate"](tiny_model(config, tokenizer), PLAIN, tokenizers, settings_of(config))
     assert found == texts(make(tokenizer, config), PLAIN)
     assert len({*found}) == len(PLAIN)
