@@ -138,7 +138,7 @@ def test_training_imports_modules_only_at_start() -> None:
 
 
 def test_import_scan_finds_imports() -> None:
-    assert "text.tokenizer" in modules_imported(PACKAGE / "data" / "corpus.py")
+    assert "text.vocabularies" in modules_imported(PACKAGE / "data" / "corpus.py")
     assert room_of("training.loop") == "training.loop" and room_of("training.loss") == "training"
     assert set(imports(ast.parse("import a.b\nfrom nmt import cli\nfrom c.d import e"))) == {"a.b", "nmt.cli", "c.d.e"}
 
