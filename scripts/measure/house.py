@@ -1,17 +1,19 @@
-"""Print measures of the structure of `nmt/`: sizes, density, names, imports, types, settings, and walks.
+"""Print measures of the structure of `nmt/`: sizes, density, names, imports, reach, types, settings, tests and walks.
 
     python -m scripts.measure.house            # of this checkout
     python -m scripts.measure.house ../other   # of another one, for instance of the commit before
+    python -m scripts.measure.house --steps    # with the functions of each walk
+
+Takes about a minute and a half on two cores, nearly all of it to trace the walks.
 
 Statements are those of Python (`ast.stmt`) without docstrings; nodes are all of the syntax tree, so that denser lines
 gain nothing. An import breaks the layers if its target is not below its own room in the table of docs/architecture.md.
-
-A walk is the list of functions that a thing passes, in the order in which it first enters them, without properties and
-functions that only look at it. A move is a step into another file, and goes back up if that file was left before.
+What an import reaches, the names and the walks are described in reach.py, names.py and walks.py.
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
 import os
 import re
@@ -19,10 +21,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
-from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeAlias, get_args
+from typing import TypeAlias
+
+from scripts.measure.names import print_names, print_places, print_prose, print_records, print_refusals
+from scripts.measure.reach import imported, modules, print_reach
+from scripts.measure.walks import print_walks
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -34,66 +39,6 @@ QUESTIONS = {
     "files that read `.objective` or `model.kind`": r"\.objective\b|model\.kind\b",
     "files that ask for the manifest of several pairs": r"PairsManifest|pairs_manifest|pairs\.is_file",
 }
-WALKS = {
-    "a config, from `nmt train` to the first update": """
-        cli.train:train cli.train:resolve config.load:load_config config.load:overridden config.load:check_config
-        training.plan:Plan.of config.load:adopting config.load:load_saved_config training.loop:fit
-        training.setup.start:start training.setup.inputs:read_inputs training.setup.inputs:with_split
-        training.objectives.__init__:make_objective training.objectives.translation:Translation.__init__
-        training.objectives.__init__:Objective.__init__ data.windows:Windows.__init__ data.mixing:make_mix
-        model.transformer:make_model prepare.recipe:unlike prepare.recipe:changes_in_config translate.types:source_lines
-        config.load:dump_config translate.segment:Segmenter.__init__
-    """,
-    "a line, from `nmt translate` to its translation": """
-        cli.translate:translate translate.files:translate_file translate.files:input_windows translate.files:watched
-        translate.translator:Translator.translate_window translate.translator:Translator._searched
-        translate.segment:Segmenter.split_lines translate.segment:Segmenter._sentence
-        translate.search:NativeSearcher.search translate.search:search_batches search.__init__:search
-        translate.segment:Segmenter.join_hypotheses translate.files:output_row
-    """,
-    "a request, through the server": """
-        serve.app:Edge.__call__ serve.admission:Admission.reading serve.handlers:Handlers.translate_v1
-        serve.service:Service.translate serve.service:Service._one_way serve.worker:Worker.submit
-        serve.worker:Worker._translate translate.translator:Translator.translate_window serve.service:joined
-        serve.handlers:_answer_v1
-    """,
-    "a pair, from raw text to the loss": """
-        prepare.prepare:prepare prepare.pipeline.read:write_lines prepare.sources:read_part
-        prepare.pipeline.clean:clean_part prepare.pipeline.encode:encode_part prepare.pipeline.encode:join_shard
-        data.corpus:Corpora.open data.windows:Windows.load data.batching:epoch_updates
-        training.objectives.__init__:Objective.examples training.objectives.__init__:Objective.learned
-        data.batching:Pairs.batch training.objectives.__init__:Objective.loss training.loss:token_loss
-    """,
-}
-"""The functions of each walk, as `module:function`; each is named in a file before it, by its own name, its class's or
-its module's."""
-
-
-def modules(root: Path) -> dict[str, Path]:
-    """The files of the package by dotted name without the leading `nmt.`; the package itself is the empty name."""
-    named = {}
-    for path in sorted((root / "nmt").rglob("*.py")):
-        parts = path.relative_to(root / "nmt").with_suffix("").parts
-        named[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return named
-
-
-def imported(tree: ast.AST, names: dict[str, Path]) -> set[str]:
-    """The modules of the package that a file imports, anywhere in it."""
-    dotted = [
-        f"{node.module}.{alias.name}" if isinstance(node, ast.ImportFrom) else alias.name
-        for node in ast.walk(tree)
-        if isinstance(node, (ast.Import, ast.ImportFrom))
-        for alias in node.names
-    ]
-    targets = set()
-    for name in dotted:
-        package, _, inner = name.partition(".")
-        while package == "nmt" and inner and inner not in names:
-            inner = inner.rpartition(".")[0]
-        if package == "nmt" and inner:
-            targets.add(inner)
-    return targets
 
 
 def broken_layers(root: Path, imports: dict[str, set[str]]) -> int | str:
@@ -167,28 +112,6 @@ def print_sizes(root: Path) -> None:
     print(f"{packages:>8}  packages in nmt/")
 
 
-def print_settings() -> None:
-    """In a process of its own: the number of settings."""
-    from pydantic import BaseModel
-
-    from nmt.config import Config
-
-    def sections(kind: type[BaseModel]) -> set[type[BaseModel]]:
-        inner = {one for field in kind.model_fields.values() for one in _classes(field.annotation)}
-        return {kind}.union(*(sections(one) for one in inner if issubclass(one, BaseModel)))
-
-    settings = {name: field for one in sections(Config) for name, field in one.model_fields.items()}
-    print(f"{len(settings):>8}  settings (distinct names)")
-
-
-def _classes(annotation: object) -> Iterator[type]:
-    """The classes in a type."""
-    if isinstance(annotation, type) and not get_args(annotation):
-        yield annotation
-    for inner in get_args(annotation):
-        yield from _classes(inner)
-
-
 def body_lines(function: Function) -> int:
     """The lines of a function without its signature and docstring."""
     body = function.body[1:] if _is_docstring(function.body[0]) else function.body
@@ -236,68 +159,16 @@ def print_density(trees: dict[str, ast.Module]) -> None:
     print(f"{100 * conditionals / statements:>8.1f}  conditional expressions per 100 statements")
 
 
-def print_walks(trees: dict[str, ast.Module], texts: dict[str, str]) -> bool:
-    """Print the moves of each walk, or what is wrong with it; returns whether all are right."""
-    are_right = True
-    for title, walk in WALKS.items():
-        steps = [step.split(":") for step in walk.split()]
-        if problem := _problem(steps, trees, texts):
-            print(f"{'-':>8}  moves of {title}: {problem}")
-            are_right = False
-            continue
-        files = [module for module, _ in steps]
-        moves = [(before, after) for before, after in pairwise(files) if before != after]
-        left: set[str] = set()
-        n_back = 0
-        for before, after in moves:
-            left.add(before)
-            n_back += after in left
-        print(f"{len(moves):>8}  moves of {title}, {n_back} of them back up")
-    return are_right
-
-
-def _problem(steps: list[list[str]], trees: dict[str, ast.Module], texts: dict[str, str]) -> str:
-    """Return which function of a walk is missing, or is named in no file before it; an empty string if none is."""
-    read = ""
-    for module, qualified_name in steps:
-        name = module.removesuffix(".__init__")
-        *owners, function = qualified_name.split(".")
-        if name not in trees or not _defines(trees[name], [*owners, function]):
-            return f"{module} has no {qualified_name}"
-        words = (function, *owners, name.rpartition(".")[2])
-        if read and not any(re.search(rf"\b{word}\b", read) for word in words):
-            return f"no file before names {module}:{qualified_name}"
-        read += texts[name]
-    return ""
-
-
-def _defines(tree: ast.AST, names: list[str]) -> bool:
-    """Whether a module has a function by this path, such as class and method."""
-    for node in ast.iter_child_nodes(tree):
-        if getattr(node, "name", None) == names[0]:
-            return len(names) == 1 or _defines(node, names[1:])
-    return False
-
-
-def in_a_process(root: Path, what: str) -> str:
-    """Return the output of one of the functions above, run in a process that imports `nmt` from `root`."""
+def print_settings(root: Path) -> None:
+    """Print the number of settings, from a process that imports `nmt` from `root`."""
+    script = Path(__file__).with_name("settings.py")
     with TemporaryDirectory() as folder:
-        command = [sys.executable, __file__, what]
         environment = {**os.environ, "PYTHONPATH": str(root)}
-        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True, text=True, cwd=folder)
-    return done.stdout
+        subprocess.run([sys.executable, str(script)], env=environment, check=True, cwd=folder)
 
 
-def main() -> None:
-    if sys.argv[1:2] == ["--settings"]:
-        print_settings()
-    else:
-        print_all()
-
-
-def print_all() -> None:
+def print_all(root: Path, *, with_steps: bool) -> None:
     """Print everything about a checkout."""
-    root = Path(sys.argv[1] if len(sys.argv) > 1 else __file__).resolve()
     root = next(folder for folder in (root, *root.parents) if (folder / "pyproject.toml").is_file())
     files = modules(root)
     texts = {name: path.read_text(encoding="utf-8") for name, path in files.items()}
@@ -325,9 +196,24 @@ def print_all() -> None:
         *((what, sum(bool(re.search(asked, text)) for text in texts.values())) for what, asked in QUESTIONS.items()),
     ):
         print(f"{n:>8}  {what}")
-    are_right = print_walks(trees, texts)
-    print(in_a_process(root, "--settings"), end="")
-    sys.exit(not are_right)
+    print_names(trees)
+    print_prose(texts, trees)
+    print_refusals(trees)
+    print_records(trees)
+    print_places(root)
+    sys.stdout.flush()
+    print_settings(root)
+    print_reach(imports, trees, texts)
+    sys.exit(not print_walks(root, with_steps=with_steps))
+
+
+def main() -> None:
+    """Print everything about the checkout that the command line names."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("root", nargs="?", type=Path, default=Path(__file__), metavar="CHECKOUT", help="default: this")
+    parser.add_argument("--steps", action="store_true", help="print the functions of each walk")
+    options = parser.parse_args()
+    print_all(options.root.resolve(), with_steps=options.steps)
 
 
 if __name__ == "__main__":
