@@ -178,7 +178,8 @@ def print_all(root: Path, *, with_steps: bool) -> None:
     every = [function for tree in trees.values() for function in functions(tree)]
     library = {name: tree for name, tree in trees.items() if not name.startswith("cli")}
     wide = sum(n_parameters(function) > MAX_PARAMETERS for tree in library.values() for function in functions(tree))
-    conditions = sum(n_conditions(tree) for name, tree in trees.items() if not name.startswith("config"))
+    settings = {name for name in trees if name.startswith("config") or name.endswith(".settings")}
+    conditions = sum(n_conditions(trees[name]) for name in trees.keys() - settings)
     print_sizes(root)
     print_density(trees)
     for what, n in (
@@ -192,7 +193,7 @@ def print_all(root: Path, *, with_steps: bool) -> None:
         ("Any in signatures", sum(map(n_any, every))),
         ("imports that the layer table forbids", broken_layers(root, imports)),
         ("circles of imports", circles(imports)),
-        ("conditions on `directions` outside config/", conditions),
+        ("conditions on `directions` outside of settings", conditions),
         *((what, sum(bool(re.search(asked, text)) for text in texts.values())) for what, asked in QUESTIONS.items()),
     ):
         print(f"{n:>8}  {what}")
