@@ -5,11 +5,11 @@ In these texts, as in docstrings, what is between backticks is code.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel
-from pydantic_core import PydanticUndefined
 
 from nmt.config import Config
 from nmt.data.sources import Columns, Files, Hub, Languages, Opus, Paths, Source, TrainSource
@@ -43,8 +43,9 @@ class Table(NamedTuple):
         for name, field in self.section.model_fields.items():
             if self.base is None or name not in self.base.model_fields:
                 key = f"{self.prefix}.{name}" if self.prefix else name
-                values = _values(schema["properties"][name], schema.get("$defs", {}), linked)
-                yield Setting(key, values, _default(field.default), " ".join((field.description or "").split()))
+                of_field = schema["properties"][name]
+                values = _values(of_field, schema.get("$defs", {}), linked)
+                yield Setting(key, values, _default(of_field), " ".join((field.description or "").split()))
 
 
 def tables() -> Iterator[Table]:
@@ -64,31 +65,29 @@ def tables() -> Iterator[Table]:
             yield Table(Stage)
 
 
-def _default(value: Any) -> str:
-    if value is PydanticUndefined:
+def _default(schema: Mapping[str, Any]) -> str:
+    if "default" not in schema:
         return "required"
-    match value:
-        case None:
-            return "`null`"
-        case bool():
-            return f"`{str(value).lower()}`"
-        case dict() | BaseModel():
+    match schema["default"]:
+        case None | bool() as value:
+            return f"`{json.dumps(value)}`"
+        case dict():
             return "`{}`"
-        case list() | tuple():
-            return "`[]`" if not value else f"`{list(value)}`"
-        case _:
-            return f"`{value}`" if str(value) else "none"
+        case "":
+            return "none"
+        case value:
+            return f"`{value}`"
 
 
 _WORDS = {"integer": "integer", "number": "number", "boolean": "`true`, `false`", "null": "`null`", "string": "text"}
 _SIGNS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
-_KINDS = ("Files", "Path", "Opus", "Hub")
 _SECTIONS = {
-    **{name.format(kind): "a source" for name in ("Train{}", "{}Source") for kind in _KINDS},
     "Stage": "a stage",
+    "CleanConfig": "cleaning",
+    "CorpusClean": "cleaning",
     **{section.__name__: name for name, section in OBJECTIVE_SECTIONS.items()},
 }
-"""How the sections that are values of settings are called; those that are missing are about cleaning."""
+"""The names of sections that are values of settings, besides sources."""
 
 
 def _values(schema: Mapping[str, Any], definitions: Mapping[str, Any], linked: Callable[[str], str]) -> str:
@@ -97,7 +96,7 @@ def _values(schema: Mapping[str, Any], definitions: Mapping[str, Any], linked: C
         section = schema["$ref"].rpartition("/")[2]
         schema = definitions[section]
         if schema.get("type") == "object":
-            return linked(_SECTIONS.get(section, "cleaning"))
+            return linked(_SECTIONS.get(section, "a source"))
     for options in (schema.get("anyOf"), schema.get("oneOf")):
         if options:
             return " or ".join(dict.fromkeys(_values(option, definitions, linked) for option in options))
