@@ -35,6 +35,6 @@ class Sdist(sdist):
 
 
 setup(
-    packages=[*find_packages(include=["nmt", "nmt.*"]), "nmt.configs", "nmt.docs", "nmt.data.sample"],
+    packages=[*find_packages(include=["nmt", "nmt.*"]), "nmt.configs", "nmt.data.sample"],
     cmdclass={"build_py": BuildPy, "sdist": Sdist},
 )

@@ -24,8 +24,11 @@ class NmtError(Exception):
 
     exit_status = 2
 
-    def __init__(self, *problems: str) -> None:
-        super().__init__(*problems)
+    def __init__(self, *problems: str, advice: str = "") -> None:
+        """`advice` says at the end of each message what to do, such as "; run nmt prepare again"."""
+        self.problems = [*problems]
+        """The problems without the advice."""
+        super().__init__(*(problem + advice for problem in problems))
 
     def __str__(self) -> str:
         return "\n".join(self.args)
@@ -41,10 +44,6 @@ def _restored(kind: type[NmtError], problems: tuple[str, ...]) -> NmtError:
 
 class ConfigError(NmtError):
     """An error for one or more problems of a configuration."""
-
-    def __init__(self, *problems: str) -> None:
-        self.problems = list(problems)
-        super().__init__(*problems)
 
 
 class DataError(NmtError):

@@ -6,7 +6,7 @@ import itertools
 import os
 import shlex
 import textwrap
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import typer
@@ -17,6 +17,11 @@ from nmt.config.foreign import BESIDES, advice_on, equivalent_settings, other_na
 from nmt.config.messages import field_paths
 from nmt.console import listed, say
 from nmt.spelling import matching_words, misspelt, plain
+
+try:
+    from typer._click.exceptions import NoSuchOption
+except ImportError:  # Typer without a Click of its own
+    from click.exceptions import NoSuchOption  # type: ignore[assignment]
 
 OTHER_OPTIONS = other_names("option")
 OTHER_COMMANDS = other_names("command")
@@ -89,24 +94,6 @@ def _settings(command: str, given: str) -> list[str]:
     return meant
 
 
-def stray_words(command: str, argument: str | None, several: Collection[str], words: Sequence[str]) -> str:
-    """Return the error message for extra words, with a suggestion.
-
-    command: the name of the command, followed by the given options that take no value. argument: the name of the
-    command's only argument; None if it has none. several: its options that can be repeated.
-    """
-    shown = textwrap.shorten(" ".join(words), 60, placeholder=" …") or repr(words[0])
-    meant = f"takes one {argument}, but also found {shown}"
-    if argument is None:
-        meant_by = [WORD_OPTIONS[name] for name in command.split() if name in WORD_OPTIONS]
-        option = meant_by[-1] if meant_by else "--config"
-        meant = f"takes no arguments, found {shown}: write nmt {command} {option} {shlex.quote(words[0])}"
-    message = f"{command} {meant}"
-    if several:
-        message += f"; for several values, repeat the option: {', '.join(several)}"
-    return message
-
-
 SETTING_OF = {
     "--beam": "search.beam",
     "--length-penalty": "search.length_penalty",
@@ -160,9 +147,42 @@ class Command(TyperCommand):
             return super().parse_args(ctx, args)
         if {*ctx.help_option_names} & {*itertools.takewhile("--".__ne__, args)}:  # --help takes precedence
             return super().parse_args(ctx, ctx.help_option_names[:1])
-        args = _repeat_options(args, SEVERAL_VALUES.get(self.name or "", ()))
-        self._check(ctx, args)
-        return super().parse_args(ctx, args)
+        return super().parse_args(ctx, _repeat_options(args, SEVERAL_VALUES.get(self.name or "", ())))
+
+    def make_parser(self, ctx: Any) -> Any:
+        """Return Typer's parser, which checks what it has parsed before the values are converted. It raises Misuse for
+        unknown options, extra words, and options or settings that are given twice."""
+        parser: Any = super().make_parser(ctx)
+        if ctx.resilient_parsing:  # shell completion
+            return parser
+        options: list[Any] = [param for param in self.params if param.param_type_name == "option"]
+        singles = {option.name: option for option in options if not (option.multiple or option.is_flag or option.count)}
+        for name, option in singles.items():
+            parser.add_option(obj=option, opts=option.opts, dest=name, action="append")
+        parse = parser.parse_args
+
+        def parse_checked(args: Sequence[str]) -> tuple[dict[str, Any], list[str], list[Any]]:
+            try:
+                given, extra, order = parse([*args])
+            except NoSuchOption as error:
+                unknown = error.option_name
+                if not unknown.startswith("--"):  # -src is read as -s
+                    unknown = next((arg for arg in args if arg.startswith(unknown)), unknown).partition("=")[0]
+                names = [*itertools.chain.from_iterable(option.opts for option in options)]
+                raise Misuse(no_such_option(self.name or "", names, unknown)) from None
+            if extra:
+                raise Misuse(self._stray_words(options, given, extra))
+            values = {option.opts[0]: given[name] for name, option in singles.items() if name in given}
+            for option, of_option in values.items():
+                if len(of_option) > 1:
+                    repeated = " and ".join(of_option)
+                    raise Misuse(f"{option} is given {len(of_option)} times, {repeated}; it takes one value")
+            self._check_settings(given.get("overrides") or (), values)
+            given |= {name: given[name][0] for name in singles if name in given}
+            return given, extra, order
+
+        parser.parse_args = parse_checked
+        return parser
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments and options, those of `OPTION_GROUPS` under their headings."""
@@ -193,50 +213,41 @@ class Command(TyperCommand):
         refuse(ctx)
         return super().invoke(ctx)
 
-    def _check(self, ctx: Any, args: list[str]) -> None:
-        """Raise Misuse for unknown options, extra words, and options or settings that are given twice."""
-        parser = self.make_parser(ctx)
-        options: list[Any] = [param for param in self.params if param.param_type_name == "option"]
-        singles = [option for option in options if not (option.multiple or option.is_flag or option.count)]
-        for option in singles:
-            parser.add_option(obj=option, opts=option.opts, dest=option.name, action="append")
-        try:
-            given, extra, _ = parser.parse_args([*args])
-        except Exception as error:  # Typer's own, whose class differs between its versions
-            if not hasattr(error, "possibilities"):  # a known option: its value is missing, or it takes none
-                raise
-            name: str = getattr(error, "option_name", "")
-            if not name.startswith("--"):  # -src is read as -s
-                name = next((arg for arg in args if arg.startswith(name)), name).partition("=")[0]
-            names = [*itertools.chain.from_iterable(option.opts for option in options)]
-            raise Misuse(no_such_option(self.name or "", names, name)) from None
-        if extra:
-            several = [
-                option.opts[0] for option in options if option.multiple and (len(extra) > 1 or given.get(option.name))
-            ]
-            argument = next((param.metavar for param in self.params if param.param_type_name == "argument"), None)
-            flags = [option.opts[0] for option in options if option.is_flag and given.get(option.name)]
-            raise Misuse(stray_words(" ".join([self.name or "", *flags]), argument, several, extra))
-        for option in singles:
-            values = given.get(option.name or "", ())
-            if len(values) > 1:
-                raise Misuse(
-                    f"{option.opts[0]} is given {len(values)} times, {' and '.join(values)}; it takes one value"
-                )
+    def _stray_words(self, options: Sequence[Any], given: Mapping[str, Any], words: Sequence[str]) -> str:
+        """Return the error message for words beyond the arguments of the command, with a suggestion."""
+        shown = textwrap.shorten(" ".join(words), 60, placeholder=" …") or repr(words[0])
+        names = [self.name or "", *(option.opts[0] for option in options if option.is_flag and given.get(option.name))]
+        message = " ".join(names)
+        argument = next((param.metavar for param in self.params if param.param_type_name == "argument"), None)
+        if argument is None:
+            meant_by = [WORD_OPTIONS[name] for name in names if name in WORD_OPTIONS]
+            option = meant_by[-1] if meant_by else "--config"
+            message += f" takes no arguments, found {shown}: write nmt {message} {option} {shlex.quote(words[0])}"
+        else:
+            message += f" takes one {argument}, but also found {shown}"
+        repeatable = [option for option in options if option.multiple and (len(words) > 1 or given.get(option.name))]
+        if repeatable:
+            message += f"; for several values, repeat the option: {', '.join(option.opts[0] for option in repeatable)}"
+        return message
+
+    def _check_settings(self, overrides: Iterable[str], values: Mapping[str, Sequence[str]]) -> None:
+        """Raise Misuse if an option and --set change the same setting, and note what --set changes twice.
+
+        values: those of the given options that take one value.
+        """
         changed: dict[str, str] = {}
-        for override in given.get("overrides") or ():
+        for override in overrides:
             key = override.partition("=")[0]
             # not an error: scripts append their users' settings to their own
             if changed.get(key, override) != override and os.environ.get("RANK", "0") == "0":
                 say(f"--set {key} is given more than once; the last value takes effect: {override}")
             changed[key] = override
-        for option in singles:
-            key = SETTING_OF.get(option.opts[0], "")
+        for option, (value, *_) in values.items():
+            key = SETTING_OF.get(option, "")
             if self.name in RECIPES or (self.name in SEARCHING and not key.startswith("search.")):
                 continue  # --run and --data do not change settings here
-            if key in changed and option.name in given:
-                value = f"{option.opts[0]} {given[option.name][0]}"
-                raise Misuse(f"{value} and --set {changed[key]} change the same setting; give only one")
+            if key in changed:
+                raise Misuse(f"{option} {value} and --set {changed[key]} change the same setting; give only one")
 
 
 def _repeat_options(args: Sequence[str], options: Collection[str]) -> list[str]:

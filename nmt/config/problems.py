@@ -22,12 +22,12 @@ def mixing_problems(data: DataConfig, stages: Sequence[Stage]) -> Iterator[str]:
         yield f"data.train.{lacking}.weight: must be given because other corpora have a weight"
     if data.temperature is not None and any(weights):
         yield "data.temperature: not available together with weights of corpora; give one of them"
-    for i, source in enumerate(data.train):
+    for key, source in data.train_sources.items():
         if source.weight is not None and source.repeat > 1:
-            yield f"data.train.{i}.repeat: not available together with weight; give one of them"
+            yield f"data.{key}.repeat: not available together with weight; give one of them"
         if source.to not in (None, *data.targets):
             known = ", ".join(sorted(data.targets))
-            yield f"data.train.{i}.to: must be a target language ({known}), found {source.to}"
+            yield f"data.{key}.to: must be a target language ({known}), found {source.to}"
     names = Counter(source.label for source in data.train)
     for i, stage in enumerate(stages):
         key = f"training.stages.{i}"

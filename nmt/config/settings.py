@@ -1,12 +1,7 @@
-"""Explanations of settings for `nmt config --explain`.
-
-Values, defaults and meanings come from docs/settings.md, which is installed with nmt.
-"""
+"""Explanations of settings for `nmt config --explain`."""
 
 from __future__ import annotations
 
-import html
-import re
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -14,6 +9,7 @@ from pathlib import Path
 
 from nmt.config.load import read_tree
 from nmt.config.messages import nearest
+from nmt.config.reference import tables
 from nmt.console import columns
 from nmt.errors import ConfigError
 from nmt.files.read import shipped
@@ -38,7 +34,6 @@ USED_BY = {
 
 KNOWN = Path(__file__).with_name("known.yaml")
 """Measurements of settings: key -> text."""
-_ROW = re.compile(r"^\| `([\w.]+)` \| (.*?) \| (.*?) \| (.*) \|$", re.MULTILINE)
 
 
 def explain(key: str) -> str:
@@ -46,8 +41,7 @@ def explain(key: str) -> str:
 
     key: dotted, or a part of it that no other setting has. Raises ConfigError if there is no such setting.
     """
-    page = shipped("docs").joinpath("settings.md").read_text(encoding="utf-8")
-    settings = {name: texts for name, *texts in _ROW.findall(page)}
+    settings = {setting.key: setting for table in tables() for setting in table.settings()}
     if key not in settings and key.startswith("data.") and (of_corpus := key.rpartition(".")[2]) in settings:
         key = of_corpus
     if key not in settings:
@@ -60,7 +54,7 @@ def explain(key: str) -> str:
                 advice = f"; write {' or '.join(alike)}"
             raise ConfigError(f"--explain {key}: no such setting{advice}")
         key = alike[0]
-    values, default, meaning = map(_plain, settings[key])
+    _, values, default, meaning = (text.replace("`", "") for text in settings[key])
     if default != "required":
         default = f"default: {default}"
     paragraphs = [f"{key}: {values}; {default}", meaning]
@@ -82,8 +76,3 @@ def _shipped_values(key: str) -> Iterator[str]:
         settings = read_tree(path)[1].get(section)
         if isinstance(settings, dict) and isinstance(value := settings.get(name), (str, int, float)):
             yield f"{value} in {path.name}"
-
-
-def _plain(markdown: str) -> str:
-    """Return a text of the page without the marks of code, links and special characters."""
-    return html.unescape(re.sub(r"\[([^\]]*)\]\(#[^)]*\)|\\(.)", r"\1\2", markdown.replace("`", "")))

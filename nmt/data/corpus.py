@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.data.lines import Integers, Lines, Rows
-from nmt.data.manifest import ADVICE, Contents, FileRecord, Manifest, fingerprint_of_all, read_contents
+from nmt.data.manifest import ADVICE, PREPARE_AGAIN, Contents, FileRecord, Manifest, fingerprint_of_all, read_contents
 from nmt.data.settings import DataConfig
 from nmt.errors import DataError
 from nmt.files.read import check_regular, checksum, read_regular
@@ -94,12 +94,12 @@ class Corpus:
             path = directory.path / name
             if not path.is_file() or path.stat().st_size != file.bytes:
                 size = f"{path.stat().st_size} bytes" if path.is_file() else "no such file"
-                raise DataError(f"{path}: {size}, but the manifest says {file.bytes} bytes; run nmt prepare again")
+                raise DataError(f"{path}: {size}, but the manifest says {file.bytes} bytes", advice=PREPARE_AGAIN)
             if name.startswith("tokenizer/"):
                 _verify(path, file)
         tokenizers = Tokenizers.load(directory.tokenizer, manifest.languages)
         if tokenizers.fingerprint != manifest.tokenizer.fingerprint:
-            raise DataError(f"{directory.tokenizer.path}: not the tokenizer of the manifest; run nmt prepare again")
+            raise DataError(f"{directory.tokenizer.path}: not the tokenizer of the manifest", advice=PREPARE_AGAIN)
         return cls(directory, manifest, tokenizers)
 
     @property
@@ -207,7 +207,7 @@ class Corpus:
 def _verify(path: Path, recorded: FileRecord | None) -> None:
     """Raise DataError if a file was not recorded, or differs from its record."""
     if recorded is None or checksum(path) != recorded.sha256:
-        raise DataError(f"{path}: damaged: its checksum does not match; run nmt prepare again")
+        raise DataError(f"{path}: damaged: its checksum does not match", advice=PREPARE_AGAIN)
 
 
 def _mapped(path: Path) -> npt.NDArray[Any]:
@@ -218,9 +218,9 @@ def _mapped(path: Path) -> npt.NDArray[Any]:
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
     except (ValueError, TypeError, SyntaxError, OverflowError) as error:  # raised by numpy's parser of headers
-        raise DataError(f"{path}: damaged{ADVICE}") from error
+        raise DataError(f"{path}: damaged", advice=ADVICE) from error
     if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise DataError(f"{path}: damaged{ADVICE}")
+        raise DataError(f"{path}: damaged", advice=ADVICE)
     return array
 
 

@@ -29,6 +29,7 @@ _INDEX_FORMAT = 1
 """Format number of pairs.json."""
 
 ADVICE = "; remove the directory and run nmt prepare again"
+PREPARE_AGAIN = "; run nmt prepare again"
 """Advice for a damaged data directory, which ends a message."""
 
 _T = TypeVar("_T")
@@ -269,7 +270,7 @@ def read_contents(directory: DataDir) -> Contents:
     manifests = {pair: _read_manifest(folder) for pair, folder in folders.items()}
     for pair, manifest in manifests.items():
         if manifest.fingerprint != index.pairs[pair]:
-            raise DataError(f"{folders[pair].path}: not the data of {directory.pairs}; run nmt prepare again")
+            raise DataError(f"{folders[pair].path}: not the data of {directory.pairs}", advice=PREPARE_AGAIN)
     return Contents(directory, tuple(index.languages), index.fingerprint, index.config, manifests, folders)
 
 

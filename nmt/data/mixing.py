@@ -21,6 +21,7 @@ import numpy as np
 from nmt.config import Config
 from nmt.data.lines import Rows
 from nmt.data.manifest import Manifest
+from nmt.data.sources import train_key, train_number
 from nmt.errors import ConfigError
 from nmt.training.settings import Stage
 
@@ -234,27 +235,27 @@ def _corpora(config: Config, manifest: Manifest) -> list[TrainCorpus]:
     recorded = manifest.sources or {}
     if not _is_weighted(config):
         return list(by_key.values())
-    names = {f"train.{i}": source.label for i, source in enumerate(config.data.train)}
+    sources = config.data.train_sources
     # cleaning may keep no pairs of a corpus; of several directions, it may also have none in one
-    empty = {key for key in names if key in recorded and recorded[key].kept == 0}
-    if different := sorted((names.keys() ^ by_key.keys()) - empty):
+    empty = {key for key in sources if key in recorded and recorded[key].kept == 0}
+    if different := sorted((sources.keys() ^ by_key.keys()) - empty):
         problem = f"data.{different[0]}: the data directory has no pairs of this corpus"
-        if different[0] not in names:
+        if different[0] not in sources:
             problem = f"data.train: lacks a corpus of the data directory, {by_key[different[0]].name}"
         raise ConfigError(f"{problem}, so corpora cannot be weighted; run nmt prepare again")
-    for i, source in enumerate(config.data.train):
+    for key, source in sources.items():
         weights = [source.weight]
         for stage in config.training.stages:
             if stage.weights:
                 weights.append(stage.weights.get(source.label))
-        if f"train.{i}" in empty and any(weights) and not config.data.has_language_tags:
+        if key in empty and any(weights) and not config.data.has_language_tags:
             raise ConfigError(
-                f"data.train.{i}: nmt prepare kept no pairs of this corpus, so it cannot have a weight; remove it from "
+                f"data.{key}: nmt prepare kept no pairs of this corpus, so it cannot have a weight; remove it from "
                 "the config, and run nmt prepare again"
             )
     corpora = []
     for key, corpus in by_key.items():
-        source = config.data.train[_number(key)]
+        source = sources[key]
         is_used = source.to in (None, config.data.tgt)
         corpora.append(replace(corpus, name=source.label, weight=source.weight, is_used=is_used))
     return corpora
@@ -313,15 +314,14 @@ def train_corpora(manifest: Manifest) -> dict[str, TrainCorpus]:
     runs: dict[str, list[Run]] = {}
     first = 0
     if train.shards is None:
-        for key in sorted(sources, key=_number):
-            if _number(key) < 0:
-                continue
+        by_number = {number: key for key in sources if (number := train_number(key)) is not None}
+        for _, key in sorted(by_number.items()):
             n = (sources[key].kept or 0) * _repeat(manifest, key)  # repeated in place
             if n:
                 runs[key] = [Run(first, n)]
             first += n
         if first != train.pairs:
-            return {"train.0": TrainCorpus("train", (Run(0, train.pairs),))}
+            return {train_key(0): TrainCorpus("train", (Run(0, train.pairs),))}
         return {key: TrainCorpus(sources[key].corpus, tuple(runs[key])) for key in runs}
     for shard in train.shards:
         runs.setdefault(shard.source, []).append(Run(first, shard.pairs))
@@ -336,13 +336,7 @@ def train_corpora(manifest: Manifest) -> dict[str, TrainCorpus]:
 def _repeat(manifest: Manifest, key: str) -> int:
     """Return how often a data directory repeats the pairs of a source."""
     with suppress(KeyError, IndexError, TypeError, AttributeError):  # the recipe is not checked when it is read
-        repeat = (manifest.config or {})["data"]["train"][_number(key)].get("repeat", 1)  # type: ignore[index]
+        repeat = (manifest.config or {})["data"]["train"][train_number(key)].get("repeat", 1)  # type: ignore[index]
         if isinstance(repeat, int) and repeat >= 1:
             return repeat
     return 1
-
-
-def _number(key: str) -> int:
-    """Return the number in the key of a training corpus, or -1 for another source."""
-    split, _, number = key.partition(".")
-    return int(number) if split == "train" and number.isdecimal() else -1

@@ -20,7 +20,7 @@ from pydantic import (
     model_validator,
 )
 
-from nmt.data.sources import AnySource, AnyTrainSource, HubSource, MonoSource, Source
+from nmt.data.sources import AnySource, AnyTrainSource, HubSource, MonoSource, Source, train_key
 from nmt.errors import ConfigError
 from nmt.languages.directions import ANY, DIRECTION, LABEL, TO, check_language, pair_of, sides_of
 from nmt.prepare.cleaning.settings import CleanConfig, CorpusClean
@@ -281,10 +281,14 @@ class DataConfig(Section):
                     "train or valid, and each name once; the set that a corpus holds out has the name of the corpus"
                 )
 
+    @property
+    def train_sources(self) -> dict[str, AnyTrainSource]:
+        """The training corpora by their keys."""
+        return {train_key(i): source for i, source in enumerate(self.train)}
+
     def sources(self) -> Iterator[tuple[str, Source]]:
         """Yield the key and source of every corpus. A development set that is held out has no source."""
-        for i, source in enumerate(self.train):
-            yield f"train.{i}", source
+        yield from self.train_sources.items()
         if isinstance(self.valid, Source):
             yield "valid", self.valid
         yield from ((f"test.{name}", source) for name, source in self.test.items())
@@ -292,18 +296,18 @@ class DataConfig(Section):
     def cleanings(self) -> Iterator[tuple[str, CleanConfig]]:
         """Yield the key of all cleaning settings that are given: of all corpora, and of single ones."""
         yield "clean", self.clean
-        for i, source in enumerate(self.train):
+        for key, source in self.train_sources.items():
             if source.clean is not None:
-                yield f"train.{i}.clean", source.clean
+                yield f"{key}.clean", source.clean
 
     @property
     def drawn(self) -> Drawn:
         """The pairs that are held out of the training text, by the set that gets them."""
         drawn: Drawn = {}
-        for i, source in enumerate(self.train):
+        for key, source in self.train_sources.items():
             for name, n_pairs in (("valid", source.valid), (source.label, source.test)):
                 if n_pairs:
-                    drawn.setdefault(name, {})[f"train.{i}"] = n_pairs
+                    drawn.setdefault(name, {})[key] = n_pairs
         if not isinstance(self.valid, Source):
             drawn.setdefault("valid", {"train": self.valid or DEFAULT_VALID})
         return drawn
@@ -367,7 +371,7 @@ class DataConfig(Section):
 
     def clean_of(self, key: str) -> CorpusClean:
         """Return all cleaning settings of the training corpus `key`, such as `train.0`."""
-        clean = self.train[int(key.removeprefix("train."))].clean or CorpusClean()
+        clean = self.train_sources[key].clean or CorpusClean()
         limits = {"max_chars": clean.max_chars or self.max_chars, "max_ratio": clean.max_ratio or self.max_ratio}
         return clean.over(self.clean).model_copy(update=limits)
 

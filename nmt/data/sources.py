@@ -332,3 +332,14 @@ def without_query(name: str) -> str:
 def is_url(name: str) -> bool:
     """Return whether a file name is a URL."""
     return "://" in name
+
+
+def train_key(number: int) -> str:
+    """Return the key of a training corpus in `data`, in manifests and reports, such as train.0."""
+    return f"train.{number}"
+
+
+def train_number(key: str) -> int | None:
+    """Return the number of the training corpus with this key, or None for the key of another source."""
+    split, _, number = key.partition(".")
+    return int(number) if split == "train" and number.isdecimal() else None

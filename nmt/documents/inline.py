@@ -21,7 +21,7 @@ import re
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence, Set
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -559,9 +559,20 @@ def _stretches(origins: Origins, pieces: Sequence[Piece[M]], place: range) -> di
 
     It is the longest that comes from inside the piece; without one, a unit at the same relative position, after the
     ranges that begin before it. Units of unknown origin belong to the range around them, and so does a comma between
-    two of its words. Ranges are moved and extended so that no span with text becomes empty if the place has as many
-    units as innermost spans with text. A span around a lost placeholder in braces, such as a field, is a mark.
+    two of its words. A span around a lost placeholder in braces, such as a field, is a mark.
     """
+    runs = _runs(origins, pieces, place)
+    # a span around a placeholder in braces, which is a mark, must not stay behind in the span around it
+    kept = {unit for unit in place if origins.units[unit].text[:1] == "{"}
+    chosen: dict[int, range] = {}
+    for number, piece in enumerate(pieces):
+        if piece.n_leaves or number in runs:
+            chosen[number] = _chosen(origins, piece, runs[number], kept if piece.inside else set())
+    return _repaired(chosen, pieces, place)
+
+
+def _runs(origins: Origins, pieces: Sequence[Piece[M]], place: range) -> dict[int | None, list[list[int]]]:
+    """Return the runs of units that come from inside each piece, by the piece's index."""
     number_of = {unit: i for i, piece in enumerate(pieces) for unit in origins.inside(piece.start, piece.end)}
     runs: dict[int | None, list[list[int]]] = defaultdict(list)
     previous: int | None = -1
@@ -576,34 +587,42 @@ def _stretches(origins: Origins, pieces: Sequence[Piece[M]], place: range) -> di
             runs[number].append([])
         runs[number][-1].append(unit)
         previous = number
-    # a span around a placeholder in braces, which is a mark, must not stay behind in the span around it
-    kept = {unit for unit in place if origins.units[unit].text[:1] == "{"}
-    proposed: list[tuple[int, int, int]] = []
-    for number, piece in enumerate(pieces):
-        if not piece.n_leaves and number not in runs:
-            continue
-        inside = origins.inside(piece.start, piece.end)
-        if origins.fixed.keys() >= {inside.start, inside.stop}:
-            units = [*range(origins.fixed[inside.start], origins.fixed[inside.stop])]
-        else:
-            fields = kept if piece.inside else set()
-            units = max(
-                runs[number],
-                key=lambda run: (len(fields.intersection(run)), len(origins.known.intersection(run)), len(run)),
-                default=[],
-            )
-            origins.n_guessed += origins.known.isdisjoint(units)
-        first = units[0] if units else origins.by_place((piece.start + piece.end) // 2)
-        end = units[-1] + 1 if units else first
-        proposed.append((first, -end, number))
+    return runs
+
+
+def _chosen(origins: Origins, piece: Piece[M], runs: Sequence[list[int]], kept: set[int]) -> range:
+    """Return the units of a piece: all of its sentences if it consists of whole ones, else those of one run, the first
+    with the most units in `kept`, then the most whose origin is known, then the most of all."""
+    inside = origins.inside(piece.start, piece.end)
+    if origins.fixed.keys() >= {inside.start, inside.stop}:
+        first, end = origins.fixed[inside.start], origins.fixed[inside.stop]
+    else:
+        units = max(
+            runs,
+            key=lambda run: (len(kept.intersection(run)), len(origins.known.intersection(run)), len(run)),
+            default=[],
+        )
+        origins.n_guessed += origins.known.isdisjoint(units)
+        first, end = (units[0], units[-1] + 1) if units else (0, 0)
+    if first >= end:
+        first = end = origins.by_place((piece.start + piece.end) // 2)
+    return range(first, end)
+
+
+def _repaired(chosen: Mapping[int, range], pieces: Sequence[Piece[M]], place: range) -> dict[int, tuple[int, int]]:
+    """Return ranges that do not overlap, without the empty ones.
+
+    They are moved and extended so that no span with text becomes empty if the place has as many units as innermost
+    spans with text.
+    """
     stretches: dict[int, tuple[int, int]] = {}
     start = place.start
     n_left = sum(piece.n_leaves for piece in pieces)
-    for first, end, number in sorted(proposed):
+    for number in sorted(chosen, key=lambda number: (chosen[number].start, -chosen[number].stop)):
         n_leaves = pieces[number].n_leaves
-        first = max(min(first, place.stop - n_left), start)
+        first = max(min(chosen[number].start, place.stop - n_left), start)
         n_left -= n_leaves
-        start = min(max(min(-end, place.stop - n_left), first + n_leaves), place.stop)
+        start = min(max(min(chosen[number].stop, place.stop - n_left), first + n_leaves), place.stop)
         if first < start:
             stretches[number] = first, start
     return stretches

@@ -62,18 +62,18 @@ def read_document(
             raise
         raise error(missing) from None
     except OSError as problem:
-        raise error(f"{path}: cannot be read: {problem.strerror}{advice}") from problem
+        raise error(f"{path}: cannot be read: {problem.strerror}", advice=advice) from problem
     except (ValueError, RecursionError) as problem:
-        raise error(f"{path}: damaged: {problem}{advice}") from problem
+        raise error(f"{path}: damaged: {problem}", advice=advice) from problem
     if formats and "format" in content and content["format"] not in formats:
         written = content["format"]
-        raise error(f"{path}: written in format {written}, but this version of nmt reads {formats[-1]}{advice}")
+        raise error(f"{path}: written in format {written}, but this version of nmt reads {formats[-1]}", advice=advice)
     if not is_whole:
-        raise error(f"{path}: damaged: its checksum does not match{advice}")
+        raise error(f"{path}: damaged: its checksum does not match", advice=advice)
     try:
         return model.model_validate(content)
     except ValidationError as problem:
-        raise error(f"{path}: damaged: {_problem(problem)}{advice}") from None
+        raise error(f"{path}: damaged: {_problem(problem)}", advice=advice) from None
 
 
 def _problem(error: ValidationError) -> str:

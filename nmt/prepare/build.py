@@ -28,6 +28,7 @@ from nmt.data.manifest import (
     file_facts,
     write_manifest,
 )
+from nmt.data.sources import train_number
 from nmt.errors import ConfigError, DataError
 from nmt.evaluate.metrics import few_four_grams
 from nmt.layout import DataDir
@@ -92,7 +93,7 @@ class Build:
     def __post_init__(self) -> None:
         data = self.config.data
         self.sources = {key: open_source(source, data.pair, self.root) for key, source in data.sources()}
-        self.train = {key: source for key, source in self.sources.items() if key.startswith("train.")}
+        self.train = {key: self.sources[key] for key in data.train_sources}
         self.records: dict[str, SourceRecord] = {key: source.record for key, source in self.sources.items()}
         self.held_out: dict[str, list[SentencePair]] = {}
         self.warnings: list[str] = []
@@ -303,7 +304,7 @@ def read_held_out(sources: Mapping[str, OpenSource]) -> tuple[dict[str, list[Sen
     held_out = {}
     warnings = list[str]()
     for key, source in sources.items():
-        if key.startswith("train."):
+        if train_number(key) is not None:
             continue
         pairs = held_out[key] = bounded_list(source.pairs(), f"data.{key}")
         name = f"data.{key} ({source.record.corpus})"

@@ -24,6 +24,7 @@ from nmt.data.manifest import (
     write_manifest,
 )
 from nmt.data.settings import DataConfig
+from nmt.data.sources import train_number
 from nmt.errors import DataError
 from nmt.files.document import read_document
 from nmt.files.write import link, replace_file, writing
@@ -238,7 +239,7 @@ def _new_corpora(config: Config, corpus: Corpus) -> list[str]:
     if None in (manifest.config, manifest.sources, train.clean, train.text):
         raise DataError(f"{directory.manifest}: does not record the settings and sources, so nothing can be added")
     assert manifest.config is not None and manifest.sources is not None
-    n_before = sum(key.startswith("train.") for key in manifest.sources)
+    n_before = sum(train_number(key) is not None for key in manifest.sources)
     before = config.data.model_copy(update={"train": config.data.train[:n_before]})
     if before.drawn != config.data.drawn:
         raise DataError(f"{directory.path}: nothing is held out of added corpora; remove their valid and test")
@@ -250,7 +251,7 @@ def _new_corpora(config: Config, corpus: Corpus) -> list[str]:
         raise DataError(f"{directory.path}: its vocabulary lacks the tag {min(new)}; run nmt prepare instead")
     if n_before == len(config.data.train):
         raise DataError(f"{directory.path}: no new corpora; append them to the end of data.train")
-    return [f"train.{i}" for i in range(n_before, len(config.data.train))]
+    return [*config.data.train_sources][n_before:]
 
 
 def _add(work: Work, config: Config, corpus: Corpus, sources: Mapping[str, OpenSource], staged: DataDir) -> Report:

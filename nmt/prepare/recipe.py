@@ -16,7 +16,7 @@ from nmt.config.load import load_saved_config
 from nmt.config.messages import differences
 from nmt.config.old import without_old
 from nmt.data.corpus import Corpora, Corpus
-from nmt.data.manifest import ADVICE, Manifest, owned_files, read_contents
+from nmt.data.manifest import Manifest, owned_files, read_contents
 from nmt.data.settings import DataConfig
 from nmt.data.sources import KINDS, FilesSource, PathSource, Source, is_url, score_of
 from nmt.errors import CheckpointError, DataError
@@ -194,7 +194,7 @@ def changes_since(directory: DataDir, settings: Recipe, config: Config) -> list[
             return described
         corpora = Corpora.open(directory, config.data)
     except DataError as error:
-        return [str(error).removesuffix(ADVICE).removesuffix("; run nmt prepare again")]
+        return error.problems
     if contents.config is None or any(corpus.manifest.sources is None for corpus in corpora.distinct):
         return [f"{directory.path} does not record the settings and sources"]
     root = text_folder(config.data.root)

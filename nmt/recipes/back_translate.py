@@ -12,7 +12,7 @@ from nmt.config import Config
 from nmt.config.load import changed_config, load_config
 from nmt.console import say
 from nmt.data.settings import DataConfig
-from nmt.data.sources import AnyTrainSource, TrainFiles
+from nmt.data.sources import AnyTrainSource, TrainFiles, train_key
 from nmt.errors import ConfigError
 from nmt.files.read import checksum
 from nmt.layout import DataDir, RunDir
@@ -149,7 +149,7 @@ class LineRules:
         """
         sources = [source.model_copy(update={"clean": None}) for source in data.train]
         data = data.model_copy(update={"clean": CleanConfig(), "train": sources})
-        self._cleaner = Cleaner(data, "train.0", HeldOut.of(()))
+        self._cleaner = Cleaner(data, train_key(0), HeldOut.of(()))
         self._held_out_sources = {line.strip() for line in held_out_sources}
         self._held_out = {line.strip() for line in held_out}
         self.held_out = sha256("\n".join(sorted(self._held_out)).encode()).hexdigest()
@@ -212,7 +212,7 @@ def _held_out(data: DataConfig) -> tuple[list[str], list[str]]:
     """Read the target and the source lines of the development and test sets. Raises DataError or HubError."""
     lines: dict[str, list[str]] = {language: [] for language in data.pair}
     for key, source in data.sources():
-        if key.startswith("train."):
+        if key in data.train_sources:
             continue
         for pair in open_source(source, data.pair, Path(data.root)).pairs():
             for language, line in zip(data.pair, (pair.src, pair.tgt), strict=True):

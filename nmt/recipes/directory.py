@@ -265,7 +265,7 @@ def _split_off(data: DataConfig, directory: DataDir) -> tuple[list[AnyTrainSourc
     # the text of one file repeats its pairs already, but prepare drops duplicates
     train = [as_source("train", "authentic", data.train)] if shards is None else []
     for shard in shards or ():
-        source = data.train[int(shard.source.removeprefix("train."))]
+        source = data.train_sources[shard.source]
         train.append(as_source(shard.name, shard.name, [source]))
     split_off: dict[str, AnySource] = {}
     for name in data.drawn:

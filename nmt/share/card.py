@@ -15,7 +15,7 @@ from nmt import __version__
 from nmt.config import Config
 from nmt.console import printable
 from nmt.data.manifest import Manifest, read_contents
-from nmt.data.sources import NOT_STATED, HubSource
+from nmt.data.sources import NOT_STATED, HubSource, train_number
 from nmt.errors import CheckpointError, DataError
 from nmt.evaluate.metrics import MetricName, corpus_score, metric_name
 from nmt.evaluate.report import metrics_of, signature, values
@@ -269,9 +269,6 @@ def _signature(metric: MetricName, tgt_lang: str) -> str:
     return corpus_score(metric, ["a"], ["a"], tgt_lang).signature.split("|version:")[0]
 
 
-_PURPOSES = {"train": "training", "valid": "development set"}
-
-
 def _data(card: Card) -> Iterator[str]:
     """Yield a line for each corpus, with the numbers of pairs read and kept, and its configured licence."""
     yield from ("## Training data", "")
@@ -279,7 +276,8 @@ def _data(card: Card) -> Iterator[str]:
     manifests = _manifests(card.run, card.config)
     sources = {}
     for where, source in data.sources():
-        sources[where] = _PURPOSES.get(where.split(".")[0], where.replace(".", " set ")), source, "pairs"
+        purpose = "training" if train_number(where) is not None else where.replace(".", " set ")
+        sources[where] = "development set" if where == "valid" else purpose, source, "pairs"
     for where, code, mono in data.mono_sources():
         sources[where] = f"monolingual, {code}", mono, "lines"
     for where, (purpose, source, unit) in sources.items():

@@ -331,113 +331,161 @@ class _ChunkedLoss(torch.autograd.Function):
     def forward(
         ctx: Any, weight: Tensor, bias: Tensor | None, targets: Tensor, terms: _Terms, *passes: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        smoothing, weights, needs_grad = terms.smoothing, terms.weights, terms.needs_grad
-        compute = terms.dtype or passes[0].dtype
-        device, n = weight.device, len(targets)
-        # fp16 underflows below 6e-8, so with fp16 the products of gradients are in float32
-        grad_dtype = torch.float32 if compute == torch.float16 else compute
-        ce_weights = [1.0] if weights is None else [1.0, weights.second]  # of each pass's cross-entropy
-        with torch.autocast(device.type, enabled=False):
-            w = weight.to(compute)
-            hidden = [h.to(compute) for h in passes]
-            w_grad = w.to(grad_dtype)
-            hidden_grad = [h.to(grad_dtype) for h in hidden]
-            grads = [torch.empty_like(h if needs_grad else h[:0]) for h in hidden_grad]
-            learns_weight = needs_grad and ctx.needs_input_grad[0]  # not if it is frozen
-            grad_weight = torch.zeros_like(weight if learns_weight else weight[:0])
-            b = None if bias is None else bias.to(compute)
-            grad_bias = None if bias is None or not (needs_grad and ctx.needs_input_grad[1]) else torch.zeros_like(bias)
-            stats = _RowStats(len(passes), n, weight)
-            for start in range(0, n, n_rows := block_rows(len(w), device)):
-                rows = slice(start, start + n_rows)
-                target = targets[rows, None]
-                logits = [F.linear(h[rows], w, b) for h in hidden]  # (rows, V) each
-                probs = [logit.softmax(-1, dtype=grad_dtype) for logit in logits]  # computed in float32
-                stats.add(rows, target, logits, probs)
-                if weights is not None:
-                    stats.divergence_grad(rows, weights, logits, probs)
-                if not needs_grad:
-                    continue
-                for grad, h, logit_grad, ce_weight in zip(grads, hidden_grad, probs, ce_weights, strict=True):
-                    if ce_weight:
-                        at = torch.arange(len(target), device=device)
-                        logit_grad[at, target[:, 0]] -= ce_weight * (1 - smoothing)
-                    logit_grad[len(target) :] = 0
-                    grad[rows] = logit_grad @ w_grad
-                    if learns_weight:
-                        grad_weight += logit_grad.T @ h[rows]
-                    if grad_bias is not None:
-                        grad_bias += logit_grad.sum(0, dtype=grad_bias.dtype)
-            # label smoothing: the uniform part of the target distribution needs only the mean of the logits
-            mean_weight = w.to(weight.dtype).mean(0)  # (D,): hidden @ mean_weight is the mean of a row's logits
-            mean_bias = 0.0 if b is None else b.to(weight.dtype).mean()
-            nll = (stats.log_z - stats.target_logit).sum(-1)  # (passes,)
-            kl, loss = stats.divergences(weights)
-            for i, (ce_weight, h) in enumerate(zip(ce_weights, hidden, strict=True)):
-                if not ce_weight:
-                    continue
-                mean_logit = (h.to(weight.dtype) @ mean_weight)[:n] + mean_bias
-                loss = loss + ce_weight * ((1 - smoothing) * nll[i] - smoothing * (mean_logit - stats.log_z[i]).sum())
-                if needs_grad and smoothing:
-                    grads[i] -= (ce_weight * smoothing * mean_weight).to(grad_dtype)
-                    if learns_weight:
-                        grad_weight -= ce_weight * smoothing / len(w) * h.sum(0, dtype=weight.dtype)
-                    if grad_bias is not None:
-                        grad_bias -= ce_weight * smoothing / len(w) * n
-            for learned in (grad_weight if learns_weight else None, grad_bias):
-                _clear(learned, terms.fixed_rows)
-        ctx.save_for_backward(grad_weight, grad_bias, *grads)
+        n = len(targets)
         ctx.hidden_dtype = passes[0].dtype
-        reported = nll[0], kl, stats.n_correct
+        learns = [terms.needs_grad and needs for needs in ctx.needs_input_grad]  # frozen tensors need none
+        with torch.autocast(weight.device.type, enabled=False):
+            output = _OutputLayer(weight, bias, terms.dtype or passes[0].dtype, learns[0], learns[1])
+            stats = weight.new_empty(3, len(passes), n)
+            weights = [1.0] if terms.weights is None else [1.0, terms.weights.second]
+            accumulators = [
+                _Pass(hidden, ce_weight, targets, output, terms, of_pass)
+                for hidden, ce_weight, of_pass in zip(passes, weights, stats.unbind(1), strict=True)
+            ]
+            divergence = None if terms.weights is None else _Divergence(terms.weights, weight.new_zeros(2, n))
+            for start in range(0, n, n_rows := block_rows(len(weight), weight.device)):
+                rows = slice(start, start + n_rows)
+                for accumulator in accumulators:
+                    accumulator.predict(rows)
+                if divergence is not None:
+                    divergence.add(rows, *accumulators)
+                if terms.needs_grad:
+                    for accumulator in accumulators:
+                        accumulator.learn(rows)
+            target_logit, max_logit, max_prob = stats
+            log_z = max_logit - max_prob.log()  # (passes, N): the logsumexp of the logits
+            nll = (log_z - target_logit).sum(-1)  # (passes,)
+            kl = loss = stats.new_zeros(())
+            if divergence is not None:
+                kl, loss = divergence.sums(log_z[0] - log_z[1])
+            for i, accumulator in enumerate(accumulators):
+                if accumulator.ce_weight:
+                    loss = loss + accumulator.cross_entropy(nll[i], log_z[i])
+            output.clear(terms.fixed_rows)
+        ctx.save_for_backward(output.weight_grad, output.bias_grad, *(accumulator.grad for accumulator in accumulators))
+        reported = nll[0], kl, (target_logit[0] >= max_logit[0]).sum()
         ctx.mark_non_differentiable(*reported)
         return loss, *reported
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        grad_weight, grad_bias, *grad_hidden = ctx.saved_tensors
-        of_passes = [(grad * grads[0]).to(ctx.hidden_dtype) for grad in grad_hidden]
-        of_weight = grad_weight * grads[0] if ctx.needs_input_grad[0] else None
-        of_bias = None if grad_bias is None else grad_bias * grads[0]
+        weight_grad, bias_grad, *hidden_grads = ctx.saved_tensors
+        of_passes = [(grad * grads[0]).to(ctx.hidden_dtype) for grad in hidden_grads]
+        of_weight, of_bias = (None if grad is None else grad * grads[0] for grad in (weight_grad, bias_grad))
         return of_weight, of_bias, None, None, *of_passes
 
 
-def _clear(grad: Tensor | None, rows: Sequence[int]) -> None:
-    """Set rows to 0, one by one: a list of indices is copied to a GPU, which the host waits for."""
-    if grad is not None:
-        for row in rows:
-            grad[row] = 0
+class _OutputLayer:
+    """The output layer, and the gradients of its weight and bias, which add up over blocks and passes."""
 
-
-class _RowStats:
-    """Statistics of every row of logits, filled in block by block."""
-
-    def __init__(self, n_passes: int, n_rows: int, weight: Tensor) -> None:
-        # per pass and row: the target's logit, the largest logit and its probability
-        shape = (n_passes, n_rows)
-        empty = torch.empty(3, *shape, dtype=weight.dtype, device=weight.device)
-        self.target_logit, self._max_logit, self._max_prob = empty
-        # per row: sum(p d) and sum(q d), with d the difference of the two passes' logits
-        self._expected_diff = torch.zeros(2, n_rows, dtype=weight.dtype, device=weight.device)
-
-    def add(self, rows: slice, target: Tensor, logits: list[Tensor], probs: list[Tensor]) -> None:
-        """Add a block of rows: `target` (rows, 1), and `logits` and `probs` (rows or more, V) of each pass."""
-        for i, (logit, prob) in enumerate(zip(logits, probs, strict=True)):
-            self.target_logit[i, rows] = logit.gather(-1, target)[:, 0]
-            n = len(target)
-            self._max_logit[i, rows], self._max_prob[i, rows] = logit.amax(-1)[:n], prob.amax(-1)[:n]
-
-    def divergence_grad(
-        self, rows: slice, weights: ConsistencyWeights, logits: list[Tensor], probs: list[Tensor]
+    def __init__(
+        self, weight: Tensor, bias: Tensor | None, dtype: torch.dtype, learns_weight: bool, learns_bias: bool
     ) -> None:
+        """`dtype` is that of the logits."""
+        self.weight = weight.to(dtype)
+        self.bias = None if bias is None else bias.to(dtype)
+        # fp16 underflows below 6e-8, so with fp16 the products of gradients are in float32
+        self.grad_dtype = torch.float32 if dtype == torch.float16 else dtype
+        self._weight_of_grad = self.weight.to(self.grad_dtype)
+        self.weight_grad = torch.zeros_like(weight) if learns_weight else None
+        self.bias_grad = None if bias is None or not learns_bias else torch.zeros_like(bias)
+        # label smoothing: the uniform part of the target distribution needs only the mean of the logits
+        self.mean_weight = self.weight.to(weight.dtype).mean(0)  # (D,): hidden @ mean_weight is the mean of a row
+        self.mean_bias = 0.0 if bias is None else bias.to(dtype).to(weight.dtype).mean()
+
+    def learn(self, logit_grad: Tensor, hidden: Tensor) -> Tensor:
+        """Add the gradients of a block of rows, and return the gradient of its hidden states."""
+        if self.weight_grad is not None:
+            self.weight_grad += logit_grad.T @ hidden
+        if self.bias_grad is not None:
+            self.bias_grad += logit_grad.sum(0, dtype=self.bias_grad.dtype)
+        return logit_grad @ self._weight_of_grad
+
+    def learn_smoothing(self, share: float, hidden: Tensor, n: int) -> None:
+        """Add the gradients of label smoothing in a pass with `n` targets."""
+        share /= len(self.weight)
+        if self.weight_grad is not None:
+            self.weight_grad -= share * hidden.sum(0, dtype=self.mean_weight.dtype)
+        if self.bias_grad is not None:
+            self.bias_grad -= share * n
+
+    def clear(self, rows: Sequence[int]) -> None:
+        """Set rows of the gradients to 0, one by one: a list of indices is copied to a GPU, which the host waits
+        for."""
+        for grad in (self.weight_grad, self.bias_grad):
+            if grad is not None:
+                for row in rows:
+                    grad[row] = 0
+
+
+class _Pass:
+    """The statistics of the logits of one pass, and the gradient of its hidden states, filled in block by block."""
+
+    def __init__(
+        self, hidden: Tensor, ce_weight: float, targets: Tensor, output: _OutputLayer, terms: _Terms, stats: Tensor
+    ) -> None:
+        """`ce_weight` is the weight of its cross-entropy. `stats` (3, N) gets the logit of the target, the largest
+        logit and its probability of each row."""
+        self.ce_weight = ce_weight
+        self._hidden = hidden.to(output.weight.dtype)
+        self._hidden_of_grad = self._hidden.to(output.grad_dtype)
+        self.grad = torch.empty_like(self._hidden_of_grad if terms.needs_grad else hidden[:0])
+        self._targets = targets
+        self._output = output
+        self._terms = terms
+        self._stats = stats
+
+    def predict(self, rows: slice) -> None:
+        """Compute the logits and probabilities (rows or more, V) of a block."""
+        target = self._targets[rows, None]
+        n = len(target)
+        self.logits = F.linear(self._hidden[rows], self._output.weight, self._output.bias)
+        self.probs = self.logits.softmax(-1, dtype=self._output.grad_dtype)  # computed in float32
+        of_rows = self.logits.gather(-1, target)[:, 0], self.logits.amax(-1)[:n], self.probs.amax(-1)[:n]
+        for stat, of_row in zip(self._stats, of_rows, strict=True):
+            stat[rows] = of_row
+
+    def learn(self, rows: slice) -> None:
+        """Turn the probabilities of a block into the gradient of its logits, and add the gradients."""
+        target = self._targets[rows]
+        if self.ce_weight:
+            at = torch.arange(len(target), device=target.device)
+            self.probs[at, target] -= self.ce_weight * (1 - self._terms.smoothing)
+        self.probs[len(target) :] = 0
+        self.grad[rows] = self._output.learn(self.probs, self._hidden_of_grad[rows])
+
+    def cross_entropy(self, nll: Tensor, log_z: Tensor) -> Tensor:
+        """Return the weighted cross-entropy of all rows, and add the gradients of label smoothing.
+
+        nll: the sum of negative log-likelihoods. log_z: the logsumexp of the logits of each row, (N,).
+        """
+        output, smoothing, n = self._output, self._terms.smoothing, len(self._targets)
+        if self._terms.needs_grad and smoothing:
+            share = self.ce_weight * smoothing
+            self.grad -= (share * output.mean_weight).to(self.grad.dtype)
+            output.learn_smoothing(share, self._hidden, n)
+        mean_logit = (self._hidden.to(output.mean_weight.dtype) @ output.mean_weight)[:n] + output.mean_bias
+        return self.ce_weight * ((1 - smoothing) * nll - smoothing * (mean_logit - log_z).sum())
+
+
+class _Divergence:
+    """The divergences of two passes, with d the difference of their logits."""
+
+    def __init__(self, weights: ConsistencyWeights, expected_diff: Tensor) -> None:
+        """`expected_diff` (2, N), zeros, gets sum(p d) and sum(q d) of each row."""
+        self._weights = weights
+        self._expected_diff = expected_diff
+
+    def add(self, rows: slice, first: _Pass, second: _Pass) -> None:
         """Replace the probabilities of a block in place by the gradient of the logits, without the term of the targets.
 
-        With d the difference of the logits, a = sum(p d) and b = sum(q d), KL(p||q) has the gradients p (d - a) with
-        respect to the first pass's logits and q - p to the second's, KL(q||p) has p - q and q (b - d).
+        With a = sum(p d) and b = sum(q d), KL(p||q) has the gradients p (d - a) with respect to the first pass's logits
+        and q - p to the second's, KL(q||p) has p - q and q (b - d).
         """
-        p, q = probs
-        forward = weights.p_to_q
-        reverse = weights.q_to_p
-        d = logits[0].to(p.dtype) - logits[1].to(p.dtype)
+        p, q = first.probs, second.probs
+        forward = self._weights.p_to_q
+        reverse = self._weights.q_to_p
+        d = first.logits.to(p.dtype) - second.logits.to(p.dtype)
         dq = d * q if reverse else None
         dp = d.mul_(p)
         a = dp.sum(-1, keepdim=True, dtype=self._expected_diff.dtype)
@@ -446,30 +494,18 @@ class _RowStats:
         self._expected_diff[:, rows] = torch.stack((a[:n_targets, 0], b[:n_targets, 0]))
         if dq is not None:
             dp.sub_(q, alpha=reverse / forward)
-        q.mul_((weights.second + forward + reverse * b).to(q.dtype)).sub_(p, alpha=forward)
+        q.mul_((self._weights.second + forward + reverse * b).to(q.dtype)).sub_(p, alpha=forward)
         if dq is not None:
             q.sub_(dq, alpha=reverse)
         p.mul_((1 + reverse - forward * a).to(p.dtype)).add_(dp, alpha=forward)
 
-    @property
-    def log_z(self) -> Tensor:
-        """The logsumexp of the logits of each pass and row, (passes, N)."""
-        log_z: Tensor = self._max_logit - self._max_prob.log()
-        return log_z
+    def sums(self, constant: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the divergence summed over rows, as the weighted mean and as the weighted sum of both directions.
 
-    @property
-    def n_correct(self) -> Tensor:
-        """The number of rows of the first pass in which the target has the largest logit."""
-        n_correct: Tensor = (self.target_logit[0] >= self._max_logit[0]).sum()
-        return n_correct
-
-    def divergences(self, weights: ConsistencyWeights | None) -> tuple[Tensor, Tensor]:
-        """Return the divergence summed over rows, as the weighted mean and as the weighted sum of both directions."""
-        if weights is None:
-            return (zero := self._expected_diff.new_zeros(())), zero
-        log_z = self.log_z
-        constant = log_z[0] - log_z[1]
+        constant: the difference of the logsumexp of both passes' logits, (N,).
+        """
         p_to_q = (self._expected_diff[0] - constant).sum()
         q_to_p = (constant - self._expected_diff[1]).sum()
+        weights = self._weights
         weighted = weights.p_to_q * p_to_q + weights.q_to_p * q_to_p
         return weighted / (weights.p_to_q + weights.q_to_p), weighted

@@ -31,7 +31,8 @@ from nmt.runs.state import TrainState
 from nmt.text.ids import EOS, N_SPECIAL
 from nmt.text.tokenizer import LosslessTokenizer
 from nmt.text.vocabularies import Tokenizers
-from nmt.training.objectives import Objective, make_objective
+from nmt.training.objectives import Objective
+from nmt.training.objectives.make import make_objective
 from nmt.training.optim import make_optimizer, make_scaler
 from nmt.training.parallel import World
 from nmt.training.plan import Plan

@@ -18,13 +18,12 @@ def test_wheel_contains_modules_configs_and_sample(tmp_path: Path) -> None:
     command = [sys.executable, "setup.py", "--quiet", "egg_info", "--egg-base", str(tmp_path)]
     subprocess.run([*command, "build_py", "--build-lib", str(folder)], cwd=ROOT, check=True, capture_output=True)
     built = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-    docs = {"nmt/docs/settings.md", "nmt/docs/minimal.py"}
     modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / "nmt").rglob("*.py")}
     configs = {f"nmt/configs/{path.name}" for path in (ROOT / "configs").glob("*.yaml")}
     sample = {f"nmt/data/sample/{split}.{language}" for split in ("train", "dev", "test") for language in ("de", "en")}
     kinds = ("html", "css", "js", "json", "svg", "onnx", "tsv", "yaml")
     pages = {path.relative_to(ROOT).as_posix() for kind in kinds for path in (ROOT / "nmt").rglob(f"*.{kind}")}
-    assert built - {"nmt/commit.txt"} == modules | configs | docs | sample | pages | {"nmt/py.typed"}
+    assert built - {"nmt/commit.txt"} == modules | configs | sample | pages | {"nmt/py.typed"}
     commit = version.commit()
     assert ("nmt/commit.txt" in built) == (commit is not None)
     assert commit is None or (folder / "nmt" / "commit.txt").read_text().strip() == commit

@@ -30,7 +30,7 @@ from nmt.serve.documents import translated_file
 from nmt.serve.models import load_models
 from nmt.serve.service import Service, TextOptions
 from nmt.text.ids import SEPARATOR
-from nmt.training.objectives import make_objective
+from nmt.training.objectives.make import make_objective
 from nmt.training.objectives.translation import _in_context
 from nmt.training.validate import Execution, HeldOut
 from nmt.translate.search import NativeSearcher

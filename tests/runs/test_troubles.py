@@ -18,7 +18,7 @@ from nmt.runs.state import TrainState
 from nmt.training import loop, objectives, optim
 from nmt.training.loop import train_step
 from nmt.training.loss import LossSums
-from nmt.training.objectives import make_objective
+from nmt.training.objectives.make import make_objective
 from nmt.training.parallel import World
 from nmt.training.report.meter import collapse_alarm, loss_alarm
 from nmt.training.session import Session

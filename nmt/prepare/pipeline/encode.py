@@ -270,7 +270,7 @@ def encode_text(work: Work, config: DataConfig, text: TrainingText, is_added: bo
 
     Raises DataError if nothing is left.
     """
-    repeats = {f"train.{i}": source.repeat for i, source in enumerate(config.train)}
+    repeats = {key: source.repeat for key, source in config.train_sources.items()}
     n_pairs = sum(report.kept * repeats[key] for key, report in text.reports.items())
     is_large = is_added or n_pairs > work.sizes.shard_pairs
     encoded = encode_parts(work, config, text, is_large, repeats, n_pairs)

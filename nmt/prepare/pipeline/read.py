@@ -272,7 +272,7 @@ def training_parts(work: Work, data: DataConfig, sources: Mapping[str, OpenSourc
             )
             counts[key] += n
     for key, n in counts.items():
-        check_count(data.train[int(key.removeprefix("train."))], n)
+        check_count(data.train_sources[key], n)
     return ReadText(parts, {key: dict(counts) for key, counts in skipped.items()})
 
 

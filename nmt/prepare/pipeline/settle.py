@@ -144,7 +144,7 @@ def settle_chosen(work: Work, config: DataConfig, text: ChosenText, elsewhere: O
     skipped = []
     for key, counts in text.skipped.items():
         if counts:
-            source = config.train[int(key.removeprefix("train."))]
+            source = config.train_sources[key]
             skipped.append(skipped_units(f"{key} {source.label}", counts))
     refuse_empty(total(reports.values()), skipped)
     labels, conflicts = _read_labels(config, settled) or (None, [])

@@ -1,4 +1,4 @@
-"""The training objectives, each in the module of its name.
+"""The training objectives, each in a module of its own; `make` has the table of them.
 
 An objective makes examples of the rows of a text, changes those of an update, and computes the loss of a batch and the
 scores of the development set. `nmt.training.facts` has what the rest of the package needs to know about each.
@@ -7,7 +7,6 @@ scores of the development set. `nmt.training.facts` has what the rest of the pac
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib import import_module
 
 import numpy as np
 from torch import nn
@@ -87,17 +86,6 @@ class Objective:
         split = held_out.corpus.split(held_out.name)
         src, tgt = (lines_of(split, language, held_out.n_lines) for language in self.config.data.sides)
         return self.examples(src, tgt)
-
-
-def make_objective(config: Config, tokenizers: Tokenizers, corpora: Corpora | None = None) -> Objective:
-    """Return the objective of a configuration: the class of its name in the module of its name.
-
-    `corpora`: the training text, in all directions; None for validation only.
-    """
-    name = config.training.facts.name
-    objective = getattr(import_module(f"{__name__}.{name}"), name.capitalize())
-    made: Objective = objective(config, tokenizers, corpora)
-    return made
 
 
 class Learner(nn.Module):

@@ -112,8 +112,7 @@ def _tags_by_row(corpus: Corpus, data: DataConfig) -> dict[int, list[int]]:
     corpora = train_corpora(corpus.manifest)
     again = f"{corpus.directory.path}: run nmt prepare again"
     tags: dict[int, list[int]] = {}
-    for i, source in enumerate(data.train):
-        key = f"train.{i}"
+    for key, source in data.train_sources.items():
         if key not in corpora and not (key in sources and sources[key].kept == 0):
             raise ConfigError(f"{again}, which records no pairs of data.{key} and so cannot give it tags")
         try:

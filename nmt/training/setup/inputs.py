@@ -23,7 +23,8 @@ from nmt.runs.model import Saved, open_saved
 from nmt.runs.state import saved_steps
 from nmt.text.imported import ImportedTokenizer
 from nmt.text.tokenizer import LosslessTokenizer, Tokenizer
-from nmt.training.objectives import Objective, make_objective
+from nmt.training.objectives import Objective
+from nmt.training.objectives.make import make_objective
 from nmt.training.parallel import World, shard_like
 from nmt.training.plan import Plan
 

@@ -34,7 +34,7 @@ from nmt.runs.info import RunInfo, read_info, write_info
 from nmt.runs.state import TrainState, load_state, saved_steps
 from nmt.text.vocabularies import Tokenizers
 from nmt.training.limits import LIMITS, is_finished
-from nmt.training.objectives import make_objective
+from nmt.training.objectives.make import make_objective
 from nmt.training.optim import make_optimizer, make_scaler
 from nmt.training.parallel import World, shard, shard_like
 from nmt.training.plan import Plan
