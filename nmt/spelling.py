@@ -46,4 +46,4 @@ def matching_words(name: str, candidates: Iterable[str]) -> list[str]:
 
 def did_you_mean(names: Sequence[str]) -> str:
     """Return `; did you mean a, b or c?`, or empty text if there are no names."""
-    return f"; did you mean {listed(dict.fromkeys(names), last='or')}?" if names else ""
+    return f"; did you mean {listed(names, last='or')}?" if names else ""

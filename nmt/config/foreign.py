@@ -56,5 +56,5 @@ def nearest_value(value: str, choices: Sequence[str]) -> list[str]:
 
 
 def with_remarks(names: Sequence[str]) -> list[str]:
-    """Return the names of settings, with remarks from `BESIDES`."""
-    return [f"{name} ({BESIDES[name]})" if name in BESIDES else name for name in names]
+    """Return different names of settings, with remarks from `BESIDES`."""
+    return [f"{name} ({BESIDES[name]})" if name in BESIDES else name for name in dict.fromkeys(names)]

@@ -125,7 +125,7 @@ def _describe(key: str, errors: Sequence[ErrorDetails], section: type[Section]) 
             if isinstance(details["input"], str):  # another value may be huge
                 meant = nearest_value(details["input"], choices)
             must = "" if meant and len(choices) > 5 else f"{requirement(errors)}, "
-            yield f"{key}: {must}found {shown(details['input'])}{did_you_mean(with_remarks(meant))}"
+            yield f"{key}: {must}found {shown(details['input'])}{_did_you_mean(meant)}"
 
 
 def _below(key: str, problem: str) -> str:
@@ -190,21 +190,25 @@ def nearest(key: str, root: type[Section] = Config) -> str:
             siblings[last] = path
     meant = equivalent_settings(name, section) if root is Config else []
     if any(path.startswith(f"{section}.") for path in meant):
-        return did_you_mean(with_remarks(meant))
+        return _did_you_mean(meant)
     if not meant and (near := misspelt(name, siblings)):
-        return did_you_mean([siblings[near[0]]])
+        return _did_you_mean([siblings[near[0]]])
     # Not the fields of a stage, some of which have the same names as training's own.
     elsewhere = []
     for path in paths:
         if path.rpartition(".")[2] == plain(name) and not path.startswith("training.stages."):
             elsewhere.append(path)
     if elsewhere or meant:
-        return did_you_mean(with_remarks([*elsewhere, *meant]))
+        return _did_you_mean([*elsewhere, *meant])
     if root is Config and (note := advice_on(name)):
         return f"; {note}"
     if alike := matching_words(name, siblings):
-        return did_you_mean([siblings[word] for word in alike])
-    return did_you_mean([by_name[word] for word in misspelt(name, by_name, cutoff=0.8)])
+        return _did_you_mean([siblings[word] for word in alike])
+    return _did_you_mean([by_name[word] for word in misspelt(name, by_name, cutoff=0.8)])
+
+
+def _did_you_mean(settings: Sequence[str]) -> str:
+    return did_you_mean(with_remarks(settings))
 
 
 def _like(path: str, parts: Sequence[str]) -> str:
