@@ -17,6 +17,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from scripts.checks.replay import compare, documents, inputs
+from scripts.checks.replay.calls import MISSING
 from scripts.checks.replay.compare import Difference, Expected
 from scripts.checks.replay.play import Place
 from scripts.checks.replay.tables import FOLDER, Case, read_cases, with_needs
@@ -54,6 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 case.name, place.case("old", case.name), place.case("new", case.name), paths
             )
         ]
+        found += [difference for case in chosen for difference in missing(place, case)]
     print(f"{len(chosen)} cases in {time.monotonic() - start:.0f} s")
     return report(chosen, found, compare.read_expected(TABLES / "expected.tsv"))
 
@@ -149,6 +151,14 @@ def play(place: Place, cases: dict[str, list[Case]], jobs: int) -> None:
     statuses = [process.wait() for process in processes]
     if any(statuses):
         raise RuntimeError("a process that plays cases ended early")
+
+
+def missing(place: Place, case: Case) -> Iterator[Difference]:
+    """Calls of functions that a checkout lacks: their new names are missing in calls.tsv."""
+    for version in ("old", "new"):
+        for path in sorted((place.case(version, case.name) / "steps").glob("*.calls")):
+            if MISSING in (text := path.read_text(encoding="utf-8", errors="replace")):
+                yield Difference(case.name, path.name, (f"{version.upper()}: {text[:200].strip()}",))
 
 
 def report(cases: Sequence[Case], found: Sequence[Difference], expected: Sequence[Expected]) -> int:
