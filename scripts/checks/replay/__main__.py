@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         place = Place(folder)
         prepare(place, {"old": options.old, "new": options.new}, cases)
         play(place, {"old": with_needs(chosen, cases), "new": chosen}, options.jobs)
-        paths = _paths(place, (options.old, options.new))
+        paths = _paths(place)
         found = [
             difference
             for case in chosen
@@ -60,10 +60,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return report(chosen, found, compare.read_expected(TABLES / "expected.tsv"))
 
 
-def _paths(place: Place, checkouts: Sequence[Path]) -> list[tuple[str, str]]:
+def _paths(place: Place) -> list[tuple[str, str]]:
     """The paths that outputs may name, with what they are compared as."""
     paths = [(str(place.code(version)), "CODE") for version in ("old", "new")]
-    paths += [(str(checkout.resolve()), "CODE") for checkout in checkouts]
     return [
         *paths,
         *((str(place.folder / version), "CASES") for version in ("old", "new")),
@@ -99,8 +98,10 @@ def prepare(place: Place, checkouts: dict[str, Path], cases: Sequence[Case]) -> 
         shutil.rmtree(place.folder / name, ignore_errors=True)
     for version, checkout in checkouts.items():
         (place.folder / version / "played").mkdir(parents=True, exist_ok=True)
-        place.code(version).parent.mkdir(exist_ok=True)
-        place.code(version).symlink_to(checkout.resolve())
+        for source in _sources(checkout):
+            copy = place.code(version) / source.relative_to(checkout)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, copy)
     (place.folder / "home").mkdir()
     for case in cases:
         marker = place.marker("old", case.name)
@@ -148,8 +149,15 @@ def play(place: Place, cases: dict[str, list[Case]], jobs: int) -> None:
         command = [sys.executable, "-m", "scripts.checks.replay.play", *arguments]
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
         processes.append(subprocess.Popen(command, cwd=place.folder, env=environment))
-    statuses = [process.wait() for process in processes]
-    if any(statuses):
+    try:
+        while any(process.poll() is None for process in processes):
+            if any(process.poll() for process in processes):  # others may wait for its cases
+                raise RuntimeError("a process that plays cases ended early")
+            time.sleep(0.2)
+    finally:
+        for process in processes:
+            process.terminate()
+    if any(process.wait() for process in processes):
         raise RuntimeError("a process that plays cases ended early")
 
 

@@ -18,7 +18,9 @@ MAY_DIFFER: Sequence[tuple[bytes, bytes]] = [
     (rb"\b0\.\d+\.\d+(?:\.dev\d+)?(?:\+[0-9a-z.]+)?(?: \([0-9a-f]{7,12}(?:, modified)?\))?", b"VERSION"),
     (rb'"(commit|nmt)": ?"[^"]*"', rb'"\1": "VERSION"'),
     (rb"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)?", b"DATE"),
+    (rb"\b\d{8}T\d{6}Z\b", b"DATE"),
     (rb"\b\d\d:\d\d:\d\d\b", b"CLOCK"),
+    (rb"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", b"ID"),
     (
         rb'"((?:\w+_)?(?:seconds|minutes)|tokens_per_second|time|clock|created|started|ended|host|pid|launch|seal'
         rb'|n_bytes|log_bytes)": ?(?:"[^"]*"|[-\d.e+]+)',

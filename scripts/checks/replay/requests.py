@@ -20,7 +20,7 @@ from pathlib import Path
 from scripts.checks.replay.inputs import REQUESTED_TEXTS
 from scripts.checks.replay.tables import Request
 
-READY_SECONDS = 60.0
+READY_SECONDS = 300.0
 _DOWNLOAD = re.compile(r"/download_file/([\w.-]+)")
 _ALLOW_ORDER = ("allow", "access-control-allow-methods")
 
