@@ -16,7 +16,6 @@ from __future__ import annotations
 import hashlib
 import importlib
 import random
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -70,8 +69,8 @@ def perform(call: Call, folder: Path, log: Path) -> None:
 
 
 def written(text: str | bytes, suffix: str = ".txt") -> Path:
-    """A file with this text."""
-    path = Path(tempfile.mkdtemp()) / f"text{suffix}"
+    """A file of the working directory, with this text."""
+    path = Path(f"text{suffix}")
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return path
 

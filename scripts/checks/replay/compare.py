@@ -42,10 +42,10 @@ MAY_DIFFER: Sequence[tuple[bytes, bytes]] = [
 ]
 """What differs between two runs of the same code, and what replaces it."""
 
-AS_WRITTEN = (".safetensors", ".npy", ".npz", ".bin", ".model", ".calls")
+AS_WRITTEN = (".safetensors", ".npy", ".npz", ".bin", ".model")
 """Endings of files that are compared as they are."""
 
-WITHOUT_TIMES = (".srt", ".vtt", ".txt", ".docx", ".odt", ".po", "")
+WITHOUT_TIMES = (".srt", ".vtt", ".txt", ".docx", ".odt", ".po", ".calls", "")
 """Endings of files in which only paths are replaced: their times are those of the text."""
 
 IGNORED = re.compile(r"(^|/)(tensorboard|__pycache__)/|events\.out|\.lock$|(^|/)lock$")

@@ -86,8 +86,9 @@ class Player:
             _remove_unchanged(original, copy)
         played = {"fingerprint": case.fingerprint, "cpu_seconds": round(self._cpu_seconds, 2)}
         marker = self.place.marker(self.version, case.name)
-        marker.with_suffix(".part").write_text(json.dumps(played))
-        marker.with_suffix(".part").rename(marker)
+        part = marker.with_name(f"{marker.name}.part")
+        part.write_text(json.dumps(played))
+        part.rename(marker)
 
     def _run(self, step: Step, folder: Path, log: Path) -> int | str:
         """Run a step in a child process; its status."""

@@ -37,7 +37,7 @@ def perform(serve: Callable[[int], None], requests: Sequence[Request], log: Path
         answers.mkdir()
         for request in _expanded(requests):
             answer = _answer(port, request)
-            (answers / f"{request.name}.txt").write_text(answer, encoding="utf-8", errors="backslashreplace")
+            (answers / f"{request.name}.http").write_text(answer, encoding="utf-8", errors="backslashreplace")
     finally:
         os.kill(server, signal.SIGTERM)
         _, status = os.waitpid(server, 0)
