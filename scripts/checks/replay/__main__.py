@@ -27,6 +27,10 @@ TABLES = FOLDER
 SOURCES = ("nmt", "configs", "data/sample", "docs/settings.md")
 """The parts of a checkout that decide how it behaves."""
 
+INPUTS = ("inputs.py", "values.txt", "documents.py", "models.py")
+PLAYER = ("play.py", "calls.py", "requests.py")
+"""Modules whose changes make recordings useless."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Play the cases with both checkouts and compare them; the exit status."""
@@ -55,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 case.name, place.case("old", case.name), place.case("new", case.name), paths
             )
         ]
-        found += [difference for case in chosen for difference in missing(place, case)]
+        found += [difference for case in chosen for difference in wrong_calls(place, case)]
     print(f"{len(chosen)} cases in {time.monotonic() - start:.0f} s")
     return report(chosen, found, compare.read_expected(TABLES / "expected.tsv"))
 
@@ -83,10 +87,13 @@ def _folder(kept: Path | None) -> Iterator[Path]:
 
 def prepare(place: Place, checkouts: dict[str, Path], cases: Sequence[Case]) -> None:
     """Write the inputs, and forget what was recorded with another OLD, other inputs or other steps."""
-    inputs_print = _checksum([FOLDER / name for name in ("inputs.py", "documents.py", "models.py")], FOLDER)
-    old_print = _checksum(_sources(checkouts["old"]), checkouts["old"])
+    inputs_print = _checksum([FOLDER / name for name in INPUTS], FOLDER)
     known = place.folder / "recording.json"
-    recording = {"inputs": inputs_print, "old": old_print}
+    recording = {
+        "inputs": inputs_print,
+        "player": _checksum([FOLDER / name for name in PLAYER], FOLDER),
+        "old": _checksum(_sources(checkouts["old"]), checkouts["old"]),
+    }
     recorded = json.loads(known.read_text()) if known.exists() else {}
     if recorded != recording:
         shutil.rmtree(place.folder / "old", ignore_errors=True)
@@ -161,12 +168,13 @@ def play(place: Place, cases: dict[str, list[Case]], jobs: int) -> None:
         raise RuntimeError("a process that plays cases ended early")
 
 
-def missing(place: Place, case: Case) -> Iterator[Difference]:
-    """Calls of functions that a checkout lacks: their new names are missing in calls.tsv."""
+def wrong_calls(place: Place, case: Case) -> Iterator[Difference]:
+    """Rows of calls.tsv whose function a checkout lacks under the given names, or takes other arguments."""
     for version in ("old", "new"):
         for path in sorted((place.case(version, case.name) / "steps").glob("*.calls")):
-            if MISSING in (text := path.read_text(encoding="utf-8", errors="replace")):
-                yield Difference(case.name, path.name, (f"{version.upper()}: {text[:200].strip()}",))
+            results = path.read_text(encoding="utf-8", errors="replace").splitlines() or ["!! TypeError: no calls"]
+            if MISSING in results[0] or all(result.startswith("!! TypeError") for result in results):
+                yield Difference(case.name, path.name, (f"{version.upper()}: {results[0]}",))
 
 
 def report(cases: Sequence[Case], found: Sequence[Difference], expected: Sequence[Expected]) -> int:
