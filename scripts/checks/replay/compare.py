@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 MAY_DIFFER: Sequence[tuple[bytes, bytes]] = [
-    (rb"\b0\.\d+\.\d+(?:\.dev\d+)?(?:\+[0-9a-z.]+)?(?: \([0-9a-f]{7,12}(?:, modified)?\))?", b"VERSION"),
+    (rb"(?<![\d.])0\.\d+\.\d+(?:\.dev\d+)?(?:\+[0-9a-z.]+)?(?: \([0-9a-f]{7,12}(?:, modified)?\))?", b"VERSION"),
     (rb'"(commit|nmt)": ?"[^"]*"', rb'"\1": "VERSION"'),
     (rb"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)?", b"DATE"),
     (rb"\b\d{8}T\d{6}Z\b", b"DATE"),
