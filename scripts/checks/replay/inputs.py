@@ -100,7 +100,7 @@ PAIR = {
 
 def odd_settings() -> list[str]:
     """Settings with odd names and values."""
-    return [f"{key}={value}" for key in _KEYS for value in _VALUES]
+    return [f"{key}={value}" for key in _KEYS for value in _VALUES[::2]]
 
 
 def odd_lines(folder: Path, n: int = 300) -> list[str]:
