@@ -41,20 +41,21 @@ WALKS = {
         training.setup.start:start training.setup.inputs:read_inputs training.setup.inputs:with_split
         training.objectives.__init__:make_objective training.objectives.translation:Translation.__init__
         training.objectives.__init__:Objective.__init__ data.windows:Windows.__init__ data.mixing:make_mix
-        model.transformer:make_model prepare.recipe:unlike prepare.recipe:changes_in_config translate.types:source_lines
-        config.load:dump_config translate.segment:Segmenter.__init__
+        model.transformer:make_model prepare.recipe:unlike prepare.recipe:changes_in_config
+        translate.configured:source_lines config.load:dump_config translate.segment:Segmenter.__init__
     """,
     "a line, from `nmt translate` to its translation": """
-        cli.translate:translate translate.files:translate_file translate.files:input_windows translate.files:watched
-        translate.translator:Translator.translate_window translate.translator:Translator._searched
+        cli.translate:translate translate.files:translate_file translate.files:input_windows
+        translate.files:translate_into translate.translator:LineTranslator.translate_window
+        translate.translator:LineTranslator._searched
         translate.segment:Segmenter.split_lines translate.segment:Segmenter._sentence
         translate.search:NativeSearcher.search translate.search:search_batches search.__init__:search
-        translate.segment:Segmenter.join_hypotheses translate.files:output_row
+        translate.segment:Segmenter.join_hypotheses translate.files:Rows.add
     """,
     "a request, through the server": """
         serve.app:Edge.__call__ serve.admission:Admission.reading serve.handlers:Handlers.translate_v1
         serve.service:Service.translate serve.service:Service._one_way serve.worker:Worker.submit
-        serve.worker:Worker._translate translate.translator:Translator.translate_window serve.service:joined
+        serve.worker:Worker._translate translate.translator:LineTranslator.translate_window serve.service:joined
         serve.handlers:_answer_v1
     """,
     "a pair, from raw text to the loss": """
