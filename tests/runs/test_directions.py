@@ -40,7 +40,7 @@ from nmt.text.language import share_of_others
 from nmt.text.vocabularies import read_tags
 from nmt.training import saving
 from nmt.training.validate import DirectionsValidator
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 from nmt.translate.types import Line, Options
 from served import serving
 from tiny_corpus import tiny_settings, tiny_text
@@ -329,7 +329,7 @@ def test_target_language_precedes_every_source(text: Path, tmp_path: Path) -> No
 def test_temperature_determines_shares_of_directions(text: Path, data: Path) -> None:
     config = settings(text, direction_temperature=2.0)
     manifests = {name: each.manifest for name, each in Corpora.open(DataDir(data), config.data).by_direction.items()}
-    mix = mixing.make_mix(config, manifests)
+    mix = mixing.make_mix(config.data, config.training.stages, manifests)
     sizes = [manifest.splits["train"].pairs for manifest in manifests.values()]
     assert mix.n_pairs == sum(sizes) and sizes[0] == sizes[1] < sizes[2] == sizes[3]
     roots = [Fraction(repr(float(f"{n**0.5:.9g}"))) for n in sizes]
@@ -340,7 +340,7 @@ def test_temperature_determines_shares_of_directions(text: Path, data: Path) -> 
     assert sum(by_direction.values()) == 1
     taken = mix.takes(mixing.Position())
     assert all(stop > start for start, stop in taken)
-    plain = mixing.make_mix(settings(text), manifests).stages[0].shares
+    plain = mixing.make_mix(settings(text).data, settings(text).training.stages, manifests).stages[0].shares
     assert plain[0] < mix.stages[0].shares[0]
 
 
@@ -349,7 +349,9 @@ def test_corpus_is_used_only_into_its_language(run: Path, text: Path, data: Path
     for changes in ({}, {"temperature": 2.0}, {"direction_temperature": 2.0}):
         config = settings(text, train=train, **changes)
         corpora = Corpora.open(DataDir(data), config.data).by_direction
-        mix = mixing.make_mix(config, {name: each.manifest for name, each in corpora.items()})
+        mix = mixing.make_mix(
+            config.data, config.training.stages, {name: each.manifest for name, each in corpora.items()}
+        )
         shares = dict(zip([corpus.name for corpus in mix.corpora], mix.stages[0].shares, strict=True))
         assert shares["aa-cc more.aa"] == 0 < shares["cc-aa more.aa"] and sum(shares.values()) == 1
     shutil.copy(run / "run.json", tmp_path)
@@ -385,7 +387,7 @@ def test_resumed_run_with_directions_is_equal(
     monkeypatch.setattr(mixing, "WINDOW_PAIRS", window)
     config = settings(text, **changes)
     manifests = {name: each.manifest for name, each in Corpora.open(DataDir(data), config.data).by_direction.items()}
-    assert mixing.make_mix(config, manifests).is_whole is (window == 1000)
+    assert mixing.make_mix(config.data, config.training.stages, manifests).is_whole is (window == 1000)
     fit(config, data, tmp_path / "whole")
     for step in (4, 9):
         with monkeypatch.context() as patch, pytest.raises(Died):

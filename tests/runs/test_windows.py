@@ -73,7 +73,8 @@ def config_of(
 
 def windows_of(data: Path, config: Config) -> Windows:
     corpora = Corpora.open(DataDir(data), config.data)
-    return Windows(corpora, config, make_objective(config, corpora.tokenizers).examples)
+    examples = make_objective(config, corpora.tokenizers).examples
+    return Windows(corpora, config.data, config.training, config.learned_languages, examples)
 
 
 def trained_rows(patch: pytest.MonkeyPatch) -> list[tuple[int, list[int]]]:

@@ -23,9 +23,11 @@ from nmt.text.ids import MASK
 from nmt.training.facts import DenoisingConfig
 from nmt.training.objective import Objective
 from nmt.training.validate import Execution, HeldOut, SplitValidator, Validation
+from nmt.translate.configured import conventions_of
+from nmt.translate.loading import open_language_model
 from nmt.translate.search import NativeSearcher
 from nmt.translate.segment import longest_translation
-from nmt.translate.translator import Translator
+from nmt.translate.translator import LineTranslator
 from nmt.translate.types import MAX_PARTS, Sentence
 
 _Ids = npt.NDArray[np.int64]
@@ -84,11 +86,13 @@ class RestorationValidator(SplitValidator):
         tokenizers = objective.tokenizers
         self.tgt_lang = objective.data.tgt
         self._tokenizer = tokenizers[self.tgt_lang]
-        searcher = NativeSearcher([], self._tokenizer, execution.device, execution.precision)
+        device, precision = execution.device, execution.precision
+        searcher = NativeSearcher([], self._tokenizer, device, precision, open_lm=open_language_model)
         self._search = config.search.model_copy(update={"context": 0})
-        Translator(searcher, tokenizers, config).check(self._search, 1)  # before hours of training
+        # before hours of training
+        LineTranslator(searcher, tokenizers, conventions_of(config), self._search).check(self._search, 1)
         # another one, which reads search.lm when it first validates: one process does, and keeps it
-        self._searcher = NativeSearcher([], self._tokenizer, execution.device, execution.precision)
+        self._searcher = NativeSearcher([], self._tokenizer, device, precision, open_lm=open_language_model)
         split = held_out.corpus.split(held_out.name)
         self.references = [line for language in objective.learned_languages for line in split.text(language)]
         self.src_lines = self.references

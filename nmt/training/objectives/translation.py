@@ -29,9 +29,11 @@ from nmt.model.transformer import DecodingModel, Model
 from nmt.training.objective import Objective
 from nmt.training.settings import TrainingConfig
 from nmt.training.validate import Execution, HeldOut, SplitValidator, Validation, Validator
+from nmt.translate.configured import conventions_of, source_lines
+from nmt.translate.loading import open_language_model
 from nmt.translate.search import NativeSearcher
-from nmt.translate.translator import Translator
-from nmt.translate.types import Line, source_lines
+from nmt.translate.translator import LineTranslator
+from nmt.translate.types import Line
 
 
 class Translation(Objective):
@@ -152,10 +154,10 @@ class TranslationValidator(SplitValidator):
         super().__init__(objective.validated(held_out), execution)
         data = objective.data
         self._objective = objective
-        self._config = config
         context = max(1, config.search.context) if objective.settings.joins_sentences else 0
         tagged = config.search.with_tags(data.tags_of(held_out.name))
         self._search = tagged.model_copy(update={"context": context})
+        self._conventions = conventions_of(config)
         translator = self._translator(self._new_searcher())
         translator.check(self._search, 1)  # before hours of training
         # another one, which reads search.lm when it first validates: one process does, and keeps it
@@ -181,10 +183,11 @@ class TranslationValidator(SplitValidator):
         objective = self._objective
         execution = self.execution
         tokenizer = objective.tokenizers[objective.data.tgt]
-        return NativeSearcher([], tokenizer, execution.device, execution.precision, objective.settings.joins_sentences)
+        joins = objective.settings.joins_sentences
+        return NativeSearcher([], tokenizer, execution.device, execution.precision, joins, open_language_model)
 
-    def _translator(self, searcher: NativeSearcher) -> Translator:
-        return Translator(searcher, self._objective.tokenizers, self._config)
+    def _translator(self, searcher: NativeSearcher) -> LineTranslator:
+        return LineTranslator(searcher, self._objective.tokenizers, self._conventions, self._search)
 
     def at_end(self) -> Validator:
         """Return a validator of all lines, with the configured search."""
