@@ -86,8 +86,8 @@ def train(
     resolved = partial(resolve, config, data, run, overrides or (), init_from or (), resume)
     # Before PyTorch is imported, which takes seconds. With several processes only rank 0 resolves the arguments.
     plan = None if "RANK" in os.environ else resolved()
-    from nmt.training.loop import fit
     from nmt.training.parallel import joined
+    from nmt.training.start import fit
 
     with joined() as world:
         fit(plan or world.on_rank0(resolved), stop, world, profile)

@@ -143,6 +143,8 @@ class Mix:
     n_windows: int
     is_whole: bool = False
     """Whether an epoch is planned as a whole, in the order of the training set; it then has one window."""
+    is_mixed: bool = False
+    """Whether the corpora are mixed by anything other than size."""
 
     @cached_property
     def n_pairs(self) -> int:
@@ -226,7 +228,8 @@ def make_mix(config: Config, manifests: Mapping[str, Manifest]) -> Mix:
     is_large = has_several and first > WINDOW_PAIRS
     if not (has_shards or is_mixed(config) or is_large):
         return Mix(corpora, stages, 1, is_whole=True)
-    return Mix(corpora, stages, -(-sum(corpus.n_per_epoch for corpus in corpora) // WINDOW_PAIRS))
+    n_windows = -(-sum(corpus.n_per_epoch for corpus in corpora) // WINDOW_PAIRS)
+    return Mix(corpora, stages, n_windows, is_mixed=is_mixed(config))
 
 
 def _corpora(config: Config, manifest: Manifest) -> list[TrainCorpus]:

@@ -117,7 +117,7 @@ class Windows:
         self._streams = []
         for i, mixed in enumerate(self.mix.corpora):
             self._streams.append(Stream(mixed.runs, (settings.seed, i), mixed.block))
-        self._mono = self._monolingual() if config.learns_lines else []
+        self._mono = self._monolingual() if config.training.learns_lines else []
         self._whole: Pairs | None = None
         self._dropout: BpeDropout | None = None
         if self.mix.is_whole:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
-from nmt.console import amount, printable, printable_sentence, say
+from nmt.console import amount, printable, say
 from nmt.errors import DataError
 from nmt.evaluate.comet import NeuralMetrics
 from nmt.evaluate.metrics import (
@@ -19,7 +19,6 @@ from nmt.evaluate.metrics import (
     References,
     Score,
     Texts,
-    as_tuple,
     blank_references_note,
     corpus_score,
     few_four_grams,
@@ -31,6 +30,7 @@ from nmt.evaluate.metrics import (
     use_of,
 )
 from nmt.evaluate.notes import line_notes, style_notes
+from nmt.evaluate.samples import sample_lines
 from nmt.languages.codes import KANA, script_of_text, scripts_of
 from nmt.runs.info import EnsembleMember, RecordedScore, ScoreRecord
 from nmt.tables import NOTE, Table
@@ -103,16 +103,6 @@ class Evaluation:
         by_metric = neural.score(self.sources, self.references, {SYSTEM: self.translations})[SYSTEM]
         scores = [Score(name, s.mean, s.signature, s.higher_is_better) for name, s in by_metric.items()]
         return replace(self.report, scores=(*self.report.scores, *scores))
-
-
-def sample_lines(sources: Texts, references: References, translations: Texts, n: int) -> Iterator[str]:
-    """Yield `n` evenly spread sentences with their references and translations, as lines to print."""
-    for row in sorted({i * len(sources) // n for i in range(n)}):
-        yield f"line {row + 1}"
-        yield f"  source       {printable_sentence(sources[row])}"
-        for text in as_tuple(references[row]):
-            yield f"  reference    {printable_sentence(text)}"
-        yield f"  translation  {printable_sentence(translations[row])}"
 
 
 def evaluate(

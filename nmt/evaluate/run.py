@@ -82,7 +82,7 @@ class EvaluationText:
         """Return the sources with what a run reads beside them."""
         if self.corpus is None:
             return [Line(source) for source in self.sources]
-        return source_lines(self.corpus, config, self.name)
+        return source_lines(self.corpus, config.data, config.training.reads_similar, self.name)
 
     def sampled(self, n: int) -> EvaluationText:
         """Return a text of at most `n` lines, which are spread evenly over this text."""

@@ -58,7 +58,7 @@ class Segmenter:
     def __init__(self, tokenizers: Tokenizers, config: Config, max_positions: int | None) -> None:
         """Create a segmenter. max_positions: the maximum length of a sequence, including `</s>`; None for no limit."""
         data = config.data
-        self._reads_similar = "fuzzy" in config.training.modifiers
+        self._reads_similar = config.training.reads_similar
         self._joins = config.joins_sentences
         self._src, self._tgt = tokenizers.sides(data.direction)
         self._language_tag = data.language_tag

@@ -12,9 +12,9 @@ from functools import cached_property
 from hashlib import sha256
 from typing import NamedTuple
 
-from nmt.config import Config
 from nmt.data.corpus import Corpus
 from nmt.data.modifiers import FuzzyMatches
+from nmt.data.settings import DataConfig
 from nmt.documents.types import Translated
 from nmt.errors import ConfigError
 from nmt.search.settings import SearchConfig
@@ -199,17 +199,17 @@ def takes_terms(search: SearchConfig) -> bool:
     return not (search.sample or search.diversity_groups > 1 or search.no_repeat_ngram)
 
 
-def source_lines(corpus: Corpus, config: Config, split: str) -> list[Line]:
-    """Return the sources of a split, with the translations of similar lines, or the beginnings of documents.
+def source_lines(corpus: Corpus, data: DataConfig, reads_similar: bool, split: str) -> list[Line]:
+    """Return the sources of a split, with the translations of similar lines if the model `reads_similar` ones, or else
+    with the beginnings of documents.
 
     Without an order of documents, all lines are one document. Raises DataError as `FuzzyMatches.of` and
     `Corpus.follows` do.
     """
     lines = corpus.split(split)
-    data = config.data
     texts = lines.text(data.src)
-    if "fuzzy" in config.training.modifiers:
-        matches = FuzzyMatches.of(corpus, config, split)
+    if reads_similar:
+        matches = FuzzyMatches.of(corpus, data, split)
         tokenizer = corpus.tokenizers[data.tgt]
         targets = map(matches.target, range(lines.n))
         similar = ("" if target is None else tokenizer.decode(target.tolist()) for target in targets)

@@ -126,7 +126,7 @@ def test_command_line_imports_stages_lazily() -> None:
 
 def test_training_imports_modules_only_at_start() -> None:
     """A run goes on if nmt is installed anew meanwhile."""
-    waiting, seen = ["training.loop"], set[str]()
+    waiting, seen = ["training.start"], set[str]()
     while waiting:
         name = waiting.pop()
         seen.add(name)

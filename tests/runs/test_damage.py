@@ -23,8 +23,8 @@ from nmt.files.document import sealed_text
 from nmt.layout import CheckpointDir, RunDir
 from nmt.runs import checkpoint
 from nmt.runs.state import load_state
+from nmt.training import resuming
 from nmt.training.optim import Adam
-from nmt.training.setup import start as restore_module
 
 pytestmark = pytest.mark.usefixtures("no_coverage")
 
@@ -133,8 +133,8 @@ DAMAGE: list[tuple[Callable[[Path], None], str, str]] = [
 def test_damaged_checkpoint_falls_back(runs, run, monkeypatch, capsys, damage, name, reason):
     damage(run.step(4).path / name)
     assigned, restored = [], []
-    real = restore_module.assign, Adam.load_state_dict
-    monkeypatch.setattr(restore_module, "assign", lambda *a: assigned.append(Path(a[2]).name) or real[0](*a))
+    real = resuming.assign, Adam.load_state_dict
+    monkeypatch.setattr(resuming, "assign", lambda *a: assigned.append(Path(a[2]).name) or real[0](*a))
     monkeypatch.setattr(Adam, "load_state_dict", lambda *a: restored.append(1) or real[1](*a))
     capsys.readouterr()
     fit(settings(runs.data), runs.data, run.path, resume=True)

@@ -30,8 +30,8 @@ from nmt.serve.documents import translated_file
 from nmt.serve.models import load_models
 from nmt.serve.service import Service, TextOptions
 from nmt.text.ids import SEPARATOR
-from nmt.training.objectives.make import make_objective
 from nmt.training.objectives.translation import _in_context
+from nmt.training.setup.objective import make_validator
 from nmt.training.validate import Execution, HeldOut
 from nmt.translate.search import NativeSearcher
 from nmt.translate.translator import Translator
@@ -115,7 +115,8 @@ def test_whole_documents_are_held_out(text: Path, tmp_path: Path) -> None:
     assert all(line in after[before] for before, line, f in zip(lines, lines[1:], follows[1:], strict=False) if f)
     ends = [*(row for row, is_next in enumerate(follows) if not is_next), split.n]
     assert [end - start for start, end in pairwise(ends)] == [LINES_OF_DOCUMENT] * (len(ends) - 1), "each is whole"
-    assert [line.is_first for line in source_lines(corpus, config, "valid")] == [not each for each in follows]
+    sources = source_lines(corpus, config.data, reads_similar=False, split="valid")
+    assert [line.is_first for line in sources] == [not is_next for is_next in follows]
 
 
 def test_blocks_of_long_document_do_not_follow_each_other_in_shards(tmp_path: Path) -> None:
@@ -324,7 +325,7 @@ def test_validation_is_in_context_of_references(data: Path, lively: Path, contex
     config = config.model_copy(update={"search": config.search.model_copy(update={"context": context})})
     corpus, model = Corpus.open(DataDir(data)), open_saved(lively).transformer()
     execution = Execution(torch.device("cpu"), "float32", 1000)
-    validator = make_objective(config, corpus.tokenizers).validator(HeldOut(corpus, "test"), execution)
+    validator = make_validator(config, corpus.tokenizers, HeldOut(corpus, "test"), execution)
     found = validator.scored(model, lambda: None)
     n = context or 1
     sources, references = (corpus.split("test").text(side) for side in ("aa", "bb"))

@@ -40,7 +40,7 @@ from nmt.share.export import ExportOptions, engine_for, export, export_argos
 from nmt.text.ids import EOS, N_SPECIAL, SEPARATOR
 from nmt.text.tokenizer import Tokenizer
 from nmt.text.vocabularies import Tokenizers
-from nmt.training.objectives import Learner
+from nmt.training.objective import Learner
 from nmt.training.session import Session
 from nmt.translate.align import src_word_shares
 from nmt.translate.score import Scored

@@ -20,6 +20,7 @@ from nmt.runs.info import read_selected
 from nmt.runs.state import TrainState
 from nmt.training.report import log as log_module
 from nmt.training.report.log import STARTS, Trackers, TrainingLog, check_installed
+from nmt.training.session import Description
 from places import GOLDEN
 from tiny_corpus import tiny_settings
 
@@ -187,10 +188,11 @@ def test_missing_library_is_reported_before_anything_is_written(tiny_data, text,
 def test_failure_is_reported_once(run, services, name, fails):
     said: list[str] = []
     services[name].fails = fails
-    reports = Trackers([name], run, said.append)
+    description = Description(write=lambda folder: (folder / "a.txt").touch())
+    reports = Trackers([name], run, said.append, description)
     for step in (1, 2):
         reports.scalars({"train/loss": 1.0}, step)
-    reports.attach(lambda folder: (folder / "a.txt").touch())
+    reports.attach_description()
     reports.close(0)
     assert len(said) == 1 and f"{name} failed: no {fails} today" in said[0]
     assert services[name].calls.count(fails) == 1 and services[name].calls[-1] == fails
@@ -209,7 +211,7 @@ def test_trackers_learn_how_run_ended(run, services, error, statuses):
 def test_damaged_ids_are_reported(run, services):
     run.trackers.write_text('{"wandb": 1}')
     said: list[str] = []
-    Trackers(["wandb"], run, said.append).close(0)
+    Trackers(["wandb"], run, said.append, Description()).close(0)
     assert len(said) == 1 and "trackers.json" in said[0] and not services["wandb"].calls
 
 
@@ -227,9 +229,10 @@ def test_library_takes_reports_offline(run, tmp_path, monkeypatch, name):
     pytest.importorskip(name)
     said: list[str] = []
     for values in ({"train/loss": 3.0, "watch/a b/bleu": 1.0}, {"train/loss": 2.0}):
-        reports = Trackers([name], run, said.append)
+        description = Description({"model.d_ff": 64}, lambda folder: (folder / "README.md").write_text("card"))
+        reports = Trackers([name], run, said.append, description)
         reports.scalars(values, 5)  # a resumed run logs some steps again
-        reports.attach(lambda folder: (folder / "README.md").write_text("card"))
+        reports.attach_description()
         reports.close(0)
         ids = json.loads(run.trackers.read_text())
         assert said == [] and list(ids) == [name]

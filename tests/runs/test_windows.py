@@ -30,8 +30,8 @@ from nmt.prepare.recipe import changes_since, recipe
 from nmt.runs.state import load_state
 from nmt.training import loop
 from nmt.training.loop import Session
-from nmt.training.objectives.make import make_objective
 from nmt.training.report.meter import mixture
+from nmt.training.setup.objective import make_objective
 from tiny_corpus import tiny_settings, tiny_text
 from trained import assert_same_run, records
 

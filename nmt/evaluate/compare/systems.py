@@ -377,7 +377,7 @@ def _translate(run: _Run, settings: Translating) -> System:
 
     translator = Translator.load(settings.model.at(run.path), precision=settings.precision)
     say(f"{run.name}: translating {run.text.name}")
-    lines = source_lines(run.corpus, run.config, run.text.name)
+    lines = source_lines(run.corpus, run.config.data, run.config.training.reads_similar, run.text.name)
     translations = translate_text(translator, lines, run.text.name, run.search)
     if settings.output is not None:
         name = f"{run.name.replace('/', '-')}.{run.config.data.translation_suffix}"
