@@ -131,8 +131,8 @@ def evaluate(
       nmt evaluate --hyp news.en --ref news.ref.en --format json
       nmt evaluate --hyp news.en --ref news.ref.en --src news.de --comet Unbabel/wmt22-comet-da
     """
-    from nmt.evaluate.comet import find_metrics
-    from nmt.evaluate.report import SYSTEM, evaluate_files
+    from nmt.evaluate.comet import SYSTEM, find_metrics
+    from nmt.evaluate.report import evaluate_files
 
     if history:
         if len(run or ()) > 1:
@@ -143,7 +143,7 @@ def evaluate(
     neural = find_metrics([SYSTEM], comet or (), comet_command, segment_scores or (), lower_is_better or ())
     if hyp is not None and ref:
         evaluation = evaluate_files(hyp, ref, src, to, lowercase, tokenize, chosen)
-        print(_rendered([evaluation.with_neural_metrics(neural)], (), format_))
+        print(_rendered([neural.added_to(evaluation)], (), format_))
         return
 
     from nmt.cli.defaults import resolve_models, search_settings
@@ -177,7 +177,7 @@ def evaluate(
             evaluation = evaluate_text(directed, text, search, src, lowercase, tokenize, chosen)
             if file is not None:
                 file.writelines(f"{line}\n".encode() for line in evaluation.translations)
-        reports.append(evaluation.with_neural_metrics(neural))
+        reports.append(neural.added_to(evaluation))
         if text.corpus is not None:
             records.append(record_scores(reports[-1], translator.origin, text.corpus))
         if samples and len(texts) > 1:
@@ -226,8 +226,9 @@ def _evaluate_classifier(
 ) -> None:
     from nmt.evaluate.classification import Classifier, evaluate_classifier
     from nmt.evaluate.report import score_table
-    from nmt.evaluate.run import choose_splits, open_corpus
+    from nmt.evaluate.run import choose_splits
     from nmt.layout import RunDir
+    from nmt.runs.data import open_corpus
 
     classifier = Classifier.load(model, precision=precision)
     corpus = open_corpus(RunDir(model.path), classifier.config.data.sides, data)

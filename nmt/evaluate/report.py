@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
 from nmt.console import amount, printable, printable_sentence, say
 from nmt.errors import DataError
-from nmt.evaluate.comet import NeuralMetrics
 from nmt.evaluate.metrics import (
     METRIC_FACTS,
     METRICS,
@@ -35,9 +34,6 @@ from nmt.languages.codes import KANA, script_of_text, scripts_of
 from nmt.runs.info import EnsembleMember, RecordedScore, ScoreRecord
 from nmt.tables import NOTE, Table
 from nmt.text.lines import bounded_list, read_lines
-
-SYSTEM = "the translations"
-"""The name of a single system in messages."""
 
 
 def metric_value(metric: str, value: float) -> str:
@@ -94,15 +90,6 @@ class Evaluation:
     def samples(self, n: int) -> Iterator[str]:
         """Yield `n` sentences as lines to print; see `sample_lines`."""
         return sample_lines(self.sources, self.references, self.translations, n)
-
-    def with_neural_metrics(self, neural: NeuralMetrics) -> Report:
-        """Return the report with the scores of COMET models and of files of segment scores added.
-
-        Raises DataError as `NeuralMetrics.score` does.
-        """
-        by_metric = neural.score(self.sources, self.references, {SYSTEM: self.translations})[SYSTEM]
-        scores = [Score(name, s.mean, s.signature, s.higher_is_better) for name, s in by_metric.items()]
-        return replace(self.report, scores=(*self.report.scores, *scores))
 
 
 def sample_lines(sources: Texts, references: References, translations: Texts, n: int) -> Iterator[str]:

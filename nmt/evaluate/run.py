@@ -15,7 +15,6 @@ from nmt import __version__
 from nmt.config import Config
 from nmt.console import Progress, printable, say
 from nmt.data.corpus import Corpus
-from nmt.data.manifest import read_contents
 from nmt.errors import DataError, UnsafeFileError
 from nmt.evaluate.metrics import (
     METRICS,
@@ -30,14 +29,13 @@ from nmt.evaluate.metrics import (
 from nmt.evaluate.report import Evaluation, Report, Subject, evaluate, read_references
 from nmt.files.read import fingerprint_of, read_text
 from nmt.files.write import replace_file
-from nmt.languages.directions import LABEL
-from nmt.layout import DataDir, RunDir
+from nmt.layout import RunDir
+from nmt.runs.data import OtherPairError, open_corpus
 from nmt.runs.folder import fingerprint
-from nmt.runs.info import EnsembleMember, RecordedScore, ScoreRecord, add_scores, read_info
+from nmt.runs.info import EnsembleMember, RecordedScore, ScoreRecord, add_scores
 from nmt.runs.model import Origin, open_saved
 from nmt.search.settings import SearchConfig
 from nmt.text.language import share_of_others
-from nmt.text.vocabularies import Tokenizers
 from nmt.translate.files import Warnings
 from nmt.translate.translator import Translator
 from nmt.translate.types import Line, source_lines
@@ -125,43 +123,6 @@ def choose_text(
         return read_files(src, [ref], translator.config)
     corpus = corpus_of(translator, data_dir)
     return read_split(corpus, choose_split(corpus, split), translator.config)
-
-
-class OtherPairError(DataError):
-    """An error for a data directory without the pair of languages of a direction."""
-
-
-def open_corpus(run: RunDir, sides: tuple[str, str], data_dir: Path | None, *, warn: bool = True) -> Corpus:
-    """Open the corpus of a direction at `data_dir`, by default the training data of the run. If the run was trained on
-    other data and `warn` is true, a message says so.
-
-    Raises OtherPairError if it is for other languages, and DataError if it is missing or its tokenizer differs from the
-    run's.
-    """
-    info = read_info(run)
-    advice = "nmt evaluate (and calibrate, challenge, robustness) also takes a text with --src and --ref"
-    if data_dir is None and not info.data_dir:
-        raise DataError(f"{run.path}: was imported and has no data directory; give one with --data; {advice}")
-    path = data_dir or Path(info.data_dir)
-    if data_dir is None and not path.is_dir():
-        raise DataError(f"{path}: the data directory of {run.path} does not exist; give its new path with --data")
-    contents = read_contents(DataDir(path))
-    pair = "-".join(sorted(sides))
-    if pair not in contents.manifests:
-        problem = f"{path}: contains {', '.join(contents.manifests)}, not {'-'.join(sides)}"
-        raise OtherPairError(problem if LABEL in sides else f"{problem}; {advice}")
-    corpus = Corpus.of(contents, pair)
-    of_run = Tokenizers.load(run.tokenizer, sides)
-    of_corpus = corpus.tokenizers
-    # one of them may have more tags
-    if of_run.with_tags(of_corpus.tags).fingerprint != of_corpus.with_tags(of_run.tags).fingerprint:
-        raise DataError(
-            f"{path}: its tokenizer differs from that of {run.path}; nmt prepare --tokenizer-from {run.path} reuses it"
-        )
-    if warn and info.corpus not in (corpus.fingerprint, corpus.whole):
-        # nmt prepare removes test pairs only from training text of the same directory
-        say(f"{path} is not the data that {run.path} was trained on: its test sets may overlap with the training text")
-    return corpus
 
 
 def open_each(directions: Sequence[T], open_one: Callable[[T], R], error: type[DataError]) -> list[tuple[T, R]]:
@@ -407,3 +368,19 @@ def record_scores(report: Report, origin: Origin | None, corpus: Corpus | None) 
     )
     add_scores(RunDir(origin.run), record)
     return record
+
+
+def score_tests(translator: Translator, run: Path, data: Path | None) -> list[ScoreRecord]:
+    """Evaluate every test set of a data directory, by default the training data of a run, and record the scores.
+
+    translator: the run, or an export of it. Raises DataError if there is no test set.
+    """
+
+    def corpus_for(directed: Translator) -> Corpus:
+        return open_corpus(RunDir(run), directed.config.data.sides, data)
+
+    records = []
+    for directed, text in texts_of(translator.by_direction(), corpus_for, ()).values():
+        report = evaluate_text(directed, text, directed.config.search).report
+        records.append(record_scores(report, translator.origin, text.corpus))
+    return records

@@ -53,10 +53,11 @@ from nmt.prepare.report import (
 )
 from nmt.prepare.report_page import write_report
 from nmt.prepare.sources import open_source, text_folder
-from nmt.prepare.suspicions import Place, Sample, lacking, samples_of
+from nmt.prepare.suspicions import lacking, samples_of
 from nmt.text.blocks import BlockEncoder
 from nmt.text.letters import count_forms, usual_forms, write
 from nmt.text.lines import bounded_list
+from nmt.text.pairing import Place, Sample
 from nmt.text.tokenizer import CONTROL, is_blank
 from nmt.text.vocabularies import Labels, Tokenizers
 from nmt.text.words import beginning

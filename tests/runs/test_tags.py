@@ -26,12 +26,13 @@ from nmt.data.corpus import Corpus
 from nmt.errors import ConfigError, DataError
 from nmt.evaluate.challenge import challenge_run, of_text
 from nmt.evaluate.robustness import Plan, measure_run
-from nmt.evaluate.run import choose_text, corpus_of, evaluate_text, open_corpus, read_split
+from nmt.evaluate.run import choose_text, corpus_of, evaluate_text, read_split
 from nmt.layout import DataDir, RunDir, TokenizerDir
 from nmt.prepare.prepare import prepare
 from nmt.recipes.directory import rooted
 from nmt.recipes.rerank import rescored
 from nmt.runs.checkpoint import load_weights, save_checkpoint
+from nmt.runs.data import open_corpus
 from nmt.runs.model import ModelRef, open_saved
 from nmt.search.settings import SearchConfig
 from nmt.serve.models import load_models

@@ -36,7 +36,7 @@ from nmt.prepare.recipe import NewPieces
 from nmt.tasks.perform import Done, Json
 from nmt.text.blocks import BlockEncoder, Encoded
 from nmt.text.ids import N_SPECIAL, ranges
-from nmt.text.language import Profiles
+from nmt.text.profiles import Profiles
 from nmt.text.settings import TokenizerConfig
 from nmt.text.tokenizer import LosslessTokenizer, Tokenizer, train_tokenizer
 from nmt.text.vocabularies import Labels, Tokenizers

@@ -19,7 +19,7 @@ from nmt.files.write import staged, work_directory, writing
 from nmt.layout import DataDir
 from nmt.process import return_freed_memory
 from nmt.tasks.perform import Done, Json, Task, TaskRunner, run_all
-from nmt.text.language import Letters
+from nmt.text.profiles import Letters
 
 SIDES: tuple[Literal[0], Literal[1]] = (0, 1)
 """The sides of a pair, in the alphabetical order of their languages."""
