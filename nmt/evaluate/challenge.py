@@ -322,7 +322,7 @@ LEGEND = (
 
 
 @dataclass(frozen=True)
-class Report:
+class ChallengeReport:
     """The outcomes of a challenge set for a model."""
 
     subject: Subject
@@ -355,15 +355,18 @@ class Report:
                 yield f"  reference  {printable_sentence(contrast.reference)}"
                 yield f"  changed    {printable_sentence(worst)}"
 
+    def as_table(self) -> Table:
+        """Return the results by kind as a table, with the text and model, the legend and notes below it."""
+        about = self.about
+        results = self.results()
+        header = ("kind", "pairs", "right %", "95 %", "per piece %", "margin")
+        notes = [facts(about), LEGEND, *(f"{NOTE}{note}" for note in self.notes)]
+        records = [about | vars(result) for result in results]
+        return Table(header, [*map(_cells, results)], range(1, 6), notes=notes, records=records)
 
-def as_table(report: Report) -> Table:
-    """Return the results by kind as a table, with the text and model, the legend and notes below it."""
-    about = report.about
-    results = report.results()
-    header = ("kind", "pairs", "right %", "95 %", "per piece %", "margin")
-    notes = [facts(about), LEGEND, *(f"{NOTE}{note}" for note in report.notes)]
-    records = [about | vars(result) for result in results]
-    return Table(header, [*map(_cells, results)], range(1, 6), notes=notes, records=records)
+    def as_json(self) -> dict[str, object]:
+        """Return the report as values that JSON can represent; missing values are None."""
+        return {"kinds": self.results(), **self.about, "notes": self.notes}
 
 
 def _cells(result: KindResult) -> tuple[str, ...]:
@@ -372,11 +375,6 @@ def _cells(result: KindResult) -> tuple[str, ...]:
     interval = "-".join(f"{100 * end:.1f}" for end in result.interval)
     shares = f"{100 * result.share:.1f}", interval, f"{100 * result.share_per_piece:.1f}"
     return result.kind, f"{result.pairs:,}", *shares, f"{result.margin:.2f}"
-
-
-def as_json(report: Report) -> dict[str, object]:
-    """Return the report as values that JSON can represent; missing values are None."""
-    return {"kinds": report.results(), **report.about, "notes": report.notes}
 
 
 def contrasts_json(outcomes: Sequence[Outcome]) -> str:
@@ -408,7 +406,7 @@ def contrasts_json(outcomes: Sequence[Outcome]) -> str:
     return json.dumps(entries, ensure_ascii=False, indent=1) + "\n"
 
 
-def challenge_run(translator: Translator, challenge: Challenge) -> Report:
+def challenge_run(translator: Translator, challenge: Challenge) -> ChallengeReport:
     """Score a set of contrasts with a translator loaded from one or several runs.
 
     Raises DataError if no contrast can be scored, ConfigError for an engine that is not PyTorch.
@@ -428,4 +426,4 @@ def challenge_run(translator: Translator, challenge: Challenge) -> Report:
     if not outcomes:
         raise DataError(f"none of the {len(challenge.contrasts)} pairs can be scored: {'; '.join(notes)}")
     subject = subject_of(translator, place=challenge.place)
-    return Report(subject, challenge, tuple(outcomes), (*challenge.notes, *notes))
+    return ChallengeReport(subject, challenge, tuple(outcomes), (*challenge.notes, *notes))

@@ -294,8 +294,6 @@ def find_metrics(
     Raises ConfigError if options contradict each other, and DataError if the command or a file is missing, or if a file
     has anything but scores.
     """
-    if command is not None and not models:
-        raise ConfigError("--comet-command needs a model: --comet MODEL")
     paths: dict[str, dict[str, Path]] = {}
     for text in files:
         metric, system, path = _split(text, systems)

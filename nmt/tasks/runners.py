@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Literal, TypeAlias
 
-from nmt.errors import ConfigError
 from nmt.tasks.perform import TaskRunner
 from nmt.tasks.processes import InProcess, Processes, usable_cores
 from nmt.tasks.ray import RayRunner
@@ -35,8 +34,6 @@ def open_runner(
         with closing(RayRunner(workers, address, gpus is not None)) as cluster:
             yield cluster
         return
-    if address is not None:
-        raise ConfigError(f"--address {address} needs --engine ray")
     n_workers = workers or usable_cores()
     if n_workers == 1:
         yield InProcess()
