@@ -161,7 +161,7 @@ def evaluate(
     translators = [translator.towards(to, from_, via)] if src or via else translator.by_direction(to, from_)
     search = search_settings(translators[0].config, beam, length_penalty, overrides)
     if src:
-        texts = {str(src): (translators[0], read_files(src, ref or (), translators[0].config))}
+        texts = {str(src): (translators[0], read_files(src, ref or (), translators[0].config.data.sides))}
     else:
         texts = texts_of(translators, lambda directed: corpus_of(directed, data), split or ())
     if len(texts) > 1:

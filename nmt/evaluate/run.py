@@ -94,22 +94,20 @@ class EvaluationText:
         )
 
 
-def read_split(corpus: Corpus, name: str, config: Config) -> EvaluationText:
-    """Read a split of a corpus, for the direction of a run. Raises DataError if there is no such split or it is
+def read_split(corpus: Corpus, name: str, sides: tuple[str, str]) -> EvaluationText:
+    """Read a split of a corpus, for a source and a target language. Raises DataError if there is no such split or it is
     damaged."""
-    data = config.data
     split = corpus.in_one_file(name)
     corpus.verify(split.name, ("text",))
-    sources = split.text(data.src)
-    references = split.text(data.tgt)
-    return EvaluationText(split.name, sources, references, data.sides, range(1, split.n + 1), corpus)
+    sources, references = map(split.text, sides)
+    return EvaluationText(split.name, sources, references, sides, range(1, split.n + 1), corpus)
 
 
-def read_files(src: Path, refs: Sequence[Path], config: Config) -> EvaluationText:
+def read_files(src: Path, refs: Sequence[Path], sides: tuple[str, str]) -> EvaluationText:
     """Read a file of sources and one or several files of references. Raises DataError as `read_references` does."""
     references, [sources] = read_references(refs, [src])
     name = " ".join(map(str, refs))
-    return EvaluationText(name, sources, references, config.data.sides, range(1, len(sources) + 1))
+    return EvaluationText(name, sources, references, sides, range(1, len(sources) + 1))
 
 
 def choose_text(
@@ -120,9 +118,9 @@ def choose_text(
     Raises DataError as `corpus_of`, `choose_split`, `read_split` and `read_files` do.
     """
     if src is not None and ref is not None:
-        return read_files(src, [ref], translator.config)
+        return read_files(src, [ref], translator.config.data.sides)
     corpus = corpus_of(translator, data_dir)
-    return read_split(corpus, choose_split(corpus, split), translator.config)
+    return read_split(corpus, choose_split(corpus, split), translator.config.data.sides)
 
 
 def open_each(directions: Sequence[T], open_one: Callable[[T], R], error: type[DataError]) -> list[tuple[T, R]]:
@@ -187,7 +185,7 @@ def texts_of(
             label = split
             if len(translators) > 1:
                 label += f" {translator.config.data.direction}"
-            texts[label] = translator, read_split(corpus, split, translator.config)
+            texts[label] = translator, read_split(corpus, split, translator.config.data.sides)
     return texts
 
 

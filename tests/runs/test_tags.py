@@ -278,7 +278,7 @@ def test_test_set_is_translated_with_its_tags(run: Path) -> None:
     corpus = corpus_of(translator, None)
 
     def described(split: str, **search: object) -> str:
-        text = read_split(corpus, split, translator.config)
+        text = read_split(corpus, split, translator.config.data.sides)
         return str(evaluate_text(translator, text, translator.search_settings(search)).report.subject.search)
 
     assert "case=loud" in described("loud")
