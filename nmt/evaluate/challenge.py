@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from pydantic import AliasChoices, BaseModel, Field, TypeAdapter, ValidationError
 
@@ -214,7 +214,8 @@ _InContext: TypeAlias = tuple[str, str, Context]
 """A source line, a target line, and the pairs before them."""
 
 
-class Probability(NamedTuple):
+@dataclass(frozen=True)
+class Probability:
     """The log-probability of a line given its source, and the number of pieces of the line."""
 
     log_prob: float
@@ -397,10 +398,10 @@ def contrasts_json(outcomes: Sequence[Outcome]) -> str:
         for outcome in group:
             contrast = outcome.contrast
             for line, probability in zip(contrast.changed, outcome.changed, strict=True):
-                errors.append({"type": contrast.kind, "contrastive": line, **probability._asdict()})
+                errors.append({"type": contrast.kind, "contrastive": line, **vars(probability)})
         entry = {
             "source": contrast.source, "reference": contrast.reference, "origin": contrast.origin,
-            "context": contrast.context or None, "kind": kind, **outcome.reference._asdict(), "errors": errors,
+            "context": contrast.context or None, "kind": kind, **vars(outcome.reference), "errors": errors,
         }  # fmt: skip
         entries.append({name: value for name, value in entry.items() if value is not None})
     return json.dumps(entries, ensure_ascii=False, indent=1) + "\n"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from pydantic import ValidationError
@@ -58,7 +58,8 @@ class _Sections(Section):
     tokenizer: TokenizerConfig = TokenizerConfig()
 
 
-class NewPieces(NamedTuple):
+@dataclass(frozen=True)
+class NewPieces:
     """By how many pieces a reused vocabulary is extended, and for which languages, which it does not have."""
 
     languages: Sequence[str] = ()

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -121,7 +121,8 @@ SIZES = Sizes()
 """The default division."""
 
 
-class Stage(NamedTuple):
+@dataclass(frozen=True)
+class Stage:
     """Tasks that all have the same function."""
 
     name: str
