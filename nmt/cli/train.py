@@ -185,8 +185,6 @@ def show_config(
         print(read_config(config or "base.yaml")[1], end="")
         return
     if for_pairs is None:
-        if minutes is not None:
-            raise ConfigError("--minutes needs --for-pairs N, the number of training pairs")
         print(dump_config(load_config(config or "base.yaml", overrides or ()), comments=True), end="")
         return
     from nmt.recipes.presets import preset

@@ -239,7 +239,7 @@ def translate(
     from nmt.model.device import visible_gpus
     from nmt.runs.model import ModelRef
     from nmt.share.export import converted, engine_for
-    from nmt.tasks.processes import open_runner
+    from nmt.tasks.runners import open_runner
     from nmt.translate.documents import Documents, DocumentTranslator
     from nmt.translate.files import Files, Models, translate_file, translate_in_parts
     from nmt.translate.interactive import interact

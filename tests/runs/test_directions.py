@@ -24,12 +24,13 @@ from nmt.data import mixing
 from nmt.data.corpus import Corpora, Corpus
 from nmt.data.manifest import read_contents
 from nmt.errors import ConfigError, DataError
-from nmt.evaluate.run import _off_target, open_corpus
+from nmt.evaluate.run import _off_target
 from nmt.languages.directions import ANY
 from nmt.layout import DataDir, RunDir
 from nmt.prepare.pipeline.encode import evenly
 from nmt.prepare.prepare import append, dry_run, prepare
 from nmt.recipes.directory import run_config
+from nmt.runs.data import open_corpus
 from nmt.runs.info import read_info, read_scores, read_selected
 from nmt.runs.model import ModelRef, open_saved
 from nmt.runs.state import saved_steps

@@ -355,7 +355,7 @@ def test_challenge_scores_lines_after_lines_before_them(text: Path, run: Path, t
     files = [tmp_path / name for name in ("s.aa", "s.bb", "c.bb")]
     for path, lines in zip(files, (src, tgt, [line[1:] for line in tgt]), strict=True):
         path.write_text("\n".join([*lines[:4], "", *lines[4:6]]) + "\n", encoding="utf-8")
-    given = read_files(files[0], [files[1]], translator.config)
+    given = read_files(files[0], [files[1]], translator.config.data.sides)
     plain, within = (challenge_run(translator, of_contrastive(given, files[2], n)).outcomes for n in (0, 2))
     before = [each.contrast.context for each in within]
     pairs = list(zip(src, tgt, strict=True))

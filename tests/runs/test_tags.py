@@ -26,12 +26,13 @@ from nmt.data.corpus import Corpus
 from nmt.errors import ConfigError, DataError
 from nmt.evaluate.challenge import challenge_run, of_text
 from nmt.evaluate.robustness import Plan, measure_run
-from nmt.evaluate.run import choose_text, corpus_of, evaluate_text, open_corpus, read_split
+from nmt.evaluate.run import choose_text, corpus_of, evaluate_text, read_split
 from nmt.layout import DataDir, RunDir, TokenizerDir
 from nmt.prepare.prepare import prepare
 from nmt.recipes.directory import rooted
 from nmt.recipes.rerank import rescored
 from nmt.runs.checkpoint import load_weights, save_checkpoint
+from nmt.runs.data import open_corpus
 from nmt.runs.model import ModelRef, open_saved
 from nmt.search.settings import SearchConfig
 from nmt.serve.models import load_models
@@ -277,7 +278,7 @@ def test_test_set_is_translated_with_its_tags(run: Path) -> None:
     corpus = corpus_of(translator, None)
 
     def described(split: str, **search: object) -> str:
-        text = read_split(corpus, split, translator.config)
+        text = read_split(corpus, split, translator.config.data.sides)
         return str(evaluate_text(translator, text, translator.search_settings(search)).report.subject.search)
 
     assert "case=loud" in described("loud")

@@ -173,7 +173,7 @@ def test_weights_determine_shares_of_corpora(folder, tmp_path, monkeypatch, wher
     seen = trained_rows(monkeypatch)
     config = config_of(folder, (1.0, 3.0), max_epochs=2, max_steps=100, update_tokens=500)
     corpus = Corpus.open(DataDir(folder / where))
-    assert changes_since(DataDir(folder / where), recipe(config), config) == []
+    assert changes_since(DataDir(folder / where), recipe(config.data, config.tokenizer), config.data) == []
     fit(config, folder / where, tmp_path / "run")
     n = corpus.split("train").n
     first = mixing.train_corpora(corpus.manifest)["train.0"].n

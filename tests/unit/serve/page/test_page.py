@@ -7,7 +7,7 @@ from importlib.resources import files
 
 import pytest
 
-from nmt.figures.html import asset
+from nmt.pages import asset
 
 PACKAGE = "nmt.serve.page"
 HTML, CSS = asset(PACKAGE, "index.html"), asset(PACKAGE, "page.css")
@@ -51,7 +51,7 @@ def test_text_and_controls_have_enough_contrast(scheme: str) -> None:
 
 
 def test_colours_match_other_pages() -> None:
-    for scheme, colours in palettes(asset("nmt.figures", "style.css")).items():
+    for scheme, colours in palettes(asset("nmt", "pages.css")).items():
         own = palettes(CSS)[scheme]
         shared = own.keys() & colours.keys()
         assert {"ink", "soft", "line", "paper", "panel", "kept", "warn"} <= shared
