@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 from nmt.console import say
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.languages.codes import parts_of, side_of
 from nmt.serve.limits import Refusal
+from nmt.serve.settings import EngineName
 from nmt.translate.memory import TranslationMemory
 from nmt.translate.translator import Translator, for_texts
 from nmt.translate.types import unprotected
 
-EngineName = Literal["auto", "native", "ctranslate2"]
 BATCH_TOKENS = 1024
 """Default of `search.batch_tokens` on a CPU; it is small because CTranslate2 cannot be stopped within a batch."""
 

@@ -17,10 +17,11 @@ from typing import Generic, TypeVar
 
 from nmt.errors import ConfigError, DataError
 from nmt.languages.codes import language_name, script_of_text
-from nmt.serve.limits import Limits, Refusal
+from nmt.serve.limits import Refusal
 from nmt.serve.metrics import Metrics
 from nmt.serve.models import Models
 from nmt.serve.parsing import DocumentProcess
+from nmt.serve.settings import Limits, ServeOptions
 from nmt.serve.worker import Job, SideThread, Worker, aside, in_portions, invalid
 from nmt.text.constraints import Glossary, lost
 from nmt.text.language import LEAST_CONFIDENCE, Detected, detect, identifier
@@ -216,7 +217,7 @@ class Service:
         models: Models,
         limits: Limits = Limits(),  # noqa: B008  (immutable)
         allowed: Mapping[str, float | None] | None = None,
-        cache: int = 16 << 20,
+        cache: int = ServeOptions.cache,
         threads: int | None = None,
     ) -> None:
         """Create a service; `start` starts its threads.
