@@ -8,7 +8,8 @@ from typing import Annotated
 from nmt.cli.app import app
 from nmt.cli.options import SearchOption, option, runs
 from nmt.console import say, show
-from nmt.serve.settings import EngineName, Limits, ServeOptions
+from nmt.serve.settings import Limits, ServeOptions
+from nmt.share import EngineName
 
 
 @app.command()

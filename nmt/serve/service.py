@@ -28,7 +28,7 @@ from nmt.text.language import LEAST_CONFIDENCE, Detected, detect, identifier
 from nmt.text.tokenizer import is_blank
 from nmt.translate.memory import TranslationMemory
 from nmt.translate.translator import Translator
-from nmt.translate.types import Confidence, Line, Options, Translation, joint_match
+from nmt.translate.types import Confidence, Line, Options, Translation, by_rank, joint_match
 
 Value = TypeVar("Value")
 
@@ -142,13 +142,6 @@ def joined(texts: Sequence[str], by_line: Sequence[Sequence[Translation]]) -> li
         best, *others = [_joined(lines, translations) for translations in ranked]
         by_text.append([replace(best, lost=tuple(lost(text, best.text))), *others])
     return by_text
-
-
-def by_rank(by_text: Sequence[Sequence[Translation]]) -> list[list[Translation]]:
-    """Return the best translations of all texts, then the second-best ones, and so on; a text with fewer translations
-    than others has its last one."""
-    n_ranks = max(map(len, by_text), default=1)
-    return [[ranked[min(rank, len(ranked) - 1)] for ranked in by_text] for rank in range(n_ranks)]
 
 
 def _joined(lines: Sequence[str], translations: Sequence[Translation]) -> Translation:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
-EngineName = Literal["auto", "native", "ctranslate2"]
+from nmt.share import EngineName
 
 
 @dataclass(frozen=True)

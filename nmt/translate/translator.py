@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from nmt.config import Config
-from nmt.config.load import changed_config, check_config, keeping_split
+from nmt.config.load import Override, changed_config, check_config, keeping_split
 from nmt.config.modes import leave_out
 from nmt.console import Progress, say
 from nmt.errors import CheckpointError, ConfigError
@@ -52,14 +52,14 @@ from nmt.translate.types import (
 )
 
 
-def for_texts(search: SearchConfig) -> list[str]:
-    """Return changes, `search.key=value`, to the configured settings for texts of several sentences: each sentence is
+def for_texts(search: SearchConfig) -> list[Override]:
+    """Return changes to the configured settings for texts of several sentences: each sentence is
     translated separately, and placeholders are protected, unless `split` is never or `protect` is set."""
-    changes = []
+    changes = list[Override]()
     if not search.protect:
-        changes.append("search.protect=placeholders")
+        changes.append(("search.protect", "placeholders"))
     if search.split != "never":
-        changes.append("search.split=always")
+        changes.append(("search.split", "always"))
     return changes
 
 
@@ -317,8 +317,8 @@ class Translator:
         changed = check_config(tree, where)
         return keeping_split(self.config, changed).search
 
-    def with_search(self, overrides: Sequence[str]) -> Translator:
-        """Return a translator with changed search settings, `search.key=value`. Raises ConfigError."""
+    def with_search(self, overrides: Sequence[Override]) -> Translator:
+        """Return a translator with changed search settings. Raises ConfigError."""
         return replace(self, config=keeping_split(self.config, changed_config(self.config, overrides)))
 
     def check(self, search: SearchConfig, n_best: int, has_terms: bool = False) -> None:
