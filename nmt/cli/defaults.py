@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from nmt.config import Config
-from nmt.config.load import Override, keeping_split, key_of, load_saved_config, overridden
+from nmt.config.load import Override, changed_search, key_of, load_saved_config
 from nmt.config.messages import nearest
 from nmt.console import say
 from nmt.errors import CheckpointError, ConfigError
@@ -40,7 +40,7 @@ def check_runs(runs: Path | Sequence[Path] | None, overrides: Sequence[str] | No
     for run in runs or ():
         check_is_run(run)
         # other options of the command may choose the modes of the search
-        _searching(load_saved_config(RunDir(run).config), searching, {"beam": beam}, is_checked=False)
+        changed_search(load_saved_config(RunDir(run).config), _given(beam=beam), searching, is_checked=False)
 
 
 def resolve_models(
@@ -81,19 +81,12 @@ def search_settings(
             problems.append(f"--set {override}: only search.* settings can be changed here{advice}")
     if problems:
         raise ConfigError(*problems)
-    return _searching(config, overrides, {"beam": beam, "length_penalty": length_penalty})
+    return changed_search(config, _given(beam=beam, length_penalty=length_penalty), overrides)
 
 
-def _searching(
-    config: Config, overrides: Sequence[Override], options: Mapping[str, object], is_checked: bool = True
-) -> SearchConfig:
-    """Return search settings changed by overrides, and by options, which precede overrides of the same setting."""
-    given = {name: value for name, value in options.items() if value is not None}
-    tree = config.model_dump()
-    tree["search"] |= given
-    kept = [override for override in overrides if key_of(override).removeprefix("search.") not in given]
-    changed = overridden(tree, "command line", kept, is_saved=True, is_checked=is_checked)
-    return keeping_split(config, changed).search
+def _given(**options: object) -> dict[str, object]:
+    """Return the options that are given."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def searching(**options: object) -> list[Override]:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from nmt.tasks.processes import RunnerName
     from nmt.translate.documents import Documents
     from nmt.translate.files import Files
-    from nmt.translate.translator import Translator
+    from nmt.translate.loading import Translator
 
 _FILE_NAME = re.compile(r"\S+\.[A-Za-z]\w{0,4}", re.ASCII)
 """A word that is meant as the name of a file rather than as a sentence."""
@@ -251,7 +251,7 @@ def translate(
     from nmt.translate.documents import Documents
     from nmt.translate.files import Files
     from nmt.translate.interactive import interact
-    from nmt.translate.translator import for_texts
+    from nmt.translate.loading import for_texts
 
     is_beside = len(files_named) == 1 and Path(source).is_file() and not (output or for_documents)
     documents = Documents(sources, output, output_dir, bilingual, reviewed) if has_documents and not is_beside else None
@@ -279,8 +279,7 @@ def translate(
         falls_back = has_documents or interactive  # markup and glossaries need PyTorch
         loaded = load_translator(ref, loaded_engine, settings, int8=int8, precision=precision, falls_back=falls_back)
         translator = loaded.towards(to, from_ or ANY, via)
-        search = settings(translator.config)
-        return replace(translator, config=translator.config.model_copy(update={"search": search}))
+        return translator.searching(settings(translator.config))
 
     translator = opened(ref)
     if interactive:
@@ -470,8 +469,8 @@ def score(
     from nmt.runs.model import ModelRef
     from nmt.text.lines import read_aligned, read_lines
     from nmt.translate.language_model import LanguageModel
+    from nmt.translate.loading import Translator
     from nmt.translate.score import write_scores
-    from nmt.translate.translator import Translator
 
     paths = resolve_models(run, model, ["translation" if source else "causal"])
     if source is None:

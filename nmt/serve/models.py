@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from nmt.config import Config
-from nmt.config.load import changed_config, keeping_split
+from nmt.config.load import changed_search
 from nmt.errors import ConfigError, DataError
 from nmt.languages.codes import parts_of, side_of
 from nmt.runs.model import ModelRef
@@ -18,8 +18,8 @@ from nmt.search.settings import SearchConfig
 from nmt.serve.limits import Refusal
 from nmt.share import EngineName
 from nmt.share.export import load_translator
-from nmt.translate.memory import TranslationMemory
-from nmt.translate.translator import Translator, for_texts
+from nmt.translate.loading import Translator, for_texts
+from nmt.translate.memory_files import read_memory
 from nmt.translate.types import unprotected
 
 BATCH_TOKENS = 1024
@@ -118,9 +118,9 @@ def _with_memories(models: Models, tm: Sequence[str]) -> Models:
     """Return models whose directions have the translation memories in their languages."""
     directions = []
     for (source, target), direction in models.directions.items():
-        memory = TranslationMemory.read(tm, source, target, is_required=len(models.directions) == 1)
+        memory = read_memory(tm, source, target, is_required=len(models.directions) == 1)
         if len(memory):
-            memory.use_for(direction.config, direction.config.search)
+            memory.use_for(direction.conventions.fuzzy_threshold, direction.search)
             direction = replace(direction, tm=memory)
         directions.append(direction)
     if all(direction.tm is None for direction in directions):
@@ -160,7 +160,7 @@ def load_direction(path: Path, engine: EngineName, int8: bool, overrides: Sequen
         ModelRef((path,)), engine, settings, int8=int8, converts=True, falls_back=engine == "auto"
     )
     search = settings(translator.config)
-    translator = replace(translator, config=translator.config.model_copy(update={"search": search}))
+    translator = translator.searching(search)
     translator.by_direction()[0].check(unprotected(search), 1)
     return translator
 
@@ -173,4 +173,4 @@ def _search_settings(overrides: Sequence[str], config: Config) -> SearchConfig:
     defaults = for_texts(config.search)
     if config.search.batch_tokens == "auto" and not torch.cuda.is_available():
         defaults.append(("search.batch_tokens", BATCH_TOKENS))
-    return keeping_split(config, changed_config(config, [*defaults, *overrides])).search
+    return changed_search(config, {}, [*defaults, *overrides], "config")
