@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from nmt.config import Config
-from nmt.config.load import changed_search, load_saved_config
+from nmt.config.load import Override, changed_search, key_of, load_saved_config
 from nmt.config.messages import nearest
 from nmt.console import say
 from nmt.errors import CheckpointError, ConfigError
@@ -65,17 +64,17 @@ def resolve_models(
 
 
 def search_settings(
-    config: Config, beam: int | None, length_penalty: float | None, overrides: Sequence[str] | None = None
+    config: Config, beam: int | None, length_penalty: float | None, overrides: Sequence[Override] | None = None
 ) -> SearchConfig:
-    """Return a run's search settings, changed by the options and overrides (`search.key=value`) of a command.
+    """Return a run's search settings, changed by the options and overrides of a command.
 
     Raises ConfigError.
     """
     overrides = overrides or ()
     problems = []
     for override in overrides:
-        key = override.partition("=")[0]
-        if not override.startswith("search."):
+        key = key_of(override)
+        if not key.startswith("search."):
             advice = "" if "." in key else nearest(key)
             problems.append(f"--set {override}: only search.* settings can be changed here{advice}")
     if problems:
@@ -88,11 +87,6 @@ def _given(**options: object) -> dict[str, object]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def with_language_model(overrides: Sequence[str], lm: Path | None, weight: float | None) -> list[str]:
-    """Return `overrides` of search settings with the values of --lm and --lm-weight added."""
-    changed = [*overrides]
-    if lm is not None:
-        changed.append(f"search.lm={json.dumps(str(lm), ensure_ascii=False)}")
-    if weight is not None:
-        changed.append(f"search.lm_weight={weight}")
-    return changed
+def searching(**options: object) -> list[Override]:
+    """Return the changes of search settings by the given options, which are named like the settings."""
+    return [(f"search.{name}", value) for name, value in options.items() if value is not None]

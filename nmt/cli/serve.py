@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from nmt.cli.app import app
 from nmt.cli.options import SearchOption, option, runs
 from nmt.console import say, show
+from nmt.serve.settings import Limits, ServeOptions
+from nmt.share import EngineName
 
 
 @app.command()
@@ -25,12 +27,14 @@ def serve(
         list[Path] | None,
         option("--model", "Exported directory; repeat for further directions.", "DIR"),
     ] = None,
-    host: Annotated[str, option("--host", "Address or host name to listen on.", "ADDRESS")] = "127.0.0.1",
-    port: Annotated[int, option("--port", "Port to listen on; 0: any free one.", "N", min=0, max=65535)] = 5000,
+    host: Annotated[str, option("--host", "Address or host name to listen on.", "ADDRESS")] = ServeOptions.host,
+    port: Annotated[
+        int, option("--port", "Port to listen on; 0: any free one.", "N", min=0, max=65535)
+    ] = ServeOptions.port,
     engine: Annotated[
-        Literal["auto", "native", "ctranslate2"],
+        EngineName,
         option("--engine", "auto: CTranslate2 (an extra) where it supports the request, else PyTorch."),
-    ] = "auto",
+    ] = ServeOptions.engine,
     int8: Annotated[bool, option("--int8", "With CTranslate2: 8-bit weights.")] = False,
     zero_shot: Annotated[
         bool,
@@ -49,7 +53,9 @@ def serve(
         str | None,
         option("--new-key", "Add a key to --keys, print it, and exit.", "NAME"),
     ] = None,
-    rate: Annotated[int, option("--rate", "Requests per minute and client; 0: no limit.", "N", min=0)] = 0,
+    rate: Annotated[
+        int, option("--rate", "Requests per minute and client; 0: no limit.", "N", min=0)
+    ] = ServeOptions.rate,
     origin: Annotated[
         list[str] | None,
         option(
@@ -62,20 +68,28 @@ def serve(
         list[str] | None,
         option("--allow", "Search setting that requests may change, such as beam=10; may be repeated.", "KEY[=MAX]"),
     ] = None,
-    max_characters: Annotated[int, option("--max-characters", "Maximum characters of a request.", "N", min=1)] = 20_000,
-    max_items: Annotated[int, option("--max-items", "Maximum texts of a request.", "N", min=1)] = 1_000,
-    max_bytes: Annotated[int, option("--max-bytes", "Maximum bytes of a request.", "N", min=1)] = 512 << 10,
-    max_file_bytes: Annotated[int, option("--max-file-bytes", "Maximum bytes of a file.", "N", min=1)] = 4 << 20,
-    queue: Annotated[int, option("--queue", "Maximum waiting requests; others get 503.", "N", min=1)] = 256,
+    max_characters: Annotated[
+        int, option("--max-characters", "Maximum characters of a request.", "N", min=1)
+    ] = Limits.characters,
+    max_items: Annotated[int, option("--max-items", "Maximum texts of a request.", "N", min=1)] = Limits.items,
+    max_bytes: Annotated[int, option("--max-bytes", "Maximum bytes of a request.", "N", min=1)] = Limits.bytes,
+    max_file_bytes: Annotated[
+        int, option("--max-file-bytes", "Maximum bytes of a file.", "N", min=1)
+    ] = Limits.file_bytes,
+    queue: Annotated[
+        int, option("--queue", "Maximum waiting requests; others get 503.", "N", min=1)
+    ] = ServeOptions.queue,
     timeout: Annotated[
         float,
         option("--timeout", "Seconds until a request gets 504; 10 times as long for files.", "S", min=0.1),
-    ] = 60.0,
-    grace: Annotated[int, option("--grace", "Seconds to finish waiting requests after SIGTERM.", "S", min=0)] = 30,
+    ] = Limits.seconds,
+    grace: Annotated[
+        int, option("--grace", "Seconds to finish waiting requests after SIGTERM.", "S", min=0)
+    ] = ServeOptions.grace,
     cache: Annotated[
         int,
         option("--cache", "Size of the cache of translations in bytes; 0: no cache.", "N", min=0),
-    ] = 16 << 20,
+    ] = ServeOptions.cache,
 ) -> None:
     """Serve translations over HTTP.
 
@@ -104,12 +118,11 @@ def serve(
         show(make_key(keys, new_key))
         return
     from nmt.cli.defaults import run_or_newest
-    from nmt.serve.limits import Limits
-    from nmt.serve.server import ServeOptions, start
+    from nmt.serve.server import start
     from nmt.share.hub import local_model
 
     paths = [*(run or ()), *map(local_model, model or ())] or [run_or_newest(None)]
-    limits = Limits(max_characters, max_items, max_bytes, max_file_bytes, timeout, 10 * timeout)
+    limits = Limits(max_characters, max_items, max_bytes, max_file_bytes, timeout)
     options = ServeOptions(
         paths, host=host, port=port, engine=engine, int8=int8, zero_shot=zero_shot, tm=tm or (),
         overrides=overrides or (), threads=threads, keys=keys, rate=rate, origins=origin or (), allow=allow or (),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from functools import partial
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from nmt.cli.app import app
 from nmt.cli.options import DataOption, SetOption, configs, keys, option
-from nmt.config.load import dump_config, load_config, read_config
+from nmt.config.load import Override, dump_config, load_config, read_config
 from nmt.errors import ConfigError
 from nmt.layout import RunDir
 from nmt.process import Stop
@@ -109,15 +108,15 @@ def resolve(
     from nmt.cli.defaults import run_or_newest
     from nmt.training.plan import Plan, check_exists
 
-    overrides = with_initial(overrides, init_from)
+    changes = with_initial(overrides, init_from)
     if config is None and resume:
         run = run_or_newest(run, ())
         check_exists(RunDir(run))  # before its config, which an imported run has without training text
-        return Plan.of(load_config(RunDir(run).config, overrides), data, run, resume)
-    return Plan.of(load_config(config or "base.yaml", overrides), data, run, resume)
+        return Plan.of(load_config(RunDir(run).config, changes), data, run, resume)
+    return Plan.of(load_config(config or "base.yaml", changes), data, run, resume)
 
 
-def with_initial(overrides: Sequence[str], init_from: Sequence[str]) -> list[str]:
+def with_initial(overrides: Sequence[str], init_from: Sequence[str]) -> list[Override]:
     """Return overrides with the value of `training.init_from` for the values of --init-from. Raises ConfigError."""
     if not init_from:
         return [*overrides]
@@ -131,8 +130,7 @@ def with_initial(overrides: Sequence[str], init_from: Sequence[str]) -> list[str
         value = by_stack
     elif len(init_from) > 1:
         raise ConfigError("--init-from: give one RUN, or encoder=RUN and decoder=RUN")
-    # quoted, because YAML could read a path as another type
-    return [*overrides, f"training.init_from={json.dumps(value, ensure_ascii=False)}"]
+    return [*overrides, ("training.init_from", value)]
 
 
 @app.command("config")

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -37,8 +36,19 @@ from nmt.cli.options import (
     runs,
 )
 from nmt.cli.refusals import refuse
+from nmt.config import Config
+from nmt.config.load import Override
 from nmt.console import say
 from nmt.errors import ConfigError, DataError
+from nmt.search.settings import SearchConfig
+from nmt.share import EngineName
+
+if TYPE_CHECKING:
+    from nmt.runs.model import ModelRef
+    from nmt.tasks.runners import RunnerName
+    from nmt.translate.documents import Documents
+    from nmt.translate.files import Files
+    from nmt.translate.loading import Translator
 
 _FILE_NAME = re.compile(r"\S+\.[A-Za-z]\w{0,4}", re.ASCII)
 """A word that is meant as the name of a file rather than as a sentence."""
@@ -234,50 +244,42 @@ def translate(
         refuse(context, "documents")
     elif not as_text:
         refuse_document(source)
-    from nmt.cli.defaults import resolve_models, search_settings, with_language_model
+    from nmt.cli.defaults import resolve_models, search_settings, searching
     from nmt.languages.directions import ANY
-    from nmt.model.device import visible_gpus
     from nmt.runs.model import ModelRef
-    from nmt.share.export import converted, engine_for
-    from nmt.tasks.runners import open_runner
-    from nmt.translate.documents import Documents, DocumentTranslator
-    from nmt.translate.files import Files, Models, translate_file, translate_in_parts
+    from nmt.share.export import load_translator
+    from nmt.translate.documents import Documents
+    from nmt.translate.files import Files
     from nmt.translate.interactive import interact
-    from nmt.translate.loading import Translator, for_texts
-    from nmt.translate.types import WINDOW, Options
+    from nmt.translate.loading import for_texts
 
     is_beside = len(files_named) == 1 and Path(source).is_file() and not (output or for_documents)
     documents = Documents(sources, output, output_dir, bilingual, reviewed) if has_documents and not is_beside else None
     if documents is not None and reviewed is not None and not (run or model):
         documents.write(None)
         return
-    overrides = with_language_model(overrides or (), lm, lm_weight)
-    if tags:
-        overrides = [*overrides, f"search.tags={json.dumps(tags)}"]
-    settings = partial(search_settings, beam=beam, length_penalty=length_penalty)
+    changes = [*(overrides or ()), *searching(lm=lm and str(lm), lm_weight=lm_weight, tags=tags or None)]
+
+    def settings(config: Config, *defaults: Override) -> SearchConfig:
+        return search_settings(config, beam, length_penalty, [*defaults, *changes])
+
     ref = ModelRef(resolve_models(run, model), checkpoint, weights)
     if workers is not None or engine == "ray":
-        models, config = Models.read(replace(ref, to=to, source=from_ or ANY), precision)
-        options = Options(settings(config, overrides=overrides), n_best)
-        with open_runner("ray" if engine == "ray" else "local", workers, address, visible_gpus()) as processes:
-            translate_in_parts(processes, models, Path(source), Path(output or "-"), options, scores)
+        directed = replace(ref, to=to, source=from_ or ANY)
+        runner: RunnerName = "ray" if engine == "ray" else "local"
+        _translate_in_parts(
+            directed, precision, settings, n_best, scores, source, output or "-", runner, workers, address
+        )
         return
     native_only = (prefix, constraints, glossary, alignments, attention)
-    may_convert = precision == "auto" and not (confidence or any(path is not None for path in native_only))
+    needs_native = precision != "auto" or confidence or any(path is not None for path in native_only)
+    loaded_engine: EngineName = "native" if engine == "auto" and needs_native else engine
 
     def opened(ref: ModelRef) -> Translator:
-        translator: Translator | None = None
-        if engine == "ctranslate2":
-            translator = engine_for(ref, int8)
-        elif engine == "auto" and may_convert:
-            translator = converted(ref, partial(settings, overrides=overrides))
-        if translator is None:
-            translator = Translator.load(ref, precision=precision)
-        elif (has_documents or interactive) and model is None:  # markup and glossaries need PyTorch
-            translator = translator.with_fallback(Translator.load(ref))
-        translator = translator.towards(to, from_ or ANY, via)
-        search = settings(translator.config, overrides=overrides)
-        return translator.searching(search)
+        falls_back = has_documents or interactive  # markup and glossaries need PyTorch
+        loaded = load_translator(ref, loaded_engine, settings, int8=int8, precision=precision, falls_back=falls_back)
+        translator = loaded.towards(to, from_ or ANY, via)
+        return translator.searching(settings(translator.config))
 
     translator = opened(ref)
     if interactive:
@@ -287,15 +289,63 @@ def translate(
         output = _beside(Path(source), translator.source, translator.target)
         documents = Documents(sources, output) if has_documents else None
     if documents is not None:
-        search = settings(translator.config, overrides=[*for_texts(translator.config.search), *overrides])
-        memory = translator.memory(tm, search) if tm else None
-        documents.write(DocumentTranslator.of(translator, search, glossary, memory, confidence))
+        search = settings(translator.config, *for_texts(translator.config.search))
+        _translate_documents(translator, search, documents, glossary, tm, confidence)
     else:
-        options = Options(translator.config.search, n_best, confidence=confidence, n_estimated=WINDOW)
         files = Files(prefix, constraints, glossary, tuple(tm or ()), alignments, attention, scores, as_text, text)
-        translate_file(translator, source, output or "-", options, files)
+        _translate_lines(translator, n_best, confidence, files, source, output or "-")
     if is_beside:
         say(f"wrote {output}")
+
+
+def _translate_in_parts(
+    model: ModelRef,
+    precision: str,
+    settings: Callable[[Config], SearchConfig],
+    n_best: int,
+    scores: bool,
+    source: str,
+    output: str,
+    runner: RunnerName,
+    workers: int | None,
+    address: str | None,
+) -> None:
+    """Translate a file into a file by several processes."""
+    from nmt.model.device import visible_gpus
+    from nmt.tasks.runners import open_runner
+    from nmt.translate.files import Models, translate_in_parts
+    from nmt.translate.types import Options
+
+    models, config = Models.read(model, precision)
+    options = Options(settings(config), n_best)
+    with open_runner(runner, workers, address, visible_gpus()) as processes:
+        translate_in_parts(processes, models, Path(source), Path(output), options, scores)
+
+
+def _translate_documents(
+    translator: Translator,
+    search: SearchConfig,
+    documents: Documents,
+    glossary: Path | None,
+    tm: Sequence[str] | None,
+    confidence: bool,
+) -> None:
+    """Translate documents, or build them from a reviewed file, with words aligned by the translator."""
+    from nmt.translate.documents import DocumentTranslator
+
+    memory = translator.memory(tm, search) if tm else None
+    documents.write(DocumentTranslator.of(translator, search, glossary, memory, confidence))
+
+
+def _translate_lines(
+    translator: Translator, n_best: int, confidence: bool, files: Files, source: str, output: str
+) -> None:
+    """Translate a sentence, or the lines of a file or of standard input."""
+    from nmt.translate.files import translate_file
+    from nmt.translate.types import WINDOW, Options
+
+    options = Options(translator.config.search, n_best, confidence=confidence, n_estimated=WINDOW)
+    translate_file(translator, source, output, options, files)
 
 
 def _meant(words: Sequence[str] | None, tables: Sequence[str]) -> tuple[str | None, list[str]]:
@@ -492,18 +542,15 @@ def generate(
       nmt generate --run runs/lm-en --input beginnings.en --output lines.en --temperature 0.7 --seed 2
       nmt generate --run runs/lm-en --prefix "A man in a" --beam 5
     """
-    sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    given = {name: value for name, value in sampling.items() if value is not None}
-
-    from nmt.cli.defaults import run_or_newest, search_settings
+    from nmt.cli.defaults import run_or_newest, search_settings, searching
     from nmt.runs.model import ModelRef
     from nmt.translate.language_model import Generator, LanguageModel, generate_file
 
     model = ModelRef((run_or_newest(run, ["causal"]),), checkpoint, weights)
     language_model = LanguageModel.load(model, precision=precision)
     config = language_model.config
-    settings = [f"search.{name}={value}" for name, value in ({"sample": beam is None} | given).items()]
-    search = search_settings(config, beam, None, [*settings, *(overrides or ())])
+    sampling = searching(sample=beam is None, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
+    search = search_settings(config, beam, None, [*sampling, *(overrides or ())])
     generator = Generator(language_model, search, samples)
     generate_file(generator, source, target, prefix or "")
 

@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
@@ -31,9 +31,17 @@ from nmt.spelling import did_you_mean, misspelt
 from nmt.training.facts import OBJECTIVE_SECTIONS
 from nmt.training.settings import Stage
 
+Override: TypeAlias = str | tuple[str, object]
+"""A change of a setting: `section.key=value` in YAML, or the dotted key and the value."""
 
-def load_config(name: str | Path = "base.yaml", *layers: Sequence[str]) -> Config:
-    """Load the config `name`, apply the overrides (`section.key=value`) of each layer and check it; see `overridden`.
+
+def key_of(override: Override) -> str:
+    """Return the dotted key of the setting that is changed."""
+    return override[0] if isinstance(override, tuple) else override.partition("=")[0]
+
+
+def load_config(name: str | Path = "base.yaml", *layers: Sequence[Override]) -> Config:
+    """Load the config `name`, apply the overrides of each layer and check it; see `overridden`.
 
     Raises ConfigError with one line per problem, which names the file or override, the dotted key, the value found and
     the nearest valid key.
@@ -54,26 +62,26 @@ def load_saved_config(path: Path) -> Config:
     return check_config(read_tree(path)[1], str(path), is_saved=True)
 
 
-def changed_config(config: Config, overrides: Sequence[str]) -> Config:
-    """Return `config` with `overrides` (`section.key=value`) applied. Raises ConfigError."""
+def changed_config(config: Config, overrides: Sequence[Override]) -> Config:
+    """Return `config` with `overrides` applied. Raises ConfigError."""
     return overridden(config.model_dump(), "config", overrides, is_saved=True)
 
 
 def changed_search(
     config: Config,
     options: Mapping[str, object],
-    overrides: Sequence[str] = (),
+    overrides: Sequence[Override] = (),
     where: str = "command line",
     is_checked: bool = True,
 ) -> SearchConfig:
     """Return the search settings of a run with changes, in which `split: auto` stands for the value of the run.
 
-    options: values by name, which precede `overrides` (`search.key=value`) of the same settings. where, is_checked: see
+    options: values by name, which precede `overrides` of the same settings. where, is_checked: see
     `overridden`. Raises ConfigError.
     """
     tree = config.model_dump()
     tree["search"] |= options
-    others = [override for override in overrides if override.partition("=")[0].removeprefix("search.") not in options]
+    others = [override for override in overrides if key_of(override).removeprefix("search.") not in options]
     kept = [f"search.{name}" for name in options]
     search = overridden(tree, where, others, is_saved=True, is_checked=is_checked, kept=kept).search
     return search if search.split != "auto" else search.model_copy(update={"split": config.search.split})
@@ -116,12 +124,12 @@ def read_tree(name: str | Path) -> tuple[str, dict[str, object]]:
 def overridden(
     tree: dict[str, object],
     where: str,
-    *layers: Sequence[str],
+    *layers: Sequence[Override],
     is_saved: bool = False,
     is_checked: bool = True,
     kept: Collection[str] = (),
 ) -> Config:
-    """Apply layers of overrides (`section.key=value`) to a tree of settings in place, and check it.
+    """Apply layers of overrides to a tree of settings in place, and check it.
 
     A setting that has no effect (modes.tsv) is refused. One that had an effect before a layer has changed its mode is
     left out with a note. is_saved: whether nmt has written the tree, which then contains all settings: those without
@@ -131,12 +139,12 @@ def overridden(
     problems = []
     notes = list[str]()
     overrides = [*chain(*layers)]
-    given = {override.partition("=")[0] for override in overrides}
+    given = {*map(key_of, overrides)}
     if is_saved:
         leave_out(tree, kept)
     for layer in layers:
         unread_before = [setting.key for setting in unread(tree)]
-        changed = [override.partition("=")[0] for override in layer]
+        changed = [*map(key_of, layer)]
         for override in layer:
             try:
                 _apply(tree, override)
@@ -164,12 +172,15 @@ def note(notes: Sequence[str], where: str) -> None:
         say_once(": ".join(filter(None, ("note", where, "; ".join(notes)))))
 
 
-def _apply(tree: dict[str, object], override: str) -> None:
-    """Apply an override, `section.key=value`, to a tree of settings in place."""
-    key, equals, text = override.partition("=")
-    if not equals or not all(key.split(".")):
-        raise ConfigError(f"--set {override}: write it as section.key=value")
-    value = parse_yaml(text, f"--set {override}")
+def _apply(tree: dict[str, object], override: Override) -> None:
+    """Apply an override to a tree of settings in place."""
+    if isinstance(override, tuple):
+        key, value = override
+    else:
+        key, equals, text = override.partition("=")
+        if not equals or not all(key.split(".")):
+            raise ConfigError(f"--set {override}: write it as section.key=value")
+        value = parse_yaml(text, f"--set {override}")
     *parents, last = key.split(".")
     node: Any = tree
     try:
@@ -191,7 +202,7 @@ def _index(text: str) -> int:
 
 
 def check_config(
-    tree: Mapping[str, object], where: str, overrides: Sequence[str] = (), is_saved: bool = False
+    tree: Mapping[str, object], where: str, overrides: Sequence[Override] = (), is_saved: bool = False
 ) -> Config:
     """Validate a tree of plain values, and return it as a configuration.
 
@@ -219,10 +230,9 @@ def check_config(
     return config
 
 
-def _located(problem: str, where: str, overrides: Sequence[str]) -> str:
+def _located(problem: str, where: str, overrides: Sequence[Override]) -> str:
     """Prefix a problem, which begins with its dotted key, with its origin: `--set` or the file."""
-    keys = [override.partition("=")[0] for override in overrides]
-    overridden = any(problem.startswith((f"{key}:", f"{key}.")) for key in keys)
+    overridden = any(problem.startswith((f"{key}:", f"{key}.")) for key in map(key_of, overrides))
     return f"--set {problem}" if overridden else f"{where}: {problem}"
 
 

@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from nmt.config import Config
-from nmt.config.load import changed_config, load_config
+from nmt.config.load import Override, changed_config, load_config
 from nmt.console import say
 from nmt.data.settings import DataConfig
 from nmt.data.sources import AnyTrainSource, TrainFiles, train_key
@@ -40,10 +40,10 @@ from nmt.translate.loading import Translator
 from nmt.translate.types import Options, check_search
 
 UNFINISHED = "left blank: no finished translation outside the development and test sets (nmt prepare drops them)"
-SEARCHES = {
-    "sample": ["search.sample=true"],
-    "beam": ["search.sample=false"],
-    "greedy": ["search.sample=false", "search.beam=1"],
+SEARCHES: dict[str, list[Override]] = {
+    "sample": [("search.sample", True)],
+    "beam": [("search.sample", False)],
+    "greedy": [("search.sample", False), ("search.beam", 1)],
 }
 """Search settings for each value of `--how`."""
 

@@ -26,7 +26,8 @@ from starlette.types import Message
 
 from nmt.errors import ConfigError
 from nmt.serve.bodies import JSON, Fields, content_type, read_fields
-from nmt.serve.limits import CLIENT_LEFT, LATE, Limits, Refusal, Room, busy
+from nmt.serve.limits import CLIENT_LEFT, LATE, Refusal, Room, busy
+from nmt.serve.settings import Limits, ServeOptions
 
 HELD_BYTES = 512 << 20
 """Memory in bytes for all requests together; more if `Limits` allow bodies that take more than an eighth of it."""
@@ -82,7 +83,11 @@ class Admission:
     """The limits of a server, and what its clients have used of them."""
 
     def __init__(
-        self, limits: Limits, keys: Collection[str] | None = None, rate: Rate | None = None, queue: int = 256
+        self,
+        limits: Limits,
+        keys: Collection[str] | None = None,
+        rate: Rate | None = None,
+        queue: int = ServeOptions.queue,
     ) -> None:
         """Admit requests within limits.
 

@@ -13,7 +13,8 @@ from python_multipart.multipart import parse_options_header
 from starlette.formparsers import MultiPartParser
 from starlette.requests import ClientDisconnect, Request
 
-from nmt.serve.limits import CLIENT_LEFT, Limits, Refusal
+from nmt.serve.limits import CLIENT_LEFT, Refusal
+from nmt.serve.settings import Limits
 from nmt.serve.worker import aside
 
 MAX_FIELDS = 1100

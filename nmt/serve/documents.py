@@ -21,9 +21,9 @@ from nmt.errors import DataError
 from nmt.serve.bodies import Upload
 from nmt.serve.limits import Refusal
 from nmt.serve.parsing import check_lines, read_texts, write_translated
-from nmt.serve.service import AUTO, Service, TextOptions, by_rank
+from nmt.serve.service import AUTO, Service, TextOptions
 from nmt.serve.worker import aside
-from nmt.translate.types import Translation
+from nmt.translate.types import Translation, by_rank
 
 SECONDS = 1800.0
 """Time in seconds until a translated file is deleted."""

@@ -16,8 +16,9 @@ from nmt.languages.codes import language_name
 from nmt.serve.admission import Call
 from nmt.serve.bodies import Fields, Upload, parse_json
 from nmt.serve.documents import FORMATS, Downloads, check_format, file_answer, translated_file, translated_html
-from nmt.serve.limits import Limits, Refusal, missing
+from nmt.serve.limits import Refusal, check_size, missing
 from nmt.serve.service import AUTO, TERMS_OF_FILE, Service, TextOptions, by_source
+from nmt.serve.settings import Limits
 from nmt.serve.worker import aside
 from nmt.text.language import Detected, detect
 from nmt.translate.types import Translation
@@ -140,7 +141,7 @@ class Handlers:
         source = _field(fields, "source")
         target = _field(fields, "target")
         terms = _terms(fields, limits)
-        limits.check([*terms, *terms.values()], items=len(terms))
+        check_size([*terms, *terms.values()], limits, items=len(terms))
         asked = TextOptions(terms=terms, most_terms=TERMS_OF_FILE)
         work = translated_file(service, file, (source, target), asked, call.hold)
         content, notes = await call.within(limits.file_seconds, work)
@@ -168,7 +169,7 @@ class Handlers:
         request = await _validated(call.fields, service.limits)
         texts = [request.text] if isinstance(request.text, str) else request.text
         constraints = [*request.terms, *request.terms.values(), request.prefix]
-        service.limits.check([*texts, *constraints], items=max(len(texts), len(request.terms)))
+        check_size([*texts, *constraints], service.limits, items=max(len(texts), len(request.terms)))
         if "\n" in request.prefix:
             raise Refusal(400, "prefix: must be one line")
         target = service.models.language(request.target)
@@ -223,11 +224,11 @@ def _texts(fields: Fields, limits: Limits) -> tuple[list[str], bool]:
     if not q:
         raise missing("q")
     given = q if isinstance(q, list) else [q]
-    limits.check([], items=len(given))
+    check_size([], limits, items=len(given))
     texts = [text for text in given if isinstance(text, str)]
     if len(texts) < len(given):
         raise Refusal(400, "Invalid request: q must be a string or a list of strings")
-    limits.check(texts)
+    check_size(texts, limits)
     return texts, isinstance(q, list)
 
 
@@ -271,7 +272,7 @@ async def _validated(fields: Fields, limits: Limits) -> TranslateRequest:
     if not fields.keys() <= TranslateRequest.model_fields.keys():
         raise Refusal(400, "Invalid request: request: must have only documented fields")
     counts = [len(value) for value in fields.values() if isinstance(value, (list, dict))]
-    limits.check([], items=max(counts, default=0))  # pydantic reports an error for each item
+    check_size([], limits, items=max(counts, default=0))  # pydantic reports an error for each item
     try:
         return await aside(sum(counts), TranslateRequest.model_validate, fields)
     except ValidationError as error:

@@ -1,12 +1,13 @@
-"""Limits on the size and time of requests, shared resources, and the error responses for exceeded limits."""
+"""Checks of the limits of requests, shared resources, and the error responses for exceeded limits."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from starlette.exceptions import HTTPException
+
+from nmt.serve.settings import Limits
 
 
 class Refusal(HTTPException):
@@ -34,30 +35,14 @@ CLIENT_LEFT = 499
 """Status for a client that disconnected before the answer, as in nginx. It is only counted."""
 
 
-@dataclass(frozen=True)
-class Limits:
-    """Limits on the size and time of a request."""
-
-    characters: int = 20_000
-    items: int = 1_000
-    bytes: int = 512 << 10
-    file_bytes: int = 4 << 20
-    """Maximum number of bytes of a file, and of characters of its text."""
-    seconds: float = 60.0
-    """Time limit of an answer."""
-    file_seconds: float = 600.0
-    """Time limit of the translation of a file."""
-    body_seconds: float = 30.0
-    """Time limit until the body of a request has arrived."""
-
-    def check(self, texts: list[str], items: int | None = None) -> None:
-        """Raise Refusal if there are too many texts or too many characters."""
-        n_items = len(texts) if items is None else items
-        if n_items > self.items:
-            raise Refusal(400, f"Invalid request: request ({n_items}) exceeds batch limit ({self.items})")
-        n = sum(map(len, texts))
-        if n > self.characters:
-            raise Refusal(400, f"Invalid request: request ({n}) exceeds text limit ({self.characters})")
+def check_size(texts: list[str], limits: Limits, items: int | None = None) -> None:
+    """Raise Refusal if there are too many texts or too many characters."""
+    n_items = len(texts) if items is None else items
+    if n_items > limits.items:
+        raise Refusal(400, f"Invalid request: request ({n_items}) exceeds batch limit ({limits.items})")
+    n = sum(map(len, texts))
+    if n > limits.characters:
+        raise Refusal(400, f"Invalid request: request ({n}) exceeds text limit ({limits.characters})")
 
 
 class Room:

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Literal
 
-from nmt.console import say
-from nmt.errors import CheckpointError, ConfigError, DataError
+import torch
+
+from nmt.config import Config
+from nmt.config.load import changed_search
+from nmt.errors import ConfigError, DataError
 from nmt.languages.codes import parts_of, side_of
+from nmt.runs.model import ModelRef
+from nmt.search.settings import SearchConfig
 from nmt.serve.limits import Refusal
+from nmt.share import EngineName
+from nmt.share.export import load_translator
 from nmt.translate.loading import Translator, for_texts
 from nmt.translate.memory_files import read_memory
 from nmt.translate.types import unprotected
 
-EngineName = Literal["auto", "native", "ctranslate2"]
 BATCH_TOKENS = 1024
 """Default of `search.batch_tokens` on a CPU; it is small because CTranslate2 cannot be stopped within a batch."""
 
@@ -142,51 +148,29 @@ def load_directions(
 
 
 def load_direction(path: Path, engine: EngineName, int8: bool, overrides: Sequence[str]) -> Translator:
-    """Load the own direction of a run or an exported folder; see `load_directions`."""
-    if engine == "native":
-        if int8:
-            raise ConfigError("--int8 needs CTranslate2; remove --engine native")
-        return _checked(Translator.load(path), overrides)
-    import torch
+    """Load the own direction of a run or an exported folder; see `load_directions`.
 
-    is_alone = engine == "ctranslate2" or _is_ctranslate2(path)
-    converted = None
-    if is_alone or not torch.cuda.is_available():  # CTranslate2 runs only on the CPU
-        from nmt.share.export import engine_for
-
-        try:
-            converted = _checked(engine_for(path, int8=int8), overrides)
-        except (ConfigError, CheckpointError, DataError) as error:
-            # the package is missing, the run is not writable, or its model or settings are not supported
-            if is_alone:
-                raise
-            say(f"{path}: translating with PyTorch: {error.args[0]}")
-    if converted is not None and is_alone:
-        return converted
-    native = _checked(Translator.load(path), overrides)
-    return native if converted is None else converted.with_fallback(native)
-
-
-def _checked(translator: Translator, overrides: Sequence[str]) -> Translator:
-    """Return a translator with the server's defaults and with `overrides`. Raises ConfigError if its search is invalid.
-
-    The check also loads the model of `search.lm`.
+    With `auto`, a run is converted for CTranslate2 if possible, and PyTorch stands by for what CTranslate2 does not
+    support. The model of `search.lm` is loaded as well.
     """
-    import torch
-
-    problems = [override for override in overrides if not override.startswith("search.")]
-    if problems:
-        raise ConfigError(*[f"--set {override}: only search.* settings can be changed here" for override in problems])
-    search = translator.config.search
-    defaults = for_texts(search)
-    if search.batch_tokens == "auto" and not torch.cuda.is_available():
-        defaults.append(f"search.batch_tokens={BATCH_TOKENS}")
-    translator = translator.with_search([*defaults, *overrides])
-    translator.by_direction()[0].check(unprotected(translator.config.search), 1)
+    if engine == "native" and int8:
+        raise ConfigError("--int8 needs CTranslate2; remove --engine native")
+    settings = partial(_search_settings, overrides)
+    translator = load_translator(
+        ModelRef((path,)), engine, settings, int8=int8, converts=True, falls_back=engine == "auto"
+    )
+    search = settings(translator.config)
+    translator = translator.searching(search)
+    translator.by_direction()[0].check(unprotected(search), 1)
     return translator
 
 
-def _is_ctranslate2(path: Path) -> bool:
-    from nmt.runs.folder import is_folder, load_folder
-
-    return is_folder(path) and load_folder(path).info.kind == "ctranslate2"
+def _search_settings(overrides: Sequence[str], config: Config) -> SearchConfig:
+    """Return the search settings of a run with the defaults of a server and with `overrides`. Raises ConfigError."""
+    problems = [override for override in overrides if not override.startswith("search.")]
+    if problems:
+        raise ConfigError(*[f"--set {override}: only search.* settings can be changed here" for override in problems])
+    defaults = for_texts(config.search)
+    if config.search.batch_tokens == "auto" and not torch.cuda.is_available():
+        defaults.append(("search.batch_tokens", BATCH_TOKENS))
+    return changed_search(config, {}, [*defaults, *overrides], "config")

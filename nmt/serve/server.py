@@ -1,4 +1,4 @@
-"""The server process: options, listening sockets, and a clean shutdown on a signal."""
+"""The server process: listening sockets, and a clean shutdown on a signal."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
 
 import h11
 import uvicorn
@@ -26,37 +24,13 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from nmt.console import say
 from nmt.errors import ConfigError
 from nmt.search.settings import SearchConfig
-from nmt.serve.limits import Limits
-from nmt.serve.models import EngineName, Models, load_models
+from nmt.serve.models import Models, load_models
+from nmt.serve.settings import ServeOptions
 
 NEVER_FULL = 1 << 30
 """Number of smaller collections of garbage before a full one."""
 NEVER = ("lm", "lm_weight", "batch_tokens", "inline_terms")
 """Search settings that no client may change: they name files, or allow unlimited time or memory."""
-
-
-@dataclass(frozen=True)
-class ServeOptions:
-    """The options of `nmt serve`."""
-
-    paths: Sequence[Path]
-    """Runs and exported folders."""
-    host: str = "127.0.0.1"
-    port: int = 5000
-    engine: EngineName = "auto"
-    int8: bool = False
-    zero_shot: bool = False
-    tm: Sequence[str] = ()
-    overrides: Sequence[str] = ()
-    threads: int | None = None
-    keys: Path | None = None
-    rate: int = 0
-    origins: Sequence[str] = ()
-    allow: Sequence[str] = ()
-    limits: Limits = field(default_factory=Limits)
-    queue: int = 256
-    grace: int = 30
-    cache: int = 16 << 20
 
 
 def start(options: ServeOptions, echo: Callable[[str], None]) -> None:

@@ -17,17 +17,18 @@ from typing import Generic, TypeVar
 
 from nmt.errors import ConfigError, DataError
 from nmt.languages.codes import language_name, script_of_text
-from nmt.serve.limits import Limits, Refusal
+from nmt.serve.limits import Refusal
 from nmt.serve.metrics import Metrics
 from nmt.serve.models import Models
 from nmt.serve.parsing import DocumentProcess
+from nmt.serve.settings import Limits, ServeOptions
 from nmt.serve.worker import Job, SideThread, Worker, aside, in_portions, invalid
 from nmt.text.constraints import Glossary, lost
 from nmt.text.language import LEAST_CONFIDENCE, Detected, detect, identifier
 from nmt.text.tokenizer import is_blank
 from nmt.translate.loading import Translator
 from nmt.translate.memory import TranslationMemory
-from nmt.translate.types import Confidence, Line, Options, Translation, joint_match
+from nmt.translate.types import Confidence, Line, Options, Translation, by_rank, joint_match
 
 Value = TypeVar("Value")
 
@@ -143,13 +144,6 @@ def joined(texts: Sequence[str], by_line: Sequence[Sequence[Translation]]) -> li
     return by_text
 
 
-def by_rank(by_text: Sequence[Sequence[Translation]]) -> list[list[Translation]]:
-    """Return the best translations of all texts, then the second-best ones, and so on; a text with fewer translations
-    than others has its last one."""
-    n_ranks = max(map(len, by_text), default=1)
-    return [[ranked[min(rank, len(ranked) - 1)] for ranked in by_text] for rank in range(n_ranks)]
-
-
 def _joined(lines: Sequence[str], translations: Sequence[Translation]) -> Translation:
     texts = []
     pairs = []
@@ -216,7 +210,7 @@ class Service:
         models: Models,
         limits: Limits = Limits(),  # noqa: B008  (immutable)
         allowed: Mapping[str, float | None] | None = None,
-        cache: int = 16 << 20,
+        cache: int = ServeOptions.cache,
         threads: int | None = None,
     ) -> None:
         """Create a service; `start` starts its threads.

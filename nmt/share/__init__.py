@@ -1,1 +1,6 @@
 """Sharing models: exports, CTranslate2 and the Hugging Face Hub."""
+
+from typing import Literal
+
+EngineName = Literal["auto", "native", "ctranslate2"]
+"""What translates: PyTorch (native), CTranslate2, or one of them by a rule."""

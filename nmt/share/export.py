@@ -34,6 +34,7 @@ from nmt.runs.info import ScoreRecord, read_info, read_scores, read_selected
 from nmt.runs.model import AnyModel, ModelRef, Saved, open_saved
 from nmt.search.forced import check_equal, check_inference
 from nmt.search.settings import SearchConfig
+from nmt.share import EngineName
 from nmt.share.card import USE, Card
 from nmt.share.ctranslate2 import library, save_ctranslate2, write_shortlist
 from nmt.share.engine import (
@@ -46,13 +47,14 @@ from nmt.share.engine import (
     made_up_lines,
     search_for_check,
 )
-from nmt.share.formats import OTHERS_READ, check_format, check_norm, language_code, lost_settings
+from nmt.share.formats import OTHERS_READ, check_format, check_norm, check_supported, language_code, lost_settings
 from nmt.share.transformers import made_up_log_prob, save_transformers
 from nmt.text.lines import read_lines
 from nmt.translate.confidence import portable_calibrations
 from nmt.translate.loading import Translator, open_language_model
 from nmt.translate.search import NativeSearcher
 from nmt.translate.segment import MAX_PIECES_FACTOR
+from nmt.translate.types import unprotected
 
 
 @dataclass(frozen=True)
@@ -341,21 +343,53 @@ MIN_IDENTICAL = 0.995
 """Minimum share of identical translations with which CTranslate2 is used without being asked for."""
 
 
-def converted(model: ModelRef, settings: Callable[[Config], SearchConfig]) -> Translator | None:
-    """Return the CTranslate2 translator that stands in for PyTorch, since it is faster for single lines; None if none
-    does.
+def load_translator(
+    model: ModelRef,
+    engine: EngineName,
+    settings: Callable[[Config], SearchConfig],
+    *,
+    int8: bool = False,
+    precision: str = "auto",
+    converts: bool = False,
+    falls_back: bool = False,
+) -> Translator:
+    """Load a translator with PyTorch (`native`) or CTranslate2, which is faster for single lines; `auto` chooses.
 
-    It is that of an export for CTranslate2 or, on a CPU, of a run that has been converted with these weights, if it has
-    found `MIN_IDENTICAL` of the translations then and supports the search settings, which `settings` returns.
-    Raises ConfigError and CheckpointError as `open_saved`, `settings` and, for an export, `engine_for` do.
+    `auto` is CTranslate2 for an export for it, and on a CPU for a run, if CTranslate2 supports the search settings,
+    which `settings` returns. With `converts`, the run is converted if it has not been; else it must have been converted
+    with these weights, with `MIN_IDENTICAL` of the translations.
+    precision: PyTorch's. falls_back: whether PyTorch's model of a run is loaded as well, for what CTranslate2 does not
+    support. Raises what `settings`, `engine_for` and `Translator.load` raise.
     """
     path = model.path
-    if is_folder(path):
-        if load_folder(path).info.kind == "ctranslate2":
-            return engine_for(model)
+    is_export = engine != "native" and is_folder(path) and load_folder(path).info.kind == "ctranslate2"
+    translator: Translator | None = None
+    if engine == "ctranslate2" or is_export:
+        translator = engine_for(model, int8)
+    elif engine == "auto" and not torch.cuda.is_available():
+        translator = _newly_converted(model, settings, int8) if converts else _converted(model, settings)
+    if translator is None:
+        return Translator.load(model, precision=precision)
+    return translator.with_fallback(Translator.load(model)) if falls_back and not is_export else translator
+
+
+def _newly_converted(model: ModelRef, settings: Callable[[Config], SearchConfig], int8: bool) -> Translator | None:
+    """Return the CTranslate2 translator of a run, which is converted if it has not been; None, with the reason printed,
+    if CTranslate2 is missing, the run is not writable, or its model or settings are not supported."""
+    try:
+        translator = engine_for(model, int8)
+        check_supported(unprotected(settings(translator.config)))
+    except (ConfigError, CheckpointError, DataError) as error:
+        say(f"{model.path}: translating with PyTorch: {error.args[0]}")
         return None
+    return translator
+
+
+def _converted(model: ModelRef, settings: Callable[[Config], SearchConfig]) -> Translator | None:
+    """Return the CTranslate2 translator of a run; None if none has been made that finds the same translations."""
+    path = model.path
     made = RunDir(path).ctranslate2("float32").path
-    if len(model.paths) > 1 or not made.is_dir() or torch.cuda.is_available() or find_spec("ctranslate2") is None:
+    if len(model.paths) > 1 or not made.is_dir() or find_spec("ctranslate2") is None:
         return None
     saved = open_saved(model)
     is_equal = _is_of(made, saved) and (load_folder(made).info.identical or 0.0) >= MIN_IDENTICAL

@@ -13,7 +13,7 @@ from typing import Any, overload
 import torch
 
 from nmt.config import Config
-from nmt.config.load import changed_search
+from nmt.config.load import Override, changed_search
 from nmt.console import Progress, say
 from nmt.errors import CheckpointError, ConfigError
 from nmt.languages.directions import ANY, check_language
@@ -49,14 +49,14 @@ def open_language_model(run: str) -> LanguageModelRun:
     return LanguageModelRun(saved.language_model(), saved.tokenizers[languages[-1]], languages)
 
 
-def for_texts(search: SearchConfig) -> list[str]:
-    """Return changes, `search.key=value`, to the configured settings for texts of several sentences: each sentence is
+def for_texts(search: SearchConfig) -> list[Override]:
+    """Return changes to the configured settings for texts of several sentences: each sentence is
     translated separately, and placeholders are protected, unless `split` is never or `protect` is set."""
-    changes = []
+    changes = list[Override]()
     if not search.protect:
-        changes.append("search.protect=placeholders")
+        changes.append(("search.protect", "placeholders"))
     if search.split != "never":
-        changes.append("search.split=always")
+        changes.append(("search.split", "always"))
     return changes
 
 
@@ -279,8 +279,8 @@ class Translator(LineTranslator):
         """Return the configured search settings with some changed. Raises ConfigError, which begins with `where`."""
         return changed_search(self.config, settings, where=where)
 
-    def with_search(self, overrides: Sequence[str]) -> Translator:
-        """Return a translator with changed search settings, `search.key=value`. Raises ConfigError."""
+    def with_search(self, overrides: Sequence[Override]) -> Translator:
+        """Return a translator with changed search settings. Raises ConfigError."""
         return self.searching(changed_search(self.config, {}, overrides, "config"))
 
     def searching(self, search: SearchConfig) -> Translator:

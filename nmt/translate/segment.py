@@ -31,6 +31,7 @@ from nmt.translate.types import (
     Part,
     Sentence,
     Translation,
+    by_rank,
     joint_match,
     takes_terms,
 )
@@ -197,8 +198,8 @@ class Segmenter:
         if search.mbr != "none":  # among equally good candidates, prefer the better score
             hypotheses = [self._least_risk(candidates) for candidates in hypotheses]
         translations: dict[object, Translation] = {}
-        for rank in range(max(1, *map(len, hypotheses))):  # 1: of a line that was not searched
-            of_rank = [best[min(rank, len(best) - 1)] if best else None for best in hypotheses]
+        searched: list[Sequence[Hypothesis | None]] = [candidates or [None] for candidates in hypotheses]
+        for rank, of_rank in enumerate(by_rank(searched)):
             joined = self._joined(sentences, of_rank, search)
             translations.setdefault(rank if search.sample else joined.text, joined)
             if len(translations) == n_best:

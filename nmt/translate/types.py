@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from nmt.errors import ConfigError
 from nmt.languages.directions import choose_direction, sides_of
@@ -19,6 +19,7 @@ from nmt.text.constraints import Glossary
 from nmt.text.translated import Translated
 from nmt.translate.memory import MATCH_KINDS, Match, MatchKind, TranslationMemory
 
+_Ranked = TypeVar("_Ranked")
 WINDOW = 4096
 """Number of lines, or pairs of lines, that are read ahead and sorted by length together."""
 
@@ -191,6 +192,15 @@ class Options:
         """Hash of the options of a translation."""
         options = f"{self.n_best} {self.align} {self.confidence} {self.search.model_dump_json()}"
         return sha256(options.encode()).hexdigest()
+
+
+def by_rank(by_text: Sequence[Sequence[_Ranked]]) -> list[list[_Ranked]]:
+    """Return the best results of all texts, then the second-best ones, and so on, at least one of each.
+
+    A text with fewer results than others has its last one.
+    """
+    n_ranks = max(map(len, by_text), default=1)
+    return [[ranked[min(rank, len(ranked) - 1)] for ranked in by_text] for rank in range(n_ranks)]
 
 
 def joint_match(kinds: Collection[MatchKind | None]) -> MatchKind | None:

@@ -120,12 +120,13 @@ def test_new_key_is_printed_once(nmt: Command, tmp_path: Path) -> None:
 
 def test_public_server_without_keys_warns(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from nmt.serve import server
+    from nmt.serve.settings import ServeOptions
 
     monkeypatch.setattr(server, "serve", lambda *_: None)
     new_key(tmp_path / "keys", "Anna")
     for keys, warns in ((None, True), (tmp_path / "keys", False)):
         said: list[str] = []
-        options = server.ServeOptions([run], host="0.0.0.0", port=0, engine="native", keys=keys, threads=1)
+        options = ServeOptions([run], host="0.0.0.0", port=0, engine="native", keys=keys, threads=1)
         server.start(options, said.append)
         assert any(line.startswith("warning: ") for line in said) is warns
         assert said[-1].startswith("serving at http://0.0.0.0:")

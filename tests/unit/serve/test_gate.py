@@ -9,9 +9,9 @@ import pytest
 
 from nmt.serve import admission
 from nmt.serve.admission import Admission, Rate, new_key, read_keys
-from nmt.serve.limits import Limits
 from nmt.serve.models import Models
 from nmt.serve.service import Service
+from nmt.serve.settings import Limits
 from served import FORM, Answer, Client, MadeUp, multipart, serving
 from waiting import until
 

@@ -23,10 +23,11 @@ from nmt.serve import service as service_module
 from nmt.serve.admission import Admission, Rate, new_key, read_keys
 from nmt.serve.app import make_app
 from nmt.serve.handlers import TranslateRequest
-from nmt.serve.limits import Limits, Refusal
+from nmt.serve.limits import Refusal
 from nmt.serve.models import Models
 from nmt.serve.server import listen, make_server
 from nmt.serve.service import Service
+from nmt.serve.settings import Limits
 from nmt.translate.types import Line, Options, Part, Translation
 from served import FORM, Answer, Client, MadeUp, multipart, serving
 from waiting import until

@@ -14,10 +14,11 @@ from nmt.errors import ConfigError
 from nmt.serve.admission import Rate, client_of, digest_of, new_key, read_keys
 from nmt.serve.bodies import parse_form, parse_json
 from nmt.serve.documents import BYTES, FILES, SECONDS, Downloads
-from nmt.serve.limits import Limits, Refusal, Room
+from nmt.serve.limits import Refusal, Room, check_size
 from nmt.serve.metrics import Metrics
 from nmt.serve.server import NEVER, check_origins, parse_allowed
 from nmt.serve.service import Cache
+from nmt.serve.settings import Limits
 from places import ROOT
 
 
@@ -165,10 +166,10 @@ def test_reservations_are_limited_per_client() -> None:
 
 def test_limits_apply_to_all_texts_together() -> None:
     limits = Limits(characters=10, items=2)
-    limits.check(["12345", "67890"])
+    check_size(["12345", "67890"], limits)
     for texts, said in ((["123456", "67890"], "11"), (["", "", ""], "3")):
         with pytest.raises(Refusal, match=said) as refused:
-            limits.check(texts)
+            check_size(texts, limits)
         assert refused.value.status == 400
 
 
