@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
-from scripts.checks.replay.inputs import read
+from scripts.checks.replay.inputs import ROOT, read
+
+HELPERS = ROOT / "tests" / "helpers"
 
 
 def write_models(inputs: Path) -> None:
     """Write the models below a folder of inputs."""
     import torch
 
-    from tests.helpers.m2m import M2M
-    from tests.helpers.marian import Marian
+    sys.path.append(str(HELPERS))
+    from m2m import M2M
+    from marian import Marian
 
     torch.set_num_threads(1)
     folder = inputs / "public"
