@@ -28,6 +28,7 @@ from nmt.text.language import LEAST_CONFIDENCE, Detected, detect, identifier
 from nmt.text.tokenizer import is_blank
 from nmt.translate.loading import Translator
 from nmt.translate.memory import TranslationMemory
+from nmt.translate.translator import searches_by_leg
 from nmt.translate.types import Confidence, Line, Options, Translation, by_rank, joint_match
 
 Value = TypeVar("Value")
@@ -315,10 +316,15 @@ class Service:
             if max(numbers, default=0) > TERMS_OF_LINE or sum(numbers) > asked.most_terms:
                 most = f"{TERMS_OF_LINE} times in a line, {asked.most_terms} in a request"
                 raise Refusal(400, f"terms: occur too often; the maximum is {most}")
-        for direction in route[:-1]:  # prefix and terms apply to the last direction
-            plain = [replace(line, prefix="", glossary=None) for line in lines]
-            by_line = await self._one_way(direction, plain, Options(direction.config.search), deadline, size)
-            lines = [replace(line, text=best.text) for line, (best, *_) in zip(lines, by_line, strict=True)]
+        if len(route) > 1:
+            tags = {} if asked.tags is None else {"tags": options.search.tags}
+            searches = [*(leg.search.model_copy(update=tags) for leg in route[:-1]), options.search]
+            *searches, search = searches_by_leg(route, searches)
+            options = replace(options, search=search)
+            for direction, search in zip(route, searches, strict=False):  # prefix and terms apply to the last direction
+                plain = [replace(line, prefix="", glossary=None) for line in lines]
+                by_line = await self._one_way(direction, plain, Options(search), deadline, size)
+                lines = [replace(line, text=best.text) for line, (best, *_) in zip(lines, by_line, strict=True)]
         by_line = await self._one_way(route[-1], lines, options, deadline, size)
         return await aside(size * asked.n_best, joined, texts, by_line)
 

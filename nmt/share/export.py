@@ -363,45 +363,31 @@ def load_translator(
     """
     path = model.path
     is_export = engine != "native" and is_folder(path) and load_folder(path).info.kind == "ctranslate2"
+    made = RunDir(path).ctranslate2("float32").path
     translator: Translator | None = None
     if engine == "ctranslate2" or is_export:
         translator = engine_for(model, int8)
-    elif engine == "auto" and not torch.cuda.is_available():
-        translator = _newly_converted(model, settings, int8) if converts else _converted(model, settings)
+    elif engine == "auto" and not torch.cuda.is_available() and (converts or _is_equal(model, made, settings)):
+        try:
+            translator = engine_for(model, int8) if converts else replace(load_ctranslate2(made), run=path)
+            check_supported(unprotected(settings(translator.config)))
+        except (ConfigError, CheckpointError, DataError) as error:
+            say(f"{path}: translating with PyTorch: {error.args[0]}")
+            translator = None
+        if translator is not None and not converts:
+            say(f"translating with CTranslate2, {made}")
     if translator is None:
         return Translator.load(model, precision=precision)
     return translator.with_fallback(Translator.load(model)) if falls_back and not is_export else translator
 
 
-def _newly_converted(model: ModelRef, settings: Callable[[Config], SearchConfig], int8: bool) -> Translator | None:
-    """Return the CTranslate2 translator of a run, which is converted if it has not been; None, with the reason printed,
-    if CTranslate2 is missing, the run is not writable, or its model or settings are not supported."""
-    try:
-        translator = engine_for(model, int8)
-        check_supported(unprotected(settings(translator.config)))
-    except (ConfigError, CheckpointError, DataError) as error:
-        say(f"{model.path}: translating with PyTorch: {error.args[0]}")
-        return None
-    return translator
-
-
-def _converted(model: ModelRef, settings: Callable[[Config], SearchConfig]) -> Translator | None:
-    """Return the CTranslate2 translator of a run; None if none has been made that finds the same translations."""
-    path = model.path
-    made = RunDir(path).ctranslate2("float32").path
+def _is_equal(model: ModelRef, made: Path, settings: Callable[[Config], SearchConfig]) -> bool:
+    """Return whether a CTranslate2 model has been made of these weights, and finds the same translations."""
     if len(model.paths) > 1 or not made.is_dir() or find_spec("ctranslate2") is None:
-        return None
+        return False
     saved = open_saved(model)
     is_equal = _is_of(made, saved) and (load_folder(made).info.identical or 0.0) >= MIN_IDENTICAL
-    if not is_equal or saved.config.joins_sentences or not finds_the_same(settings(saved.config)):
-        return None
-    try:
-        translator = replace(load_ctranslate2(made), run=path)
-    except CheckpointError as error:
-        say(f"translating with PyTorch: {error}")
-        return None
-    say(f"translating with CTranslate2, {made}")
-    return translator
+    return is_equal and not saved.config.joins_sentences and finds_the_same(settings(saved.config))
 
 
 def engine_for(model: AnyModel, int8: bool = False) -> Translator:

@@ -21,8 +21,9 @@ from nmt.runs.folder import load_folder, seal
 from nmt.runs.model import ModelRef, open_saved
 from nmt.search.settings import SearchConfig
 from nmt.share.engine import TOLERANCE, Engine
-from nmt.share.export import ExportOptions, converted, engine_folder, export
+from nmt.share.export import ExportOptions, engine_folder, export, load_translator
 from nmt.text.ids import N_SPECIAL
+from nmt.translate.search import NativeSearcher
 from nmt.translate.types import Sentence
 
 
@@ -108,7 +109,8 @@ def engine_of(path: Path, *others: Path, checkpoint: str = "best", **search: obj
     def settings(config: Config) -> SearchConfig:
         return config.search.model_copy(update=search)
 
-    return "native" if converted(ModelRef((path, *others), checkpoint), settings) is None else "ctranslate2"
+    translator = load_translator(ModelRef((path, *others), checkpoint), "auto", settings)
+    return "native" if isinstance(translator.searcher, NativeSearcher) else "ctranslate2"
 
 
 def test_converted_run_is_translated_with_ctranslate2(

@@ -792,7 +792,7 @@ def test_internal_error_returns_500(
     def fails(*_: object, **__: object) -> None:
         raise KeyError("Geheimnis")
 
-    monkeypatch.setattr(Limits, "check", fails)
+    monkeypatch.setattr(handlers, "check_size", fails)
     answer = translate(client, q="a")
     assert answer.status == 500 and answer.json == {"error": "Internal error"}
     said = capsys.readouterr().err

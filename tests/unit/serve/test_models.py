@@ -110,7 +110,7 @@ def test_auto_keeps_split_of_a_run(run: Path, split: str, monkeypatch: pytest.Mo
     native = Translator.load(run)
     native = native.with_search([f"search.split={split}"])
     assert native.search_settings({"split": "auto"}).split == split
-    monkeypatch.setattr(Translator, "load", lambda _: native)
+    monkeypatch.setattr(Translator, "load", lambda *_, **__: native)
     served = load_direction(run, "native", False, ["search.split=auto"])
     assert served.config.search.split == served.search_settings({"split": "auto"}).split == split
 

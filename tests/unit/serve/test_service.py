@@ -7,6 +7,7 @@ import random
 import threading
 import tracemalloc
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -44,6 +45,22 @@ def test_prefix_begins_first_line_that_is_not_blank() -> None:
     assert [(line.text, line.prefix) for line in lines] == [
         ("a", "x"), ("b", ""), ("", ""), (" ", ""), ("\ufeff", ""), ("c", "x"), ("d", ""), ("", "x"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("known", [(True, False), (False, True), (True, True), (False, False)])
+def test_tags_are_read_in_the_steps_that_know_them(known: tuple[bool, bool]) -> None:
+    route = [MadeUp("de", "en"), MadeUp("en", "fr")]
+    for leg, is_known in zip(route, known, strict=True):
+        names = ["case=loud"] if is_known else []
+        object.__setattr__(leg, "conventions", replace(leg.conventions, tag_names=names))
+    service = Service(Models(route))
+    service.start()
+    asyncio.run(service.translate(["a"], "de", "fr", TextOptions(tags=["case=loud"]), 60))
+    asyncio.run(service.translate(["b"], "de", "fr", TextOptions(), 60))
+    service.close()
+    tags = [[how.search.tags for how in leg.hows] for leg in route]
+    reads = known if any(known) else (False, True)
+    assert tags == [[["case=loud"] if is_read else None, None] for is_read in reads]
 
 
 # --- the cache ----------------------------------------------------------------------------------
