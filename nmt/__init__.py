@@ -19,7 +19,7 @@ from nmt.process import set_environment
 
 if TYPE_CHECKING:
     from nmt import api
-    from nmt.translate.translator import Translator
+    from nmt.translate.loading import Translator
 
 __all__ = ["Translator", "__version__", "api"]
 __version__ = "0.3.0"
@@ -30,7 +30,7 @@ set_environment()  # here, before anything of nmt imports PyTorch
 def __getattr__(name: str) -> object:
     # Imported lazily, because importing PyTorch takes long and `nmt --help` does not need it.
     if name == "Translator":
-        from nmt.translate.translator import Translator
+        from nmt.translate.loading import Translator
 
         return Translator
     if name == "api":

@@ -40,7 +40,7 @@ from nmt.share.hub import download
 from nmt.training.loop import fit
 from nmt.training.parallel import joined
 from nmt.training.plan import Plan
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 
 __all__ = ["compare", "download", "evaluate", "evaluate_all", "prepare", "train"]
 

@@ -28,7 +28,7 @@ from untraced import untraced
 
 if TYPE_CHECKING:
     from nmt.text.tokenizer import Tokenizer
-    from nmt.translate.translator import Translator
+    from nmt.translate.loading import Translator
 
 # A shell has its jobs in the background ignore these, and so would every process that a test starts and interrupts.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -87,7 +87,7 @@ def challenge(
     from nmt.evaluate.run import choose_text
     from nmt.files.write import open_output, refuse_overwriting
     from nmt.runs.model import ModelRef
-    from nmt.translate.translator import Translator
+    from nmt.translate.loading import Translator
 
     refuse_overwriting([output], [source, reference, contrastive, pairs])
     with nullcontext() if output is None else open_output(output) as file:
@@ -174,7 +174,7 @@ def robustness(
     from nmt.evaluate.run import choose_text
     from nmt.files.write import refuse_overwriting, writing
     from nmt.runs.model import ModelRef
-    from nmt.translate.translator import Translator
+    from nmt.translate.loading import Translator
 
     chosen = names_in("--changes", changes, CHANGES, "kind of change")
     percentages = _rates(rates)

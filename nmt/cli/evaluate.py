@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from nmt.evaluate.run import EvaluationText
     from nmt.runs.info import ScoreRecord
     from nmt.runs.model import ModelRef
-    from nmt.translate.translator import Translator
+    from nmt.translate.loading import Translator
 
 
 @app.command()
@@ -150,7 +150,7 @@ def evaluate(
     from nmt.evaluate.run import corpus_of, evaluate_text, read_files, record_scores, texts_of
     from nmt.files.write import open_output
     from nmt.runs.model import ModelRef
-    from nmt.translate.translator import Translator
+    from nmt.translate.loading import Translator
 
     paths = resolve_models(run, None, ("translation", "classification"))
     model = ModelRef(paths, checkpoint, weights)
@@ -457,7 +457,7 @@ def calibrate(
     from nmt.evaluate.run import choose_text
     from nmt.figures.attention import check_picture, save_picture
     from nmt.runs.model import ModelRef
-    from nmt.translate.translator import Translator
+    from nmt.translate.loading import Translator
 
     if plot is not None:
         check_picture(plot)

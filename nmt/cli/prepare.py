@@ -203,7 +203,7 @@ def align(
     chosen = check_direction(direction) if direction is not None else direction_of(source, target, texts)
     translator = None
     if run is not None:
-        from nmt.translate.translator import Translator
+        from nmt.translate.loading import Translator
 
         translator = Translator.load(run)
         data = translator.config.data

@@ -243,7 +243,7 @@ def translate(
     from nmt.translate.documents import Documents, DocumentTranslator
     from nmt.translate.files import Files, Models, translate_file, translate_in_parts
     from nmt.translate.interactive import interact
-    from nmt.translate.translator import Translator, for_texts
+    from nmt.translate.loading import Translator, for_texts
     from nmt.translate.types import WINDOW, Options
 
     is_beside = len(files_named) == 1 and Path(source).is_file() and not (output or for_documents)
@@ -277,7 +277,7 @@ def translate(
             translator = translator.with_fallback(Translator.load(ref))
         translator = translator.towards(to, from_ or ANY, via)
         search = settings(translator.config, overrides=overrides)
-        return replace(translator, config=translator.config.model_copy(update={"search": search}))
+        return translator.searching(search)
 
     translator = opened(ref)
     if interactive:
@@ -419,8 +419,8 @@ def score(
     from nmt.runs.model import ModelRef
     from nmt.text.lines import read_aligned, read_lines
     from nmt.translate.language_model import LanguageModel
+    from nmt.translate.loading import Translator
     from nmt.translate.score import write_scores
-    from nmt.translate.translator import Translator
 
     paths = resolve_models(run, model, ["translation" if source else "causal"])
     if source is None:

@@ -14,7 +14,7 @@ from nmt.config.modes import unread
 from nmt.config.problems import label_problems, mixing_problems
 from nmt.data.settings import DataConfig
 from nmt.errors import ConfigError
-from nmt.languages.directions import ANY, LABEL
+from nmt.languages.directions import ANY, LABEL, choose_direction
 from nmt.model.settings import ModelConfig, ModelSizes
 from nmt.search.settings import SearchConfig
 from nmt.section import Section, raise_together
@@ -207,7 +207,7 @@ class Config(Section):
         of an imported model that has several. Raises ConfigError.
         """
         if self.data.has_language_tags:
-            data = self.data.towards(self.data.choose(to, source))
+            data = self.data.towards(choose_direction(self.data.directions, self.data.direction, to, source))
             train = [corpus for corpus in data.train if corpus.to in (None, data.tgt)]
             data = data.model_copy(update={"train": train})
             training = self.training

@@ -21,8 +21,7 @@ from pydantic import (
 )
 
 from nmt.data.sources import AnySource, AnyTrainSource, HubSource, MonoSource, Source, train_key
-from nmt.errors import ConfigError
-from nmt.languages.directions import ANY, DIRECTION, LABEL, TO, check_language, pair_of, sides_of
+from nmt.languages.directions import DIRECTION, LABEL, TO, pair_of, sides_of
 from nmt.prepare.cleaning.settings import CleanConfig, CorpusClean
 from nmt.section import Section, raise_together
 
@@ -423,39 +422,6 @@ class DataConfig(Section):
     def language_tag(self) -> list[str]:
         """The tag of the target language, which is before every source; none without `directions`."""
         return [f"{TO}{self.tgt}"] if self.has_language_tags else []
-
-    def choose(self, tgt: str | None, src: str | None = None) -> str:
-        """Return one of several directions to `tgt`, and from `src`.
-
-        Without one of them, there must be no choice; if `src` is `ANY`, `direction` is preferred, then the first. A
-        direction between two of the languages that was not trained (zero-shot) may be asked for.
-
-        Raises ConfigError.
-        """
-        is_any = src == ANY
-        if is_any:
-            src = None
-        pairs = self.all_sides
-        targets = [*dict.fromkeys(target for _, target in pairs)]
-        for option, name, known in (("--to", tgt, targets), ("--from", src, self.all_languages)):
-            if name is not None:
-                check_language(option, name, known)
-        matching = []
-        for pair in pairs:
-            if src in (None, pair[0]) and tgt in (None, pair[1]):
-                matching.append(pair)
-        if not matching and src is not None and tgt not in (None, src):
-            return f"{src}-{tgt}"
-        if not matching:
-            raise ConfigError(f"the model does not translate from {src} to {tgt or 'another language'}")
-        if len({pair[1] for pair in matching}) > 1:
-            asked = ", ".join(dict.fromkeys(pair[1] for pair in matching))
-            raise ConfigError(f"the model has several target languages; choose one with --to: {asked}")
-        if len(matching) > 1 and not is_any:
-            asked = ", ".join(pair[0] for pair in matching)
-            raise ConfigError(f"the model has several source languages; choose one with --from: {asked}")
-        directions = ["-".join(pair) for pair in matching]
-        return self.direction if self.direction in directions else directions[0]
 
     def towards(self, direction: str) -> DataConfig:
         """Return a copy for one of the directions, with the sources that have both of its languages, and only these.

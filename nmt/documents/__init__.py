@@ -14,12 +14,13 @@ from nmt.documents.html import HtmlFragment, open_html
 from nmt.documents.inline import Mark, Passage, Text, Token
 from nmt.documents.office import open_docx, open_odt
 from nmt.documents.subtitles import open_subtitles
-from nmt.documents.types import Document, Languages, Results, Translated, decoded_text, encoding_of_mark
+from nmt.documents.types import Document, Languages, Results, decoded_text, encoding_of_mark
 from nmt.errors import DataError
 from nmt.files.compressed import compression_of
 from nmt.files.read import read_regular, reading
 from nmt.text.formats import BEGINNING, document_kind
 from nmt.text.lines import beginning
+from nmt.text.translated import Translated
 
 __all__ = [
     "FORMATS",

@@ -14,21 +14,12 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from nmt.documents.inline import Mark, Passage, Text, Token
-from nmt.documents.types import (
-    Document,
-    Languages,
-    Results,
-    Rules,
-    Translated,
-    decoded,
-    encoding_of_mark,
-    in_target,
-    spaced,
-)
+from nmt.documents.types import Document, Languages, Results, Rules, decoded, encoding_of_mark, in_target, spaced
 from nmt.errors import DataError
 from nmt.languages.codes import is_other_language
 from nmt.text.formats import browser_encoding
 from nmt.text.message_formats import STATEMENT, TEMPLATE, masked
+from nmt.text.translated import Translated
 
 _BLOCKS = frozenset(
     re.findall(

@@ -27,10 +27,11 @@ from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from nmt.documents.types import BLANK, Alignment, Results, Translated, spaced
+from nmt.documents.types import BLANK, Results, spaced
 from nmt.errors import DataError
 from nmt.text.constraints import protected, spans
 from nmt.text.split import sentence_edges
+from nmt.text.translated import Alignment, Translated
 from nmt.text.words import LETTERWISE
 from nmt.text.words import units as boundaries
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
 from nmt.console import amount
 from nmt.errors import DataError
 from nmt.languages.codes import is_right_to_left, related_codes, tag_of
 from nmt.text.formats import BEGINNING, other_encoding, text_problem
+from nmt.text.translated import Translated
 
 _MARKS = {
     codecs.BOM_UTF8: "utf-8",
@@ -55,21 +56,10 @@ def decoded_text(name: str, content: bytes) -> tuple[str, str]:
     return decoded(name, content, encoding), encoding
 
 
-Alignment = Sequence[tuple[tuple[int, int], tuple[int, int]]]
-"""Pairs of a word in a text and a word in its translation, each given by its start and end."""
-
 # Characters that no line of a text file, or no XML, may contain. A space replaces each, so that offsets stay the same.
 _CONTROL = "\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff"
 BLANK = f" \u3000{_CONTROL}"
 """White space around texts, as the content of a character class."""
-
-
-@dataclass(frozen=True, slots=True)
-class Translated:
-    """The translation of one text. Offsets of the alignment count Unicode code points."""
-
-    text: str
-    alignment: Alignment | None = None
 
 
 Languages: TypeAlias = tuple[str, str]

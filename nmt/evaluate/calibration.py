@@ -24,7 +24,7 @@ from nmt.files.document import document_text
 from nmt.files.write import replace_file
 from nmt.search.settings import SearchConfig
 from nmt.translate.confidence import FORMAT, Calibration, Map, Measure, calibration_path
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

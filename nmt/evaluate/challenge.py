@@ -25,8 +25,8 @@ from nmt.tables import NOTE, Table
 from nmt.text.lines import pair_lines, read_aligned, read_lines
 from nmt.text.tokenizer import is_blank
 from nmt.text.words import beginning
+from nmt.translate.loading import Translator
 from nmt.translate.score import Context, Scored
-from nmt.translate.translator import Translator
 
 GIVEN = "contrastive"
 """The kind of pairs from files without kinds."""

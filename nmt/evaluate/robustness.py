@@ -33,7 +33,7 @@ from nmt.tables import NOTE, Table
 from nmt.text.augmentation import lower_case, pick, title_case, typo, upper_case
 from nmt.text.augmentation import words as long_words
 from nmt.text.constraints import spans
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 from nmt.translate.types import Line
 
 Change = Callable[[str, str, Random], Iterator[Edit]]

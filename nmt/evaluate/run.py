@@ -32,15 +32,16 @@ from nmt.files.read import fingerprint_of, read_text
 from nmt.files.write import replace_file
 from nmt.languages.directions import LABEL
 from nmt.layout import DataDir, RunDir
-from nmt.runs.folder import fingerprint
+from nmt.model.weights import weights_fingerprint
 from nmt.runs.info import EnsembleMember, RecordedScore, ScoreRecord, add_scores, read_info
 from nmt.runs.model import Origin, open_saved
 from nmt.search.settings import SearchConfig
 from nmt.text.language import share_of_others
 from nmt.text.vocabularies import Tokenizers
+from nmt.translate.configured import source_lines
 from nmt.translate.files import Warnings
-from nmt.translate.translator import Translator
-from nmt.translate.types import Line, source_lines
+from nmt.translate.loading import Translator
+from nmt.translate.types import Line
 from nmt.version import digest
 
 NO_PLACE: Mapping[str, str] = {}
@@ -329,7 +330,7 @@ def translate_text(
     if data.has_language_tags:
         name += f" {data.direction}"
     models = translator.searcher.fingerprint, translator.config, translator.first and translator.first.config
-    language_model = search.lm and fingerprint(open_saved(Path(search.lm)).weights.tensors)
+    language_model = search.lm and weights_fingerprint(open_saved(Path(search.lm)).weights.tensors)
     key = repr((digest(), models, language_model, search, lines, [*numbers]))
     assert translator.origin is not None, "the translator was loaded from a run"
     run = RunDir(translator.origin.run)
@@ -345,7 +346,7 @@ def translate_text(
             for number, line, n_best in zip(numbers, lines, translated, strict=True):
                 warnings.add(number, line, n_best)
                 translations.append(n_best[0].text)
-        messages = [*warnings.lines()]
+        messages = [*warnings.close()]
         if run.info.is_file():  # not an exported folder
             _store(path, json.dumps([translations, messages]))
     for message in messages:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from nmt.errors import ConfigError
 from nmt.spelling import did_you_mean
@@ -38,3 +38,38 @@ def check_language(option: str, name: str, known: Collection[str]) -> None:
     if name not in known:
         near = did_you_mean(difflib.get_close_matches(name, known, cutoff=0.5))
         raise ConfigError(f"{option} {name}: not a language of this model{near or '; choose ' + ', '.join(known)}")
+
+
+def choose_direction(directions: Sequence[str], preferred: str, tgt: str | None, src: str | None) -> str:
+    """Return one of several directions to `tgt`, and from `src`.
+
+    Without one of them, there must be no choice; if `src` is `ANY`, `preferred` is chosen if possible, then the first.
+    A direction between two of the languages that was not trained (zero-shot) may be asked for.
+
+    Raises ConfigError.
+    """
+    is_any = src == ANY
+    if is_any:
+        src = None
+    pairs = [sides_of(direction) for direction in directions]
+    targets = [*dict.fromkeys(target for _, target in pairs)]
+    languages = sorted(set[str]().union(*pairs))
+    for option, name, known in (("--to", tgt, targets), ("--from", src, languages)):
+        if name is not None:
+            check_language(option, name, known)
+    matching = []
+    for pair in pairs:
+        if src in (None, pair[0]) and tgt in (None, pair[1]):
+            matching.append(pair)
+    if not matching and src is not None and tgt not in (None, src):
+        return f"{src}-{tgt}"
+    if not matching:
+        raise ConfigError(f"the model does not translate from {src} to {tgt or 'another language'}")
+    if len({pair[1] for pair in matching}) > 1:
+        asked = ", ".join(dict.fromkeys(pair[1] for pair in matching))
+        raise ConfigError(f"the model has several target languages; choose one with --to: {asked}")
+    if len(matching) > 1 and not is_any:
+        asked = ", ".join(pair[0] for pair in matching)
+        raise ConfigError(f"the model has several source languages; choose one with --from: {asked}")
+    chosen = ["-".join(pair) for pair in matching]
+    return preferred if preferred in chosen else chosen[0]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from enum import IntEnum
 from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -17,30 +15,13 @@ from nmt.data.sources import AnyTrainSource
 from nmt.errors import DataError
 from nmt.languages.codes import side_of
 from nmt.text.lines import pair_lines
+from nmt.text.segments import Codes, Segment, one_line
 from nmt.text.tokenizer import is_blank
 from nmt.text.words import beginning
 
 Row: TypeAlias = tuple[str, str, float | None]
 """A pair as it is read from a file: the text in the alphabetically first language, the other text, and the score of the
 pair if the source has scores."""
-
-
-class Codes(IntEnum):
-    """The codes of a segment, such as tags, which its text lacks.
-
-    FORMATTING: only codes that do not change what the text says, such as bold, links and line breaks.
-    """
-
-    NONE = 0
-    FORMATTING = 1
-    OTHER = 2
-
-
-class Segment(NamedTuple):
-    """The text of a segment on one line, without its codes."""
-
-    text: str
-    codes: Codes = Codes.NONE
 
 
 class SentencePair(NamedTuple):
@@ -91,16 +72,6 @@ def scored(
         return ((src, tgt, None) for src, tgt in pairs)
     with_scores = pair_lines(pairs, read_scores(scores, scores_name), name, scores_name)
     return ((src, tgt, score) for (src, tgt), score in with_scores)
-
-
-_BREAKS = re.compile(r"[\r\n]")
-
-
-def one_line(text: str) -> str:
-    """Return a text on one line: line breaks with white space around them become spaces, and the ends are stripped."""
-    if "\n" not in text and "\r" not in text:
-        return text.strip()
-    return " ".join(filter(None, map(str.strip, _BREAKS.split(text))))
 
 
 class Units:

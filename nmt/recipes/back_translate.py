@@ -36,7 +36,7 @@ from nmt.runs.model import ModelRef
 from nmt.search.settings import SearchConfig
 from nmt.text.lines import read_aligned, read_lines
 from nmt.text.tokenizer import is_blank
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 from nmt.translate.types import Options, check_search
 
 UNFINISHED = "left blank: no finished translation outside the development and test sets (nmt prepare drops them)"

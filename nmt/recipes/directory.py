@@ -48,7 +48,7 @@ from nmt.training.settings import Stage
 
 if TYPE_CHECKING:  # these import torch, which `nmt bidirectional` does not need
     from nmt.runs.model import AnyModel, ModelRef
-    from nmt.translate.translator import Translator
+    from nmt.translate.loading import Translator
 
 AnyOf = TypeVar("AnyOf", bound=Source)
 CleanOf = TypeVar("CleanOf", bound=CleanConfig)
@@ -405,7 +405,7 @@ class RecipeDir:
         translate: TranslateRows[Row],
     ) -> None:
         """Translate the missing chunks, and join all chunks."""
-        from nmt.translate.translator import Translator
+        from nmt.translate.loading import Translator
 
         translator = Translator.load(self.model)
         replace_file(self._settings, json.dumps(self.settings, indent=1) + "\n")
@@ -439,8 +439,8 @@ def translation_settings(model: ModelRef, search: SearchConfig) -> dict[str, obj
 
 def _identity(run: Path) -> list[object]:
     """Return the step, kind and checksum of the selected weights."""
-    from nmt.runs.folder import fingerprint
+    from nmt.model.weights import weights_fingerprint
     from nmt.runs.model import open_saved
 
     selected = open_saved(run).weights
-    return [selected.step, selected.kind, fingerprint(selected.tensors)]
+    return [selected.step, selected.kind, weights_fingerprint(selected.tensors)]

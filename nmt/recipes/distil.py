@@ -36,7 +36,7 @@ from nmt.search.settings import SearchConfig
 from nmt.share.export import engine_for
 from nmt.text.lines import read_aligned, read_lines
 from nmt.text.tokenizer import is_blank
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 from nmt.translate.types import Options, check_search
 
 Metric = Literal["chrf", "bleu"]

@@ -37,8 +37,8 @@ from nmt.text.tokenizer import is_blank
 from nmt.text.words import beginning
 from nmt.translate.files import Warnings
 from nmt.translate.language_model import LanguageModel
+from nmt.translate.loading import Translator
 from nmt.translate.score import Scored
-from nmt.translate.translator import Translator
 from nmt.translate.types import WINDOW, Line
 
 Ints = npt.NDArray[np.int64]
@@ -271,7 +271,7 @@ def translated(
         warnings.add(number, Line(source), translations)
         candidates = [Candidate(translation.text, translation.score) for translation in translations]
         yield _n_best(source, candidates)
-    for warning in warnings.lines():
+    for warning in warnings.close():
         say(warning)
 
 

@@ -7,7 +7,6 @@ translator.json has the checksums of all other files except the model card, is s
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from nmt.files.document import Document, Sealed, read_document, sealed_text
 from nmt.files.read import checksums_in
 from nmt.files.write import staged, write_file, writing
 from nmt.layout import EXPORT_FORMAT, ExportDir
-from nmt.runs.checkpoint import ChosenWeights, Tensors, parse_tensors, read_verified
+from nmt.runs.checkpoint import ChosenWeights, parse_tensors, read_verified
 from nmt.runs.info import Precision, PublicModel, Weights
 from nmt.text.vocabularies import Tokenizers
 
@@ -176,11 +175,3 @@ def seal(directory: ExportDir, info: ExportInfo) -> None:
     content = {"format": EXPORT_FORMAT, "translator": info.model_dump(exclude_none=True)}
     content["checksums"] = checksums_in(directory.path)
     write_file(directory.info, sealed_text(content).encode())
-
-
-def fingerprint(tensors: Tensors) -> str:
-    """Return a checksum of named weights as sixteen hexadecimal digits."""
-    digest = hashlib.sha256()
-    for name in sorted(tensors):
-        digest.update(name.encode() + tensors[name].contiguous().view(-1).numpy().tobytes())
-    return digest.hexdigest()[:16]

@@ -11,8 +11,8 @@ from nmt.console import say
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.languages.codes import parts_of, side_of
 from nmt.serve.limits import Refusal
-from nmt.translate.memory import TranslationMemory
-from nmt.translate.translator import Translator, for_texts
+from nmt.translate.loading import Translator, for_texts
+from nmt.translate.memory_files import read_memory
 from nmt.translate.types import unprotected
 
 EngineName = Literal["auto", "native", "ctranslate2"]
@@ -112,9 +112,9 @@ def _with_memories(models: Models, tm: Sequence[str]) -> Models:
     """Return models whose directions have the translation memories in their languages."""
     directions = []
     for (source, target), direction in models.directions.items():
-        memory = TranslationMemory.read(tm, source, target, is_required=len(models.directions) == 1)
+        memory = read_memory(tm, source, target, is_required=len(models.directions) == 1)
         if len(memory):
-            memory.use_for(direction.config, direction.config.search)
+            memory.use_for(direction.conventions.fuzzy_threshold, direction.search)
             direction = replace(direction, tm=memory)
         directions.append(direction)
     if all(direction.tm is None for direction in directions):

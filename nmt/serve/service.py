@@ -25,8 +25,8 @@ from nmt.serve.worker import Job, SideThread, Worker, aside, in_portions, invali
 from nmt.text.constraints import Glossary, lost
 from nmt.text.language import LEAST_CONFIDENCE, Detected, detect, identifier
 from nmt.text.tokenizer import is_blank
+from nmt.translate.loading import Translator
 from nmt.translate.memory import TranslationMemory
-from nmt.translate.translator import Translator
 from nmt.translate.types import Confidence, Line, Options, Translation, joint_match
 
 Value = TypeVar("Value")

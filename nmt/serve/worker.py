@@ -25,7 +25,7 @@ from nmt.errors import ConfigError, DataError, failure
 from nmt.search.rules import SearchStopped
 from nmt.serve.limits import LATE, Refusal, busy
 from nmt.serve.metrics import Metrics
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 from nmt.translate.types import Line, Options, Translation
 
 LONG_COST = 5_000

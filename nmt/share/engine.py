@@ -39,8 +39,8 @@ from nmt.share.ctranslate2 import SHORTLIST, library
 from nmt.share.formats import NO_TERMS, check_supported, unsupported
 from nmt.text.ids import EOS
 from nmt.text.tokenizer import Tokenizer
+from nmt.translate.loading import Translator
 from nmt.translate.search import Hypotheses, SearchedBatches, search_batches
-from nmt.translate.translator import Translator
 from nmt.translate.types import Sentence, Translation
 
 if TYPE_CHECKING:
@@ -358,7 +358,7 @@ def engine_translator(engine: Engine) -> Translator:
     """Return the translator of a loaded CTranslate2 model."""
     folder = engine.folder
     origin = Origin(folder.directory.path, folder.info.step, folder.info.weights, folder.info.reason)
-    return Translator(engine, folder.tokenizers, folder.config, [origin], folder.directory.path)
+    return Translator.configured(engine, folder.tokenizers, folder.config, [origin], folder.directory.path)
 
 
 def load_ctranslate2(path: Path | str) -> Translator:

@@ -28,18 +28,9 @@ from nmt.languages.codes import language_name
 from nmt.languages.directions import TO
 from nmt.layout import ExportDir, RunDir
 from nmt.model.transformer import Transformer
+from nmt.model.weights import weights_fingerprint
 from nmt.runs.checkpoint import save_tensors
-from nmt.runs.folder import (
-    ExportInfo,
-    Kind,
-    Quantization,
-    fingerprint,
-    is_folder,
-    load_folder,
-    new_directory,
-    require_empty,
-    seal,
-)
+from nmt.runs.folder import ExportInfo, Kind, Quantization, is_folder, load_folder, new_directory, require_empty, seal
 from nmt.runs.info import ScoreRecord, read_info, read_scores, read_selected
 from nmt.runs.model import AnyModel, ModelRef, Saved, open_saved
 from nmt.search.forced import check_equal, check_inference
@@ -60,9 +51,9 @@ from nmt.share.formats import OTHERS_READ, check_format, check_norm, language_co
 from nmt.share.transformers import made_up_log_prob, save_transformers
 from nmt.text.lines import read_lines
 from nmt.translate.confidence import portable_calibrations
+from nmt.translate.loading import Translator, open_language_model
 from nmt.translate.search import NativeSearcher
 from nmt.translate.segment import MAX_PIECES_FACTOR
-from nmt.translate.translator import Translator
 
 
 @dataclass(frozen=True)
@@ -160,8 +151,8 @@ def export_into(
     trained = check_inference(model)
     target = tokenizers[config.data.tgt]
     joins = config.joins_sentences
-    searcher = NativeSearcher([model], target, torch.device("cpu"), "float32", joins)
-    translator = Translator(searcher, tokenizers, config, [saved.origin])
+    searcher = NativeSearcher([model], target, torch.device("cpu"), "float32", joins, open_language_model)
+    translator = Translator.configured(searcher, tokenizers, config, [saved.origin])
     lines = []
     if kind == "ctranslate2":
         lines = _check_lines(request, translator.by_direction()[0])
@@ -284,7 +275,7 @@ def _info(saved: Saved, kind: Kind, quantization: Quantization) -> ExportInfo:
         "weights": weights.kind,
         "reason": weights.reason,
         "tokenizer": saved.tokenizers.fingerprint,
-        "tensors": fingerprint(weights.tensors),
+        "tensors": weights_fingerprint(weights.tensors),
         "precision": saved.precision,
         "device_name": saved.device_name,
         "float32_library": saved.float32_library,
@@ -439,7 +430,7 @@ def _is_of(path: Path, saved: Saved) -> bool:
         folder = load_folder(path)
     except CheckpointError:
         return False
-    expected = fingerprint(saved.weights.tensors), without_places(saved.config)
+    expected = weights_fingerprint(saved.weights.tensors), without_places(saved.config)
     return (folder.info.tensors, folder.config) == expected and folder.info.identical is not None
 
 

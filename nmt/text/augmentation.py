@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
 from typing import NamedTuple, TypeVar
@@ -17,6 +17,7 @@ from nmt.search.settings import SearchConfig
 from nmt.text.case import lower, upper
 from nmt.text.constraints import Glossary, Span, alone, constraint_spans, mark_terms, spans
 from nmt.text.split import SENTENCE_MARKS
+from nmt.text.words import replaced
 
 T = TypeVar("T")
 
@@ -270,16 +271,6 @@ def _places(text: str) -> dict[str, list[Place]]:
     for start, end in sorted(all_places):
         places[text[start:end]].append((start, end))
     return places
-
-
-def replaced(text: str, new: Mapping[Place, str]) -> str:
-    """Replace parts of a text, which do not overlap, by other texts."""
-    parts = list[str]()
-    position = 0
-    for (start, end), other in sorted(new.items()):
-        parts += text[position:start], other
-        position = end
-    return "".join([*parts, text[position:]])
 
 
 TERM_SHARE = 0.7

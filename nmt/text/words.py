@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import regex
 
@@ -70,3 +70,13 @@ def beginning(text: str, most: int) -> str:
     """Return the beginning of a text, at most `most` characters; it ends between two clusters if possible."""
     ends = (cluster.end() for cluster in CLUSTER.finditer(text[: most + 1]))
     return text[: max((end for end in ends if end <= most), default=most)]
+
+
+def replaced(text: str, new: Mapping[tuple[int, int], str]) -> str:
+    """Replace parts of a text, which do not overlap, by other texts."""
+    parts = list[str]()
+    position = 0
+    for (start, end), other in sorted(new.items()):
+        parts += text[position:start], other
+        position = end
+    return "".join([*parts, text[position:]])

@@ -10,11 +10,10 @@ Shapes have L lines.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -28,9 +27,8 @@ from nmt.runs.info import Weights
 from nmt.runs.model import Origin
 from nmt.search.forced import ForcedDecoder
 from nmt.search.settings import SearchConfig
-from nmt.text.vocabularies import Tokenizers
 from nmt.translate.mbr import pairwise
-from nmt.translate.score import Scored
+from nmt.translate.translator import LineTranslator
 from nmt.translate.types import Confidence, Translation
 
 Floats = npt.NDArray[np.float64]
@@ -85,28 +83,15 @@ class Calibration(Document):
     """The map with only the total probability, which every engine reports."""
 
 
-class Measured(Protocol):
-    """A translator whose translations are measured; see `Translator`."""
-
-    @property
-    def config(self) -> Config: ...
-    @property
-    def tokenizers(self) -> Tokenizers: ...
-    def translate_lines(
-        self, lines: Iterable[str], search: SearchConfig, n_best: int
-    ) -> Iterator[list[Translation]]: ...
-    def score(self, pairs: Iterable[tuple[str, str]], search: SearchConfig) -> Iterator[Scored]: ...
-
-
 @dataclass(frozen=True)
 class Measure:
     """Computes the features of translations."""
 
-    translator: Measured
+    translator: LineTranslator
     search: SearchConfig
     decoder: ForcedDecoder | None
     """Computes the probability of each piece; None if PyTorch is not used."""
-    reverse: Measured | None = None
+    reverse: LineTranslator | None = None
     samples: int = 0
 
     def features(self, lines: Sequence[str], translations: Sequence[Translation]) -> dict[str, Floats]:
@@ -125,7 +110,7 @@ class Measure:
             features |= self._by_piece(translations)
         if self.reverse is not None:
             pairs = zip((translation.text for translation in translations), lines, strict=True)
-            scored = self.reverse.score(pairs, self.reverse.config.search)
+            scored = self.reverse.score(pairs)
             per_piece = np.array([pair.log_prob / max(len(pair.pieces), 1) for pair in scored])
             features["reverse"] = np.where(np.isnan(per_piece), -10.0, per_piece)  # NaN: of a blank translation
         if self.samples:
@@ -140,7 +125,7 @@ class Measure:
 
     def _by_piece(self, translations: Sequence[Translation]) -> dict[str, Floats]:
         assert self.decoder is not None
-        n_given = len(self.translator.tokenizers[self.translator.config.data.tgt].opening)
+        n_given = len(self.translator.tokenizers[self.translator.conventions.tgt].opening)
         parts = [part for translation in translations for part in translation.searched]
         values = iter(self.decoder.log_probs([(part.src_ids, part.tgt_ids) for part in parts]))
         least = []

@@ -21,9 +21,9 @@ from nmt.tasks.perform import Json, Task
 from nmt.tasks.processes import InProcess
 from nmt.text.constraints import Glossary
 from nmt.translate.bilingual import bilingual_content, bilingual_format, read_reviewed, source_language
-from nmt.translate.files import Warnings, watched
+from nmt.translate.files import Warnings, translate_into
+from nmt.translate.loading import Translator
 from nmt.translate.memory import TranslationMemory
-from nmt.translate.translator import Translator
 from nmt.translate.types import Confidence, Line, Options, Translation
 
 TEXTS = 512
@@ -92,7 +92,8 @@ class DocumentTranslator:
                 first = arguments["first"]
                 of_part = Warnings()
                 results = []
-                for _, _, (best, *_) in progress.track(watched(self.translator, lines, options, first, of_part)):
+                by_line = translate_into([of_part], self.translator, lines, options, first)
+                for best, *_ in progress.track(by_line):
                     results.append((best.text, best.alignment, best.confidence, best.match))
                 new.add(first)
                 return {"translations": results, "warnings": asdict(of_part)}
@@ -109,8 +110,8 @@ class DocumentTranslator:
                 for text, alignment, confidence, match in of_part:
                     expected = confidence and Confidence(*confidence)
                     translated.append(Translation(text, alignment, confidence=expected, match=match))
-                warnings.merge(Warnings(**done.summary["warnings"]))
-        for message in warnings.lines():
+                warnings.merge(Warnings.parse(done.summary["warnings"]))
+        for message in warnings.close():
             say(f"{source}: {message}")
         return translated
 

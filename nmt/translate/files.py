@@ -16,6 +16,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice, repeat
 from pathlib import Path
+from typing import IO
 
 import torch
 from pydantic import BaseModel, TypeAdapter
@@ -29,7 +30,7 @@ from nmt.figures.attention import check_picture, draw_attention, save_picture
 from nmt.files.write import open_output, refuse_overwriting, work_directory, writing
 from nmt.layout import RunDir
 from nmt.model.device import float32_library, pick_device, use_float32_library
-from nmt.runs.folder import fingerprint
+from nmt.model.weights import weights_fingerprint
 from nmt.runs.model import ModelRef, Saved, choose_precision, open_ensemble
 from nmt.search.forced import ForcedDecoder, with_cross_attention
 from nmt.search.settings import SearchConfig
@@ -40,10 +41,10 @@ from nmt.text.ids import UNK
 from nmt.text.language import Profiles, checked
 from nmt.text.lines import beginning, read_lines, windows
 from nmt.translate.align import alignments, pharaoh
+from nmt.translate.loading import Translator
 from nmt.translate.memory import MATCH_KINDS, TranslationMemory
 from nmt.translate.score import EOS_PIECE, scored_line
 from nmt.translate.segment import MAX_PIECES_FACTOR
-from nmt.translate.translator import Translator
 from nmt.translate.types import WINDOW, Line, Options, Part, Translation, check_search
 
 MAX_NUMBERS = 10
@@ -61,7 +62,7 @@ class Files:
     glossary: Path | None = None
     """Input file of terms with their translations, which apply to the whole text; see `Glossary.read`."""
     tm: tuple[str, ...] = ()
-    """Input files of a translation memory; see `TranslationMemory.read`."""
+    """Input files of a translation memory; see `nmt.translate.memory_files.read_memory`."""
     alignments: Path | None = None
     """Output file for word alignments."""
     attention: Path | None = None
@@ -92,63 +93,61 @@ def translate_file(
     without `files.as_text`, a document, if `prefixes` or `terms` has another number of lines, or if an output cannot be
     written.
     """
-    options = options or Options(translator.config.search)
+    options = options or Options(translator.search)
     files = files or Files()
+    glossary, memory = _read_constraints(translator, target, [source], options, files)
+    decoder = _attending_decoder(translator, options.search, files)
+    if options.confidence:
+        translator.estimator  # noqa: B018 (raises before anything is written)
+    sinks = list[Sink]()
+    n_lines = 0
+    with ExitStack() as opened:
+        sinks.append(Rows(opened.enter_context(open_output(target)), options, files.scores))
+        if decoder is not None and files.alignments is not None:
+            sinks.append(_Alignments(opened.enter_context(open_output(files.alignments)), translator, decoder))
+        if decoder is not None and files.attention is not None:
+            sinks.append(_Picture(files.attention, translator, decoder))
+        if memory is not None:
+            sinks.append(_UnusedMemory(has_constraints=bool(files.prefixes or files.terms or files.glossary)))
+        if glossary is not None:
+            sinks.append(_AppliedTerms(glossary, translator.target, options.search))
+        sinks.append(Warnings())
+        progress = opened.enter_context(progress_between("translating", source, target))
+        windows_of_text = checked(_windows(source, files), translator.tokenizers.profiles, translator.source)
+        for lines in _with_constraints(windows_of_text, files, glossary, memory):
+            for _ in translate_into(sinks, translator, lines, options, n_lines, progress):
+                pass
+            n_lines += len(lines)
+    for sink in sinks:
+        for message in sink.close():
+            say(message)
+
+
+def _read_constraints(
+    translator: Translator, target: Path | str, inputs: Sequence[Path | str], options: Options, files: Files
+) -> tuple[Glossary | None, TranslationMemory | None]:
+    """Check options and files, and return the glossary and the translation memory; see `translate_file`."""
     search = options.search
     has_terms = files.terms is not None or (files.glossary is not None and not search.inline_terms)
     translator.check(search, options.n_best, has_terms=has_terms)
-    inputs = source, files.prefixes, files.terms, files.glossary, *files.tm
+    inputs = [*inputs, *filter(None, (files.prefixes, files.terms, files.glossary)), *files.tm]
     refuse_overwriting((target, files.alignments, files.attention), inputs)
-    glossary = Glossary.read(files.glossary, translator.config.data.tgt) if files.glossary is not None else None
-    memory = translator.memory(files.tm, search) if files.tm else None
+    glossary = None if files.glossary is None else Glossary.read(files.glossary, translator.conventions.tgt)
+    return glossary, translator.memory(files.tm, search) if files.tm else None
+
+
+def _attending_decoder(translator: Translator, search: SearchConfig, files: Files) -> ForcedDecoder | None:
+    """Return the decoder that computes the attention of translations; None if no file needs it. Raises DataError for a
+    picture of an unknown format, ConfigError if there is no attention."""
     if files.attention is not None:
         check_picture(files.attention)
-    data = translator.config.data
-    tokenizers = translator.tokenizers
-    if translator.first is not None and (files.alignments or files.attention):
+    if files.alignments is None and files.attention is None:
+        return None
+    if translator.first is not None:
         raise ConfigError("--via: not available with --alignments and --attention")
-    decoder = translator.forced_decoder(search) if files.alignments or files.attention else None
-    if decoder is not None:
-        with_cross_attention(decoder.models)
-    drawn: Part | None = None
-    warnings = Warnings()
-    n_lines = 0
-    if options.confidence:
-        translator.estimator  # noqa: B018 (raises before anything is written)
-    columns = files.scores or options.n_best > 1 or options.confidence, options.confidence
-    applied = None if glossary is None else Applied(glossary, translator.target)
-    with ExitStack() as opened:
-        out = opened.enter_context(open_output(target))
-        aligned = opened.enter_context(open_output(files.alignments)) if files.alignments else None
-        progress = opened.enter_context(progress_between("translating", source, target))
-        windows_of_text = checked(_windows(source, files), tokenizers.profiles, data.src)
-        for lines in _with_constraints(windows_of_text, files, glossary, memory):
-            best = list[Translation]()
-            for number, line, translations in watched(translator, lines, options, n_lines, warnings, progress):
-                if applied is not None:
-                    applied.add(number, constraint_spans(line.text, search, glossary), translations[0].text)
-                out.writelines(output_row(number, translation, *columns) for translation in translations)
-                out.flush()
-                best.append(translations[0])
-                if drawn is None:
-                    drawn = next((part for part in translations[0].parts if part.match != "copied"), None)
-            n_lines += len(lines)
-            if decoder is not None and aligned is not None:
-                texts = [line.text for line in lines]
-                of_lines = alignments(decoder, tokenizers[data.src], tokenizers[data.tgt], texts, best)
-                aligned.writelines(f"{pharaoh(pairs)}\n".encode() for pairs in of_lines)
-    if decoder is not None and files.attention is not None:
-        _draw_attention(files.attention, translator, decoder, drawn)
-    if memory is not None and not {*MATCH_KINDS} & warnings.counts.keys():
-        why = "was not used; it is not for lines with a prefix or constraints, or whose match lacks a glossary term"
-        if not (files.prefixes or files.terms or files.glossary):
-            why = "has no match for any line"
-        say(f"the translation memory {why}")
-    if applied is not None:
-        for message in applied.lines():
-            say(message)
-    for message in warnings.lines():
-        say(message)
+    decoder = translator.forced_decoder(search)
+    with_cross_attention(decoder.models)
+    return decoder
 
 
 def _windows(source: Path | str, files: Files) -> Iterable[list[str]]:
@@ -156,17 +155,6 @@ def _windows(source: Path | str, files: Files) -> Iterable[list[str]]:
     if files.text is not None:
         return [files.text.split("\n")]
     return input_windows(source, None if files.as_text else refuse_document)
-
-
-def output_row(number: int, translation: Translation, scores: bool, confidence: bool = False) -> bytes:
-    """Return the output line of a translation of line `number` (from 1), with or without scores and confidence."""
-    line = translation.text
-    if confidence:
-        expected = "" if translation.confidence is None else f"{translation.confidence.chrf:.1f}"
-        line = f"{expected}\t{line}"
-    if scores:
-        line = scored_line(number, translation.score, translation.log_prob, line)
-    return f"{line}\n".encode()
 
 
 def _with_constraints(
@@ -192,40 +180,154 @@ def _with_constraints(
             raise DataError(f"{path}: has more lines than the text; they must pair line by line")
 
 
-def _draw_attention(path: Path, translator: Translator, decoder: ForcedDecoder, part: Part | None) -> None:
-    """Draw the attention weights of a translated part. Raises DataError if the text has none."""
-    if part is None:
-        raise DataError(f"{path}: cannot draw attention, since no line of the text has letters to translate")
-    data = translator.config.data
-    src = translator.tokenizers[data.src]
-    tgt = translator.tokenizers[data.tgt]
-    [weights] = decoder.attention([(part.src_ids, part.tgt_ids)])
-    src_pieces = [*src.pieces(part.src_ids), EOS_PIECE]
-    tgt_pieces = [*tgt.pieces(part.tgt_ids), EOS_PIECE]
-    save_picture(draw_attention(src_pieces, tgt_pieces, weights.numpy(), "Attention, mean of the heads"), path)
+# --- what is written and counted ------------------------------------------------------------------
 
 
-def watched(
+class Sink:
+    """Takes each line of a text with its translations, in order."""
+
+    def add(self, number: int, line: Line, translations: Sequence[Translation]) -> None:
+        """Take line `number` (from 1) with its translations, best first."""
+        raise NotImplementedError
+
+    def flush(self) -> None:
+        """Write what was taken; called after some lines."""
+
+    def close(self) -> Iterable[str]:
+        """Return messages for the user; called after the last line, when all files of lines are complete."""
+        return ()
+
+
+def translate_into(
+    sinks: Sequence[Sink],
     translator: Translator,
     lines: Sequence[Line],
     options: Options,
     first: int,
-    warnings: Warnings,
     progress: Progress | None = None,
-) -> Iterator[tuple[int, Line, list[Translation]]]:
-    """Translate lines, count the warnings about them, and yield each with its number, from 1, and its translations.
+) -> Iterator[list[Translation]]:
+    """Translate lines, give each of them to the sinks, and yield its translations.
 
     first: the number of the first line, from 0.
     """
     by_line = translator.translate_window(lines, options, first, progress)
     for number, (line, translations) in enumerate(zip(lines, by_line, strict=True), start=first + 1):
-        warnings.add(number, line, translations)
-        yield number, line, translations
+        for sink in sinks:
+            sink.add(number, line, translations)
+        yield translations
+    for sink in sinks:
+        sink.flush()
 
 
 @dataclass
-class Warnings:
-    """Counts of warnings about the translations of a text."""
+class Rows(Sink):
+    """A sink that writes a line for each translation, or four columns; see `translate_file`."""
+
+    out: IO[bytes]
+    options: Options
+    scores: bool
+    n: int = 0
+    """Number of lines written."""
+
+    def add(self, number: int, line: Line, translations: Sequence[Translation]) -> None:  # noqa: ARG002
+        self.out.writelines(self._row(number, translation) for translation in translations)
+        self.n += len(translations)
+        self.out.flush()
+
+    def _row(self, number: int, translation: Translation) -> bytes:
+        row = translation.text
+        if self.options.confidence:
+            expected = "" if translation.confidence is None else f"{translation.confidence.chrf:.1f}"
+            row = f"{expected}\t{row}"
+        if self.scores or self.options.n_best > 1 or self.options.confidence:
+            row = scored_line(number, translation.score, translation.log_prob, row)
+        return f"{row}\n".encode()
+
+
+class _Alignments(Sink):
+    """A sink that writes the aligned words of each line."""
+
+    def __init__(self, out: IO[bytes], translator: Translator, decoder: ForcedDecoder) -> None:
+        self._out = out
+        self._decoder = decoder
+        self._tokenizers = translator.tokenizers.sides(translator.conventions.direction)
+        self._texts = list[str]()
+        self._best = list[Translation]()
+
+    def add(self, number: int, line: Line, translations: Sequence[Translation]) -> None:  # noqa: ARG002
+        self._texts.append(line.text)
+        self._best.append(translations[0])
+
+    def flush(self) -> None:
+        of_lines = alignments(self._decoder, *self._tokenizers, self._texts, self._best)
+        self._out.writelines(f"{pharaoh(pairs)}\n".encode() for pairs in of_lines)
+        self._texts.clear()
+        self._best.clear()
+
+
+class _Picture(Sink):
+    """A sink that draws the attention weights of the first part of a text that the model has read."""
+
+    def __init__(self, path: Path, translator: Translator, decoder: ForcedDecoder) -> None:
+        self._path = path
+        self._decoder = decoder
+        self._tokenizers = translator.tokenizers.sides(translator.conventions.direction)
+        self._part: Part | None = None
+
+    def add(self, number: int, line: Line, translations: Sequence[Translation]) -> None:  # noqa: ARG002
+        if self._part is None:
+            self._part = next((part for part in translations[0].parts if part.match != "copied"), None)
+
+    def close(self) -> Iterable[str]:
+        """Draw the picture. Raises DataError if no part was read."""
+        part = self._part
+        if part is None:
+            raise DataError(f"{self._path}: cannot draw attention, since no line of the text has letters to translate")
+        src, tgt = self._tokenizers
+        [weights] = self._decoder.attention([(part.src_ids, part.tgt_ids)])
+        src_pieces = [*src.pieces(part.src_ids), EOS_PIECE]
+        tgt_pieces = [*tgt.pieces(part.tgt_ids), EOS_PIECE]
+        figure = draw_attention(src_pieces, tgt_pieces, weights.numpy(), "Attention, mean of the heads")
+        save_picture(figure, self._path)
+        return ()
+
+
+@dataclass
+class _UnusedMemory(Sink):
+    """A sink that reports a translation memory without any match."""
+
+    has_constraints: bool
+    is_used: bool = False
+
+    def add(self, number: int, line: Line, translations: Sequence[Translation]) -> None:  # noqa: ARG002
+        self.is_used = self.is_used or any(part.match in MATCH_KINDS for part in translations[0].parts)
+
+    def close(self) -> Iterable[str]:
+        why = "has no match for any line"
+        if self.has_constraints:
+            why = "was not used; it is not for lines with a prefix or constraints, or whose match lacks a glossary term"
+        return () if self.is_used else [f"the translation memory {why}"]
+
+
+class _AppliedTerms(Sink):
+    """A sink that counts the terms of a glossary."""
+
+    def __init__(self, glossary: Glossary, target: str, search: SearchConfig) -> None:
+        self._glossary = glossary
+        self._search = search
+        self._applied = Applied(glossary, target)
+
+    def add(self, number: int, line: Line, translations: Sequence[Translation]) -> None:
+        spans = constraint_spans(line.text, self._search, self._glossary)
+        self._applied.add(number, spans, translations[0].text)
+
+    def close(self) -> Iterable[str]:
+        return self._applied.lines()
+
+
+@dataclass
+class Warnings(Sink):
+    """A sink that counts the warnings about the translations of a text."""
 
     counts: dict[str, int] = field(default_factory=dict)
     """Number of lines for each kind of warning: blank, whole, unfinished, split, lost, cut, unknown, and for each kind
@@ -253,7 +355,12 @@ class Warnings:
         self.counts = {**Counter(self.counts) + Counter(later.counts)}
         self.cut = [*self.cut, *later.cut][:MAX_NUMBERS]
 
-    def lines(self) -> list[str]:
+    @classmethod
+    def parse(cls, summary: object) -> Warnings:
+        """Return warnings from the summary of a task, in which they are as `asdict` returns them."""
+        return TypeAdapter(cls).validate_python(summary)
+
+    def close(self) -> list[str]:
         """Return a message for each kind of warning that occurred."""
         numbers = ", ".join(map(str, self.cut))
         if self.counts.get("cut", 0) > len(self.cut):
@@ -351,7 +458,7 @@ class Models(BaseModel, frozen=True):
 
 
 def _fingerprints(saved: Sequence[Saved]) -> tuple[str, ...]:
-    return tuple(fingerprint(member.weights.tensors) for member in saved)
+    return tuple(weights_fingerprint(member.weights.tensors) for member in saved)
 
 
 class _Request(BaseModel):
@@ -396,9 +503,9 @@ def translate_in_parts(
             results = run_all(engine, work, tasks, lambda _: progress.add())
         warnings = Warnings()
         for done in results:
-            warnings.merge(TypeAdapter(Warnings).validate_python(done.summary["warnings"]))
+            warnings.merge(Warnings.parse(done.summary["warnings"]))
         join(results, target)
-    for message in warnings.lines():
+    for message in warnings.close():
         say(message)
 
 
@@ -447,12 +554,11 @@ def translate_part(folder: Path, arguments: Json) -> Json:
     lines = [Line(text) for text in source.read_bytes().decode().split("\n")[:-1]]
     options = Options(request.search, request.n_best)
     warnings = Warnings()
-    n_rows = 0
     with (folder / TEXT).open("wb") as out:
-        for number, _, translations in watched(translator, lines, options, first, warnings):
-            out.writelines(output_row(number, translation, request.scores) for translation in translations)
-            n_rows += len(translations)
-    return {"rows": n_rows, "warnings": asdict(warnings)}
+        rows = Rows(out, options, request.scores)
+        for _ in translate_into([rows, warnings], translator, lines, options, first):
+            pass
+    return {"rows": rows.n, "warnings": asdict(warnings)}
 
 
 @functools.lru_cache(maxsize=1)

@@ -30,8 +30,8 @@ from nmt.text.lines import READ_TWICE, read_aligned
 from nmt.text.tokenizer import Tokenizer, is_blank
 from nmt.training.objectives.classification import sequence_logits
 from nmt.training.validate import Execution
+from nmt.translate.loading import Translator
 from nmt.translate.score import Scored, cut_message
-from nmt.translate.translator import Translator
 from nmt.translate.types import WINDOW
 
 Floats = NDArray[np.float64]

@@ -14,8 +14,8 @@ from nmt.console import is_typed, printable_sentence, say
 from nmt.errors import NmtError
 from nmt.process import handling
 from nmt.text.constraints import Glossary
-from nmt.translate.files import Warnings, watched
-from nmt.translate.translator import Translator
+from nmt.translate.files import Warnings, translate_into
+from nmt.translate.loading import Translator
 from nmt.translate.types import Line, Options
 
 COMMANDS = {
@@ -101,7 +101,7 @@ def _rows(translator: Translator, line: Line) -> Iterator[str]:
     has_second = search.mbr == "none" and (search.beam > 1 or search.sample)
     options = Options(search, 2 if has_second else 1, confidence=translator.has_confidence)
     warnings = Warnings()
-    [(_, _, (best, *others))] = watched(translator, [line], options, 0, warnings)
+    [[best, *others]] = translate_into([warnings], translator, [line], options, 0)
     yield best.text
     n_pieces = sum(len(part.tgt_ids) + 1 for part in best.searched)  # with the end of each sentence
     if n_pieces:
@@ -110,5 +110,5 @@ def _rows(translator: Translator, line: Line) -> Iterator[str]:
         yield f"  expected chrF {best.confidence.chrf:.0f}"
     for other in others:
         yield f"  next best: {other.text}"
-    for message in warnings.lines():
+    for message in warnings.close():
         say(message)

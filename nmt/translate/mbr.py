@@ -24,7 +24,7 @@ MAX_COUNTS = 2**20
 """Maximum number of counts (texts x n-grams) in memory at once."""
 
 
-def choose(candidates: Sequence[str]) -> int:
+def least_risk(candidates: Sequence[str]) -> int:
     """Return the index of the candidate with the highest expected utility, the first one on ties.
 
     A candidate is a reference as often as it occurs, and also for itself, since the candidates are a sample of the

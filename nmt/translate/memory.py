@@ -12,32 +12,25 @@ import re
 import tempfile
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import TypeAdapter, ValidationError
 
-from nmt.config import Config
-from nmt.config.messages import problems_in
-from nmt.console import amount, say
-from nmt.data.sources import AnySource, FilesSource, PathSource, is_url
-from nmt.errors import ConfigError, DataError
+from nmt.errors import ConfigError
 from nmt.files.write import writing
-from nmt.files.yaml12 import parse_yaml
 from nmt.languages.codes import is_spaced
-from nmt.prepare.pairs import Codes, one_line
 from nmt.search.settings import SearchConfig
-from nmt.text.augmentation import replaced
 from nmt.text.case import lower, upper
 from nmt.text.constraints import Span, spans
 from nmt.text.letters import comparable
+from nmt.text.segments import Codes, one_line
 from nmt.text.similarity import SimilarTexts
-from nmt.text.words import units
+from nmt.text.words import replaced, units
 
 MatchKind = Literal["fuzzy", "adapted", "exact", "copied"]
 """How a segment matches a text: `exact`, `adapted` if numbers or the first letter were changed, or if the segment has
@@ -54,10 +47,7 @@ class Match(NamedTuple):
     kind: MatchKind
 
 
-AnyMemory: TypeAlias = "TranslationMemory | Path | str | Sequence[Path | str]"
-"""A translation memory, or its files; see `TranslationMemory.read`."""
 _DIGIT = re.compile("[0-9]")
-_SOURCE: TypeAdapter[AnySource] = TypeAdapter(AnySource)
 _Integers = npt.NDArray[np.int64]
 
 
@@ -98,24 +88,6 @@ class TranslationMemory:
         self._places = np.sort(self._indexes[0][1])  # not in the order of hashes, which differs between processes
         self._similar: SimilarTexts | None = None
 
-    @classmethod
-    def of(cls, memory: AnyMemory, src: str, tgt: str) -> TranslationMemory:
-        """Return a memory, or read it from its files; see `read`."""
-        if isinstance(memory, TranslationMemory):
-            return memory
-        return cls.read([memory] if isinstance(memory, (Path, str)) else memory, src, tgt)
-
-    @classmethod
-    def read(cls, files: Sequence[Path | str], src: str, tgt: str, is_required: bool = True) -> TranslationMemory:
-        """Read the segments of files, in order, from language `src` into `tgt`.
-
-        files: names of files or folders in the formats of `path` in `data.train`, or sources as in `data.test`, written
-        as YAML: `{files: {de: a.de, en: a.en}}`. The numbers of segments and of skipped units are printed.
-        Raises ConfigError for an invalid source, DataError if a file cannot be read or, if `is_required`, has no
-        segment in both languages.
-        """
-        return cls((pair for name in files for pair in _segments(str(name), src, tgt, is_required)), src, tgt)
-
     def __len__(self) -> int:
         """Return the number of different segments."""
         return len(self._places)
@@ -125,17 +97,16 @@ class TranslationMemory:
         """SHA-256 of the segments, in their order."""
         return sha256(self._texts).hexdigest()
 
-    def use_for(self, config: Config, search: SearchConfig) -> None:
-        """Index the segments for `similar` if a model with this config reads the translations of similar texts.
+    def use_for(self, threshold: float | None, search: SearchConfig) -> None:
+        """Index the segments for `similar` if the model reads the translations of similar texts.
 
-        Raises ConfigError if neither exact nor similar segments would be used.
+        threshold: the least similarity of a text; None if the model does not read them. Raises ConfigError if neither
+        exact nor similar segments would be used.
         """
-        if "fuzzy" not in config.training.modifiers:
+        if threshold is None:
             if not search.exact_matches:
                 raise ConfigError("search.exact_matches: false needs a model trained with training.modifiers.fuzzy")
             return
-        threshold = config.data.fuzzy_threshold
-        assert threshold is not None, "the config was checked"
         if self._similar is None or self._similar.threshold != threshold:
             self._similar = SimilarTexts((self._segment(place)[0] for place in self._places.tolist()), threshold)
 
@@ -221,46 +192,6 @@ class _Index:
 def _differs(values: _Integers) -> npt.NDArray[np.bool_]:
     """Return whether each value differs from the next one; the last one does."""
     return np.append(values[1:] != values[:-1], True)[: len(values)]
-
-
-def _segments(name: str, src: str, tgt: str, is_required: bool) -> Iterable[tuple[str, str, Codes]]:
-    """Yield the segments of a file or of a source written as YAML; see `TranslationMemory.read`."""
-    from nmt.prepare.sources import open_source  # imports the readers of all formats
-
-    try:
-        if name.startswith("{"):
-            source: AnySource = _SOURCE.validate_python(parse_yaml(name, "--tm"))
-        else:
-            source = PathSource(path=name)
-    except ValidationError as error:
-        raise ConfigError(*[f"--tm {name}: {problem}" for problem in problems_in(error)]) from None
-    if source.named_languages is not None and not {src, tgt} <= {*source.named_languages}:
-        if is_required:
-            named = ", ".join(source.named_languages)
-            raise ConfigError(f"--tm {name}: must name {src} and {tgt}, the languages of the model; found {named}")
-        return
-    match source:
-        case PathSource(path=path):
-            paths = [path]
-        case FilesSource(files=files):
-            paths = [*files.values()]
-        case _:
-            paths = []
-    for path in paths:
-        if not (is_url(path) or {"*", "?"} & {*path} or Path(path).exists()):
-            raise DataError(f"{path}: no such file or folder")
-    languages = (min(src, tgt), max(src, tgt))
-    opened = open_source(source, languages, Path())
-    n = 0
-    for pair in opened.pairs():
-        if not opened.units.skip_blank(pair[:2], languages):
-            n += 1
-            sides = (pair.src, pair.tgt) if src < tgt else (pair.tgt, pair.src)
-            yield *sides, opened.units.codes
-    notes = "".join(f"; {reason}: {count:,}" for reason, count in sorted(opened.units.skipped.items()))
-    if is_required and not n:
-        raise DataError(f"{source.label}: has no segments from {src} into {tgt}{notes}")
-    say(f"{source.label}: {amount(n, 'segment')} from {src} into {tgt}{notes}")
 
 
 @lru_cache(maxsize=16)  # several functions ask for the numbers of one segment

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol, TypeAlias, TypeVar
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 import torch
 
@@ -23,9 +23,8 @@ from nmt.data.on_device import sent
 from nmt.errors import ConfigError
 from nmt.model.device import float32_library, for_inference, threads
 from nmt.model.inference import InferenceModel
-from nmt.model.transformer import DecodingModel, Transformer
-from nmt.runs.folder import fingerprint
-from nmt.runs.model import open_saved
+from nmt.model.transformer import DecoderModel, DecodingModel, Transformer
+from nmt.model.weights import weights_fingerprint
 from nmt.search.constrained import Constraints, beam_for, with_phrases
 from nmt.search.forced import ForcedDecoder
 from nmt.search.methods import find_hypotheses
@@ -126,6 +125,19 @@ class Searcher(Protocol):
         """Return a forced decoder, which scores given translations. Raises ConfigError if the engine has none."""
 
 
+class LanguageModelRun(NamedTuple):
+    """A language model for shallow fusion."""
+
+    model: DecoderModel
+    """The model, on the CPU."""
+    tokenizer: Tokenizer
+    languages: tuple[str, ...]
+
+
+OpenLanguageModel: TypeAlias = "Callable[[str], LanguageModelRun]"
+"""A function that reads the language model of a run, the value of `search.lm`."""
+
+
 class NativeSearcher:
     """The search engine in PyTorch, for a model or an ensemble; a language model continues the beginnings of lines."""
 
@@ -136,10 +148,12 @@ class NativeSearcher:
         device: torch.device,
         precision: str,
         joins: bool = False,
+        open_lm: OpenLanguageModel | None = None,
     ) -> None:
         """Prepare models, which are on `device`, for matrix products in `precision`: float32, bf16 or fp16.
 
-        joins: whether translations may have separators, see `nmt.translate.search`.
+        joins: whether translations may have separators, see `nmt.translate.search`. open_lm: without it, `search.lm` is
+        refused.
         """
         self.models = models
         self.device = device
@@ -154,13 +168,14 @@ class NativeSearcher:
         self._fused: dict[str, tuple[InferenceModel, tuple[str, ...]]] = {}
         """The language model of each run that `search.lm` has named, and the languages of the model."""
         self._joins = joins
+        self._open_lm = open_lm
         self._banned = torch.tensor(tgt_tokenizer.never_written(joins), device=device)
 
     @property
     def weights(self) -> str:
         """The fingerprint of the weights; see `Searcher`."""
         return " ".join(
-            fingerprint({name: weight.detach().cpu() for name, weight in model.named_parameters()})
+            weights_fingerprint({name: weight.detach().cpu() for name, weight in model.named_parameters()})
             for model in self.models
         )
 
@@ -171,12 +186,12 @@ class NativeSearcher:
 
     def with_models(self, models: Sequence[DecodingModel]) -> NativeSearcher:
         """Return a searcher with different models, which shares the language models that are loaded."""
-        other = NativeSearcher(models, self._tgt_tokenizer, self.device, self.precision, self._joins)
+        other = NativeSearcher(models, self._tgt_tokenizer, self.device, self.precision, self._joins, self._open_lm)
         other._fused = self._fused
         return other
 
     def check(self, search: SearchConfig, has_terms: bool, language: str) -> None:
-        """Raise ConfigError if settings or terms are not supported, and what `LanguageModel.load` raises."""
+        """Raise ConfigError if settings or terms are not supported, and what `open_lm` raises."""
         if has_terms and not takes_terms(search):
             raise ConfigError(NO_TERMS)
         if search.coverage_penalty and not all(isinstance(model, Transformer) for model in self.models):
@@ -238,14 +253,14 @@ class NativeSearcher:
     def _language_model(self, run: str) -> tuple[InferenceModel, tuple[str, ...]]:
         """Return the language model of a run, which is loaded only once, and its languages."""
         if run not in self._fused:
-            saved = open_saved(run)
-            model = saved.language_model().to(self.device)
-            languages = saved.config.learned_languages
-            if saved.tokenizers[languages[-1]].fingerprint != self._tgt_tokenizer.fingerprint:
+            if self._open_lm is None:
+                raise ConfigError("search.lm: not available for this model")
+            model, tokenizer, languages = self._open_lm(run)
+            if tokenizer.fingerprint != self._tgt_tokenizer.fingerprint:
                 problem = f"search.lm: {run} has a different tokenizer; prepare its data with --tokenizer-from"
                 raise ConfigError(problem)
             with torch.no_grad():
-                self._fused[run] = InferenceModel(model, self.precision), languages
+                self._fused[run] = InferenceModel(model.to(self.device), self.precision), languages
         return self._fused[run]
 
     @cached_property

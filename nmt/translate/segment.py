@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from nmt.config import Config
 from nmt.console import printable
 from nmt.errors import ConfigError, DataError
 from nmt.search.beam import n_to_finish
@@ -21,12 +20,13 @@ from nmt.text.phrases import n_within, term_ids
 from nmt.text.split import join, n_sentences, split
 from nmt.text.tokenizer import CONTROL, Tokenizer, is_blank
 from nmt.text.vocabularies import Tokenizers
-from nmt.translate.mbr import choose
+from nmt.translate.mbr import least_risk
 from nmt.translate.memory import Match, MatchKind
 from nmt.translate.types import (
     BLANK,
     MAX_PARTS,
     NO_TERMS,
+    Conventions,
     Line,
     Part,
     Sentence,
@@ -55,18 +55,17 @@ class _Source(NamedTuple):
 class Segmenter:
     """A segmenter, which splits lines into sentences and joins the translations of the sentences."""
 
-    def __init__(self, tokenizers: Tokenizers, config: Config, max_positions: int | None) -> None:
+    def __init__(self, tokenizers: Tokenizers, conventions: Conventions, max_positions: int | None) -> None:
         """Create a segmenter. max_positions: the maximum length of a sequence, including `</s>`; None for no limit."""
-        data = config.data
-        self._reads_similar = "fuzzy" in config.training.modifiers
-        self._joins = config.joins_sentences
-        self._src, self._tgt = tokenizers.sides(data.direction)
-        self._language_tag = data.language_tag
+        self._reads_similar = conventions.fuzzy_threshold is not None
+        self._joins = conventions.joins
+        self._src, self._tgt = tokenizers.sides(conventions.direction)
+        self._language_tag = conventions.language_tag
         self._max_positions = max_positions
         # one position is reserved for the end of sentence
-        self.max_length = MAX_PIECES_FACTOR * data.max_pieces if max_positions is None else max_positions - 1
+        self.max_length = MAX_PIECES_FACTOR * conventions.max_pieces if max_positions is None else max_positions - 1
         """Maximum number of pieces of a sentence, without `</s>`; longer sentences are truncated."""
-        self._max_pieces = min(self.max_length, data.max_pieces)
+        self._max_pieces = min(self.max_length, conventions.max_pieces)
 
     def split_lines(self, lines: Sequence[Line], search: SearchConfig, first: int = 0) -> list[list[Sentence]]:
         """Return the sentences of each line: several if the line is split, and one without token ids if it is blank.
@@ -251,7 +250,7 @@ class Segmenter:
         if not candidates:
             return []
         ranked = sorted(candidates, key=lambda hypothesis: -hypothesis.score)
-        return [ranked[choose([self._tgt.decode(candidate.ids) for candidate in ranked])]]
+        return [ranked[least_risk([self._tgt.decode(candidate.ids) for candidate in ranked])]]
 
 
 def longest_translation(

@@ -1,4 +1,4 @@
-"""The input and output types of a translator.
+"""The input and output types of a translator, and what it knows of its model.
 
 A `Line` is the input: text, and constraints on its translation. It becomes one or several `Sentence`s, which are
 searched, and their `Hypothesis`es become its `Translation`s.
@@ -12,13 +12,11 @@ from functools import cached_property
 from hashlib import sha256
 from typing import NamedTuple
 
-from nmt.config import Config
-from nmt.data.corpus import Corpus
-from nmt.data.modifiers import FuzzyMatches
-from nmt.documents.types import Translated
 from nmt.errors import ConfigError
+from nmt.languages.directions import choose_direction, sides_of
 from nmt.search.settings import SearchConfig
 from nmt.text.constraints import Glossary
+from nmt.text.translated import Translated
 from nmt.translate.memory import MATCH_KINDS, Match, MatchKind, TranslationMemory
 
 WINDOW = 4096
@@ -26,6 +24,44 @@ WINDOW = 4096
 
 MAX_PARTS = 2**24
 """Upper bound of the number of sentences of a line."""
+
+
+@dataclass(frozen=True)
+class Conventions:
+    """The languages of a translator, and what the lines that its model was trained on contain besides text."""
+
+    direction: str
+    """Source and target language, such as `de-en`."""
+    max_pieces: int
+    """Maximum number of pieces of a line in training."""
+    choices: Sequence[str] = ()
+    """The directions of a model with several, of which one must be chosen before lines are translated."""
+    language_tag: Sequence[str] = ()
+    """The tag of the target language, which is before every source; none if the model has one direction."""
+    tag_names: Sequence[str] = ()
+    """The tags of the training corpora of this direction."""
+    joins: bool = False
+    """Whether lines may consist of several sentences with separators between them (training.modifiers.join)."""
+    inline_terms: bool = False
+    """Whether sources may contain translations of their terms (training.modifiers.terms)."""
+    fuzzy_threshold: float | None = None
+    """The least similarity of a text whose translation is read beside the source (training.modifiers.fuzzy); None: the
+    model reads none."""
+
+    @property
+    def src(self) -> str:
+        """The source language."""
+        return sides_of(self.direction)[0]
+
+    @property
+    def tgt(self) -> str:
+        """The target language."""
+        return sides_of(self.direction)[1]
+
+    def check_chosen(self) -> None:
+        """Raise ConfigError if the model has several directions and none was chosen."""
+        if self.choices:
+            choose_direction(self.choices, self.direction, None, None)
 
 
 @dataclass(frozen=True)
@@ -197,23 +233,3 @@ def unprotected(search: SearchConfig) -> SearchConfig:
 def takes_terms(search: SearchConfig) -> bool:
     """Return whether a search with these settings supports terms."""
     return not (search.sample or search.diversity_groups > 1 or search.no_repeat_ngram)
-
-
-def source_lines(corpus: Corpus, config: Config, split: str) -> list[Line]:
-    """Return the sources of a split, with the translations of similar lines, or the beginnings of documents.
-
-    Without an order of documents, all lines are one document. Raises DataError as `FuzzyMatches.of` and
-    `Corpus.follows` do.
-    """
-    lines = corpus.split(split)
-    data = config.data
-    texts = lines.text(data.src)
-    if "fuzzy" in config.training.modifiers:
-        matches = FuzzyMatches.of(corpus, config, split)
-        tokenizer = corpus.tokenizers[data.tgt]
-        targets = map(matches.target, range(lines.n))
-        similar = ("" if target is None else tokenizer.decode(target.tolist()) for target in targets)
-        return [Line(text, similar=translation) for text, translation in zip(texts, similar, strict=True)]
-    is_ordered = corpus.directory.follows(split).name in corpus.manifest.files
-    follows = corpus.follows(lines).tolist() if is_ordered else [1] * lines.n
-    return [Line(text, is_first=not is_next) for text, is_next in zip(texts, follows, strict=True)]

@@ -26,7 +26,7 @@ from nmt.share.engine import load_ctranslate2
 from nmt.share.export import ExportOptions, export, export_argos
 from nmt.text.lines import read_lines
 from nmt.text.split import n_sentences
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 from nmt.translate.types import Translation
 
 SEARCH = {"beam": 4, "length_penalty": 0.2, "max_length_ratio": 0.0, "max_length_offset": 256}

@@ -20,7 +20,7 @@ from nmt.runs.folder import load_folder
 from nmt.share.engine import Engine, compare, engine_translator
 from nmt.share.export import ExportOptions, export
 from nmt.text.lines import read_aligned
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 from nmt.translate.types import Translation
 
 

@@ -34,7 +34,7 @@ from nmt.prepare.pipeline.work import Sizes  # noqa: E402
 from nmt.prepare.prepare import prepare  # noqa: E402
 from nmt.training.loop import fit  # noqa: E402
 from nmt.training.plan import Plan  # noqa: E402
-from nmt.translate.translator import Translator  # noqa: E402
+from nmt.translate.loading import Translator  # noqa: E402
 from tiny_corpus import tiny_settings, tiny_text  # noqa: E402
 
 LOSSES = [

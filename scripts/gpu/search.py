@@ -27,7 +27,7 @@ from nmt.process import set_up
 from nmt.share.export import ExportOptions, export
 from nmt.text.lines import read_aligned
 from nmt.text.vocabularies import Tokenizers
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 
 Search = Callable[[Sequence[str], int, int], list[str]]
 """Translates lines in batches of a size, with a beam."""

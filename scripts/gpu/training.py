@@ -28,7 +28,7 @@ from nmt.training.loop import fit, train_step
 from nmt.training.parallel import World
 from nmt.training.plan import Plan
 from nmt.training.session import Outcome, Session
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 from scripts.gpu.setting import ROOT, Check, Found
 
 TIMES, FLOOR = 5.0, {"loss_apart_before": 1e-3, "loss_apart": 2e-3, "weights_apart": 2e-2}

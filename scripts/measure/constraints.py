@@ -22,7 +22,7 @@ from nmt.errors import DataError
 from nmt.evaluate.metrics import Score, corpus_score
 from nmt.search.settings import SearchConfig
 from nmt.text.lines import read_lines
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 from nmt.translate.types import Line
 
 TEST = "test_2016_flickr"

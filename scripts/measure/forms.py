@@ -17,7 +17,7 @@ from unicodedata import normalize
 
 from nmt.evaluate.metrics import corpus_score
 from nmt.text.lines import read_lines
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 
 MOST = 1.0
 SPACES = {"U+00A0": "\u00a0", "U+202F": "\u202f", "U+2009": "\u2009", "U+3000": "\u3000", "tab": "\t"}

@@ -22,7 +22,7 @@ from nmt.evaluate.metrics import corpus_score
 from nmt.text.augmentation import drop_end_punctuation, lower_case, title_case, typos, upper_case
 from nmt.text.constraints import Glossary, alone
 from nmt.text.lines import read_lines
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 from nmt.translate.types import Line
 from scripts.sample_corpus.lexicon import NOUNS
 

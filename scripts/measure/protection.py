@@ -21,7 +21,7 @@ from pathlib import Path
 
 from nmt.text.constraints import alone, spans
 from nmt.text.lines import read_lines
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 
 SAMPLE = Path(__file__).parents[2] / "data" / "sample" / "test.de"
 NEEDED = 0.99

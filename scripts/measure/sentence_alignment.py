@@ -24,7 +24,7 @@ from pathlib import Path
 
 from nmt.text.sentence_alignment import Bead, align
 from nmt.text.split import sentences
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 
 Origins = list[frozenset[int]]
 """The lines from which each sentence comes."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from nmt.search.settings import SearchConfig
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 from nmt.translate.types import Line, Translation
 
 Pair = tuple[Translator, Translator]

@@ -20,7 +20,7 @@ from nmt.share.export import ExportOptions, export
 from nmt.text.ids import EOS, N_SPECIAL
 from nmt.text.tokenizer import Tokenizer, train_tokenizer
 from nmt.text.vocabularies import Tokenizers
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 from tiny_run import tiny_config, words
 
 LINES = [" ".join(words(n, seed=n + 50)) for n in (3, 9, 1, 14, 2, 6, 5, 11, 4, 4, 7, 8)]

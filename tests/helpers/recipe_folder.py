@@ -20,7 +20,7 @@ from places import GOLDEN
 from tiny_corpus import tiny_settings, tiny_text
 
 if TYPE_CHECKING:
-    from nmt.translate.translator import Translator
+    from nmt.translate.loading import Translator
 
 
 def make_folder(path: Path) -> Path:
@@ -83,7 +83,7 @@ class Parrot:
 def interrupt_after(n: int, patch: pytest.MonkeyPatch) -> list[int]:
     """Interrupt the window after the first `n`, as Ctrl-C does. Returns the list of the numbers of their first lines,
     which grows as they are translated."""
-    from nmt.translate.translator import Translator
+    from nmt.translate.loading import Translator
 
     real, firsts = Translator.translate_window, list[int]()
 

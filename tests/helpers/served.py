@@ -24,7 +24,7 @@ from nmt.serve.app import make_app
 from nmt.serve.server import listen, make_server
 from nmt.serve.service import Service
 from nmt.translate.align import word_spans
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 from nmt.translate.types import Confidence, Line, Options, Part, Translation
 from waiting import until
 

@@ -18,8 +18,8 @@ from nmt.search.settings import SearchConfig
 from nmt.text.tokenizer import Tokenizer, train_tokenizer
 from nmt.text.vocabularies import Tokenizers
 from nmt.training.facts import MaskedConfig
+from nmt.translate.loading import Translator
 from nmt.translate.search import NativeSearcher
-from nmt.translate.translator import Translator
 
 TINY = {
     "d_model": 16, "n_heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1,
@@ -99,7 +99,7 @@ def write_classifier(path: Path, tokenizer: Tokenizer, direction: str = "de-en",
 def make(tokenizer: Tokenizer, config: Config) -> Translator:
     tokenizers = Tokenizers(dict.fromkeys(config.data.pair, tokenizer), joint=True)
     searcher = NativeSearcher([tiny_model(config, tokenizer)], tokenizer, torch.device("cpu"), "float32")
-    return Translator(searcher, tokenizers, config)
+    return Translator.configured(searcher, tokenizers, config)
 
 
 def texts(translator: Translator, lines: list[str], search: SearchConfig = GREEDY) -> list[str]:

@@ -26,7 +26,7 @@ from nmt.tasks.ray import RayRunner, enter_node, ready_among
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate import files
 from nmt.translate.files import Models, translate_file, translate_in_parts
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 from nmt.translate.types import Options
 from places import ROOT
 from tasks import left, numbered

@@ -18,7 +18,7 @@ from command import Command
 from export_run import LINES, write_run
 from nmt.serve.admission import new_key
 from nmt.serve.server import listen
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 from served import Client
 from waiting import until
 

@@ -21,7 +21,7 @@ from nmt.errors import DataError
 from nmt.text import lines as module
 from nmt.text.lines import windows
 from nmt.text.tokenizer import Tokenizer
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 from tiny_run import tiny_model, write_run
 
 

@@ -14,7 +14,7 @@ import pytest
 from command import Command
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate import documents
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 from nmt.translate.types import Line
 from tiny_run import PLAIN, write_run
 

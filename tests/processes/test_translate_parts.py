@@ -16,7 +16,7 @@ from nmt.tasks.processes import Processes
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate import files
 from nmt.translate.files import Models, translate_file, translate_in_parts
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 from nmt.translate.types import Options
 from tasks import children
 from tiny_run import GREEDY, PLAIN, write_run

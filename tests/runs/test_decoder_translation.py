@@ -14,7 +14,7 @@ from nmt.errors import ConfigError
 from nmt.model.transformer import DecoderModel
 from nmt.share.export import ExportOptions, export
 from nmt.translate.files import Files, translate_file
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 from trained import records
 
 pytestmark = pytest.mark.usefixtures("quick")

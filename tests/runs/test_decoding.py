@@ -15,7 +15,7 @@ from nmt.search.settings import SearchConfig
 from nmt.search.step import Hypothesis
 from nmt.text.constraints import protected
 from nmt.text.tokenizer import Tokenizer
-from nmt.translate.mbr import choose
+from nmt.translate.mbr import least_risk
 from nmt.translate.types import Line, Translation
 from tiny_run import BEAM, GREEDY, PLAIN, texts, tiny_config, tiny_model, tiny_tokenizer, words, write_run
 
@@ -168,7 +168,7 @@ def test_mbr_translation_equals_direct_choice(translator: Translator) -> None:
         found = translator.translate_lines(PLAIN, search, n_best=n)
         expected = [[each.text for each in sorted(candidates, key=lambda each: -each.score)] for candidates in found]
         risk = changed(search, mbr="chrf", beam=n)
-        assert texts(translator, PLAIN, risk) == [each[choose(each)] for each in expected]
+        assert texts(translator, PLAIN, risk) == [each[least_risk(each)] for each in expected]
     with pytest.raises(ConfigError, match=r"search\.mbr: chrf chooses among several translations"):
         translator.translate_lines(PLAIN, changed(GREEDY, mbr="chrf"))
     with pytest.raises(ConfigError, match=r"n_best: search\.mbr chooses one translation, found n_best 2"):

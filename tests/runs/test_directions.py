@@ -40,7 +40,7 @@ from nmt.text.language import share_of_others
 from nmt.text.vocabularies import read_tags
 from nmt.training import saving
 from nmt.training.validate import DirectionsValidator
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 from nmt.translate.types import Line, Options
 from served import serving
 from tiny_corpus import tiny_settings, tiny_text

@@ -16,15 +16,15 @@ from nmt.data.corpus import Corpus, lines_of
 from nmt.data.modifiers import FuzzyMatches
 from nmt.errors import ConfigError, DataError
 from nmt.layout import DataDir
-from nmt.prepare.pairs import Codes
 from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.prepare import prepare
 from nmt.serve.models import load_models
 from nmt.text.ids import SEPARATOR
+from nmt.text.segments import Codes
 from nmt.translate.align import src_word_shares
 from nmt.translate.files import Files, translate_file
+from nmt.translate.loading import Translator
 from nmt.translate.memory import TranslationMemory
-from nmt.translate.translator import Translator
 from nmt.translate.types import Line, Options
 from tiny_corpus import tiny_settings
 from tiny_run import make, tiny_config, tiny_tokenizer

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from nmt.evaluate.metrics import corpus_score
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 from places import GOLDEN
 from scripts.checks import golden as golden_files
 

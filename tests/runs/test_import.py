@@ -46,7 +46,7 @@ from nmt.text.ids import BOS, EOS, N_SPECIAL, PAD, UNK
 from nmt.text.imported import ImportedTokenizer, ImportedVocabulary
 from nmt.training.facts import MaskedConfig
 from nmt.translate.align import src_word_shares, word_shares
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 from nmt.translate.types import Line
 from peer import of_transformers
 from sentences import sentence_pairs

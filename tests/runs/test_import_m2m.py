@@ -34,7 +34,7 @@ from nmt.share.public import import_model
 from nmt.share.public_vocabulary import ImportOptions
 from nmt.text.ids import BOS, EOS, PAD
 from nmt.translate.files import translate_file
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 from nmt.translate.types import Options
 from peer import of_transformers
 from sentences import sentence_pairs

@@ -33,9 +33,10 @@ from nmt.text.ids import SEPARATOR
 from nmt.training.objectives.make import make_objective
 from nmt.training.objectives.translation import _in_context
 from nmt.training.validate import Execution, HeldOut
+from nmt.translate.configured import source_lines
+from nmt.translate.loading import Translator
 from nmt.translate.search import NativeSearcher
-from nmt.translate.translator import Translator
-from nmt.translate.types import Line, Options, Sentence, source_lines
+from nmt.translate.types import Line, Options, Sentence
 from tiny_corpus import tiny_settings, tiny_text
 from tiny_run import make, tiny_config, tiny_model, tiny_tokenizer, write_run
 from trained import assert_same_run, train_with_deaths

@@ -25,7 +25,7 @@ from nmt.runs.listing import as_table, summarise
 from nmt.runs.log import learning_curve
 from nmt.tables import render
 from nmt.translate.language_model import LanguageModel
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 
 pytestmark = pytest.mark.usefixtures("quick")
 

@@ -25,7 +25,7 @@ from nmt.share.engine import load_ctranslate2
 from nmt.share.export import ExportOptions, export
 from nmt.share.hub import download, local_model
 from nmt.share.push import find_repository, push
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 from places import GOLDEN
 from scored_run import record
 

@@ -22,7 +22,7 @@ from nmt.prepare.prepare import prepare
 from nmt.section import Section
 from nmt.training import loop
 from nmt.training.plan import Plan
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 from tiny_corpus import tiny_settings
 
 SHORT = {"max_steps": 2, "warmup_steps": 1, "validate_every_steps": 2, "save_every_steps": 2, "max_tokens": 1000}

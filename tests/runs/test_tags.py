@@ -43,8 +43,8 @@ from nmt.text.vocabularies import Tokenizers
 from nmt.training.objectives import Learner
 from nmt.training.session import Session
 from nmt.translate.align import src_word_shares
+from nmt.translate.loading import Translator
 from nmt.translate.score import Scored
-from nmt.translate.translator import Translator
 from nmt.translate.types import Line
 from served import serving
 from tiny_corpus import tiny_settings, tiny_text

@@ -26,7 +26,7 @@ from nmt.share.export import ExportOptions, export
 from nmt.share.transformers import tokenizer_config, tokenizer_json
 from nmt.text.ids import EOS, N_SPECIAL
 from nmt.text.tokenizer import Tokenizer
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 from peer import of_transformers
 from places import GOLDEN
 from tiny_run import STRANGE

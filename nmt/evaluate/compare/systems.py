@@ -372,8 +372,8 @@ def _check_same_test(first: _Run, other: _Run) -> None:
 def _translate(run: _Run, settings: Translating) -> System:
     """Translate the test set with a run, and write the translations to a file if there is an output directory."""
     from nmt.evaluate.run import subject_of, translate_text
-    from nmt.translate.translator import Translator
-    from nmt.translate.types import source_lines
+    from nmt.translate.configured import source_lines
+    from nmt.translate.loading import Translator
 
     translator = Translator.load(settings.model.at(run.path), precision=settings.precision)
     say(f"{run.name}: translating {run.text.name}")

@@ -23,8 +23,9 @@ from nmt.files.write import writing
 from nmt.languages.codes import names_of, normalized
 from nmt.languages.directions import LABEL
 from nmt.prepare.inputs import Input
-from nmt.prepare.pairs import NO_SCORE, Layout, Row, Units, one_line, parse_score
+from nmt.prepare.pairs import NO_SCORE, Layout, Row, Units, parse_score
 from nmt.text.lines import LINE_BYTES, lines_in
+from nmt.text.segments import one_line
 from nmt.text.tokenizer import is_blank
 from nmt.text.words import beginning
 

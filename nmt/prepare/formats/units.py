@@ -18,22 +18,11 @@ from nmt.files.read import DOCUMENT_BYTES
 from nmt.languages.codes import by_language, parts_of, side_of, tag_of
 from nmt.prepare.formats.tables import shown, written
 from nmt.prepare.inputs import Input
-from nmt.prepare.pairs import (
-    MAX_TAG,
-    NO_SCORE,
-    Codes,
-    Layout,
-    Row,
-    Segment,
-    Units,
-    one_line,
-    parse_score,
-    side_in_columns,
-    side_of_source,
-)
+from nmt.prepare.pairs import MAX_TAG, NO_SCORE, Layout, Row, Units, parse_score, side_in_columns, side_of_source
 from nmt.text.constraints import spans
 from nmt.text.lines import LINE_BYTES
 from nmt.text.po import Message, form_of_one, po_lines, po_messages
+from nmt.text.segments import Codes, Segment, one_line
 from nmt.text.tokenizer import is_blank
 from nmt.text.words import UNSPACED
 

@@ -25,9 +25,11 @@ from nmt.text.vocabularies import Tokenizers
 from nmt.training.facts import DenoisingConfig
 from nmt.training.objectives import Objective
 from nmt.training.validate import Execution, HeldOut, SplitValidator, Validation, Validator
+from nmt.translate.configured import conventions_of
+from nmt.translate.loading import open_language_model
 from nmt.translate.search import NativeSearcher
 from nmt.translate.segment import longest_translation
-from nmt.translate.translator import Translator
+from nmt.translate.translator import LineTranslator
 from nmt.translate.types import MAX_PARTS, Sentence
 
 _Ids = npt.NDArray[np.int64]
@@ -92,11 +94,13 @@ class RestorationValidator(SplitValidator):
         tokenizers = objective.tokenizers
         self.tgt_lang = self._config.data.tgt
         self._tokenizer = tokenizers[self.tgt_lang]
-        searcher = NativeSearcher([], self._tokenizer, execution.device, execution.precision)
+        device, precision = execution.device, execution.precision
+        searcher = NativeSearcher([], self._tokenizer, device, precision, open_lm=open_language_model)
         search = self._config.search.model_copy(update={"context": 0})
-        Translator(searcher, tokenizers, self._config).check(search, 1)  # before hours of training
+        conventions = conventions_of(self._config)
+        LineTranslator(searcher, tokenizers, conventions, search).check(search, 1)  # before hours of training
         # another one, which reads search.lm when it first validates: one process does, and keeps it
-        self._searcher = NativeSearcher([], self._tokenizer, execution.device, execution.precision)
+        self._searcher = NativeSearcher([], self._tokenizer, device, precision, open_lm=open_language_model)
         split = held_out.corpus.split(held_out.name)
         self.references = [line for language in self._config.learned_languages for line in split.text(language)]
         self.src_lines = self.references

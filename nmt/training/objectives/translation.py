@@ -35,9 +35,11 @@ from nmt.training.validate import (
     Validation,
     Validator,
 )
+from nmt.translate.configured import conventions_of, source_lines
+from nmt.translate.loading import open_language_model
 from nmt.translate.search import NativeSearcher
-from nmt.translate.translator import Translator
-from nmt.translate.types import Line, source_lines
+from nmt.translate.translator import LineTranslator
+from nmt.translate.types import Line
 
 
 class Translation(Objective):
@@ -159,7 +161,8 @@ class TranslationValidator(SplitValidator):
         context = max(1, config.search.context) if config.joins_sentences else 0
         tagged = config.search.with_tags(config.data.tags_of(held_out.name))
         self._search = tagged.model_copy(update={"context": context})
-        translator = Translator(self._new_searcher(), tokenizers, config)
+        conventions = conventions_of(config)
+        translator = LineTranslator(self._new_searcher(), tokenizers, conventions, self._search)
         translator.check(self._search, 1)  # before hours of training
         # another one, which reads search.lm when it first validates: one process does, and keeps it
         self._searcher = self._new_searcher()
@@ -184,7 +187,8 @@ class TranslationValidator(SplitValidator):
         config = self._config
         execution = self.execution
         tokenizer = self._tokenizers[config.data.tgt]
-        return NativeSearcher([], tokenizer, execution.device, execution.precision, config.joins_sentences)
+        joins = config.joins_sentences
+        return NativeSearcher([], tokenizer, execution.device, execution.precision, joins, open_language_model)
 
     def at_end(self) -> Validator:
         """Return a validator of all lines, with the configured search."""
@@ -193,7 +197,8 @@ class TranslationValidator(SplitValidator):
     def scored(self, model: Model, poll: Callable[[], None]) -> Validation:
         validation = super().scored(model, poll)
         assert isinstance(model, DecodingModel), "only decoders write text"
-        translator = Translator(self._searcher.with_models([model]), self._tokenizers, self._config)
+        searcher = self._searcher.with_models([model])
+        translator = LineTranslator(searcher, self._tokenizers, conventions_of(self._config), self._search)
         translations = []
         lines = self._lines[: len(self.src_lines)]
         with Progress("validating", len(lines)) as progress:

@@ -16,8 +16,8 @@ from nmt.data.windows import Windows
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.model.device import pick_device
 from nmt.model.transformer import Model, make_model
+from nmt.model.weights import weights_fingerprint
 from nmt.runs.checkpoint import Tensors
-from nmt.runs.folder import fingerprint
 from nmt.runs.info import InitialWeights, RunInfo
 from nmt.runs.model import Saved, open_saved
 from nmt.runs.state import saved_steps
@@ -254,7 +254,7 @@ def _read_weights(inputs: Inputs) -> tuple[Tensors, InitialWeights]:
         run=_listed({stack: path.resolve() for stack, path in starts.items()}),
         step=first.step,
         weights=first.kind,
-        tensors=fingerprint(tensors),
+        tensors=weights_fingerprint(tensors),
     )
     for source in sources:
         if source.saved.public is not None and initial.public is None:

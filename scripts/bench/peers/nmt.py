@@ -89,7 +89,7 @@ def native(precision: str) -> Callable[[Path, Path, Search], Loaded]:
         from nmt.process import set_up
 
         set_up()  # before torch is there
-        from nmt.translate.translator import Translator
+        from nmt.translate.loading import Translator
 
         translator = Translator.load(run / "run", device="cpu", precision=precision)
         return ready(translator, search, translator.precision)

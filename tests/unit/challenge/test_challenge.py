@@ -26,8 +26,8 @@ from nmt.evaluate.contrasts import Contrast
 from nmt.evaluate.report import Subject
 from nmt.tables import render
 from nmt.text.tokenizer import Tokenizer
+from nmt.translate.loading import Translator
 from nmt.translate.score import BLANK, Context, Scored
-from nmt.translate.translator import Translator
 from tiny_run import write_run
 
 CONTRASTS = [

@@ -22,7 +22,7 @@ from nmt.layout import RUN_FORMAT, DataDir, RunDir
 from nmt.runs.info import RunInfo, write_info
 from nmt.search.settings import SearchConfig
 from nmt.tables import render
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 from nmt.translate.types import Translation
 from nmt.version import digest
 from tiny_run import tiny_model, write_run

@@ -11,7 +11,7 @@ from command import Command
 from nmt.config.load import changed_config
 from nmt.evaluate.metrics import corpus_score
 from nmt.text.tokenizer import Tokenizer
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 from nmt.translate.types import Translation
 from tiny_run import PLAIN, tiny_config, tiny_model, write_run
 

@@ -10,7 +10,7 @@ import pytest
 
 from command import Command
 from nmt.text.tokenizer import Tokenizer
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 from tiny_run import PLAIN, write_run
 
 LONG = "mali " * 60  # longer than the name of a file can be

@@ -20,8 +20,8 @@ from nmt.serve.models import load_models
 from nmt.serve.service import Service
 from nmt.translate import documents
 from nmt.translate.confidence import Calibration
+from nmt.translate.loading import Translator
 from nmt.translate.search import Searcher
-from nmt.translate.translator import Translator
 from nmt.translate.types import Options
 from served import serving
 from tiny_run import GREEDY, PLAIN, tiny_config, tiny_model, tiny_tokenizer, words, write_run

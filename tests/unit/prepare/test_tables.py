@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from damaged import NAMED, cell, damage, pairs, problem, read_damaged
 from nmt.languages.codes import names_of
 from nmt.prepare.formats.tables import read_csv, read_jsonl, read_tsv
-from nmt.prepare.pairs import Layout, one_line
+from nmt.prepare.pairs import Layout
+from nmt.text.segments import one_line
 from nmt.text.tokenizer import is_blank
 from reading import Reader
 

@@ -18,7 +18,7 @@ from nmt.layout import DataDir
 from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.prepare import prepare
 from nmt.recipes.directory import rooted
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 from recipe_folder import Parrot, dropped, lines_of, make_split
 from tiny_run import licensed
 

@@ -14,7 +14,7 @@ from nmt.layout import RunDir
 from nmt.recipes.directory import RecipeDir, run_config
 from nmt.runs.info import Selected, write_selected
 from nmt.runs.model import ModelRef, _say_once, open_saved
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 from places import GOLDEN
 from recipe_folder import lines_of
 

@@ -31,7 +31,7 @@ from nmt.recipes.rerank import (
 )
 from nmt.search.settings import SearchConfig
 from nmt.text.tokenizer import Tokenizer
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 from tiny_run import PLAIN
 
 WORDS = ["the", "a", "cat", "dog", "house", "tree", "sits", "runs", "on", "under", "big", "old", "red"]

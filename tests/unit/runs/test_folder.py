@@ -19,8 +19,8 @@ from nmt.runs.folder import Folder, is_folder, load_folder, new_directory, verif
 from nmt.runs.model import open_saved
 from nmt.search.settings import SearchConfig
 from nmt.share.export import ExportOptions, export
+from nmt.translate.loading import Translator
 from nmt.translate.search import NativeSearcher
-from nmt.translate.translator import Translator
 
 BEAM = SearchConfig(beam=3, max_length_ratio=1.0)
 
@@ -41,7 +41,7 @@ def translator_of(folder: Folder) -> Translator:
     model = Transformer(folder.config.model, len(tokenizers[data.src]), len(tokenizers[data.tgt]))
     assign(model, folder.weights().tensors, "folder")
     searcher = NativeSearcher([model.eval()], tokenizers[folder.config.data.tgt], torch.device("cpu"), "float32")
-    return Translator(searcher, tokenizers, folder.config)
+    return Translator.configured(searcher, tokenizers, folder.config)
 
 
 def test_moved_export_translates_equally(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from nmt.serve.service import Service, TextOptions
 from nmt.share.export import engine_for
 from nmt.text.constraints import Glossary
 from nmt.translate.align import word_spans
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 from nmt.translate.types import MAX_PARTS, Line, Options, Sentence, Translation
 from served import MadeUp
 

@@ -31,8 +31,8 @@ from nmt.text.tokenizer import CONTROL, Tokenizer
 from nmt.text.words import units
 from nmt.translate.align import src_word_shares
 from nmt.translate.files import Files, translate_file
+from nmt.translate.loading import Translator
 from nmt.translate.segment import COPIED_COST, phrases_of
-from nmt.translate.translator import Translator
 from nmt.translate.types import Line, Options
 from tiny_run import BEAM, PLAIN, texts, tiny_config, tiny_tokenizer, write_run
 

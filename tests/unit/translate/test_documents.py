@@ -24,7 +24,7 @@ from nmt.serve.service import Service
 from nmt.text.po import po_lines, po_messages
 from nmt.translate import documents
 from nmt.translate.documents import Documents
-from nmt.translate.translator import Translator, for_texts
+from nmt.translate.loading import Translator, for_texts
 from nmt.translate.types import Line
 from served import FORM, multipart, serving
 from tiny_run import PLAIN, tiny_config, tiny_model, tiny_tokenizer, write_run

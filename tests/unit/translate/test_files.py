@@ -21,7 +21,7 @@ from nmt.tasks.processes import InProcess
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate import files
 from nmt.translate.files import Files, Models, translate_file, translate_in_parts
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 from nmt.translate.types import Options
 from tiny_run import BEAM, GREEDY, PLAIN, STRANGE, texts, tiny_config, tiny_model, write_run
 

@@ -33,8 +33,8 @@ from nmt.translate.filter import (
     dual_score,
     odds_score,
 )
+from nmt.translate.loading import Translator
 from nmt.translate.score import BLANK, Scored
-from nmt.translate.translator import Translator
 from tiny_run import PLAIN, tiny_config, tiny_model, words, write_classifier, write_run
 
 REFS = [" ".join(words(n, seed=100 + n)) for n in (4, 1, 9, 2, 13, 6, 5, 3)]

@@ -9,8 +9,8 @@ import pytest
 from nmt.errors import ConfigError
 from nmt.text.constraints import Glossary, marked
 from nmt.translate.files import Files, translate_file
+from nmt.translate.loading import Translator
 from nmt.translate.segment import phrases_of
-from nmt.translate.translator import Translator
 from nmt.translate.types import Line, Options
 from tiny_run import BEAM, PLAIN, make, tiny_config, tiny_tokenizer
 

@@ -11,7 +11,7 @@ import pytest
 from nmt.errors import CheckpointError, ConfigError
 from nmt.search.settings import SearchConfig
 from nmt.translate.interactive import interact
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 from nmt.translate.types import Confidence, Options, Translation
 from tiny_run import BEAM, GREEDY, make, tiny_config, tiny_tokenizer
 

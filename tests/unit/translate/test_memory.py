@@ -11,9 +11,10 @@ import pytest
 from command import Command
 from file_server import serve_files
 from nmt.errors import ConfigError, DataError
-from nmt.prepare.pairs import Codes
+from nmt.text.segments import Codes
+from nmt.translate.loading import Translator
 from nmt.translate.memory import Match, TranslationMemory
-from nmt.translate.translator import Translator
+from nmt.translate.memory_files import read_memory
 from nmt.translate.types import Line
 from tiny_run import BEAM, PLAIN, make, tiny_config, tiny_model, tiny_tokenizer, write_run
 
@@ -144,7 +145,7 @@ def test_segment_with_codes_is_no_exact_match(
 ) -> None:
     (tmp_path / "a.tmx").write_text(TMX.format(unit(src, tgt) + unit("x", "y")), encoding="utf-8")
     (tmp_path / "b.tsv").write_text("de\ten\nBaum\ttree\n", encoding="utf-8")
-    memory = TranslationMemory.read([str(tmp_path)], "de", "en")
+    memory = read_memory([str(tmp_path)], "de", "en")
     assert memory.find(text) == (None if expected is None else Match(*expected))
     assert memory.find("x") == Match("y", "exact") and memory.find("Baum") == Match("tree", "exact")
     assert len(memory) == 3
@@ -278,12 +279,12 @@ def test_files_may_be_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("NMT_CACHE", str(tmp_path))
     with serve_files() as site:
         site.files |= {"/a.de": b"eins\n", "/a.en": b"one\n"}
-        memory = TranslationMemory.read([f"{{files: {{de: {site.url}/a.de, en: {site.url}/a.en}}}}"], "de", "en")
+        memory = read_memory([f"{{files: {{de: {site.url}/a.de, en: {site.url}/a.en}}}}"], "de", "en")
     assert memory.find("eins") == Match("one", "exact")
 
 
 def test_source_in_other_languages_is_empty_if_not_required() -> None:
-    assert len(TranslationMemory.read(["{files: {de: a, fr: b}}"], "de", "en", is_required=False)) == 0
+    assert len(read_memory(["{files: {de: a, fr: b}}"], "de", "en", is_required=False)) == 0
 
 
 @pytest.mark.parametrize(

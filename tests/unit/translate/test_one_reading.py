@@ -22,15 +22,15 @@ from nmt.documents import FORMATS, open_document
 from nmt.evaluate.report import Subject, evaluate
 from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
 from nmt.prepare.cleaning.grouping import groupings
-from nmt.prepare.pairs import Codes
 from nmt.prepare.pipeline.clean import comparable_lines
 from nmt.serve.app import make_app
 from nmt.serve.models import Models
 from nmt.serve.service import Service
 from nmt.text.constraints import Applied, Glossary
+from nmt.text.segments import Codes
 from nmt.text.tokenizer import train_tokenizer
+from nmt.translate.loading import Translator
 from nmt.translate.memory import TranslationMemory
-from nmt.translate.translator import Translator
 from served import FORM, Client, multipart, serving_app
 from tiny_run import tiny_config, tiny_model, words, write_run
 from waiting import until

@@ -9,7 +9,7 @@ import pytest
 from folders import Folder
 from nmt.console import Progress, n_lines
 from nmt.prepare.pipeline.work import Sizes
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 from nmt.translate.types import Line, Options
 from screen import Terminal, rows, terminal
 

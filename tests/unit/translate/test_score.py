@@ -11,8 +11,8 @@ import pytest
 from command import Command
 from nmt.search.settings import SearchConfig
 from nmt.text.tokenizer import Tokenizer
+from nmt.translate.loading import Translator
 from nmt.translate.score import PairScorer, Scored
-from nmt.translate.translator import Translator
 from tiny_run import PLAIN, STRANGE, words, write_run
 
 SEARCH = SearchConfig(beam=3, length_penalty=0.6, max_length_ratio=1.0)

@@ -13,19 +13,19 @@ import torch
 from nmt.errors import ConfigError, DataError
 from nmt.model.inference import DecoderState, InferenceModel
 from nmt.model.transformer import DecoderModel
-from nmt.prepare.pairs import Codes
 from nmt.runs.model import Origin
 from nmt.search.rules import SearchStopped
 from nmt.search.settings import SearchConfig
 from nmt.text.constraints import Glossary
 from nmt.text.ids import EOS, N_SPECIAL, PAD
+from nmt.text.segments import Codes
 from nmt.text.tokenizer import LosslessTokenizer, Tokenizer
 from nmt.translate.files import Files, Warnings, translate_file
 from nmt.translate.language_model import Generator, LanguageModel, generate_file
+from nmt.translate.loading import Translator
 from nmt.translate.memory import TranslationMemory
 from nmt.translate.search import THREAD_NAME
 from nmt.translate.segment import longest_translation
-from nmt.translate.translator import Translator
 from nmt.translate.types import BLANK, Line, Options, Translation
 from tiny_run import BEAM, GREEDY, PLAIN, STRANGE, make, texts, tiny_config, words
 
@@ -248,7 +248,7 @@ def test_unfinished_translations_are_counted(translator: Translator, tmp_path: P
     assert capsys.readouterr().err == (
         f"nmt: {n_unfinished} translations cut off at the length limit (search.max_length_ratio, max_length_offset)\n"
     )
-    assert Warnings().lines() == []
+    assert Warnings().close() == []
 
 
 def test_lines_that_lost_placeholders_are_counted(translator: Translator, tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]

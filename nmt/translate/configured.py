@@ -1,0 +1,44 @@
+"""What the configuration of a model says of the lines that it translates."""
+
+from __future__ import annotations
+
+from nmt.config import Config
+from nmt.data.corpus import Corpus
+from nmt.data.modifiers import FuzzyMatches
+from nmt.translate.types import Conventions, Line
+
+
+def conventions_of(config: Config) -> Conventions:
+    """Return the languages of a model, and the conventions of its lines."""
+    data = config.data
+    modifiers = config.training.modifiers
+    return Conventions(
+        direction=data.direction,
+        max_pieces=data.max_pieces,
+        choices=data.directions if data.has_language_tags else (),
+        language_tag=data.language_tag,
+        tag_names=data.tag_names,
+        joins=config.joins_sentences,
+        inline_terms="terms" in modifiers,
+        fuzzy_threshold=data.fuzzy_threshold if "fuzzy" in modifiers else None,
+    )
+
+
+def source_lines(corpus: Corpus, config: Config, split: str) -> list[Line]:
+    """Return the sources of a split, with the translations of similar lines, or the beginnings of documents.
+
+    Without an order of documents, all lines are one document. Raises DataError as `FuzzyMatches.of` and
+    `Corpus.follows` do.
+    """
+    lines = corpus.split(split)
+    data = config.data
+    texts = lines.text(data.src)
+    if "fuzzy" in config.training.modifiers:
+        matches = FuzzyMatches.of(corpus, config, split)
+        tokenizer = corpus.tokenizers[data.tgt]
+        targets = map(matches.target, range(lines.n))
+        similar = ("" if target is None else tokenizer.decode(target.tolist()) for target in targets)
+        return [Line(text, similar=translation) for text, translation in zip(texts, similar, strict=True)]
+    is_ordered = corpus.directory.follows(split).name in corpus.manifest.files
+    follows = corpus.follows(lines).tolist() if is_ordered else [1] * lines.n
+    return [Line(text, is_first=not is_next) for text, is_next in zip(texts, follows, strict=True)]
