@@ -149,7 +149,7 @@ def test_evaluate_records_nothing_if_comet_fails(nmt: Command) -> None:
 
 
 def test_evaluate_rejects_unknown_tokenizer_before_translating(nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmt.translate.translator.Translator.translate_lines", None)
+    monkeypatch.setattr("nmt.translate.loading.Translator.translate_lines", None)
     result = nmt("evaluate", "--run", RUN, "--tokenize", "moses")
     assert (result.status, result.err) == (2, "nmt: tokenize: 'moses' is not one of 13a, intl, zh, char, none\n")
 
