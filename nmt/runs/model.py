@@ -14,6 +14,7 @@ from nmt.config.load import load_saved_config
 from nmt.console import say_once
 from nmt.errors import CheckpointError, ConfigError
 from nmt.files.write import lock_holder
+from nmt.languages.directions import ANY
 from nmt.layout import RunDir
 from nmt.model.device import device_name, pick_float32_library, pick_precision, use_float32_library
 from nmt.model.transformer import DecoderModel, DecodingModel, Model, Transformer, make_model
@@ -105,12 +106,6 @@ class Saved:
         chosen = self.weights
         return Origin(self.path, chosen.step, chosen.kind, chosen.reason, chosen.averaged)
 
-    def choose(self, to: str | None, source: str | None = None) -> Saved:
-        """Return the model with the settings of one of its directions; see `Config.choose`. Raises ConfigError."""
-        if to is None and source is None:
-            return self
-        return replace(self, config=self.tokenizers.choose(self.config, to, source))
-
     def model(self) -> Model:
         """Build the model on the CPU, in evaluation mode. Raises CheckpointError if the weights do not fit it."""
         with torch.device("meta"):  # an untrusted config.yaml gets no memory
@@ -196,7 +191,21 @@ def open_saved(model: AnyModel) -> Saved:
     model has no such direction, or a choice of weights is given for an exported folder, which has only one set.
     """
     model = ModelRef.of(model)
-    return _read_saved(model).choose(model.to, model.source)
+    saved = _read_saved(model)
+    if (model.to, model.source) == (None, None):
+        return saved
+    return replace(saved, config=config_of_direction(saved.config, saved.tokenizers, model.to, model.source))
+
+
+def config_of_direction(config: Config, tokenizers: Tokenizers, to: str | None, source: str | None) -> Config:
+    """Return the configuration of one direction of a model; see `Config.choose`.
+
+    Raises ConfigError, also if there are several source languages, none is chosen, and the model reads it.
+    """
+    sources = [*dict.fromkeys(src for src, tgt in config.data.all_sides if to in (None, tgt))]
+    if tokenizers.is_public and source in (None, ANY) and len(sources) > 1:
+        raise ConfigError(f"--from: the model reads the source language; choose one of {', '.join(sources)}")
+    return config.choose(to, source, tokenizers[config.data.src].target_languages)
 
 
 def _read_saved(model: ModelRef) -> Saved:

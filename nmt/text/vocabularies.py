@@ -9,13 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from nmt.config import Config
 from nmt.console import listed
-from nmt.errors import ConfigError, DataError
+from nmt.errors import DataError
 from nmt.files.document import Document, document_text, read_document
 from nmt.files.read import fingerprint_of, read_text
 from nmt.files.write import refuse_links, write_file
-from nmt.languages.directions import ANY, LABEL, sides_of
+from nmt.languages.directions import LABEL, sides_of
 from nmt.layout import TokenizerDir
 from nmt.text.imported import ImportedTokenizer, ImportedVocabulary
 from nmt.text.language import Letters, Profiles
@@ -208,16 +207,6 @@ class Tokenizers:
         return replace(
             self, by_language={name: tagged[tokenizer.model] for name, tokenizer in self.by_language.items()}
         )
-
-    def choose(self, config: Config, to: str | None, source: str | None) -> Config:
-        """Return the configuration of one direction of a model; see `Config.choose`.
-
-        Raises ConfigError, also if there are several source languages, none is chosen, and the model reads it.
-        """
-        sources = [*dict.fromkeys(src for src, tgt in config.data.all_sides if to in (None, tgt))]
-        if self.is_public and source in (None, ANY) and len(sources) > 1:
-            raise ConfigError(f"--from: the model reads the source language; choose one of {', '.join(sources)}")
-        return config.choose(to, source, self[config.data.src].target_languages)
 
     @property
     def is_public(self) -> bool:

@@ -19,7 +19,16 @@ from nmt.console import Progress, say
 from nmt.errors import CheckpointError, ConfigError
 from nmt.languages.directions import ANY, check_language
 from nmt.model.device import pick_device
-from nmt.runs.model import AnyModel, ModelRef, Origin, Saved, choose_precision, open_ensemble, open_saved
+from nmt.runs.model import (
+    AnyModel,
+    ModelRef,
+    Origin,
+    Saved,
+    choose_precision,
+    config_of_direction,
+    open_ensemble,
+    open_saved,
+)
 from nmt.search.rules import ShouldStop
 from nmt.search.settings import SearchConfig
 from nmt.text.constraints import AnyGlossary, Glossary
@@ -112,7 +121,7 @@ class Translator(LineTranslator):
         source: the source language if there are several; `ANY` if it makes no difference. via: a language into which
         lines are translated first (pivot); `source` must be given, too. Raises ConfigError.
         """
-        config = self.tokenizers.choose(self.config, to, source)
+        config = config_of_direction(self.config, self.tokenizers, to, source)
         chosen_tag = to if config.search.to == to else None
         conventions = conventions_of(config)
         chosen = replace(self, config=config, search=config.search, conventions=conventions, first=None, to=chosen_tag)
@@ -125,7 +134,7 @@ class Translator(LineTranslator):
         if source in (None, ANY) or to is None:
             raise ConfigError("--via: needs --from and --to")
         check_language("--via", via, self.config.data.all_languages)
-        second = self.tokenizers.choose(self.config, to, via)  # the model may read the source language
+        second = config_of_direction(self.config, self.tokenizers, to, via)  # the model may read the source language
         return replace(chosen, first=self.towards(via, source), conventions=conventions_of(second))
 
     @classmethod
