@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nmt.config import Config
-from nmt.config.load import adopting, changed_config, load_config
+from nmt.config.load import adopting, changed_config, changed_search, load_config
 from nmt.evaluate.compare import Comparison
 from nmt.evaluate.compare import compare as run_compare
 from nmt.evaluate.compare.systems import (
@@ -156,9 +156,8 @@ def compare(
     else:
         members = single_members([*map(Path, runs)])
     position = find_baseline(baseline, members)
-    settings = {f"search.{name}": value for name, value in (search or {}).items()}
     translating = Translating(
-        lambda config: _config(config, settings).search,
+        lambda config: changed_search(config, search or {}, where="compare"),
         ModelRef(to=to, source=source),
         split,
         _path(data),

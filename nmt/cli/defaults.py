@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from nmt.config import Config
-from nmt.config.load import keeping_split, load_saved_config, overridden
+from nmt.config.load import changed_search, load_saved_config
 from nmt.config.messages import nearest
 from nmt.console import say
 from nmt.errors import CheckpointError, ConfigError
@@ -41,7 +41,7 @@ def check_runs(runs: Path | Sequence[Path] | None, overrides: Sequence[str] | No
     for run in runs or ():
         check_is_run(run)
         # other options of the command may choose the modes of the search
-        _searching(load_saved_config(RunDir(run).config), searching, {"beam": beam}, is_checked=False)
+        changed_search(load_saved_config(RunDir(run).config), _given(beam=beam), searching, is_checked=False)
 
 
 def resolve_models(
@@ -82,19 +82,12 @@ def search_settings(
             problems.append(f"--set {override}: only search.* settings can be changed here{advice}")
     if problems:
         raise ConfigError(*problems)
-    return _searching(config, overrides, {"beam": beam, "length_penalty": length_penalty})
+    return changed_search(config, _given(beam=beam, length_penalty=length_penalty), overrides)
 
 
-def _searching(
-    config: Config, overrides: Sequence[str], options: Mapping[str, object], is_checked: bool = True
-) -> SearchConfig:
-    """Return search settings changed by overrides, and by options, which precede overrides of the same setting."""
-    given = {name: value for name, value in options.items() if value is not None}
-    tree = config.model_dump()
-    tree["search"] |= given
-    kept = [override for override in overrides if override.partition("=")[0].removeprefix("search.") not in given]
-    changed = overridden(tree, "command line", kept, is_saved=True, is_checked=is_checked)
-    return keeping_split(config, changed).search
+def _given(**options: object) -> dict[str, object]:
+    """Return the options that are given."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def with_language_model(overrides: Sequence[str], lm: Path | None, weight: float | None) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from nmt.files.read import CONFIG_BYTES, read_regular, shipped
 from nmt.files.yaml12 import dump_yaml, parse_yaml, shown
 from nmt.layout import RunDir
 from nmt.prepare.cleaning.settings import CleanConfig
+from nmt.search.settings import SearchConfig
 from nmt.spelling import did_you_mean, misspelt
 from nmt.training.facts import OBJECTIVE_SECTIONS
 from nmt.training.settings import Stage
@@ -58,11 +59,24 @@ def changed_config(config: Config, overrides: Sequence[str]) -> Config:
     return overridden(config.model_dump(), "config", overrides, is_saved=True)
 
 
-def keeping_split(config: Config, changed: Config) -> Config:
-    """Return the `changed` configuration of a run, in which `search.split: auto` stands for the value of the run."""
-    if changed.search.split != "auto":
-        return changed
-    return changed_config(changed, [f"search.split={config.search.split}"])
+def changed_search(
+    config: Config,
+    options: Mapping[str, object],
+    overrides: Sequence[str] = (),
+    where: str = "command line",
+    is_checked: bool = True,
+) -> SearchConfig:
+    """Return the search settings of a run with changes, in which `split: auto` stands for the value of the run.
+
+    options: values by name, which precede `overrides` (`search.key=value`) of the same settings. where, is_checked: see
+    `overridden`. Raises ConfigError.
+    """
+    tree = config.model_dump()
+    tree["search"] |= options
+    others = [override for override in overrides if override.partition("=")[0].removeprefix("search.") not in options]
+    kept = [f"search.{name}" for name in options]
+    search = overridden(tree, where, others, is_saved=True, is_checked=is_checked, kept=kept).search
+    return search if search.split != "auto" else search.model_copy(update={"split": config.search.split})
 
 
 def adopting(settings: Config, start: Path, option: str) -> Config:
@@ -100,29 +114,35 @@ def read_tree(name: str | Path) -> tuple[str, dict[str, object]]:
 
 
 def overridden(
-    tree: dict[str, object], where: str, *layers: Sequence[str], is_saved: bool = False, is_checked: bool = True
+    tree: dict[str, object],
+    where: str,
+    *layers: Sequence[str],
+    is_saved: bool = False,
+    is_checked: bool = True,
+    kept: Collection[str] = (),
 ) -> Config:
     """Apply layers of overrides (`section.key=value`) to a tree of settings in place, and check it.
 
     A setting that has no effect (modes.tsv) is refused. One that had an effect before a layer has changed its mode is
     left out with a note. is_saved: whether nmt has written the tree, which then contains all settings: those without
-    effect are left out. is_checked: whether settings without effect are refused. Raises ConfigError.
+    effect are left out, except `kept` ones. is_checked: whether settings without effect are refused. Raises
+    ConfigError.
     """
     problems = []
     notes = list[str]()
     overrides = [*chain(*layers)]
     given = {override.partition("=")[0] for override in overrides}
     if is_saved:
-        leave_out(tree)
+        leave_out(tree, kept)
     for layer in layers:
-        kept = [setting.key for setting in unread(tree)]
-        kept += [override.partition("=")[0] for override in layer]
+        unread_before = [setting.key for setting in unread(tree)]
+        changed = [override.partition("=")[0] for override in layer]
         for override in layer:
             try:
                 _apply(tree, override)
             except ConfigError as error:
                 problems += error.problems
-        notes += leave_out(tree, kept)
+        notes += leave_out(tree, unread_before + changed)
     if not is_checked:
         leave_out(tree)
     for setting in unread(tree):  # the section refuses those that are not the default

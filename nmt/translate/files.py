@@ -95,8 +95,14 @@ def translate_file(
     """
     options = options or Options(translator.search)
     files = files or Files()
-    glossary, memory = _read_constraints(translator, target, [source], options, files)
-    decoder = _attending_decoder(translator, options.search, files)
+    search = options.search
+    has_terms = files.terms is not None or (files.glossary is not None and not search.inline_terms)
+    translator.check(search, options.n_best, has_terms=has_terms)
+    inputs = source, files.prefixes, files.terms, files.glossary, *files.tm
+    refuse_overwriting((target, files.alignments, files.attention), inputs)
+    glossary = Glossary.read(files.glossary, translator.conventions.tgt) if files.glossary is not None else None
+    memory = translator.memory(files.tm, search) if files.tm else None
+    decoder = _attending_decoder(translator, search, files)
     if options.confidence:
         translator.estimator  # noqa: B018 (raises before anything is written)
     sinks = list[Sink]()
@@ -108,9 +114,9 @@ def translate_file(
         if decoder is not None and files.attention is not None:
             sinks.append(_Picture(files.attention, translator, decoder))
         if memory is not None:
-            sinks.append(_UnusedMemory(has_constraints=bool(files.prefixes or files.terms or files.glossary)))
+            sinks.append(_UnusedMemory(files))
         if glossary is not None:
-            sinks.append(_AppliedTerms(glossary, translator.target, options.search))
+            sinks.append(_AppliedTerms(Applied(glossary, translator.target), search))
         sinks.append(Warnings())
         progress = opened.enter_context(progress_between("translating", source, target))
         windows_of_text = checked(_windows(source, files), translator.tokenizers.profiles, translator.source)
@@ -121,19 +127,6 @@ def translate_file(
     for sink in sinks:
         for message in sink.close():
             say(message)
-
-
-def _read_constraints(
-    translator: Translator, target: Path | str, inputs: Sequence[Path | str], options: Options, files: Files
-) -> tuple[Glossary | None, TranslationMemory | None]:
-    """Check options and files, and return the glossary and the translation memory; see `translate_file`."""
-    search = options.search
-    has_terms = files.terms is not None or (files.glossary is not None and not search.inline_terms)
-    translator.check(search, options.n_best, has_terms=has_terms)
-    inputs = [*inputs, *filter(None, (files.prefixes, files.terms, files.glossary)), *files.tm]
-    refuse_overwriting((target, files.alignments, files.attention), inputs)
-    glossary = None if files.glossary is None else Glossary.read(files.glossary, translator.conventions.tgt)
-    return glossary, translator.memory(files.tm, search) if files.tm else None
 
 
 def _attending_decoder(translator: Translator, search: SearchConfig, files: Files) -> ForcedDecoder | None:
@@ -244,51 +237,51 @@ class Rows(Sink):
         return f"{row}\n".encode()
 
 
+@dataclass
 class _Alignments(Sink):
     """A sink that writes the aligned words of each line."""
 
-    def __init__(self, out: IO[bytes], translator: Translator, decoder: ForcedDecoder) -> None:
-        self._out = out
-        self._decoder = decoder
-        self._tokenizers = translator.tokenizers.sides(translator.conventions.direction)
-        self._texts = list[str]()
-        self._best = list[Translation]()
+    out: IO[bytes]
+    translator: Translator
+    decoder: ForcedDecoder
+    texts: list[str] = field(default_factory=list)
+    """Lines that are not yet aligned."""
+    best: list[Translation] = field(default_factory=list)
 
     def add(self, number: int, line: Line, translations: Sequence[Translation]) -> None:  # noqa: ARG002
-        self._texts.append(line.text)
-        self._best.append(translations[0])
+        self.texts.append(line.text)
+        self.best.append(translations[0])
 
     def flush(self) -> None:
-        of_lines = alignments(self._decoder, *self._tokenizers, self._texts, self._best)
-        self._out.writelines(f"{pharaoh(pairs)}\n".encode() for pairs in of_lines)
-        self._texts.clear()
-        self._best.clear()
+        src, tgt = self.translator.tokenizers.sides(self.translator.conventions.direction)
+        of_lines = alignments(self.decoder, src, tgt, self.texts, self.best)
+        self.out.writelines(f"{pharaoh(pairs)}\n".encode() for pairs in of_lines)
+        self.texts.clear()
+        self.best.clear()
 
 
+@dataclass
 class _Picture(Sink):
     """A sink that draws the attention weights of the first part of a text that the model has read."""
 
-    def __init__(self, path: Path, translator: Translator, decoder: ForcedDecoder) -> None:
-        self._path = path
-        self._decoder = decoder
-        self._tokenizers = translator.tokenizers.sides(translator.conventions.direction)
-        self._part: Part | None = None
+    path: Path
+    translator: Translator
+    decoder: ForcedDecoder
+    part: Part | None = None
 
     def add(self, number: int, line: Line, translations: Sequence[Translation]) -> None:  # noqa: ARG002
-        if self._part is None:
-            self._part = next((part for part in translations[0].parts if part.match != "copied"), None)
+        if self.part is None:
+            self.part = next((part for part in translations[0].parts if part.match != "copied"), None)
 
     def close(self) -> Iterable[str]:
         """Draw the picture. Raises DataError if no part was read."""
-        part = self._part
-        if part is None:
-            raise DataError(f"{self._path}: cannot draw attention, since no line of the text has letters to translate")
-        src, tgt = self._tokenizers
-        [weights] = self._decoder.attention([(part.src_ids, part.tgt_ids)])
-        src_pieces = [*src.pieces(part.src_ids), EOS_PIECE]
-        tgt_pieces = [*tgt.pieces(part.tgt_ids), EOS_PIECE]
-        figure = draw_attention(src_pieces, tgt_pieces, weights.numpy(), "Attention, mean of the heads")
-        save_picture(figure, self._path)
+        if self.part is None:
+            raise DataError(f"{self.path}: cannot draw attention, since no line of the text has letters to translate")
+        ids = self.part.src_ids, self.part.tgt_ids
+        [weights] = self.decoder.attention([ids])
+        sides = self.translator.tokenizers.sides(self.translator.conventions.direction)
+        src, tgt = ([*tokenizer.pieces(of_side), EOS_PIECE] for tokenizer, of_side in zip(sides, ids, strict=True))
+        save_picture(draw_attention(src, tgt, weights.numpy(), "Attention, mean of the heads"), self.path)
         return ()
 
 
@@ -296,33 +289,31 @@ class _Picture(Sink):
 class _UnusedMemory(Sink):
     """A sink that reports a translation memory without any match."""
 
-    has_constraints: bool
+    files: Files
     is_used: bool = False
 
     def add(self, number: int, line: Line, translations: Sequence[Translation]) -> None:  # noqa: ARG002
         self.is_used = self.is_used or any(part.match in MATCH_KINDS for part in translations[0].parts)
 
     def close(self) -> Iterable[str]:
-        why = "has no match for any line"
-        if self.has_constraints:
-            why = "was not used; it is not for lines with a prefix or constraints, or whose match lacks a glossary term"
+        why = "was not used; it is not for lines with a prefix or constraints, or whose match lacks a glossary term"
+        if not (self.files.prefixes or self.files.terms or self.files.glossary):
+            why = "has no match for any line"
         return () if self.is_used else [f"the translation memory {why}"]
 
 
+@dataclass
 class _AppliedTerms(Sink):
     """A sink that counts the terms of a glossary."""
 
-    def __init__(self, glossary: Glossary, target: str, search: SearchConfig) -> None:
-        self._glossary = glossary
-        self._search = search
-        self._applied = Applied(glossary, target)
+    applied: Applied
+    search: SearchConfig
 
     def add(self, number: int, line: Line, translations: Sequence[Translation]) -> None:
-        spans = constraint_spans(line.text, self._search, self._glossary)
-        self._applied.add(number, spans, translations[0].text)
+        self.applied.add(number, constraint_spans(line.text, self.search, line.glossary), translations[0].text)
 
     def close(self) -> Iterable[str]:
-        return self._applied.lines()
+        return self.applied.lines()
 
 
 @dataclass

@@ -13,8 +13,7 @@ from typing import Any, overload
 import torch
 
 from nmt.config import Config
-from nmt.config.load import changed_config, check_config, keeping_split
-from nmt.config.modes import leave_out
+from nmt.config.load import changed_search
 from nmt.console import Progress, say
 from nmt.errors import CheckpointError, ConfigError
 from nmt.languages.directions import ANY, check_language
@@ -108,8 +107,8 @@ class Translator(LineTranslator):
         run: Path | None = None,
     ) -> Translator:
         """Return a translator with an engine, in the direction and with the search settings of a configuration."""
-        conventions = conventions_of(config)
-        return cls(searcher, tokenizers, conventions, config.search, config=config, origins=origins, run=run)
+        search = config.search
+        return cls(searcher, tokenizers, conventions_of(config), search, config=config, origins=origins, run=run)
 
     def with_fallback(self, native: Translator) -> Translator:
         """Return a translator that uses the engine of `native`, PyTorch's, for what its own does not support."""
@@ -278,15 +277,11 @@ class Translator(LineTranslator):
 
     def search_settings(self, settings: Mapping[str, object], where: str = "translate") -> SearchConfig:
         """Return the configured search settings with some changed. Raises ConfigError, which begins with `where`."""
-        tree = self.config.model_dump()
-        tree["search"] |= settings
-        leave_out(tree, [f"search.{name}" for name in settings])
-        changed = check_config(tree, where)
-        return keeping_split(self.config, changed).search
+        return changed_search(self.config, settings, where=where)
 
     def with_search(self, overrides: Sequence[str]) -> Translator:
         """Return a translator with changed search settings, `search.key=value`. Raises ConfigError."""
-        return self.searching(keeping_split(self.config, changed_config(self.config, overrides)).search)
+        return self.searching(changed_search(self.config, {}, overrides, "config"))
 
     def searching(self, search: SearchConfig) -> Translator:
         """Return a translator with other search settings as the configured ones."""
