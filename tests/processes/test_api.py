@@ -37,7 +37,7 @@ assert not hasattr(nmt, "train") and "torch" not in sys.modules
 
 
 @pytest.mark.parametrize("first", ["from nmt import api", "import nmt.api", "from nmt import Translator",
-                                   "from nmt.translate.translator import Translator"])  # fmt: skip
+                                   "from nmt.translate.loading import Translator"])  # fmt: skip
 def test_environment_is_set_before_torch_import(first: str) -> None:
     program = f"""\
 import os, sys

@@ -23,7 +23,7 @@ import os, signal, sys
 from nmt.cli import main
 from nmt.runs import model
 from nmt.translate import documents
-from nmt.translate.translator import Translator
+from nmt.translate.loading import Translator
 
 def translate(self, lines, *arguments, **options):
     if "STOP" in lines[0].text:
