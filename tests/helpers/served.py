@@ -24,6 +24,7 @@ from nmt.serve.app import make_app
 from nmt.serve.server import listen, make_server
 from nmt.serve.service import Service
 from nmt.translate.align import word_spans
+from nmt.translate.configured import conventions_of
 from nmt.translate.loading import Translator
 from nmt.translate.types import Confidence, Line, Options, Part, Translation
 from waiting import until
@@ -53,7 +54,13 @@ class MadeUp(Translator):
         searcher: Any = SimpleNamespace(precision="made up")
         tokenizers: Any = None
         super().__init__(
-            searcher, tokenizers, config, run=run or Path(direction), fallback=searcher if has_native else None
+            searcher,
+            tokenizers,
+            conventions_of(config),
+            config.search,
+            config=config,
+            run=run or Path(direction),
+            fallback=searcher if has_native else None,
         )
         self.gate = threading.Event()
         self.gate.set()

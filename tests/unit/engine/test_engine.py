@@ -20,6 +20,7 @@ from nmt.search.step import length_penalty
 from nmt.share.formats import check_supported
 from nmt.text.constraints import Glossary, marked
 from nmt.text.ids import N_SPECIAL
+from nmt.translate.configured import conventions_of
 from nmt.translate.types import Line, Options, Sentence
 
 
@@ -203,7 +204,8 @@ def test_inline_terms_are_marked_in_sources(quiet: Pair) -> None:
     config = quiet[0].config
     changes = {"modifiers": {"terms": 0.1}, "glossary": "g.tsv"}
     trained = config.model_copy(update={"training": config.training.model_copy(update=changes)})
-    native, engine = (replace(translator, config=trained) for translator in quiet)
+    conventions = conventions_of(trained)
+    native, engine = (replace(translator, config=trained, conventions=conventions) for translator in quiet)
     lines = [Line(line, glossary=Glossary({line.split()[0]: "re tago"})) for line in LINES if line.strip()]
     found = check_equal((native, engine), lines, inline_terms=True, beam=3)
     assert all(marked(best.parts[0].src_ids) for best, *_ in found)
