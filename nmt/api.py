@@ -37,9 +37,9 @@ from nmt.prepare.prepare import prepare as run_prepare
 from nmt.process import keep_freed_memory
 from nmt.runs.model import ModelRef
 from nmt.share.hub import download
-from nmt.training.loop import fit
 from nmt.training.parallel import joined
 from nmt.training.plan import Plan
+from nmt.training.start import fit
 from nmt.translate.loading import Translator
 
 __all__ = ["compare", "download", "evaluate", "evaluate_all", "prepare", "train"]

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Literal
+from typing import Literal, Protocol
 
 from nmt.console import ENDLESS, aligned, columns, folded, printable
 
@@ -46,6 +46,23 @@ class Table:
     notes: Sequence[str] = ()
     records: Sequence[Mapping[str, object]] = ()
     text: str | None = None  # if the text shows more than this table
+
+
+class Result(Protocol):
+    """A result that commands show in each of the formats."""
+
+    def as_table(self) -> Table:
+        """Return what all formats but JSON show."""
+
+    def as_json(self) -> object:
+        """Return what JSON contains; see `render`."""
+
+
+def rendered(format_: Format, results: Sequence[Result]) -> str:
+    """Format results; as JSON, several are a list."""
+    documents = [result.as_json() for result in results]
+    document = documents if len(results) > 1 else documents[0]
+    return render(format_, [result.as_table() for result in results], document)
 
 
 def render(format_: Format, tables: Sequence[Table], document: object) -> str:

@@ -26,7 +26,7 @@ from nmt.cli.options import (
     option,
 )
 from nmt.errors import ConfigError
-from nmt.tables import render
+from nmt.tables import rendered
 
 
 @app.command()
@@ -76,8 +76,6 @@ def challenge(
     """
     from nmt.cli.defaults import resolve_models
     from nmt.evaluate.challenge import (
-        as_json,
-        as_table,
         challenge_run,
         contrasts_json,
         of_contrastive,
@@ -105,7 +103,7 @@ def challenge(
         report = challenge_run(translator, contrasts)
         if file is not None:
             file.write(contrasts_json(report.outcomes).encode())
-    print(*report.failures(samples), render(format_, [as_table(report)], as_json(report)), sep="\n")
+    print(*report.failures(samples), rendered(format_, [report]), sep="\n")
 
 
 @app.command()
@@ -165,8 +163,6 @@ def robustness(
     from nmt.evaluate.robustness import (
         CHANGES,
         Plan,
-        as_json,
-        as_table,
         default_changes,
         measure_run,
         write_texts,
@@ -194,7 +190,7 @@ def robustness(
     report = measure_run(translator, search, text, plan)
     if output is not None:
         write_texts(output, report.measured, text.languages)
-    print(render(format_, [as_table(report)], as_json(report)))
+    print(rendered(format_, [report]))
 
 
 def _rates(given: str) -> tuple[float, ...]:

@@ -48,11 +48,9 @@ def resolve_models(
 ) -> tuple[Path, ...]:
     """Return the runs (--run) or the exported folder (--model), by default the newest run for one of the objectives.
 
-    A model of the Hub, hf://OWNER/NAME, is downloaded. Raises ConfigError if both options are given, or a run twice,
+    A model of the Hub, hf://OWNER/NAME, is downloaded. Raises ConfigError if a run is given twice,
     CheckpointError if there is no such folder, and the errors of `local_model`.
     """
-    if runs and model is not None:
-        raise ConfigError("--run and --model cannot be combined")
     resolved: dict[Path, Path] = {}
     for run in runs or ():
         if (first := resolved.setdefault(run.resolve(), run)) is not run:

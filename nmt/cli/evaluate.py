@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,7 +41,7 @@ from nmt.cli.options import runs as run_names
 from nmt.cli.refusals import refuse
 from nmt.console import show
 from nmt.errors import CheckpointError, ConfigError
-from nmt.tables import Format, Table, render
+from nmt.tables import Format, rendered
 
 if TYPE_CHECKING:
     from nmt.evaluate.metrics import MetricName
@@ -131,8 +130,8 @@ def evaluate(
       nmt evaluate --hyp news.en --ref news.ref.en --format json
       nmt evaluate --hyp news.en --ref news.ref.en --src news.de --comet Unbabel/wmt22-comet-da
     """
-    from nmt.evaluate.comet import find_metrics
-    from nmt.evaluate.report import SYSTEM, evaluate_files
+    from nmt.evaluate.comet import SYSTEM, find_metrics
+    from nmt.evaluate.report import evaluate_files
 
     if history:
         if len(run or ()) > 1:
@@ -143,7 +142,7 @@ def evaluate(
     neural = find_metrics([SYSTEM], comet or (), comet_command, segment_scores or (), lower_is_better or ())
     if hyp is not None and ref:
         evaluation = evaluate_files(hyp, ref, src, to, lowercase, tokenize, chosen)
-        print(_rendered([evaluation.with_neural_metrics(neural)], (), format_))
+        print(rendered(format_, [neural.added_to(evaluation)]))
         return
 
     from nmt.cli.defaults import resolve_models, search_settings
@@ -162,7 +161,7 @@ def evaluate(
     translators = [translator.towards(to, from_, via)] if src or via else translator.by_direction(to, from_)
     search = search_settings(translators[0].config, beam, length_penalty, overrides)
     if src:
-        texts = {str(src): (translators[0], read_files(src, ref or (), translators[0].config))}
+        texts = {str(src): (translators[0], read_files(src, ref or (), translators[0].config.data.sides))}
     else:
         texts = texts_of(translators, lambda directed: corpus_of(directed, data), split or ())
     if len(texts) > 1:
@@ -177,7 +176,7 @@ def evaluate(
             evaluation = evaluate_text(directed, text, search, src, lowercase, tokenize, chosen)
             if file is not None:
                 file.writelines(f"{line}\n".encode() for line in evaluation.translations)
-        reports.append(evaluation.with_neural_metrics(neural))
+        reports.append(neural.added_to(evaluation))
         if text.corpus is not None:
             records.append(record_scores(reports[-1], translator.origin, text.corpus))
         if samples and len(texts) > 1:
@@ -201,15 +200,14 @@ def _chosen(metrics: str | None, tokenize: str | None) -> Sequence[MetricName]:
 
 
 def _rendered(reports: Sequence[Report], records: Sequence[ScoreRecord], format_: Format) -> str:
-    """Format the report of one text, or a table of several and the means over directions of the recorded ones."""
-    from nmt.evaluate.report import as_json, history_table, macro_averages, render_text, score_table
+    """Format the report of one text, or those of several with means over directions of the recorded ones."""
+    from nmt.evaluate.report import History, Reports, macro_averages
 
-    objects = [as_json(report) for report in reports]
     if len(reports) == 1:
-        return render(format_, [score_table(reports, render_text(*reports))], *objects)
+        return rendered(format_, reports)
     means = macro_averages(records)
-    table = score_table(reports, "\n".join([render("text", [history_table(records)], None), *means]))
-    return render(format_, [replace(table, notes=[*table.notes, *means])], objects)
+    text = "\n".join([rendered("text", [History(records)]), *means])
+    return rendered(format_, [Reports(reports, text, means)])
 
 
 def _is_classifier(paths: Sequence[Path]) -> bool:
@@ -225,50 +223,37 @@ def _evaluate_classifier(
     model: ModelRef, data: Path | None, splits: Sequence[str], precision: str, format_: Format
 ) -> None:
     from nmt.evaluate.classification import Classifier, evaluate_classifier
-    from nmt.evaluate.report import score_table
-    from nmt.evaluate.run import choose_splits, open_corpus
+    from nmt.evaluate.report import Reports
+    from nmt.evaluate.run import choose_splits
     from nmt.layout import RunDir
+    from nmt.runs.data import open_corpus
 
     classifier = Classifier.load(model, precision=precision)
     corpus = open_corpus(RunDir(model.path), classifier.config.data.sides, data)
     reports = [evaluate_classifier(classifier, corpus, name) for name in choose_splits(corpus, splits)]
-    text = "\n".join(line for report in reports for line in report.lines())
-    objects = [report.json() for report in reports]
-    table = score_table([report.report for report in reports], text)
-    _print(format_, [table], objects)
+    text = "\n".join(report.as_text() for report in reports)
+    print(rendered(format_, reports if len(reports) == 1 else [Reports(reports, text)]))
 
 
 def _outputs(output: Path | None, texts: Mapping[str, tuple[Translator, EvaluationText]]) -> Iterator[Path | None]:
     """Yield the output file of each text: `output`, or for several texts a file SPLIT.LANGUAGE in that directory.
 
-    Raises ConfigError for several texts on standard output, DataError if the directory cannot be created.
+    Raises DataError if the directory cannot be created.
     """
     from nmt.files.write import writing
 
     if output is None or len(texts) == 1:
         yield from [output] * len(texts)
         return
-    if str(output) == "-":
-        raise ConfigError(
-            f"--output - needs one split, found {', '.join(texts)}; choose it with --split, --to and --from"
-        )
     with writing(output, "; a directory is needed for several files"):
         output.mkdir(exist_ok=True)
     for translator, text in texts.values():
         yield output / f"{text.name}.{translator.config.data.translation_suffix}"
 
 
-def _print(format_: Format, tables: Sequence[Table], objects: Sequence[object]) -> None:
-    """Print tables. As JSON, print the object of each direction, or a single object without a list."""
-    document: object = objects
-    if len(objects) == 1:
-        document = objects[0]
-    print(render(format_, tables, document))
-
-
 def _show_history(runs: Sequence[Path], splits: Sequence[str], format_: Format) -> None:
     from nmt.cli.defaults import run_or_newest
-    from nmt.evaluate.report import history_json, history_table
+    from nmt.evaluate.report import History
     from nmt.layout import RunDir
     from nmt.runs.info import read_scores
 
@@ -277,7 +262,7 @@ def _show_history(runs: Sequence[Path], splits: Sequence[str], format_: Format) 
     if not records:
         scores = f"scores of {', '.join(splits)}" if splits else "scores"
         raise CheckpointError(f"{directory.path}: no {scores} recorded yet; run nmt evaluate first")
-    print(render(format_, [history_table(records)], history_json(records)))
+    print(rendered(format_, [History(records)]))
 
 
 @app.command()
@@ -354,7 +339,7 @@ def compare(
     from nmt.cli.defaults import search_settings
     from nmt.evaluate.comet import find_metrics
     from nmt.evaluate.compare import compare as run_stage
-    from nmt.evaluate.compare.screen import as_json, as_tables
+    from nmt.evaluate.compare.screen import reports_of
     from nmt.evaluate.compare.systems import (
         Translating,
         all_paths,
@@ -403,7 +388,7 @@ def compare(
 
                 page_file.write(page(comparison).encode())
             comparisons.append(comparison)
-    _print(format_, as_tables(comparisons), [as_json(comparison) for comparison in comparisons])
+    print(rendered(format_, reports_of(comparisons)))
 
 
 @app.command()

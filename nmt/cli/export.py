@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Literal
@@ -149,12 +150,14 @@ def export(
       nmt export --format argos --output german-english.argosmodel
     """
     from nmt.cli.defaults import run_or_newest
+    from nmt.evaluate.run import score_tests
     from nmt.runs.model import ModelRef
     from nmt.share.export import ExportOptions, export
 
     lines = 100 if check_lines is None else check_lines
     model = ModelRef((run_or_newest(run),), checkpoint, weights)
-    request = ExportOptions(model, data, check, lines, evaluate, shortlist, model_license)
+    scored = partial(score_tests, run=model.path, data=data) if evaluate else None
+    request = ExportOptions(model, data, check, lines, scored, shortlist, model_license)
     if kind == "argos":
         from nmt.share.export import export_argos
 
@@ -222,6 +225,7 @@ def push(
       nmt push --format ctranslate2 --quantization int8 runs/multi30k-de-en me/multi30k-de-en-int8
       nmt push --format transformers runs/multi30k-de-en me/multi30k-de-en-transformers
     """
+    from nmt.evaluate.run import score_tests
     from nmt.runs.folder import is_folder
     from nmt.runs.model import ModelRef
     from nmt.share.export import ExportOptions, export
@@ -234,7 +238,8 @@ def push(
         )
     if exported:
         refuse(context, "exported")
-    request = ExportOptions(ModelRef((run,), checkpoint, weights), data, evaluate=evaluate, license=model_license)
+    scored = partial(score_tests, run=run, data=data) if evaluate else None
+    request = ExportOptions(ModelRef((run,), checkpoint, weights), data, evaluate=scored, license=model_license)
     state = find_repository(repository, public, force)
     if public and state.private:
         say(f"{repository}: already exists and remains private; change its visibility in its settings on the Hub")

@@ -81,7 +81,7 @@ def prepare(
     from nmt.prepare.prepare import append as run_append
     from nmt.prepare.prepare import dry_run as run_dry
     from nmt.prepare.prepare import prepare as run_stage
-    from nmt.tasks.processes import open_runner
+    from nmt.tasks.runners import open_runner
 
     settings = load_config(config, overrides or ())
     if tokenizer_from is not None:

@@ -85,8 +85,8 @@ def train(
     resolved = partial(resolve, config, data, run, overrides or (), init_from or (), resume)
     # Before PyTorch is imported, which takes seconds. With several processes only rank 0 resolves the arguments.
     plan = None if "RANK" in os.environ else resolved()
-    from nmt.training.loop import fit
     from nmt.training.parallel import joined
+    from nmt.training.start import fit
 
     with joined() as world:
         fit(plan or world.on_rank0(resolved), stop, world, profile)
@@ -183,8 +183,6 @@ def show_config(
         print(read_config(config or "base.yaml")[1], end="")
         return
     if for_pairs is None:
-        if minutes is not None:
-            raise ConfigError("--minutes needs --for-pairs N, the number of training pairs")
         print(dump_config(load_config(config or "base.yaml", overrides or ()), comments=True), end="")
         return
     from nmt.recipes.presets import preset

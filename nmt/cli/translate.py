@@ -45,7 +45,7 @@ from nmt.share import EngineName
 
 if TYPE_CHECKING:
     from nmt.runs.model import ModelRef
-    from nmt.tasks.processes import RunnerName
+    from nmt.tasks.runners import RunnerName
     from nmt.translate.documents import Documents
     from nmt.translate.files import Files
     from nmt.translate.loading import Translator
@@ -312,7 +312,7 @@ def _translate_in_parts(
 ) -> None:
     """Translate a file into a file by several processes."""
     from nmt.model.device import visible_gpus
-    from nmt.tasks.processes import open_runner
+    from nmt.tasks.runners import open_runner
     from nmt.translate.files import Models, translate_in_parts
     from nmt.translate.types import Options
 

@@ -110,7 +110,7 @@ class Config(Section):
                 yield f"data.directions: {problem}"
             if self.data.tag_names:
                 yield f"data.train: {problem}"
-        if "fuzzy" in modifiers and self.data.fuzzy_threshold is None:
+        if self.training.reads_similar and self.data.fuzzy_threshold is None:
             yield "training.modifiers.fuzzy: needs data.fuzzy_threshold, such as 0.7"
         if self.joins_sentences and not self.data.documents:
             yield "training.modifiers.join: needs data.documents: true"
@@ -124,7 +124,7 @@ class Config(Section):
             "data.directions": self.data.has_language_tags,
             f"training.objective: {self.training.facts.name} in both languages": self.learns_several_languages,
             "training.objective: translation with model.kind: decoder": self.joins_sides,
-            "training.modifiers.fuzzy": "fuzzy" in self.training.modifiers,
+            "training.modifiers.fuzzy": self.training.reads_similar,
             "tokenizer.model": self.tokenizer.model is not None,
             "model.tie_embeddings: all": self.model.tie_embeddings == "all",
         }
@@ -133,12 +133,7 @@ class Config(Section):
     @property
     def joins_sentences(self) -> bool:
         """Whether the model translates several sentences at once, with separators between them."""
-        return "join" in self.training.modifiers
-
-    @property
-    def learns_lines(self) -> bool:
-        """Whether training examples are single lines instead of pairs."""
-        return self.training.facts.learns_lines and not self.training.masked.pair_task
+        return self.training.joins_sentences
 
     @property
     def joins_sides(self) -> bool:
@@ -166,7 +161,7 @@ class Config(Section):
         """
         if self.training.masked.pair_task or self.training.objective == "denoising":
             return True
-        return self.learns_lines and len(self.learned_languages) > 1
+        return self.training.learns_lines and len(self.learned_languages) > 1
 
     def sizes(self, vocab_sizes: Mapping[str, int]) -> ModelSizes:
         """Return the sizes of the model. `vocab_sizes`: the number of pieces of each language, and of labels."""
@@ -193,7 +188,7 @@ class Config(Section):
     @property
     def n_per_pair(self) -> int:
         """Number of training examples made from each pair of the corpus."""
-        return len(self.learned_languages) if self.learns_lines else 1
+        return len(self.learned_languages) if self.training.learns_lines else 1
 
     def towards(self, direction: str) -> Config:
         """Return the configuration of one of several directions; see `DataConfig.towards`."""

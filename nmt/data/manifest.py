@@ -19,7 +19,7 @@ from nmt.files.document import Document, document_text, read_document
 from nmt.files.read import checksum, fingerprint_of, read_text
 from nmt.files.write import write_file
 from nmt.layout import DataDir
-from nmt.text.language import Letters
+from nmt.text.profiles import Letters
 
 FORMAT = 1
 """Format number of a data directory whose training set is one file; incremented by incompatible changes."""

@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nmt.config import Config
 from nmt.data.lines import Rows
 from nmt.data.manifest import Manifest
+from nmt.data.settings import DataConfig
 from nmt.data.sources import train_key, train_number
 from nmt.errors import ConfigError
 from nmt.training.settings import Stage
@@ -143,6 +143,8 @@ class Mix:
     n_windows: int
     is_whole: bool = False
     """Whether an epoch is planned as a whole, in the order of the training set; it then has one window."""
+    is_mixed: bool = False
+    """Whether the corpora are mixed by anything other than size."""
 
     @cached_property
     def n_pairs(self) -> int:
@@ -191,26 +193,27 @@ class Mix:
         return tuple(n + math.floor((n_pairs - at.stage_pairs) * q) for n, q in zip(before, shares, strict=True))
 
 
-def is_mixed(config: Config) -> bool:
-    """Return whether the config mixes corpora by anything other than size."""
-    return _is_weighted(config) or config.data.direction_temperature > 1
+def _is_mixed(data: DataConfig, stages: Sequence[Stage]) -> bool:
+    """Return whether corpora are mixed by anything other than size."""
+    return _is_weighted(data, stages) or data.direction_temperature > 1
 
 
-def _is_weighted(config: Config) -> bool:
+def _is_weighted(data: DataConfig, stages: Sequence[Stage]) -> bool:
     """Return whether the corpora within a direction are mixed by anything other than size."""
-    data = config.data
     is_chosen = any(source.to is not None and {source.to} != data.targets for source in data.train)
     has_weights = data.temperature is not None or data.train[0].weight is not None
-    return has_weights or is_chosen or bool(config.training.stages)
+    return has_weights or is_chosen or bool(stages)
 
 
-def make_mix(config: Config, manifests: Mapping[str, Manifest]) -> Mix:
+def make_mix(data: DataConfig, stages: Sequence[Stage], manifests: Mapping[str, Manifest]) -> Mix:
     """Return the mixture of a run, given the manifest of each direction; corpora are in the order of the directions.
 
     Raises ConfigError if the data directory has other corpora than the config.
     """
-    by_direction = [_corpora(config.towards(direction), manifest) for direction, manifest in manifests.items()]
-    stages = [_plan(config, stage, by_direction) for stage in config.training.stages or [Stage()]]
+    by_direction = []
+    for direction, manifest in manifests.items():
+        by_direction.append(_corpora(data.towards(direction), stages, manifest))
+    plans = [_plan(data, stage, by_direction) for stage in stages or [Stage()]]
     corpora = list[TrainCorpus]()
     first = 0
     has_several = len(manifests) > 1
@@ -224,18 +227,19 @@ def make_mix(config: Config, manifests: Mapping[str, Manifest]) -> Mix:
     has_shards = any(manifest.splits["train"].shards is not None for manifest in manifests.values())
     # a direction in one file has less than a window, but many directions do not fit in memory
     is_large = has_several and first > WINDOW_PAIRS
-    if not (has_shards or is_mixed(config) or is_large):
-        return Mix(corpora, stages, 1, is_whole=True)
-    return Mix(corpora, stages, -(-sum(corpus.n_per_epoch for corpus in corpora) // WINDOW_PAIRS))
+    if not (has_shards or _is_mixed(data, stages) or is_large):
+        return Mix(corpora, plans, 1, is_whole=True)
+    n_windows = -(-sum(corpus.n_per_epoch for corpus in corpora) // WINDOW_PAIRS)
+    return Mix(corpora, plans, n_windows, is_mixed=_is_mixed(data, stages))
 
 
-def _corpora(config: Config, manifest: Manifest) -> list[TrainCorpus]:
+def _corpora(data: DataConfig, stages: Sequence[Stage], manifest: Manifest) -> list[TrainCorpus]:
     """Return the training corpora of a direction. Raises ConfigError as `make_mix`."""
     by_key = train_corpora(manifest)
     recorded = manifest.sources or {}
-    if not _is_weighted(config):
+    if not _is_weighted(data, stages):
         return list(by_key.values())
-    sources = config.data.train_sources
+    sources = data.train_sources
     # cleaning may keep no pairs of a corpus; of several directions, it may also have none in one
     empty = {key for key in sources if key in recorded and recorded[key].kept == 0}
     if different := sorted((sources.keys() ^ by_key.keys()) - empty):
@@ -245,10 +249,10 @@ def _corpora(config: Config, manifest: Manifest) -> list[TrainCorpus]:
         raise ConfigError(f"{problem}, so corpora cannot be weighted; run nmt prepare again")
     for key, source in sources.items():
         weights = [source.weight]
-        for stage in config.training.stages:
+        for stage in stages:
             if stage.weights:
                 weights.append(stage.weights.get(source.label))
-        if key in empty and any(weights) and not config.data.has_language_tags:
+        if key in empty and any(weights) and not data.has_language_tags:
             raise ConfigError(
                 f"data.{key}: nmt prepare kept no pairs of this corpus, so it cannot have a weight; remove it from "
                 "the config, and run nmt prepare again"
@@ -256,19 +260,19 @@ def _corpora(config: Config, manifest: Manifest) -> list[TrainCorpus]:
     corpora = []
     for key, corpus in by_key.items():
         source = sources[key]
-        is_used = source.to in (None, config.data.tgt)
+        is_used = source.to in (None, data.tgt)
         corpora.append(replace(corpus, name=source.label, weight=source.weight, is_used=is_used))
     return corpora
 
 
-def _plan(config: Config, stage: Stage, by_direction: Sequence[Sequence[TrainCorpus]]) -> StagePlan:
+def _plan(data: DataConfig, stage: Stage, by_direction: Sequence[Sequence[TrainCorpus]]) -> StagePlan:
     """Return the shares of all corpora: those of the directions, times those of the corpora within each."""
     sizes = list[list[Fraction]]()
     n_pairs = list[Fraction]()
     for corpora in by_direction:
-        sizes.append(_sizes(stage, corpora, config.data.temperature))
+        sizes.append(_sizes(stage, corpora, data.temperature))
         n_pairs.append(Fraction(sum(corpus.n_per_epoch for corpus in corpora if corpus.is_used)))
-    weights = _powers(n_pairs, config.data.direction_temperature)
+    weights = _powers(n_pairs, data.direction_temperature)
     for i, of_corpora in enumerate(sizes):
         if not any(of_corpora):
             weights[i] = Fraction(0)

@@ -20,7 +20,6 @@ from random import Random
 
 import numpy as np
 
-from nmt.config import Config
 from nmt.data.batching import Indices, Pairs, joined
 from nmt.data.corpus import Corpora, Corpus, lines_of
 from nmt.data.lines import Integers, Lines
@@ -41,12 +40,10 @@ from nmt.text.augmentation import (
 from nmt.text.constraints import TERM, Glossary, encode_marked, shown_marks
 from nmt.text.ids import SEPARATOR
 from nmt.text.tokenizer import Tokenizer
+from nmt.training.settings import TrainingConfig
 
 Modifier = Callable[[str, str, Random], tuple[str, str]]
 """A function of source, target and random numbers, which returns a modified or, if it has no effect, an equal pair."""
-
-N_TRIED = 256
-"""Number of pairs on which a modifier is tried before training."""
 
 MOST_JOINED = 3
 """Maximum number of pairs that are joined to one."""
@@ -62,9 +59,8 @@ class FuzzyMatches:
         self._max_pieces = max_pieces
 
     @classmethod
-    def of(cls, corpus: Corpus, config: Config, split: str = "train") -> FuzzyMatches:
+    def of(cls, corpus: Corpus, data: DataConfig, split: str = "train") -> FuzzyMatches:
         """Read the matches of a split of a data directory. Raises DataError if it has none, or if they are damaged."""
-        data = config.data
         directory = corpus.directory
         if directory.matches(split, data.src).name not in corpus.manifest.files:
             raise DataError(
@@ -132,11 +128,9 @@ class FollowingPairs:
 class Modifiers:
     """The modifiers of a run, applied to the pairs of an update."""
 
-    def __init__(self, corpora: Corpora, config: Config) -> None:
+    def __init__(self, corpora: Corpora, data: DataConfig, settings: TrainingConfig) -> None:
         """Load the modifiers of a run. Raises DataError if the glossary of terms is invalid."""
-        settings = config.training
-        data = config.data
-        self._seed = config.training.seed
+        self._seed = settings.seed
         self._max_pieces = data.max_pieces
         self._src, self._tgt = corpora.tokenizers.sides(data.direction)
         self._starts = corpora.starts
@@ -153,9 +147,9 @@ class Modifiers:
         for direction, corpus in corpora.by_direction.items():
             appending: dict[str, FuzzyMatches | FollowingPairs] = {}
             if "fuzzy" in self.rates:
-                appending["fuzzy"] = FuzzyMatches.of(corpus, config.towards(direction))
+                appending["fuzzy"] = FuzzyMatches.of(corpus, data.towards(direction))
             if "join" in self.rates:
-                appending["join"] = FollowingPairs(corpus, config.towards(direction).data)
+                appending["join"] = FollowingPairs(corpus, data.towards(direction))
             self._appending.append(appending)
             modifiers = _modifiers(direction)
             if glossary is not None and direction == data.direction:
@@ -197,11 +191,11 @@ class Modifiers:
         for place, direction, seed in zip(places.tolist(), directions.tolist(), seeds.tolist(), strict=True):
             yield place, direction, names[chosen[place]], Random(seed)
 
-    def examples(self, pairs: Pairs) -> dict[str, tuple[str, str] | None]:
-        """Return for each modifier an example of a modified pair; None if the modifier changes none of a few sampled
+    def examples(self, pairs: Pairs, n: int) -> dict[str, tuple[str, str] | None]:
+        """Return for each modifier an example of a modified pair; None if the modifier changes none of `n` sampled
         pairs, all of the first direction."""
         rows = np.flatnonzero(pairs.corpus_rows(np.arange(len(pairs))) < self._starts[1])
-        rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), N_TRIED)).astype(np.int64)]
+        rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), n)).astype(np.int64)]
         texts = [self._texts(*ids) for ids in zip(*pairs.lines(rows), strict=True)]
         examples: dict[str, tuple[str, str] | None] = dict.fromkeys(self.rates)
         for name in self.rates:

@@ -20,14 +20,15 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from nmt.config import Config
 from nmt.data.batching import Pairs, Update, epoch_updates
 from nmt.data.bpe_dropout import BpeDropout
 from nmt.data.corpus import Corpora, Corpus, Split, lines_of
 from nmt.data.lines import Joined, Lines, Rows, Segments, Side, concatenated
-from nmt.data.mixing import Position, Stream, is_mixed, make_mix
+from nmt.data.mixing import Position, Stream, make_mix
+from nmt.data.settings import DataConfig
 from nmt.errors import DataError
 from nmt.text.ids import ranges
+from nmt.training.settings import TrainingConfig
 
 _CHUNK = 1 << 16  # lines that are read together
 
@@ -92,16 +93,27 @@ window."""
 class Windows:
     """The windows of a run, which a thread can plan ahead."""
 
-    def __init__(self, corpora: Corpora, config: Config, examples: Examples) -> None:
-        """Raises ConfigError if the config mixes corpora that the data directory does not have, or DataError if pairs
+    def __init__(
+        self,
+        corpora: Corpora,
+        data: DataConfig,
+        training: TrainingConfig,
+        learned_languages: Sequence[str],
+        examples: Examples,
+    ) -> None:
+        """`learned_languages`: those of an objective that learns single lines.
+
+        Raises ConfigError if the config mixes corpora that the data directory does not have, or DataError if pairs
         that are in shards or mixed would be learned together with monolingual text."""
         by_direction = corpora.by_direction
-        self.mix = make_mix(config, {direction: corpus.manifest for direction, corpus in by_direction.items()})
+        manifests = {direction: corpus.manifest for direction, corpus in by_direction.items()}
+        self.mix = make_mix(data, training.stages, manifests)
         self._corpora = corpora
-        self._config = config
+        self._data = data
+        self._training = training
+        self._n_per_pair = len(learned_languages) if training.learns_lines else 1
         self._examples = examples
-        settings = config.training
-        self._has_dropout = settings.bpe_dropout > 0 or settings.subword_nbest > 1
+        self._has_dropout = training.bpe_dropout > 0 or training.subword_nbest > 1
         self._src_files = list[tuple[Split, str]]()
         self._tgt_files = list[tuple[Split, str]]()
         self._unverified: dict[Split, Corpus] = {}  # shards that no window has read yet
@@ -116,8 +128,8 @@ class Windows:
         self._is_sharded = bool(self._unverified)
         self._streams = []
         for i, mixed in enumerate(self.mix.corpora):
-            self._streams.append(Stream(mixed.runs, (settings.seed, i), mixed.block))
-        self._mono = self._monolingual() if config.learns_lines else []
+            self._streams.append(Stream(mixed.runs, (training.seed, i), mixed.block))
+        self._mono = self._monolingual(learned_languages) if training.learns_lines else []
         self._whole: Pairs | None = None
         self._dropout: BpeDropout | None = None
         if self.mix.is_whole:
@@ -129,11 +141,10 @@ class Windows:
         self._planner: ThreadPoolExecutor | None = None
         self._planned: tuple[Position, Future[Window]] | None = None
 
-    def _monolingual(self) -> list[Lines]:
+    def _monolingual(self, languages: Sequence[str]) -> list[Lines]:
         corpus = self._corpora.first
-        languages = self._config.learned_languages
         mono = [lines_of(corpus.mono(name), name) for name in corpus.mono_languages if name in languages]
-        if mono and (self._is_sharded or is_mixed(self._config)):
+        if mono and (self._is_sharded or self.mix.is_mixed):
             what = "training text in shards" if self._is_sharded else "weights, data.temperature and training.stages"
             raise DataError(f"{corpus.directory.path}: data.mono needs training in one window, without {what}")
         return mono
@@ -141,7 +152,7 @@ class Windows:
     @property
     def n_examples(self) -> int:
         """The number of pairs or lines in an epoch."""
-        return self.mix.n_pairs * self._config.n_per_pair + sum(map(len, self._mono))
+        return self.mix.n_pairs * self._n_per_pair + sum(map(len, self._mono))
 
     @property
     def is_fixed(self) -> bool:
@@ -173,7 +184,7 @@ class Windows:
         """
         if self._whole is not None:
             return self._whole.lengths.max()
-        n_lines = 2 if self._config.training.masked.pair_task else 1  # of a sequence
+        n_lines = 2 if self._training.masked.pair_task else 1  # of a sequence
         if not self._is_sharded:
             files = *self._src_files, *self._tgt_files
             longest = max(int(lines_of(*file).n_ids().max()) for file in files)
@@ -204,7 +215,7 @@ class Windows:
             pairs = self._whole
         else:
             pairs = self._dropout.pairs(at.epoch)
-        training = self._config.training
+        training = self._training
         updates = epoch_updates(pairs.lengths, training.update_tokens, training.seed, at.epoch, at.window)
         return Window(at, pairs, updates)
 
@@ -232,10 +243,10 @@ class Windows:
         return self._examples(src, tgt, self._mono, segments)
 
     def _make_dropout(self, src: Lines, tgt: Lines, segments: Segments | None = None) -> BpeDropout:
-        data = self._config.data
+        data = self._data
         tokenizers = self._corpora.tokenizers
         sides = ((src, tokenizers[data.src]), (tgt, tokenizers[data.tgt]))
-        return BpeDropout(sides, data.max_pieces, self._config.training, segments)
+        return BpeDropout(sides, data.max_pieces, self._training, segments)
 
 
 def _joined(files: Sequence[Lines]) -> Side:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from pydantic import AliasChoices, BaseModel, Field, TypeAdapter, ValidationError
 
@@ -214,7 +214,8 @@ _InContext: TypeAlias = tuple[str, str, Context]
 """A source line, a target line, and the pairs before them."""
 
 
-class Probability(NamedTuple):
+@dataclass(frozen=True)
+class Probability:
     """The log-probability of a line given its source, and the number of pieces of the line."""
 
     log_prob: float
@@ -322,7 +323,7 @@ LEGEND = (
 
 
 @dataclass(frozen=True)
-class Report:
+class ChallengeReport:
     """The outcomes of a challenge set for a model."""
 
     subject: Subject
@@ -355,15 +356,18 @@ class Report:
                 yield f"  reference  {printable_sentence(contrast.reference)}"
                 yield f"  changed    {printable_sentence(worst)}"
 
+    def as_table(self) -> Table:
+        """Return the results by kind as a table, with the text and model, the legend and notes below it."""
+        about = self.about
+        results = self.results()
+        header = ("kind", "pairs", "right %", "95 %", "per piece %", "margin")
+        notes = [facts(about), LEGEND, *(f"{NOTE}{note}" for note in self.notes)]
+        records = [about | vars(result) for result in results]
+        return Table(header, [*map(_cells, results)], range(1, 6), notes=notes, records=records)
 
-def as_table(report: Report) -> Table:
-    """Return the results by kind as a table, with the text and model, the legend and notes below it."""
-    about = report.about
-    results = report.results()
-    header = ("kind", "pairs", "right %", "95 %", "per piece %", "margin")
-    notes = [facts(about), LEGEND, *(f"{NOTE}{note}" for note in report.notes)]
-    records = [about | vars(result) for result in results]
-    return Table(header, [*map(_cells, results)], range(1, 6), notes=notes, records=records)
+    def as_json(self) -> dict[str, object]:
+        """Return the report as values that JSON can represent; missing values are None."""
+        return {"kinds": self.results(), **self.about, "notes": self.notes}
 
 
 def _cells(result: KindResult) -> tuple[str, ...]:
@@ -372,11 +376,6 @@ def _cells(result: KindResult) -> tuple[str, ...]:
     interval = "-".join(f"{100 * end:.1f}" for end in result.interval)
     shares = f"{100 * result.share:.1f}", interval, f"{100 * result.share_per_piece:.1f}"
     return result.kind, f"{result.pairs:,}", *shares, f"{result.margin:.2f}"
-
-
-def as_json(report: Report) -> dict[str, object]:
-    """Return the report as values that JSON can represent; missing values are None."""
-    return {"kinds": report.results(), **report.about, "notes": report.notes}
 
 
 def contrasts_json(outcomes: Sequence[Outcome]) -> str:
@@ -399,16 +398,16 @@ def contrasts_json(outcomes: Sequence[Outcome]) -> str:
         for outcome in group:
             contrast = outcome.contrast
             for line, probability in zip(contrast.changed, outcome.changed, strict=True):
-                errors.append({"type": contrast.kind, "contrastive": line, **probability._asdict()})
+                errors.append({"type": contrast.kind, "contrastive": line, **vars(probability)})
         entry = {
             "source": contrast.source, "reference": contrast.reference, "origin": contrast.origin,
-            "context": contrast.context or None, "kind": kind, **outcome.reference._asdict(), "errors": errors,
+            "context": contrast.context or None, "kind": kind, **vars(outcome.reference), "errors": errors,
         }  # fmt: skip
         entries.append({name: value for name, value in entry.items() if value is not None})
     return json.dumps(entries, ensure_ascii=False, indent=1) + "\n"
 
 
-def challenge_run(translator: Translator, challenge: Challenge) -> Report:
+def challenge_run(translator: Translator, challenge: Challenge) -> ChallengeReport:
     """Score a set of contrasts with a translator loaded from one or several runs.
 
     Raises DataError if no contrast can be scored, ConfigError for an engine that is not PyTorch.
@@ -428,4 +427,4 @@ def challenge_run(translator: Translator, challenge: Challenge) -> Report:
     if not outcomes:
         raise DataError(f"none of the {len(challenge.contrasts)} pairs can be scored: {'; '.join(notes)}")
     subject = subject_of(translator, place=challenge.place)
-    return Report(subject, challenge, tuple(outcomes), (*challenge.notes, *notes))
+    return ChallengeReport(subject, challenge, tuple(outcomes), (*challenge.notes, *notes))

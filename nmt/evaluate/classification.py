@@ -121,19 +121,21 @@ def output_row(labels: Sequence[str], probabilities: npt.NDArray[np.float32], al
     return "\t".join(f"{labels[i]}\t{probabilities[i]:.6f}" for i in order.tolist())
 
 
-@dataclass(frozen=True)
-class ClassReport:
+@dataclass(frozen=True, kw_only=True)
+class ClassReport(Report):
     """The scores of a classifier on a split."""
 
-    report: Report
     record: ScoreRecord
-    scores: ClassScores
+    classes: ClassScores
     labels: Sequence[str]
 
-    def lines(self) -> Iterator[str]:
-        """Yield the report as lines of text."""
+    def as_text(self) -> str:
+        """Return the report as text: scores, confusion matrix and subject."""
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
         record = self.record
-        scores = self.scores
+        scores = self.classes
         yield (
             f"accuracy {scores.accuracy:.4f}, macro F1 {scores.macro_f1:.4f}, expected calibration error "
             f"{scores.calibration_error:.4f} ({BINS} bins)"
@@ -151,9 +153,9 @@ class ClassReport:
             f"{record.precision}, nmt {record.nmt}"
         )
 
-    def json(self) -> dict[str, object]:
+    def as_json(self) -> dict[str, object]:
         """Return the report as values that JSON can represent."""
-        matrix = {"labels": list(self.labels), "confusion": self.scores.confusion.tolist()}
+        matrix = {"labels": list(self.labels), "confusion": self.classes.confusion.tolist()}
         return self.record.model_dump(mode="json") | matrix
 
 
@@ -181,4 +183,5 @@ def evaluate_classifier(classifier: Classifier, corpus: Corpus, split_name: str)
         notes.append(f"{len(cut):,} texts were cut at {classifier.max_length:,} pieces")
     subject = Subject(split=split.name, search="none", precision=classifier.precision)
     report = Report(scores, split.n, subject, tuple(notes))
-    return ClassReport(report, record_scores(report, origin, corpus), of_classes, classifier.labels)
+    record = record_scores(report, origin, corpus)
+    return ClassReport(**vars(report), record=record, classes=of_classes, labels=classifier.labels)

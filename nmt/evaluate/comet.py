@@ -17,7 +17,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Annotated
 
@@ -25,7 +25,8 @@ from pydantic import Field, RootModel, ValidationError
 
 from nmt.console import printable, say
 from nmt.errors import ConfigError, DataError, error_text
-from nmt.evaluate.metrics import METRICS, Reference, References, Texts, as_tuple
+from nmt.evaluate.metrics import METRICS, Reference, References, Score, Texts, as_tuple
+from nmt.evaluate.report import Evaluation, Report
 from nmt.files.document import Document
 from nmt.text.lines import bounded_list, read_lines
 from nmt.text.words import beginning
@@ -229,6 +230,10 @@ def _read(path: Path, comet: Comet) -> dict[str, list[float]]:
     return {name: [segment.COMET for segment in segments] for name, segments in output.root.items()}
 
 
+SYSTEM = "the translations"
+"""The name of a single system in messages."""
+
+
 @dataclass(frozen=True)
 class NeuralMetrics:
     """The further metrics of an evaluation: models of COMET, and scores read from files."""
@@ -238,6 +243,13 @@ class NeuralMetrics:
     """The command of COMET; None if there is no model."""
     read: Mapping[str, Mapping[str, SegmentScores]] = field(default_factory=dict)
     """Scores read from files, by metric and system."""
+
+    def added_to(self, evaluation: Evaluation) -> Report:
+        """Return the report of an evaluation with these scores added. Raises DataError as `score` does."""
+        translations = {SYSTEM: evaluation.translations}
+        by_metric = self.score(evaluation.sources, evaluation.references, translations)[SYSTEM]
+        scores = [Score(name, s.mean, s.signature, s.higher_is_better) for name, s in by_metric.items()]
+        return replace(evaluation.report, scores=(*evaluation.report.scores, *scores))
 
     def score(
         self, sources: Texts, references: References, translations: Mapping[str, Texts]
@@ -282,8 +294,6 @@ def find_metrics(
     Raises ConfigError if options contradict each other, and DataError if the command or a file is missing, or if a file
     has anything but scores.
     """
-    if command is not None and not models:
-        raise ConfigError("--comet-command needs a model: --comet MODEL")
     paths: dict[str, dict[str, Path]] = {}
     for text in files:
         metric, system, path = _split(text, systems)

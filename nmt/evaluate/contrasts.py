@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import yaml
 
@@ -24,7 +24,8 @@ from nmt.text.words import UNSPACED
 WORD = re.compile(r"[^\W\d_]+")
 
 
-class Edit(NamedTuple):
+@dataclass(frozen=True)
+class Edit:
     """A replacement of some characters of a line."""
 
     start: int

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Literal
 
 from nmt.evaluate.metrics import References, Texts, as_tuple, looks_tokenized, reference_lines
-from nmt.prepare.suspicions import Sample, unaligned
 from nmt.text.letters import forms_notes
+from nmt.text.pairing import Sample, unaligned
 
 
 def line_notes(translations: Texts, refs: References, tgt_lang: str | None, are_files: bool = True) -> Iterator[str]:
@@ -18,7 +18,7 @@ def line_notes(translations: Texts, refs: References, tgt_lang: str | None, are_
     if n_blank:
         yield f"{n_blank:,} of {len(pairs):,} translations are blank"
     if are_files and 2 * len({*filter(str.strip, translations)}) >= len({reference for _, reference in pairs}):
-        yield from unaligned("translations and references", Sample.of(pairs), "reference", is_training=False)
+        yield from unaligned("translations and references", Sample.of(pairs), "reference")
     yield from forms_notes(tgt_lang or "", translations, reference_lines(refs))
 
 

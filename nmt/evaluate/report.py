@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
-from nmt.console import amount, printable, printable_sentence, say
+from nmt.console import amount, printable, say
 from nmt.errors import DataError
-from nmt.evaluate.comet import NeuralMetrics
 from nmt.evaluate.metrics import (
     METRIC_FACTS,
     METRICS,
@@ -19,7 +18,6 @@ from nmt.evaluate.metrics import (
     References,
     Score,
     Texts,
-    as_tuple,
     blank_references_note,
     corpus_score,
     few_four_grams,
@@ -31,13 +29,11 @@ from nmt.evaluate.metrics import (
     use_of,
 )
 from nmt.evaluate.notes import line_notes, style_notes
+from nmt.evaluate.samples import sample_lines
 from nmt.languages.codes import KANA, script_of_text, scripts_of
 from nmt.runs.info import EnsembleMember, RecordedScore, ScoreRecord
 from nmt.tables import NOTE, Table
 from nmt.text.lines import bounded_list, read_lines
-
-SYSTEM = "the translations"
-"""The name of a single system in messages."""
 
 
 def metric_value(metric: str, value: float) -> str:
@@ -81,6 +77,26 @@ class Report:
     use: str = ""
     """What such scores usually mean; empty without BLEU."""
 
+    def as_text(self) -> str:
+        """Return the report as text: a line per score, followed by the subject and notes."""
+        lines = []
+        width = max(len(metric_name(score.metric)) for score in self.scores)
+        for score in self.scores:
+            value = metric_value(score.metric, score.value)
+            lines.append(f"{metric_name(score.metric):<{width}} {value:>6}  {score.signature}{_direction(score)}")
+        lines += filter(None, [self.use])
+        lines.append(facts({"lines": self.n_lines, **vars(self.subject)}))
+        lines += [f"{NOTE}{note}" for note in self.notes]
+        return "\n".join(map(printable, lines))
+
+    def as_table(self) -> Table:
+        """Return a row with the scores, and as text the whole report."""
+        return score_table([self], self.as_text())
+
+    def as_json(self) -> dict[str, object]:
+        """Return the report as values that JSON can represent; missing values are None."""
+        return {"scores": self.scores, "lines": self.n_lines, **vars(self.subject), "notes": self.notes}
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -94,25 +110,6 @@ class Evaluation:
     def samples(self, n: int) -> Iterator[str]:
         """Yield `n` sentences as lines to print; see `sample_lines`."""
         return sample_lines(self.sources, self.references, self.translations, n)
-
-    def with_neural_metrics(self, neural: NeuralMetrics) -> Report:
-        """Return the report with the scores of COMET models and of files of segment scores added.
-
-        Raises DataError as `NeuralMetrics.score` does.
-        """
-        by_metric = neural.score(self.sources, self.references, {SYSTEM: self.translations})[SYSTEM]
-        scores = [Score(name, s.mean, s.signature, s.higher_is_better) for name, s in by_metric.items()]
-        return replace(self.report, scores=(*self.report.scores, *scores))
-
-
-def sample_lines(sources: Texts, references: References, translations: Texts, n: int) -> Iterator[str]:
-    """Yield `n` evenly spread sentences with their references and translations, as lines to print."""
-    for row in sorted({i * len(sources) // n for i in range(n)}):
-        yield f"line {row + 1}"
-        yield f"  source       {printable_sentence(sources[row])}"
-        for text in as_tuple(references[row]):
-            yield f"  reference    {printable_sentence(text)}"
-        yield f"  translation  {printable_sentence(translations[row])}"
 
 
 def evaluate(
@@ -228,19 +225,6 @@ def read_texts(paths: Sequence[Path]) -> list[list[str]]:
     return texts
 
 
-def render_text(report: Report) -> str:
-    """Format the report as text: a line per score, followed by the subject and notes."""
-    lines = []
-    width = max(len(metric_name(score.metric)) for score in report.scores)
-    for score in report.scores:
-        value = metric_value(score.metric, score.value)
-        lines.append(f"{metric_name(score.metric):<{width}} {value:>6}  {score.signature}{_direction(score)}")
-    lines += filter(None, [report.use])
-    lines.append(facts({"lines": report.n_lines, **vars(report.subject)}))
-    lines += [f"{NOTE}{note}" for note in report.notes]
-    return "\n".join(map(printable, lines))
-
-
 def facts(values: Mapping[str, object]) -> str:
     """Format named values as `name value, name value`, without missing values."""
     named = []
@@ -275,9 +259,24 @@ def score_table(reports: Sequence[Report], text: str) -> Table:
     return Table(header, rows, range(1, len(header)), facts(common), list(dict.fromkeys(notes)), records, text)
 
 
-def as_json(report: Report) -> dict[str, object]:
-    """Return the report as values that JSON can represent; missing values are None."""
-    return {"scores": report.scores, "lines": report.n_lines, **vars(report.subject), "notes": report.notes}
+@dataclass(frozen=True)
+class Reports:
+    """The reports of several texts."""
+
+    reports: Sequence[Report]
+    text: str
+    """What is shown as text."""
+    means: Sequence[str] = ()
+    """Lines with means over directions; see `macro_averages`."""
+
+    def as_table(self) -> Table:
+        """Return a table with a row for each report, and the means below it."""
+        table = score_table(self.reports, self.text)
+        return replace(table, notes=[*table.notes, *self.means])
+
+    def as_json(self) -> list[dict[str, object]]:
+        """Return the reports as values that JSON can represent."""
+        return [report.as_json() for report in self.reports]
 
 
 # --- The history of a run ---
@@ -341,51 +340,56 @@ def _marked_scores(records: Sequence[ScoreRecord]) -> list[list[dict[str, object
     return marked
 
 
-def history_table(records: Sequence[ScoreRecord]) -> Table:
-    """Return the recorded scores of a run, oldest first, as a table.
+@dataclass(frozen=True)
+class History:
+    """The recorded scores of a run, oldest first."""
 
-    Scores that are not comparable with the others of their split are marked with an asterisk.
-    """
-    metrics = metrics_of(records)
-    names = [f"{metric_name(metric)} " for metric in metrics]  # with space for asterisks
-    header = ["date (UTC)", "split", "lines", "step", "weights", *names, "precision", "search"]
-    rows = []
-    lines = []
-    splits_of = defaultdict[str, dict[str, None]](dict)
-    incomparable = dict[str, None]()
-    for record, marked in zip(records, _marked_scores(records), strict=True):
-        cells = dict.fromkeys(metrics, "- ")
-        for score, values in zip(record.scores, marked, strict=True):
-            cells[score.metric] = metric_value(score.metric, score.value)
-            if values["comparable"]:
-                cells[score.metric] += " "
-                splits_of[signature(score)][record.name] = None
-            else:
-                cells[score.metric] += "*"
-                incomparable[f"* {signature(score)}"] = None
-            lines.append(record.model_dump(exclude={"scores"}) | values)
-        for note in record.notes:
-            splits_of[f"{NOTE}{note}"][record.name] = None
-        date = record.date[:16].replace("T", " ")
-        step = "-"
-        if record.step is not None:
-            step = f"{record.step:,}"
-        weights = record.weights or f"ensemble of {len(record.ensemble)}"
-        about = date, record.name, f"{record.lines:,}", step, weights
-        rows.append([*about, *cells.values(), record.precision, record.search])
-    notes = []
-    n_splits = len({record.name for record in records})
-    for line, splits in splits_of.items():
-        if len(splits) < n_splits:
-            line += f" ({', '.join(splits)})"
-        notes.append(line)
-    if incomparable:
-        notes.append("* not comparable with the other scores of the split: another signature, or another text")
-    right = {2, 3, *range(5, 5 + len(metrics))}
-    return Table(header, rows, right, notes=[*notes, *incomparable], records=lines)
+    records: Sequence[ScoreRecord]
 
+    def as_table(self) -> Table:
+        """Return the recorded scores of a run, oldest first, as a table.
 
-def history_json(records: Sequence[ScoreRecord]) -> list[dict[str, object]]:
-    """Return the records as values that JSON can represent; their scores also have the key `comparable`."""
-    scores = _marked_scores(records)
-    return [record.model_dump() | {"scores": marked} for record, marked in zip(records, scores, strict=True)]
+        Scores that are not comparable with the others of their split are marked with an asterisk.
+        """
+        metrics = metrics_of(self.records)
+        names = [f"{metric_name(metric)} " for metric in metrics]  # with space for asterisks
+        header = ["date (UTC)", "split", "lines", "step", "weights", *names, "precision", "search"]
+        rows = []
+        lines = []
+        splits_of = defaultdict[str, dict[str, None]](dict)
+        incomparable = dict[str, None]()
+        for record, marked in zip(self.records, _marked_scores(self.records), strict=True):
+            cells = dict.fromkeys(metrics, "- ")
+            for score, values in zip(record.scores, marked, strict=True):
+                cells[score.metric] = metric_value(score.metric, score.value)
+                if values["comparable"]:
+                    cells[score.metric] += " "
+                    splits_of[signature(score)][record.name] = None
+                else:
+                    cells[score.metric] += "*"
+                    incomparable[f"* {signature(score)}"] = None
+                lines.append(record.model_dump(exclude={"scores"}) | values)
+            for note in record.notes:
+                splits_of[f"{NOTE}{note}"][record.name] = None
+            date = record.date[:16].replace("T", " ")
+            step = "-"
+            if record.step is not None:
+                step = f"{record.step:,}"
+            weights = record.weights or f"ensemble of {len(record.ensemble)}"
+            about = date, record.name, f"{record.lines:,}", step, weights
+            rows.append([*about, *cells.values(), record.precision, record.search])
+        notes = []
+        n_splits = len({record.name for record in self.records})
+        for line, splits in splits_of.items():
+            if len(splits) < n_splits:
+                line += f" ({', '.join(splits)})"
+            notes.append(line)
+        if incomparable:
+            notes.append("* not comparable with the other scores of the split: another signature, or another text")
+        right = {2, 3, *range(5, 5 + len(metrics))}
+        return Table(header, rows, right, notes=[*notes, *incomparable], records=lines)
+
+    def as_json(self) -> list[dict[str, object]]:
+        """Return the records as values that JSON can represent; their scores also have the key `comparable`."""
+        scores = _marked_scores(self.records)
+        return [record.model_dump() | {"scores": marked} for record, marked in zip(self.records, scores, strict=True)]

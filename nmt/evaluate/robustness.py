@@ -379,7 +379,7 @@ LEGEND = (
 
 
 @dataclass(frozen=True)
-class Report:
+class RobustnessReport:
     """The scores of a robustness test, and the text they were measured on."""
 
     subject: Subject
@@ -405,18 +405,23 @@ class Report:
             notes.append(f"{self.n_lines:,} of {self.n_all_lines:,} lines, spread evenly: scores of all lines differ")
         return tuple(notes)
 
+    def as_table(self) -> Table:
+        """Return the report as a table, with a legend, the text and model, notes and signatures below it."""
+        header = (
+            "change", "rate", "lines", "chrF", "kept %", "95 %", "BLEU", "same", "empty", "copied", "repeated",
+            "length",
+        )  # fmt: skip
+        about = self.about
+        rows = self.measured.rows
+        notes = [f"{NOTE}{note}" for note in self.notes]
+        sentences = [*LEGEND, facts(about), *notes, *self.measured.signatures]
+        records = [about | vars(row) for row in rows]
+        return Table(header, [*map(_cells, rows)], range(1, len(header)), notes=sentences, records=records)
 
-def as_table(report: Report) -> Table:
-    """Return the report as a table, with a legend, the text and model, notes and signatures below it."""
-    header = (
-        "change", "rate", "lines", "chrF", "kept %", "95 %", "BLEU", "same", "empty", "copied", "repeated", "length",
-    )  # fmt: skip
-    about = report.about
-    rows = report.measured.rows
-    notes = [f"{NOTE}{note}" for note in report.notes]
-    sentences = [*LEGEND, facts(about), *notes, *report.measured.signatures]
-    records = [about | vars(row) for row in rows]
-    return Table(header, [*map(_cells, rows)], range(1, len(header)), notes=sentences, records=records)
+    def as_json(self) -> dict[str, object]:
+        """Return the report as values that JSON can represent; missing values are None."""
+        measured = self.measured
+        return {"rows": measured.rows, **self.about, "signatures": measured.signatures, "notes": self.notes}
 
 
 def _cells(row: Row) -> tuple[str, ...]:
@@ -435,13 +440,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     return row.change, f"{row.rate:g} %", changed, chrf, kept, interval, bleu, f"{row.consistency:.2f}", *signs
 
 
-def as_json(report: Report) -> dict[str, object]:
-    """Return the report as values that JSON can represent; missing values are None."""
-    measured = report.measured
-    return {"rows": measured.rows, **report.about, "signatures": measured.signatures, "notes": report.notes}
-
-
-def measure_run(translator: Translator, search: SearchConfig, text: EvaluationText, plan: Plan) -> Report:
+def measure_run(translator: Translator, search: SearchConfig, text: EvaluationText, plan: Plan) -> RobustnessReport:
     """Translate a text and its changed variants, and score them. Raises DataError if no change has an effect."""
     subject = subject_of(translator, search, text.place)
     n_all_lines = len(text.sources)
@@ -455,7 +454,7 @@ def measure_run(translator: Translator, search: SearchConfig, text: EvaluationTe
         return translate_text(translator, [Line(line) for line in lines], text.name, search, numbers)
 
     measured = measure(text, make_variants(text, plan), translate)
-    return Report(subject, len(text.sources), n_all_lines, plan, measured)
+    return RobustnessReport(subject, len(text.sources), n_all_lines, plan, measured)
 
 
 def write_texts(directory: Path, measured: Measured, languages: tuple[str, str]) -> None:

@@ -15,7 +15,6 @@ from nmt import __version__
 from nmt.config import Config
 from nmt.console import Progress, printable, say
 from nmt.data.corpus import Corpus
-from nmt.data.manifest import read_contents
 from nmt.errors import DataError, UnsafeFileError
 from nmt.evaluate.metrics import (
     METRICS,
@@ -30,14 +29,13 @@ from nmt.evaluate.metrics import (
 from nmt.evaluate.report import Evaluation, Report, Subject, evaluate, read_references
 from nmt.files.read import fingerprint_of, read_text
 from nmt.files.write import replace_file
-from nmt.languages.directions import LABEL
-from nmt.layout import DataDir, RunDir
+from nmt.layout import RunDir
 from nmt.model.weights import weights_fingerprint
-from nmt.runs.info import EnsembleMember, RecordedScore, ScoreRecord, add_scores, read_info
+from nmt.runs.data import OtherPairError, open_corpus
+from nmt.runs.info import EnsembleMember, RecordedScore, ScoreRecord, add_scores
 from nmt.runs.model import Origin, open_saved
 from nmt.search.settings import SearchConfig
 from nmt.text.language import share_of_others
-from nmt.text.vocabularies import Tokenizers
 from nmt.translate.configured import source_lines
 from nmt.translate.files import Warnings
 from nmt.translate.loading import Translator
@@ -83,7 +81,7 @@ class EvaluationText:
         """Return the sources with what a run reads beside them."""
         if self.corpus is None:
             return [Line(source) for source in self.sources]
-        return source_lines(self.corpus, config, self.name)
+        return source_lines(self.corpus, config.data, config.training.reads_similar, self.name)
 
     def sampled(self, n: int) -> EvaluationText:
         """Return a text of at most `n` lines, which are spread evenly over this text."""
@@ -97,22 +95,20 @@ class EvaluationText:
         )
 
 
-def read_split(corpus: Corpus, name: str, config: Config) -> EvaluationText:
-    """Read a split of a corpus, for the direction of a run. Raises DataError if there is no such split or it is
+def read_split(corpus: Corpus, name: str, sides: tuple[str, str]) -> EvaluationText:
+    """Read a split of a corpus, for a source and a target language. Raises DataError if there is no such split or it is
     damaged."""
-    data = config.data
     split = corpus.in_one_file(name)
     corpus.verify(split.name, ("text",))
-    sources = split.text(data.src)
-    references = split.text(data.tgt)
-    return EvaluationText(split.name, sources, references, data.sides, range(1, split.n + 1), corpus)
+    sources, references = map(split.text, sides)
+    return EvaluationText(split.name, sources, references, sides, range(1, split.n + 1), corpus)
 
 
-def read_files(src: Path, refs: Sequence[Path], config: Config) -> EvaluationText:
+def read_files(src: Path, refs: Sequence[Path], sides: tuple[str, str]) -> EvaluationText:
     """Read a file of sources and one or several files of references. Raises DataError as `read_references` does."""
     references, [sources] = read_references(refs, [src])
     name = " ".join(map(str, refs))
-    return EvaluationText(name, sources, references, config.data.sides, range(1, len(sources) + 1))
+    return EvaluationText(name, sources, references, sides, range(1, len(sources) + 1))
 
 
 def choose_text(
@@ -123,46 +119,9 @@ def choose_text(
     Raises DataError as `corpus_of`, `choose_split`, `read_split` and `read_files` do.
     """
     if src is not None and ref is not None:
-        return read_files(src, [ref], translator.config)
+        return read_files(src, [ref], translator.config.data.sides)
     corpus = corpus_of(translator, data_dir)
-    return read_split(corpus, choose_split(corpus, split), translator.config)
-
-
-class OtherPairError(DataError):
-    """An error for a data directory without the pair of languages of a direction."""
-
-
-def open_corpus(run: RunDir, sides: tuple[str, str], data_dir: Path | None, *, warn: bool = True) -> Corpus:
-    """Open the corpus of a direction at `data_dir`, by default the training data of the run. If the run was trained on
-    other data and `warn` is true, a message says so.
-
-    Raises OtherPairError if it is for other languages, and DataError if it is missing or its tokenizer differs from the
-    run's.
-    """
-    info = read_info(run)
-    advice = "nmt evaluate (and calibrate, challenge, robustness) also takes a text with --src and --ref"
-    if data_dir is None and not info.data_dir:
-        raise DataError(f"{run.path}: was imported and has no data directory; give one with --data; {advice}")
-    path = data_dir or Path(info.data_dir)
-    if data_dir is None and not path.is_dir():
-        raise DataError(f"{path}: the data directory of {run.path} does not exist; give its new path with --data")
-    contents = read_contents(DataDir(path))
-    pair = "-".join(sorted(sides))
-    if pair not in contents.manifests:
-        problem = f"{path}: contains {', '.join(contents.manifests)}, not {'-'.join(sides)}"
-        raise OtherPairError(problem if LABEL in sides else f"{problem}; {advice}")
-    corpus = Corpus.of(contents, pair)
-    of_run = Tokenizers.load(run.tokenizer, sides)
-    of_corpus = corpus.tokenizers
-    # one of them may have more tags
-    if of_run.with_tags(of_corpus.tags).fingerprint != of_corpus.with_tags(of_run.tags).fingerprint:
-        raise DataError(
-            f"{path}: its tokenizer differs from that of {run.path}; nmt prepare --tokenizer-from {run.path} reuses it"
-        )
-    if warn and info.corpus not in (corpus.fingerprint, corpus.whole):
-        # nmt prepare removes test pairs only from training text of the same directory
-        say(f"{path} is not the data that {run.path} was trained on: its test sets may overlap with the training text")
-    return corpus
+    return read_split(corpus, choose_split(corpus, split), translator.config.data.sides)
 
 
 def open_each(directions: Sequence[T], open_one: Callable[[T], R], error: type[DataError]) -> list[tuple[T, R]]:
@@ -227,7 +186,7 @@ def texts_of(
             label = split
             if len(translators) > 1:
                 label += f" {translator.config.data.direction}"
-            texts[label] = translator, read_split(corpus, split, translator.config)
+            texts[label] = translator, read_split(corpus, split, translator.config.data.sides)
     return texts
 
 
@@ -408,3 +367,19 @@ def record_scores(report: Report, origin: Origin | None, corpus: Corpus | None) 
     )
     add_scores(RunDir(origin.run), record)
     return record
+
+
+def score_tests(translator: Translator, run: Path, data: Path | None) -> list[ScoreRecord]:
+    """Evaluate every test set of a data directory, by default the training data of a run, and record the scores.
+
+    translator: the run, or an export of it. Raises DataError if there is no test set.
+    """
+
+    def corpus_for(directed: Translator) -> Corpus:
+        return open_corpus(RunDir(run), directed.config.data.sides, data)
+
+    records = []
+    for directed, text in texts_of(translator.by_direction(), corpus_for, ()).values():
+        report = evaluate_text(directed, text, directed.config.search).report
+        records.append(record_scores(report, translator.origin, text.corpus))
+    return records

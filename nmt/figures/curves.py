@@ -149,7 +149,7 @@ def plot(
 
     A directory of runs stands for the runs in it. The runs of each of the named `groups` are drawn as their mean. For
     `panels` and `columns` see `draw`. Raises CheckpointError if a path is neither a run nor a directory of runs, or has
-    too many runs, ConfigError if there are no runs, a panel is unknown or the runs of a group cannot be averaged, and
+    too many runs, ConfigError if a panel is unknown or the runs of a group cannot be averaged, and
     DataError unless `output` ends in .png, .pdf or .svg and its directory exists.
     """
     check_picture(output)
@@ -166,8 +166,6 @@ def plot(
             name = str(run)
         members.append((name, [run]))
     members += [(name, _runs_in(paths)) for name, paths in (groups or {}).items()]
-    if not members:
-        raise ConfigError("plot needs runs: nmt plot RUN, or --group NAME=A,B,C")
     curves = []
     messages = []
     for name, paths in members:

@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from nmt.config import Config
 from nmt.console import printable
 from nmt.data.manifest import (
     FORMAT,
@@ -28,6 +27,7 @@ from nmt.data.manifest import (
     file_facts,
     write_manifest,
 )
+from nmt.data.settings import DataConfig
 from nmt.data.sources import train_number
 from nmt.errors import ConfigError, DataError
 from nmt.evaluate.metrics import few_four_grams
@@ -53,10 +53,11 @@ from nmt.prepare.report import (
 )
 from nmt.prepare.report_page import write_report
 from nmt.prepare.sources import open_source, text_folder
-from nmt.prepare.suspicions import Place, Sample, lacking, samples_of
+from nmt.prepare.suspicions import lacking, samples_of
 from nmt.text.blocks import BlockEncoder
 from nmt.text.letters import count_forms, usual_forms, write
 from nmt.text.lines import bounded_list
+from nmt.text.pairing import Place, Sample
 from nmt.text.tokenizer import CONTROL, is_blank
 from nmt.text.vocabularies import Labels, Tokenizers
 from nmt.text.words import beginning
@@ -69,7 +70,7 @@ class Build:
     A dry run only settles the text and reports on it.
     """
 
-    config: Config
+    data: DataConfig
     work: Work
     root: Path
     name: str
@@ -91,7 +92,7 @@ class Build:
     outcome: Report = field(init=False)
 
     def __post_init__(self) -> None:
-        data = self.config.data
+        data = self.data
         self.sources = {key: open_source(source, data.pair, self.root) for key, source in data.sources()}
         self.train = {key: self.sources[key] for key in data.train_sources}
         self.records: dict[str, SourceRecord] = {key: source.record for key, source in self.sources.items()}
@@ -102,7 +103,7 @@ class Build:
         """Open the sources of monolingual text."""
         self.mono_sources = {
             key: open_source(source, (language, language), self.root)
-            for key, language, source in self.config.data.mono_sources()
+            for key, language, source in self.data.mono_sources()
         }
 
     def read_held_out(self) -> list[SentencePair]:
@@ -117,7 +118,7 @@ class Build:
 
     def choose(self, held_out: Sequence[SentencePair], elsewhere: Others | None) -> None:
         """Clean the training text, and split sets off. `elsewhere`: see `choose_text`; None: there is only one pair."""
-        data = self.config.data
+        data = self.data
         if self.sample is None:
             text = training_parts(self.work, data, self.train)
         else:
@@ -129,13 +130,13 @@ class Build:
 
     def settle(self, elsewhere: Others) -> None:
         """Settle the training text; `elsewhere`: lines that other pairs have split off."""
-        self.text = settle_chosen(self.work, self.config.data, self.chosen, elsewhere)
+        self.text = settle_chosen(self.work, self.data, self.chosen, elsewhere)
         self.samples = self.text.samples() | samples_of(self.held_out)
         for key, places in self.places.items():
             self.text.reports[key].renumber([0, *(place.line for place in places)].__getitem__)
             self.samples[key].places = [places[place.line - 1] for place in self.samples[key].places]
         self.held_out = {**self.chosen.split_off, **self.held_out}
-        data = self.config.data
+        data = self.data
         side = data.pair.index(data.tgt)
         for key, pairs in self.held_out.items():
             note = few_four_grams([str(pair[side]) for pair in pairs], data.tgt)
@@ -145,7 +146,7 @@ class Build:
     def clean_mono(self) -> None:
         """Clean the monolingual text."""
         held_out = list(chain.from_iterable(self.held_out.values()))
-        self.mono_text = clean_mono(self.work, self.config.data, self.mono_sources, held_out)
+        self.mono_text = clean_mono(self.work, self.data, self.mono_sources, held_out)
 
     @property
     def prepared_text(self) -> PreparedText:
@@ -155,7 +156,7 @@ class Build:
     def report(self, reports: Mapping[str, CleanReport], settings: Recipe, **fields: Any) -> Report:
         """Return the report; `reports`: counts of the training corpora by key, fields: see `make_report`."""
         report = make_report(
-            self.config.data, self.text, reports, self.records, self.samples, self.warnings, settings=settings,
+            self.data, self.text, reports, self.records, self.samples, self.warnings, settings=settings,
             sample=self.sample,
             held_out={key.removeprefix("test."): len(pairs) for key, pairs in self.held_out.items()},
             **fields,
@@ -166,7 +167,7 @@ class Build:
 
     def write(self, directory: DataDir, tokenizers: Tokenizers, settings: Recipe) -> None:
         """Write all files of the data directory."""
-        data = self.config.data
+        data = self.data
         directory.path.mkdir(exist_ok=True)
         for key, source in data.sources():
             try:
@@ -199,7 +200,7 @@ class Build:
 
     def _write_mono(self, directory: DataDir) -> None:
         """Write the monolingual text of each language, and record it and its sources."""
-        for language, encoded in encode_mono(self.work, self.config.data, self.mono_text).items():
+        for language, encoded in encode_mono(self.work, self.data, self.mono_text).items():
             link_files([encoded.done], directory.path)
             for number, report in enumerate(encoded.reports):
                 key = f"mono.{language}.{number}"
@@ -216,7 +217,7 @@ class Build:
     def _record_split_off(self, encoded: EncodedText) -> None:
         """Record from how many pairs each development or test set was chosen."""
         left_out = sum(report.dropped.get("shared", 0) for report in encoded.reports.values())
-        for name, amounts in self.config.data.drawn.items():
+        for name, amounts in self.data.drawn.items():
             record = SplitOffRecord(asked=sum(amounts.values()), of=self.chosen.n_offered[name], left_out=left_out)
             self.splits[name] = self.splits[name].model_copy(update={"split_off": record})
             left_out = 0  # counted once for all sets
@@ -255,15 +256,15 @@ def _train_record(encoded: EncodedText, labels: Labels | None) -> SplitRecord:
     return split if encoded.shards is None else split.model_copy(update={"shards": encoded.shards})
 
 
-def open_builds(config: Config, work: Work, sample: int | None = None) -> Builds:
+def open_builds(data: DataConfig, work: Work, sample: int | None = None) -> Builds:
     """Open the sources of all pairs of languages; `sample`: see `Build`."""
     builds = Builds()
-    root = text_folder(config.data.root)
-    pairs = config.data.pairs
+    root = text_folder(data.root)
+    pairs = data.pairs
     for pair, direction in pairs.items():
-        view = config.towards(direction)
+        view = data.towards(direction)
         name = pair if len(pairs) > 1 else ""
-        builds[view.data.pair] = Build(view, Work(work.folder / name, work.engine, work.sizes), root, name, sample)
+        builds[view.pair] = Build(view, Work(work.folder / name, work.engine, work.sizes), root, name, sample)
     return builds
 
 
@@ -284,7 +285,7 @@ def settle_all(builds: Builds, reused: Tokenizers | None) -> None:
             elsewhere = held_out_elsewhere(pair, held_out) if build.name else None
             build.choose(held_out[pair], elsewhere)
         chosen[pair] = list(chain.from_iterable(build.chosen.split_off.values()))
-        if "letters" in (build.config.data.clean.repair or ()):
+        if "letters" in (build.data.clean.repair or ()):
             for side, language in enumerate(pair):
                 for part in build.chosen.cleaned:
                     counts[language] += count_forms(language, read_side(part.folder, side))

@@ -60,6 +60,7 @@ from nmt.prepare.sources import open_source, text_folder
 from nmt.prepare.suspicions import lacking
 from nmt.tasks.perform import TaskRunner
 from nmt.tasks.processes import InProcess
+from nmt.text.settings import TokenizerConfig
 
 
 def prepare(
@@ -83,35 +84,36 @@ def prepare(
     fails, and LockedError if another process prepares the directory.
     """
     directory = DataDir(data_dir)
-    reused, new = reused_tokenizers(tokenizer_from, config)
-    settings = recipe(config, reused, new)
+    data = config.data
+    reused, new = reused_tokenizers(tokenizer_from, data, config.tokenizer)
+    settings = recipe(data, config.tokenizer, reused, new)
     check_replaceable(directory)
     if directory.is_prepared:
-        reasons = changes_since(directory, settings, config)
+        reasons = changes_since(directory, settings, data)
         if not reasons:
-            _echo_up_to_date(directory, config.data, echo)
+            _echo_up_to_date(directory, data, echo)
             return
         if not force:
-            check_unneeded(directory, config, reasons)
+            check_unneeded(directory, data.all_languages, config.run_directory.parent, reasons)
         echo(f"preparing {data_dir} again: {'; '.join(reasons)}")
-    if (root := text_folder(config.data.root)) != Path(config.data.root):
-        echo(f"no {config.data.root} here: using the sample corpus shipped with nmt, {root}")
+    if (root := text_folder(data.root)) != Path(data.root):
+        echo(f"no {data.root} here: using the sample corpus shipped with nmt, {root}")
     if new.n:
         echo(f"up to {new.n:,} pieces of {' and '.join(new.languages)} are added to the vocabulary of {tokenizer_from}")
     with building(data_dir) as (folder, staged):
         work = Work(folder, engine or InProcess(), sizes)
-        builds = open_builds(config, work)
+        builds = open_builds(data, work)
         for build in builds.values():
             build.open_mono()
         settle_all(builds, reused)
         for build in builds.values():
             build.clean_mono()
         texts = {pair: build.prepared_text for pair, build in builds.items()}
-        tokenizers = make_tokenizers(work, config, texts, reused, new)
+        tokenizers = make_tokenizers(work, data, config.tokenizer, texts, reused, new)
         for pair, build in builds.items():
             with naming(build.name):
                 folder_of_pair = DataDir(staged.path / build.name)
-                build.write(folder_of_pair, tokenizers[pair], recipe(build.config, reused, new))
+                build.write(folder_of_pair, tokenizers[pair], recipe(build.data, config.tokenizer, reused, new))
         if len(builds) > 1:
             write_index(staged, {build.name: build.manifest for build in builds.values()}, settings)
     n_asked = None if reused and not new.n else config.tokenizer.vocab_size
@@ -160,18 +162,18 @@ def dry_run(
 
     Raises DataError, also if no pairs are left, or HubError for the Hub.
     """
-    reused, new = reused_tokenizers(tokenizer_from, config)
+    reused, new = reused_tokenizers(tokenizer_from, config.data, config.tokenizer)
     if engine is None or sample is not None:  # cleaning a sample takes less time than starting processes
         engine = InProcess()
     with TemporaryDirectory(prefix="nmt-") as folder:
-        builds = open_builds(config, Work(Path(folder), engine, SIZES), sample)
+        builds = open_builds(config.data, Work(Path(folder), engine, SIZES), sample)
         settle_all(builds, reused)
     for build in builds.values():
         if build.name:
             echo(build.name)
         if reused is not None:
             build.warnings += lacking(build.samples, reused)
-        outcome = build.report(build.text.reports, recipe(build.config, reused, new), kind="dry run")
+        outcome = build.report(build.text.reports, recipe(build.data, config.tokenizer, reused, new), kind="dry run")
         for line in screen(outcome):
             echo(line)
         if config.data.mono:
@@ -211,22 +213,22 @@ def append(
     corpus = Corpus.of(contents, next(iter(contents.manifests)))
     if len(contents.manifests) > 1 or corpus.whole != corpus.fingerprint:
         raise DataError(f"{data_dir}: text of several pairs of languages, which takes no additions; run nmt prepare")
-    keys = _new_corpora(config, corpus)
+    keys = _new_corpora(config.data, config.tokenizer, corpus)
     root = text_folder(config.data.root)
     sources = {key: open_source(config.data.train[int(key[6:])], config.data.pair, root) for key in keys}
     with building(data_dir) as (folder, staged):
-        report = _add(Work(folder, engine or InProcess(), sizes), config, corpus, sources, staged)
+        report = _add(Work(folder, engine or InProcess(), sizes), config.data, corpus, sources, staged)
     for line in additions(report):
         echo(line)
     _echo_end(report.warnings, DataDir(data_dir), echo)
 
 
-def _new_corpora(config: Config, corpus: Corpus) -> list[str]:
+def _new_corpora(data: DataConfig, tokenizer: TokenizerConfig, corpus: Corpus) -> list[str]:
     """Return the keys of the new corpora. Raises DataError if they cannot be added."""
     directory = corpus.directory
     manifest = corpus.manifest
     train = manifest.splits["train"]
-    if config.data.has_labels:
+    if data.has_labels:
         raise DataError(
             f"{directory.path}: cannot append to labelled text, because its labels come from all training text; "
             "run nmt prepare instead"
@@ -240,23 +242,22 @@ def _new_corpora(config: Config, corpus: Corpus) -> list[str]:
         raise DataError(f"{directory.manifest}: does not record the settings and sources, so nothing can be added")
     assert manifest.config is not None and manifest.sources is not None
     n_before = sum(train_number(key) is not None for key in manifest.sources)
-    before = config.data.model_copy(update={"train": config.data.train[:n_before]})
-    if before.drawn != config.data.drawn:
+    before = data.model_copy(update={"train": data.train[:n_before]})
+    if before.drawn != data.drawn:
         raise DataError(f"{directory.path}: nothing is held out of added corpora; remove their valid and test")
-    if described := changes_in_config(manifest.config, config.model_copy(update={"data": before})):
+    if described := changes_in_config(manifest.config, before, tokenizer):
         raise DataError(
             f"{directory.path}: only new corpora may be added, but other settings have changed: {'; '.join(described)}"
         )
-    if new := {*config.data.tag_names} - {*corpus.tokenizers.tags}:
+    if new := {*data.tag_names} - {*corpus.tokenizers.tags}:
         raise DataError(f"{directory.path}: its vocabulary lacks the tag {min(new)}; run nmt prepare instead")
-    if n_before == len(config.data.train):
+    if n_before == len(data.train):
         raise DataError(f"{directory.path}: no new corpora; append them to the end of data.train")
-    return [*config.data.train_sources][n_before:]
+    return [*data.train_sources][n_before:]
 
 
-def _add(work: Work, config: Config, corpus: Corpus, sources: Mapping[str, OpenSource], staged: DataDir) -> Report:
+def _add(work: Work, data: DataConfig, corpus: Corpus, sources: Mapping[str, OpenSource], staged: DataDir) -> Report:
     """Write the data directory with the new corpora into `staged`. Return the report on these."""
-    data = config.data
     before = corpus.manifest
     reported = corpus.directory.report
     mono = list[MonoReport]()
@@ -281,7 +282,7 @@ def _add(work: Work, config: Config, corpus: Corpus, sources: Mapping[str, OpenS
         link(corpus.directory.path / name, target)
     link_files(encoded.files, staged.path)
     files = file_facts(staged.path)
-    settings = recipe(config) | {"tokenizer": (before.config or {})["tokenizer"]}
+    settings = recipe(data, TokenizerConfig()) | {"tokenizer": (before.config or {})["tokenizer"]}
     train = _with_corpora(before.splits["train"], encoded)
     records = {key: source.record for key, source in sources.items()}
     report = make_report(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from pydantic import ValidationError
@@ -58,23 +58,27 @@ class _Sections(Section):
     tokenizer: TokenizerConfig = TokenizerConfig()
 
 
-class NewPieces(NamedTuple):
+@dataclass(frozen=True)
+class NewPieces:
     """By how many pieces a reused vocabulary is extended, and for which languages, which it does not have."""
 
     languages: Sequence[str] = ()
     n: int = 0
 
 
-def recipe(config: Config | _Sections, reused: Tokenizers | None = None, new: NewPieces | None = None) -> Recipe:
+def recipe(
+    data: DataConfig, tokenizer: TokenizerConfig, reused: Tokenizers | None = None, new: NewPieces | None = None
+) -> Recipe:
     """Return the settings that a data directory is made from, with the content of block lists, but not of source files.
 
     reused: the tokenizers if they are taken from another directory instead of being trained; new: see `NewPieces`.
     """
-    data = config.data if len(config.data.pairs) > 1 else config.data.towards(config.data.direction)
+    if len(data.pairs) == 1:
+        data = data.towards(data.direction)
     made_from: Recipe = {
         "languages": [*data.all_languages],
         "data": data.model_dump(mode="json", exclude=_EXCLUDED, exclude_none=True),
-        "tokenizer": config.tokenizer.model_dump(mode="json"),
+        "tokenizer": tokenizer.model_dump(mode="json"),
     }
     if len(data.pairs) > 1:
         made_from["pairs"] = sorted(data.pairs)
@@ -83,9 +87,9 @@ def recipe(config: Config | _Sections, reused: Tokenizers | None = None, new: Ne
         made_from["tokenizer"] = {"joint": reused.joint, "reused": reused.fingerprint, **more}
     if data.documents:
         made_from["documents"] = True
-    if config.data.tag_names:
-        made_from["tags"] = list(config.data.tag_names)
-    if lists := block_lists(config.data):
+    if data.tag_names:
+        made_from["tags"] = list(data.tag_names)
+    if lists := block_lists(data):
         made_from["block_lists"] = lists
     return made_from
 
@@ -127,14 +131,14 @@ def changes(old: Recipe, new: Recipe) -> Iterator[str]:
             yield f"{key} was {was}, is {value}"
 
 
-def changes_in_config(made_from: Recipe, config: Config) -> list[str]:
+def changes_in_config(made_from: Recipe, data: DataConfig, tokenizer: TokenizerConfig) -> list[str]:
     """Describe the settings of a config that differ from a recipe; the tokenizer may be reused in both.
 
     An empty recipe was not recorded, and differs from none.
     """
     if not made_from:
         return []
-    settings = recipe(config)
+    settings = recipe(data, tokenizer)
     if is_reused(made_from):
         settings["tokenizer"] = made_from["tokenizer"]
     return list(changes(made_from, settings))
@@ -157,7 +161,8 @@ def _completed(made_from: Recipe) -> Recipe:
         direction = "-".join(sorted(tree["languages"], key=lambda language: language == LABEL))
         directions = {"directions": tree["pairs"]} if "pairs" in tree else {"direction": direction}
         settings = {"data": {**tree["data"], **directions}, "tokenizer": tokenizer}
-        completed = recipe(_known(settings))
+        known = _known(settings)
+        completed = recipe(known.data, known.tokenizer)
     except (KeyError, TypeError, ValidationError):
         return tree
     kept_names = "block_lists", "tags", *(["tokenizer"] if is_reused(tree) else [])
@@ -186,30 +191,30 @@ def _known(settings: dict[str, Any]) -> _Sections:
     return _Sections.model_validate(settings)
 
 
-def changes_since(directory: DataDir, settings: Recipe, config: Config) -> list[str]:
+def changes_since(directory: DataDir, settings: Recipe, data: DataConfig) -> list[str]:
     """Describe what has changed since the directory was prepared with other settings than these."""
     try:
         contents = read_contents(directory)
         if contents.config is not None and (described := list(changes(contents.config, settings))):
             return described
-        corpora = Corpora.open(directory, config.data)
+        corpora = Corpora.open(directory, data)
     except DataError as error:
         return error.problems
     if contents.config is None or any(corpus.manifest.sources is None for corpus in corpora.distinct):
         return [f"{directory.path} does not record the settings and sources"]
-    root = text_folder(config.data.root)
+    root = text_folder(data.root)
     described = []
-    for direction in config.data.pairs.values():
-        data = config.data.towards(direction)
+    for direction in data.pairs.values():
+        view = data.towards(direction)
         manifest = corpora.by_direction[direction].manifest
-        for key, source in [*data.sources(), *((key, source) for key, _, source in data.mono_sources())]:
+        for key, source in [*view.sources(), *((key, source) for key, _, source in view.mono_sources())]:
             described += _changed_files(manifest, key, source, root)
     return list(dict.fromkeys(described))
 
 
 def unlike(directory: DataDir, config: Config) -> str | None:
     """Return a warning if the config differs from the settings that `directory` was prepared with, else None."""
-    described = changes_in_config(read_contents(directory).config or {}, config)
+    described = changes_in_config(read_contents(directory).config or {}, config.data, config.tokenizer)
     if not described:
         return None
     more = f", and {len(described) - 1} more" if len(described) > 1 else ""
@@ -264,20 +269,18 @@ def check_replaceable(directory: DataDir) -> None:
         )
 
 
-def check_unneeded(directory: DataDir, config: Config, reasons: Sequence[str]) -> None:
-    """Raise DataError if the directory is for other languages than the config, or if a run was trained on it.
+def check_unneeded(directory: DataDir, languages: Sequence[str], runs: Path, reasons: Sequence[str]) -> None:
+    """Raise DataError if the directory is for other languages, or if a run in the folder `runs` was trained on it.
 
-    `reasons`, for the message, say why the directory must be prepared again. Only runs beside the run directory of the
-    config are considered.
+    `reasons`, for the message, say why the directory must be prepared again.
     """
     try:
         contents = read_contents(directory)
         n_pairs = sum(Corpus.of(contents, pair).split("train").n for pair in contents.manifests)
     except DataError:  # damaged or of another version, so that no run can read it
         return
-    runs = config.run_directory.parent.glob("*")
-    run = next((path for path in runs if _is_trained_on(path, contents.fingerprint)), None)
-    if contents.languages == config.data.all_languages and run is None:
+    run = next((path for path in runs.glob("*") if _is_trained_on(path, contents.fingerprint)), None)
+    if contents.languages == languages and run is None:
         return
     use = "" if run is None else f", the text that {run} was trained on"
     raise DataError(
@@ -293,15 +296,16 @@ def _is_trained_on(run: Path, fingerprint: str) -> bool:
         return False
 
 
-def reused_tokenizers(path: Path | None, config: Config) -> tuple[Tokenizers | None, NewPieces]:
+def reused_tokenizers(
+    path: Path | None, data: DataConfig, tokenizer: TokenizerConfig
+) -> tuple[Tokenizers | None, NewPieces]:
     """Load the tokenizers of a run or data directory, or else of `tokenizer.model`, if one is given.
 
     With several pairs of languages, a language may be new; the vocabulary then grows to `tokenizer.vocab_size` pieces.
     Raises DataError if there are none or they do not match the config.
     """
     if path is None:
-        return _given(config), NewPieces()
-    data = config.data
+        return _given(data, tokenizer), NewPieces()
     tokenizers = _of_directory(path)
     if bool(tokenizers.letters) != ("letters" in (data.clean.repair or ())):
         change = "add" if tokenizers.letters else "remove"
@@ -310,10 +314,10 @@ def reused_tokenizers(path: Path | None, config: Config) -> tuple[Tokenizers | N
             "learned that way, and may lack other forms of letters"
         )
     if data.has_labels:
-        return _of_text(path, tokenizers, config), NewPieces()
+        return _of_text(path, tokenizers, data.src, tokenizer.joint), NewPieces()
     if data.has_language_tags:
         tokenizers.check_directions(path)
-        return tokenizers.of_languages(data.all_languages), _new_pieces(tokenizers, config)
+        return tokenizers.of_languages(data.all_languages), _new_pieces(tokenizers, data, tokenizer.vocab_size)
     languages = data.all_languages
     if tokenizers.languages != languages:
         if not tokenizers.joint or not {*tokenizers.languages} >= {*languages}:
@@ -327,10 +331,10 @@ def reused_tokenizers(path: Path | None, config: Config) -> tuple[Tokenizers | N
             f"{path}: was imported for {tokenizers.only_direction}, and its tokenizer serves no other direction; "
             f"data.direction is {data.direction}"
         )
-    if tokenizers.joint != config.tokenizer.joint:
+    if tokenizers.joint != tokenizer.joint:
         kind = "one joint vocabulary" if tokenizers.joint else "one vocabulary for each language"
         raise DataError(
-            f"{path}: has {kind}, but tokenizer.joint is {str(config.tokenizer.joint).lower()}; "
+            f"{path}: has {kind}, but tokenizer.joint is {str(tokenizer.joint).lower()}; "
             f"set tokenizer.joint={str(tokenizers.joint).lower()}"
         )
     return tokenizers, NewPieces()
@@ -355,9 +359,8 @@ def _of_directory(path: Path) -> Tokenizers:
     return Tokenizers.load(folder, languages)
 
 
-def _of_text(path: Path, tokenizers: Tokenizers, config: Config) -> Tokenizers:
+def _of_text(path: Path, tokenizers: Tokenizers, language: str, joint: bool) -> Tokenizers:
     """Return the tokenizer of the texts of a corpus with labels, which any run with their language can provide."""
-    language = config.data.src
     if language not in tokenizers.languages:
         raise DataError(
             f"{path}: its tokenizer is for {' and '.join(tokenizers.languages)}, but the texts are in {language}"
@@ -365,26 +368,26 @@ def _of_text(path: Path, tokenizers: Tokenizers, config: Config) -> Tokenizers:
     if tokenizers.is_public:
         raise DataError(f"{path}: its tokenizer was imported for translation and is not available for labels")
     by_language = {language: tokenizers.by_language[language]}
-    return replace(tokenizers, by_language=by_language, joint=config.tokenizer.joint, labels=None)
+    return replace(tokenizers, by_language=by_language, joint=joint, labels=None)
 
 
-def _new_pieces(tokenizers: Tokenizers, config: Config) -> NewPieces:
+def _new_pieces(tokenizers: Tokenizers, data: DataConfig, vocab_size: int) -> NewPieces:
     """Return the pieces that a vocabulary needs for the languages that it does not have."""
-    languages = [language for language in config.data.all_languages if language not in tokenizers.languages]
-    if not languages or len(config.data.pairs) == 1 or tokenizers.imported is not None:
+    languages = [language for language in data.all_languages if language not in tokenizers.languages]
+    if not languages or len(data.pairs) == 1 or tokenizers.imported is not None:
         return NewPieces()
     n_pieces = tokenizers[tokenizers.languages[0]].n_pieces
-    return NewPieces(languages, max(0, config.tokenizer.vocab_size - n_pieces))
+    return NewPieces(languages, max(0, vocab_size - n_pieces))
 
 
-def _given(config: Config) -> Tokenizers | None:
-    """Return the tokenizers of the languages of a config with its `tokenizer.model`, if any. Raises DataError."""
-    if config.tokenizer.model is None:
+def _given(data: DataConfig, tokenizer: TokenizerConfig) -> Tokenizers | None:
+    """Return the tokenizers of the languages with the given `tokenizer.model`, if any. Raises DataError."""
+    if tokenizer.model is None:
         return None
-    path = text_folder(config.data.root) / config.tokenizer.model
+    path = text_folder(data.root) / tokenizer.model
     model = read_model(path)
     try:
         vocabulary = ImportedVocabulary.of_model(model)
-        return Tokenizers.of_import(vocabulary, dict.fromkeys({*config.data.all_languages} - {LABEL}, model))
+        return Tokenizers.of_import(vocabulary, dict.fromkeys({*data.all_languages} - {LABEL}, model))
     except (DataError, DecodeError) as error:
         raise DataError(f"tokenizer.model: {path}: not a SentencePiece model") from error

@@ -33,9 +33,10 @@ from nmt.prepare.cleaning.counts import (
 from nmt.prepare.cleaning.filters import UNSUPPORTED, supports
 from nmt.prepare.pipeline.settle import TrainingText
 from nmt.prepare.pipeline.work import BLOCK
-from nmt.prepare.suspicions import Sample, script_counts, suspicions
+from nmt.prepare.suspicions import script_counts, suspicions
 from nmt.tables import wrapped
 from nmt.tasks.perform import Json
+from nmt.text.pairing import Sample
 from nmt.text.vocabularies import Tokenizers
 from nmt.text.words import beginning
 

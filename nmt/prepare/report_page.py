@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 
-from nmt.figures.html import asset, document, escaped, escaped_sentence, histogram, language_attributes, table
 from nmt.files.write import replace_file
 from nmt.files.yaml12 import dump_yaml
 from nmt.layout import DataDir
+from nmt.pages import asset, document, escaped, escaped_sentence, histogram, language_attributes, table
 from nmt.prepare.cleaning.counts import REASONS, REPAIRS, skipped_units, summed
 from nmt.prepare.report import CorpusReport, MonoReport, Report, SourceReport, TokenizerReport, length_of_pieces
 

@@ -180,10 +180,8 @@ def _parallel(request: Distillation, teacher: Config, student: Config) -> _Text:
 
 
 def _monolingual(request: Distillation, teacher: Config) -> _Text:
-    """Return the text of --mono. Raises ConfigError for options that need references, and DataError."""
+    """Return the text of --mono. Raises DataError."""
     assert request.mono is not None
-    if request.data is not None or request.n_best > 1 or request.with_originals:
-        raise ConfigError("--data, --n-best and --with-originals need references, which --mono does not have")
     n_lines = count_lines(request.mono)
     src, tgt = teacher.data.sides
     test = dict[str, FilesSource]()

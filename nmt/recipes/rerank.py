@@ -241,7 +241,8 @@ def _units(table: Table) -> Floats:
 COLUMNS = "line number, score, log-probability and translation, separated by tabs (nmt translate --n-best)"
 
 
-class Candidate(NamedTuple):
+@dataclass(frozen=True)
+class Candidate:
     """A candidate translation of a line."""
 
     text: str

@@ -23,7 +23,8 @@ from nmt.config.load import dump_config
 from nmt.console import say
 from nmt.data.corpus import Corpora
 from nmt.errors import CheckpointError, ConfigError, DataError, NmtError, StoppedError
-from nmt.evaluate.compare import Comparison, compare, screen
+from nmt.evaluate.compare import Comparison, compare
+from nmt.evaluate.compare.screen import ComparisonReport
 from nmt.evaluate.compare.systems import Translating, for_directions, translate_runs
 from nmt.evaluate.metrics import metric_name
 from nmt.files.write import Lock, open_own, refuse_links, replace_file
@@ -183,11 +184,11 @@ def sweep(options: SweepOptions, format: Format = "text") -> list[Row]:  # noqa:
     unfinished = [row for row in rows if row.state not in ("finished", "eliminated")]
     comparisons = []
     if options.compare is not None and not unfinished:
-        comparisons = list(_compared(options.compare, plan))
-    document = {"runs": records_of(plan, rows), "comparisons": [*map(screen.as_json, comparisons)]}
+        comparisons = [*map(ComparisonReport, _compared(options.compare, plan))]
+    document = {"runs": records_of(plan, rows), "comparisons": [comparison.as_json() for comparison in comparisons]}
     tables = tables_of(plan, rows)
     for comparison in comparisons:
-        tables.append(replace(screen.as_table(comparison), records=()))  # the CSV is about runs
+        tables.append(replace(comparison.as_table(), records=()))  # the CSV is about runs
     print(render(format, tables, document))
     say(f"{_table(plan)}: written")
     if unfinished and (stop.signal is not None or not any(row.state == "failed" for row in rows)):

@@ -356,7 +356,7 @@ def _data_directories(
     Combinations with another text or tokenizer have their own, inside the directory of the sweep. Otherwise the data
     directory is --data or the config's.
     """
-    texts = [json.dumps([recipe(config), str(config.data.root)]) for _, config in configs]
+    texts = [json.dumps([recipe(config.data, config.tokenizer), str(config.data.root)]) for _, config in configs]
     text_axes = [axis for axis in axes if axis.key.startswith(("data.", "tokenizer."))]
     # a grid with a single value must not use data prepared with another value
     if len(set(texts)) == 1 and all(SAME_TEXT.fullmatch(axis.key) for axis in text_axes):

@@ -27,7 +27,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from nmt import __version__
 from nmt.console import say
 from nmt.errors import failure
-from nmt.figures.html import asset
+from nmt.pages import asset
 from nmt.serve.admission import Admission, Endpoint
 from nmt.serve.handlers import Handlers, TranslateRequest
 from nmt.serve.limits import Refusal
@@ -136,7 +136,7 @@ def _routes(service: Service, admission: Admission) -> list[Route]:
         Route("/metrics", admission.without_body(metrics)),
         Route("/spec", _fixed(json.dumps(described).encode(), "application/json")),
         Route("/docs", _fixed(docs_page(described).encode(), "text/html")),
-        Route("/docs.css", _fixed(asset("nmt.figures", "style.css").encode(), "text/css")),
+        Route("/docs.css", _fixed(asset("nmt", "pages.css").encode(), "text/css")),
         *_page(),
     ]
 

@@ -15,6 +15,7 @@ from nmt import __version__
 from nmt.config import Config
 from nmt.console import printable
 from nmt.data.manifest import Manifest, read_contents
+from nmt.data.settings import DataConfig
 from nmt.data.sources import NOT_STATED, HubSource, train_number
 from nmt.errors import CheckpointError, DataError
 from nmt.evaluate.metrics import MetricName, corpus_score, metric_name
@@ -146,17 +147,17 @@ def _front_matter(card: Card) -> Iterator[str]:
         "datasets": list(dict.fromkeys(hubs)) or None,
         "metrics": ["bleu", "chrf"],
     }
-    if results := _results(config, card.scores):
+    if results := _results(config.data, card.scores):
         matter["model-index"] = [{"name": f"{config.data.src}-{config.data.tgt}", "results": results}]
     known = {name: value for name, value in matter.items() if value is not None}
     yield from ("---", yaml.safe_dump(known, sort_keys=False).rstrip(), "---", "")
 
 
-def _results(config: Config, scores: Sequence[ScoreRecord]) -> list[dict[str, object]]:
+def _results(data: DataConfig, scores: Sequence[ScoreRecord]) -> list[dict[str, object]]:
     """Return the newest scores of each test set and signature in the Hub's format (model-index)."""
     by_text: dict[tuple[str, str], dict[tuple[str, str], object]] = {}
     for record in scores:
-        newest = by_text.setdefault((record.split, record.direction or config.data.direction), {})
+        newest = by_text.setdefault((record.split, record.direction or data.direction), {})
         for score in record.scores:
             newest[score.metric, score.signature] = {
                 "type": score.metric, "value": round(score.value, 2), "name": metric_name(score.metric),
@@ -165,14 +166,14 @@ def _results(config: Config, scores: Sequence[ScoreRecord]) -> list[dict[str, ob
     results: list[dict[str, object]] = []
     for (split, direction), newest in by_text.items():
         task = {"type": "translation", "name": f"Translation {direction}"}
-        dataset = {"type": _dataset(config, split), "name": split}
+        dataset = {"type": _dataset(data, split), "name": split}
         results.append({"task": task, "dataset": dataset, "metrics": [*newest.values()]})
     return results
 
 
-def _dataset(config: Config, split: str) -> str:
+def _dataset(data: DataConfig, split: str) -> str:
     """Return the Hub repository of a test set, or else its name."""
-    source = config.data.test.get(split)
+    source = data.test.get(split)
     return source.hub if isinstance(source, HubSource) else split
 
 
@@ -273,7 +274,7 @@ def _data(card: Card) -> Iterator[str]:
     """Yield a line for each corpus, with the numbers of pairs read and kept, and its configured licence."""
     yield from ("## Training data", "")
     data = card.config.data
-    manifests = _manifests(card.run, card.config)
+    manifests = _manifests(card.run, data)
     sources = {}
     for where, source in data.sources():
         purpose = "training" if train_number(where) is not None else where.replace(".", " set ")
@@ -301,7 +302,7 @@ def _data(card: Card) -> Iterator[str]:
     yield ""
 
 
-def _manifests(run: RunDir, config: Config) -> list[Manifest]:
+def _manifests(run: RunDir, data: DataConfig) -> list[Manifest]:
     """Return the manifest of each pair of languages that the run was trained on, if its data still exists."""
     info = read_info(run)
     try:
@@ -310,7 +311,7 @@ def _manifests(run: RunDir, config: Config) -> list[Manifest]:
         return []
     if contents.fingerprint != info.corpus:
         return []
-    return [contents.manifests[pair] for pair in config.data.pairs if pair in contents.manifests]
+    return [contents.manifests[pair] for pair in data.pairs if pair in contents.manifests]
 
 
 def _training(run: RunDir) -> Iterator[str]:

@@ -7,7 +7,6 @@ import re
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
@@ -22,7 +21,6 @@ from nmt.console import say
 from nmt.data.corpus import Corpus
 from nmt.data.sources import without_query
 from nmt.errors import CheckpointError, ConfigError, DataError
-from nmt.evaluate.run import evaluate_text, open_corpus, record_scores, texts_of
 from nmt.files.write import alone_in, open_output, refuse_links, remove, write_file, writing
 from nmt.languages.codes import language_name
 from nmt.languages.directions import TO
@@ -30,6 +28,7 @@ from nmt.layout import ExportDir, RunDir
 from nmt.model.transformer import Transformer
 from nmt.model.weights import weights_fingerprint
 from nmt.runs.checkpoint import save_tensors
+from nmt.runs.data import open_corpus
 from nmt.runs.folder import ExportInfo, Kind, Quantization, is_folder, load_folder, new_directory, require_empty, seal
 from nmt.runs.info import ScoreRecord, read_info, read_scores, read_selected
 from nmt.runs.model import AnyModel, ModelRef, Saved, open_saved
@@ -98,8 +97,8 @@ class ExportOptions:
     """The file of lines that both engines translate; by default the development set or, without the data directory,
     random words."""
     check_lines: int = 100
-    evaluate: bool = False
-    """Whether to evaluate the test sets of the data directory."""
+    evaluate: Callable[[Translator], Sequence[ScoreRecord]] | None = None
+    """Evaluates the exported model, for the card."""
     shortlist: bool = False
     """Whether a CTranslate2 model gets a shortlist, see `nmt.share.ctranslate2`."""
     license: str | None = None
@@ -183,7 +182,7 @@ def export_into(
             checked = str(comparison)
             seal(directory, info.model_copy(update={"identical": comparison.n_identical / comparison.n_lines}))
             translator = engine_translator(engine)
-        measured = _evaluated(request, translator) if request.evaluate else []
+        measured = request.evaluate(translator) if request.evaluate is not None else []
         if kind != "transformers":
             # after sealing, since nmt calibrate replaces them
             for path in portable_calibrations(saved.path, info.tensors):
@@ -336,16 +335,6 @@ def _recorded(saved: Saved) -> list[ScoreRecord]:
         if record.is_test and is_of_weights and text_of_run.get(record.name, record.text) == record.text:
             recorded.append(record)
     return recorded
-
-
-def _evaluated(request: ExportOptions, translator: Translator) -> list[ScoreRecord]:
-    """Return the scores of every test set of the data directory. Raises DataError if it has none."""
-    texts = texts_of(translator.by_direction(), partial(_corpus, request), ())
-    records = []
-    for directed, text in texts.values():
-        report = evaluate_text(directed, text, directed.config.search).report
-        records.append(record_scores(report, translator.origin, text.corpus))
-    return records
 
 
 CHECK_LINES = 500

@@ -16,13 +16,14 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[att
 
 from nmt.console import printable, say
 from nmt.errors import ConfigError, DataError
+from nmt.files.hub import download_file, raise_hub_error
 from nmt.files.read import DOCUMENT_BYTES, read_regular
 from nmt.files.yaml12 import parse_yaml
 from nmt.languages.codes import macrolanguage_of, parts_of
 from nmt.languages.directions import DIRECTION, LABEL
 from nmt.layout import RunDir
 from nmt.share.formats import has_vocab_json
-from nmt.share.hub import download_file, download_files, parse_address, raise_hub_error
+from nmt.share.hub import download_files, parse_address
 from nmt.share.transformers import (
     FAIRSEQ_SPECIAL,
     LANGUAGE_CODES,

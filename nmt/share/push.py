@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from nmt.console import say
 from nmt.errors import ConfigError, DataError, error_text
+from nmt.files.hub import TRANSIENT, raise_hub_error, status
 from nmt.layout import ExportDir, RunDir
 from nmt.runs.folder import ExportInfo, Kind, load_folder, verify_export
 from nmt.share.card import use
-from nmt.share.hub import TRANSIENT, check_name, exported_files, raise_hub_error, status
+from nmt.share.hub import check_name, exported_files
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi

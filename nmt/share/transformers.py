@@ -207,14 +207,14 @@ def save_transformers(
         files["generation_config.json"]["suppress_tokens"] = tgt.never_written(config.joins_sentences)
         files |= {"tokenizer.json": tokenizer_json(src), "tokenizer_config.json": tokenizer_config(max_source)}
     elif imported.languages:
-        files |= _m2m_files(imported, imported.languages, config, src.model, max_source)
+        files |= _m2m_files(imported, imported.languages, config.data.sides, src.model, max_source)
         [pieces] = imported.pieces
         files["config.json"]["vocab_size"] = len(pieces)
         tag = imported.languages[config.data.tgt]
         files["generation_config.json"] |= {"forced_bos_token_id": pieces.index(tag)}
         write_file(directory / "sentencepiece.bpe.model", src.model)
     else:
-        files |= _marian_files(imported, config, max_source)
+        files |= _marian_files(imported, config.data.sides, max_source)
         files["config.json"] |= {
             "vocab_size": len(imported.pieces[0]),
             "decoder_vocab_size": len(imported.pieces[-1]),
@@ -228,12 +228,12 @@ def save_transformers(
 
 
 def _m2m_files(
-    imported: ImportedVocabulary, tag_of: Mapping[str, str], config: Config, model: bytes, max_source: int
+    imported: ImportedVocabulary, tag_of: Mapping[str, str], sides: tuple[str, str], model: bytes, max_source: int
 ) -> dict[str, Any]:
     """Return the files of the tokenizer of M2M-100 or NLLB. model: its serialised SentencePiece model."""
     [pieces] = imported.pieces
     tags = [*dict.fromkeys(tag_of.values())]
-    source, target = (tag_of[language].strip("_") for language in config.data.sides)
+    source, target = (tag_of[language].strip("_") for language in sides)
     settings: dict[str, Any] = {
         "tokenizer_class": "NllbTokenizer",
         "src_lang": source,
@@ -252,15 +252,15 @@ def _m2m_files(
     return files
 
 
-def _marian_files(imported: ImportedVocabulary, config: Config, max_source: int) -> dict[str, Any]:
+def _marian_files(imported: ImportedVocabulary, sides: tuple[str, str], max_source: int) -> dict[str, Any]:
     """Return the files of the tokenizer of Marian."""
     files: dict[str, Any] = {}
     for name, pieces in zip(("vocab.json", "target_vocab.json"), imported.pieces, strict=False):
         files[name] = _ids_of(pieces)
     files["tokenizer_config.json"] = {
         "tokenizer_class": "MarianTokenizer",
-        "source_lang": config.data.src,
-        "target_lang": config.data.tgt,
+        "source_lang": sides[0],
+        "target_lang": sides[1],
         "separate_vocabs": len(imported.pieces) > 1,
         "pad_token": imported.padding,
         "unk_token": imported.unknown,

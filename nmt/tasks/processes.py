@@ -13,50 +13,14 @@ import tempfile
 import threading
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 from nmt.console import say
-from nmt.errors import MAX_ERROR_CHARS, ConfigError, error_text
+from nmt.errors import MAX_ERROR_CHARS, error_text
 from nmt.process import set_up_streams
-from nmt.tasks.perform import Attempt, Done, Task, TaskRunner, attempt, perform, remove_remains, run_on
-
-RunnerName: TypeAlias = Literal["local", "ray"]
-
-
-@contextmanager
-def open_runner(
-    name: RunnerName = "local",
-    workers: int | None = None,
-    address: str | None = None,
-    gpus: Sequence[str] | None = None,
-) -> Iterator[TaskRunner]:
-    """Yield a runner of tasks, and end its workers after the `with` block.
-
-    Args:
-        workers: number of processes; by default one for each core.
-        address: address of a Ray cluster; by default RAY_ADDRESS, or the cluster that runs on this machine.
-        gpus: names of the GPUs of this machine, if the workers use any. Each worker gets one of them, or one of its Ray
-            node.
-
-    Raises ConfigError if there is no such cluster, or Ray is not installed.
-    """
-    if name == "ray":
-        from nmt.tasks.ray import RayRunner
-
-        with closing(RayRunner(workers, address, gpus is not None)) as cluster:
-            yield cluster
-        return
-    if address is not None:
-        raise ConfigError(f"--address {address} needs --engine ray")
-    n_workers = workers or usable_cores()
-    if n_workers == 1:
-        yield InProcess()
-        return
-    with closing(Processes(n_workers, gpus or ())) as processes:
-        yield processes
+from nmt.tasks.perform import Attempt, Done, Task, attempt, perform, remove_remains, run_on
 
 
 class InProcess:

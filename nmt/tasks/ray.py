@@ -14,9 +14,10 @@ import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import nmt
 from nmt.errors import ConfigError, DataError, error_text
@@ -79,7 +80,8 @@ class _Actor:
         return attempt(work, task)
 
 
-class _Worker(NamedTuple):
+@dataclass(frozen=True)
+class _Worker:
     actor: Any
     """Ray's handle of an `_Actor`."""
     node: str

@@ -17,7 +17,7 @@ from nmt.files.write import refuse_links, write_file
 from nmt.languages.directions import LABEL, sides_of
 from nmt.layout import TokenizerDir
 from nmt.text.imported import ImportedTokenizer, ImportedVocabulary
-from nmt.text.language import Letters, Profiles
+from nmt.text.profiles import Letters, Profiles
 from nmt.text.tokenizer import LosslessTokenizer, Tokenizer, known_id, read_model
 from nmt.text.words import beginning
 

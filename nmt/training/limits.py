@@ -27,7 +27,7 @@ class End:
 def check_is_due(session: Session) -> bool:
     """Return whether a validation is due at this step and has not been done yet."""
     state = session.state
-    settings = session.config.training
+    settings = session.settings
     is_due = state.step % settings.validate_every_steps == 0 and state.last_check != state.step
     if is_due and settings.max_minutes is not None:
         is_due = state.check_seconds <= PAUSED_SHARE * 60 * settings.max_minutes * max(_used_shares(session).values())
@@ -63,7 +63,7 @@ def ended(session: Session) -> End | None:
 def limit_reached(session: Session) -> str | None:
     """Return the setting of `training` that ends the run at this step, if any."""
     state = session.state
-    settings = session.config.training
+    settings = session.settings
     if state.cooldown is not None:  # the cool-down replaces the limits, which have determined its end
         if state.step >= state.cooldown[1]:
             return "cooldown"
@@ -94,7 +94,7 @@ def _limit_message(session: Session) -> str:
     state = session.state
     assert limit is not None, "called only where one is reached"
     unit = " validations without a new best" if limit == "patience" else ""
-    setting = f"{_setting(session.config.training, limit)}{unit}"
+    setting = f"{_setting(session.settings, limit)}{unit}"
     if limit_reached(session) == "cooldown":
         return f"cool-down from step {state.cooldown_start} complete, as determined by {setting}"
     return f"{setting} reached"
@@ -118,7 +118,7 @@ def fix_cooldown(session: Session) -> bool:
     is no cool-down.
     """
     state = session.state
-    settings = session.config.training
+    settings = session.settings
     if not settings.cooldown or state.cooldown is not None or state.step == 0:
         return False
     share, limit = max((share, name) for name, share in _used_shares(session).items())
@@ -143,7 +143,7 @@ def fix_cooldown(session: Session) -> bool:
 
 
 def _used_shares(session: Session) -> dict[str, float]:
-    return used_shares(session.config.training, session.state, session.n_epochs)
+    return used_shares(session.settings, session.state, session.n_epochs)
 
 
 def is_finished(session: Session) -> bool:
@@ -166,7 +166,7 @@ def resume_command(session: Session) -> str:
     name = ended_by(session)
     assert name is not None, "called only where one is reached"
     # twice the limit, or more if more than the limit was used, since validations take time, too
-    value = 2 * getattr(session.config.training, name) * max(1.0, _used_shares(session).get(name, 1.0))
+    value = 2 * getattr(session.settings, name) * max(1.0, _used_shares(session).get(name, 1.0))
     number = math.ceil(value) if value > 1 else f"{value:g}"
     return f"nmt train --resume --run {session.run.path} --set training.{name}={number}"
 

@@ -18,51 +18,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import closing, nullcontext, suppress
+from contextlib import suppress
 from functools import partial
-from typing import cast
 
 import torch
 
 from nmt.data.batching import Indices, Update
 from nmt.errors import NmtError
 from nmt.model.device import autocast, free_memory, out_of_memory, threads
-from nmt.process import Interrupted, Stop, stopping
+from nmt.process import Interrupted
 from nmt.training.limits import check_is_due, ended, fix_cooldown
 from nmt.training.optim import learning_rate
-from nmt.training.parallel import World, full_tensor
-from nmt.training.plan import Plan, locked
-from nmt.training.report.meter import Meter, making_batches, reporting
+from nmt.training.parallel import full_tensor
+from nmt.training.report.meter import Meter, making_batches
 from nmt.training.saving import check, finish, save, save_state, settle
 from nmt.training.session import Outcome, Session, UpdateStats
-from nmt.training.setup.start import start
 
-OUT_OF_MEMORY = "not enough memory; lower training.max_tokens or search.batch_tokens, or use a smaller model"
 OUT_OF_MEMORY_ONE_PAIR = "not enough memory for a single pair; lower data.max_pieces, or use a smaller model"
-
-
-def fit(plan: Plan, stop: Stop | None = None, world: World | None = None, profile: bool = False) -> None:
-    """Train a model. Every rank of `world` calls this function.
-
-    Raises ConfigError, DataError or CheckpointError before anything is written, DivergedError if training diverges, and
-    StoppedError if `stop` or a signal stops the run, which can then be resumed. The time counts since `stop` was made.
-    """
-    world = world or World()
-    with stopping(stop or Stop()) as stop, locked(plan.run, plan.resume, world.on_rank0):
-        try:
-            session = start(plan, world, stop)
-            if session.is_over:
-                return
-            with (
-                closing(session.saver),
-                reporting(session, profile) if world.is_rank0 else nullcontext() as meter,
-                session.windows.planning_ahead(session.position),
-            ):
-                train(session, cast(Meter, meter))
-        except (RuntimeError, MemoryError) as error:
-            if not out_of_memory(error):
-                raise
-            raise NmtError(f"{plan.run.path}: {OUT_OF_MEMORY}") from error
 
 
 def train(session: Session, meter: Meter) -> None:
@@ -86,7 +58,7 @@ def train(session: Session, meter: Meter) -> None:
 
 def train_step(session: Session, update: Update) -> Outcome:
     """Make one update. If its loss or gradient is not finite, weights and moments do not change."""
-    config = session.config.training
+    settings = session.settings
     state = session.state
     optimizer = session.optimizer
     n_planned = update.n_tokens
@@ -95,10 +67,10 @@ def train_step(session: Session, update: Update) -> Outcome:
     stats = accumulate_gradients(session, update)
     session.world.all_reduce(stats.sums)
     session.scaler.unscale_(optimizer)
-    norm = full_tensor(torch.nn.utils.clip_grad_norm_(session.parameters, config.clip_norm or math.inf))
+    norm = full_tensor(torch.nn.utils.clip_grad_norm_(session.parameters, settings.clip_norm or math.inf))
     stats.gradient_norm.copy_(norm)
     for group in optimizer.param_groups:
-        group["lr"] = learning_rate(state.step + 1, config, session.config.model.d_model, state.cooldown)
+        group["lr"] = learning_rate(state.step + 1, settings, session.d_model, state.cooldown)
     # As in GradScaler.step, but without waiting for the device: fused optimizers change nothing where found_inf is 1.
     # The gradients are unscaled already, so that grad_scale is None.
     is_finite = torch.isfinite(norm) & torch.isfinite(stats.loss)
@@ -148,7 +120,7 @@ def accumulate_gradients(session: Session, update: Update) -> UpdateStats:
 
 def forward_backward(session: Session, micro_batches: Sequence[Indices], update: Update) -> UpdateStats:
     """Accumulate the gradients of this rank's share of an update, and exchange them with the other ranks."""
-    settings = session.config.training
+    settings = session.settings
     state = session.state
     world = session.world
     torch.manual_seed((settings.seed << 32) + state.step * world.size + world.rank)
@@ -208,7 +180,7 @@ def report_and_save(session: Session, meter: Meter, outcome: Outcome) -> None:
 def after_step(session: Session, meter: Meter) -> None:
     """Log, save and validate on rank 0 if due."""
     state = session.state
-    settings = session.config.training
+    settings = session.settings
     settle(session, meter, must_wait=False)
     log_is_due = state.step % settings.log_every_steps == 0
     meter.show(at_once=log_is_due)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-import shutil
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import Literal, NoReturn
 
 from nmt.errors import CheckpointError, DivergedError, StoppedError, UnsafeFileError
 from nmt.evaluate.metrics import default_tokenizer, no_match_note, use_of
-from nmt.evaluate.report import sample_lines
+from nmt.evaluate.samples import sample_lines
 from nmt.files.write import refuse_links, remove, replace_file
 from nmt.layout import CheckpointDir, RunDir
 from nmt.model.transformer import Model
@@ -33,7 +31,6 @@ from nmt.runs.checkpoint import (
 from nmt.runs.info import Selected, Weights, write_selected
 from nmt.runs.log import best_scores
 from nmt.runs.state import TrainState, load_state, saved_steps, update_state
-from nmt.share.export import model_card
 from nmt.training.limits import End, cut_short, ended_by, resume_command
 from nmt.training.report.log import TrainingLog, clock, position
 from nmt.training.report.meter import Meter, collapse_alarm
@@ -115,7 +112,7 @@ def tidy(session: Session, meter: Meter) -> None:
             write_selected(session.run, _best(session))
         else:
             session.run.selected.unlink(missing_ok=True)
-        rotate(session.run, session.config.training.keep_last, state.step, state.best_step)
+        rotate(session.run, session.settings.keep_last, state.step, state.best_step)
     except (OSError, UnsafeFileError) as error:
         meter.log.warn(
             state,
@@ -163,7 +160,7 @@ def check(session: Session, log: TrainingLog) -> None:
     Raises Interrupted if the run is stopped meanwhile; the state is then unchanged.
     """
     state = session.state
-    settings = session.config.training
+    settings = session.settings
     validations: dict[Weights, Validation] = {}
     for kind in _KINDS if session.ema is not None and state.step else _KINDS[:1]:
         validations[kind] = session.validator.validate(session.to_validate(kind), session.stop.poll)
@@ -222,7 +219,7 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
     OSError or CheckpointError if the disk is full.
     """
     state = session.state
-    settings = session.config.training
+    settings = session.settings
     run = session.run
     log = meter.log
     selected, score = _with_average(session, meter)
@@ -246,7 +243,7 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
     # saves the elapsed time; log_bytes is unchanged, so that a resumed run with a higher limit overwrites these records
     update_state(run.step(state.step), state)
     write_selected(run, selected.model_copy(update={"finished_step": state.step, "finished_by": limit}))
-    log.trackers.attach(partial(_describe, session))
+    log.trackers.attach_description()
     log.say(f"selected: {selected.reason} ({_times(state)})")
     if state.start_score is not None and score is not None and score <= state.start_score:
         log.say(
@@ -273,7 +270,7 @@ def _show_quality(
 ) -> None:
     """Print what BLEU usually means, or why it says little, and, on a terminal, some translations of the file with this
     stem."""
-    data = session.config.data
+    data = session.data
     tokenizer = max(map(default_tokenizer, data.targets))  # 13a only if all languages have it
     log.say(validator.few_four_grams or use_of(scores, len(validator.references), tokenizer))
     path = session.run.dev / f"{stem}.{data.tgt}"
@@ -283,21 +280,11 @@ def _show_quality(
             log.say(line)
 
 
-def _describe(session: Session, folder: Path) -> None:
-    """Write the files that describe a finished run into a folder: its configuration and facts, and its model card."""
-    run = session.run
-    config = session.config
-    for path in (run.config, run.info, run.selected):
-        shutil.copy(path, folder)
-    if config.training.facts.translates and config.model.is_encoder_decoder:
-        (folder / "README.md").write_text(model_card(run.path), encoding="utf-8")
-
-
 def _with_average(session: Session, meter: Meter) -> tuple[Selected, float | None]:
     """Average the newest checkpoints; select the average if it is better than the best checkpoint, and return the score
     of the selected weights too."""
     state = session.state
-    settings = session.config.training
+    settings = session.settings
     run = session.run
     selected = _best(session)
     # before half of a cool-down, the rate was so high that a mean with these checkpoints is worse than the last one
@@ -327,7 +314,7 @@ def _with_start(session: Session, meter: Meter, selected: Selected) -> tuple[Sel
     """Interpolate the selected weights with those that the run started with; select the result, and return its score
     too."""
     start = load_weights(session.run.start)
-    share = session.config.training.start_share
+    share = session.settings.start_share
     tensors = {name: tensor.lerp(start[name], share) for name, tensor in _tensors_of(session, selected).items()}
     score = _score_mean(session, meter, tensors, {"start_share": share})
     reason = (
@@ -380,7 +367,7 @@ def _best(session: Session) -> Selected:
 
 def _scored(session: Session, score: float) -> str:
     """Return a score by which weights were selected, with what was scored."""
-    n_lines = session.config.training.validate_lines
+    n_lines = session.settings.validate_lines
     part = ""
     if n_lines:
         part = f"{min(n_lines, len(session.validator.references))} lines of "
@@ -398,7 +385,7 @@ def _record(session: Session, log: TrainingLog, validation: Validation, kind: We
     if kind != "final":
         _warn_of_collapse(session, log, validation)
     stem = _stem(kind, session.state.step)
-    for ending, part in (validation.by_direction or {session.config.data.tgt: validation}).items():
+    for ending, part in (validation.by_direction or {session.data.tgt: validation}).items():
         path = session.run.dev / f"{stem}.{ending}"
         try:
             replace_file(path, "".join(f"{line}\n" for line in part.translations), may_follow=False)
@@ -459,7 +446,7 @@ def _conclude(session: Session, meter: Meter, end: End) -> None:
     meter.log.close_bar()
     meter.log.say(f"{end.reason} after {state.step} steps")
     limit = ended_by(session)
-    if missed := cut_short(session.config.training, state.step, state.cooldown_start):
+    if missed := cut_short(session.settings, state.step, state.cooldown_start):
         command = resume_command(session)
         meter.log.say(f"warning: training has not reached {' and '.join(missed)}; to continue: {command}")
     if session.saver.saved_step != state.step:

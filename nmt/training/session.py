@@ -7,15 +7,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from nmt.config import Config
 from nmt.data.batching import Packing, Pairs, Update
 from nmt.data.mixing import Position
 from nmt.data.rows import RowPacking
+from nmt.data.settings import DataConfig
 from nmt.data.windows import Window, Windows
 from nmt.errors import NmtError, UnsafeFileError
 from nmt.layout import RunDir
@@ -26,10 +28,10 @@ from nmt.runs.checkpoint import Tensors, assign, optimizer_tensors
 from nmt.runs.info import Weights
 from nmt.runs.state import TrainState
 from nmt.training.loss import Forward
-from nmt.training.objectives import Learner, Objective
+from nmt.training.objective import Learner, Objective
 from nmt.training.optim import Ema
 from nmt.training.parallel import World, gather_tensors, is_sharded, replicate
-from nmt.training.plan import Plan
+from nmt.training.settings import TrainingConfig
 from nmt.training.validate import Validator
 
 OUT_OF_MEMORY_IN_EXCHANGE = (
@@ -37,11 +39,27 @@ OUT_OF_MEMORY_IN_EXCHANGE = (
 )
 
 
+class Description(NamedTuple):
+    """What trackers show of a run."""
+
+    settings: Mapping[str, object] = {}
+    """All settings, by key, such as training.max_steps."""
+    write: Callable[[Path], None] = lambda _: None
+    """Writes the files that describe the finished run into a folder."""
+
+
 @dataclass
 class Session:
     """One training run in memory."""
 
-    plan: Plan
+    run: RunDir
+    data: DataConfig
+    settings: TrainingConfig
+    d_model: int
+    longest: int
+    """Maximum length of a training sequence in tokens, including the end-of-sentence token."""
+    n_per_pair: int
+    """Number of training examples made from each pair of the corpus."""
     training_objective: Objective
     windows: Windows
     validator: Validator
@@ -76,6 +94,7 @@ class Session:
     """The pairs and updates of the current window, once they are loaded."""
     packing: Packing | RowPacking | None = None
     """The maker of micro-batches, once the window is loaded."""
+    description: Description = field(default_factory=Description)
     is_over: bool = False
     """Whether the run had already finished and no limit was raised since, so that nothing is left to do."""
     halfway: tuple[int, float] | None = None
@@ -90,16 +109,6 @@ class Session:
     """The parameters of the model. Collecting them from its modules takes a quarter of a millisecond."""
     learner: nn.Module = field(init=False)
     """Model and loss, wrapped in DistributedDataParallel if several processes exchange gradients."""
-
-    @property
-    def config(self) -> Config:
-        """The configuration of the run."""
-        return self.plan.config
-
-    @property
-    def run(self) -> RunDir:
-        """The run directory."""
-        return self.plan.run
 
     @property
     def optimizer_names(self) -> list[str]:
@@ -120,10 +129,10 @@ class Session:
         self.window = self.windows.load(self.position)
         pairs = self.window.pairs
         if self.layout == "rows":
-            self.packing = RowPacking(pairs, copies=self.config.training.copies_targets)
+            self.packing = RowPacking(pairs, copies=self.settings.copies_targets)
         else:
             is_known = self.windows.is_fixed and not self.training_objective.changes
-            self.packing = Packing(pairs, max_len=0 if is_known else self.config.longest)
+            self.packing = Packing(pairs, max_len=0 if is_known else self.longest)
 
     def updates(self) -> list[Update]:
         """Return the remaining updates of the window up to the end of the stage."""
@@ -151,7 +160,7 @@ class Session:
         done = self._window.updates[: self.state.update_in_epoch]
         n_pairs = None
         if len(done) < len(self._window.updates):
-            n_pairs = sum(len(update.rows) for update in done) // self.config.n_per_pair
+            n_pairs = sum(len(update.rows) for update in done) // self.n_per_pair
         position = self.windows.mix.after(self.position, n_pairs, state.step)
         vars(state).update(vars(position), drawn=[*position.drawn], update_in_epoch=0)
 
@@ -204,15 +213,14 @@ class Session:
     def __post_init__(self) -> None:
         self.saver = Saver(self.device)
         self.parameters = list(self.model.parameters())
-        if decay := self.config.training.ema:
+        if decay := self.settings.ema:
             self.ema = Ema(self.model, decay)
         if self.copy is None and self.world.is_rank0 and self.ema is not None:
             self.copy = deepcopy(self.model)
-        settings = self.config.training
         twin = None if self.halves is None else self.halves.twin
         self.learner = Learner(self.model, self.training_objective, self.forward or twin)
         if self.world.size > 1 and not self.is_sharded:
-            self.learner = replicate(self.learner, DTYPES[settings.exchange_precision])
+            self.learner = replicate(self.learner, DTYPES[self.settings.exchange_precision])
 
     @contextmanager
     def one_pass(self, is_last: bool) -> Iterator[None]:

@@ -263,6 +263,21 @@ class TrainingConfig(Section):
         return self.has_consistency and self.consistency == "crossconst"
 
     @property
+    def joins_sentences(self) -> bool:
+        """Whether the model translates several sentences at once, with separators between them."""
+        return "join" in self.modifiers
+
+    @property
+    def reads_similar(self) -> bool:
+        """Whether the model reads the translation of a similar line beside each line."""
+        return "fuzzy" in self.modifiers
+
+    @property
+    def learns_lines(self) -> bool:
+        """Whether training examples are single lines instead of pairs."""
+        return self.facts.learns_lines and not self.masked.pair_task
+
+    @property
     def facts(self) -> ObjectiveFacts:
         """The facts about the objective."""
         return OBJECTIVES[self.objective]

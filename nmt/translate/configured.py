@@ -5,13 +5,13 @@ from __future__ import annotations
 from nmt.config import Config
 from nmt.data.corpus import Corpus
 from nmt.data.modifiers import FuzzyMatches
+from nmt.data.settings import DataConfig
 from nmt.translate.types import Conventions, Line
 
 
 def conventions_of(config: Config) -> Conventions:
     """Return the languages of a model, and the conventions of its lines."""
     data = config.data
-    modifiers = config.training.modifiers
     return Conventions(
         direction=data.direction,
         max_pieces=data.max_pieces,
@@ -19,22 +19,22 @@ def conventions_of(config: Config) -> Conventions:
         language_tag=data.language_tag,
         tag_names=data.tag_names,
         joins=config.joins_sentences,
-        inline_terms="terms" in modifiers,
-        fuzzy_threshold=data.fuzzy_threshold if "fuzzy" in modifiers else None,
+        inline_terms="terms" in config.training.modifiers,
+        fuzzy_threshold=data.fuzzy_threshold if config.training.reads_similar else None,
     )
 
 
-def source_lines(corpus: Corpus, config: Config, split: str) -> list[Line]:
-    """Return the sources of a split, with the translations of similar lines, or the beginnings of documents.
+def source_lines(corpus: Corpus, data: DataConfig, reads_similar: bool, split: str) -> list[Line]:
+    """Return the sources of a split, with the translations of similar lines if the model `reads_similar` ones, or else
+    with the beginnings of documents.
 
     Without an order of documents, all lines are one document. Raises DataError as `FuzzyMatches.of` and
     `Corpus.follows` do.
     """
     lines = corpus.split(split)
-    data = config.data
     texts = lines.text(data.src)
-    if "fuzzy" in config.training.modifiers:
-        matches = FuzzyMatches.of(corpus, config, split)
+    if reads_similar:
+        matches = FuzzyMatches.of(corpus, data, split)
         tokenizer = corpus.tokenizers[data.tgt]
         targets = map(matches.target, range(lines.n))
         similar = ("" if target is None else tokenizer.decode(target.tolist()) for target in targets)

@@ -38,8 +38,8 @@ from nmt.tasks.perform import TEXT, Json, Task, TaskRunner, join, run_all
 from nmt.text.constraints import Applied, Glossary, constraint_spans, lost
 from nmt.text.formats import other_format
 from nmt.text.ids import UNK
-from nmt.text.language import Profiles, checked
 from nmt.text.lines import beginning, read_lines, windows
+from nmt.text.profiles import Profiles, checked
 from nmt.translate.align import alignments, pharaoh
 from nmt.translate.loading import Translator
 from nmt.translate.memory import MATCH_KINDS, TranslationMemory

@@ -32,8 +32,8 @@ from nmt.config.load import load_config  # noqa: E402
 from nmt.layout import RunDir  # noqa: E402
 from nmt.prepare.pipeline.work import Sizes  # noqa: E402
 from nmt.prepare.prepare import prepare  # noqa: E402
-from nmt.training.loop import fit  # noqa: E402
 from nmt.training.plan import Plan  # noqa: E402
+from nmt.training.start import fit  # noqa: E402
 from nmt.translate.loading import Translator  # noqa: E402
 from tiny_corpus import tiny_settings, tiny_text  # noqa: E402
 

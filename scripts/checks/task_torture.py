@@ -37,7 +37,8 @@ from nmt.prepare.prepare import prepare
 from nmt.prepare.sources import text_folder
 from nmt.tasks import ray as ray_engine
 from nmt.tasks.perform import Json, Task, TaskRunner, run_all
-from nmt.tasks.processes import InProcess, open_runner
+from nmt.tasks.processes import InProcess
+from nmt.tasks.runners import open_runner
 
 if TYPE_CHECKING:
     from ray._private.node import Node

@@ -13,7 +13,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.helpers.marian import Marian
+sys.path.append(str(Path(__file__).parents[2] / "tests" / "helpers"))
+from marian import Marian
 
 GENERAL = ["tatoeba", "multi30k", "wesnoth", "ding", "europarl", "opennmt10k", "news_commentary", "ted"]
 HELD_OUT = {

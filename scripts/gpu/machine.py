@@ -213,7 +213,7 @@ def waits(check: Check) -> Found:
             yield {"update": mode.name, "left_out": " ".join(f"{error}".split())[:200]}
             continue
         update_tokens = min(mode.update_tokens, 8 * check.sizes.update_tokens[0])
-        updates = check.updates(update_tokens, check.learned(session.config))
+        updates = check.updates(update_tokens, check.learned(session.training_objective))
         for update in updates[:2]:
             train_step(session, update)
         with noted(check.device) as places:

@@ -21,7 +21,7 @@ from nmt.data.rows import RowPacking
 from nmt.data.windows import Window, Windows
 from nmt.errors import NmtError
 from nmt.languages.directions import LABEL
-from nmt.layout import DataDir, RunDir
+from nmt.layout import RunDir
 from nmt.model.device import Halves, pick_device, pick_precision
 from nmt.model.masks import packing_obstacle
 from nmt.model.settings import ModelConfig
@@ -31,15 +31,15 @@ from nmt.runs.state import TrainState
 from nmt.text.ids import EOS, N_SPECIAL
 from nmt.text.tokenizer import LosslessTokenizer
 from nmt.text.vocabularies import Tokenizers
-from nmt.training.objectives import Objective
-from nmt.training.objectives.make import make_objective
+from nmt.training.objective import Objective
 from nmt.training.optim import make_optimizer, make_scaler
 from nmt.training.parallel import World
-from nmt.training.plan import Plan
 from nmt.training.session import Session
+from nmt.training.settings import TrainingConfig
 from nmt.training.setup import choices as compiling
 from nmt.training.setup.choices import compiled
 from nmt.training.setup.inputs import freeze
+from nmt.training.setup.objective import make_objective
 from nmt.training.validate import Validator
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -172,10 +172,10 @@ class Check:
         pieces = SyntheticPieces(self.sizes.vocabulary)
         return make_objective(config, cast(Tokenizers, dict.fromkeys(config.data.pair, pieces)))
 
-    def learned(self, config: Config) -> Pairs:
-        """The pairs that a configuration learns from, before they are modified for an update."""
-        src, tgt = lines_of(self._split, "src"), lines_of(self._split, LABEL if config.data.has_labels else "tgt")
-        return self.objective(config).examples(src, tgt)
+    def learned(self, objective: Objective) -> Pairs:
+        """The pairs that an objective learns from, before they are modified for an update."""
+        src, tgt = lines_of(self._split, "src"), lines_of(self._split, LABEL if objective.data.has_labels else "tgt")
+        return objective.examples(src, tgt)
 
     def config(self, *settings: str) -> Config:
         """A configuration with the model that is measured."""
@@ -190,15 +190,21 @@ class Check:
         sizes = {**dict.fromkeys(config.data.pair, self.sizes.vocabulary), LABEL: N_LABELS}
         model = make_model(config.model, config.sizes(sizes)).to(self.device)
         freeze(model, mode.freeze)
-        pairs = self.learned(config)
+        objective = self.objective(config)
+        pairs = self.learned(objective)
         packing: Packing | RowPacking = RowPacking(pairs)
         if mode.layout == "packed":
             packing = Packing(pairs, 8 * STEP if mode.graphs else STEP)  # graphs are recorded for every size
         halves = None if precision == "float32" else Halves(model, precision)
         runs = model if halves is None else halves.twin
         return Session(
-            plan=Plan(config, DataDir(Path("none")), RunDir(Path("none")), resume=False, start={}, tags=()),
-            training_objective=self.objective(config),
+            run=RunDir(Path("none")),
+            data=config.data,
+            settings=config.training,
+            d_model=config.model.d_model,
+            longest=config.longest,
+            n_per_pair=config.n_per_pair,
+            training_objective=objective,
             windows=cast(Windows, None),
             window=Window(Position(), pairs, self.updates(mode.update_tokens, pairs)),
             validator=cast(Validator, None),
@@ -293,12 +299,11 @@ def rate(check: Check, update: Callable[[int], int]) -> dict[str, Any]:
     }
 
 
-def flop_per_token(model: Model, config: Config) -> float:
+def flop_per_token(model: Model, settings: TrainingConfig) -> float:
     """Return the FLOP of a target token in training, with as many source tokens: twice the weights, three times
     (forward and two products backward), all of it twice where consistency training makes a second pass. Products
     between tokens, in attention, are left out: they add about a hundredth."""
     output = model.output_weight  # which may be that of the embeddings, too
     n_weights = sum(p.numel() for name, p in model.named_parameters() if "embedding" not in name and p is not output)
-    settings = config.training
     n_passes = 2 if settings.has_consistency else 1
     return 6.0 * n_passes * (n_weights + output.numel())

@@ -116,7 +116,7 @@ def _speed(check: Check, mode: Mode) -> Found:
             return train_step(here, updates[(WARM_UP + i) % len(updates)]).update.n_tokens
 
         found = rate(check, learn)
-        flop = found["tokens_per_s"] * flop_per_token(here.model, here.config)
+        flop = found["tokens_per_s"] * flop_per_token(here.model, here.settings)
         most = peak(name)
         found |= {
             "tflops": round(flop / 1e12, 1),

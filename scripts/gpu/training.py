@@ -24,10 +24,11 @@ from nmt.layout import RunDir
 from nmt.prepare.prepare import prepare
 from nmt.runs.checkpoint import load_weights
 from nmt.runs.info import read_info
-from nmt.training.loop import fit, train_step
+from nmt.training.loop import train_step
 from nmt.training.parallel import World
 from nmt.training.plan import Plan
 from nmt.training.session import Outcome, Session
+from nmt.training.start import fit
 from nmt.translate.loading import Translator
 from scripts.gpu.setting import ROOT, Check, Found
 

@@ -38,7 +38,7 @@ from nmt.training.loop import train_step
 from nmt.training.parallel import World
 from nmt.training.plan import Plan, locked
 from nmt.training.session import Session
-from nmt.training.setup.start import start
+from nmt.training.start import start
 from scripts.bench.install import convert
 from scripts.bench.peers import PEERS
 from scripts.bench.task import MEASURED

@@ -30,7 +30,8 @@ from nmt.prepare.cleaning.grouping import groupings
 from nmt.prepare.cleaning.misaligned import SAMPLE_PAIRS, is_misaligned, learn_filter
 from nmt.prepare.cleaning.settings import CleanConfig
 from nmt.prepare.pairs import SentencePair
-from nmt.prepare.suspicions import Sample, suspicions
+from nmt.prepare.suspicions import suspicions
+from nmt.text.pairing import Sample
 
 NOISY = CleanConfig(
     repair=["encoding", "entities", "control", "spaces", "NFC"],
@@ -168,7 +169,7 @@ def outcomes(made: Sequence[Made], config: DataConfig) -> list[str]:
             result[i] = next(reason for reason, n in cleaner.report.dropped.items() if n > before.get(reason, 0))
         else:
             left.append((i, (cleaned.src, cleaned.tgt)))
-    for rule in groupings(config):
+    for rule in groupings(config.clean, config.pair):
         seen: Counter[bytes] = Counter()
         for i, pair in left:
             seen[key := rule.key(*pair)] += 1

@@ -47,7 +47,7 @@ def broken_layers(root: Path, imports: dict[str, set[str]]) -> int | str:
     if not page.is_file():
         return "no table"
     rows = page.read_text(encoding="utf-8").partition("```layers\n")[2].partition("```")[0].splitlines()
-    layer = {room: -number for number, row in enumerate(rows) for room in row.split()}
+    layer = {room: -number for number, row in enumerate(rows) for room in row.partition("#")[0].split()}
 
     def room(name: str) -> str:
         while name and name not in layer:

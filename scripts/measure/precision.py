@@ -18,8 +18,8 @@ from nmt.data.corpus import Corpus, lines_of
 from nmt.layout import DataDir, RunDir
 from nmt.process import set_up
 from nmt.runs.info import read_info
-from nmt.training.loop import fit
 from nmt.training.plan import Plan
+from nmt.training.start import fit
 
 PRECISIONS = ("float32", "auto")
 Results = dict[tuple[str, int], dict[str, float | str]]

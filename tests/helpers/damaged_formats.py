@@ -230,10 +230,12 @@ _ODD = [
 """What is put into files: marks of formats, encodings and compression, and too much of everything."""
 
 
-def damage(content: bytes, other: bytes, rng: random.Random) -> bytes:
-    """Damage a file in one of many ways; `other` is another file, parts of which may be put into it."""
-    at, length = rng.randrange(len(content) + 1), rng.choice([1, 1, 2, 4, 8, 30, 100, 1000])
-    match rng.randrange(11):
+def damage(content: bytes, other: bytes, rng: random.Random, moved: list[bool]) -> bytes:
+    """Damage a file in one of many ways, and note whether text is moved, so that texts of two pairs may meet; `other`
+    is another file, parts of which may be put into it."""
+    at, length, way = rng.randrange(len(content) + 1), rng.choice([1, 1, 2, 4, 8, 30, 100, 1000]), rng.randrange(11)
+    moved.append(way in (4, 5, 8, 9))
+    match way:
         case 0 | 1:
             return content[:at] + bytes([rng.randrange(256)]) + content[at + 1 :]
         case 2:
@@ -274,7 +276,8 @@ class Case:
     """A file, or two aligned ones, and how it is read."""
 
     source: Source
-    n_damages: int
+    n_moves: int
+    """By how many damages texts of two pairs may meet."""
     is_damaged_outside: bool = False
     """Whether it was damaged after it was compressed or put into an archive with checksums."""
     expected: Pairs | None = None
@@ -292,9 +295,9 @@ def make_case(kind: str, number: int, seed: int, folder: Path) -> Case:
     if kind == "aligned":
         return _aligned_case(rng, folder, other, n_damages, is_outside)
     content = good = rng.choice(makers)()
-    n_inside = 0 if is_outside else n_damages
+    moved, n_inside = list[bool](), 0 if is_outside else n_damages
     for _ in range(n_inside):
-        content = damage(content, other, rng)
+        content = damage(content, other, rng, moved)
     name = f"file{suffix}"
     inner, path = content, folder / f"file{suffix}{outer}"
     if outer in COMPRESSIONS:
@@ -302,7 +305,7 @@ def make_case(kind: str, number: int, seed: int, folder: Path) -> Case:
     elif outer:
         path, content = folder / f"file{outer}", archived(outer, name, content, rng)
     for _ in range(n_damages - n_inside):
-        content = damage(content, other, rng)
+        content = damage(content, other, rng, moved)
     path.write_bytes(content)
     settings: dict[str, object] = {"path": path.name}
     if kind == "moses":
@@ -313,7 +316,7 @@ def make_case(kind: str, number: int, seed: int, folder: Path) -> Case:
         settings["columns"] = {"de": "translation.de", "en": "translation.en"}
     source = TrainPath.model_validate(settings)
     expected = None if is_outside and outer == ".tar" else _expected(kind, inner, source)  # it has no checksums
-    return Case(source, n_damages, kind == "moses" or (is_outside and outer != ".tar"), expected)
+    return Case(source, sum(moved), kind == "moses" or (is_outside and outer != ".tar"), expected)
 
 
 def _aligned_case(rng: random.Random, folder: Path, other: bytes, n_damages: int, is_outside: bool) -> Case:
@@ -322,11 +325,11 @@ def _aligned_case(rng: random.Random, folder: Path, other: bytes, n_damages: int
     suffixes = [rng.choice(["", *COMPRESSIONS]) for _ in contents]
     if not is_outside:
         for side in damaged:
-            contents[side] = damage(contents[side], other, rng)
+            contents[side] = damage(contents[side], other, rng, [])
     written = [COMPRESSIONS[suffix](each) if suffix else each for suffix, each in zip(suffixes, contents, strict=True)]
     if is_outside:
         for side in damaged:
-            written[side] = damage(written[side], other, rng)
+            written[side] = damage(written[side], other, rng, [])
             contents[side] = contents[side] if suffixes[side] else written[side]
     files = {language: f"file.{language}{suffix}" for language, suffix in zip(LANGUAGES, suffixes, strict=True)}
     for name, content in zip(files.values(), written, strict=True):
@@ -335,7 +338,7 @@ def _aligned_case(rng: random.Random, folder: Path, other: bytes, n_damages: int
     expected = None
     if len(lines[0]) == len(lines[1]):
         expected = [(_text(one), _text(two)) for one, two in zip(*lines, strict=True)]
-    return Case(TrainFiles(files=files), n_damages, expected=expected)
+    return Case(TrainFiles(files=files), 0, expected=expected)
 
 
 # --- what must be found -------------------------------------------------------------------------------

@@ -7,11 +7,10 @@ from pathlib import Path
 from nmt.config import Config
 from nmt.config.load import changed_config
 from nmt.process import Stop
-from nmt.training import loop
+from nmt.training import start as start_module
 from nmt.training.parallel import World
 from nmt.training.plan import Plan
 from nmt.training.session import Session
-from nmt.training.setup.start import start as start_session
 
 
 def plan(config: Config, data: Path, run: Path, resume: bool = False) -> Plan:
@@ -30,10 +29,10 @@ def fit(
 ) -> None:
     """Train a model, or resume its training."""
     world = world or World()
-    loop.fit(world.on_rank0(lambda: plan(config, data, run, resume)), stop, world, profile)
+    start_module.fit(world.on_rank0(lambda: plan(config, data, run, resume)), stop, world, profile)
 
 
 def start(config: Config, data: Path, run: Path, resume: bool = False, world: World | None = None) -> Session:
     """Start or resume a run, without its lock."""
     world = world or World()
-    return start_session(world.on_rank0(lambda: plan(config, data, run, resume)), world)
+    return start_module.start(world.on_rank0(lambda: plan(config, data, run, resume)), world)

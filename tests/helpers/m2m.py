@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import sentencepiece
 import torch
+
+from marian import segmented, train
 
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]
 
@@ -23,28 +23,24 @@ class M2M:
     is_nllb: bool = False
     """Whether the vocabulary is that of NLLB, which numbers its pieces as SentencePiece does."""
     updates: int = 0
-    batch: int = 32
     d_model: int = 32
     n_layers: int = 2
     vocab_size: int = 200
     n_unused: int = 8
     """The number of rows beyond the vocabulary."""
 
-    def write(self, folder: Path, texts: Mapping[str, Sequence[str]]) -> None:
-        """Write a model of all languages of the tokenizer; it learns the directions between those of `texts`, in which
-        line n is the same in all languages."""
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Return the public model's codes of German and English."""
+        return ("deu_Latn", "eng_Latn") if self.is_nllb else ("de", "en")
+
+    def write(self, folder: Path, sources: Sequence[str], targets: Sequence[str]) -> None:
+        """Write a model of all languages of the tokenizer; it learns both directions of the text."""
         from transformers import M2M100Config, M2M100ForConditionalGeneration
 
         folder.mkdir(parents=True)
-        model = io.BytesIO()
-        lines = [line for text in texts.values() for line in text]
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(lines), model_writer=model, model_type="bpe", vocab_size=self.vocab_size,
-            hard_vocab_limit=False, minloglevel=2,
-        )  # fmt: skip
-        (folder / "sentencepiece.bpe.model").write_bytes(model.getvalue())
-        processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
-        pieces = [str(processor.id_to_piece(i)) for i in range(3, processor.get_piece_size())]
+        lines = [*sources, *targets]
+        pieces = segmented(folder / "sentencepiece.bpe.model", lines, "bpe", self.vocab_size)
         if not self.is_nllb:
             random.Random(1).shuffle(pieces)
             ids = {piece: i for i, piece in enumerate([*SPECIAL, *pieces])}
@@ -59,7 +55,7 @@ class M2M:
             decoder = {row: {"content": token, "special": True} for row, token in added.items()}
             about = {"tokenizer_class": "NllbTokenizer", "added_tokens_decoder": decoder}
         (folder / "tokenizer_config.json").write_text(json.dumps(about))
-        tokenizer = self.tokenizer(folder, *[*texts][:2])
+        tokenizer = self.tokenizer(folder, *self.languages)
         if self.is_nllb:
             tokenizer.save_pretrained(folder)
         n_rows = n_pieces + len(self._tags()) + self.n_unused
@@ -72,7 +68,8 @@ class M2M:
         )  # fmt: skip
         made: Any = M2M100ForConditionalGeneration(config)
         if self.updates:
-            self._train(made, tokenizer, texts)
+            texts = [(sources, targets), (targets, sources)]
+            train(made, tokenizer, texts, self.updates, languages=[self.languages, self.languages[::-1]])
         made.generation_config.update(num_beams=4, max_length=64)
         made.save_pretrained(folder)
 
@@ -91,21 +88,3 @@ class M2M:
         if self.is_nllb:
             return list(tokenization_nllb.FAIRSEQ_LANGUAGE_CODES)
         return [f"__{code}__" for code in tokenization_m2m_100.FAIRSEQ_LANGUAGE_CODES["m2m100"]]
-
-    def _train(self, model: Any, tokenizer: Any, texts: Mapping[str, Sequence[str]]) -> None:
-        optimizer = torch.optim.Adam(model.parameters(), lr=3e-3, betas=(0.9, 0.98))
-        directions = [(src, tgt) for src in texts for tgt in texts if src != tgt]
-        model.train()
-        rng = random.Random(2)
-        for step in range(self.updates):
-            tokenizer.src_lang, tokenizer.tgt_lang = src, tgt = directions[step % len(directions)]
-            rows = rng.sample(range(len(texts[src])), self.batch)
-            batch = tokenizer(
-                [texts[src][row] for row in rows], text_target=[texts[tgt][row] for row in rows], return_tensors="pt",
-                padding=True,
-            )  # fmt: skip
-            batch["labels"][batch["labels"] == tokenizer.pad_token_id] = -100
-            model(**batch).loss.backward()
-            optimizer.step()
-            optimizer.zero_grad()
-        model.eval()

@@ -30,7 +30,6 @@ class Marian:
     has_zero_start: bool = True
     """Whether the embedding of padding is zero, as after training with Marian; transformers trains it."""
     updates: int = 0
-    batch: int = 32
     d_model: int = 32
     n_layers: int = 2
     vocab_size: int = 120
@@ -48,7 +47,8 @@ class Marian:
 
         folder.mkdir(parents=True)
         pieces = [
-            self._segmented(folder / name, lines) for name, lines in (("source.spm", sources), ("target.spm", targets))
+            segmented(folder / name, lines, self.segmenter, self.vocab_size)
+            for name, lines in (("source.spm", sources), ("target.spm", targets))
         ]
         n = min(map(len, pieces))  # padding has the same id in both vocabularies
         vocabularies = [[*dict.fromkeys([*pieces[0], *pieces[1]])]] if self.is_joint else [each[:n] for each in pieces]
@@ -72,7 +72,8 @@ class Marian:
             if self.has_bias:
                 model.final_logits_bias.normal_()
         if self.updates:
-            _train(model, MarianTokenizer.from_pretrained(folder), sources, targets, self)
+            table = model.get_decoder().embed_tokens.weight if self.has_zero_start else None
+            train(model, MarianTokenizer.from_pretrained(folder), [(sources, targets)], self.updates, table)
         self.save(model, folder)
 
     def save(self, model: Any, folder: Path) -> None:
@@ -88,17 +89,6 @@ class Marian:
             if self.dtype != torch.float32:  # of rounded positions, transformers would make something else
                 weights = {name: weight for name, weight in weights.items() if "embed_positions" not in name}
             torch.save(weights, folder / self.file)
-
-    def _segmented(self, path: Path, lines: Sequence[str]) -> list[str]:
-        """Train a normalising SentencePiece model, and return its pieces without the special ones."""
-        model = io.BytesIO()
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(lines), model_writer=model, model_type=self.segmenter, vocab_size=self.vocab_size,
-            hard_vocab_limit=False, minloglevel=2,
-        )  # fmt: skip
-        path.write_bytes(model.getvalue())
-        processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
-        return [str(processor.id_to_piece(i)) for i in range(3, processor.get_piece_size())]
 
     def _ids(self, pieces: Sequence[str]) -> dict[str, int]:
         """Number pieces unlike the segmenter, without the rarest one, and with padding at the end."""
@@ -125,15 +115,38 @@ class Marian:
         )  # fmt: skip
 
 
-def _train(model: Any, tokenizer: Any, sources: Sequence[str], targets: Sequence[str], kind: Marian) -> None:
+def segmented(path: Path, lines: Sequence[str], kind: str, vocab_size: int) -> list[str]:
+    """Train a normalising SentencePiece model, and return its pieces without the special ones."""
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines), model_writer=model, model_type=kind, vocab_size=vocab_size,
+        hard_vocab_limit=False, minloglevel=2,
+    )  # fmt: skip
+    path.write_bytes(model.getvalue())
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    return [str(processor.id_to_piece(i)) for i in range(3, processor.get_piece_size())]
+
+
+def train(
+    model: Any,
+    tokenizer: Any,
+    texts: Sequence[tuple[Sequence[str], Sequence[str]]],
+    updates: int,
+    zeros: Any = None,
+    languages: Sequence[tuple[str, str]] = (),
+) -> None:
+    """Train on texts in turn, whose `languages` the tokenizer is told; padding keeps its row of `zeros` zero."""
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3, betas=(0.9, 0.98))
     rate = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: min((step + 1) / 40, 1 - step / (kind.updates + 1))
+        optimizer, lambda step: 1.0 if languages else min((step + 1) / 40, 1 - step / (updates + 1))
     )
     model.train()
     rng = random.Random(2)
-    for _ in range(kind.updates):
-        rows = rng.sample(range(len(sources)), min(kind.batch, len(sources)))
+    for step in range(updates):
+        sources, targets = texts[step % len(texts)]
+        if languages:
+            tokenizer.src_lang, tokenizer.tgt_lang = languages[step % len(texts)]
+        rows = rng.sample(range(len(sources)), min(32, len(sources)))
         batch = tokenizer(
             [sources[row] for row in rows], text_target=[targets[row] for row in rows], return_tensors="pt",
             padding=True, truncation=True, max_length=100,
@@ -143,6 +156,6 @@ def _train(model: Any, tokenizer: Any, sources: Sequence[str], targets: Sequence
         optimizer.step()
         rate.step()
         optimizer.zero_grad()
-        if kind.has_zero_start:
-            model.get_decoder().embed_tokens.weight.data[tokenizer.pad_token_id] = 0
+        if zeros is not None:
+            zeros.data[tokenizer.pad_token_id] = 0
     model.eval()

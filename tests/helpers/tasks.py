@@ -18,7 +18,7 @@ DRIVER = """
 import sys
 from pathlib import Path
 from nmt.cli.app import user_errors
-from nmt.tasks.processes import open_runner
+from nmt.tasks.runners import open_runner
 from nmt.tasks.perform import run_all
 from tasks import several_slow
 

@@ -37,7 +37,7 @@ def score(monkeypatch: pytest.MonkeyPatch, *bleu: float) -> None:
             found = super().validate(model, poll)
             return replace(found, scores=found.scores | {"bleu": next(scores)})
 
-    monkeypatch.setattr("nmt.training.objectives.translation.TranslationValidator", Scored)
+    monkeypatch.setattr("nmt.training.setup.objective.TranslationValidator", Scored)
 
 
 def session_of(tiny_data: Path, text: Path, run: Path, **training: object) -> Session:
@@ -47,7 +47,7 @@ def session_of(tiny_data: Path, text: Path, run: Path, **training: object) -> Se
 
 
 def first_update(session: Session):
-    settings = session.config.training
+    settings = session.settings
     return epoch_updates(session.pairs.lengths, settings.update_tokens, settings.seed, 0)[0]
 
 

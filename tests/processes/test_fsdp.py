@@ -21,7 +21,7 @@ from nmt.layout import RunDir
 from nmt.prepare.prepare import prepare
 from nmt.runs.checkpoint import load_ema, load_optimizer, load_weights, optimizer_tensors
 from nmt.runs.state import saved_steps
-from nmt.training import objectives
+from nmt.training import objective
 from nmt.training.loop import accumulate_gradients, forward_backward, train_step
 from nmt.training.optim import make_optimizer
 from nmt.training.parallel import World, full_tensor, shard
@@ -237,14 +237,14 @@ def test_model_sharded_over_one_process_equals_unsharded(tiny_data, tmp_path):
 def test_nonfinite_loss_changes_nothing_when_sharded(tiny_data, tmp_path, monkeypatch):
     session = divided(settings(tiny_data.parent), tiny_data, tmp_path / "run")
     train_step(session, first_update(session))
-    before, moments, real = session.full("raw"), session.full("moments"), objectives.token_loss
+    before, moments, real = session.full("raw"), session.full("moments"), objective.token_loss
 
     def spoilt(*arguments: object) -> object:
         sums = real(*arguments)
         sums.loss.data.fill_(float("nan"))
         return sums
 
-    monkeypatch.setattr("nmt.training.objectives.token_loss", spoilt)
+    monkeypatch.setattr("nmt.training.objective.token_loss", spoilt)
     train_step(session, first_update(session))
     assert session.state.step == 2
     assert all(torch.equal(before[name], tensor) for name, tensor in session.full("raw").items())

@@ -21,8 +21,9 @@ from nmt.errors import ConfigError, DataError
 from nmt.runs.model import ModelRef
 from nmt.tasks import ray as ray_engine
 from nmt.tasks.perform import Task, run_all
-from nmt.tasks.processes import InProcess, open_runner
+from nmt.tasks.processes import InProcess
 from nmt.tasks.ray import RayRunner, enter_node, ready_among
+from nmt.tasks.runners import open_runner
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate import files
 from nmt.translate.files import Models, translate_file, translate_in_parts

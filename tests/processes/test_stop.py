@@ -80,7 +80,7 @@ def at_the_end(run: Path) -> dict[str, Any]:
 
 
 POINTS = [
-    ("training.loop.start", 1, 0),
+    ("training.start.start", 1, 0),
     ("training.report.meter.announce", 1, 0),
     ("training.loop.train_step", 1, 1),
     ("training.loop.train_step", 2, 2),

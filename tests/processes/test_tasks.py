@@ -18,7 +18,8 @@ from nmt.errors import ConfigError, DataError
 from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.prepare import prepare
 from nmt.tasks.perform import Attempt, Task, run_all
-from nmt.tasks.processes import InProcess, Processes, open_runner
+from nmt.tasks.processes import InProcess, Processes
+from nmt.tasks.runners import open_runner
 from places import ROOT
 from tasks import children, left, numbered
 from waiting import until

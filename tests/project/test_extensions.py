@@ -202,7 +202,7 @@ def test_z_loss_is_added_to_every_loss(patched: Import, monkeypatch: pytest.Monk
     assert max(n_rows) <= 4 < len(hidden)
 
 
-def test_objective_is_one_file_and_one_row(patched: Import, tmp_path: Path) -> None:
+def test_objective_is_one_file_and_two_rows(patched: Import, tmp_path: Path) -> None:
     nmt = patched("An objective")
     shutil.copytree(ROOT / "configs", tmp_path / "configs")
     tiny_text(tmp_path / "text")
@@ -214,11 +214,11 @@ def test_objective_is_one_file_and_one_row(patched: Import, tmp_path: Path) -> N
     nmt("nmt.prepare.prepare").prepare(config, tmp_path / "data", echo=lambda _: None)
     directories = nmt("nmt.layout").DataDir(tmp_path / "data"), nmt("nmt.layout").RunDir(tmp_path / "run")
     plan = nmt("nmt.training.plan").Plan(config, *directories, resume=False, start={}, tags=())
-    session = nmt("nmt.training.setup.start").start(plan)
+    session = nmt("nmt.training.start").start(plan)
     pairs, rows = session.pairs, np.arange(4)
     whole, learned = pairs.lines(rows)[0], session.training_objective.changed(pairs, rows, 0)
     assert [[*src, *tgt] for src, tgt in zip(*learned.lines(rows), strict=True)] == [[*line] for line in whole]
-    nmt("nmt.training.loop").fit(replace(plan, run=nmt("nmt.layout").RunDir(tmp_path / "fitted")))
+    nmt("nmt.training.start").fit(replace(plan, run=nmt("nmt.layout").RunDir(tmp_path / "fitted")))
     runs = {run.name: run for run in nmt("nmt.runs.listing").summarise_all(tmp_path)}
     assert runs["fitted"].best_perplexity is not None and runs["fitted"].step == 12
 

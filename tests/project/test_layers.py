@@ -18,9 +18,10 @@ PACKAGE = ROOT / "nmt"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 TABLE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").partition("```layers\n")[2].partition("```")[0]
-LAYER = {room: -number for number, row in enumerate(TABLE.splitlines()) for room in row.split()}
+LAYER = {room: -number for number, row in enumerate(TABLE.splitlines()) for room in row.partition("#")[0].split()}
 """The number of the row of each room in the table of layers; higher rooms import from lower ones."""
-GROUND = [room for room in LAYER if LAYER[room] <= LAYER["config"]]
+GROUND = ["config", *TABLE.partition("# settings")[2].partition("\n")[2].split()]
+"""Rooms that commands import when they start."""
 HEAVY = {
     "torch",
     "safetensors",
@@ -126,7 +127,7 @@ def test_command_line_imports_stages_lazily() -> None:
 
 def test_training_imports_modules_only_at_start() -> None:
     """A run goes on if nmt is installed anew meanwhile."""
-    waiting, seen = ["training.loop"], set[str]()
+    waiting, seen = ["training.start"], set[str]()
     while waiting:
         name = waiting.pop()
         seen.add(name)

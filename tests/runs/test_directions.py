@@ -6,7 +6,7 @@ import hashlib
 import json
 import shutil
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,12 +24,13 @@ from nmt.data import mixing
 from nmt.data.corpus import Corpora, Corpus
 from nmt.data.manifest import read_contents
 from nmt.errors import ConfigError, DataError
-from nmt.evaluate.run import _off_target, open_corpus
+from nmt.evaluate.run import _off_target
 from nmt.languages.directions import ANY
 from nmt.layout import DataDir, RunDir
 from nmt.prepare.pipeline.encode import evenly
 from nmt.prepare.prepare import append, dry_run, prepare
 from nmt.recipes.directory import run_config
+from nmt.runs.data import open_corpus
 from nmt.runs.info import read_info, read_scores, read_selected
 from nmt.runs.model import ModelRef, open_saved
 from nmt.runs.state import saved_steps
@@ -134,6 +135,8 @@ def test_sources_are_restricted_to_languages() -> None:
         ({"directions": ["aa-bb", "aa-bb"]}, "directions: names aa-bb twice"),
         ({"languages": ["aa", "aa", "bb", "cc"]}, "languages: names aa twice"),
         ({"languages": ["aa", "bb"]}, "directions: cc is not one of data.languages"),
+        ({"directions": []}, "data.directions: "),
+        ({"directions": ["aa-aa", "aa-bb"]}, "data.directions: .*aa-aa"),
         ({"languages": [], "directions": "all"}, "languages: must list"),
         ({"directions": {"to": "xx"}}, "directions: must be a list"),
         ({"directions": "aa-bb"}, "directions: "),
@@ -156,23 +159,9 @@ def test_sources_are_restricted_to_languages() -> None:
     ],
 )
 def test_unusable_directions_are_refused(changes: dict[str, object], problem: str) -> None:
-    with pytest.raises(ConfigError, match=problem):
-        settings(Path("text"), **changes)
-
-
-@pytest.mark.parametrize(
-    ("changes", "problem"),
-    [
-        ({"directions": []}, "data.directions: "),
-        ({"languages": ["aa", "bb"]}, "data.directions: cc "),
-        ({"directions": ["aa-aa", "aa-bb"]}, "data.directions: .*aa-aa"),
-        ({"train": [{"files": {"aa": "a", "xx": "b"}}]}, "data.train.0.files: .*xx"),
-    ],
-)
-def test_one_mistake_is_one_problem(changes: dict[str, object], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem) as raised:
         settings(Path("text"), **changes)
-    assert len(raised.value.problems) == 1
+    assert len(raised.value.problems) == 1 or problem == "labels", "one mistake is one problem"
 
 
 def test_chosen_direction_is_valid_without_the_corpora_of_others() -> None:
@@ -232,10 +221,9 @@ def test_problem_of_a_pair_names_it(text: Path, tmp_path: Path) -> None:
     write(tmp_path / "none.cc", [""] * 10)
     held_out = {"files": {"aa": str(text / "dev.aa"), "bb": str(text / "dev.bb"), "cc": str(tmp_path / "none.cc")}}
     config = settings(text, valid=held_out)
-    with pytest.raises(DataError, match=r"^aa-cc: "):
-        prepare(config, tmp_path / "data", echo=lambda _: None)
-    with pytest.raises(DataError, match=r"^aa-cc: "):
-        dry_run(config, echo=lambda _: None)
+    for act in (lambda: prepare(config, tmp_path / "data", echo=lambda _: None), lambda: dry_run(config, echo=str)):
+        with pytest.raises(DataError, match=r"^aa-cc: "):
+            act()
     assert not (tmp_path / "data").exists()
 
 
@@ -285,14 +273,11 @@ def test_one_pair_is_prepared_as_without_directions(text: Path, tmp_path: Path) 
     assert files(tmp_path / "several") == files(tmp_path / "one")
 
 
-@pytest.mark.parametrize("problem", ["missing", "shorter"])
-def test_damaged_file_of_several_is_refused(problem: str, text: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: write(path, ["MALI"])], ids=["missing", "shorter"])
+def test_damaged_file_of_several_is_refused(damage: Callable[[Path], None], text: Path, tmp_path: Path) -> None:
     for path in text.glob("*.??"):
         shutil.copy(path, tmp_path)
-    if problem == "missing":
-        (tmp_path / "train.cc").unlink()
-    else:
-        write(tmp_path / "train.cc", ["MALI"])
+    damage(tmp_path / "train.cc")
     with pytest.raises(DataError, match=r"train\.cc"):
         prepare(settings(tmp_path), tmp_path / "data", echo=lambda _: None)
     assert not (tmp_path / "data").exists()
@@ -329,7 +314,7 @@ def test_target_language_precedes_every_source(text: Path, tmp_path: Path) -> No
 def test_temperature_determines_shares_of_directions(text: Path, data: Path) -> None:
     config = settings(text, direction_temperature=2.0)
     manifests = {name: each.manifest for name, each in Corpora.open(DataDir(data), config.data).by_direction.items()}
-    mix = mixing.make_mix(config, manifests)
+    mix = mixing.make_mix(config.data, config.training.stages, manifests)
     sizes = [manifest.splits["train"].pairs for manifest in manifests.values()]
     assert mix.n_pairs == sum(sizes) and sizes[0] == sizes[1] < sizes[2] == sizes[3]
     roots = [Fraction(repr(float(f"{n**0.5:.9g}"))) for n in sizes]
@@ -340,7 +325,7 @@ def test_temperature_determines_shares_of_directions(text: Path, data: Path) -> 
     assert sum(by_direction.values()) == 1
     taken = mix.takes(mixing.Position())
     assert all(stop > start for start, stop in taken)
-    plain = mixing.make_mix(settings(text), manifests).stages[0].shares
+    plain = mixing.make_mix(settings(text).data, settings(text).training.stages, manifests).stages[0].shares
     assert plain[0] < mix.stages[0].shares[0]
 
 
@@ -349,7 +334,9 @@ def test_corpus_is_used_only_into_its_language(run: Path, text: Path, data: Path
     for changes in ({}, {"temperature": 2.0}, {"direction_temperature": 2.0}):
         config = settings(text, train=train, **changes)
         corpora = Corpora.open(DataDir(data), config.data).by_direction
-        mix = mixing.make_mix(config, {name: each.manifest for name, each in corpora.items()})
+        mix = mixing.make_mix(
+            config.data, config.training.stages, {name: each.manifest for name, each in corpora.items()}
+        )
         shares = dict(zip([corpus.name for corpus in mix.corpora], mix.stages[0].shares, strict=True))
         assert shares["aa-cc more.aa"] == 0 < shares["cc-aa more.aa"] and sum(shares.values()) == 1
     shutil.copy(run / "run.json", tmp_path)
@@ -367,7 +354,6 @@ def test_corpus_is_used_only_into_its_language(run: Path, text: Path, data: Path
     "window, changes",
     [
         (1000, {}),
-        (150, {}),
         (
             150,
             {
@@ -376,7 +362,7 @@ def test_corpus_is_used_only_into_its_language(run: Path, text: Path, data: Path
             },
         ),
     ],
-    ids=["whole", "windows", "mixed windows"],
+    ids=["whole", "mixed windows"],
 )
 def test_resumed_run_with_directions_is_equal(
     window: int, changes: dict[str, object], text: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -385,7 +371,7 @@ def test_resumed_run_with_directions_is_equal(
     monkeypatch.setattr(mixing, "WINDOW_PAIRS", window)
     config = settings(text, **changes)
     manifests = {name: each.manifest for name, each in Corpora.open(DataDir(data), config.data).by_direction.items()}
-    assert mixing.make_mix(config, manifests).is_whole is (window == 1000)
+    assert mixing.make_mix(config.data, config.training.stages, manifests).is_whole is (window == 1000)
     fit(config, data, tmp_path / "whole")
     for step in (4, 9):
         with monkeypatch.context() as patch, pytest.raises(Died):
@@ -406,11 +392,7 @@ def test_validation_is_the_mean_over_directions(run: Path) -> None:
     [mixture] = [record["shares"] for record in records if record["kind"] == "mixture"]
     assert sum(mixture.values()) == pytest.approx(1) and len(mixture) == 6
     assert {path.suffix for path in (run / "dev").iterdir()} == {f".{direction}" for direction in DIRECTIONS}
-
-
-def test_alarm_looks_at_each_direction(run: Path) -> None:
-    log = [json.loads(line) for line in RunDir(run).log.read_text(encoding="utf-8").splitlines()]
-    [alarm] = [each["message"] for each in log if each["kind"] == "warning" and each["step"] == 6]
+    [alarm] = [each["message"] for each in records if each["kind"] == "warning" and each["step"] == 6]
     assert alarm.startswith("aa-bb (and 3 more): 12 of 12 translations")
 
 
@@ -496,7 +478,7 @@ def test_language_is_added_to_a_trained_model(
 # --- translation and scores -----------------------------------------------------------------------
 
 
-def test_target_language_is_chosen(run: Path, nmt: Command, tmp_path: Path) -> None:
+def test_target_language_is_chosen(run: Path, text: Path, nmt: Command, tmp_path: Path) -> None:
     translator = Translator.load(run)
     found = {to: translator.translate(["mali bore"], to=to, source="aa") for to in ("bb", "cc")}
     assert found["bb"] == Translator.load(run, to="bb", source="aa").translate(["mali bore"])
@@ -515,23 +497,44 @@ def test_target_language_is_chosen(run: Path, nmt: Command, tmp_path: Path) -> N
     steps = translator.translate(translator.translate(["mali bore"], to="aa", source="cc"), to="bb", source="aa")
     assert pivot.out.splitlines() == steps == translator.translate(["mali bore"], to="bb", source="cc", via="aa")
     assert "cc-bb" not in pivot.err
-    for options, said in (
-        (("--to", "bb", "--via", "aa"), "--from"), (("--to", "cc", "--from", "aa", "--via", "xx"), "--via xx"),
-        ((), "--to: bb, aa, cc"), (("--to", "b"), "bb"), (("--to", "aa", "--from", "aa"), "from aa to aa"),
-        (("--to", "bb", "--tag", "to=bb"), "--to"),
-    ):  # fmt: skip
-        refused = nmt("translate", "--run", run, *options, "--input", tmp_path / "in")
-        assert (refused.status, said in refused.err, refused.err.count("\n")) == (2, True, 1), refused.err
-
-
-def test_scores_of_given_translations_need_a_target_language(run: Path, text: Path, nmt: Command) -> None:
     files = ("--src", text / "test.aa", "--ref", text / "test.bb")
-    refused = nmt("score", "--run", run, *files)
-    assert refused.status == 2 and "--to" in refused.err and refused.err.count("\n") == 1
     assert nmt("score", "--run", run, *files, "--to", "bb").status == 0
 
 
-def test_scores_are_by_direction(run: Path, data: Path, text: Path, nmt: Command, tmp_path: Path) -> None:
+REFUSED = {
+    "translate --run run --to bb --via aa --input test.aa": "--from",
+    "translate --run run --to cc --from aa --via xx --input test.aa": "--via xx",
+    "translate --run run --input test.aa": "--to: bb, aa, cc",
+    "translate --run run --to b --input test.aa": "bb",
+    "translate --run run --to aa --from aa --input test.aa": "from aa to aa",
+    "translate --run run --to bb --tag to=bb --input test.aa": "--to",
+    "score --run run --src test.aa --ref test.bb": "--to",
+    "evaluate --run run --to aa --src test.cc --ref test.aa": "--from: bb, cc",
+    "evaluate --run run --to bb --from cc --via aa --split test --data data": "not cc-bb",
+    "robustness --run run": "--to",
+    "calibrate --run run": "--to",
+    "export --run run --format nmt --output none": "'folder'",
+    "filter --run run --reverse run --src test.aa --tgt test.bb --output scores": "--to",
+    "distil --teacher run --output no": "--to",
+    "compare run run2 --html x.html": "--to and --from",
+    "compare run run2 --segment-scores Own@run=scores --segment-scores Own@run2=scores": "--to and --from",
+}
+
+
+@pytest.mark.parametrize("command", REFUSED)
+def test_missing_or_impossible_direction_is_refused(
+    command: str, run: Path, text: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(text)
+    if command.startswith("compare"):
+        shutil.copytree(run, "run2", dirs_exist_ok=True)
+        write(Path("scores"), ["1"] * 10)
+    refused = nmt(*command.split())
+    assert (refused.status, refused.err.count("\n")) == (2, 1), refused.err
+    assert REFUSED[command] in refused.err and "Value error" not in refused.err
+
+
+def test_scores_are_by_direction(run: Path, text: Path, nmt: Command, tmp_path: Path) -> None:
     done = nmt("evaluate", "--run", run, "--output", tmp_path / "out")
     assert done.status == 0, done.err
     records = read_scores(RunDir(run))
@@ -543,17 +546,11 @@ def test_scores_are_by_direction(run: Path, data: Path, text: Path, nmt: Command
     assert f"BLEU {bleu:.2f}," in mean and "not measured: py3langid does not know bb" in done.err
     two = nmt("evaluate", "--run", run, "--to", "aa", "--beam", "1", "--format=json")
     assert [each["direction"] for each in json.loads(two.out)] == ["bb-aa", "cc-aa"]
-    refused = nmt("evaluate", "--run", run, "--to", "aa", "--src", text / "test.cc", "--ref", text / "test.aa")
-    assert refused.status == 2 and "--from: bb, cc" in refused.err
     one = nmt("evaluate", "--run", run, "--to", "bb", "--format=json")
     assert json.loads(one.out)["direction"] == "aa-bb"
     assert nmt("evaluate", "--run", run, "--history").out.count("  test aa-bb ") == 2
     assert api.evaluate(run, to="bb").report.subject.direction == "aa-bb"
     assert [*api.evaluate_all(run)] == [f"test {direction}" for direction in DIRECTIONS]
-    pivot = nmt(
-        "evaluate", "--run", run, "--to", "bb", "--from", "cc", "--via", "aa", "--split", "test", "--data", data
-    )
-    assert pivot.status == 2 and "not cc-bb" in pivot.err
     pivot = nmt("evaluate", "--run", run, "--to", "bb", "--from", "cc", "--via", "aa", "--src", text / "test.cc",
                 "--ref", text / "test.bb")  # fmt: skip
     assert pivot.status == 0 and ", via aa" in pivot.out
@@ -614,13 +611,6 @@ def test_comparison_is_by_direction(run: Path, data: Path, nmt: Command, tmp_pat
     assert [each["languages"] for each in json.loads(two.out)] == [["aa", "bb"], ["aa", "cc"]]
     one = nmt("compare", run, tmp_path / "other", "--to", "cc", "--beam", "1", "--format=json")
     assert json.loads(one.out)["languages"] == ["aa", "cc"]
-    write(tmp_path / "scores", ["1"] * 10)
-    scores = [
-        option for system in ("run", "other") for option in ("--segment-scores", f"Own@{system}={tmp_path / 'scores'}")
-    ]
-    for option in ("--html", tmp_path / "x.html"), scores:
-        refused = nmt("compare", run, tmp_path / "other", *option)
-        assert refused.status == 2 and "--to and --from" in refused.err
     corpus = open_corpus(RunDir(run), ("aa", "cc"), data / "aa-cc")
     assert corpus.whole == read_contents(DataDir(data)).fingerprint
 
@@ -632,35 +622,19 @@ def test_share_of_other_languages() -> None:
     assert share_of_others(["O cachorro está no jardim e dorme."], "pt_BR", ["en", "pt", "pt_BR"]) == 0
     with pytest.raises(DataError, match="xx"):
         share_of_others(texts, "xx", ["en", "xx"])
-
-
-def test_share_of_other_languages_is_scored_in_percent() -> None:
     translator = SimpleNamespace(
         tokenizers=SimpleNamespace(languages=["de", "en"]), config=SimpleNamespace(data=SimpleNamespace(tgt="en"))
     )
-    german, english = "Der Hund ist im Garten und schläft.", "The dog is in the garden and sleeps."
-    scores = _off_target(translator, [german, english], [english, english])  # type: ignore[arg-type]
-    assert [score.value for score in scores] == [50, 0]
-
-
-def test_languages_are_asked_for_first(run: Path, text: Path, nmt: Command) -> None:
-    for command in ("robustness", "calibrate"):
-        refused = nmt(command, "--run", run)
-        assert (refused.status, "--to" in refused.err, refused.err.count("\n")) == (2, True, 1), refused.err
-    invalid = nmt("export", "--run", run, "--format", "nmt", "--output", text / "none")
-    assert invalid.status == 2 and "Value error" not in invalid.err and "'folder'" in invalid.err
+    scores = _off_target(translator, texts[:2], texts[:1] * 2)  # type: ignore[arg-type]
+    assert [score.value for score in scores] == [50, 0], "in percent"
 
 
 def test_recipes_take_languages(run: Path, text: Path, tmp_path: Path, nmt: Command) -> None:
     pairs = ("--src", text / "test.aa", "--tgt", text / "test.bb")
-    refused = nmt("filter", "--run", run, "--reverse", run, *pairs, "--output", tmp_path / "scores")
-    assert refused.status == 2
     both = nmt("filter", "--run", run, "--reverse", run, "--to", "bb", "--from", "aa", *pairs, "--output", "-")
     assert both.status == 0 and len(both.out.splitlines()) == 10, both.err
     ranked = nmt("rerank", "--run", run, "--reverse", run, "--to", "bb", "--src", text / "test.aa", "--n-best", "2")
     assert ranked.status == 0 and len(ranked.out.splitlines()) == 10, ranked.err
-    refused = nmt("distil", "--teacher", run, "--output", tmp_path / "no")
-    assert refused.status == 2 and "--to" in refused.err
     options = ("--to", "cc", "--from", "aa", "--output", tmp_path / "student", "--beam", "1")
     done = nmt("distil", "--teacher", run, *options)
     assert done.status == 0 and "has no translation" in done.err  # all end at the length limit

@@ -16,7 +16,7 @@ from tensorboard.compat.tensorflow_stub.io import gfile
 
 from disk import Full
 from fitting import fit
-from kept_run import differences, kept, settings
+from kept_run import Died, die_before, differences, kept, settings
 from nmt.errors import CheckpointError
 from nmt.layout import RunDir
 from nmt.runs.checkpoint import load_optimizer, load_weights
@@ -31,6 +31,10 @@ pytestmark = pytest.mark.usefixtures("no_coverage")
 def warnings_of(run: RunDir) -> list[str]:
     records = [json.loads(line) for line in run.log.read_text(encoding="utf-8").splitlines()]
     return [r["message"] for r in records if r["kind"] == "warning" and "translations of the dev" not in r["message"]]
+
+
+def no_space(*_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "weights")
 
 
 def last_tensors(path: Path) -> list[bytes]:
@@ -86,7 +90,7 @@ def test_failed_save_in_thread_is_logged_at_next_step(data, tmp_path, monkeypatc
         calls.append(threading.current_thread().name)
         if len(calls) == 1:
             assert goes_on.wait(30)
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "weights")
+            no_space()
         real(*arguments)
 
     def train_step(session: loop.Session, update: loop.Update) -> loop.Outcome:
@@ -140,11 +144,9 @@ def test_log_lines_are_kept_while_disk_is_full(data, whole, tmp_path, monkeypatc
     def pwrite(descriptor: int, line: bytes, offset: int) -> int:
         nonlocal n
         n += 1
-        if 2 < n < 8:
-            if n % 2:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            return real(descriptor, line[: len(line) // 2], offset)
-        return real(descriptor, line, offset)
+        if 2 < n < 8 and n % 2:
+            no_space()
+        return real(descriptor, line[: len(line) // 2] if 2 < n < 8 else line, offset)
 
     monkeypatch.setattr(os, "pwrite", pwrite)
     fit(settings(data), data, tmp_path / "run")
@@ -156,21 +158,14 @@ def test_log_lines_are_kept_while_disk_is_full(data, whole, tmp_path, monkeypatc
 
 
 def test_waiting_records_survive_killed_process(data, whole, tmp_path, monkeypatch):
-    real, real_step = os.pwrite, loop.train_step
+    real = os.pwrite
 
-    def no_room(descriptor: int, line: bytes, offset: int) -> int:
-        if line.startswith(b'{"kind"'):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return real(descriptor, line, offset)
+    def no_room(descriptor: int, line: bytes, offset: int) -> int | None:
+        return no_space() if line.startswith(b'{"kind"') else real(descriptor, line, offset)
 
-    def dying(session: Any, update: Any) -> Any:
-        if session.state.step == 5:
-            raise KeyboardInterrupt
-        return real_step(session, update)
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch, pytest.raises(Died):
         patch.setattr(os, "pwrite", no_room)
-        patch.setattr(loop, "train_step", dying)
+        die_before(5, patch)
         fit(settings(data), data, tmp_path / "run")
     assert RunDir(tmp_path / "run").log.read_bytes() == b""
     fit(settings(data), data, tmp_path / "run", resume=True)
@@ -203,10 +198,3 @@ def test_tensorboard_recovers_from_full_disk(tmp_path, monkeypatch, capfd):
     assert len(set(shown)) == len(shown)
     assert "Traceback" not in capfd.readouterr().err
     assert threading.excepthook == before
-
-
-def no_space(*_: object) -> None:
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-# --- The disk space that the checkpoints of a run take at most ---

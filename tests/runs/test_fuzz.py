@@ -133,28 +133,28 @@ def at(place: float, size: int) -> int:
     return int(place * size)
 
 
-def flip(place: float, bit: int) -> Damage:
-    def change(path: Path, _: Path) -> None:
-        data = bytearray(path.read_bytes())
-        if data:
-            data[at(place, len(data))] ^= 1 << bit
-        path.write_bytes(data)
+def of_bytes(change: Callable[[bytes], bytes]) -> Damage:
+    return lambda path, _: path.write_bytes(change(path.read_bytes())) and None
 
-    return change
+
+def flip(place: float, bit: int) -> Damage:
+    return of_bytes(
+        lambda data: splice_bytes(data, place, 1, bytes([data[at(place, len(data))] ^ 1 << bit])) if data else b""
+    )
 
 
 def splice(place: float, n: int, new: bytes) -> Damage:
-    def change(path: Path, _: Path) -> None:
-        data = path.read_bytes()
-        path.write_bytes(data[: at(place, len(data))] + new + data[at(place, len(data)) + n :])
+    return of_bytes(lambda data: splice_bytes(data, place, n, new))
 
-    return change
+
+def splice_bytes(data: bytes, place: float, n: int, new: bytes) -> bytes:
+    return data[: at(place, len(data))] + new + data[at(place, len(data)) + n :]
 
 
 def swap(path: Path, other: Path) -> None:
-    first, second = path.read_bytes(), other.read_bytes()
-    path.write_bytes(second)
-    other.write_bytes(first)
+    contents = path.read_bytes(), other.read_bytes()
+    for file, content in zip((other, path), contents, strict=True):
+        file.write_bytes(content)
 
 
 def remove(path: Path, _: Path) -> None:
@@ -171,14 +171,12 @@ def file_for_folder(path: Path, _: Path) -> None:
     path.parent.touch()
 
 
-def loop(path: Path, _: Path) -> None:
-    path.unlink()
-    path.symlink_to(path.name)
+def linked(target: str) -> Damage:
+    def change(path: Path, _: Path) -> None:
+        path.unlink()
+        path.symlink_to(target or path.name)
 
-
-def unreadable(path: Path, _: Path) -> None:
-    path.unlink()
-    path.symlink_to("/proc/self/mem")
+    return change
 
 
 places = st.floats(0, 1, exclude_max=True)
@@ -187,17 +185,15 @@ damages = st.one_of(
     st.builds(splice, places, st.integers(0, 9), st.binary(max_size=9)),
     st.builds(splice, places, st.just(2**60), st.just(b"")),
     st.builds(splice, st.just(0.0), st.just(2**60), st.sampled_from([b"", b"[]", b"{}", b"null", b"3", b"[" * 9999])),
-    st.sampled_from([swap, remove, directory, file_for_folder, loop, unreadable]),
+    st.sampled_from([swap, remove, directory, file_for_folder, linked(""), linked("/proc/self/mem")]),
 )
 
 
 @st.composite
 def replaced_value(draw: st.DrawFn) -> Damage:
     """Another value at some place of a JSON file."""
-    where, value = (
-        draw(places),
-        draw(st.sampled_from([None, True, -1, 0, 7, 10**30, 0.5, 1e308, "", "x", [], {}, [[]]])),
-    )
+    where = draw(places)
+    value = draw(st.sampled_from([None, True, -1, 0, 7, 10**30, 0.5, 1e308, "", "x", [], {}, [[]]]))
 
     def change(path: Path, _: Path) -> None:
         try:
@@ -246,11 +242,6 @@ def answer(whole_run: Path, nmt: Command) -> str:
     return result.out
 
 
-def sealed(name: str) -> bool:
-    """Whether a checksum of the run covers a file, so that damage cannot stay unseen."""
-    return name.startswith(("checkpoints/", "tokenizer/"))
-
-
 @settings(14)
 @given(damage=damages, which=places)
 def test_damaged_run_never_translates_wrongly(
@@ -259,8 +250,8 @@ def test_damaged_run_never_translates_wrongly(
     with damaged(whole_run, damage, which) as (run, name):
         result = nmt("translate", "--run", run, "--input", whole_run.parent / "in", "--n-best", "2")
         check(result)
-        if result.status == 0 and sealed(name) and damage is not file_for_folder:
-            assert result.out == answer, name
+        is_sealed = name.startswith(("checkpoints/", "tokenizer/"))  # so that damage cannot stay unseen
+        assert result.status != 0 or not is_sealed or damage is file_for_folder or result.out == answer, name
 
 
 @settings(5)

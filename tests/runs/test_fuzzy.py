@@ -187,7 +187,7 @@ def test_validation_and_evaluation_read_stored_matches(text: Path, data: Path, r
     assert f"{sum(map(bool, similar))} lines translated beside" in capsys.readouterr().err
 
     pairs = Pairs(lines_of(split, "aa"), lines_of(split, "bb"))
-    changed = FuzzyMatches.of(corpus, config, "test").with_sources(pairs)
+    changed = FuzzyMatches.of(corpus, config.data, "test").with_sources(pairs)
     by_hand = [best.parts[0].src_ids for best, *_ in translator.translate_lines(lines)]
     rows = np.arange(len(pairs))
     assert [ids.tolist() for ids in unpadded(changed.batch(rows).src)] == [[*ids] for ids in by_hand]

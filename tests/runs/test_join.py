@@ -30,8 +30,8 @@ from nmt.serve.documents import translated_file
 from nmt.serve.models import load_models
 from nmt.serve.service import Service, TextOptions
 from nmt.text.ids import SEPARATOR
-from nmt.training.objectives.make import make_objective
 from nmt.training.objectives.translation import _in_context
+from nmt.training.setup.objective import make_validator
 from nmt.training.validate import Execution, HeldOut
 from nmt.translate.configured import source_lines
 from nmt.translate.loading import Translator
@@ -116,7 +116,8 @@ def test_whole_documents_are_held_out(text: Path, tmp_path: Path) -> None:
     assert all(line in after[before] for before, line, f in zip(lines, lines[1:], follows[1:], strict=False) if f)
     ends = [*(row for row, is_next in enumerate(follows) if not is_next), split.n]
     assert [end - start for start, end in pairwise(ends)] == [LINES_OF_DOCUMENT] * (len(ends) - 1), "each is whole"
-    assert [line.is_first for line in source_lines(corpus, config, "valid")] == [not each for each in follows]
+    sources = source_lines(corpus, config.data, reads_similar=False, split="valid")
+    assert [line.is_first for line in sources] == [not is_next for is_next in follows]
 
 
 def test_blocks_of_long_document_do_not_follow_each_other_in_shards(tmp_path: Path) -> None:
@@ -325,7 +326,7 @@ def test_validation_is_in_context_of_references(data: Path, lively: Path, contex
     config = config.model_copy(update={"search": config.search.model_copy(update={"context": context})})
     corpus, model = Corpus.open(DataDir(data)), open_saved(lively).transformer()
     execution = Execution(torch.device("cpu"), "float32", 1000)
-    validator = make_objective(config, corpus.tokenizers).validator(HeldOut(corpus, "test"), execution)
+    validator = make_validator(config, corpus.tokenizers, HeldOut(corpus, "test"), execution)
     found = validator.scored(model, lambda: None)
     n = context or 1
     sources, references = (corpus.split("test").text(side) for side in ("aa", "bb"))
@@ -354,7 +355,7 @@ def test_challenge_scores_lines_after_lines_before_them(text: Path, run: Path, t
     files = [tmp_path / name for name in ("s.aa", "s.bb", "c.bb")]
     for path, lines in zip(files, (src, tgt, [line[1:] for line in tgt]), strict=True):
         path.write_text("\n".join([*lines[:4], "", *lines[4:6]]) + "\n", encoding="utf-8")
-    given = read_files(files[0], [files[1]], translator.config)
+    given = read_files(files[0], [files[1]], translator.config.data.sides)
     plain, within = (challenge_run(translator, of_contrastive(given, files[2], n)).outcomes for n in (0, 2))
     before = [each.contrast.context for each in within]
     pairs = list(zip(src, tgt, strict=True))

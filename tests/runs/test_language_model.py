@@ -45,7 +45,7 @@ def test_language_model_learns_target_language(data: Path, tmp_path: Path) -> No
     session = start(causal(data), data, tmp_path / "run", resume=False)
     assert isinstance(session.model, DecoderModel)
     assert len(session.pairs) == session.windows.mix.n_pairs
-    tgt = session.config.data.tgt
+    tgt = session.data.tgt
     ids = unpadded(session.validator.pairs.batch(np.arange(len(session.validator.pairs))).tgt_out)
     lines = [session.training_objective.tokenizers[tgt].decode(line.tolist()) for line in ids]
     assert lines == (data / f"valid.{tgt}").read_text(encoding="utf-8").splitlines()

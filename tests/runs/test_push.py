@@ -327,7 +327,7 @@ def test_large_file_in_place_of_small_one_is_not_received(
     hub: Hub, exported: Path, tmp_path: Path, is_announced: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     push(exported, find_repository(NAME))
-    monkeypatch.setattr("nmt.share.hub.DOCUMENT_BYTES", most := 1 << 20)
+    monkeypatch.setattr("nmt.files.hub.DOCUMENT_BYTES", most := 1 << 20)
     whole = dict(files(hub))
     for file in ("translator.json", "config.yaml", "tokenizer/joint.model"):
         files(hub).update(whole)

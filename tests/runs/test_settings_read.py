@@ -20,8 +20,8 @@ from nmt.config.modes import unread
 from nmt.data.sources import Source
 from nmt.prepare.prepare import prepare
 from nmt.section import Section
-from nmt.training import loop
 from nmt.training.plan import Plan
+from nmt.training.start import fit
 from nmt.translate.loading import Translator
 from tiny_corpus import tiny_settings
 
@@ -107,7 +107,7 @@ def test_training_reads_every_setting_that_is_not_refused(
         config = tiny_settings(text, training={**SHORT, **training}, model=model)
     plan = Plan.of(config, data, tmp_path / "run")
     with reads(monkeypatch) as names:
-        loop.fit(plan)
+        fit(plan)
     assert not_read(config, names, "model", "training") == set()
     if case == "noam":
         for search, overrides in SEARCHES.items():
@@ -124,5 +124,5 @@ def test_preparing_and_training_read_every_setting_of_the_text(
     config = tiny_settings(text, training=SHORT, data={"dir": str(tmp_path / "data")})
     with reads(monkeypatch) as names:
         prepare(config, config.data.directory, echo=lambda _: None)
-        loop.fit(Plan.of(config, run=tmp_path / "run"))
+        fit(Plan.of(config, run=tmp_path / "run"))
     assert not_read(config, names, "data", "tokenizer") == set()

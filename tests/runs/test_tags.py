@@ -26,12 +26,13 @@ from nmt.data.corpus import Corpus
 from nmt.errors import ConfigError, DataError
 from nmt.evaluate.challenge import challenge_run, of_text
 from nmt.evaluate.robustness import Plan, measure_run
-from nmt.evaluate.run import choose_text, corpus_of, evaluate_text, open_corpus, read_split
+from nmt.evaluate.run import choose_text, corpus_of, evaluate_text, read_split
 from nmt.layout import DataDir, RunDir, TokenizerDir
 from nmt.prepare.prepare import prepare
 from nmt.recipes.directory import rooted
 from nmt.recipes.rerank import rescored
 from nmt.runs.checkpoint import load_weights, save_checkpoint
+from nmt.runs.data import open_corpus
 from nmt.runs.model import ModelRef, open_saved
 from nmt.search.settings import SearchConfig
 from nmt.serve.models import load_models
@@ -40,7 +41,7 @@ from nmt.share.export import ExportOptions, engine_for, export, export_argos
 from nmt.text.ids import EOS, N_SPECIAL, SEPARATOR
 from nmt.text.tokenizer import Tokenizer
 from nmt.text.vocabularies import Tokenizers
-from nmt.training.objectives import Learner
+from nmt.training.objective import Learner
 from nmt.training.session import Session
 from nmt.translate.align import src_word_shares
 from nmt.translate.loading import Translator
@@ -53,15 +54,18 @@ PLAIN, LOUD = {"case": "plain"}, {"case": "loud", "form": "short"}
 N_PAIRS = 200
 
 
-def settings(folder: Path, is_tagged: bool = True, data: dict[str, object] | None = None, **changes: object) -> Config:
-    """Return the configuration of two corpora, of which the second has capital letters in its targets."""
-    files = [{"aa": "train.aa", "bb": "train.bb"}, {"aa": "loud.aa", "bb": "loud.bb"}]
-    tags = [PLAIN, LOUD] if is_tagged else [None, None]
-    sources = [{"files": of_corpus, "tags": own} for of_corpus, own in zip(files, tags, strict=True)]
-    held_out = {"files": {"aa": "dev.aa", "bb": "dev.bb"}, "tags": tags[0]}
-    test = {"files": {"aa": "test.aa", "bb": "test.bb"}}
-    tests = {"loud": {**test, "tags": tags[1]}, "other": test}
-    changed = {"train": sources, "valid": held_out, "test": tests, **(data or {})}
+def named(name: str, tags: object = None, **facts: object) -> dict[str, object]:
+    """Return a corpus in both languages."""
+    return {"files": {each: f"{name}.{each}" for each in ("aa", "bb")}, "tags": tags, **facts}
+
+
+def settings(
+    folder: Path, plain: object = PLAIN, loud: object = LOUD, data: dict[str, object] | None = None, **changes: object
+) -> Config:
+    """Return the configuration of two corpora with these tags, the second with capital letters in its targets."""
+    tests = {"loud": named("test", loud), "other": named("test")}
+    train = [named("train", plain), named("loud", loud)]
+    changed = {"train": train, "valid": named("dev", plain), "test": tests, **(data or {})}
     return tiny_settings(folder, data=changed, **changes)  # type: ignore[arg-type]
 
 
@@ -95,8 +99,9 @@ def tokenizer(data: Path) -> Tokenizer:
 
 
 def test_tags_are_last_ids_and_not_in_prepared_text(text: Path, data: Path, tokenizer: Tokenizer) -> None:
-    prepare(settings(text, is_tagged=False), text / "untagged", echo=lambda _: None)
-    assert [*tokenizer.tags] == ["case=loud", "case=plain", "form=short"]
+    prepare(settings(text, None, None), text / "untagged", echo=lambda _: None)
+    recorded = json.loads((data / "manifest.json").read_text(encoding="utf-8"))["config"]
+    assert [*tokenizer.tags] == recorded["tags"] == ["case=loud", "case=plain", "form=short"]
     assert [*tokenizer.tags.values()] == [*range(len(tokenizer) - 3, len(tokenizer))]
 
     def files(folder: Path) -> dict[str, str]:
@@ -148,10 +153,13 @@ def test_tags_precede_sources_of_their_corpus(text: Path, data: Path, tokenizer:
     assert without.mean(0).max() < 0.8  # of every pair
 
 
+WEIGHTED = [named("train", PLAIN, weight=1.0), named("loud", LOUD, weight=1.0)]
+
+
 @pytest.mark.parametrize(
     ("data_settings", "training", "kind"),
     [
-        ({"weights": True}, {"bpe_dropout": 0.1, "modifiers": {"upper_case": 0.5}}, "translation"),
+        ({"train": WEIGHTED}, {"bpe_dropout": 0.1, "modifiers": {"upper_case": 0.5}}, "translation"),
         ({}, {}, "decoder"),
     ],
     ids=["weights and changes", "decoder"],
@@ -159,10 +167,8 @@ def test_tags_precede_sources_of_their_corpus(text: Path, data: Path, tokenizer:
 def test_tags_go_with_other_settings(
     data_settings: dict[str, object], training: dict[str, object], kind: str, text: Path, data: Path, tmp_path: Path
 ) -> None:
-    config = settings(text, training={"tag_dropout": 0.0, "max_tokens": 400, **training}, model={"kind": kind})
-    if data_settings:
-        train = [source.model_copy(update={"weight": 1.0}) for source in config.data.train]
-        config = config.model_copy(update={"data": config.data.model_copy(update={"train": train})})
+    training = {"tag_dropout": 0.0, "max_tokens": 400, **training}
+    config = settings(text, data=data_settings, training=training, model={"kind": kind})
     session = start(config, data, tmp_path / "run", resume=False)
     tokenizer, corpus = session.training_objective.tokenizers["aa"], Corpus.open(DataDir(data))
     tags, n_first = tokenizer.tags, corpus.manifest.sources["train.0"].kept  # type: ignore[index]
@@ -277,7 +283,7 @@ def test_test_set_is_translated_with_its_tags(run: Path) -> None:
     corpus = corpus_of(translator, None)
 
     def described(split: str, **search: object) -> str:
-        text = read_split(corpus, split, translator.config)
+        text = read_split(corpus, split, translator.config.data.sides)
         return str(evaluate_text(translator, text, translator.search_settings(search)).report.subject.search)
 
     assert "case=loud" in described("loud")
@@ -303,9 +309,6 @@ def test_transformers_export_reads_tags_before_text(run: Path, tmp_path: Path) -
     [found] = theirs.batch_decode(model.generate(**ids, num_beams=1, max_length=21), skip_special_tokens=True)
     assert [found] == translator.translate(["mali bore"], tags=["case=loud"], beam=1)
     assert translator.tokenizers["bb"].never_written() == model.generation_config.suppress_tokens
-
-
-def test_argos_export_refuses_tags(run: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="tags"):
         export_argos(ExportOptions(run), tmp_path / "x.argosmodel")
 
@@ -324,9 +327,10 @@ def test_server_takes_tags(run: Path) -> None:
 @pytest.mark.parametrize(
     ("data_changes", "changes", "named"),
     [
-        ({"valid": {"files": {"aa": "dev.aa", "bb": "dev.bb"}, "tags": {"größe": "x"}}}, {}, "größe"),
-        ({"valid": {"files": {"aa": "dev.aa", "bb": "dev.bb"}, "tags": {"case": "a b"}}}, {}, "a b"),
-        ({"valid": {"files": {"aa": "dev.aa", "bb": "dev.bb"}, "tags": {"case": 1}}}, {}, "case"),
+        *[
+            ({"valid": named("dev", tags)}, {}, said)
+            for tags, said in (({"größe": "x"}, "größe"), ({"case": "a b"}, "a b"), ({"case": 1}, "case"))
+        ],
         ({"mono": {"aa": [{"files": {"aa": "dev.aa"}, "tags": PLAIN}]}}, {}, "mono.aa.0"),
         ({}, {"training": {"objective": "denoising"}}, "denoising"),
     ],
@@ -338,22 +342,20 @@ def test_tags_that_cannot_be_learned_are_refused(
         settings(text, data=data_changes, **changes)
 
 
-def test_tag_that_no_corpus_has_is_refused(text: Path, tmp_path: Path) -> None:
-    wrong = {"valid": {"files": {"aa": "dev.aa", "bb": "dev.bb"}, "tags": {"case": "lood"}}}
+def test_tag_that_corpora_or_data_directory_lack_is_refused(text: Path, data: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"data\.valid\.tags: .*case=lood"):
-        prepare(settings(text, data=wrong), tmp_path / "data", echo=lambda _: None)
+        prepare(settings(text, data={"valid": named("dev", {"case": "lood"})}), tmp_path / "data", echo=lambda _: None)
     assert not (tmp_path / "data").exists()
+    with pytest.raises(ConfigError, match=r"run nmt prepare again.*case=new"):
+        changed = settings(text, {"case": "new"}, data={"valid": named("dev")})
+        start(changed, data, tmp_path / "run", resume=False)
 
 
 def test_corpus_of_which_nothing_is_kept_needs_no_tags(text: Path, tmp_path: Path) -> None:
-    config = settings(text)
     (text / "empty.aa").write_text("x\n" * 2, encoding="utf-8")
     (text / "empty.bb").write_text("\n" * 2, encoding="utf-8")
-    empty = config.data.train[0].model_copy(
-        update={"files": {"aa": "empty.aa", "bb": "empty.bb"}, "tags": {"case": "none"}}
-    )
-    data = config.data.model_copy(update={"train": [config.data.train[0], empty, config.data.train[1]]})
-    config = config.model_copy(update={"data": data})
+    train = [named("train", PLAIN), named("empty", {"case": "none"}), named("loud", LOUD)]
+    config = settings(text, data={"train": train})
     prepare(config, tmp_path / "data", echo=lambda _: None)
     session = start(config, tmp_path / "data", tmp_path / "run", resume=False)
     found = {tuple(tags) for tags in drawn(session, np.arange(len(session.pairs)), 0)}
@@ -361,28 +363,15 @@ def test_corpus_of_which_nothing_is_kept_needs_no_tags(text: Path, tmp_path: Pat
     assert found == {(), (tokenizer.tags["case=plain"],), tuple(tokenizer.tag_ids(["case=loud", "form=short"]))}
 
 
-def test_data_directory_without_tag_is_refused(text: Path, data: Path, tmp_path: Path) -> None:
-    config = settings(text)
-    first = config.data.train[0].model_copy(update={"tags": {"case": "new"}})
-    other = config.data.model_copy(update={"train": [first, config.data.train[1]]})
-    with pytest.raises(ConfigError, match=r"run nmt prepare again.*case=new"):
-        start(config.model_copy(update={"data": other}), data, tmp_path / "run", resume=False)
-
-
 def test_tags_are_added_to_reused_tokenizer(text: Path, data: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:
-    config = settings(text)
-    first = config.data.train[0].model_copy(update={"tags": {"a": "b"}})
-    other = config.data.model_copy(update={"train": [first, config.data.train[1]], "valid": 20})
-    prepare(config.model_copy(update={"data": other}), tmp_path / "data", data, echo=lambda _: None)
+    prepare(settings(text, {"a": "b"}, data={"valid": 20}), tmp_path / "data", data, echo=lambda _: None)
     found = Tokenizers.load(TokenizerDir(tmp_path / "data" / "tokenizer"), ["aa", "bb"])["aa"]
     assert [*found.tags] == [*tokenizer.tags, "a=b"] and found.fingerprint != tokenizer.fingerprint
 
 
 def test_model_grows_by_new_tags(run: Path, text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config = settings(text, training={"init_from": str(run), "max_steps": 1, "tag_dropout": 0.0})
-    first = config.data.train[0].model_copy(update={"tags": {"a": "b"}})
-    other = config.data.model_copy(update={"train": [first, config.data.train[1]], "valid": 20})
-    config = config.model_copy(update={"data": other})
+    training = {"init_from": str(run), "max_steps": 1, "tag_dropout": 0.0}
+    config = settings(text, {"a": "b"}, data={"valid": 20}, training=training)
     prepare(config, tmp_path / "data", run, echo=lambda _: None)
     session = start(config, tmp_path / "data", tmp_path / "run", resume=False)
     assert "new in the vocabulary: the tag a=b" in capsys.readouterr().err
@@ -395,7 +384,7 @@ def test_model_grows_by_new_tags(run: Path, text: Path, tmp_path: Path, capsys: 
     assert len(found.translations) == 10, "its text may be evaluated by the model that lacks the tag"
     grown = open_corpus(RunDir(run), ("aa", "bb"), tmp_path / "data")
     assert grown.tokenizers.tags == [*translator.tokenizers.tags, "a=b"]
-    frozen = config.model_copy(update={"training": config.training.model_copy(update={"freeze": ["embeddings"]})})
+    frozen = settings(text, {"a": "b"}, data={"valid": 20}, training={**training, "freeze": ["embeddings"]})
     with pytest.raises(ConfigError, match="a=b"):
         start(frozen, tmp_path / "data", tmp_path / "frozen", resume=False)
 
@@ -456,9 +445,7 @@ def test_next_config_keeps_tags_of_split_off_text_if_all_are_equal(text: Path, t
     prepare(config, tmp_path / "data", echo=lambda _: None)
     with pytest.raises(DataError, match="tags"):
         rooted(config, tmp_path / "data")
-    train = [source.model_copy(update={"tags": PLAIN}) for source in config.data.train]
-    same = config.data.model_copy(update={"train": train})
-    [source] = rooted(config.model_copy(update={"data": same}), tmp_path / "data").data.train
+    [source] = rooted(settings(text, PLAIN, PLAIN, data={"valid": 20}), tmp_path / "data").data.train
     assert source.tags == PLAIN
 
 
@@ -468,8 +455,3 @@ def test_damaged_tags_are_refused(content: str, data: Path, tmp_path: Path) -> N
     (tmp_path / "tokenizer" / "tags.json").write_bytes(content.encode("latin-1"))
     with pytest.raises(DataError, match=r"tags\.json"):
         Tokenizers.load(TokenizerDir(tmp_path / "tokenizer"), ["aa", "bb"])
-
-
-def test_manifest_records_tags(data: Path) -> None:
-    recorded = json.loads((data / "manifest.json").read_text(encoding="utf-8"))["config"]
-    assert recorded["tags"] == ["case=loud", "case=plain", "form=short"]

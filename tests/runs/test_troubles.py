@@ -15,14 +15,15 @@ from nmt.errors import DivergedError, NmtError
 from nmt.layout import RunDir
 from nmt.runs.checkpoint import load_optimizer, load_weights
 from nmt.runs.state import TrainState
-from nmt.training import loop, objectives, optim
+from nmt.training import loop, optim
+from nmt.training import objective as objective_module
 from nmt.training.loop import train_step
 from nmt.training.loss import LossSums
-from nmt.training.objectives.make import make_objective
 from nmt.training.parallel import World
 from nmt.training.report.meter import collapse_alarm, loss_alarm
 from nmt.training.session import Session
 from nmt.training.setup import choices
+from nmt.training.setup.objective import make_objective
 from tiny_corpus import tiny_settings
 from trained import first_update, records
 
@@ -32,7 +33,7 @@ NO_DROPOUT = {f"{what}_dropout": 0.0 for what in ("embedding", "residual", "atte
 
 def spoil(monkeypatch: pytest.MonkeyPatch, steps: set[int], factor: float) -> None:
     """Have the loss of these updates (counted from 0) multiplied by something that is not finite."""
-    real_step, real_objective, now = loop.train_step, objectives.token_loss, [0]
+    real_step, real_objective, now = loop.train_step, objective_module.token_loss, [0]
 
     def step(session: Session, update: Update) -> object:
         now[0] = session.state.step
@@ -44,7 +45,7 @@ def spoil(monkeypatch: pytest.MonkeyPatch, steps: set[int], factor: float) -> No
         return LossSums(sums.loss * scale, sums.nll * scale, sums.divergence, sums.n_correct, sums.n_tokens)
 
     monkeypatch.setattr(loop, "train_step", step)
-    monkeypatch.setattr("nmt.training.objectives.token_loss", objective)
+    monkeypatch.setattr("nmt.training.objective.token_loss", objective)
 
 
 # --- numbers ------------------------------------------------------------------------------------
@@ -79,13 +80,13 @@ def test_nonfinite_loss_with_finite_gradient_changes_no_weights(tiny_data, text,
     """Though its gradient is finite."""
     session = start(tiny_settings(text), tiny_data, tmp_path / "run", resume=False)
     weights = [p.detach().clone() for p in session.model.parameters()]
-    real = objectives.token_loss
+    real = objective_module.token_loss
 
     def objective(*arguments: object) -> LossSums:
         sums = real(*arguments)  # type: ignore[arg-type]
         return LossSums(sums.loss + math.inf, sums.nll, sums.divergence, sums.n_correct, sums.n_tokens)
 
-    monkeypatch.setattr("nmt.training.objectives.token_loss", objective)
+    monkeypatch.setattr("nmt.training.objective.token_loss", objective)
     outcome = train_step(session, first_update(session))
     assert math.isfinite(outcome.stats.gradient_norm) and not math.isfinite(outcome.stats.loss)
     assert all(torch.equal(b, p) for b, p in zip(weights, session.model.parameters(), strict=True))
@@ -164,7 +165,7 @@ class Scarce:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, limit: int, error: type[BaseException] | None = None) -> None:
         self.sizes: list[int] = []
-        real = objectives.token_loss
+        real = objective_module.token_loss
 
         def objective(model: object, batch: object, *others: object) -> LossSums:
             size = batch.src.shape[0] * max(batch.src.shape[1], batch.tgt_in.shape[1])  # type: ignore[attr-defined]
@@ -175,7 +176,7 @@ class Scarce:
                 raise error("…") if error else RuntimeError("DefaultCPUAllocator: can't allocate memory: 9 bytes")
             return sums
 
-        monkeypatch.setattr("nmt.training.objectives.token_loss", objective)
+        monkeypatch.setattr("nmt.training.objective.token_loss", objective)
 
 
 @pytest.mark.parametrize("layout", ["padded", "packed"])
@@ -211,7 +212,7 @@ def test_single_pair_out_of_memory_raises(tiny_data, text, tmp_path, monkeypatch
         Scarce(patch, limit=0, error=ZeroDivisionError)
         with pytest.raises(ZeroDivisionError):
             train_step(session, first_update(session))
-    monkeypatch.setattr("nmt.training.objectives.token_loss", lambda *_: torch.zeros(2) @ torch.zeros(3))
+    monkeypatch.setattr("nmt.training.objective.token_loss", lambda *_: torch.zeros(2) @ torch.zeros(3))
     with pytest.raises(RuntimeError, match="size"):
         train_step(session, first_update(session))
 
@@ -275,8 +276,8 @@ def test_pass_bytes_grow_with_tokens_and_passes(tiny_data, text, tmp_path):
 
 def test_ranks_draw_different_dropout_and_share_update(tiny_data, text, tmp_path, monkeypatch):
     session = start(tiny_settings(text), tiny_data, tmp_path / "run", resume=False)
-    seeds, real = [], objectives.token_loss
-    monkeypatch.setattr("nmt.training.objectives.token_loss", lambda *a: seeds.append(torch.initial_seed()) or real(*a))
+    seeds, real = [], objective_module.token_loss
+    monkeypatch.setattr("nmt.training.objective.token_loss", lambda *a: seeds.append(torch.initial_seed()) or real(*a))
     update, nll = first_update(session), 0.0
     for step in (0, 1):
         for rank in (0, 1):

@@ -120,7 +120,7 @@ def test_waits_finds_lists_of_indices_and_isin():
 @pytest.mark.parametrize("way", machine.WAYS, ids=lambda way: way.name)
 def test_update_has_no_gpu_sync(check, way):
     session = check.session(way, max_tokens=256)
-    updates = check.updates(128, check.learned(session.config))
+    updates = check.updates(128, check.learned(session.training_objective))
     for update in updates[:2]:
         train_step(session, update)
     with Waits() as waits:

@@ -30,8 +30,8 @@ from nmt.prepare.recipe import changes_since, recipe
 from nmt.runs.state import load_state
 from nmt.training import loop
 from nmt.training.loop import Session
-from nmt.training.objectives.make import make_objective
 from nmt.training.report.meter import mixture
+from nmt.training.setup.objective import make_objective
 from tiny_corpus import tiny_settings, tiny_text
 from trained import assert_same_run, records
 
@@ -73,7 +73,8 @@ def config_of(
 
 def windows_of(data: Path, config: Config) -> Windows:
     corpora = Corpora.open(DataDir(data), config.data)
-    return Windows(corpora, config, make_objective(config, corpora.tokenizers).examples)
+    examples = make_objective(config, corpora.tokenizers).examples
+    return Windows(corpora, config.data, config.training, config.learned_languages, examples)
 
 
 def trained_rows(patch: pytest.MonkeyPatch) -> list[tuple[int, list[int]]]:
@@ -172,7 +173,7 @@ def test_weights_determine_shares_of_corpora(folder, tmp_path, monkeypatch, wher
     seen = trained_rows(monkeypatch)
     config = config_of(folder, (1.0, 3.0), max_epochs=2, max_steps=100, update_tokens=500)
     corpus = Corpus.open(DataDir(folder / where))
-    assert changes_since(DataDir(folder / where), recipe(config), config) == []
+    assert changes_since(DataDir(folder / where), recipe(config.data, config.tokenizer), config.data) == []
     fit(config, folder / where, tmp_path / "run")
     n = corpus.split("train").n
     first = mixing.train_corpora(corpus.manifest)["train.0"].n

@@ -31,8 +31,8 @@ from nmt.evaluate.compare.systems import Group, System, all_systems
 from nmt.evaluate.contrasts import n_words
 from nmt.evaluate.metrics import Floats, LineCounts, Metric, Texts, as_tuple, metric_name
 from nmt.evaluate.significance import bootstrap_scores, interval
-from nmt.figures.html import asset, document, escaped, histogram, interval_bar, line_chart, table
 from nmt.layout import RunDir
+from nmt.pages import asset, document, escaped, histogram, interval_bar, line_chart, table
 from nmt.runs.info import read_info
 from nmt.runs.log import learning_curve
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from itertools import chain
 
 from nmt.console import aligned, listed, printable
@@ -91,40 +91,6 @@ def _text(comparison: Comparison, is_explained: bool) -> str:
 
 def _wrapped_all(sentences: Iterable[str]) -> list[str]:
     return [*chain.from_iterable(map(wrapped, sentences))]
-
-
-def as_table(comparison: Comparison, *, is_explained: bool = True) -> Table:
-    """Return a table with a row for each group and a column for each metric; its text shows all results.
-
-    is_explained: whether the text ends with explanations and signatures, which are the same for all directions.
-
-    The best score of each metric is bold, and scores that differ significantly from the baseline's have a dagger.
-    """
-    text = comparison.text
-    baseline = comparison.groups[comparison.baseline].name
-    groups = comparison.groups
-    columns = [[title(result.metric), *_paper_cells(result)] for result in comparison.results]
-    header, *rows = zip(["", *map(_counted, groups)], *columns, strict=True)
-    notes = ["bold: the best score"]
-    if any(difference.p_holm is not None for difference in _differences(comparison)):
-        test = _test(comparison)
-        notes.append(f"†: differs from {baseline} with p < {SIGNIFICANT} ({test}) and an interval without 0")
-    if any(len(group.systems) > 1 for group in groups):
-        notes.append("±: standard deviation over seeds")
-    notes += [result.metric.signature for result in comparison.results]
-    notes += [f"{NOTE}{note}" for note in comparison.notes]
-    about = {"text": text.name, "languages": "-".join(text.languages or ()), "lines": len(text.references)}
-    records = []
-    for result in comparison.results:
-        for entry in result.entries:
-            record = {"metric": result.metric.name, "group": entry.group.name, "systems": len(entry.group.systems)}
-            difference = {}
-            if entry.difference is not None:
-                difference = vars(entry.difference)
-            signature = {"signature": result.metric.signature}
-            records.append({**about, **record, **vars(entry.score), "difference": difference, **signature})
-    shown = _text(comparison, is_explained)
-    return Table(header, rows, range(1, len(header)), _title(comparison), notes, records, shown)
 
 
 def _title(comparison: Comparison) -> str:
@@ -287,16 +253,84 @@ def _test(comparison: Comparison) -> str:
 SYSTEM_FACTS = ("run", "step", "weights", "search", "precision")
 
 
-def as_tables(comparisons: Sequence[Comparison]) -> list[Table]:
-    """Return a table for each direction; below the last one are explanations and, of several, means over directions."""
+@dataclass(frozen=True)
+class ComparisonReport:
+    """A comparison as the command shows it."""
+
+    comparison: Comparison
+    is_explained: bool = True
+    """Whether the text ends with explanations and signatures, which are the same for all directions."""
+    means: Sequence[str] = ()
+    """Lines with means over several directions."""
+
+    def as_table(self) -> Table:
+        """Return a table with a row for each group and a column for each metric; its text shows all results.
+        The best score of each metric is bold, and scores that differ significantly from the baseline's have a dagger.
+        """
+        comparison = self.comparison
+        text = comparison.text
+        baseline = comparison.groups[comparison.baseline].name
+        groups = comparison.groups
+        columns = [[title(result.metric), *_paper_cells(result)] for result in comparison.results]
+        header, *rows = zip(["", *map(_counted, groups)], *columns, strict=True)
+        notes = ["bold: the best score"]
+        if any(difference.p_holm is not None for difference in _differences(comparison)):
+            test = _test(comparison)
+            notes.append(f"†: differs from {baseline} with p < {SIGNIFICANT} ({test}) and an interval without 0")
+        if any(len(group.systems) > 1 for group in groups):
+            notes.append("±: standard deviation over seeds")
+        notes += [result.metric.signature for result in comparison.results]
+        notes += [f"{NOTE}{note}" for note in comparison.notes] + [*self.means]
+        about = {"text": text.name, "languages": "-".join(text.languages or ()), "lines": len(text.references)}
+        records = []
+        for result in comparison.results:
+            for entry in result.entries:
+                record = {"metric": result.metric.name, "group": entry.group.name, "systems": len(entry.group.systems)}
+                difference = {}
+                if entry.difference is not None:
+                    difference = vars(entry.difference)
+                signature = {"signature": result.metric.signature}
+                records.append({**about, **record, **vars(entry.score), "difference": difference, **signature})
+        shown = _text(comparison, self.is_explained)
+        if self.means:
+            shown = "\n".join([f"{shown}\n", *_wrapped_all(self.means)])
+        return Table(header, rows, range(1, len(header)), _title(comparison), notes, records, shown)
+
+    def as_json(self) -> dict[str, object]:
+        """Return the comparison, without the lines of text, as values that JSON can represent."""
+        comparison = self.comparison
+        text = comparison.text
+        groups = []
+        for group in comparison.groups:
+            systems = []
+            for system in group.systems:
+                facts = {fact: getattr(system, fact) for fact in ("name", *SYSTEM_FACTS)}
+                if system.run is not None:
+                    facts["run"] = str(system.run)
+                systems.append(facts)
+            groups.append({"name": group.name, "systems": systems})
+        return {
+            "text": text.name,
+            "lines": len(text.references),
+            "languages": text.languages,
+            "baseline": comparison.groups[comparison.baseline].name,
+            "groups": groups,
+            "results": [_result_json(result) for result in comparison.results],
+            "trials": comparison.trials,
+            "seed": comparison.seed,
+            "notes": comparison.notes,
+            "verdicts": [*verdicts(comparison)],
+        }
+
+
+def reports_of(comparisons: Sequence[Comparison]) -> list[ComparisonReport]:
+    """Return a report for each direction; the last has explanations and, of several, means over directions."""
     *first, last = comparisons
-    tables = [as_table(comparison, is_explained=False) for comparison in first]
-    table = as_table(last)
-    if first:
-        means = _macro_averages(comparisons)
-        text = "\n".join([f"{table.text}\n", *_wrapped_all(means)])
-        table = replace(table, notes=[*table.notes, *means], text=text)
-    return [*tables, table]
+    means = _macro_averages(comparisons) if first else []
+    return [
+        *(ComparisonReport(comparison, is_explained=False) for comparison in first),
+        ComparisonReport(last, means=means),
+    ]
 
 
 def _macro_averages(comparisons: Sequence[Comparison]) -> list[str]:
@@ -310,32 +344,6 @@ def _macro_averages(comparisons: Sequence[Comparison]) -> list[str]:
             means.append(f"{entries[0].group.name} {mean:.2f}")
         lines.append(f"macro-average over {n_directions} directions, {title(results[0].metric)}: {', '.join(means)}")
     return lines
-
-
-def as_json(comparison: Comparison) -> dict[str, object]:
-    """Return the comparison, without the lines of text, as values that JSON can represent; missing values are None."""
-    text = comparison.text
-    groups = []
-    for group in comparison.groups:
-        systems = []
-        for system in group.systems:
-            facts = {fact: getattr(system, fact) for fact in ("name", *SYSTEM_FACTS)}
-            if system.run is not None:
-                facts["run"] = str(system.run)
-            systems.append(facts)
-        groups.append({"name": group.name, "systems": systems})
-    return {
-        "text": text.name,
-        "lines": len(text.references),
-        "languages": text.languages,
-        "baseline": comparison.groups[comparison.baseline].name,
-        "groups": groups,
-        "results": [_result_json(result) for result in comparison.results],
-        "trials": comparison.trials,
-        "seed": comparison.seed,
-        "notes": comparison.notes,
-        "verdicts": [*verdicts(comparison)],
-    }
 
 
 def _result_json(result: Result) -> dict[str, object]:

@@ -279,7 +279,8 @@ def for_directions(members: Members, settings: Translating) -> list[Translating]
     Raises ConfigError if the runs have no direction in common, and DataError if there is no data directory or none of
     the directions is in it.
     """
-    from nmt.evaluate.run import OtherPairError, choose_split, open_corpus, open_each
+    from nmt.evaluate.run import choose_split, open_each
+    from nmt.runs.data import OtherPairError, open_corpus
 
     paths = [path for path in all_paths(members) if RunDir(path).config.is_file()]
     configs = [load_saved_config(RunDir(path).config).data for path in paths]
@@ -334,7 +335,8 @@ def translate_runs(members: Members, settings: Translating) -> tuple[TextToTrans
 def _open(name: str, path: Path, settings: Translating, *, warn: bool = True) -> _Run:
     if path.is_file():
         raise DataError(f"{path}: is a file, not a run directory; compare files of translations with --hyp A B --ref F")
-    from nmt.evaluate.run import choose_split, open_corpus
+    from nmt.evaluate.run import choose_split
+    from nmt.runs.data import open_corpus
     from nmt.runs.model import open_saved
 
     saved = open_saved(settings.model.at(path))
@@ -377,7 +379,7 @@ def _translate(run: _Run, settings: Translating) -> System:
 
     translator = Translator.load(settings.model.at(run.path), precision=settings.precision)
     say(f"{run.name}: translating {run.text.name}")
-    lines = source_lines(run.corpus, run.config, run.text.name)
+    lines = source_lines(run.corpus, run.config.data, run.config.training.reads_similar, run.text.name)
     translations = translate_text(translator, lines, run.text.name, run.search)
     if settings.output is not None:
         name = f"{run.name.replace('/', '-')}.{run.config.data.translation_suffix}"

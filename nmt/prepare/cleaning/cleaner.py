@@ -53,6 +53,7 @@ import numpy.typing as npt
 
 from nmt.data.settings import DataConfig
 from nmt.languages.codes import usual_script
+from nmt.prepare.cleaning.block_lists import block_lists
 from nmt.prepare.cleaning.counts import CleanReport
 from nmt.prepare.cleaning.filters import filters, side_tests
 from nmt.prepare.cleaning.grouping import normal_form
@@ -121,7 +122,8 @@ class Cleaner:
         self._lengths: tuple[list[int], list[int]] = [], []
         self.report = CleanReport()
         """The counts so far, without the lengths of the pairs."""
-        self._filters = list(filters(self._clean, config.pair, text_folder(config.root), self.report.mix))
+        blocked = block_lists(self._clean, config.pair, text_folder(config.root))
+        self._filters = list(filters(self._clean, config.pair, blocked, self.report.mix))
 
     def clean(self, pair: SentencePair) -> SentencePair | None:
         """Return the pair with both sides stripped and repaired, or None if it is dropped; count it in either case."""
@@ -221,7 +223,8 @@ class LineCleaner:
         self._held_out = set(map(self._compared, lines.union(_repaired(lines, self._repairs))))
         self.report = CleanReport()
         """The counts so far; the second side of each sample is empty."""
-        self._tests = list(side_tests(clean, language, text_folder(config.root), self.report.mix))
+        blocked = block_lists(clean, [language], text_folder(config.root))
+        self._tests = list(side_tests(clean, language, blocked, self.report.mix))
 
     def clean(self, line: str) -> str | None:
         """Return the line stripped and repaired, or None if it is dropped; count it in either case.

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
 
-from nmt.errors import DataError
 from nmt.languages.codes import is_spaced, script_of, scripts_of, usual_script
 from nmt.languages.directions import LABEL
+from nmt.prepare.cleaning.encoding import is_broken
 from nmt.prepare.cleaning.grouping import normal_form
-from nmt.prepare.cleaning.repairs import is_broken
 from nmt.prepare.cleaning.settings import CorpusClean
-from nmt.text.case import lower
 from nmt.text.language import identified_as, in_other_language
-from nmt.text.letters import comparable, western_digits
-from nmt.text.lines import read_lines
+from nmt.text.letters import western_digits
 from nmt.text.split import CLAUSE_MARKS, CLOSING, COMMAS, SENTENCE_MARKS, n_sentences
-from nmt.text.words import words
 
 Filter = Callable[[str, str], bool]
 """A function of both sides that returns whether the pair is dropped."""
@@ -97,83 +92,22 @@ def is_cut(src: str, tgt: str) -> bool:
     return (src in _FINAL and tgt not in _ANY_FINAL) or (tgt in _FINAL and src not in _ANY_FINAL)
 
 
-def block_list(path: Path, language: str) -> SideTest:
-    """Return a test for texts that contain any of the words or expressions listed in a file.
-
-    Each line is a word or several, found as whole words in any case and form (see `comparable`), or `/.../`, a regular
-    expression. A line that begins with # is a comment. In a language written without spaces, words are found anywhere.
-    Raises DataError if the file cannot be read or an expression is invalid.
-    """
-    if not path.is_file():
-        raise DataError(f"{path}: no such file; it is listed in block_lists")
-    patterns = []
-    parts = []
-    entries = dict[str, list[str]]()
-    to_lower = lower(language)
-    for number, line in enumerate(read_lines(path), 1):
-        entry = line.strip()
-        if not entry or entry.startswith("#"):
-            continue
-        folded = comparable(to_lower(entry), language).casefold()
-        if len(entry) > 2 and entry[0] == entry[-1] == "/":
-            try:
-                patterns.append(re.compile(entry[1:-1], re.IGNORECASE))
-            except re.error as error:
-                raise DataError(f"{path}:{number}: not a regular expression: {error}") from error
-        elif not is_spaced(language):
-            parts.append(folded)
-        elif (listed := words(folded)) == (named := _without_marks(listed)):
-            entries.setdefault(named[0], []).append(f" {' '.join(named)} ")
-        else:  # punctuation, or words with it: c++
-            pattern = re.escape(entry)
-            if entry[0].isalnum():
-                pattern = rf"\b{pattern}"
-            if entry[-1].isalnum():
-                pattern = rf"{pattern}\b"
-            patterns.append(re.compile(pattern, re.IGNORECASE))
-    if not (patterns or parts or entries):
-        raise DataError(f"{path}: has no words; write one word or expression on each line")
-
-    def has_words(text: str) -> bool:
-        all_words = words(text)
-        candidates = [entry for first in entries.keys() & set(all_words) for entry in entries[first]]
-        if not candidates:
-            return False
-        line = f" {' '.join(_without_marks(all_words))} "
-        return any(entry in line for entry in candidates)
-
-    def test(text: str) -> bool:
-        folded = comparable(to_lower(text), language).casefold()
-        return (
-            has_words(folded)
-            or any(part in folded for part in parts)
-            or any(pattern.search(text) for pattern in patterns)
-        )
-
-    return test
-
-
-def _without_marks(units: list[str]) -> list[str]:
-    """Return the units that are words, not punctuation."""
-    return [unit for unit in units if unit[0].isalnum() or unit[0] == "_"]
-
-
 _SHOUTED_LETTERS = 12  # fewer may be abbreviations
 
 
 def filters(
-    clean: CorpusClean, languages: tuple[str, str], root: Path, mix: dict[str, dict[str, int]]
+    clean: CorpusClean, languages: tuple[str, str], blocked: Mapping[str, SideTest], mix: dict[str, dict[str, int]]
 ) -> Iterator[tuple[str, Filter]]:
     """Yield the filters of a corpus with their reasons, in the order in which they are applied.
 
     In a corpus with labels, only the text is filtered. Filters that do not apply to a language are left out, see
-    `supports`. `root`: the folder of the block lists; `mix`: `CleanReport.mix`, to which language identification adds
-    its counts. Raises DataError if a block list or a package is missing.
+    `supports`. `blocked`: the tests of the block lists by language; `mix`: `CleanReport.mix`, to which language
+    identification adds its counts. Raises DataError if a package is missing.
     """
     dropped = () if LABEL in languages else clean.drop or ()
     if "copied" in dropped:
         yield "copied", same_letters(languages)
-    first, second = (dict(side_tests(clean, language, root, mix)) for language in languages)
+    first, second = (dict(side_tests(clean, language, blocked, mix)) for language in languages)
     in_other = None
     for reason in first | second:
         is_bad_side = _either(first.get(reason, _no), second.get(reason, _no))
@@ -196,9 +130,9 @@ def filters(
 
 
 def side_tests(
-    clean: CorpusClean, language: str, root: Path, mix: dict[str, dict[str, int]]
+    clean: CorpusClean, language: str, blocked: Mapping[str, SideTest], mix: dict[str, dict[str, int]]
 ) -> Iterator[tuple[str, SideTest]]:
-    """Yield the tests of a side with their reasons, none for labels; for `root` and `mix`, see `filters`."""
+    """Yield the tests of a side with their reasons, none for labels; for `blocked` and `mix`, see `filters`."""
     if language == LABEL:
         return
     dropped = clean.drop or ()
@@ -216,8 +150,8 @@ def side_tests(
         yield "shouted", is_shouted
     if clean.min_script:
         yield "script", other_script(language, clean.min_script)
-    if clean.block_lists and language in clean.block_lists:
-        yield "blocked", block_list(root / clean.block_lists[language], language)
+    if language in blocked:
+        yield "blocked", blocked[language]
     if "language" in dropped and supports(language, "language"):
         yield "language", in_other_language(language, mix.setdefault(language, {}))
 

@@ -9,9 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 
-from nmt.data.settings import DataConfig
 from nmt.languages.directions import LABEL
-from nmt.prepare.cleaning.settings import NEAR_DUPLICATES
+from nmt.prepare.cleaning.settings import NEAR_DUPLICATES, CleanConfig
 from nmt.text.case import lower
 from nmt.text.letters import comparable
 
@@ -72,11 +71,11 @@ class Grouping:
     """A function of both sides, in comparable forms of letters, that returns sixteen bytes, equal for similar pairs."""
 
 
-def groupings(config: DataConfig) -> list[Grouping]:
-    """Return the groupings of a config, in the order in which they are applied."""
+def groupings(clean: CleanConfig, languages: tuple[str, str]) -> list[Grouping]:
+    """Return the groupings of a pair of languages, in the order in which they are applied."""
     rules = [Grouping("duplicate", pair_hash)]
-    if NEAR_DUPLICATES in (config.clean.drop or ()):
-        rules.append(Grouping("near_duplicate", normal_hash(config.pair)))
+    if NEAR_DUPLICATES in (clean.drop or ()):
+        rules.append(Grouping("near_duplicate", normal_hash(languages)))
     return rules
 
 

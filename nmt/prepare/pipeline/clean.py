@@ -137,7 +137,7 @@ def write_hashes(
     compared = [*map(comparable_lines, sides, config.pair)]
     hashes = _keys(pair_hash, compared, order)
     np.save(folder / "hashes.npy", hashes[:, 0])
-    for number, grouping in enumerate(groupings(config)):
+    for number, grouping in enumerate(groupings(config.clean, config.pair)):
         keys = hashes if grouping.key is pair_hash else _keys(grouping.key, compared, order)
         write_keys(folder / f"keys-{number}", keys, scores)
 
@@ -265,7 +265,7 @@ def group_parts(work: Work, config: DataConfig, cleaned: Sequence[Done]) -> Drop
     n_buckets = max(1, -(-n_pairs // work.sizes.bucket_pairs))
     drops = Drops(work=str(work.folder))
     before = "clean"
-    for number, grouping in enumerate(groupings(config)):
+    for number, grouping in enumerate(groupings(config.clean, config.pair)):
         stage = f"group-{number}"
         arguments = [
             _Grouping(drops=drops, keys=f"keys-{number}", n_parts=len(cleaned), bucket=bucket, n_buckets=n_buckets)

@@ -19,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
 
-from nmt.config import Config
 from nmt.console import Progress
 from nmt.data.manifest import ShardRecord, TextRecord, added
 from nmt.data.random_numbers import mixed
@@ -36,7 +35,7 @@ from nmt.prepare.recipe import NewPieces
 from nmt.tasks.perform import Done, Json
 from nmt.text.blocks import BlockEncoder, Encoded
 from nmt.text.ids import N_SPECIAL, ranges
-from nmt.text.language import Profiles
+from nmt.text.profiles import Profiles
 from nmt.text.settings import TokenizerConfig
 from nmt.text.tokenizer import LosslessTokenizer, Tokenizer, train_tokenizer
 from nmt.text.vocabularies import Labels, Tokenizers
@@ -74,7 +73,7 @@ Texts: TypeAlias = Mapping[tuple[str, str], PreparedText]
 
 
 def make_tokenizers(
-    work: Work, config: Config, texts: Texts, reused: Tokenizers | None, new: NewPieces
+    work: Work, data: DataConfig, settings: TokenizerConfig, texts: Texts, reused: Tokenizers | None, new: NewPieces
 ) -> dict[tuple[str, str], Tokenizers]:
     """Learn the vocabulary of all pairs of languages, unless one is given, and write it for the next stage.
 
@@ -85,9 +84,9 @@ def make_tokenizers(
     """
     tokenizers = reused
     if tokenizers is None or new.n:
-        tokenizers = _learn_vocabulary(work, config, texts, reused, new)
+        tokenizers = _learn_vocabulary(work, data, settings, texts, reused, new)
     if len(texts) > 1:
-        tokenizers = tokenizers.of_languages(config.data.all_languages)
+        tokenizers = tokenizers.of_languages(data.all_languages)
     labels = None
     profiles = Profiles(profiles={})
     for pair, prepared in texts.items():
@@ -97,7 +96,7 @@ def make_tokenizers(
             languages = ()
         more = profiles_of(prepared.work, prepared.text, languages)
         profiles = more.model_copy(update={"profiles": more.profiles | profiles.profiles})
-    tokenizers = replace(tokenizers.with_tags(config.data.tag_names), labels=labels, profiles=None)
+    tokenizers = replace(tokenizers.with_tags(data.tag_names), labels=labels, profiles=None)
     if labels is None or profiles.letters:
         tokenizers = replace(tokenizers, profiles=profiles)
     by_pair = {}
@@ -108,11 +107,11 @@ def make_tokenizers(
 
 
 def _learn_vocabulary(
-    work: Work, config: Config, texts: Texts, reused: Tokenizers | None, new: NewPieces
+    work: Work, data: DataConfig, settings: TokenizerConfig, texts: Texts, reused: Tokenizers | None, new: NewPieces
 ) -> Tokenizers:
     """Learn the vocabulary, or extend that of other languages, in a task."""
-    languages: Sequence[str] = config.data.all_languages
-    vocab_size = config.tokenizer.vocab_size
+    languages: Sequence[str] = data.all_languages
+    vocab_size = settings.vocab_size
     start = None
     if reused is not None:
         languages = new.languages
@@ -125,7 +124,7 @@ def _learn_vocabulary(
     first = next(iter(texts.values()))  # only the text of a single pair has labels or monolingual text
     labels = first.text.labels
     task = _Learning(
-        config=config.tokenizer,
+        config=settings,
         vocab_size=vocab_size,
         languages=[language for language in languages if language != LABEL],
         settled=settled,
@@ -138,7 +137,7 @@ def _learn_vocabulary(
     with Progress("learning a vocabulary") as progress:
         progress.say(f"learning a vocabulary for {' and '.join(task.languages)} …")  # SentencePiece shows no progress
         [done] = work.run(Stage("vocabulary", "", learn), [task], version)
-    return Tokenizers.load(TokenizerDir(done.folder), config.data.all_languages)
+    return Tokenizers.load(TokenizerDir(done.folder), data.all_languages)
 
 
 def profiles_of(work: Work, text: TrainingText, languages: Sequence[str]) -> Profiles:

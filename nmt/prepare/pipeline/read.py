@@ -28,10 +28,10 @@ from nmt.files.read import open_regular, reading
 from nmt.prepare.pairs import OpenSource, SentencePair, Units, read_scores
 from nmt.prepare.pipeline.work import SIDES, Stage, Work
 from nmt.prepare.sources import check_count, read_part, text_folder
-from nmt.prepare.suspicions import Place, at_intervals, with_places
 from nmt.tasks.perform import Json
 from nmt.text.formats import text_problem
 from nmt.text.lines import LINE_BYTES, READ_TWICE, read_lines, unequal
+from nmt.text.pairing import Place, at_intervals, with_places
 
 _CUT_BYTES = 1 << 24  # searched for line feeds at a time
 _READ_BYTES = 1 << 20  # decoded at a time: their lines fit a processor's cache

@@ -42,9 +42,9 @@ from nmt.prepare.pipeline.clean import (
 from nmt.prepare.pipeline.read import Part, ReadText, Skipped, read_pairs, read_side, write_side
 from nmt.prepare.pipeline.work import SIDES, Drops, Rows, Stage, Work, block_starts, follows, part_folder
 from nmt.prepare.recipe import block_lists
-from nmt.prepare.suspicions import N_PAIRS, Place, Sample, at_intervals
 from nmt.tasks.perform import Done, Json
 from nmt.text.letters import write
+from nmt.text.pairing import N_PAIRS, Place, Sample, at_intervals
 from nmt.text.split import n_sentences
 from nmt.text.tokenizer import is_blank
 from nmt.text.vocabularies import Labels

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from nmt.files.write import staged, work_directory, writing
 from nmt.layout import DataDir
 from nmt.process import return_freed_memory
 from nmt.tasks.perform import Done, Json, Task, TaskRunner, run_all
-from nmt.text.language import Letters
+from nmt.text.profiles import Letters
 
 SIDES: tuple[Literal[0], Literal[1]] = (0, 1)
 """The sides of a pair, in the alphabetical order of their languages."""
@@ -121,7 +121,8 @@ SIZES = Sizes()
 """The default division."""
 
 
-class Stage(NamedTuple):
+@dataclass(frozen=True)
+class Stage:
     """Tasks that all have the same function."""
 
     name: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nmt.training.objectives import Objective
+from nmt.training.objective import Objective
 
 
 class Causal(Objective):

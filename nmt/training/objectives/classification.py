@@ -20,8 +20,8 @@ from nmt.model.device import autocast
 from nmt.model.transformer import Model
 from nmt.text.ids import EOS
 from nmt.training.loss import Forward, LossSums, class_logits, class_loss
-from nmt.training.objectives import Objective
-from nmt.training.validate import Execution, HeldOut, SplitValidator, Validation, Validator
+from nmt.training.objective import Objective
+from nmt.training.validate import Execution, SplitValidator, Validation
 
 
 class Classification(Objective):
@@ -38,11 +38,7 @@ class Classification(Objective):
 
     def loss(self, model: Model, batch: AnyBatch, forward: Forward | None = None) -> LossSums:
         """Return the loss of a batch, summed over texts."""
-        return class_loss(model, batch, self.config.training.label_smoothing, forward)
-
-    def validator(self, held_out: HeldOut, execution: Execution) -> Validator:
-        """Return the validator of a split."""
-        return ClassValidator(self.validated(held_out), execution)
+        return class_loss(model, batch, self.settings.label_smoothing, forward)
 
 
 class ClassValidator(SplitValidator):

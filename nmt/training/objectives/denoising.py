@@ -17,14 +17,12 @@ import numpy.typing as npt
 from nmt.config import Config
 from nmt.console import Progress
 from nmt.data.batching import Indices, Pairs, unpadded
-from nmt.data.corpus import Corpora
 from nmt.data.random_numbers import DENOISING, hashed, key_of
 from nmt.model.transformer import DecodingModel, Model
 from nmt.text.ids import MASK
-from nmt.text.vocabularies import Tokenizers
 from nmt.training.facts import DenoisingConfig
-from nmt.training.objectives import Objective
-from nmt.training.validate import Execution, HeldOut, SplitValidator, Validation, Validator
+from nmt.training.objective import Objective
+from nmt.training.validate import Execution, HeldOut, SplitValidator, Validation
 from nmt.translate.configured import conventions_of
 from nmt.translate.loading import open_language_model
 from nmt.translate.search import NativeSearcher
@@ -38,13 +36,8 @@ _Ids = npt.NDArray[np.int64]
 class Denoising(Objective):
     """Restoring of lines in which spans of pieces are masked."""
 
-    def __init__(self, config: Config, tokenizers: Tokenizers, corpora: Corpora | None = None) -> None:
-        super().__init__(config, tokenizers, corpora)
-        self.changes = [partial(infilled, config.training.denoising, self.seed)]
-
-    def validator(self, held_out: HeldOut, execution: Execution) -> Validator:
-        """Return the validator of a split. Raises ConfigError if the search settings cannot be used."""
-        return RestorationValidator(self, held_out, execution)
+    def __post_init__(self) -> None:
+        self.changes = [partial(infilled, self.settings.denoising, self.seed)]
 
 
 def infill(ids: _Ids, share: float, span: float, rng: np.random.Generator) -> _Ids:
@@ -87,37 +80,35 @@ def infilled(settings: DenoisingConfig, seed: int, pairs: Pairs, rows: Indices, 
 class RestorationValidator(SplitValidator):
     """A validator that also restores the masked lines of the development set, and scores the text."""
 
-    def __init__(self, objective: Objective, held_out: HeldOut, execution: Execution) -> None:
+    def __init__(self, objective: Objective, held_out: HeldOut, execution: Execution, config: Config) -> None:
         """Read the lines. Raises ConfigError if the search settings cannot be used."""
         super().__init__(objective.validated(held_out), execution)
-        self._config = objective.config
         tokenizers = objective.tokenizers
-        self.tgt_lang = self._config.data.tgt
+        self.tgt_lang = objective.data.tgt
         self._tokenizer = tokenizers[self.tgt_lang]
         device, precision = execution.device, execution.precision
         searcher = NativeSearcher([], self._tokenizer, device, precision, open_lm=open_language_model)
-        search = self._config.search.model_copy(update={"context": 0})
-        conventions = conventions_of(self._config)
-        LineTranslator(searcher, tokenizers, conventions, search).check(search, 1)  # before hours of training
+        self._search = config.search.model_copy(update={"context": 0})
+        # before hours of training
+        LineTranslator(searcher, tokenizers, conventions_of(config), self._search).check(self._search, 1)
         # another one, which reads search.lm when it first validates: one process does, and keeps it
         self._searcher = NativeSearcher([], self._tokenizer, device, precision, open_lm=open_language_model)
         split = held_out.corpus.split(held_out.name)
-        self.references = [line for language in self._config.learned_languages for line in split.text(language)]
+        self.references = [line for language in objective.learned_languages for line in split.text(language)]
         self.src_lines = self.references
 
     def scored(self, model: Model, poll: Callable[[], None]) -> Validation:
         validation = super().scored(model, poll)
         assert isinstance(model, DecodingModel), "only decoders write text"
-        search = self._config.search
         searcher = self._searcher.with_models([model])
         masked = unpadded(self.pairs.batch(np.arange(len(self.pairs))).src)
         sentences = []
         for row, ids in enumerate(masked):
-            limit = longest_translation(ids.tolist(), 0, search, searcher.max_positions)
+            limit = longest_translation(ids.tolist(), 0, self._search, searcher.max_positions)
             sentences.append(Sentence("", "", ids.tolist(), row * MAX_PARTS, limit))
         restored = [""] * len(sentences)
         with Progress("validating", len(sentences)) as progress:
-            for rows, hypotheses in searcher.search(sentences, search, 1):
+            for rows, hypotheses in searcher.search(sentences, self._search, 1):
                 poll()
                 progress.add(len(rows))
                 for row, [best, *_] in zip(rows, hypotheses, strict=True):

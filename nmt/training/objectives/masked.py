@@ -20,16 +20,13 @@ from random import Random
 import numpy as np
 import numpy.typing as npt
 
-from nmt.config import Config
 from nmt.data.batching import Indices, Pairs, joined, unpadded
-from nmt.data.corpus import Corpora
 from nmt.data.lines import Rows, Segments, Side
 from nmt.data.random_numbers import MASKING, Hashes, fractions, hashed, key_of
 from nmt.text.ids import MASK, N_SPECIAL, PAD, SEPARATOR, ranges
 from nmt.text.tokenizer import Tokenizer
-from nmt.text.vocabularies import Tokenizers
 from nmt.training.facts import MaskedConfig, PairNegative
-from nmt.training.objectives import Objective
+from nmt.training.objective import Objective
 
 MASKED = 0.8
 REPLACED = 0.1
@@ -42,14 +39,13 @@ _Bools = npt.NDArray[np.bool_]
 class Masked(Objective):
     """Masked language modelling of lines, or with the pair task of pairs."""
 
-    def __init__(self, config: Config, tokenizers: Tokenizers, corpora: Corpora | None = None) -> None:
-        super().__init__(config, tokenizers, corpora)
-        tokenizer = tokenizers[config.learned_languages[-1]]
-        self.changes = [Masking(config.training.masked, tokenizer, config.data.max_pieces, self.seed).masked]
+    def __post_init__(self) -> None:
+        tokenizer = self.tokenizers[self.learned_languages[-1]]
+        self.changes = [Masking(self.settings.masked, tokenizer, self.data.max_pieces, self.seed).masked]
 
     def examples(self, src: Side, tgt: Side, mono: Sequence[Side] = (), segments: Segments | None = None) -> Pairs:
         """Return pairs that have the same line on both sides, or with the pair task the sequence of a pair."""
-        if not self.config.training.masked.pair_task:
+        if not self.settings.masked.pair_task:
             return super().examples(src, tgt, mono, segments)
         sequences = PairSequences(src, tgt)
         return Pairs(sequences, sequences, segments)

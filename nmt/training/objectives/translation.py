@@ -9,7 +9,7 @@ tags.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 
@@ -26,15 +26,9 @@ from nmt.data.random_numbers import TAGS, fractions, hashed, key_of
 from nmt.data.settings import DataConfig
 from nmt.errors import ConfigError, DataError
 from nmt.model.transformer import DecodingModel, Model
-from nmt.text.vocabularies import Tokenizers
-from nmt.training.objectives import Objective
-from nmt.training.validate import (
-    Execution,
-    HeldOut,
-    SplitValidator,
-    Validation,
-    Validator,
-)
+from nmt.training.objective import Objective
+from nmt.training.settings import TrainingConfig
+from nmt.training.validate import Execution, HeldOut, SplitValidator, Validation, Validator
 from nmt.translate.configured import conventions_of, source_lines
 from nmt.translate.loading import open_language_model
 from nmt.translate.search import NativeSearcher
@@ -45,49 +39,50 @@ from nmt.translate.types import Line
 class Translation(Objective):
     """Translation of sources into targets, by an encoder and a decoder or by a decoder only."""
 
-    def __init__(self, config: Config, tokenizers: Tokenizers, corpora: Corpora | None = None) -> None:
+    modifiers: Modifiers | None = None
+
+    def __post_init__(self) -> None:
         """Raises DataError or ConfigError if the training text lacks what the modifiers or tags need."""
-        super().__init__(config, tokenizers, corpora)
-        if corpora is not None and config.training.modifiers:
-            self.modifiers = Modifiers(corpora, config)
+        if self.corpora is not None and self.settings.modifiers:
+            self.modifiers = Modifiers(self.corpora, self.data, self.settings)
+            self.glossary = self.modifiers.glossary
             self.changes.append(self.modifiers.modified)
-        if corpora is not None and (config.data.has_language_tags or config.data.tag_names):
-            self.changes.append(Tagging(corpora, config).tagged)
-        if config.joins_sides:
+        if self.corpora is not None and (self.data.has_language_tags or self.data.tag_names):
+            self.changes.append(Tagging(self.corpora, self.data, self.settings).tagged)
+        if self.joins_sides:
             self.changes.append(one_sequence)
 
     def examples(self, src: Side, tgt: Side, mono: Sequence[Side] = (), segments: Segments | None = None) -> Pairs:  # noqa: ARG002
         """Return the pairs."""
         return Pairs(src, tgt, segments)
 
+    def modified_examples(self, pairs: Pairs, n: int) -> Mapping[str, tuple[str, str] | None]:
+        """Return a modified pair for each modifier; None for one that changes none of `n` sampled pairs."""
+        return {} if self.modifiers is None else self.modifiers.examples(pairs, n)
+
     def split_examples(self, held_out: HeldOut) -> Pairs:
         """Return the pairs of a split, with the translations of similar lines and the tags of all sources."""
-        config = self.config
-        corpus = held_out.corpus
+        data = self.data
         name = held_out.name
         pairs = super().split_examples(held_out)
-        if "fuzzy" in config.training.modifiers:
-            pairs = FuzzyMatches.of(corpus, config, name).with_sources(pairs)
-        tags = config.data.language_tag + config.data.tags_of(name)
-        return all_tagged(pairs, self.tokenizers[config.data.src].tag_ids(tags)) if tags else pairs
-
-    def validator(self, held_out: HeldOut, execution: Execution) -> Validator:
-        """Return the validator of a split. Raises ConfigError or DataError if the search settings cannot be used."""
-        return TranslationValidator(self, held_out, execution)
+        if self.settings.reads_similar:
+            pairs = FuzzyMatches.of(held_out.corpus, data, name).with_sources(pairs)
+        tags = data.language_tag + data.tags_of(name)
+        return all_tagged(pairs, self.tokenizers[data.src].tag_ids(tags)) if tags else pairs
 
 
 class Tagging:
     """The tags of the directions and training corpora."""
 
-    def __init__(self, corpora: Corpora, config: Config) -> None:
+    def __init__(self, corpora: Corpora, all_data: DataConfig, settings: TrainingConfig) -> None:
         """Raises ConfigError if the data directory has other corpora than the config, or lacks a tag."""
-        self._seed = config.training.seed
-        self._rate = config.training.tag_dropout
-        tokenizer = corpora.tokenizers[config.data.src]
+        self._seed = settings.seed
+        self._rate = settings.tag_dropout
+        tokenizer = corpora.tokenizers[all_data.src]
         self._always, self._all = list[Indices](), list[Indices]()  # of each run of pairs with the same tags
         starts = list[int]()
         for start, (direction, corpus) in zip(corpora.starts.tolist(), corpora.by_direction.items(), strict=False):
-            data = config.data.towards(direction)
+            data = all_data.towards(direction)
             language = tokenizer.tag_ids(data.language_tag)
             tags = _tags_by_row(corpus, data) if data.tag_names else {0: []}
             for first, of_corpus in sorted(tags.items()):
@@ -154,23 +149,24 @@ class TranslationValidator(SplitValidator):
     If the number of lines is limited (`HeldOut.most_lines`), search is greedy, but for the final weights.
     """
 
-    def __init__(self, objective: Objective, held_out: HeldOut, execution: Execution) -> None:
+    def __init__(self, objective: Objective, held_out: HeldOut, execution: Execution, config: Config) -> None:
         """Read the lines. Raises ConfigError or DataError if the search settings cannot be used."""
         super().__init__(objective.validated(held_out), execution)
-        self._config, self._tokenizers = config, tokenizers = objective.config, objective.tokenizers
-        context = max(1, config.search.context) if config.joins_sentences else 0
-        tagged = config.search.with_tags(config.data.tags_of(held_out.name))
+        data = objective.data
+        self._objective = objective
+        context = max(1, config.search.context) if objective.settings.joins_sentences else 0
+        tagged = config.search.with_tags(data.tags_of(held_out.name))
         self._search = tagged.model_copy(update={"context": context})
-        conventions = conventions_of(config)
-        translator = LineTranslator(self._new_searcher(), tokenizers, conventions, self._search)
+        self._conventions = conventions_of(config)
+        translator = self._translator(self._new_searcher())
         translator.check(self._search, 1)  # before hours of training
         # another one, which reads search.lm when it first validates: one process does, and keeps it
         self._searcher = self._new_searcher()
         split = held_out.corpus.split(held_out.name)
-        self.src_lines = split.text(config.data.src)
-        self.tgt_lang = config.data.tgt
+        self.src_lines = split.text(data.src)
+        self.tgt_lang = data.tgt
         self.references = split.text(self.tgt_lang)
-        self._lines = source_lines(held_out.corpus, config, held_out.name)
+        self._lines = source_lines(held_out.corpus, data, objective.settings.reads_similar, held_out.name)
         if context:
             self._lines = _in_context(self._lines, self.references, context)
         self._whole: TranslationValidator | None = None
@@ -184,11 +180,14 @@ class TranslationValidator(SplitValidator):
         self.references = self.references[:n_lines]
 
     def _new_searcher(self) -> NativeSearcher:
-        config = self._config
+        objective = self._objective
         execution = self.execution
-        tokenizer = self._tokenizers[config.data.tgt]
-        joins = config.joins_sentences
+        tokenizer = objective.tokenizers[objective.data.tgt]
+        joins = objective.settings.joins_sentences
         return NativeSearcher([], tokenizer, execution.device, execution.precision, joins, open_language_model)
+
+    def _translator(self, searcher: NativeSearcher) -> LineTranslator:
+        return LineTranslator(searcher, self._objective.tokenizers, self._conventions, self._search)
 
     def at_end(self) -> Validator:
         """Return a validator of all lines, with the configured search."""
@@ -197,8 +196,7 @@ class TranslationValidator(SplitValidator):
     def scored(self, model: Model, poll: Callable[[], None]) -> Validation:
         validation = super().scored(model, poll)
         assert isinstance(model, DecodingModel), "only decoders write text"
-        searcher = self._searcher.with_models([model])
-        translator = LineTranslator(searcher, self._tokenizers, conventions_of(self._config), self._search)
+        translator = self._translator(self._searcher.with_models([model]))
         translations = []
         lines = self._lines[: len(self.src_lines)]
         with Progress("validating", len(lines)) as progress:

@@ -23,7 +23,6 @@ from pydantic import RootModel
 from torch.utils.tensorboard import SummaryWriter
 from tqdm import tqdm
 
-from nmt.config.load import load_saved_config
 from nmt.console import say
 from nmt.errors import CheckpointError, ConfigError, UnsafeFileError, error_text
 from nmt.files.document import document_text, read_document
@@ -31,7 +30,7 @@ from nmt.files.write import open_own, refuse_links, replace_file
 from nmt.layout import RunDir
 from nmt.runs.info import read_info
 from nmt.runs.state import TrainState
-from nmt.training.session import Session
+from nmt.training.session import Description, Session
 
 Record = Mapping[str, Any]
 CURVES = ("train", "valid", "ema", "average", "final", "watch")
@@ -50,7 +49,13 @@ class TrainingLog:
     divergence, and equals `nll` on the development set.
     """
 
-    def __init__(self, run: RunDir, state: TrainState, report_to: Sequence[str] = ("tensorboard",)) -> None:
+    def __init__(
+        self,
+        run: RunDir,
+        state: TrainState,
+        report_to: Sequence[str] = ("tensorboard",),
+        description: Description | None = None,
+    ) -> None:
         """Continue the log of a run in this state.
 
         report_to: the trackers, see `TrainingConfig`. A resumed run writes everything after its checkpoint again.
@@ -67,7 +72,8 @@ class TrainingLog:
             with suppress(OSError):
                 self._bar = tqdm(initial=state.step, bar_format=form, dynamic_ncols=True)
         self._board = Board(run.tensorboard, state.step + 1, self.say) if "tensorboard" in report_to else None
-        self.trackers = Trackers(dict.fromkeys(name for name in report_to if name != "tensorboard"), run, self.say)
+        names = dict.fromkeys(name for name in report_to if name != "tensorboard")
+        self.trackers = Trackers(names, run, self.say, description or Description())
 
     def progress(self, step: int, last: int, record: Record, seconds_left: float) -> None:
         """Update the progress bar with the loss (with label smoothing), nll, learning rate and speed of a record.
@@ -319,10 +325,11 @@ _IDS = RootModel[dict[str, str]]
 class Trackers:
     """The trackers that a run reports to. One that fails is reported once, and not used any more."""
 
-    def __init__(self, names: Iterable[str], run: RunDir, say: Callable[[str], None]) -> None:
+    def __init__(self, names: Iterable[str], run: RunDir, say: Callable[[str], None], description: Description) -> None:
         """Start a run in each tracker, or continue that of a resumed run, whose id is in trackers.json."""
         self._run = run
         self._say = say
+        self._description = description
         self._clients: dict[str, Client] = {}
         for name in names:
             self._try(name, partial(self._start, name))
@@ -332,9 +339,8 @@ class Trackers:
         ids = dict[str, str]()
         with suppress(FileNotFoundError):
             ids = read_document(run.trackers, _IDS, CheckpointError).root
-        tree = load_saved_config(run.config).model_dump(mode="json")
-        tree["run"] = read_info(run).model_dump(mode="json", exclude_none=True)
-        settings = {f"{section}.{key}": value for section, values in tree.items() for key, value in values.items()}
+        facts = read_info(run).model_dump(mode="json", exclude_none=True)
+        settings = {**self._description.settings, **{f"run.{key}": value for key, value in facts.items()}}
         client = self._clients[name] = STARTS[name](run.path.absolute().name, settings, ids.get(name))
         replace_file(run.trackers, document_text(_IDS({**ids, name: client.id})))
 
@@ -342,12 +348,12 @@ class Trackers:
         """Log the values of a step. Steps after a checkpoint are logged again by a resumed run."""
         self._each(lambda client: client.log(values, step))
 
-    def attach(self, fill: Callable[[Path], None]) -> None:
-        """Upload the files that `fill` writes into a folder."""
+    def attach_description(self) -> None:
+        """Upload the files that describe the finished run."""
 
         def upload(client: Client) -> None:
             with TemporaryDirectory() as folder:
-                fill(Path(folder))
+                self._description.write(Path(folder))
                 client.upload(Path(folder))
 
         self._each(upload)

@@ -12,8 +12,6 @@ from functools import partial
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function, schedule
 
-from nmt.data.mixing import is_mixed
-from nmt.data.modifiers import N_TRIED, Modifiers
 from nmt.errors import DivergedError, UnsafeFileError
 from nmt.evaluate.metrics import metric_name, unspaced_notes
 from nmt.files.write import refuse_links
@@ -67,7 +65,7 @@ class Meter:
     @property
     def _learned_tokens(self) -> float:
         """The number of target tokens in the sums; for a classifier, the number of tokens of the texts."""
-        is_classifier = self._session.config.training.facts.classifies
+        is_classifier = self._session.settings.facts.classifies
         return self._tally["n_real"] / 2 if is_classifier else self._tally["n_tokens"]
 
     def add(self, outcome: Outcome) -> None:
@@ -169,7 +167,7 @@ class Meter:
         self.settle()
         tally = dict(self._tally)
         state = self._session.state
-        settings = self._session.config.training
+        settings = self._session.settings
         if "n_updates" not in tally:
             return
         numbers = self._numbers()
@@ -213,18 +211,18 @@ class Meter:
             session = self._session
             state = session.state
             pace = (state.update_seconds + state.paused_seconds) / max(state.step, 1)  # starting is over
-            _, last = expected_end(session.config.training, state, session.n_epochs, session.n_epoch_tokens, pace)
+            _, last = expected_end(session.settings, state, session.n_epochs, session.n_epoch_tokens, pace)
             self.log.progress(state.step, last, self._numbers(), pace * max(0, last - state.step))
 
     def _numbers(self) -> dict[str, float]:
         """Return the loss, nll, learning rate and speed of a record of the updates so far."""
         tally = self._tally
         state = self._session.state
-        config = self._session.config
+        session = self._session
         return {
             "loss": tally["loss"] / tally["n_tokens"],
             "nll": tally["nll"] / tally["n_tokens"],
-            "lr": learning_rate(state.step, config.training, config.model.d_model, state.cooldown),
+            "lr": learning_rate(state.step, session.settings, session.d_model, state.cooldown),
             "tokens_per_second": self._learned_tokens / max(tally["seconds"], 1e-9),
         }
 
@@ -297,17 +295,17 @@ def _is_repetitive(line: str) -> bool:
 
 def mixture(session: Session) -> Iterator[str]:
     """Yield lines that describe the mixture of the current stage, unless corpora of one direction are mixed by size."""
-    config = session.config
+    settings = session.settings
     mix = session.windows.mix
     state = session.state
-    if not is_mixed(config) and not config.data.has_several_directions:
+    if not mix.is_mixed and not session.data.has_several_directions:
         return
     stage = mix.stages[state.stage]
-    n_steps = max(config.training.planned_steps or config.training.max_steps, state.stage_step)
+    n_steps = max(settings.planned_steps or settings.max_steps, state.stage_step)
     n_updates = stage.n_updates or n_steps - state.stage_step
     n_pairs = n_updates * mix.n_pairs // session.n_epoch_updates
-    if config.training.max_epochs is not None:
-        n_left = config.training.max_epochs * mix.n_pairs - state.stage_pairs
+    if settings.max_epochs is not None:
+        n_left = settings.max_epochs * mix.n_pairs - state.stage_pairs
         n_pairs = max(0, min(n_pairs, n_left))  # a cool-down may go on for a little longer
     if len(mix.stages) > 1:
         yield f"stage {state.stage + 1} of {len(mix.stages)} mixes the training corpora, from step {state.stage_step}:"
@@ -323,9 +321,9 @@ def mixture(session: Session) -> Iterator[str]:
 def reporting(session: Session, has_profile: bool) -> Iterator[Meter]:
     """Open the log of a run and yield its meter; profile a few updates if `has_profile`."""
     state = session.state
-    settings = session.config.training
+    settings = session.settings
     run = session.run
-    with TrainingLog(run, state, settings.report_to) as log:
+    with TrainingLog(run, state, settings.report_to, session.description) as log:
         announce(session, log)
         try:
             with profiler(session.device, run, log) if has_profile else nullcontext() as tracing:
@@ -343,35 +341,39 @@ def announce(session: Session, log: TrainingLog) -> None:
     """Print the direction, sizes, precision and directory of the run that is starting."""
     n_parameters = session.model.n_parameters
     n_learned = sum(parameter.numel() for parameter in session.model.parameters() if parameter.requires_grad)
-    pairs = "lines" if session.config.learns_lines else "pairs"
+    pairs = "lines" if session.settings.learns_lines else "pairs"
     n_pairs = session.windows.n_examples
     learned = "" if n_learned == n_parameters else f" ({n_learned:,} of them learned)"
-    data = session.config.data
+    data = session.data
     packed = " packed" if session.layout == "packed" else ""
     log.say(
         f"{', '.join(data.directions)}: {n_pairs:,} {pairs}, {n_parameters:,} parameters{learned}, "
         f"{session.precision} on {session.device.type}{packed}, into {session.run.path}"
     )
-    if n_lines := session.config.training.validate_lines:
+    if n_lines := session.settings.validate_lines:
         log.say(f"validations translate at most {n_lines} lines by greedy search, only the last one translates all")
     for note in unspaced_notes(session.validator.references, data.tgt):
         log.say(f"warning: {note}")
     if few := session.validator.few_four_grams:
         log.say(f"warning: {few}; checkpoints are selected by {metric_name(session.selected_by)}")
-    if session.training_objective.modifiers is not None:
-        announce_modifiers(session, session.training_objective.modifiers, log)
+    if session.settings.modifiers:
+        announce_modifiers(session, log)
     if session.forward is not None:
         log.say("training.compile: the model is compiled first, so the first updates take a minute or more")
     if session.state.step:
         log.say(f"resuming from step {session.state.step}")
 
 
-def announce_modifiers(session: Session, modifiers: Modifiers, log: TrainingLog) -> None:
+N_TRIED = 256
+"""Number of pairs on which a modifier is tried before training."""
+
+
+def announce_modifiers(session: Session, log: TrainingLog) -> None:
     """Print the modifiers, warn about modifiers without effect, and write an example of each to the log."""
-    rates = ", ".join(f"{name} {rate:g}" for name, rate in modifiers.rates.items())
+    rates = ", ".join(f"{name} {rate:g}" for name, rate in session.settings.modifiers.items())
     log.say(f"modifiers: {rates} (shares of the pairs; see log.jsonl for an example of each)")
     n_tried = min(len(session.pairs), N_TRIED)
-    for name, example in modifiers.examples(session.pairs).items():
+    for name, example in session.training_objective.modified_examples(session.pairs, N_TRIED).items():
         if example is None:
             log.say(f"warning: training.modifiers.{name} has no effect on any of {n_tried} sampled pairs")
         elif session.state.step == 0:

@@ -40,7 +40,7 @@ from nmt.model.transformer import Model
 from nmt.runs.info import InitialWeights, RunInfo, launch
 from nmt.text.ids import PAD
 from nmt.training.loss import Forward
-from nmt.training.objectives import Objective
+from nmt.training.objective import Objective
 from nmt.training.parallel import World
 from nmt.training.settings import DEFAULT_MAX_TOKENS, TrainingConfig
 from nmt.training.setup.inputs import Inputs
@@ -91,7 +91,6 @@ def choose(inputs: Inputs, before: RunInfo | None, initial: InitialWeights | Non
                 inputs.training_objective, inputs.model, sample, precision, device, useful
             )
         max_tokens = auto_max_tokens
-    modifiers = inputs.training_objective.modifiers
     info = {
         "format": RUN_FORMAT,
         "data_dir": str(corpora.directory.path.resolve()),
@@ -109,7 +108,7 @@ def choose(inputs: Inputs, before: RunInfo | None, initial: InitialWeights | Non
         "compiled": is_compiled,
         "auto_max_tokens": auto_max_tokens,
         "max_tokens": max_tokens,
-        "glossary": modifiers and modifiers.glossary,
+        "glossary": inputs.training_objective.glossary,
         "initial": initial,
         "launch": launch(),
         "text_score": before and before.text_score,
@@ -208,7 +207,7 @@ def pick_max_tokens(
         return longest
     per_token = max(1.0, (used[1] - used[0]) / (n_large - n_small))
     # gradients and two moments, plus the moving average and the copy of the model that validates it
-    n_copies = 5 if objective.config.training.ema else 3
+    n_copies = 5 if objective.settings.ema else 3
     fixed = max(0.0, used[0] - per_token * n_small) + n_copies * 4 * model.n_parameters
     free = SAFE_SHARE[device.type] * free_bytes(device) - fixed
     return int(max(longest, min(useful, free / per_token)))
@@ -222,7 +221,7 @@ def pass_bytes(
     On a GPU this is the peak; on a CPU it is twice the size of the tensors saved for the backward pass, to allow for
     temporary tensors.
     """
-    batch = RowPacking(pairs, copies=objective.config.training.copies_targets).batch(rows)
+    batch = RowPacking(pairs, copies=objective.settings.copies_targets).batch(rows)
     saved: dict[int, int] = {}
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:

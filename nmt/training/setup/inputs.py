@@ -23,10 +23,10 @@ from nmt.runs.model import Saved, open_saved
 from nmt.runs.state import saved_steps
 from nmt.text.imported import ImportedTokenizer
 from nmt.text.tokenizer import LosslessTokenizer, Tokenizer
-from nmt.training.objectives import Objective
-from nmt.training.objectives.make import make_objective
+from nmt.training.objective import Objective
 from nmt.training.parallel import World, shard_like
 from nmt.training.plan import Plan
+from nmt.training.setup.objective import make_objective
 
 FEW = 0.02
 """A model hardly learns to translate several sentences at once if fewer of its pairs have several: 0.2 % in Multi30k,
@@ -64,7 +64,7 @@ def read_inputs(plan: Plan, world: World) -> Inputs:
     device = pick_device(config.training.device)
     world.set_device(device)
     objective = make_objective(config, corpora.tokenizers, corpora)
-    windows = Windows(corpora, config, objective.examples)
+    windows = Windows(corpora, config.data, settings, config.learned_languages, objective.examples)
     torch.manual_seed(settings.seed)
     sizes = config.sizes(corpora.tokenizers.sizes)
     model = make_model(config.model, sizes)
@@ -97,7 +97,7 @@ def _read_corpora(plan: Plan) -> Corpora:
         if not corpus.is_sharded:  # shards are verified when a window first reads them
             corpus.verify("train", ("ids", "ends"))
         corpus.verify("valid")
-        if config.learns_lines:
+        if config.training.learns_lines:
             for language in corpus.mono_languages:
                 corpus.verify_mono(language)
     tokenizers = corpora.tokenizers

@@ -35,6 +35,6 @@ def write_models(inputs: Path) -> None:
     }
     for name, kind in kinds.items():
         kind.write(folder / name, src, tgt)
-    texts = {language: read(inputs / f"m.{language}")[:200] for language in ("de", "en", "fr")}
-    M2M().write(folder / "m2m", texts)
-    M2M(is_nllb=True).write(folder / "nllb", texts)
+    de, en, fr = (read(inputs / f"m.{language}")[:200] for language in ("de", "en", "fr"))
+    M2M().write(folder / "m2m", [*de, *fr], en)
+    M2M(is_nllb=True).write(folder / "nllb", [*de, *fr], en)

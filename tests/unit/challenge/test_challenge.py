@@ -12,10 +12,9 @@ from command import Command
 from nmt.errors import DataError
 from nmt.evaluate.challenge import (
     Challenge,
+    ChallengeReport,
     Outcome,
     Probability,
-    Report,
-    as_table,
     contrasts_json,
     of_published,
     score_contrasts,
@@ -81,15 +80,15 @@ def test_wilson_interval_matches_published_values(n: int, n_right: int, low: flo
     assert wilson(n_right, n) == pytest.approx((low, high), abs=1e-3)
 
 
-def report(notes: tuple[str, ...] = ()) -> Report:
+def report(notes: tuple[str, ...] = ()) -> ChallengeReport:
     outcomes, _ = score_contrasts(CONTRASTS, fake)
     subject = Subject(run="runs/de-en", split="test", step=400, weights="raw", precision="float32")
     challenge = Challenge(CONTRASTS, 7, ("order", "length", "pronoun", "article"), seed=1)
-    return Report(subject, challenge, tuple(outcomes), notes)
+    return ChallengeReport(subject, challenge, tuple(outcomes), notes)
 
 
 def test_table_lists_kinds_without_pairs_and_subject() -> None:
-    lines = render("text", [as_table(report(("a note",)))], None).split("\n")
+    lines = render("text", [report(("a note",)).as_table()], None).split("\n")
     assert [line.split() for line in lines[1:5]] == [
         ["order", "2", "50.0", "9.5-90.5", "50.0", "0.00"],
         ["length", "1", "0.0", "0.0-79.3", "0.0", "-3.00"],

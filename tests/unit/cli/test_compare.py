@@ -16,7 +16,7 @@ from kept_run import settings
 from nmt import api
 from nmt.config import Config
 from nmt.data.corpus import Corpus
-from nmt.evaluate.compare.screen import as_json
+from nmt.evaluate.compare.screen import ComparisonReport
 from nmt.files.read import checksum
 from nmt.layout import RUN_FORMAT, DataDir, RunDir
 from nmt.runs.info import RunInfo, write_info
@@ -179,7 +179,7 @@ def test_compare_translates_same_split_with_each_run(nmt: Command, tmp_path: Pat
         assert result_of["scores"][1]["value"] == pytest.approx(score["value"])
         assert result_of["signature"] == score["signature"]
     comparison = api.compare(["runs/r-0", "runs/r-1"])
-    assert json.loads(render("json", [], as_json(comparison))) == told
+    assert json.loads(render("json", [], ComparisonReport(comparison).as_json())) == told
 
 
 @pytest.fixture
@@ -250,7 +250,12 @@ def test_compare_tests_groups_of_runs_over_seeds(nmt: Command) -> None:
     assert told["groups"][0]["systems"][0]["search"].startswith("beam 2")
     assert not any("seed" in note for note in told["notes"]), "the runs of a group differ only in their seed"
     members = {"x": [f"runs/r-{i}" for i in range(3)], "y": [f"runs/r-{i}" for i in range(3, 6)]}
-    assert json.loads(render("json", [], as_json(api.compare(members, baseline="x", search={"beam": 2})))) == told
+    assert (
+        json.loads(
+            render("json", [], ComparisonReport(api.compare(members, baseline="x", search={"beam": 2})).as_json())
+        )
+        == told
+    )
 
 
 @pytest.mark.parametrize(

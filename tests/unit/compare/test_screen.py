@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from nmt.evaluate.compare import Comparison, Difference, Entry, GroupScore, Result
-from nmt.evaluate.compare.screen import UNDECIDED, agreement, as_json, as_table, verdicts
+from nmt.evaluate.compare.screen import UNDECIDED, ComparisonReport, agreement, verdicts
 from nmt.evaluate.compare.systems import Group, System, TextToTranslate
 from nmt.evaluate.metrics import Metric
 from nmt.evaluate.significance import Interval
@@ -40,7 +40,7 @@ def of(results: list[tuple[Metric, list[Difference | None]]], names: tuple[str, 
 
 
 def text_of(comparison: Comparison) -> str:
-    return render("text", [as_table(comparison)], None)
+    return render("text", [ComparisonReport(comparison).as_table()], None)
 
 
 def test_comparison_text_has_table_and_verdicts() -> None:
@@ -80,7 +80,7 @@ def test_system_has_no_verdict_where_test_and_interval_disagree() -> None:
     verdict, why = verdicts(comparison)
     assert verdict == "mine is better than base by chrF."
     assert "BLEU" in why and "chrF" not in why and "disagree" in why
-    _, (_, *cells) = as_table(comparison).rows
+    _, (_, *cells) = ComparisonReport(comparison).as_table().rows
     assert [isinstance(cell, Cell) and cell.is_significant for cell in cells] == [False, True]
     below = replace(difference(0.4, 0.06), interval=Interval(0.1, 0.7))
     assert not any(" is " in line.partition(":")[0] for line in verdicts(of([(BLEU, [None, below])], ("base", "mine"))))
@@ -101,7 +101,7 @@ def test_metric_that_says_little_gives_no_verdict() -> None:
     bleu, chrf = comparison.results
     short = replace(comparison, results=(replace(bleu, caution="few"), chrf))
     assert [*verdicts(short)] == ["mine is better than base by chrF.", "mine has no verdict by BLEU: few"]
-    _, (_, *cells) = as_table(short).rows
+    _, (_, *cells) = ComparisonReport(short).as_table().rows
     assert [isinstance(cell, Cell) and cell.is_significant for cell in cells] == [False, True]
 
 
@@ -112,7 +112,7 @@ def test_verdict_on_learned_lines_says_so_everywhere() -> None:
     verdict, fair = verdicts(learned)
     assert verdict.startswith("mine is better than base by BLEU, on lines of which 400 of 1,000 are in a training text")
     assert fair == text.fair
-    assert fair in text_of(learned) and as_json(learned)["verdicts"] == [verdict, fair]
+    assert fair in text_of(learned) and ComparisonReport(learned).as_json()["verdicts"] == [verdict, fair]
     few = replace(comparison, text=replace(comparison.text, seen=frozenset(range(3))))
     assert [*verdicts(few)] == ["mine is better than base by BLEU."]
 
@@ -148,7 +148,7 @@ def test_paper_table_marks_best_and_significant_scores() -> None:
         (TER, [None, difference(1.1, 0.01, 0.02), difference(2.0, None)]),
     ]
     comparison = of(results, ("base", "a_1", "b"))
-    table = as_table(comparison)
+    table = ComparisonReport(comparison).as_table()
     assert table.header == ("", "BLEU", "TER (lower is better)")
     assert [str(row[0]) for row in table.rows] == ["base", "a_1", "b"]
     assert [(cell.is_best, cell.is_significant) for row in table.rows for cell in row if isinstance(cell, Cell)] == [
@@ -163,7 +163,7 @@ def test_paper_table_marks_best_and_significant_scores() -> None:
 
 
 def test_paper_table_of_groups_has_deviations_and_no_test_without_p() -> None:
-    table = as_table(of_groups(2, difference(1.0, None)))
+    table = ComparisonReport(of_groups(2, difference(1.0, None))).as_table()
     assert table.rows[1] == ("better (2)", Cell("31.00 ± 0.40", is_best=True))
     assert "±: standard deviation over seeds" in table.notes and not any("†" in note for note in table.notes)
 
@@ -187,7 +187,7 @@ def test_json_has_results_without_text_lines() -> None:
     comparison = of(
         [(BLEU, [None, replace(difference(1.5, 0.01, 0.02), degrees_of_freedom=math.inf)])], ("base", "mine")
     )
-    told = json.loads(render("json", [], as_json(comparison)), parse_constant=pytest.fail)
+    told = json.loads(render("json", [], ComparisonReport(comparison).as_json()), parse_constant=pytest.fail)
     assert list(told) == [
         "text",
         "lines",

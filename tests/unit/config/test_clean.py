@@ -13,12 +13,16 @@ from nmt.data.sources import TrainFiles
 from nmt.errors import ConfigError
 from nmt.model.settings import ModelConfig
 from nmt.prepare.cleaning.settings import CleanConfig, CorpusClean
-from nmt.prepare.recipe import changes, recipe
+from nmt.prepare.recipe import Recipe, changes, recipe
 from nmt.text.settings import TokenizerConfig
 
 
 def loaded(*overrides: str) -> Config:
     return load_config("sample.yaml", overrides)
+
+
+def recipe_of(config: Config) -> Recipe:
+    return recipe(config.data, config.tokenizer)
 
 
 def test_corpus_clean_overrides_data_clean() -> None:
@@ -80,24 +84,24 @@ def test_invalid_cleaning_is_rejected(override: str, message: str) -> None:
 
 
 def test_recipe_omits_default_cleaning() -> None:
-    old = recipe(loaded())
+    old = recipe_of(loaded())
     assert "drop" not in repr(old) and "block_lists" not in old
-    assert list(changes(old, recipe(loaded("data.clean={drop: null}")))) == []
+    assert list(changes(old, recipe_of(loaded("data.clean={drop: null}")))) == []
 
 
 def test_recipe_differences_name_settings() -> None:
-    old, new = recipe(loaded()), recipe(loaded("data.clean={drop: [shouted], max_words: 9}"))
+    old, new = recipe_of(loaded()), recipe_of(loaded("data.clean={drop: [shouted], max_words: 9}"))
     assert list(changes(old, new)) == [
         "data.clean.drop was added",
         "data.clean.max_words was added",
     ]
     assert list(changes(new, new)) == list(changes(old, old)) == []
-    own = recipe(loaded("data.clean={drop: [shouted], max_words: 9}", "data.train.0.clean={drop: []}"))
+    own = recipe_of(loaded("data.clean={drop: [shouted], max_words: 9}", "data.train.0.clean={drop: []}"))
     assert list(changes(new, own)) == ["data.train.0.clean was added"]
 
 
 def test_recipe_depends_on_documents() -> None:
-    without, with_documents = recipe(loaded()), recipe(loaded("data.documents=true"))
+    without, with_documents = recipe_of(loaded()), recipe_of(loaded("data.documents=true"))
     assert "documents" not in without  # like recipes of versions without the setting
     assert list(changes(without, with_documents)) == ["documents was false, is true"]
     assert list(changes(with_documents, without)) == ["documents was true, is false"]
@@ -113,17 +117,17 @@ def test_recipe_depends_on_content_of_block_list(tmp_path: Path, joint: bool) ->
         tokenizer=TokenizerConfig(joint=joint),
         model=ModelConfig(tie_embeddings="all" if joint else "none"),
     )
-    without = recipe(config)
+    without = recipe_of(config)
     (tmp_path / "bad.de").write_text("a\n", encoding="utf-8")
     (tmp_path / "bad.en").write_text("b\n", encoding="utf-8")
-    old = recipe(config)
-    assert list(changes(old, recipe(config))) == []
+    old = recipe_of(config)
+    assert list(changes(old, recipe_of(config))) == []
     assert list(changes(old, without)) == list(changes(without, old)) == []  # as on a machine that trains
     (tmp_path / "bad.de").write_text("c\n", encoding="utf-8")
-    assert list(changes(old, recipe(config))) == ["bad.de has changed"]
+    assert list(changes(old, recipe_of(config))) == ["bad.de has changed"]
 
 
 def test_comparison_leaves_recipes_unchanged() -> None:
     of_another_version: dict[str, object] = {"block_lists": {"bad.de": "0"}}
-    assert list(changes(of_another_version, recipe(loaded()))) != []
+    assert list(changes(of_another_version, recipe_of(loaded()))) != []
     assert of_another_version == {"block_lists": {"bad.de": "0"}}

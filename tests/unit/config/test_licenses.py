@@ -18,7 +18,7 @@ def test_licences_do_not_affect_preparation() -> None:
     mono = {"de": [TrainPath(path="de.txt", license="CC0")]}
     data = stated.data.model_copy(update={"valid": 9, "mono": mono}).without("license")
     assert (data.valid, data.mono["de"][0].license) == (9, None)
-    assert recipe(stated) == recipe(not_stated)
+    assert recipe(stated.data, stated.tokenizer) == recipe(not_stated.data, not_stated.tokenizer)
     assert cleaning_settings(stated.data) == cleaning_settings(not_stated.data)
 
 

@@ -65,6 +65,10 @@ def manifest_of(kept: list[int], repeats: list[int], sharded: bool) -> Manifest:
     })  # fmt: skip
 
 
+def mix_of_config(config: Config, manifests: dict[str, Manifest]) -> Mix:
+    return make_mix(config.data, config.training.stages, manifests)
+
+
 # --- windows ------------------------------------------------------------------------------------
 
 
@@ -118,7 +122,7 @@ def test_data_directory_lists_corpora_with_rows_and_repeats(sharded: bool) -> No
         assert [corpus.repeat for corpus in found.values()] == [1, 3]
     else:
         assert [corpus.runs for corpus in found.values()] == [(Run(0, 10),), (Run(10, 21),)]
-    mix = make_mix(config_of(None, None), {"de-en": manifest_of([10, 7], [1, 3], sharded)})
+    mix = mix_of_config(config_of(None, None), {"de-en": manifest_of([10, 7], [1, 3], sharded)})
     assert mix.n_pairs == 31 and mix.stages[0].shares == (Fraction(10, 31), Fraction(21, 31))
     assert (mix.takes(Position())) == [(0, 10), (0, 21)]
 
@@ -128,30 +132,32 @@ def test_data_directory_without_corpora_is_one_corpus() -> None:
     (corpus,) = train_corpora(manifest).values()
     assert corpus.runs == (Run(0, 31),)
     with pytest.raises(ConfigError, match=r"data.train.1: the data directory has no pairs of this corpus"):
-        make_mix(config_of(1.0, 2.0), {"de-en": manifest})
+        mix_of_config(config_of(1.0, 2.0), {"de-en": manifest})
     with pytest.raises(ConfigError, match="lacks a corpus of the data directory, file1"):
-        make_mix(config_of(1.0), {"de-en": manifest_of([10, 7], [1, 3], True)})
+        mix_of_config(config_of(1.0), {"de-en": manifest_of([10, 7], [1, 3], True)})
 
 
 @pytest.mark.parametrize(("temperature", "share"), [(1.0, 0.9), (2.0, 0.75), (1e9, 0.5)])
 def test_temperature_evens_the_shares(temperature: float, share: float) -> None:
-    mix = make_mix(config_of(None, None, temperature=temperature), {"de-en": manifest_of([900, 100], [1, 1], True)})
+    mix = mix_of_config(
+        config_of(None, None, temperature=temperature), {"de-en": manifest_of([900, 100], [1, 1], True)}
+    )
     assert float(mix.stages[0].shares[0]) == pytest.approx(share, abs=1e-6) and sum(mix.stages[0].shares) == 1
 
 
 @pytest.mark.parametrize("sharded", [True, False])
 def test_corpus_without_pairs_has_no_share_unless_weighted(sharded: bool) -> None:
     manifests = {"de-en": manifest_of([400, 0, 100], [1, 1, 1], sharded)}
-    mix = make_mix(config_of(None, None, None, temperature=2), manifests)
+    mix = mix_of_config(config_of(None, None, None, temperature=2), manifests)
     assert [corpus.name for corpus in mix.corpora] == ["a", "c"]
     assert mix.stages[0].shares == (Fraction(2, 3), Fraction(1, 3))
     stages: list[dict[str, object]] = [{"weights": {"a": 1, "c": 3}, "steps": 5}, {}]
-    mix = make_mix(config_of(None, None, None, stages=stages), manifests)
+    mix = mix_of_config(config_of(None, None, None, stages=stages), manifests)
     assert [stage.shares[0] for stage in mix.stages] == [Fraction(1, 4), Fraction(4, 5)]
     stages[0]["weights"] = {"a": 1, "b": 1}
     for config in (config_of(1.0, 2.0, 3.0), config_of(None, None, None, stages=stages)):
         with pytest.raises(ConfigError, match=r"data\.train\.1: .*remove it from the config"):
-            make_mix(config, manifests)
+            mix_of_config(config, manifests)
 
 
 def test_config_stages_set_shares_and_steps() -> None:
@@ -159,7 +165,7 @@ def test_config_stages_set_shares_and_steps() -> None:
         {"weights": {"a": 3, "b": 1}, "steps": 5}, {"temperature": 2, "steps": 6},
         {"weights": {"b": 1}, "steps": 7}, {},
     ]  # fmt: skip
-    mix = make_mix(
+    mix = mix_of_config(
         config_of(None, None, stages=stages, max_steps=1000), {"de-en": manifest_of([900, 100], [1, 1], True)}
     )
     assert [stage.shares[0] for stage in mix.stages] == [Fraction(3, 4), Fraction(3, 4), 0, Fraction(9, 10)]
@@ -168,10 +174,10 @@ def test_config_stages_set_shares_and_steps() -> None:
 
 def test_large_epoch_has_several_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mixing, "WINDOW_PAIRS", 10)
-    assert make_mix(config_of(None), {"de-en": manifest_of([101], [1], True)}).n_windows == 11
-    assert make_mix(config_of(1.0), {"de-en": manifest_of([100], [1], False)}).n_windows == 10
-    assert make_mix(config_of(None), {"de-en": manifest_of([101], [1], False)}).n_windows == 1
-    assert make_mix(config_of(None), {"de-en": manifest_of([2], [1], True)}).n_windows == 1
+    assert mix_of_config(config_of(None), {"de-en": manifest_of([101], [1], True)}).n_windows == 11
+    assert mix_of_config(config_of(1.0), {"de-en": manifest_of([100], [1], False)}).n_windows == 10
+    assert mix_of_config(config_of(None), {"de-en": manifest_of([101], [1], False)}).n_windows == 1
+    assert mix_of_config(config_of(None), {"de-en": manifest_of([2], [1], True)}).n_windows == 1
 
 
 # --- The stream of a corpus ---

@@ -52,7 +52,7 @@ def make(tokenizer: Tokenizer, config: Config, n: int = N) -> Modifiers:
     corpora = SimpleNamespace(
         tokenizers=tokenizers, by_direction=dict.fromkeys(directions), starts=n * np.arange(len(directions) + 1)
     )
-    return Modifiers(corpora, config)  # type: ignore[arg-type]
+    return Modifiers(corpora, config.data, config.training)  # type: ignore[arg-type]
 
 
 def ids_of(pairs: Pairs, rows: np.ndarray | None = None) -> list[tuple[list[int], list[int]]]:
@@ -138,7 +138,7 @@ def test_terms_are_marked_in_the_source(tokenizer: Tokenizer, pairs: Pairs, tmp_
     [(place, inline)] = marked(src)
     assert (tokenizer.decode(src[place]).strip(), tokenizer.decode(src[inline]).strip()) == (word, translation)
     assert tokenizer.decode(tgt) == ENGLISH[0]
-    example = modifiers.examples(pairs)["terms"]
+    example = modifiers.examples(pairs, 256)["terms"]
     assert example is not None and f"<reserved_0> {word} <reserved_1> {translation} <reserved_2>" in example[0]
     (tmp_path / "g.tsv").write_text(f"{word} {translation}\n", encoding="utf-8")
     with pytest.raises(DataError, match=r"g\.tsv, line 1: a term and its translation are needed"):

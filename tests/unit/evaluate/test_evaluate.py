@@ -29,15 +29,12 @@ from nmt.evaluate.metrics import (
     use_of,
 )
 from nmt.evaluate.report import (
+    History,
     Report,
     Subject,
-    as_json,
     evaluate,
     evaluate_files,
-    history_json,
-    history_table,
     metric_value,
-    render_text,
     score_table,
 )
 from nmt.evaluate.run import record_scores
@@ -68,7 +65,7 @@ def test_report_lists_scores_and_text() -> None:
     assert report.n_lines == 2
     assert report.notes == ()
 
-    text = render_text(report).split("\n")
+    text = report.as_text().split("\n")
     for line, score in zip(text, report.scores, strict=False):
         assert re.split(" +", line)[:3] == [metric_name(score.metric), f"{score.value:.2f}", score.signature]
         assert line.endswith("(lower is better)") != score.higher_is_better
@@ -95,7 +92,7 @@ def test_short_lines_equal_to_their_references_are_not_called_unusable() -> None
     lines = ["Save as", "Open file…", "Undo", "Print preview"] * 25
     report = evaluate(lines, lines, RUN, "en")
     assert [score.value for score in report.scores] == [0, 100, 0] and report.notes == ()
-    assert "0 of 100 references" in render_text(report) and "usually" not in render_text(report)
+    assert "0 of 100 references" in report.as_text() and "usually" not in report.as_text()
     alone = evaluate(lines, lines, RUN, "en", metrics=["bleu"])
     assert (alone.notes, alone.use) == ((), report.use), "the verdict looks at chrF all the same"
     assert evaluate(HYPS, REFS, RUN, metrics=["ter", "bleu"]).use == evaluate(HYPS, REFS, RUN).use != ""
@@ -138,7 +135,7 @@ def test_only_chosen_metrics_are_computed() -> None:
     (score,) = report.scores
     assert score.value == pytest.approx(sacrebleu.corpus_chrf(HYPS, [REFS], word_order=2).score)
     assert (score.metric, score.signature.partition("|")[0], report.notes) == ("chrf++", "chrF2++", ())
-    assert re.match(r"chrF\+\+ +\d\d\.\d\d  chrF2", render_text(report)) and "BLEU" not in render_text(report)
+    assert re.match(r"chrF\+\+ +\d\d\.\d\d  chrF2", report.as_text()) and "BLEU" not in report.as_text()
 
 
 def test_percentages_have_as_many_digits_as_bleu() -> None:
@@ -177,8 +174,8 @@ def test_several_references_are_scored_together(tmp_path: Path) -> None:
     assert [score.value for score in report.scores] == pytest.approx(PERFECT)
     assert all("|nrefs:2|" in score.signature for score in report.scores)
     assert report.subject == Subject(hyp=str(hyp), refs=tuple(map(str, refs)))
-    assert render_text(report).endswith(f"lines 2, hyp {hyp}, refs {refs[0]} + {refs[1]}")
-    assert as_json(report)["refs"] == tuple(map(str, refs))
+    assert report.as_text().endswith(f"lines 2, hyp {hyp}, refs {refs[0]} + {refs[1]}")
+    assert report.as_json()["refs"] == tuple(map(str, refs))
     assert evaluate_files(hyp, refs[:1]).report.scores[0].value < 90
 
 
@@ -459,11 +456,11 @@ def test_score_table_has_row_per_report_and_common_facts_in_title() -> None:
     assert table.records[n]["notes"] == reports[1].notes
     assert len({note for note in table.notes if note.startswith("BLEU: ")}) == 2, "cased and lower-cased"
     assert score_table(reports[:1], "text").rows[0][0] == "runs/\x1ba"
-    assert render_text(reports[0]).count("\n") == n + 1
+    assert reports[0].as_text().count("\n") == n + 1
 
 
 def marks(*records: ScoreRecord) -> list[list[bool]]:
-    dumped: list[Any] = history_json(records)
+    dumped: list[Any] = History(records).as_json()
     return [[score["comparable"] for score in record["scores"]] for record in dumped]
 
 
@@ -487,7 +484,7 @@ def test_history_marks_incomparable_scores() -> None:
     old = record("test_a", bleu=9.5, version="2.5.0", lines=12_345, search="beam 1\x1b", step=12_000)
     member = EnsembleMember(run="x", step=1, weights="raw")
     both = record("test_a", step=None, weights=None, ensemble=[member, member], scores=record().scores[:2])
-    table = history_table([old, record("test_a"), both])
+    table = History([old, record("test_a"), both]).as_table()
     lines = render("text", [table], None).splitlines()
     assert lines[:4] == [
         "date (UTC)        split    lines    step  weights         BLEU    chrF     TER   precision  search",
@@ -507,7 +504,7 @@ def test_history_marks_incomparable_scores() -> None:
         "* TER: TER|nrefs:1|case:mixed|version:2.5.0  (lower is better)",
     ]
     assert [each["comparable"] for each in table.records] == [False] * 3 + [True] * 5
-    assert "*" not in render("text", [history_table([record(), record("b")])], None)
-    text = render("text", [history_table([record(text="before"), record(), record("b", version="2.5.0")])], None)
+    assert "*" not in render("text", [History([record(), record("b")]).as_table()], None)
+    text = render("text", [History([record(text="before"), record(), record("b", version="2.5.0")]).as_table()], None)
     assert text.count("*") == 3 + 1 + 3, "scores, explanation, signatures"
     assert "BLEU: BLEU|nrefs:1|case:mixed|version:2.5.0 (b)" in text

@@ -33,7 +33,7 @@ from nmt.share.ctranslate2 import save_ctranslate2
 from nmt.share.engine import search_for_check
 from nmt.share.export import ExportOptions, export
 from nmt.share.formats import lost_settings
-from nmt.text.language import Profiles
+from nmt.text.profiles import Profiles
 from nmt.text.vocabularies import Tokenizers
 from scored_run import record
 from tiny_run import tiny_config

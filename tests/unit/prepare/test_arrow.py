@@ -7,18 +7,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from random import Random
 from typing import IO
 
 import pyarrow as pa
 import pytest
 from pyarrow import ipc, parquet
 
-from damaged import NAMED, cell, damage, pairs, problem, read_damaged
 from nmt.prepare.formats.tables import read_arrow, read_parquet
 from nmt.prepare.inputs import Input
 from nmt.prepare.pairs import Layout, Units
-from reading import Reader
+from reading import NAMED, Reader, pairs, problem
 
 MAPPING = Layout(("de", "en"), {"de": "translation.de", "en": "translation.en"})
 
@@ -156,16 +154,3 @@ def test_files_are_copied_only_if_needed_and_closed(tmp_path: Path, monkeypatch:
     assert [copy.closed for copy in copies] == [True]
     assert "not readable as Parquet" in problem(read_parquet, b"x")
     assert [copy.closed for copy in copies] == [True, True]
-
-
-ROWS = [(cell("de", i), cell("en", i)) for i in range(20)]
-TABLE = pa.table({"id": list(range(20)), "de": [de for de, _ in ROWS], "en": [en for _, en in ROWS]})
-
-
-@each_format
-def test_damaged_file_never_shifts_pairs(write: Callable[[pa.Table], bytes], read: Reader) -> None:
-    data = write(TABLE)
-    assert read_damaged(read, data, NAMED) == (20, [])
-    counts = [read_damaged(read, damage(data, Random(seed)), NAMED) for seed in range(60)]
-    assert [shifted for _, shifted in counts if shifted] == []
-    assert 20 < sum(n for n, _ in counts) < 60 * 20

@@ -3,7 +3,7 @@
 Good small files are damaged in one to four places, before or after they are compressed or put into an archive. Aligned
 text, TSV and JSON Lines that are read must give the pairs that Python's own `split` and `json` find in them; what is
 damaged after it was compressed, or packed with checksums, must be refused or give what is in it undamaged; in all other
-formats, at most two pairs per damage may consist of texts that did not belong together.
+formats, at most two pairs per damage that removes or repeats parts may consist of texts that did not belong together.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def check_pairs(kind: str, case: Case, pairs: Pairs) -> None:
     if case.is_damaged_outside and whole[: len(PAIRS)] != _good(kind):
         raise FindingError(f"damage was not noticed: it has the pairs {whole}")
     mixed = [pair for pair in numbers if None not in pair and pair[0] != pair[1]]
-    if kind != "aligned" and len(mixed) > 2 * case.n_damages:
+    if kind != "aligned" and len(mixed) > 2 * case.n_moves:
         raise FindingError(f"{len(mixed)} pairs of texts that did not belong together: {mixed[:5]}")
 
 
@@ -120,7 +120,7 @@ def limited() -> Iterator[None]:
         signal.setitimer(signal.ITIMER_PROF, 0)
 
 
-@pytest.mark.parametrize("n_files", [8, pytest.param(1000, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("n_files", [100, pytest.param(1000, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("kind", FORMATS)
 def test_damaged_files_are_read_or_rejected(kind: str, n_files: int, tmp_path: Path) -> None:
     for number in range(n_files):

@@ -12,7 +12,8 @@ import pytest
 from command import Command
 from folders import PAIRS, TEST, TRAIN, VALID, Folder, files
 from nmt.config.load import dump_config
-from nmt.prepare.suspicions import N_PAIRS, Sample, suspicions
+from nmt.prepare.suspicions import suspicions
+from nmt.text.pairing import N_PAIRS, Sample
 from sentences import sentence_pairs
 
 RUSSIAN = [(f"Собака номер {n} видит поезд", f"Dog number {n} sees the train") for n in range(40)]

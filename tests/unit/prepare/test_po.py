@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nmt.prepare.formats.units import read_po
-from reading import check_damaged, error_of, read_bytes
+from reading import error_of, read_bytes
 
 HEADER = 'msgid ""\nmsgstr ""\n"Language: de\\n"\n"Content-Type: text/plain; charset=UTF-8\\n"\n\n'  # five lines
 
@@ -150,30 +150,6 @@ def test_unsupported_charsets_raise(charset: str) -> None:
 )
 def test_invalid_messages_are_rejected(text: str, problem: str) -> None:
     assert problem in error_of(read_po, (HEADER + "#\n" + text).encode("utf-8", "surrogateescape"))
-
-
-def test_damaged_file_never_mixes_units() -> None:
-    data = HEADER + "".join(
-        f'#, c-format\nmsgid "w{i}{i}{i} "\n"w{i}{i}{i}\\n"\nmsgstr "ü w{i}{i}{i}"\n\nmsgid "w{i}{i}{i}"\n'
-        f'msgid_plural "w{i}{i}{i}s"\nmsgstr[0] "w{i}{i}{i}"\nmsgstr[1] "w{i}{i}{i}"\n\n'
-        for i in range(5)
-    )
-    inserted = [
-        b"\n",
-        b"\r",
-        b"\\",
-        b'"',
-        b'""',
-        b"msgid ",
-        b"msgstr ",
-        b"#~ ",
-        b"# ",
-        b"#, fuzzy\n",
-        b"#|",
-        b"\x00",
-        b"[2]",
-    ]
-    check_damaged(read_po, data, inserted, 300)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from nmt.data.manifest import SourceRecord, TextRecord
 from nmt.prepare.cleaning.counts import REASONS, CleanReport
 from nmt.prepare.report import Report, TokenizerReport, corpus_reports, screen
 from nmt.prepare.report_page import report_page
-from nmt.prepare.suspicions import Sample
+from nmt.text.pairing import Sample
 from parsed_page import ParsedPage
 
 EVIL = "<script>alert('1')</script>&amp;\"\u202e\u0007\x1b[31m"

@@ -135,7 +135,7 @@ def test_sample_corpus_is_found_from_any_folder(tmp_path: Path, monkeypatch: pyt
     assert in_checkout.is_absolute() and (in_checkout / "train.de").is_file()
     package = tmp_path / "site-packages" / "nmt"
     (package / "data" / "sample").mkdir(parents=True)
-    monkeypatch.setattr("nmt.config.load.__file__", str(package / "config" / "load.py"))
+    monkeypatch.setattr("nmt.files.read.__file__", str(package / "files" / "read.py"))
     assert text_folder("data/sample") == package / "data" / "sample"
     (tmp_path / "data" / "sample").mkdir(parents=True)  # one's own comes first
     assert text_folder("data/sample") == Path("data/sample")

@@ -12,7 +12,8 @@ from unicodedata import normalize
 import pytest
 
 from folders import Folder
-from nmt.prepare.suspicions import Sample, suspicions
+from nmt.prepare.suspicions import suspicions
+from nmt.text.pairing import Sample
 from sentences import CZECH, sentence_pairs
 
 Pairs = list[tuple[str, str]]

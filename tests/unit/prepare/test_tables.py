@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from io import StringIO
-from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from damaged import NAMED, cell, damage, pairs, problem, read_damaged
 from nmt.languages.codes import names_of
 from nmt.prepare.formats.tables import read_csv, read_jsonl, read_tsv
 from nmt.prepare.pairs import Layout
 from nmt.text.segments import one_line
 from nmt.text.tokenizer import is_blank
-from reading import Reader
+from reading import NAMED, pairs, problem
 
 NUMBERED = Layout(("de", "en"), {"de": "1", "en": "2"})
 MAPPING = Layout(("de", "en"), {"de": "translation.de", "en": "translation.en"})
@@ -315,36 +312,3 @@ def test_objects_without_text_are_skipped(
 )  # fmt: skip
 def test_invalid_json_lines_raise(data: bytes, layout: Layout, message: str) -> None:
     assert problem(read_jsonl, data, layout).startswith(message)
-
-
-# --- damage ---------------------------------------------------------------------------------------
-
-ROWS = [(str(i), cell("de", i), cell("en", i)) for i in range(20)]
-
-
-def written(delimiter: str, quoting: int) -> bytes:
-    file = StringIO()
-    csv.writer(file, delimiter=delimiter, quoting=quoting).writerows([("id", "de", "en"), *ROWS])  # type: ignore[arg-type]
-    return file.getvalue().encode()
-
-
-def json_lines(row: Callable[[str, str], object]) -> bytes:
-    return "".join(json.dumps(row(de, en)) + "\n" for _, de, en in ROWS).encode()
-
-
-@pytest.mark.parametrize(
-    ("read", "data", "layout"),
-    [
-        (read_tsv, written("\t", csv.QUOTE_MINIMAL), NAMED),
-        (read_tsv, written("\t", csv.QUOTE_MINIMAL), columns("2", "3")),
-        (read_csv, written(",", csv.QUOTE_MINIMAL), NAMED),
-        (read_csv, written(";", csv.QUOTE_ALL), columns("2", "3")),
-        (read_jsonl, json_lines(lambda de, en: {"de": de, "en": en}), NAMED),
-        (read_jsonl, json_lines(lambda de, en: {"translation": {"de": de, "en": en}}), MAPPING),
-    ],
-)
-def test_damaged_table_never_shifts_pairs(read: Reader, data: bytes, layout: Layout) -> None:
-    assert read_damaged(read, data, layout)[0] >= 20
-    counts = [read_damaged(read, damage(data, Random(seed)), layout) for seed in range(60)]
-    assert [shifted for _, shifted in counts if shifted] == []
-    assert sum(n for n, _ in counts) > 20

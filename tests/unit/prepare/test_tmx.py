@@ -11,7 +11,7 @@ import pytest
 from nmt.errors import DataError
 from nmt.prepare.formats.units import read_tmx, read_units
 from nmt.prepare.inputs import Input
-from reading import check_damaged, error_of, read_bytes
+from reading import error_of, read_bytes
 
 START = '<?xml version="1.0"?>\n<tmx version="1.4"><header srclang="fr"/>\n<body>\n'
 END = "</body></tmx>"
@@ -288,23 +288,3 @@ def test_long_text_is_read_and_larger_unit_raises() -> None:
     assert [(len(one), two) for one, two in read_bytes(read_tmx, memory(long))[0]] == [(19_999_999, "y")]
     for many in ("<hi/>" * 1_000_000, "x" * 34_000_000):
         assert "a unit of more than 32 MiB" in error_of(read_tmx, memory(unit(("de", many), ("en", "y"))))
-
-
-def test_damaged_file_never_mixes_units() -> None:
-    data = memory(
-        *[
-            unit(("de-DE", f"Ü <bpt i='1'>b</bpt>w{i}{i}{i}<ept i='1'/> ß"), ("EN", f"w{i}{i}{i} <hi>w{i}{i}{i}</hi>"))
-            for i in range(5)
-        ]
-    ).replace("?>", ' encoding="utf-8"?><!DOCTYPE tmx SYSTEM "tmx14.dtd">', 1)
-    tags = "<tu> </tu> <tuv> </tuv> <seg> </seg> <!-- --> <![CDATA[ ]]> &nbsp; &#0; & < > \" ' <?x ?> <hi> </hi>"
-    inserted = [
-        *tags.encode().split(),
-        b" lang='de'",
-        b" xml:lang='en'",
-        b"<a>" * 150,
-        b" x:y='z'",
-        b"\x00",
-        b"\xff\xfe",
-    ]
-    check_damaged(read_tmx, data, inserted, 300)

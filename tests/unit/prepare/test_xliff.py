@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nmt.prepare.formats.units import read_xliff
-from reading import check_damaged, error_of, read_bytes
+from reading import error_of, read_bytes
 
 
 def version1(*units: str, languages: str = 'source-language="de" target-language="en-US"') -> str:
@@ -230,17 +230,3 @@ def test_broken_file_raises_with_line() -> None:
         (data.replace("<xliff", bomb, 1), "its DOCTYPE defines entities"),
     ):
         assert said in error_of(read_xliff, content)
-
-
-def test_damaged_file_never_mixes_units() -> None:
-    first = [
-        f"<trans-unit id='{i}'><source>{i} <g id='1'>{i}</g></source>"
-        f"<seg-source><mrk mtype='seg' mid='1'>{i}</mrk> <mrk mtype='seg' mid='2'>ü</mrk></seg-source>"
-        f"<target><mrk mtype='seg' mid='1'>{i}</mrk><mrk mtype='seg' mid='2'>{i}</mrk></target></trans-unit>"
-        for i in (f"w{n}{n}{n}" for n in range(5))
-    ]
-    second = [unit2((f"w{i}{i}{i} <ph id='1'/>", f"w{i}{i}{i} ß"), ("x", f"w{i}{i}{i}")) for i in range(5)]
-    tags = "<source> </source> <target> </target> <segment> </segment> <mrk> </mrk> <!-- --> <![CDATA[ ]]> & < > ' <g>"
-    inserted = [*tags.encode().split(), b" mtype='seg'", b" mid='2'", b" state='new'", b" xml:lang='fr'", b"<a>" * 150]
-    for data in (version1(*first), version2(*second)):
-        check_damaged(read_xliff, data.replace('"1.0"?', '"1.0" encoding="utf-8"?', 1), inserted, 200)

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from nmt.console import say_once
 from nmt.errors import CheckpointError
 from nmt.files.write import Lock
 from nmt.layout import RunDir
 from nmt.recipes.directory import RecipeDir, run_config
 from nmt.runs.info import Selected, write_selected
-from nmt.runs.model import ModelRef, _say_once, open_saved
+from nmt.runs.model import ModelRef, open_saved
 from nmt.translate.loading import Translator
 from places import GOLDEN
 from recipe_folder import lines_of
@@ -36,7 +37,7 @@ def test_run_that_still_trains_is_not_used_by_recipes_and_else_with_a_note(
         note = f"nmt: {run.path}: still training; using the best checkpoint so far, step 400\n"
         assert capsys.readouterr().err == note
         open_saved(ModelRef((run.path,), "last"))
-        _say_once.cache_clear()
+        say_once.cache_clear()
         write_selected(run, Selected(best_step=400, finished_step=400))  # its model card is written
         open_saved(run.path)
         assert capsys.readouterr().err == ""

@@ -16,10 +16,8 @@ from nmt.evaluate.report import Subject
 from nmt.evaluate.robustness import (
     CHANGES,
     Plan,
-    Report,
+    RobustnessReport,
     Signs,
-    as_json,
-    as_table,
     changed_line,
     count_signs,
     default_changes,
@@ -109,9 +107,9 @@ def test_empty_translations_have_no_relative_chrf() -> None:
     assert [(row.chrf_kept, row.chrf_kept_interval) for row in measured.rows] == [(None, None)] * 2
     assert [row.consistency for row in measured.rows] == [0, 0]
     assert [row.empty for row in measured.rows] == [5, 5]
-    report = Report(Subject(), 5, 5, Plan(["umlauts"], [100], 1), measured)
-    assert "umlauts  100 %" in render("text", [as_table(report)], None)
-    assert json.loads(render("json", [], as_json(report)))["rows"][1]["chrf_kept"] is None
+    report = RobustnessReport(Subject(), 5, 5, Plan(["umlauts"], [100], 1), measured)
+    assert "umlauts  100 %" in render("text", [report.as_table()], None)
+    assert json.loads(render("json", [], report.as_json()))["rows"][1]["chrf_kept"] is None
 
 
 def test_change_without_effect_is_skipped_and_noted() -> None:
@@ -119,7 +117,7 @@ def test_change_without_effect_is_skipped_and_noted() -> None:
     text = EvaluationText("test", ["Go 3 x"], ["Los 3 x"], ("en", "de"), [1])
     variants = make_variants(text, plan)
     assert [variant.change for variant in variants] == [None, "upper_case"]  # no effect at 5 %, but the line has places
-    report = Report(Subject(), 1, 1, plan, measure(text, variants, Translating()))
+    report = RobustnessReport(Subject(), 1, 1, plan, measure(text, variants, Translating()))
     assert report.notes == ("skipped, because they would change no line: accents, typos",)
     with pytest.raises(DataError, match=r"^test: typos, accents would change none of the 1 lines$"):
         make_variants(text, Plan(["typos", "accents"], [5], 1))
@@ -128,8 +126,8 @@ def test_change_without_effect_is_skipped_and_noted() -> None:
 def test_robustness_report_renders_as_table_and_json() -> None:
     plan = Plan(["typos", "punctuation_removed"], [1, 12.5], 3)
     subject = Subject(run="runs/a-name-that-is-long", split="test", step=4000, weights="average", search="beam 5")
-    report = Report(subject, 5, 500, plan, measure(TEXT, make_variants(TEXT, plan), Translating()))
-    table = as_table(report)
+    report = RobustnessReport(subject, 5, 500, plan, measure(TEXT, make_variants(TEXT, plan), Translating()))
+    table = report.as_table()
     lines = render("text", [table], None).splitlines()
     assert max(map(len, lines)) <= 110
     assert table.records[0]["split"] == "test" and table.records[1]["chrf"] == report.measured.rows[1].chrf
@@ -142,7 +140,7 @@ def test_robustness_report_renders_as_table_and_json() -> None:
         ["typos", "1"], ["typos", "12.5"], ["punctuation_removed", "1"], ["punctuation_removed", "12.5"],
     ]  # fmt: skip
     assert "note: 5 of 500 lines, spread evenly: scores of all lines differ" in lines
-    told = json.loads(render("json", [], as_json(report)))
+    told = json.loads(render("json", [], report.as_json()))
     assert (told["lines"], told["split"], told["step"], told["seed"]) == (5, "test", 4000, 3)
     assert told["rows"][0] == {
         "change": None, "rate": 0.0, "n_changed": 0, "chrf": told["rows"][0]["chrf"], "chrf_kept": 100.0,

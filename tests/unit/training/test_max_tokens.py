@@ -31,8 +31,7 @@ def test_micro_batch_of_the_chosen_size_fits_although_one_pair_is_long(monkeypat
     sizes = {"d_model": 16, "d_ff": 16, "n_heads": 2, "encoder_layers": 1, "decoder_layers": 1}
     model = Transformer(ModelConfig.model_validate(sizes), VOCABULARY, VOCABULARY)
     settings = TrainingConfig()
-    config = SimpleNamespace(training=settings)
-    objective = cast(Any, SimpleNamespace(config=config, loss=lambda *given: token_loss(*given, settings)))
+    objective = cast(Any, SimpleNamespace(settings=settings, loss=lambda *given: token_loss(*given, settings)))
     cpu = torch.device("cpu")
 
     n_tokens = choices.pick_max_tokens(objective, model, pairs, "float32", cpu, useful=1 << 20)

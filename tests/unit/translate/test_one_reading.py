@@ -202,8 +202,9 @@ def overlapping(text: str) -> object:
 
 
 def duplicate(text: str) -> object:
-    return {grouping.reason for grouping in groupings(CLEANED) if len({grouping.key(side, "a") for side in
-            comparable_lines([text, TEXT], "de")}) == 1}  # fmt: skip
+    lines = comparable_lines([text, TEXT], "de")
+    rules = groupings(CLEANED.clean, CLEANED.pair)
+    return {rule.reason for rule in rules if len({rule.key(side, "a") for side in lines}) == 1}
 
 
 def remembered(text: str) -> object:

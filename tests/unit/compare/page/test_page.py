@@ -19,7 +19,7 @@ from nmt.evaluate.compare import Comparison, compare
 from nmt.evaluate.compare.page import page
 from nmt.evaluate.compare.systems import Group, System
 from nmt.evaluate.metrics import METRIC_FACTS, MetricName
-from nmt.figures.html import asset
+from nmt.pages import asset
 from parsed_page import ParsedPage
 from sentences import sentence_pairs
 

@@ -76,8 +76,8 @@ def test_near_duplicates_have_equal_hashes() -> None:
 
 
 def test_grouping_rules_follow_config() -> None:
-    assert [rule.reason for rule in groupings(config(CleanConfig()))] == ["duplicate"]
-    rules = groupings(config(CleanConfig(drop=["near_duplicates"])))
+    assert [rule.reason for rule in groupings(CleanConfig(), ("de", "en"))] == ["duplicate"]
+    rules = groupings(CleanConfig(drop=["near_duplicates"]), ("de", "en"))
     assert [rule.reason for rule in rules] == ["duplicate", "near_duplicate"]
     exact, near = (rule.key for rule in rules)
     assert exact("a", "b") != exact("a", "B") and near("a", "b") == near("a", "B")

@@ -7,7 +7,7 @@ from importlib.resources import files
 
 import pytest
 
-from nmt.figures.html import asset
+from nmt.pages import asset
 
 PACKAGE = "nmt.serve.page"
 HTML, CSS = asset(PACKAGE, "index.html"), asset(PACKAGE, "page.css")
@@ -21,6 +21,13 @@ def palettes(style: str) -> dict[str, dict[str, str]]:
     return {"light": dict(colours.findall(light)), "dark": dict(colours.findall(dark))}
 
 
+PALETTES = palettes(CSS)
+CONTRASTS = {
+    4.5: "ink/paper ink/panel ink/warn ink/mark soft/paper soft/panel error/paper error/panel",  # text
+    3.0: "focus/paper kept/paper kept/panel",  # outlines of controls, focus and highlighted words
+}
+
+
 def luminance(colour: str) -> float:
     """Return the relative luminance of a colour, as defined by WCAG 2.2."""
     parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
@@ -28,39 +35,17 @@ def luminance(colour: str) -> float:
     return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
-def contrast(one: str, other: str) -> float:
-    """Return the contrast ratio of two colours, from 1 to 21, as defined by WCAG 2.2."""
-    high, low = sorted((luminance(one), luminance(other)), reverse=True)
-    return (high + 0.05) / (low + 0.05)
-
-
-def test_contrast_of_known_colours() -> None:
-    assert contrast("#000000", "#ffffff") == pytest.approx(21)
-    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.005)
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_and_controls_have_enough_contrast(scheme: str) -> None:
-    """Contrast is at least 4.5 : 1 for text, and 3 : 1 for control outlines, focus and highlighted words."""
-    colours = palettes(CSS)[scheme]
-    text = [("ink", "paper"), ("ink", "panel"), ("ink", "warn"), ("ink", "mark"), ("soft", "paper"), ("soft", "panel")]
-    for front, back in [*text, ("error", "paper"), ("error", "panel")]:
-        assert contrast(colours[front], colours[back]) >= 4.5, (front, back)
-    for front, back in [("soft", "paper"), ("focus", "paper"), ("kept", "paper"), ("kept", "panel")]:
-        assert contrast(colours[front], colours[back]) >= 3, (front, back)
-
-
-def test_colours_match_other_pages() -> None:
-    for scheme, colours in palettes(asset("nmt.figures", "style.css")).items():
-        own = palettes(CSS)[scheme]
-        shared = own.keys() & colours.keys()
-        assert {"ink", "soft", "line", "paper", "panel", "kept", "warn"} <= shared
-        assert {name: own[name] for name in shared} == {name: colours[name] for name in shared}
-
-
-def test_colours_are_defined_in_both_schemes() -> None:
-    light, dark = palettes(CSS).values()
-    assert light.keys() == dark.keys() == set(re.findall(r"var\(--(\w+)\)", CSS))
+@pytest.mark.parametrize("scheme", PALETTES)
+def test_colours_have_enough_contrast_and_match_other_pages(scheme: str) -> None:
+    colours, others = PALETTES[scheme], palettes(asset("nmt", "pages.css"))[scheme]
+    for least, pairs in CONTRASTS.items():
+        for pair in pairs.split():
+            low, high = sorted(luminance(colours[name]) for name in pair.split("/"))
+            assert (high + 0.05) / (low + 0.05) >= least, pair
+    assert colours.keys() == set(re.findall(r"var\(--(\w+)\)", CSS))
+    shared = colours.keys() & others.keys()
+    assert {"ink", "soft", "line", "paper", "panel", "kept", "warn"} <= shared
+    assert {name: colours[name] for name in shared} == {name: others[name] for name in shared}
 
 
 def test_controls_have_labels() -> None:

@@ -33,7 +33,7 @@ def document(title: str, style: str, body: Iterable[str], script: str | None = N
             f'<meta http-equiv="Content-Security-Policy" content="{policy}"/>',
             '<meta name="viewport" content="width=device-width, initial-scale=1"/>',
             f"<title>{escaped(title)}</title>",
-            f"<style>{asset('nmt.figures', 'style.css')}{style}</style>\n</head>\n<body>",
+            f"<style>{asset('nmt', 'pages.css')}{style}</style>\n</head>\n<body>",
             f"<h1>{escaped(title)}</h1>",
             *body,
             *scripts,

@@ -1,13 +1,16 @@
-"""The start of a run: checking the inputs, resolving `auto` settings, writing the run directory, resuming."""
+"""Training from a configuration: checking the inputs, resolving `auto` settings, writing the run directory, and the
+loop."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from contextlib import closing, nullcontext
+from functools import partial
+from pathlib import Path
+from typing import cast
 
-import torch
-from torch import Tensor
-
+from nmt.config import Config
 from nmt.config.load import dump_config, load_config
 from nmt.config.settings import MAY_CHANGE
 from nmt.console import say
@@ -15,59 +18,79 @@ from nmt.data.corpus import Corpora
 from nmt.errors import CheckpointError, ConfigError, DataError, NmtError
 from nmt.files.write import replace_file, sync
 from nmt.layout import RunDir
-from nmt.model.device import DTYPES, Halves, use_float32_library
+from nmt.model.device import DTYPES, Halves, out_of_memory, use_float32_library
 from nmt.prepare.recipe import unlike
-from nmt.process import Stop
-from nmt.runs.checkpoint import (
-    Tensors,
-    assign,
-    check_fit,
-    check_optimizer,
-    load_ema,
-    load_optimizer,
-    load_weights,
-    most_bytes,
-    restore_optimizer,
-    save_checkpoint,
-)
+from nmt.process import Stop, stopping
+from nmt.runs.checkpoint import Tensors, load_weights, most_bytes, save_checkpoint
 from nmt.runs.info import RunInfo, read_info, write_info
-from nmt.runs.state import TrainState, load_state, saved_steps
+from nmt.runs.state import TrainState
+from nmt.share.export import model_card
 from nmt.text.vocabularies import Tokenizers
-from nmt.training.limits import LIMITS, is_finished
-from nmt.training.objectives.make import make_objective
+from nmt.training.limits import is_finished
+from nmt.training.loop import train
 from nmt.training.optim import make_optimizer, make_scaler
-from nmt.training.parallel import World, shard, shard_like
-from nmt.training.plan import Plan
+from nmt.training.parallel import World, shard
+from nmt.training.plan import Plan, locked
 from nmt.training.report.log import check_installed
-from nmt.training.session import Session, position_of
+from nmt.training.report.meter import Meter, reporting
+from nmt.training.resuming import restore
+from nmt.training.session import Description, Session
 from nmt.training.setup.choices import choose, compiled
 from nmt.training.setup.inputs import Inputs, load_initial, read_initial, read_inputs
+from nmt.training.setup.objective import make_validator
 from nmt.training.validate import DIRECTION_LINES, DirectionsValidator, Execution, HeldOut, Validator
 
+OUT_OF_MEMORY = "not enough memory; lower training.max_tokens or search.batch_tokens, or use a smaller model"
 
-def write_run(session: Session, corpora: Corpora, info: RunInfo) -> None:
+
+def fit(plan: Plan, stop: Stop | None = None, world: World | None = None, profile: bool = False) -> None:
+    """Train a model. Every rank of `world` calls this function.
+
+    Raises ConfigError, DataError or CheckpointError before anything is written, DivergedError if training diverges, and
+    StoppedError if `stop` or a signal stops the run, which can then be resumed. The time counts since `stop` was made.
+    """
+    world = world or World()
+    with stopping(stop or Stop()) as stop, locked(plan.run, plan.resume, world.on_rank0):
+        try:
+            session = start(plan, world, stop)
+            if session.is_over:
+                return
+            with (
+                closing(session.saver),
+                reporting(session, profile) if world.is_rank0 else nullcontext() as meter,
+                session.windows.planning_ahead(session.position),
+            ):
+                train(session, cast(Meter, meter))
+        except (RuntimeError, MemoryError) as error:
+            if not out_of_memory(error):
+                raise
+            raise NmtError(f"{plan.run.path}: {OUT_OF_MEMORY}") from error
+
+
+def write_run(session: Session, inputs: Inputs, info: RunInfo) -> None:
     """Write the run directory, or update the directory of a resumed run. run.json is last and makes the directory a
     run.
 
     Raises CheckpointError if the checkpoints of a new run do not fit on the disk, and OSError if writing fails.
     """
     run = session.run
-    check_disk(session)
+    corpora = inputs.corpora
+    is_resumed = inputs.plan.resume
+    check_disk(session, is_resumed)
     for path in (run.tokenizer.path, run.checkpoints, run.dev):
         path.mkdir(parents=True, exist_ok=True)
-    if not (session.plan.resume and _has_tokenizer(run, corpora)):
+    if not (is_resumed and _has_tokenizer(run, corpora)):
         corpora.tokenizers.save(run.tokenizer)
         for path in (*run.tokenizer.path.iterdir(), run.tokenizer.path):
             sync(path)
-    replace_file(run.config, dump_config(session.config))
+    replace_file(run.config, dump_config(inputs.config))
     write_info(run, info)
 
 
-def check_disk(session: Session) -> None:
+def check_disk(session: Session, is_resumed: bool) -> None:
     """Print how much disk space the checkpoints need. Raises CheckpointError if a new run needs more than is free."""
     run = session.run
-    settings = session.config.training
-    is_resumed = session.plan.resume
+    settings = session.settings
     n_kept = settings.keep_last
     if settings.start_share:
         n_kept += 1
@@ -103,14 +126,15 @@ def start(plan: Plan, world: World | None = None, stop: Stop | None = None) -> S
     """
     world = world or World()
     inputs = world.on_all_ranks(lambda: read_inputs(plan, world))
-    model, device, settings = inputs.model, inputs.device, inputs.config.training
+    config = inputs.config
+    model, device, settings = inputs.model, inputs.device, config.training
     initial = Tensors()  # on rank 0
 
     def check_and_choose() -> RunInfo:
         nonlocal initial
         check_installed(settings.report_to)
         before = check_resume(inputs) if plan.resume else None
-        if message := unlike(inputs.corpora.directory, inputs.config):
+        if message := unlike(inputs.corpora.directory, config):
             say(message)
         initial, origin = read_initial(inputs, before)
         return choose(inputs, before, origin, world)
@@ -128,7 +152,12 @@ def start(plan: Plan, world: World | None = None, stop: Stop | None = None) -> S
     halves = _halves(inputs, info, world)
     runs = model if halves is None else halves.twin
     session = Session(
-        plan=inputs.plan,
+        run=plan.run,
+        data=config.data,
+        settings=settings,
+        d_model=config.model.d_model,
+        longest=config.longest,
+        n_per_pair=config.n_per_pair,
         training_objective=inputs.training_objective,
         windows=inputs.windows,
         validator=validator,
@@ -148,6 +177,7 @@ def start(plan: Plan, world: World | None = None, stop: Stop | None = None) -> S
         forward=compiled(runs, cuts=settings.consistency == "simcut") if info.compiled else None,
         halves=halves,
         copy=inputs.copy,
+        description=_description(config, plan.run),
     )
     if plan.resume:
         restore(session)
@@ -156,10 +186,25 @@ def start(plan: Plan, world: World | None = None, stop: Stop | None = None) -> S
         session.is_over = world.on_rank0(lambda: is_finished(session))
     if not session.is_over:
         _restart_old_epoch(session)
-        world.on_rank0(lambda: write_run(session, inputs.corpora, info))
+        world.on_rank0(lambda: write_run(session, inputs, info))
         if settings.start_share:
             world.on_rank0(lambda: _keep_start(session), serve=session.gather)
     return session
+
+
+def _description(config: Config, run: RunDir) -> Description:
+    settings = dict[str, object]()
+    for section, values in config.model_dump(mode="json").items():
+        settings.update({f"{section}.{key}": value for key, value in values.items()})
+    return Description(settings, partial(_describe, config, run))
+
+
+def _describe(config: Config, run: RunDir, folder: Path) -> None:
+    """Write the files that describe a finished run into a folder: its configuration and facts, and its model card."""
+    for path in (run.config, run.info, run.selected):
+        shutil.copy(path, folder)
+    if config.training.facts.translates and config.model.is_encoder_decoder:
+        (folder / "README.md").write_text(model_card(run.path), encoding="utf-8")
 
 
 def _halves(inputs: Inputs, info: RunInfo, world: World) -> Halves | None:
@@ -252,12 +297,10 @@ def _validator(inputs: Inputs, info: RunInfo, name: str) -> Validator:
     by_direction = {}
     for direction, corpus in directions.items():
         if name in corpus.splits:
-            objective = make_objective(inputs.config.towards(direction), corpus.tokenizers)
-            by_direction[direction] = objective.validator(HeldOut(corpus, name, most_lines), execution)
+            held_out = HeldOut(corpus, name, most_lines)
+            config = inputs.config.towards(direction)
+            by_direction[direction] = make_validator(config, corpus.tokenizers, held_out, execution)
     return next(iter(by_direction.values())) if len(by_direction) == 1 else DirectionsValidator(by_direction)
-
-
-Shape = tuple[str, torch.Size, torch.dtype]
 
 
 def check_resume(inputs: Inputs) -> RunInfo:
@@ -293,92 +336,8 @@ def check_resume(inputs: Inputs) -> RunInfo:
         raise DataError(f"{corpora.directory.path}: its tokenizer is not the one that {run.path} was trained with")
     if info.corpus != corpora.fingerprint:
         raise DataError(f"{corpora.directory.path}: its text is not the one that {run.path} was trained on")
-    modifiers = inputs.training_objective.modifiers
-    if modifiers is not None and info.glossary != modifiers.glossary:
+    if info.glossary != inputs.training_objective.glossary:
         raise DataError(f"{config.training.glossary}: the terms have changed since {run.path} was started")
     if info.data_dir != str(corpora.directory.path.resolve()):
         say(f"the data directory was {info.data_dir}; it has moved, but its content is the same")
     return info
-
-
-def restore(session: Session) -> None:
-    """Load the newest intact checkpoint into the sessions of all ranks; without a checkpoint, do nothing."""
-    read: list[Tensors] = [{}, {}, {}]  # on rank 0: weights, optimizer state, moving average if there is one
-
-    def newest() -> tuple[TrainState, list[list[Shape]]] | None:
-        checkpoint = _newest(session)
-        if checkpoint is None:
-            return None
-        state, *read[:] = checkpoint
-        _drop_stale(session, state)
-        return state, [[(name, tensor.shape, tensor.dtype) for name, tensor in tensors.items()] for tensors in read]
-
-    restored = session.world.on_rank0(newest)
-    if restored is None:
-        return
-    state, shapes = restored
-    where = str(session.run.step(state.step).path)
-    weights, moments, ema = (
-        dict(_broadcast(session, tensors, names)) for tensors, names in zip(read, shapes, strict=True)
-    )
-    assign(session.model, weights, where)
-    restore_optimizer(session.optimizer, session.optimizer_names, moments, where)
-    if session.ema is not None:
-        session.ema.tensors = {name: ema[name].to(session.device) for name in session.ema.tensors}
-    if state.scaler:
-        session.scaler.load_state_dict(state.scaler)
-    session.state = state
-    session.saver.saved_step = state.step
-
-
-def _newest(session: Session) -> tuple[TrainState, Tensors, Tensors, Tensors] | None:
-    """Read the newest checkpoint that is intact and fits the session. Raises CheckpointError if there is none."""
-    run = session.run
-    steps = saved_steps(session.run)
-    if not run.checkpoints.is_dir():  # it was created before run.json
-        raise CheckpointError(f"{run.checkpoints}: no such directory; restore it, or start another run")
-    for step in reversed(steps):
-        saved = run.step(step)
-        where = str(saved.path)
-        try:
-            state = load_state(saved)
-            if not session.windows.mix.has(position_of(state)):
-                raise CheckpointError(f"{saved.state}: damaged: its position is outside the training text")
-            weights = load_weights(saved)
-            moments = load_optimizer(saved)
-            ema = {}
-            check_fit(session.model, weights, where)
-            if session.ema is not None:
-                check_fit(session.model, ema := load_ema(saved), where)
-            check_optimizer(session.optimizer, session.optimizer_names, moments, where)
-        except CheckpointError as error:
-            say(f"{error}; trying the previous checkpoint")
-            continue
-        return state, weights, moments, ema
-    if steps:
-        raise CheckpointError(f"{run.path}: no intact checkpoint of this version; start another run")
-    say(f"{run.path}: no checkpoint yet, starting from the first update")
-    return None
-
-
-def _drop_stale(session: Session, state: TrainState) -> None:
-    """Remove outdated entries from a state: a best checkpoint that is missing, and a cool-down for previous limits."""
-    state.is_extra = False
-    if state.best_step is not None and state.best_step not in saved_steps(session.run):
-        say(f"the best checkpoint, step {state.best_step}, is missing; the next validated one replaces it")
-        state.best_step = state.best_score = None
-        state.best_weights = "raw"
-    limits = [getattr(session.config.training, name) for name in LIMITS]
-    if state.cooldown is not None and state.cooldown_limits != limits:
-        state.cooldown_start = state.cooldown_end = state.cooldown_by = None
-        say("the limits of the run have changed, so its cool-down starts over and the learning rate jumps up")
-
-
-def _broadcast(session: Session, tensors: Tensors, shapes: list[Shape]) -> Iterable[tuple[str, Tensor]]:
-    """Broadcast the tensors of rank 0, and yield this rank's part of each, sharded like the parameters."""
-    parameters = dict(session.model.named_parameters())
-    for name, shape, dtype in shapes:
-        tensor = tensors.pop(name) if session.world.is_rank0 else torch.empty(shape, dtype=dtype)
-        session.world.broadcast(tensor)
-        parameter = parameters.get(name)  # moments have the name of their parameter before a slash
-        yield name, shard_like(tensor, parameters[name.rpartition("/")[0]] if parameter is None else parameter)

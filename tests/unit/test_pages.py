@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.figures.html import (
+from nmt.pages import (
     document,
     escaped,
     escaped_sentence,
