@@ -16,10 +16,10 @@ from hub_client import use_hub
 from hub_server import Hub, serve
 from nmt import api
 from nmt.errors import DataError, HubError
+from nmt.files import hub as hub_module
 from nmt.layout import ExportDir, RunDir
 from nmt.runs.folder import load_folder, seal
 from nmt.runs.info import add_scores
-from nmt.share import hub as hub_module
 from nmt.share import push as module
 from nmt.share.engine import load_ctranslate2
 from nmt.share.export import ExportOptions, export
