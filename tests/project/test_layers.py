@@ -17,7 +17,8 @@ pytestmark = pytest.mark.usefixtures("no_coverage")
 PACKAGE = ROOT / "nmt"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-TABLE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").partition("```layers\n")[2].partition("```")[0]
+PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+TABLE = PAGE.partition("```layers\n")[2].partition("```")[0]
 LAYER = {room: -number for number, row in enumerate(TABLE.splitlines()) for room in row.partition("#")[0].split()}
 """The number of the row of each room in the table of layers; higher rooms import from lower ones."""
 GROUND = ["config", *TABLE.partition("# settings")[2].partition("\n")[2].split()]
@@ -87,6 +88,14 @@ def test_imports_follow_layers() -> None:
         for imported in modules_imported(NAMES[name]):
             other = rooms[imported]
             assert other == room or LAYER[other] < LAYER[room], f"nmt.{name} may not import nmt.{imported}"
+
+
+def test_core_lies_below_config() -> None:
+    core = [line.split()[0].replace("/", ".") for line in PAGE.partition("```core\n")[2].partition("```")[0].splitlines()]
+    assert {"model.transformer", "training.loop", "search.beam", "translate.translator"} <= {*core} <= NAMES.keys()
+    for name in core:
+        room = room_of(name)
+        assert room is not None and LAYER[room] < LAYER["config"], name
 
 
 def test_imports_are_not_circular() -> None:
