@@ -91,7 +91,8 @@ def test_imports_follow_layers() -> None:
 
 
 def test_core_lies_below_config() -> None:
-    core = [line.split()[0].replace("/", ".") for line in PAGE.partition("```core\n")[2].partition("```")[0].splitlines()]
+    lines = PAGE.partition("```core\n")[2].partition("```")[0].splitlines()
+    core = [line.split()[0].replace("/", ".") for line in lines]
     assert {"model.transformer", "training.loop", "search.beam", "translate.translator"} <= {*core} <= NAMES.keys()
     for name in core:
         room = room_of(name)
