@@ -255,7 +255,7 @@ class Corpora:
             tokenizers.check_directions(directory.path)
             tokenizers = tokenizers.of_languages(data.all_languages).with_tags([*tags, *data.language_tags])
             by_pair = {pair: replace(corpus, tokenizers=tokenizers) for pair, corpus in by_pair.items()}
-        by_direction = {direction: by_pair[pair_of(direction)] for direction in data.directions}
+        by_direction = {direction: by_pair[pair_of(direction)] for direction in data.all_directions}
         return cls(directory, contents.fingerprint, tokenizers, by_direction)
 
     @property

@@ -12,10 +12,7 @@ from typing import Annotated, Literal, TypeAlias, TypeVar
 from pydantic import (
     Discriminator,
     Field,
-    ModelWrapValidatorHandler,
-    PrivateAttr,
     Tag,
-    field_serializer,
     field_validator,
     model_validator,
 )
@@ -117,7 +114,6 @@ class DataConfig(Section):
     or 64 pairs of one."""
     clean: CleanConfig = CleanConfig()
     """Additional cleaning of the training text."""
-    _has_language_tags: bool = PrivateAttr(False)
 
     @field_validator("valid", mode="before")
     @classmethod
@@ -130,41 +126,27 @@ class DataConfig(Section):
             raise ValueError(f"must be a number without quotes: write {valid}, not {valid!r}")
         return valid
 
-    @field_serializer("directions")
-    def _as_given(self, directions: list[str]) -> list[str]:
-        return directions if self.has_language_tags else []
-
-    @model_validator(mode="wrap")
+    @model_validator(mode="before")
     @classmethod
-    def _resolve(cls, settings: object, validate: ModelWrapValidatorHandler[DataConfig]) -> DataConfig:
+    def _resolve(cls, settings: object) -> object:
         """Remove the default of `valid` if corpora have it; list the directions, and choose the first."""
         if not isinstance(settings, dict):
-            return validate(settings)
+            return settings
         corpora = settings.get("train")
         sources = corpora if isinstance(corpora, list) else ()
         if any(dict(source).get("valid") for source in sources if isinstance(source, dict | Section)):
             settings = {"valid": None, **settings}
-        direction = settings.get("direction")
         directions = settings.get("directions")
-        has_language_tags = directions not in (None, [])
-        if has_language_tags:
-            directions = _listed(directions, settings.get("languages"))
-            if isinstance(directions, list) and directions and not direction:
-                direction = directions[0]
-        elif isinstance(direction, str) and direction:
-            directions = [direction]
-        given = {}
-        if direction:
-            given["direction"] = direction
-        if directions:
-            given["directions"] = directions
-        data = validate({**settings, **given})
-        data._has_language_tags = has_language_tags
-        return data
+        if directions is None:
+            return {name: value for name, value in settings.items() if name != "directions"}
+        directions = _listed(directions, settings.get("languages"))
+        if isinstance(directions, list) and directions and not settings.get("direction"):
+            settings = {**settings, "direction": directions[0]}
+        return {**settings, "directions": directions}
 
     @model_validator(mode="after")
     def _check(self) -> DataConfig:
-        if not self.directions:
+        if not self.direction:
             key, example = ("directions", "all") if self.languages else ("direction", "de-en")
             raise ValueError(f"{key}: must be given, such as {example}")
         # the later checks assume that the earlier ones found nothing
@@ -181,7 +163,7 @@ class DataConfig(Section):
     def _form_problems(self) -> Iterator[str]:
         """Yield problems of the names of the languages of directions."""
         key = "directions" if self.has_language_tags else "direction"
-        for direction in self.directions:
+        for direction in self.all_directions:
             match = DIRECTION.match(direction)
             if match is None:
                 note = ""
@@ -337,7 +319,7 @@ class DataConfig(Section):
     @property
     def has_language_tags(self) -> bool:
         """Whether each source begins with a tag of its target language, as `data.directions` asks for."""
-        return self._has_language_tags
+        return bool(self.directions)
 
     @property
     def has_several_directions(self) -> bool:
@@ -345,9 +327,14 @@ class DataConfig(Section):
         return len(self.directions) > 1
 
     @property
+    def all_directions(self) -> list[str]:
+        """The directions of the model, which may be one."""
+        return self.directions or [self.direction]
+
+    @property
     def all_sides(self) -> list[tuple[str, str]]:
         """The source and the target language of each direction."""
-        return [sides_of(direction) for direction in self.directions]
+        return [sides_of(direction) for direction in self.all_directions]
 
     @property
     def targets(self) -> set[str]:
@@ -409,7 +396,7 @@ class DataConfig(Section):
     def pairs(self) -> dict[str, str]:
         """The pairs of languages of all directions, such as de-en, each with the first of its directions."""
         pairs: dict[str, str] = {}
-        for direction in self.directions:
+        for direction in self.all_directions:
             pairs.setdefault(pair_of(direction), direction)
         return pairs
 
@@ -457,9 +444,7 @@ class DataConfig(Section):
 
     def without_language_tags(self) -> DataConfig:
         """Return a copy for `direction` only, whose sources have no tags of target languages."""
-        data = self.model_copy(update={"directions": [self.direction], "direction_temperature": 1.0})
-        data._has_language_tags = False
-        return data
+        return self.model_copy(update={"directions": [], "direction_temperature": 1.0})
 
     @property
     def has_labels(self) -> bool:

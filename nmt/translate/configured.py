@@ -15,7 +15,7 @@ def conventions_of(config: Config) -> Conventions:
     return Conventions(
         direction=data.direction,
         max_pieces=data.max_pieces,
-        choices=data.directions if data.has_language_tags else (),
+        choices=data.directions,
         language_tag=data.language_tag,
         tag_names=data.tag_names,
         joins=config.joins_sentences,

@@ -125,7 +125,7 @@ class Translator(LineTranslator):
         conventions = conventions_of(config)
         chosen = replace(self, config=config, search=config.search, conventions=conventions, first=None, to=chosen_tag)
         direction = config.data.direction
-        trained = self.config.data.directions
+        trained = self.config.data.all_directions
         if via is None and len(trained) > 1 and direction not in trained:
             say(f"{direction}: a direction without training pairs (zero-shot), so expect more errors")
         if via is None:

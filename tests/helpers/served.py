@@ -49,7 +49,7 @@ class MadeUp(Translator):
 
     def __init__(self, source: str, target: str, has_native: bool = True, run: Path | None = None) -> None:
         config, direction = load_config("sample.yaml"), f"{source}-{target}"
-        data = config.data.model_copy(update={"direction": direction, "directions": [direction]})
+        data = config.data.model_copy(update={"direction": direction})
         config = config.model_copy(update={"data": data, "search": SearchConfig()})
         searcher: Any = SimpleNamespace(precision="made up")
         tokenizers: Any = None

@@ -286,11 +286,11 @@ def for_directions(members: Members, settings: Translating) -> list[Translating]
     configs = [load_saved_config(RunDir(path).config).data for path in paths]
     if not any(config.has_several_directions for config in configs):
         return [settings]
-    of_all = set.intersection(*({*config.directions} for config in configs))
+    of_all = set.intersection(*({*config.all_directions} for config in configs))
     to = settings.model.to
     source = settings.model.source
     common = list[str]()
-    for direction in configs[0].directions:
+    for direction in configs[0].all_directions:
         src, tgt = direction.split("-")
         if direction in of_all and to in (None, tgt) and source in (None, src):
             common.append(direction)
