@@ -1,26 +1,25 @@
-"""What the configuration of a model says of the lines that it translates."""
+"""The lines that a model translates, as its settings describe them."""
 
 from __future__ import annotations
 
-from nmt.config import Config
 from nmt.data.corpus import Corpus
 from nmt.data.modifiers import FuzzyMatches
 from nmt.data.settings import DataConfig
+from nmt.training.settings import TrainingConfig
 from nmt.translate.types import Conventions, Line
 
 
-def conventions_of(config: Config) -> Conventions:
+def conventions_of(data: DataConfig, training: TrainingConfig) -> Conventions:
     """Return the languages of a model, and the conventions of its lines."""
-    data = config.data
     return Conventions(
         direction=data.direction,
         max_pieces=data.max_pieces,
         choices=data.directions,
         language_tag=data.language_tag,
         tag_names=data.tag_names,
-        joins=config.joins_sentences,
-        inline_terms="terms" in config.training.modifiers,
-        fuzzy_threshold=data.fuzzy_threshold if config.training.reads_similar else None,
+        joins=training.joins_sentences,
+        inline_terms="terms" in training.modifiers,
+        fuzzy_threshold=data.fuzzy_threshold if training.reads_similar else None,
     )
 
 

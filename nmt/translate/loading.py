@@ -107,8 +107,8 @@ class Translator(LineTranslator):
         run: Path | None = None,
     ) -> Translator:
         """Return a translator with an engine, in the direction and with the search settings of a configuration."""
-        search = config.search
-        return cls(searcher, tokenizers, conventions_of(config), search, config=config, origins=origins, run=run)
+        conventions = conventions_of(config.data, config.training)
+        return cls(searcher, tokenizers, conventions, config.search, config=config, origins=origins, run=run)
 
     def with_fallback(self, native: Translator) -> Translator:
         """Return a translator that uses the engine of `native`, PyTorch's, for what its own does not support."""
@@ -122,7 +122,7 @@ class Translator(LineTranslator):
         """
         config = config_of_direction(self.config, self.tokenizers, to, source)
         chosen_tag = to if config.search.to == to else None
-        conventions = conventions_of(config)
+        conventions = conventions_of(config.data, config.training)
         chosen = replace(self, config=config, search=config.search, conventions=conventions, first=None, to=chosen_tag)
         direction = config.data.direction
         trained = self.config.data.all_directions
@@ -134,7 +134,9 @@ class Translator(LineTranslator):
             raise ConfigError("--via: needs --from and --to")
         check_language("--via", via, self.config.data.all_languages)
         second = config_of_direction(self.config, self.tokenizers, to, via)  # the model may read the source language
-        return replace(chosen, first=self.towards(via, source), conventions=conventions_of(second))
+        return replace(
+            chosen, first=self.towards(via, source), conventions=conventions_of(second.data, second.training)
+        )
 
     @classmethod
     def load_for(cls, direction: str, option: str, paths: Sequence[Path], precision: str = "auto") -> Translator:

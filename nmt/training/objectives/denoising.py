@@ -14,18 +14,17 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from nmt.config import Config
 from nmt.console import Progress
 from nmt.data.batching import Indices, Pairs, unpadded
 from nmt.data.random_numbers import DENOISING, hashed, key_of
 from nmt.model.transformer import DecodingModel, Model
+from nmt.search.settings import SearchConfig
 from nmt.text.ids import MASK
 from nmt.training.facts import DenoisingConfig
 from nmt.training.objective import Objective
 from nmt.training.validate import Execution, HeldOut, SplitValidator, Validation
 from nmt.translate.configured import conventions_of
-from nmt.translate.loading import open_language_model
-from nmt.translate.search import NativeSearcher
+from nmt.translate.search import NativeSearcher, OpenLanguageModel
 from nmt.translate.segment import longest_translation
 from nmt.translate.translator import LineTranslator
 from nmt.translate.types import MAX_PARTS, Sentence
@@ -80,19 +79,27 @@ def infilled(settings: DenoisingConfig, seed: int, pairs: Pairs, rows: Indices, 
 class RestorationValidator(SplitValidator):
     """A validator that also restores the masked lines of the development set, and scores the text."""
 
-    def __init__(self, objective: Objective, held_out: HeldOut, execution: Execution, config: Config) -> None:
+    def __init__(
+        self,
+        objective: Objective,
+        held_out: HeldOut,
+        execution: Execution,
+        search: SearchConfig,
+        open_lm: OpenLanguageModel,
+    ) -> None:
         """Read the lines. Raises ConfigError if the search settings cannot be used."""
         super().__init__(objective.validated(held_out), execution)
         tokenizers = objective.tokenizers
         self.tgt_lang = objective.data.tgt
         self._tokenizer = tokenizers[self.tgt_lang]
         device, precision = execution.device, execution.precision
-        searcher = NativeSearcher([], self._tokenizer, device, precision, open_lm=open_language_model)
-        self._search = config.search.model_copy(update={"context": 0})
+        searcher = NativeSearcher([], self._tokenizer, device, precision, open_lm=open_lm)
+        self._search = search.model_copy(update={"context": 0})
+        conventions = conventions_of(objective.data, objective.settings)
         # before hours of training
-        LineTranslator(searcher, tokenizers, conventions_of(config), self._search).check(self._search, 1)
+        LineTranslator(searcher, tokenizers, conventions, self._search).check(self._search, 1)
         # another one, which reads search.lm when it first validates: one process does, and keeps it
-        self._searcher = NativeSearcher([], self._tokenizer, device, precision, open_lm=open_language_model)
+        self._searcher = NativeSearcher([], self._tokenizer, device, precision, open_lm=open_lm)
         split = held_out.corpus.split(held_out.name)
         self.references = [line for language in objective.learned_languages for line in split.text(language)]
         self.src_lines = self.references

@@ -15,7 +15,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from nmt.config import Config
 from nmt.console import Progress
 from nmt.data.batching import Indices, Pairs, joined
 from nmt.data.corpus import Corpora, Corpus
@@ -26,12 +25,12 @@ from nmt.data.random_numbers import TAGS, fractions, hashed, key_of
 from nmt.data.settings import DataConfig
 from nmt.errors import ConfigError, DataError
 from nmt.model.transformer import DecodingModel, Model
+from nmt.search.settings import SearchConfig
 from nmt.training.objective import Objective
 from nmt.training.settings import TrainingConfig
 from nmt.training.validate import Execution, HeldOut, SplitValidator, Validation, Validator
 from nmt.translate.configured import conventions_of, source_lines
-from nmt.translate.loading import open_language_model
-from nmt.translate.search import NativeSearcher
+from nmt.translate.search import NativeSearcher, OpenLanguageModel
 from nmt.translate.translator import LineTranslator
 from nmt.translate.types import Line
 
@@ -149,15 +148,23 @@ class TranslationValidator(SplitValidator):
     If the number of lines is limited (`HeldOut.most_lines`), search is greedy, but for the final weights.
     """
 
-    def __init__(self, objective: Objective, held_out: HeldOut, execution: Execution, config: Config) -> None:
+    def __init__(
+        self,
+        objective: Objective,
+        held_out: HeldOut,
+        execution: Execution,
+        search: SearchConfig,
+        open_lm: OpenLanguageModel,
+    ) -> None:
         """Read the lines. Raises ConfigError or DataError if the search settings cannot be used."""
         super().__init__(objective.validated(held_out), execution)
         data = objective.data
         self._objective = objective
-        context = max(1, config.search.context) if objective.settings.joins_sentences else 0
-        tagged = config.search.with_tags(data.tags_of(held_out.name))
+        self._open_lm = open_lm
+        context = max(1, search.context) if objective.settings.joins_sentences else 0
+        tagged = search.with_tags(data.tags_of(held_out.name))
         self._search = tagged.model_copy(update={"context": context})
-        self._conventions = conventions_of(config)
+        self._conventions = conventions_of(data, objective.settings)
         translator = self._translator(self._new_searcher())
         translator.check(self._search, 1)  # before hours of training
         # another one, which reads search.lm when it first validates: one process does, and keeps it
@@ -184,7 +191,7 @@ class TranslationValidator(SplitValidator):
         execution = self.execution
         tokenizer = objective.tokenizers[objective.data.tgt]
         joins = objective.settings.joins_sentences
-        return NativeSearcher([], tokenizer, execution.device, execution.precision, joins, open_language_model)
+        return NativeSearcher([], tokenizer, execution.device, execution.precision, joins, self._open_lm)
 
     def _translator(self, searcher: NativeSearcher) -> LineTranslator:
         return LineTranslator(searcher, self._objective.tokenizers, self._conventions, self._search)

@@ -12,6 +12,7 @@ from nmt.training.objectives.denoising import Denoising, RestorationValidator
 from nmt.training.objectives.masked import Masked
 from nmt.training.objectives.translation import Translation, TranslationValidator
 from nmt.training.validate import Execution, HeldOut, SplitValidator, Validator
+from nmt.translate.loading import open_language_model
 
 CLASSES: dict[str, type[Objective]] = {
     "translation": Translation,
@@ -40,9 +41,9 @@ def make_validator(config: Config, tokenizers: Tokenizers, held_out: HeldOut, ex
     objective = make_objective(config, tokenizers)
     match objective:
         case Translation():
-            return TranslationValidator(objective, held_out, execution, config)
+            return TranslationValidator(objective, held_out, execution, config.search, open_language_model)
         case Denoising():
-            return RestorationValidator(objective, held_out, execution, config)
+            return RestorationValidator(objective, held_out, execution, config.search, open_language_model)
         case Classification():
             return ClassValidator(objective.validated(held_out), execution)
     return SplitValidator(objective.validated(held_out), execution)
