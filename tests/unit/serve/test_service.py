@@ -48,11 +48,13 @@ def test_prefix_begins_first_line_that_is_not_blank() -> None:
 
 
 @pytest.mark.parametrize("known", [(True, False), (False, True), (True, True), (False, False)])
-def test_tags_are_read_in_the_steps_that_know_them(known: tuple[bool, bool]) -> None:
+def test_tags_are_read_in_the_steps_that_know_them(known: tuple[bool, bool], monkeypatch: pytest.MonkeyPatch) -> None:
     route = [MadeUp("de", "en"), MadeUp("en", "fr")]
     for leg, is_known in zip(route, known, strict=True):
         names = ["case=loud"] if is_known else []
         object.__setattr__(leg, "conventions", replace(leg.conventions, tag_names=names))
+    last = route[-1]
+    monkeypatch.setattr(last, "search_settings", lambda tags, _: last.search.model_copy(update=tags))
     service = Service(Models(route))
     service.start()
     asyncio.run(service.translate(["a"], "de", "fr", TextOptions(tags=["case=loud"]), 60))
