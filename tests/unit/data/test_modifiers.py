@@ -48,7 +48,7 @@ def config_of(**modifiers: object) -> Config:
 
 def make(tokenizer: Tokenizer, config: Config, n: int = N) -> Modifiers:
     tokenizers = Tokenizers({"de": tokenizer, "en": tokenizer}, joint=True)
-    directions = config.data.directions
+    directions = config.data.all_directions
     corpora = SimpleNamespace(
         tokenizers=tokenizers, by_direction=dict.fromkeys(directions), starts=n * np.arange(len(directions) + 1)
     )
