@@ -175,7 +175,7 @@ def show_config(
       nmt config --explain training.peak_lr
     """
     if explained is not None:
-        from nmt.config.settings import explain
+        from nmt.config.explanation import explain
 
         print(explain(explained))
         return

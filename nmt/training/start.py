@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import cast
 
 from nmt.config import Config
+from nmt.config.explanation import MAY_CHANGE
 from nmt.config.load import dump_config, load_config
-from nmt.config.settings import MAY_CHANGE
 from nmt.console import say
 from nmt.data.corpus import Corpora
 from nmt.errors import CheckpointError, ConfigError, DataError, NmtError

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
+from nmt.config.explanation import KNOWN, MAY_CHANGE, explain
 from nmt.config.load import load_config
 from nmt.config.messages import field_paths
-from nmt.config.settings import KNOWN, MAY_CHANGE, explain
 from nmt.errors import ConfigError
 from nmt.files.yaml12 import parse_yaml
 from places import ROOT
