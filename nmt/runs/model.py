@@ -21,6 +21,7 @@ from nmt.model.transformer import DecoderModel, DecodingModel, Model, Transforme
 from nmt.runs.checkpoint import ChosenWeights, check_fit, choose_weights
 from nmt.runs.folder import is_folder, load_folder
 from nmt.runs.info import PublicModel, Weights, check_is_run, read_info, read_selected
+from nmt.runs.state import saved_steps
 from nmt.text.vocabularies import Tokenizers
 
 
@@ -240,7 +241,7 @@ def _say_if_unfinished(run: RunDir, step: int) -> None:
     selected = read_selected(run)
     if selected.best_step is None:
         say_once(f"{run.path}: no validation has selected a checkpoint yet; using the last one, step {step}")
-    elif lock_holder(run.lock) is not None:
+    elif selected.finished_step != saved_steps(run)[-1] and lock_holder(run.lock) is not None:
         say_once(f"{run.path}: still training; using the best checkpoint so far, step {step}")
 
 
