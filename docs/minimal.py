@@ -207,7 +207,7 @@ def translate(model: Transformer, lines: Sequence[str], tokenizers: Tokenizers, 
 # keys and values that `InferenceModel` keeps; a test compares the translations of 200 lines.
 #
 # So `nmt` computes the model in two ways: `Transformer` computes all positions of a translation at once, which training
-# needs, and `InferenceModel` one position after another. tests/unit/search/test_search_transformer.py compares the two.
+# needs, and `InferenceModel` one position after another. tests/unit/search/test_methods.py compares the two.
 
 
 @torch.inference_mode()

@@ -11,6 +11,73 @@ from nmt.documents import Document, Translated
 W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 _TYPE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 _ODF = "urn:oasis:names:tc:opendocument:xmlns:"
+SRT = """1
+00:00:01,000 --> 00:00:02,500 X1:40
+<i>Two lines of
+one cue</i>
+
+2
+00:00:03,000 --> 00:00:04,000
+- Who is <b>it</b>?
+- {\\an8}Me.
+
+3
+00:00:05,000 --> 00:00:06,000
+
+4
+00:00:07,000 --> 00:00:08,000
+1999
+♪
+
+after a gap
+"""
+VTT = """WEBVTT - a title
+
+STYLE
+::cue { color: red }
+
+intro
+00:01.000 --> 00:02.000 align:start
+<v Ann>Salt &amp; pepper
+
+NOTE not shown
+to anyone
+
+00:03.000 --> 00:04.000
+bye
+"""
+PO = """# a comment
+msgid ""
+msgstr ""
+"Content-Type: text/plain; charset=UTF-8\\n"
+"Plural-Forms: nplurals=3; plural=n%10==1 ? 0 : 1;\\n"
+
+#. extracted
+#: file.c:1
+#, c-format
+msgctxt "menu"
+msgid "Open \\"%s\\"\\n"
+"and <b>close</b>\\n"
+msgstr ""
+
+msgid "done"
+msgstr "fertig"
+
+#, fuzzy, c-format
+#| msgid "one old file"
+msgid "one file"
+msgid_plural "many files"
+msgstr[0] ""
+msgstr[1] ""
+msgstr[2] ""
+
+#, fuzzy
+msgid "wrong"
+msgstr "x"
+
+#~ msgid "gone"
+#~ msgstr ""
+"""
 
 
 def reversed_upper(text: str) -> Translated:

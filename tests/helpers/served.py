@@ -38,6 +38,16 @@ def multipart(*parts: tuple[str, bytes]) -> bytes:
     return b"\r\n".join([*lines, b"--XX--\r\n"])
 
 
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 class MadeUp(Translator):
     """Translates a line into itself with its languages before it: `de>en: Hallo`, and `de>en#2: Hallo`.
 

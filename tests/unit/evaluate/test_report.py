@@ -1,4 +1,4 @@
-"""Reports of scores, their records and history; files of different lengths."""
+"""Reports of scores and their history; files of different lengths."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import numpy as np
 import pytest
 import sacrebleu
 
-from nmt.data.corpus import Corpus
 from nmt.errors import DataError
 from nmt.evaluate.compare import compare
 from nmt.evaluate.compare.systems import Group, System, TextToTranslate, read_systems, single_members
@@ -20,7 +18,6 @@ from nmt.evaluate.metrics import (
     METRIC_FACTS,
     METRICS,
     MetricName,
-    class_scores,
     corpus_score,
     count_lines,
     few_four_grams,
@@ -37,11 +34,8 @@ from nmt.evaluate.report import (
     metric_value,
     score_table,
 )
-from nmt.evaluate.run import record_scores
 from nmt.evaluate.ter import count_edits
-from nmt.layout import DataDir, RunDir
-from nmt.runs.info import EnsembleMember, ScoreRecord, read_scores
-from nmt.runs.model import Origin
+from nmt.runs.info import EnsembleMember, ScoreRecord
 from nmt.tables import render
 from nmt.text.letters import forms_notes
 from scored_run import record
@@ -258,52 +252,6 @@ def test_unreadable_or_empty_files_raise(tmp_path: Path) -> None:
         evaluate_files(tmp_path / "none", [text])
     with pytest.raises(DataError, match=r"latin: not UTF-8 at line 2, byte 4 of the line \(0xE9\)"):
         evaluate_files(write(tmp_path / "latin", b"a\ncaf\xe9\n"), [write(tmp_path / "two", b"a\nb\n")])
-
-
-# --- Records ---
-
-
-def report(split: str) -> Report:
-    subject = Subject(split=split, search="beam 5", precision="bf16")
-    return evaluate(["a b c d"], ["a b c d"], subject, lowercase=True)
-
-
-def test_recorded_scores_identify_weights_and_text(tiny_data: Path, tmp_path: Path) -> None:
-    corpus, origin = Corpus.open(DataDir(tiny_data)), Origin(tmp_path, 30, "average", "the best", (10, 20, 30))
-    recorded = [record_scores(report(split), origin, corpus) for split in ("test", "valid")]
-    assert read_scores(RunDir(tmp_path)) == recorded
-    first, second = recorded
-    assert (first.step, first.weights, first.averaged, first.ensemble) == (30, "average", [10, 20, 30], [])
-    assert (first.split, first.lines, first.search, first.precision) == ("test", 1, "beam 5", "bf16")
-    assert first.notes == ["lowercased: not comparable with cased scores"]
-    assert [score.metric for score in first.scores] == [*METRICS]
-    assert (first.data, first.corpus) == (str(tiny_data), corpus.fingerprint)
-    assert first.text != second.text
-
-
-# --- Scores of classes, against values computed by hand ---
-
-
-LABELS = np.array([0, 0, 0, 1, 1, 2])
-PROBABILITIES = np.array([
-    [0.9, 0.1, 0.0, 0.0],
-    [0.6, 0.4, 0.0, 0.0],
-    [0.2, 0.7, 0.1, 0.0],  # wrong
-    [0.1, 0.9, 0.0, 0.0],
-    [0.0, 1.0, 0.0, 0.0],
-    [0.5, 0.3, 0.2, 0.0],  # wrong
-])  # fmt: skip
-
-
-def test_class_scores_equal_values_computed_by_hand() -> None:
-    scores = class_scores(PROBABILITIES, LABELS)
-    assert scores.accuracy == pytest.approx(4 / 6)
-    assert scores.confusion.tolist() == [[2, 1, 0, 0], [0, 2, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]]
-    # F1 = 2 right / (of the class + predicted): 2·2/(3+3), 2·2/(2+3), 0; the fourth class has no part
-    assert scores.macro_f1 == pytest.approx((4 / 6 + 4 / 5 + 0) / 3)
-    # bins of 1/15: two texts of 0.9 in one, all others on their own; 1.0 is right with certainty
-    gaps = (2 - 1.8, 1 - 0.6, 0.7 - 0, 1 - 1.0, 0.5 - 0)
-    assert scores.calibration_error == pytest.approx(sum(gaps) / 6)
 
 
 # --- Case and tokenizers ---

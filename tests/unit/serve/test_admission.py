@@ -1,18 +1,21 @@
-"""Tests of requests rejected by their headers, and of the limits on queue and memory that clients share."""
+"""Tests of requests rejected by their headers, keys and rates, and limits on queue and memory that clients share."""
 
 from __future__ import annotations
 
+import stat
 import threading
 from pathlib import Path
 
 import pytest
 
+from nmt.errors import ConfigError
 from nmt.serve import admission
-from nmt.serve.admission import Admission, Rate, new_key, read_keys
+from nmt.serve.admission import Admission, Rate, client_of, digest_of, new_key, read_keys
+from nmt.serve.limits import Refusal
 from nmt.serve.models import Models
 from nmt.serve.service import Service
 from nmt.serve.settings import Limits
-from served import FORM, Answer, Client, MadeUp, multipart, serving
+from served import FORM, Answer, Client, Clock, MadeUp, multipart, serving
 from waiting import until
 
 LANGUAGES = {"source": "de", "target": "en"}
@@ -163,3 +166,67 @@ def test_bodies_reserve_memory_until_answered(made_up: MadeUp, monkeypatch: pyte
             assert client.ask("/detect", large, **OTHER).status == 200
         assert len(waiting.answers) == 7 and {answer.status for answer in waiting.answers} == {200}
         assert client.ask("/detect", large).status == 200
+
+
+# --- keys, and rates of clients ---
+
+
+def test_key_file_stores_hashes(tmp_path: Path) -> None:
+    path = tmp_path / "keys.txt"
+    key, other = new_key(path, "Anna"), new_key(path, "Bert")
+    text = path.read_text(encoding="utf-8")
+    assert key not in text and stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [line.partition(" ")[2] for line in text.splitlines()] == ["Anna", "Bert"]
+    assert read_keys(path) == {digest_of(key), digest_of(other)} and digest_of("\ud800") not in read_keys(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("# none\n\n", "contains no key"), ("secret Anna\n", "line 1: not a SHA-256"), (None, "No such file")],
+)
+def test_key_file_without_keys_raises(tmp_path: Path, text: str | None, said: str) -> None:
+    path = tmp_path / "keys.txt"
+    if text is not None:
+        path.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=said):
+        read_keys(path)
+
+
+def test_new_key_after_a_line_without_an_end_is_on_its_own_line(tmp_path: Path) -> None:
+    path = tmp_path / "keys.txt"
+    path.write_text(f"{digest_of('k')} Änne", encoding="utf-8")
+    assert read_keys(path) | {digest_of(new_key(path, "Bert"))} == read_keys(path)
+    assert [line.partition(" ")[2] for line in path.read_text(encoding="utf-8").splitlines()] == ["Änne", "Bert"]
+
+
+def test_new_key_without_name_or_directory_raises(tmp_path: Path) -> None:
+    for path, name in ((tmp_path / "keys", " "), (tmp_path / "keys", "a\nb"), (tmp_path / "none" / "keys", "Anna")):
+        with pytest.raises(ConfigError):
+            new_key(path, name)
+
+
+def test_rate_limit_is_per_client() -> None:
+    clock = Clock()
+    rate = Rate(3, clock)
+    for _ in range(3):
+        rate.charge("a")
+    with pytest.raises(Refusal) as refused:
+        rate.charge("a")
+    assert refused.value.status == 429 and refused.value.headers == {"Retry-After": "20"}
+    rate.charge("b")
+    clock.now += 19
+    with pytest.raises(Refusal):
+        rate.charge("a")
+    clock.now += 1
+    rate.charge("a")
+    clock.now += 3600
+    for _ in range(3):  # tokens do not accumulate beyond the burst size
+        rate.charge("a")
+    with pytest.raises(Refusal):
+        rate.charge("a")
+
+
+def test_client_is_identified_by_address_or_network() -> None:
+    assert client_of("192.0.2.1") == client_of("::ffff:192.0.2.1") == "192.0.2.1"
+    assert client_of("2001:db8::1") == client_of("2001:db8::ffff:1") != client_of("2001:db8:0:1::1")
+    assert client_of(None) == client_of("testclient") == ""

@@ -23,7 +23,17 @@ from nmt.serve.app import make_app
 from nmt.serve.documents import file_answer
 from nmt.serve.models import Models
 from nmt.serve.parsing import DocumentProcess
-from nmt.serve.server import PatientProtocol, addresses_of, hosts_of, listen, make_server, open_more_files
+from nmt.serve.server import (
+    NEVER,
+    PatientProtocol,
+    addresses_of,
+    check_origins,
+    hosts_of,
+    listen,
+    make_server,
+    open_more_files,
+    parse_allowed,
+)
 from nmt.serve.service import Service
 from served import FORM, Client, MadeUp, multipart, serving, serving_app
 from waiting import until
@@ -341,3 +351,20 @@ def test_soft_limit_of_open_files_is_raised(
     monkeypatch.setattr(resource, "setrlimit", lambda _, new: changed.append(new))
     assert open_more_files() == connections
     assert changed == [(soft, limits[1])]
+
+
+# --- settings and origins that are allowed ---
+
+
+def test_parse_allowed_checks_settings() -> None:
+    assert parse_allowed(["beam=10", "search.length_penalty"]) == {"beam": 10.0, "length_penalty": None}
+    for option in ("beams", "beam=many", "beam=nan", "beam=inf", *NEVER):
+        with pytest.raises(ConfigError, match="--allow"):
+            parse_allowed([option])
+
+
+def test_invalid_origin_raises() -> None:
+    check_origins(["https://example.org", "http://localhost:3000"])
+    for origin in ("*", "example.org", "https://*.example.org", "https://example.org/"):
+        with pytest.raises(ConfigError, match="--origin"):
+            check_origins([origin])

@@ -208,3 +208,16 @@ def test_terms_are_not_counted_beyond_their_maximum(service: Service, monkeypatc
     with pytest.raises(Refusal, match="too often"):
         translate(service, "." * 1000, terms={"." * n: "x" for n in range(1, 100)})
     assert n[0] < 20
+
+
+def test_cache_size_is_bounded() -> None:
+    cache = Cache[str](100)
+    cache.put("long", "x", 11)  # more than a tenth of the cache
+    assert cache.get("long") is None
+    for _ in range(30):
+        cache.put("again", "x", 10)
+    assert len(cache) == 1
+    for i in range(30):
+        cache.put(i, "x", 9)
+    assert len(cache) == 11  # 99 of 100 bytes
+    assert Cache[str](0).get("x") is None

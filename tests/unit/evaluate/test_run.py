@@ -1,0 +1,31 @@
+"""Scores that are recorded in a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nmt.data.corpus import Corpus
+from nmt.evaluate.metrics import METRICS
+from nmt.evaluate.report import Report, Subject, evaluate
+from nmt.evaluate.run import record_scores
+from nmt.layout import DataDir, RunDir
+from nmt.runs.info import read_scores
+from nmt.runs.model import Origin
+
+
+def report(split: str) -> Report:
+    subject = Subject(split=split, search="beam 5", precision="bf16")
+    return evaluate(["a b c d"], ["a b c d"], subject, lowercase=True)
+
+
+def test_recorded_scores_identify_weights_and_text(tiny_data: Path, tmp_path: Path) -> None:
+    corpus, origin = Corpus.open(DataDir(tiny_data)), Origin(tmp_path, 30, "average", "the best", (10, 20, 30))
+    recorded = [record_scores(report(split), origin, corpus) for split in ("test", "valid")]
+    assert read_scores(RunDir(tmp_path)) == recorded
+    first, second = recorded
+    assert (first.step, first.weights, first.averaged, first.ensemble) == (30, "average", [10, 20, 30], [])
+    assert (first.split, first.lines, first.search, first.precision) == ("test", 1, "beam 5", "bf16")
+    assert first.notes == ["lowercased: not comparable with cased scores"]
+    assert [score.metric for score in first.scores] == [*METRICS]
+    assert (first.data, first.corpus) == (str(tiny_data), corpus.fingerprint)
+    assert first.text != second.text
