@@ -18,19 +18,17 @@ pytestmark = pytest.mark.usefixtures("no_coverage")
 
 PACKAGE = ROOT / "nmt"
 UNIT = ROOT / "tests" / "unit"
+UNIT_TESTS = sorted(UNIT.rglob("test_*.py"))
 COSTLY = re.compile(r"^\s*(?:import|from) (subprocess|multiprocessing|fitting)\b", re.MULTILINE)
 """What starts processes, and the helper that trains."""
 
 
 def modules_of(test: Path) -> list[str]:
-    """Return the modules whose tests are in a file by its name and folder, an aspect aside."""
+    """Return the modules whose tests are in a file by its folder and name, without an aspect."""
     room = PACKAGE / test.parent.relative_to(UNIT)
     names = {room.name, *(path.stem for path in room.glob("*.py"))}
     parts = test.stem.removeprefix("test_").split("_")
     return [name for end in range(1, len(parts) + 1) if (name := "_".join(parts[:end])) in names]
-
-
-UNIT_TESTS = sorted(UNIT.rglob("test_*.py"))
 
 
 def test_unit_tests_are_named_after_a_module_of_their_room() -> None:
