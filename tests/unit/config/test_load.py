@@ -48,11 +48,11 @@ def test_only_listed_directions_have_language_tags() -> None:
     for setting, has_tags, tags in (("direction: de-en", False, []), ("directions: [de-en]", True, ["to=en"])):
         config = load(BASE.replace("direction: de-en", setting))
         data = config.data
-        assert (data.directions, data.direction, data.pairs) == (["de-en"], "de-en", {"de-en": "de-en"})
+        assert (data.all_directions, data.direction, data.pairs) == (["de-en"], "de-en", {"de-en": "de-en"})
         assert (data.has_language_tags, data.language_tags) == (has_tags, tags) and not data.has_several_directions
         assert load(dump_config(config)) == config and data.towards("de-en").has_language_tags == has_tags
         assert not data.without_language_tags().has_language_tags and data.has_language_tags == has_tags
-    assert load(BASE, "data.direction=en-de").data.directions == ["en-de"]
+    assert load(BASE, "data.direction=en-de").data.all_directions == ["en-de"]
 
 
 def test_corpora_given_as_objects_may_hold_out_the_development_set() -> None:
