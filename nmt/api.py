@@ -54,7 +54,7 @@ def prepare(
 ) -> Path:
     """Prepare a data directory, as `nmt prepare` does, and return its path. A directory that is up to date is kept.
 
-    data: the directory, by default that of the config. tokenizer_from: a run whose tokenizer is used instead of
+    data: the directory, by default the config's. tokenizer_from: a run whose tokenizer is used instead of
     training one. force: replace a directory of other languages, or one that runs were trained on.
     Raises ConfigError or DataError.
     """
@@ -76,7 +76,7 @@ def train(
 ) -> Path:
     """Train a model on a data directory, as `nmt train` does, and return the path of its run directory.
 
-    data, run: data and run directory, by default those of the config, or the data directory of the resumed run. resume:
+    data, run: data and run directory, by default the config's, or the data directory of the resumed run. resume:
     continue from the last checkpoint; only limits and intervals, such as training.max_steps, may have changed.
     Raises ConfigError, DataError or CheckpointError before anything is written, DivergedError if training diverges, and
     StoppedError after Ctrl-C, once the current update is finished and saved, so that the run can be resumed.
@@ -101,7 +101,7 @@ def evaluate(
     """Translate a split with a run and score it, as `nmt evaluate` does.
 
     split: a test set, valid or train; by default the only test set (see `evaluate_all` for several). data: data
-    directory, by default that of the run. checkpoint, weights: see `ModelRef`. search: search settings to
+    directory, by default the run's. checkpoint, weights: see `ModelRef`. search: search settings to
     change, such as {"beam": 1}. to, source: the languages, of a run with several directions. The scores are recorded in
     the run. Raises ConfigError, CheckpointError or DataError.
     """

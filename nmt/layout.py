@@ -98,8 +98,8 @@ class TokenizerDir:
     """A directory with SentencePiece models: `joint.model` for both languages, or `LANG.model` for each language.
 
     It also contains `profiles.json`, a profile of each language and the forms of its letters, `labels.json` if the
-    target is a label, `tags.json` if sources have tags, and `imported.json`, the vocabulary, if the models are those of
-    an imported translator.
+    target is a label, `tags.json` if sources have tags, and `imported.json`, the vocabulary, if the models come
+    from an imported translator.
     """
 
     path: Path

@@ -185,7 +185,7 @@ class Command(TyperCommand):
         return parser
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the arguments and options, those of `OPTION_GROUPS` under their headings."""
+        """Write the arguments and options; the options of `OPTION_GROUPS` are under their headings."""
         headings = dict[str, str]()
         for title, names in OPTION_GROUPS.items():
             headings |= dict.fromkeys(names.split(), title)
@@ -233,7 +233,7 @@ class Command(TyperCommand):
     def _check_settings(self, overrides: Iterable[str], values: Mapping[str, Sequence[str]]) -> None:
         """Raise Misuse if an option and --set change the same setting, and note what --set changes twice.
 
-        values: those of the given options that take one value.
+        values: the values of the given options that take one value.
         """
         changed: dict[str, str] = {}
         for override in overrides:

@@ -200,7 +200,7 @@ def _chosen(metrics: str | None, tokenize: str | None) -> Sequence[MetricName]:
 
 
 def _rendered(reports: Sequence[Report], records: Sequence[ScoreRecord], format_: Format) -> str:
-    """Format the report of one text, or those of several with means over directions of the recorded ones."""
+    """Format the report of one text, or the reports of several with means over directions of the recorded ones."""
     from nmt.evaluate.report import History, Reports, macro_averages
 
     if len(reports) == 1:

@@ -88,9 +88,9 @@ def changed_search(
 
 
 def adopting(settings: Config, start: Path, option: str) -> Config:
-    """Return a configuration whose settings of model, tokenizer and search that are not given are those of a run.
+    """Return a configuration that takes the settings of model, tokenizer and search that are not given from a run.
 
-    Of `search.split`, only `never` is adopted, as the others depend on the training text. `option` names the run, for
+    From `search.split`, only `never` is adopted, as the others depend on the training text. `option` names the run, for
     messages. A run with another kind of model, or a directory that is no run, changes nothing. Raises ConfigError.
     """
     config = RunDir(start).config

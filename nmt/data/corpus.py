@@ -240,7 +240,7 @@ class Corpora:
     def open(cls, directory: DataDir, data: DataConfig, tags: Sequence[str] = ()) -> Corpora:
         """Open the data directory of a config.
 
-        tags: with `data.directions`, the tags that the tokenizers have before those of the target languages.
+        tags: with `data.directions`, the tags that the tokenizers have before the target languages' tags.
         Raises DataError as `Corpus.open` does, or if a pair of languages is missing.
         """
         contents = read_contents(directory)

@@ -80,7 +80,7 @@ class Lines:
 
 
 def concatenated(lines: Sequence[Lines]) -> Lines:
-    """Concatenate lines in memory; those of a single file stay memory-mapped."""
+    """Concatenate lines in memory; the lines of a single file stay memory-mapped."""
     if len(lines) == 1:
         return lines[0]
     shifts = np.cumsum([0, *(len(of_file.ids) for of_file in lines[:-1])])

@@ -1,7 +1,7 @@
 """The manifest of a data directory: its files, and the numbers of its pairs.
 
-The directory of one pair of languages has manifest.json and all files. That of several pairs has a folder like it for
-each, and pairs.json, which lists them. Only this module knows the difference.
+The directory of one pair of languages has manifest.json and all files. With several pairs, it has a folder like this
+for each, and pairs.json, which lists them. Only this module knows the difference.
 """
 
 from __future__ import annotations

@@ -266,7 +266,7 @@ def _corpora(data: DataConfig, stages: Sequence[Stage], manifest: Manifest) -> l
 
 
 def _plan(data: DataConfig, stage: Stage, by_direction: Sequence[Sequence[TrainCorpus]]) -> StagePlan:
-    """Return the shares of all corpora: those of the directions, times those of the corpora within each."""
+    """Return the shares of all corpora: the share of each direction times the corpus's share within it."""
     sizes = list[list[Fraction]]()
     n_pairs = list[Fraction]()
     for corpora in by_direction:

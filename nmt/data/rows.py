@@ -149,7 +149,7 @@ class Grid:
     """The rows of a batch, and the places of its sentences in them."""
 
     def __init__(self, lengths: Indices) -> None:
-        """`lengths` (K, N): those of the sides of the pairs."""
+        """`lengths` (K, N): the lengths of the sides of the pairs."""
         self._lengths = lengths
         self._row_length = -(-int(lengths.max()) // ROW_LENGTH) * ROW_LENGTH
         starts, n_rows = fill(lengths, self._row_length)
@@ -174,7 +174,7 @@ class Grid:
 def fill(lengths: Indices, row_length: int) -> tuple[Indices, int]:
     """Return where each side (K, N) begins in flattened rows, and the number of rows.
 
-    `lengths` (K, N) are those of the sides, at most `row_length`. Pairs are placed longest first, each in the first row
+    `lengths` (K, N) of the sides are at most `row_length`. Pairs are placed longest first, each in the first row
     that has room for all of its sides (first-fit decreasing).
     """
     taken = np.zeros_like(lengths)  # (K, rows)

@@ -343,7 +343,7 @@ class DataConfig(Section):
 
     @property
     def tag_names(self) -> tuple[str, ...]:
-        """The tags of all training corpora, in alphabetical order; not those of languages."""
+        """The tags of all training corpora, in alphabetical order, without the tags of languages."""
         return tuple(sorted(set[str]().union(*(source.tag_names for source in self.train))))
 
     def tags_of(self, split: str) -> list[str]:

@@ -101,7 +101,7 @@ class Windows:
         learned_languages: Sequence[str],
         examples: Examples,
     ) -> None:
-        """`learned_languages`: those of an objective that learns single lines.
+        """`learned_languages`: the languages that an objective learns if it learns single lines.
 
         Raises ConfigError if the config mixes corpora that the data directory does not have, or DataError if pairs
         that are in shards or mixed would be learned together with monolingual text."""

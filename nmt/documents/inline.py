@@ -307,7 +307,7 @@ def _block(nodes: list[Node[M]]) -> Iterator[Token[M] | Block[M]]:
 
 _WORD_START = re.compile(rf"(?<!\S)|(?=[{LETTERWISE}])")
 _MAX_UNITS = 4
-"""Maximum number of units that one aligned word is told apart from. What is between two spaces in a script without
+"""Maximum number of units that one aligned word is told apart from. In a script without spaces, the text between two
 spaces has more, and an alignment of it says little."""
 
 
@@ -592,8 +592,8 @@ def _runs(origins: Origins, pieces: Sequence[Piece[M]], place: range) -> dict[in
 
 
 def _chosen(origins: Origins, piece: Piece[M], runs: Sequence[list[int]], kept: set[int]) -> range:
-    """Return the units of a piece: all of its sentences if it consists of whole ones, else those of one run, the first
-    with the most units in `kept`, then the most whose origin is known, then the most of all."""
+    """Return the units of a piece: all of its sentences if it consists of whole ones, else the units of one run,
+    the first with the most units in `kept`, then the most whose origin is known, then the most of all."""
     inside = origins.inside(piece.start, piece.end)
     if origins.fixed.keys() >= {inside.start, inside.stop}:
         first, end = origins.fixed[inside.start], origins.fixed[inside.stop]

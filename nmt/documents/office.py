@@ -299,7 +299,7 @@ _CAPS = (
     "//w:p[w:pPr/w:framePr[@w:dropCap != 'none']][count(.//w:t) = 1]"
     "[following-sibling::*[1][self::w:p[not(w:pPr/w:framePr)][w:r/w:t]]]//w:t[normalize-space()]"
 )
-"""Selects the texts of drop caps, which are in a paragraph before that of the other letters."""
+"""Selects the texts of drop caps, which are in a paragraph before the one with the other letters."""
 
 _AROUND = frozenset(["hyperlink", "ins", "moveTo", "smartTag", "fldSimple", "customXml", "dir", "bdo", "sdt"])
 """Elements that contain runs to translate."""
@@ -422,7 +422,7 @@ class _WordReader:
         self._plain = {option.getparent(): option for option in _selected(root, _PLAIN)}
         self.n_readings = 0
         self.initial = ""
-        """What to put before the first text."""
+        """The text to put before the first text."""
 
     def inside(self, parent: etree._Element) -> Iterator[_Run | Token[Markup]]:
         """Yield the tokens of the content of an element."""

@@ -100,7 +100,7 @@ def read_sentences(path: Path) -> list[str]:
 
 
 def parallel_text(source: Sequence[str], target: Sequence[str], translations: Sequence[str] | None) -> ParallelText:
-    """Align the sentences of a document with those of its translation.
+    """Align the sentences of a document with the sentences of its translation.
 
     translations: a translation of each source sentence, by which it is compared with the target; None if there is no
     system that translates.

@@ -154,7 +154,7 @@ class Rules(NamedTuple):
 
 
 def in_target(text: str, languages: Languages, rules: Rules) -> str:
-    """Return a document with the language and direction of the target where it states those of the source.
+    """Return a document with the target's language and direction in place of the source's, where it states them.
 
     It stays as it is if the source is unknown, or the script of the target.
     """

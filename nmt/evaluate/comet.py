@@ -152,7 +152,7 @@ def score_segments(
 ) -> dict[str, SegmentScores]:
     """Score the translations of each system with a COMET model, which is loaded once for all systems.
 
-    Of several references, the first that is not blank is used. Models that need no references ignore them.
+    If there are several references, the first that is not blank is used. Models that need no references ignore them.
 
     Raises DataError if the command fails, or if its output is not one score per line.
     """

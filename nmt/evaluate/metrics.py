@@ -53,7 +53,7 @@ class Score:
     """A corpus-level score."""
 
     metric: str
-    """The name in `METRIC_FACTS`, or that of another metric."""
+    """The name in `METRIC_FACTS`, or the name of another metric."""
     value: float
     """0 to 100 for BLEU and chrF, edits per 100 words (or characters) of the reference for TER; other metrics have
     other scales."""
@@ -242,7 +242,7 @@ class Metric:
     """A metric by which systems are compared."""
 
     name: str
-    """The name in `METRIC_FACTS`, or that of the segment scores."""
+    """The name in `METRIC_FACTS`, or the name of the segment scores."""
     formula: Formula
     signature: str
     """The signature of the metric. Scores with different signatures are not comparable."""

@@ -75,7 +75,7 @@ class Report:
     notes: tuple[str, ...] = ()
     """Reasons why the scores are not comparable with others."""
     use: str = ""
-    """What such scores usually mean; empty without BLEU."""
+    """How such scores are usually interpreted; empty without BLEU."""
 
     def as_text(self) -> str:
         """Return the report as text: a line per score, followed by the subject and notes."""
@@ -160,7 +160,7 @@ def evaluate_files(
 ) -> Evaluation:
     """Score a file of hypotheses against one or several files of references. COMET also needs a file of sources.
 
-    `to` is the language, by default that of `language_of_files`.
+    `to` is the language, by default as in `language_of_files`.
 
     Raises DataError as `evaluate` and `read_references` do.
     """
@@ -265,7 +265,7 @@ class Reports:
 
     reports: Sequence[Report]
     text: str
-    """What is shown as text."""
+    """The reports as text."""
     means: Sequence[str] = ()
     """Lines with means over directions; see `macro_averages`."""
 

@@ -233,8 +233,9 @@ def evaluate_text(
 
 
 def _off_target(translator: Translator, translations: Texts, references: References) -> Iterator[Score]:
-    """Yield the percentage of translations that are not in the target language, and that of references, which is not 0,
-    since short lines are hard to identify; nothing, with a message, if the language cannot be identified."""
+    """Yield the percentages of translations and of references that are not in the target language; for references, too,
+    it is above 0, since short lines are hard to identify. Yield nothing, with a message, if the language cannot be
+    identified."""
     languages = translator.tokenizers.languages
     tgt = translator.config.data.tgt
     of_references = reference_lines(references)

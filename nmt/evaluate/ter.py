@@ -179,7 +179,7 @@ class _Table:
     def best(self, words: list[str], rows: list[_Row], shifts: list[_Shift], most: int) -> _Shift | None:
         """Return the phrase shift that saves the most edits, or None if no shift saves any.
 
-        Of equally good shifts, the longest and then the first is returned. `most` is an upper limit of the saved edits.
+        Ties go to the longest shift, then to the first. `most` is an upper limit of the saved edits.
         """
         places = self._places(words)
         n = len(words)

@@ -37,7 +37,7 @@ the point is the mean of."""
 STEP, MINUTES, CPU, VALUE, LOW, HIGH = range(6)
 LOSS, SCORE, RATE = range(3)
 QUANTITIES = {"loss": LOSS, "score": SCORE, "rate": RATE}
-"""What panels show, by its name on the command line."""
+"""The quantities that panels show, by their names on the command line."""
 SCALES = {"steps": STEP, "time": MINUTES, "cpu": CPU}
 """The horizontal axes of panels, by their names on the command line."""
 DEFAULT_PANELS = tuple(map("/".join, product(QUANTITIES, ("steps", "time"))))

@@ -170,7 +170,7 @@ def decompressed(file: IO[bytes], name: Path | str) -> Iterator[IO[bytes]]:
 
 
 def decompress(file: IO[bytes], name: Path | str, compression: Compression) -> IO[bytes]:
-    """Return the decompressed content of an open file; `name` is for messages. Errors are those of `decompressed`."""
+    """Return the decompressed content of an open file; `name` is for messages. Raises the errors of `decompressed`."""
     return file_of(_decompress(file, name, compression))
 
 
@@ -397,7 +397,7 @@ def is_read_in_order(name: str) -> bool:
 def read_archive(path: Path) -> tuple[list[Member], Counter[str]]:
     """List the files in an archive, and count the skipped entries by kind, such as `links`.
 
-    Links, devices, and names that lead out of the archive are left out. Of several files with one name the last is
+    Links, devices, and names that lead out of the archive are left out. The last of several files with one name is
     listed, as when they are unpacked. A compressed tar is read once to list it, and once more if its members are opened
     in order, each closed before the next; opening a member out of order reads it from its beginning again.
     Raises DataError if the archive cannot be read or is damaged.

@@ -32,7 +32,7 @@ class Script:
     density: float
     """Characters of English text that say as much as one character, on average."""
     sentence_ends: str
-    """The marks that end sentences in this script only. Those of `Zyyy` end sentences in many scripts."""
+    """The marks that end sentences in this script only; under `Zyyy`, the marks that do so in many scripts."""
     ranges: tuple[tuple[int, ...], ...]
     """First and last code points of its characters. Marks and digits of several scripts may be among them."""
 
@@ -130,7 +130,7 @@ def _languages() -> dict[str, Language]:
 
 
 COUNTRIES = {"cn": "zh", "cz": "cs", "dk": "da", "gr": "el", "jp": "ja", "ua": "uk", "vn": "vi"}
-"""Codes of countries that are taken for those of their languages, and are the codes of no language."""
+"""Codes of countries that are taken for the codes of their languages, and are the codes of no language."""
 
 
 def code_for(text: str) -> str | None:
@@ -199,7 +199,7 @@ def side_of(tag: str, languages: Sequence[str]) -> int | None:
 
     A tag belongs to a code of the same language and script whose region and other parts it has: `de-AT` to `de`,
     `pt-br` to `pt_BR`, `zh-TW` to `zh_Hant`, and `sr@latin` to `sr_Latn`, but neither `pt-PT` to `pt_BR` nor `sr-Latn`
-    to `sr`. Without a script, the usual one is meant. Of several codes, the most similar one is chosen.
+    to `sr`. Without a script, the usual one is meant. If several codes fit, the most similar one is chosen.
     """
     fits = [_fit(tag, language) for language in languages]
     return next(iter(_best(fits)), None)
@@ -211,7 +211,7 @@ _Text = TypeVar("_Text")
 def by_language(texts: Sequence[tuple[str, _Text]], codes: tuple[str, ...]) -> list[list[_Text]]:
     """Return the texts that belong to each language code, given pairs of a tag and a text; see `side_of`.
 
-    Only texts with the most similar tag are returned: not those of `de-AT` if there is `de`.
+    Only texts with the most similar tag are returned: not texts in `de-AT` if there is `de`.
     """
     chosen = []
     for side, code in enumerate(codes):
@@ -286,7 +286,7 @@ def related_codes(code: str) -> str:
 
 
 def is_other_language(tag: str, code: str) -> bool:
-    """Return whether a tag is that of another language than a code; False if the table lacks one of them."""
+    """Return whether a tag and a code belong to different languages; False if the table lacks one of them."""
     other = tag_of(tag).language
     related = related_codes(parts_of(code)[0])
     return other is not None and related != "" and other.code not in related.split("|")

@@ -240,7 +240,7 @@ class Queries:
     end: int
     """An exclusive upper bound of the positions."""
     mask: AttentionMask
-    """What they attend to in self-attention: their own past and themselves, or in an encoder all of the source."""
+    """The keys that they attend to in self-attention: their past and themselves, or in an encoder the whole source."""
     start: int = 0
     """The first of the L slots in the caches that take their keys and values."""
     n_keys: int = 0

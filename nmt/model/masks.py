@@ -126,9 +126,10 @@ Layout = Padded | Packed | Rows
 class AttentionMask:
     """The keys that each query may attend to, in training and in search, for all kernels.
 
-    `allowed` is bool, True where a key may be attended to, (B or 1, 1, Q or 1, K). If it is that of `causal_mask`,
-    `causal` says so to the kernels that need no mask then. `layouts` are those of the queries and the keys in training;
-    if they are packed, `allowed` is None, and the kernel confines each query to its own sentence.
+    `allowed` is bool, True where a key may be attended to, (B or 1, 1, Q or 1, K). `causal` is True if it
+    is the mask that `causal_mask` returns, for the kernels that need no mask then. `layouts` has the layouts of the
+    queries and the keys in training; if they are packed, `allowed` is None, and the kernel confines each query to its
+    own sentence.
     """
 
     allowed: Tensor | None

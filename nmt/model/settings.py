@@ -84,7 +84,7 @@ class ModelConfig(Section):
 
 @dataclass(frozen=True)
 class ModelSizes:
-    """What a model needs to know of its data and objective."""
+    """The facts that a model needs about its data and objective."""
 
     src_vocab: int
     """Number of source pieces; of an encoder or decoder by itself, number of all pieces."""

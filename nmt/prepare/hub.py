@@ -68,7 +68,7 @@ def read_hub(part: TrainHub, languages: tuple[str, str], units: Units) -> Iterat
         options = {"batch_size": 1024} if kind == "parquet" else {}
         rows = datasets.load_dataset(kind, data_files=[str(local)], split="train", streaming=True, **options)
         features = rows.features or datasets.Features()
-        if features:  # those of JSON Lines are not known in advance
+        if features:  # not known in advance for JSON Lines
             find_columns(layout, [*features.flatten()], where)
         classes = {}
         for name, label in features.items():

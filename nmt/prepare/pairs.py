@@ -33,7 +33,7 @@ class SentencePair(NamedTuple):
     score: float | None = None
     """The quality of the pair, where higher is better, if the source has scores."""
     document: int = 0
-    """Differs from that of the pair before it if this pair begins a document; blank lines are not counted."""
+    """Differs from the number of the pair before it if this pair begins a document; blank lines are not counted."""
 
 
 NO_SCORE = "no number as score"
@@ -67,7 +67,7 @@ def scored(
     pairs: Iterator[tuple[str, str]], name: Path, scores: Iterator[str] | None, scores_name: Path
 ) -> Iterator[Row]:
     """Yield each pair with its score, or without one. Raises DataError if a score is not a number, or their number
-    differs from that of the pairs; both names are for messages."""
+    differs from the number of pairs; both names are for messages."""
     if scores is None:
         return ((src, tgt, None) for src, tgt in pairs)
     with_scores = pair_lines(pairs, read_scores(scores, scores_name), name, scores_name)
@@ -93,7 +93,7 @@ class Units:
         self._name = None
 
     def enter(self, document: object) -> None:
-        """Count a document if its name differs from that of the one before it."""
+        """Count a document if its name differs from the name of the one before it."""
         self.codes = Codes.NONE
         self.document += self._name not in (None, document)
         self._name = document
@@ -118,7 +118,7 @@ class Units:
         return src.text, tgt.text, score
 
     def rows(self, cells: Iterable[Sequence[Any]], layout: Layout, name: str) -> Iterator[Row]:
-        """Yield the pairs of a table from the cells of each row: both texts, and those of `layout.more`."""
+        """Yield the pairs of a table from the cells of each row: both texts, and the texts of `layout.more`."""
         score = None
         for src, tgt, *more in cells:
             if layout.score is not None and (score := parse_score(more[0])) is None:

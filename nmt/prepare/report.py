@@ -52,7 +52,7 @@ class Histograms(Document):
     characters: dict[str, list[int]]
     """By language, pairs by the length of that side."""
     ratio: list[int]
-    """Pairs with text on both sides, by the length of the second side divided by that of the first."""
+    """Pairs with text on both sides, by the length of the second side divided by the first side's."""
 
 
 class SourceReport(Document):

@@ -97,7 +97,7 @@ SAMPLE = "data/sample"
 _OF_READING = {"files", "path", "format", "members", "hub", "revision", "paths", "columns", "document", "score", "name"}
 """Settings of a source that determine how a part of it is read."""
 _PART: TypeAdapter[AnyTrainSource] = TypeAdapter(AnyTrainSource)
-"""Validates parts: those of development and test sets are read like training corpora."""
+"""Validates parts; development and test sets are read like training corpora."""
 
 
 def text_folder(root: str) -> Path:

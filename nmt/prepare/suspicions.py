@@ -156,7 +156,7 @@ def _pairs_of(samples: Mapping[str, Sample], keys: Iterable[str]) -> list[tuple[
 
 def _in_other_forms(where: str, shares: dict[str, float], usual: dict[str, float]) -> Iterator[str]:
     """Yield a warning if lines differ from the training text in their white space, invisible characters or normal form;
-    shares, usual: those of the lines and of the training text."""
+    shares, usual: the shares of these forms in the lines and in the training text."""
     for form in unusual_forms(shares, usual):
         repair = "NFC" if form in (COMPOSED, NOT_NFC) else "spaces"
         yield (

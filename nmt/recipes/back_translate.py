@@ -60,7 +60,7 @@ class BackTranslation:
     search: SearchConfig
     """Search settings of the reverse run."""
     config: str | None = None
-    """Config of the authentic corpora; by default that of the reverse run, in the opposite direction."""
+    """Config of the authentic corpora; by default the reverse run's, in the opposite direction."""
     overrides: Sequence[str] = ()
     """Changes to the config of the next run, `section.key=value`."""
     upsample: int = 1
@@ -184,7 +184,7 @@ def _settings(request: BackTranslation, data: DataConfig, rules: LineRules) -> d
 def _forward(run: Path, reverse: Config, name: str | None, overrides: Sequence[str]) -> tuple[Config, Config]:
     """Return the config of the authentic corpora, in the direction opposite to `reverse`; as it is, and `rooted`.
 
-    overrides: changes to the config `name`, or that of the run. Raises ConfigError or DataError.
+    overrides: changes to the config `name`, or to the run's. Raises ConfigError or DataError.
     """
     direction = f"{reverse.data.tgt}-{reverse.data.src}"
     if name:

@@ -83,7 +83,7 @@ class _Text:
     n: int
     version: str
     data: DataConfig
-    """The data settings of the student, whose training corpora are not yet those of the recipe."""
+    """The data settings of the student, before the recipe replaces its training corpora."""
     held_out: set[str]
     """Translations that training pairs must not contain."""
     license: str | None

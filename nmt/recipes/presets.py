@@ -219,7 +219,7 @@ def seconds_per_update(config: Config, length: int) -> float:
     """Measure how long an update takes with random sentences of `length` tokens, without reading data or compilation.
 
     The fastest of several counts, since other programs may use the machine. They are repeated for about a second, at
-    least twice after the first. Of a large update, one micro-batch is measured.
+    least twice after the first. For a large update, one micro-batch is measured.
     """
     settings = config.training
     vocab_size = config.tokenizer.vocab_size

@@ -1,8 +1,8 @@
 """`nmt rerank`: choose among the candidate translations of each line by the scores of several runs.
 
 This is noisy-channel reranking (Yee et al., 2019). Shapes have F features, L lines, K candidates of the line with the
-most, and C counts of a metric. The counts of each candidate are computed once, so that the score of a choice is that of
-a sum over lines.
+most, and C counts of a metric. The counts of each candidate are computed once, so that the score of a choice is the
+score of a sum over lines.
 
 Log-probabilities are divided by the length penalty of the search, as its scores are: with the default settings they are
 means per piece, with `search.length_penalty` 0 they are sums.

@@ -240,7 +240,7 @@ class Plan:
 
     @property
     def metric(self) -> Metric:
-        """The score on the development set by which all runs are ranked: chrF if BLEU says little about that of one.
+        """The score on the development set by which all runs are ranked: chrF if BLEU says little about one run's.
 
         All have the same objective. Nothing is ranked before all runs that can be have started.
         """

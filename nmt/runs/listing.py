@@ -41,7 +41,8 @@ class Summary:
     step: int = 0
     """The last update that was logged or saved."""
     progress: float | None = None
-    """The used share of the limit that ends the run, that of which most is used so far; 1.0 once it has finished."""
+    """The used share of the limit that will end the run, the one that is used up most so far; 1.0 once it has
+    finished."""
     checkpoint: int | None = None
     """The step of the last checkpoint."""
     split: str = ""

@@ -44,7 +44,7 @@ class TrainState:
     update_in_epoch: Count = 0
     """The number of updates of this window so far."""
     mixed_lengths: bool = False
-    """Whether the pairs of an update have mixed lengths; those of earlier versions had similar lengths."""
+    """Whether the pairs of an update have mixed lengths; in earlier versions, they had similar lengths."""
     stage: Count = 0
     """The current stage of `training.stages`."""
     stage_step: Count = 0

@@ -75,8 +75,8 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """Return for each sentence of `model` up to `n_best` distinct hypotheses, best score first.
 
-    1 <= n_best <= config.beam. Ties between scores go to the hypothesis found first, ties between continuations to that
-    of the better hypothesis.
+    1 <= n_best <= config.beam. Ties between scores go to the hypothesis found first, ties between continuations to
+    the one of the better hypothesis.
     Raises CheckpointError if the model's scores are NaN.
     """
     assert 1 <= n_best <= config.beam, f"n_best {n_best} is not between 1 and the beam {config.beam}"

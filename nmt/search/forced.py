@@ -106,8 +106,8 @@ class ForcedDecoder:
         `encoder.layers.0.attention` is (H, S, S), `decoder.layers.0.attention` (H, T, T) and
         `decoder.layers.0.cross_attention` (H, T, S). Source tokens end in `</s>`, and target tokens, which the decoder
         reads, start with `<s>`: row t belongs to the step that predicts target token t. A decoder without
-        cross-attention reads `<s>`, the source, a separator and the target as one sequence. The weights are those of
-        the first model of an ensemble.
+        cross-attention reads `<s>`, the source, a separator and the target as one sequence. An
+        ensemble returns the weights of its first model.
         """
         model = copy.deepcopy(self.models[0]).cpu()  # for the hooks, and because the fast kernels return no weights
         weights: dict[str, Tensor] = {}

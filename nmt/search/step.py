@@ -77,7 +77,7 @@ class StepModel(Protocol):
     def attention(self) -> Tensor:
         """Return the last step's attention to the source, (B, M, S) float32; rows sum to 1, padding has 0.
 
-        After the first step, (B, 1, S), it includes that of given tokens.
+        After the first step, (B, 1, S), it includes the attention of given tokens.
         """
 
 
@@ -108,8 +108,8 @@ class TransformerStep:
     ) -> None:
         """Read src (B, S) int64, each sentence ending in `</s>`; mask (B, S) is True at tokens.
 
-        For a language model, only B is used. Tokens `given` (B, G), padded on the right, come before those of all
-        hypotheses. `attention` is only available with `keep_attention`, from a decoder with cross-attention.
+        For a language model, only B is used. Tokens `given` (B, G), padded on the right, come before the tokens
+        of all hypotheses. `attention` is only available with `keep_attention`, from a decoder with cross-attention.
         """
         self._model = model
         first = src.new_full((len(src), 1), BOS)

@@ -187,7 +187,7 @@ class Edge:
     ) -> None:
         """Wrap an application. paths: the paths whose requests are counted separately.
 
-        origins: sites that may use the server; hosts: names of the server besides those of the sites, None for any.
+        origins: sites that may use the server; hosts: names of the server besides the sites' names, None for any.
         """
         self._app = app
         self._metrics = metrics

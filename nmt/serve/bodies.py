@@ -46,7 +46,7 @@ Fields = Mapping[str, object]
 
 
 async def read_fields(request: Request, limits: Limits) -> Fields:
-    """Read a request and return its fields: those of a JSON body, or else of the query and of a form, the query first.
+    """Read a request and return its fields, from a JSON body, or else from the query and a form, the query first.
 
     Raises Refusal if the body arrives too slowly, is too large, malformed or not UTF-8.
     """

@@ -109,7 +109,7 @@ async def translated_html(
 def _placed(
     fragments: Sequence[HtmlFragment], rendered: Sequence[Sequence[Translation]], languages: Languages
 ) -> list[list[Translation]]:
-    """Return the translations of each fragment, best first, given those of the texts of all fragments."""
+    """Return the translations of each fragment, best first, given the translations of all fragments' texts."""
     remaining = iter(rendered)
     results = []
     for fragment in fragments:

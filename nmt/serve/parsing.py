@@ -69,7 +69,7 @@ class DocumentProcess:
                     self.close()
             return result.result()
         except BrokenProcessPool:
-            self._pool = None  # nothing to end: its number may be that of another process
+            self._pool = None  # nothing to end: another process may have its number
             raise DataError(_TOO_LARGE) from None
         except MemoryError:
             self.close()
@@ -96,7 +96,7 @@ def _end_with_server() -> None:
 def read_texts(most: tuple[int, int, int], name: str, content: bytes, source: str) -> tuple[list[str], list[str]]:
     """Return the texts and flags of a document (see `open_document`).
 
-    most: maximum number of texts, of the characters of all texts, and of those of each. Raises DataError.
+    most: maximum number of texts, of characters in all texts, and of characters in each. Raises DataError.
     """
     document = open_document(name, content, source)
     lengths = [len(text) for text in document.texts]

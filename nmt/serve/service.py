@@ -113,7 +113,7 @@ class TextOptions:
 def lines_of(texts: Sequence[str], asked: TextOptions, tm: TranslationMemory | None = None) -> list[Line]:
     """Return the lines of all texts; a line ends at a line feed, with or without a carriage return.
 
-    The prefix is that of the first line of each text that is not blank.
+    The prefix applies to the first line of each text that is not blank.
     """
     common = Line("", glossary=Glossary(asked.terms, "terms") if asked.terms else None, tm=tm)
     flags = asked.flags or [""] * len(texts)
@@ -133,7 +133,7 @@ def joined(texts: Sequence[str], by_line: Sequence[Sequence[Translation]]) -> li
 
     The second-best translation of a text consists of the second-best translation of each line that has one. The score
     of a text is the mean score of its lines, its log-probability the sum of their log-probabilities, its confidence
-    their mean confidence, weighted by length; it is low if that of a line is.
+    their mean confidence, weighted by length; it is low if a line's is.
     """
     remaining = iter(by_line)
     by_text = []

@@ -3,4 +3,4 @@
 from typing import Literal
 
 EngineName = Literal["auto", "native", "ctranslate2"]
-"""What translates: PyTorch (native), CTranslate2, or one of them by a rule."""
+"""The engines that translate: PyTorch (native), CTranslate2, or one of them by a rule."""

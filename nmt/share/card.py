@@ -104,7 +104,7 @@ class Card:
     checked: str | None = None
     """The result of a comparison with the run."""
     license: str | None = None
-    """The licence of the model; by default that of the public model on which it is based."""
+    """The licence of the model; by default the licence of the public model on which it is based."""
 
     @property
     def model_license(self) -> str | None:

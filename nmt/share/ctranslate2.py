@@ -1,7 +1,7 @@
 """Conversion of models to the format of CTranslate2, and their shortlists.
 
 A shortlist has the target pieces that the translation of each source piece may need. With it, CTranslate2 computes the
-scores of these pieces only, which takes less time than those of the whole vocabulary. They are the likeliest
+scores of these pieces only, which takes less time than for the whole vocabulary. They are the likeliest
 translations by IBM model 1 (Brown et al., 1993, aclanthology.org/J93-2003), learned from training pairs in seconds.
 
 Legend: K different links of pieces, V vocabulary.

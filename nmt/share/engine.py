@@ -7,8 +7,8 @@ CTranslate2 finishes and ranks hypotheses as `nmt.search.beam` does. This module
 * A call has a single maximum length, at which hypotheses are returned unfinished; the native search ends them with
   `</s>`. So lines of similar limits share a batch, and a line that exceeds its own limit is translated again.
 
-Translations that were searched with changed probabilities are scored again by forced decoding: a log-probability is
-always that of the model over the whole vocabulary.
+Translations that were searched with changed probabilities are scored again by forced decoding: a log-probability
+always comes from the model over the whole vocabulary.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class Engine:
         """Return for each sentence up to `n_best` hypotheses, best score first.
 
         Pass as many sentences as there are: they are batched here. Samples depend on the seed, the first sentence's key
-        and all sentences, and differ from those of the native search. Raises ConfigError as `check_supported` does,
+        and all sentences, and differ from the native search's. Raises ConfigError as `check_supported` does,
         DataError for a sentence that is longer than the model can take, and SearchStopped after `should_stop` has
         returned True, which is called before each batch.
         """

@@ -323,8 +323,8 @@ def _directions(request: ExportOptions, config: Config) -> Iterator[tuple[Corpus
 
 
 def _recorded(saved: Saved) -> list[ScoreRecord]:
-    """Return the recorded scores of these weights on test sets, without those on other text than that of the run's own
-    test set of the same name."""
+    """Return the recorded scores of these weights on test sets, without scores on a text that differs from the run's
+    own test set of the same name."""
     run = RunDir(saved.path)
     corpus = read_info(run).corpus
     records = read_scores(run)

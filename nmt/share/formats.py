@@ -1,4 +1,4 @@
-"""What the formats of `nmt export` support: CTranslate2, Hugging Face transformers and Argos Translate."""
+"""Limits of the formats of `nmt export`: CTranslate2, Hugging Face transformers and Argos Translate."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _transformers_problems(saved: Saved) -> Iterator[str]:
 
 
 def has_vocab_json(imported: ImportedVocabulary) -> bool:
-    """Return whether a vocabulary with tags of languages is that of M2M-100, not of NLLB, by the form of the tags."""
+    """Return whether a vocabulary with tags of languages belongs to M2M-100, not NLLB, by the form of the tags."""
     return all(tag.startswith("__") for tag in (imported.languages or {}).values())
 
 

@@ -352,8 +352,8 @@ def _check_tensor(path: Path, name: str, tensor: Tensor, expected: torch.Size) -
 def _opened(path: Path) -> Iterator[Take]:
     """Yield a function that reads the tensors of a file, and check in the end that none was left over.
 
-    What was read is not kept in memory: a file of safetensors is mapped anew for each tensor, a zipped pickle from time
-    to time, and tensors of a pickle in the old format are freed.
+    Tensors are not kept in memory once read: a file of safetensors is mapped anew for each tensor, a zipped pickle from
+    time to time, and tensors of a pickle in the old format are freed.
     """
     try:
         with path.open("rb") as file:

@@ -49,9 +49,9 @@ class ImportOptions:
     run: Path | None = None
     """Run directory to write; by default runs/NAME."""
     direction: str | None = None
-    """Source and target language; by default those of tokenizer_config.json."""
+    """Source and target language; by default as in tokenizer_config.json."""
     languages: Sequence[str] = ()
-    """The languages, at least two, between which an M2M-100 model is to translate; empty: those of `direction`."""
+    """The languages, at least two, between which an M2M-100 model is to translate; empty: the two of `direction`."""
     to: str | None = None
     """The target language, if the model has several."""
     keep_pieces_of: Sequence[Path] = ()
@@ -169,7 +169,7 @@ def marian_tokenizers(folder: Path, theirs: Mapping[str, Any], request: ImportOp
 def m2m_tokenizers(folder: Path, theirs: Mapping[str, Any], request: ImportOptions) -> Tokenizers:
     """Return the tokenizers of an M2M-100 model. Raises DataError if the vocabulary does not fit or lacks languages.
 
-    M2M-100 has its pieces in vocab.json, NLLB those of SentencePiece, or of tokenizer.json where transformers 5 has
+    M2M-100 has its pieces in vocab.json, NLLB in its SentencePiece model, or in tokenizer.json where transformers 5 has
     saved it. The tags of the languages have other ids. There may be rows that are not used.
     """
     try:
@@ -206,7 +206,7 @@ def m2m_tokenizers(folder: Path, theirs: Mapping[str, Any], request: ImportOptio
 
 
 def _name_in_model(code: str, names: Collection[str]) -> str:
-    """Return which of the `names` of a model is that of a language: zho_Hans for `zh`, `zho` and `zh_CN`.
+    """Return which of the `names` in a model means a language: zho_Hans for `zh`, `zho` and `zh_CN`.
 
     A macrolanguage has the name of its usual member, or of its only one unless that is a language with a code of two
     letters: pbt_Arab for `ps`. Raises DataError if the model lacks the language, or if several names fit.
@@ -245,7 +245,7 @@ def _added_tokens(folder: Path, n_pieces: int) -> dict[str, int]:
 
 
 def _direction(request: ImportOptions, default: Sequence[str], unnamed: str) -> str:
-    """Return the requested direction, by default that of the languages that the model names.
+    """Return the requested direction, by default the one between the languages that the model names.
 
     Raises DataError if it does not name two languages; the message is `unnamed` if none is requested.
     """

@@ -86,7 +86,7 @@ _LOSSLESS = r"""
   }
 }
 """
-"""What tokenizer.json says of a `LosslessTokenizer`, besides its pieces. The pattern matches the characters of
+"""The content of tokenizer.json for a `LosslessTokenizer`, besides its pieces. The pattern matches the characters of
 `nmt.text.tokenizer.CONTROL`; Prepend adds nothing to an empty text."""
 
 _NLLB = """
@@ -113,7 +113,7 @@ _NLLB = """
   }
 }
 """
-"""What tokenizer.json says of an NLLB model, besides its pieces. transformers adds the tag of the language itself."""
+"""The content of tokenizer.json for an NLLB model, besides its pieces. transformers adds the language's tag itself."""
 
 
 def tokenizer_json(tokenizer: Tokenizer) -> dict[str, Any]:
@@ -126,7 +126,7 @@ def tokenizer_json(tokenizer: Tokenizer) -> dict[str, Any]:
 def _nllb_tokenizer_json(model: bytes, pieces: Sequence[str], tags: Sequence[str]) -> dict[str, Any]:
     """Return the content of tokenizer.json of an NLLB model.
 
-    model: its serialised SentencePiece model. pieces: all pieces by their ids. tags: those of the languages.
+    model: its serialised SentencePiece model. pieces: all pieces by their ids. tags: the tags of the languages.
     """
     proto = ModelProto.FromString(model)
     learned = [piece.piece for piece in sorted(proto.pieces, key=lambda piece: -piece.score)]
@@ -455,7 +455,7 @@ def _config(config: ModelConfig, n_pieces: Sequence[int], n_positions: int) -> d
 
 
 def _generation(config: Config, n_positions: int) -> dict[str, Any]:
-    """Return the content of generation_config.json, of the search settings without those of `lost_settings`.
+    """Return the content of generation_config.json, of the search settings without the `lost_settings`.
 
     All translations have the maximum length of a source with data.max_pieces pieces.
     """

@@ -175,7 +175,7 @@ class Attempt:
 
     done: Done | None = None
     problem: str | None = None
-    """What was wrong with the earlier files of the task, if anything."""
+    """The problem with the earlier files of the task, if there was one."""
     error: NmtError | str | None = None
     """An error for the user, or the traceback of any other exception."""
     lost: str | None = None

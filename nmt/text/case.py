@@ -1,4 +1,4 @@
-"""Upper and lower case by language: in Turkish and its like, the capital of i is İ, and that of ı is I."""
+"""Upper and lower case by language: in Turkish and its like, İ is the capital of i, and I is the capital of ı."""
 
 from __future__ import annotations
 

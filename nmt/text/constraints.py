@@ -415,8 +415,8 @@ _RANK = {"term": 0, "pattern": 2}  # of equally long spans; others 1: a tag that
 def constraint_spans(text: str, search: SearchConfig, glossary: Glossary | None = None, flag: str = "") -> list[Span]:
     """Return the spans of a line whose translation is prescribed, in order; for `flag`, see `spans`.
 
-    Of overlapping spans the longest is taken; of equally long ones first a term of the glossary, last a pattern of the
-    user. No term begins or ends within a URL, e-mail address, number, tag or placeholder, protected or not.
+    If spans overlap, the longest is taken; if they are equally long, first a term of the glossary, last a pattern of
+    the user. No term begins or ends within a URL, e-mail address, number, tag or placeholder, protected or not.
     Raises DataError if a pattern takes too long.
     """
     protect = search.protected

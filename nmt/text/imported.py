@@ -2,7 +2,7 @@
 
 An `ImportedTokenizer` segments with the SentencePiece model of a public model, which normalises text, and numbers the
 pieces by the vocabulary of that model: its pieces follow from id 20 on, in their original order. So does the tokenizer
-of `tokenizer.model`, whose vocabulary is that of the SentencePiece model itself, with its bytes first.
+of `tokenizer.model`, whose vocabulary is the SentencePiece model's own, with its bytes first.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ImportedVocabulary(Document):
     to: str | None = None
     """The language whose tag precedes every source, if the model has several target languages and one was chosen."""
     languages: dict[str, str] | None = None
-    """The tags of languages, by the names of each, if every source and target begins with that of its language."""
+    """The tags of languages, by the names of each, if every source and target begins with its language's tag."""
 
     @field_validator("padding", "unknown", "end")
     @classmethod
@@ -198,7 +198,7 @@ class ImportedTokenizer(Tokenizer):
     def spans(self, text: str, ids: Sequence[int]) -> list[tuple[int, int]]:
         """Return the start and end in code points of the text of each id, of a text without a tag.
 
-        `ids` are those of the text, perhaps truncated, perhaps after tags, whose spans are before the text.
+        `ids` are the ids of the text, perhaps truncated, perhaps after tags, whose spans are before the text.
         """
         _, offsets = self._processor.normalize(text, with_offsets=True)
         lengths = map(self._n_characters, self._processor.encode(text, out_type=str))

@@ -93,8 +93,8 @@ _ALIKE = {"da": "no", "fil": "tl", "grc": "el"}
 
 
 def identified_as(language: str) -> set[str]:
-    """Return the codes by which py3langid identifies text in a language: its own, and those of languages in the same
-    script and macrolanguage, which are too similar to distinguish; none if py3langid knows no such language.
+    """Return the codes by which py3langid identifies text in a language: its own, and the codes of languages in
+    the same script and macrolanguage, which are too similar to distinguish; none if py3langid knows no such language.
 
     Raises DataError if py3langid is not installed.
     """

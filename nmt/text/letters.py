@@ -1,6 +1,6 @@
 """Letters that stand for one another, as ی and ي do in Persian, and marks that stand for nothing.
 
-The table letters.tsv lists the forms of letters by script or language; `*` has those of all languages in comparisons.
+The table letters.tsv lists the forms of letters by script or language; `*` is for all languages, in comparisons only.
 `where` is a regular expression of the places at which a form, `%s`, is replaced; for example only between letters, so
 that quotation marks stay. Without `%s`, what it matches is written as nothing, in the normal form NFKC, or with other
 letters, as by `aceo>асео`, for Latin letters in Cyrillic words. Several letters are written letter by letter if all

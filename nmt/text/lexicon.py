@@ -58,7 +58,7 @@ def expected_counts(kinds: Numbers, words: Numbers, sources: Numbers, n_iteratio
 
 
 def shares_of(probabilities: Floats, words: Numbers, unexplained: Floats | float = 0.0) -> Floats:
-    """Return the probability of each link among the links of its target word, (L,), by those of its words, (L,).
+    """Return the probability of each link among the links of its target word, (L,), by its words' probability, (L,).
 
     Overwrites the probabilities. unexplained: the probability of each target word (W,) without any link.
     """

@@ -34,7 +34,7 @@ def masked(text: str) -> str:
     return re.sub(TEMPLATE, lambda match: "_" * len(match[0]), text)
 
 
-# The width and precision of a directive like those of printf.
+# The width and precision of a directive as in printf.
 _SIZE = r"(?:\*(?:\d+\$)?|\d++)?(?:\.(?:\*(?:\d+\$)?|\d*+))?"
 # A simple argument; a # in a branch of a plural, which the next brace, after simple arguments, closes; structure.
 _ICU = (

@@ -1,4 +1,4 @@
-"""Segments of parallel text on one line, such as those of translation memories."""
+"""Segments of parallel text on one line, as in translation memories."""
 
 from __future__ import annotations
 

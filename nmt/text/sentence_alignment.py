@@ -1,4 +1,4 @@
-"""Alignment of the sentences of a text with those of its translation, in the same order.
+"""Alignment of the sentences of a text with the sentences of its translation, in the same order.
 
 The text is divided into groups of up to two sentences and their translations (beads). A dynamic program finds the most
 probable beads, relative to unrelated sentences: first by their lengths in characters (Gale and Church, 1993), then also
@@ -35,7 +35,7 @@ _ITERATIONS = 5  # of expectation maximization
 _LEARNED_FROM = 20_000  # maximum number of beads
 _LIKELY = 1e-3  # minimum probability of a translation of a word
 _STEM = 6  # characters of a word that are compared
-_FREE = 0.1  # share of translations whose length is as that of unrelated text
+_FREE = 0.1  # share of translations that are as long as unrelated text could be
 
 
 class Bead(NamedTuple):
@@ -52,7 +52,7 @@ def align(source: Sequence[str], target: Sequence[str], translations: Sequence[s
 
     translations: of the source sentences by a model, whose words are compared, too.
     """
-    # words beside those of the source, and lengths of the source only, so that bad translations do no harm
+    # words are added to the source's, and lengths are taken from the source only, so that bad translations do no harm
     compared = source if translations is None else [*map(" ".join, zip(source, translations, strict=True))]
     texts = _Side.of(compared, target), _Side.of(target, compared)
     lengths = _Lengths.of(replace(texts[0], chars=_chars(source)), texts[1])
@@ -154,7 +154,7 @@ class _Lengths:
 
     def scores(self, n_src: float, n_tgt: int, places: slice) -> Floats:
         """Return the logarithm of the probability of the lengths of the `n_tgt` sentences before each place as
-        translations of `n_src` characters, relative to those of unrelated sentences."""
+        translations of `n_src` characters, relative to unrelated sentences of these lengths."""
         variance = self._deviation * n_src
         related = -((self._sums[n_tgt][places] - self._ratio * n_src) ** 2) / (2 * variance) - log(variance) / 2
         ratios = related - self._unrelated[n_tgt][places]
@@ -284,7 +284,7 @@ def _around(steps: Sequence[Step], lengths: _Lengths) -> tuple[Numbers, int]:
 
 
 _MATCHED, _NO_TGT, _NO_SRC = range(3)
-"""What ends at a place: a bead with both sides, or a source or target sentence without a counterpart."""
+"""The kinds of ends at a place: a bead with both sides, or a source or target sentence without a counterpart."""
 
 
 def _search(lengths: _Lengths, lexicon: _Lexicon | None, lows: Numbers, width: int) -> list[Step]:
@@ -294,7 +294,7 @@ def _search(lengths: _Lengths, lexicon: _Lexicon | None, lows: Numbers, width: i
     margin = 3 + int(np.diff(lows).max(initial=0)) * 2
     nowhere = np.full(width + 2 * margin, -np.inf)
     rows = [nowhere, nowhere]  # the best scores of the last two rows, with `margin` impossible places on both sides
-    skipped = nowhere  # those of the last row for _NO_TGT
+    skipped = nowhere  # the best scores of the last row for _NO_TGT
     tops = np.zeros((n + 1, width), np.int8)  # what ends at each place
     # for _MATCHED, the bead; otherwise what ends before the sentence without a counterpart
     choices = np.zeros((3, n + 1, width), np.int8)

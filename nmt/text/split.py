@@ -153,7 +153,7 @@ _QUOTE = re.compile(
     rf"""(?:["„“‚‘«‹]|'(?!(?<=[^\W_{UNSPACED}]')[^\W_{UNSPACED}]))(?=([{_CLOSING}]{{0,4}}+[^\s{_CLOSING}])?)"""
 )
 _OPENED_BY = {'"': '"', "'": "'", "“": "„", "‘": "‚"}
-"""What has opened a quotation that a mark closes, for marks that may also open one."""
+"""The mark that has opened the quotation that a mark closes, for marks that may also open one."""
 
 
 def _prepared(text: str) -> str:

@@ -130,8 +130,8 @@ class Tokenizer(ABC):
     def encode_all(self, lines: Sequence[str], to: str | None = None, threads: int = THREADS) -> list[list[int]]:
         """Encode lines in parallel, without special ids.
 
-        to: the language whose tag precedes each line. None: the tokenizer's own, or else that of the tag with which a
-        line begins, if the tokenizer has tags; empty: none. Raises DataError for a tag that the vocabulary lacks.
+        to: the language whose tag precedes each line. None: the tokenizer's own, or else the language whose tag
+        begins the line, if the tokenizer has tags; empty: none. Raises DataError for a tag that the vocabulary lacks.
         """
 
     @abstractmethod
@@ -280,7 +280,7 @@ class LosslessTokenizer(Tokenizer):
         return LosslessTokenizer(proto.SerializeToString(), tags=[*self.tags])
 
     def extends(self, other: Tokenizer) -> bool:
-        """Return whether the first pieces of this tokenizer are those of another one."""
+        """Return whether this tokenizer's pieces begin with all pieces of another one."""
         ids = range(other.n_pieces)
         return (
             isinstance(other, LosslessTokenizer)

@@ -210,7 +210,7 @@ class Tokenizers:
 
     @property
     def is_public(self) -> bool:
-        """Whether the vocabulary is that of a public model, which serves only its languages."""
+        """Whether the vocabulary comes from a public model, which serves only its languages."""
         return self.imported is not None and self.imported.direction is not None
 
     @property
@@ -227,7 +227,7 @@ class Tokenizers:
             raise DataError(f"{path}: has {kind}, but data.directions needs a joint one that nmt has trained")
 
     def of_languages(self, languages: Sequence[str]) -> Tokenizers:
-        """Return the joint tokenizer as that of other languages; of an imported model, those of these languages."""
+        """Return the joint tokenizer for other languages; for an imported model, the tokenizers of these languages."""
         if self.is_public:
             return replace(self, by_language={name: self[name] for name in sorted(languages)})
         return replace(self, by_language=dict.fromkeys(sorted(languages), next(iter(self.by_language.values()))))

@@ -61,14 +61,14 @@ class ObjectiveFacts:
     model_kinds: tuple[str, ...]
     """The kinds of models that support it."""
     use: str = "use it with nmt train --init-from"
-    """What a trained model is for, as advice in messages."""
+    """The use of a trained model, as advice in messages."""
     metric: Metric = "perplexity"
     """The score on the development set by which runs are listed and ranked; `text_score` in nmt.runs.info replaces BLEU
     where it says little."""
     scores: tuple[Metric, ...] = ()
     """The scores besides the loss by which `training.select_by` can select checkpoints; the first is the default."""
     counted: str = "token"
-    """What the loss is averaged over."""
+    """The unit over which the loss is averaged."""
     learns_lines: bool = False
     """Whether the examples are single lines instead of pairs."""
     settings: type[Section] | None = None

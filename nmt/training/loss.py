@@ -175,7 +175,7 @@ class FirstPass:
     states: Tensor
     """Its hidden states (B, T, D), of all tokens."""
     hidden: Tensor
-    """Those of the target tokens in the loss, (N, D)."""
+    """The hidden states of the target tokens in the loss, (N, D)."""
     targets: Tensor
     """The target tokens in the loss, (N,)."""
 
@@ -233,7 +233,7 @@ def _states(
 
 
 def scored(batch: AnyBatch, values: Tensor) -> Tensor:
-    """Return the values (N, ...) of the target tokens in the loss, without padding, among those of all, (B, T, ...)."""
+    """Return the values (N, ...) of the target tokens in the loss, without padding, out of all (B, T, ...)."""
     flat = values.flatten(0, 1)
     return flat[: batch.n_tokens] if batch.token_indices is None else flat[batch.token_indices]
 
@@ -280,8 +280,8 @@ def fused_loss(
 ) -> LossSums:
     """Return the label-smoothed cross-entropy of one pass, or the consistency loss of two passes.
 
-    `passes` are hidden states (N, D), `weight` (V, D) and `bias` (V,) are those of the output layer, in which
-    `fixed_rows` get no gradient, and `targets` (N,) int64 have no padding.
+    `passes` are hidden states (N, D), `weight` (V, D) and `bias` (V,) belong to the output layer, in which `fixed_rows`
+    get no gradient, and `targets` (N,) int64 have no padding.
     The target distribution is (1 - smoothing) on the target and smoothing / V on every entry (Szegedy et al., 2016).
     With two passes, the loss is the cross-entropy of the first, the weighted cross-entropy of the second, and the
     weighted divergences in both directions. No term is detached, so both passes learn from all of it.
@@ -381,7 +381,7 @@ class _OutputLayer:
     def __init__(
         self, weight: Tensor, bias: Tensor | None, dtype: torch.dtype, learns_weight: bool, learns_bias: bool
     ) -> None:
-        """`dtype` is that of the logits."""
+        """`dtype` is the type of the logits."""
         self.weight = weight.to(dtype)
         self.bias = None if bias is None else bias.to(dtype)
         # fp16 underflows below 6e-8, so with fp16 the products of gradients are in float32

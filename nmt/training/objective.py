@@ -1,6 +1,6 @@
 """The base class of training objectives, which are in `nmt.training.objectives`.
 
-An objective makes examples of the rows of a text, changes those of an update, and computes the loss of a batch. Its
+An objective makes examples of the rows of a text, changes an update's examples, and computes the loss of a batch. Its
 validator scores the development set. `nmt.training.facts` has what the rest of the package needs to know about each.
 """
 

@@ -66,7 +66,7 @@ class Muon(Adam):
     """Muon (Jordan et al., 2024) for the groups of matrices that have `blocks`, and Adam for all others.
 
     The momentum of a matrix is replaced by the nearest orthogonal matrix, approximately, scaled such that its elements
-    are as large as those of Adam's updates (Liu et al., 2025, arXiv:2502.16982), so that both learn with the same
+    are as large as in Adam's updates (Liu et al., 2025, arXiv:2502.16982), so that both learn with the same
     learning rate. A matrix of several projections is made of as many `blocks` of rows, each orthogonal by itself.
     """
 
@@ -106,7 +106,7 @@ class Muon(Adam):
 
 MOMENTUM = 0.95
 COEFFICIENTS = 3.4445, -4.7750, 2.0315
-"""Of a polynomial a x + b x^3 + c x^5 that, applied five times, brings singular values from 0.01 to 1 near 1."""
+"""The polynomial a x + b x^3 + c x^5 that, applied five times, brings singular values from 0.01 to 1 near 1."""
 
 
 def orthogonal(x: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:

@@ -69,7 +69,7 @@ def _is_restarted(run: RunDir) -> bool:
 
 
 def _recorded_data(run: RunDir, config: Config) -> Path:
-    """Return the data directory of a resumed run, or that of its config if the former no longer exists."""
+    """Return the data directory of a resumed run, or the one that its config names if the former no longer exists."""
     recorded = Path(read_info(run).data_dir)
     configured = config.data.directory
     if recorded.is_dir():

@@ -40,7 +40,7 @@ OUT_OF_MEMORY_IN_EXCHANGE = (
 
 
 class Description(NamedTuple):
-    """What trackers show of a run."""
+    """The description of a run that trackers show."""
 
     settings: Mapping[str, object] = {}
     """All settings, by key, such as training.max_steps."""

@@ -283,7 +283,7 @@ class TrainingConfig(Section):
         return OBJECTIVES[self.objective]
 
     def selected_by(self, text_score: Metric) -> str:
-        """Return the score by which checkpoints are selected; `text_score` is that of `RunInfo`."""
+        """Return the score by which checkpoints are selected; for `text_score`, see `RunInfo`."""
         if self.select_by != "auto":
             return self.select_by
         return text_score if self.facts.writes_text else next(iter(self.facts.scores), "loss")

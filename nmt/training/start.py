@@ -230,7 +230,7 @@ def _restart_old_epoch(session: Session) -> None:
 def _keep_start(session: Session) -> None:
     """Save the weights that the run starts with, which it needs at its end.
 
-    Raises CheckpointError if those of a resumed run are missing or damaged.
+    Raises CheckpointError if a resumed run lacks them, or they are damaged.
     """
     if session.state.step == 0:
         save_checkpoint(session.run.start, session.full("raw"), None, {})

@@ -115,7 +115,7 @@ def word_shares(tokenizer: Tokenizer, ids: Sequence[int]) -> Floats:
 def src_word_shares(tokenizer: Tokenizer, ids: Sequence[int], text: str) -> Floats:
     """Return the share of each source piece that belongs to each word, of shape (words, pieces); see `word_shares`.
 
-    An inline translation belongs to the words of its term. The words are those of `text`, from which the ids come: an
+    An inline translation belongs to the words of its term. The words come from `text`, as the ids do: an
     imported tokenizer may normalise one word to several or to none.
     """
     if isinstance(tokenizer, ImportedTokenizer):

@@ -65,7 +65,7 @@ class Translator(LineTranslator):
     """A translator with the configuration of its model. It is immutable and thread-safe."""
 
     config: Config = field(kw_only=True)
-    """The configuration; in two steps, that of the direct way. Its search settings are `search`."""
+    """The configuration; in two steps, the configuration of the direct way. Its search settings are `search`."""
     origins: Sequence[Origin] = ()
     """The origin of the weights of each model of an ensemble."""
     run: Path | None = None
@@ -226,7 +226,7 @@ class Translator(LineTranslator):
     ) -> list[str] | list[list[str]]:
         """Return the translation of each text; with `n_best`, a list of up to that many translations, best first.
 
-        The translations are the same as from `nmt translate`. Further arguments and errors are those of `translations`.
+        The translations are the same as from `nmt translate`. For further arguments and errors, see `translations`.
         """
         if n_best is None:
             return [best.text for best, *_ in self.translations(texts, **options)]

@@ -122,8 +122,8 @@ class TranslationMemory:
 
         The text must equal a segment but for white space, Unicode normalization and forms of letters, for the values of
         whole numbers that occur once in the segment and once in its translation, for a capital at its start, and for
-        formatting. A segment with other codes matches no text, since it lacks a part. Of several translations, the most
-        frequent is returned, and the latest of equally frequent ones.
+        formatting. A segment with other codes matches no text, since it lacks a part. Out of several translations, the
+        most frequent is returned, and the latest of equally frequent ones.
         """
         text = self._folded(text)
         for form in dict.fromkeys((text, self._lower(text[:1]) + text[1:])):

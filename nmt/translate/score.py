@@ -115,8 +115,8 @@ class PairScorer:
     def _scored(
         self, src_ids: Sequence[int], tgt_ids: Sequence[int], values: Sequence[float], n_context: int
     ) -> Scored:
-        """Return the score of a pair, given the log-probabilities of its target pieces and of `</s>`, without those of
-        the first `n_context` pieces."""
+        """Return the score of a pair, given the log-probabilities of its target pieces and of `</s>`; the first
+        `n_context` pieces do not count."""
         src_cut = len(src_ids) > self.max_length
         tgt_cut = len(tgt_ids) > self.max_length
         ids = tgt_ids[n_context : self.max_length]

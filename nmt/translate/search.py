@@ -428,7 +428,7 @@ class JointSearch:
             yield from batches
 
     def _translated(self, sentence: Sentence, ids: list[int]) -> _Pair:
-        """Return a sentence with its translation, that of the translation memory or else `ids`."""
+        """Return a sentence with its translation, from the translation memory or else `ids`."""
         if sentence.match is None:
             return self._untagged(sentence.src_ids), ids
         return self.src.encode(sentence.text), self.tgt.encode(sentence.match.text)

@@ -313,7 +313,7 @@ def find_match(line: Line, text: str, search: SearchConfig) -> Match | None:
 COPIED_IDS = 100
 COPIED_COST = 2000
 """Maximum number of ids of the placeholders of a sentence that are protected by default, which make its translation
-longer, and of this number times that of the hypotheses that they need."""
+longer, and of this number times the number of hypotheses that they need."""
 
 
 def _affordable(spans: Sequence[Span], tokenizer: Tokenizer, most_ids: int) -> list[Span]:

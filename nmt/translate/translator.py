@@ -50,7 +50,7 @@ class LineTranslator:
     """The engine that translates: CTranslate2's or PyTorch's."""
     tokenizers: Tokenizers
     conventions: Conventions
-    """The languages, and the conventions of lines; if there are two steps (pivot), those of the second."""
+    """The languages, and the conventions of lines; if there are two steps (pivot), the second step's conventions."""
     search: SearchConfig
     """The configured search settings."""
     fallback: Searcher | None = None
@@ -310,7 +310,7 @@ class LineTranslator:
             yield aligned
 
     def _given_translation(self, text: str, translation: str, search: SearchConfig) -> Translation:
-        """Return a given translation of a text, whose sentences are those of the text in order if there are as many."""
+        """Return a given translation of a text; its sentences match the text's in order if there are as many."""
         src, tgt = self.tokenizers.sides(self.conventions.direction)
         translated = sentences(translation)
         [of_text] = self._segmenter.split_lines([Line(text)], search)

@@ -80,7 +80,7 @@ class Line:
     """Translation memory. Exact matches are not used for a line with `prefix` or `terms`."""
     similar: str = ""
     """The translation of a similar text, which a model trained with `training.modifiers.fuzzy` reads beside the line.
-    Without it, that of the most similar segment of `tm`."""
+    Without it, the translation of the most similar segment of `tm`."""
     is_first: bool = False
     """Whether a document begins with this line, so that its context is only `before`; see `search.context`."""
     before: tuple[tuple[str, str], ...] = ()
@@ -139,7 +139,7 @@ class Confidence(NamedTuple):
     chrf: float
     """The expected chrF, 0-100."""
     is_low: bool
-    """Whether it is lower than that of three quarters of the translations with which the run was calibrated."""
+    """Whether it is lower than for three quarters of the translations with which the run was calibrated."""
 
 
 @dataclass(frozen=True, slots=True)

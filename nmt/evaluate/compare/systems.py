@@ -49,7 +49,7 @@ class TextToTranslate:
     tgt_lang: str | None = None
     """The language by which files are scored."""
     fair: str = ""
-    """What to compare on instead, if more than a few of the lines are in training text."""
+    """The text to compare on instead, if more than a few of the lines are in training text."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def _listed(parts: Sequence[str]) -> Iterator[Path]:
 
 
 def _matching(pattern: str) -> list[Path]:
-    return [Path(path) for path in sorted(glob(pattern))]  # noqa: PTH207  (those of pathlib are relative)
+    return [Path(path) for path in sorted(glob(pattern))]  # noqa: PTH207  (pathlib's are relative)
 
 
 def _refuse_repeated(paths: Sequence[Path]) -> None:
@@ -191,7 +191,7 @@ def read_systems(
 ) -> tuple[TextToTranslate, tuple[Group, ...]]:
     """Read files of translations, one or several files of references, and a file of sources if there is one.
 
-    `to` is the language, by default that of `language_of_files`; for `lowercase` see `check_alike`.
+    `to` is the language, by default as in `language_of_files`; for `lowercase` see `check_alike`.
 
     Raises DataError as `read_references` and `check_alike` do.
     """

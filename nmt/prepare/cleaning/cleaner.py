@@ -83,7 +83,7 @@ class HeldOut:
 
 @cache
 def _form_of(overlap: str | None, language: str) -> Callable[[str], str]:
-    """Return the function of the form in which lines are compared with those of development and test sets."""
+    """Return the function that brings lines into the form in which they are compared with development and test sets."""
     return partial(normal_form if overlap in ("normal", "either") else comparable, language=language)
 
 

@@ -88,7 +88,7 @@ CHARS = [*range(1, 8), *(2**k * quarters // 4 for k in range(3, 12) for quarters
 """The lower edge of each histogram bin but the first, in characters: bin i is for lengths in [CHARS[i - 1], CHARS[i]);
 bin 0 is for sides without text."""
 RATIOS = [round(2 ** (k / 8), 3) for k in range(-24, 25)]
-"""The same for the length of the second side divided by that of the first; bin 0 is for ratios below 1/8."""
+"""The same for the length of the second side divided by the first side's; bin 0 is for ratios below 1/8."""
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """Readers of formats with translation units: TMX, XLIFF and PO.
 
-Of XML, one unit is in memory at a time. Files may come from strangers: the document type is not loaded, entities are
+With XML, one unit is in memory at a time. Files may come from strangers: the document type is not loaded, entities are
 refused, nothing that a file refers to is opened, and the size of a unit and the depth of elements are limited.
 """
 
@@ -218,7 +218,7 @@ _UNCONFIRMED = re.compile(
 """Matches an attribute of XLIFF, or the type of a property of TMX, and its value, if a text is not to be translated, or
 its translation is missing, unfinished or rejected, or nobody has confirmed it. Beside `translate`, `state` and
 `state-qualifier`, these are `conf` and `x-ConfirmationLevel` of Trados, `status` of memoQ, `confirmed` of Phrase,
-properties of Matecat and XTM, and those of other programs that are called a status."""
+properties of Matecat and XTM, and properties of other programs that are called a status."""
 
 
 def _skip_unconfirmed(marks: Iterable[tuple[str, str]], units: Units) -> bool:
@@ -322,7 +322,7 @@ def read_po(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
     Fuzzy, obsolete and untranslated messages are skipped. A message with a plural gives two pairs if its translation
     has two forms, one pair (of the plural) if it has one form, and is skipped if it has more forms, since none of them
     translates only the plural. `layout.columns`, such as `{en: msgid, de: msgstr}`, names the languages. Without it,
-    the header's `Language` is the language of `msgstr`, and `X-Source-Language`, or else English, that of `msgid`. If
+    `msgstr` is in the header's `Language`, and `msgid` in its `X-Source-Language`, or else in English. If
     the header names neither script nor region, the nearest part of the path that names a script counts, such as
     sr@latin. The form for one object follows from its `Plural-Forms`.
     """

@@ -1,7 +1,7 @@
 """The stages `clean`, `group`, `learn` and `judge`, which decide which pairs of the training corpora are kept.
 
-Parts are cleaned independently. Of similar pairs, found by hashes in all parts, all but the best are dropped. A filter
-of misaligned pairs is learned from a sample of the pairs that are left in a corpus, and judges all of them.
+Parts are cleaned independently. If pairs are similar, as hashes in all parts show, all but the best are dropped. A
+filter of misaligned pairs is learned from a sample of the pairs that are left in a corpus, and judges all of them.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ NO_OTHERS: Others = ((), ())
 
 
 def write_pairs(work: Work, name: str, pairs: Sequence[SentencePair], elsewhere: Others = NO_OTHERS) -> Path:
-    """Write the text of pairs, then that of `elsewhere`, for the tasks of later stages. Return its folder."""
+    """Write the text of pairs, then the text of `elsewhere`, for the tasks of later stages. Return its folder."""
     folder = part_folder(work.folder, name, 0)
     folder.mkdir(parents=True, exist_ok=True)
     for side in SIDES:

@@ -77,7 +77,7 @@ def make_tokenizers(
 ) -> dict[tuple[str, str], Tokenizers]:
     """Learn the vocabulary of all pairs of languages, unless one is given, and write it for the next stage.
 
-    Labels, and the profiles of the languages, are always those of the training text.
+    Labels, and the profiles of the languages, always come from the training text.
 
     work: the work folder of the data directory. reused, new: a tokenizer, which may be extended by pieces of new
     languages.
@@ -109,7 +109,7 @@ def make_tokenizers(
 def _learn_vocabulary(
     work: Work, data: DataConfig, settings: TokenizerConfig, texts: Texts, reused: Tokenizers | None, new: NewPieces
 ) -> Tokenizers:
-    """Learn the vocabulary, or extend that of other languages, in a task."""
+    """Learn the vocabulary, or extend the vocabulary of other languages, in a task."""
     languages: Sequence[str] = data.all_languages
     vocab_size = settings.vocab_size
     start = None

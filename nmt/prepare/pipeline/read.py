@@ -215,7 +215,7 @@ class ReadText:
     parts: list[Part]
     skipped: Skipped
     places: dict[str, list[Place]] = field(default_factory=dict)
-    """Of a sample, the places of its pairs in each corpus, by key."""
+    """The places of the pairs of a sample in each corpus, by key"""
 
 
 class _Reading(BaseModel):

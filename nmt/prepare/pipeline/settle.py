@@ -312,7 +312,7 @@ class _Settling(BaseModel):
     """The report of cleaning."""
     drops: Drops
     split_off: tuple[Path, Path] | None
-    """The folders with the development set that was split off, and with those of other pairs of languages."""
+    """The folders with the development set that was split off, and with the development sets of other pairs."""
     rows: dict[int, str]
     """The rows of the part that were split off, with the reasons."""
     version: str
@@ -382,8 +382,8 @@ def settle_part(folder: Path, task: _Settling) -> Json:
 
 @lru_cache(maxsize=1)
 def _sides(folder: Path, elsewhere: Path, version: str, languages: tuple[str, str]) -> tuple[set[str], set[str]]:
-    """Return the two sides of the development set with those of other pairs of languages; `version` identifies the
-    content of the folders."""
+    """Return the two sides of the development set, with the development sets of other pairs of languages; `version`
+    identifies the content of the folders."""
     del version
     src, tgt = (
         {*comparable_lines(read_side(folder, side) + read_side(elsewhere, side), language)}

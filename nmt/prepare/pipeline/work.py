@@ -106,7 +106,7 @@ def _table(path: Path, modified: int) -> npt.NDArray[np.uint32]:
 @dataclass(frozen=True)
 class Sizes:
     """The sizes of the units into which the work is divided. Only the size of a shard has an effect on the data
-    directory, and with `data.documents` that of a part.
+    directory, and with `data.documents` also the size of a part.
     """
 
     part_pairs: int = 1 << 16
@@ -142,7 +142,7 @@ class Work:
     versions: dict[str, str] = field(default_factory=dict)
     """By stage so far, a digest of everything that determines its result."""
     letters: Letters = field(default_factory=dict)
-    """The forms of letters in which the stage `settle` writes the text, and `mono` that of a language."""
+    """The forms of letters in which the stage `settle` writes the text of pairs, and `mono` the text of a language."""
     _n_tasks: dict[str, int] = field(default_factory=dict)
 
     def run(

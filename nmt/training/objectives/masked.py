@@ -1,7 +1,7 @@
 """Masked language modelling: some pieces of a line are masked, and the model predicts them from all other pieces (BERT;
 Devlin et al., 2019, arXiv:1810.04805).
 
-Of the pieces that are chosen in a line, 80 % become MASK, 10 % a random learned piece, and 10 % stay. The choice is a
+80 % of the pieces that are chosen in a line become MASK, 10 % a random learned piece, and 10 % stay. The choice is a
 function of (seed, epoch, row of the line), so that a resumed run learns from the same examples.
 
 With `training.masked.pair_task` a line is a pair, `source SEPARATOR target` (translation language modelling; Conneau

@@ -44,7 +44,7 @@ class TrainingLog:
 
     A record is flat. `kind` is train, valid, ema, average, final, skipped, warning, modifier or mixture (which has a
     mapping, `shares`); `step` is the update it belongs to. A model with several directions has records valid/DIRECTION
-    and so on, besides those of their means; test sets of training.watch have watch/NAME. To compare training and
+    and so on, besides records of their means; test sets of training.watch have watch/NAME. To compare training and
     development set, use `nll` (nats per token): `loss` is the training objective, which includes label smoothing and
     divergence, and equals `nll` on the development set.
     """
@@ -326,7 +326,7 @@ class Trackers:
     """The trackers that a run reports to. One that fails is reported once, and not used any more."""
 
     def __init__(self, names: Iterable[str], run: RunDir, say: Callable[[str], None], description: Description) -> None:
-        """Start a run in each tracker, or continue that of a resumed run, whose id is in trackers.json."""
+        """Start a run in each tracker, or continue the tracker's run if ours is resumed; its id is in trackers.json."""
         self._run = run
         self._say = say
         self._description = description

@@ -384,7 +384,7 @@ def announce_modifiers(session: Session, log: TrainingLog) -> None:
 SKIPPED_STEPS = 5
 TRACED_STEPS = 10
 PROFILE_ROWS = 20
-"""Of `nmt train --profile`: updates before the trace, updates in it, and rows of its table."""
+"""For `nmt train --profile`: updates before the trace, updates in it, and rows of its table."""
 
 making_batches = partial(record_function, "making batches")
 """Context that labels the making of batches for the profiler."""

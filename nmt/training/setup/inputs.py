@@ -309,7 +309,7 @@ class _Source:
         has_same_labels = (our_labels and our_labels.fingerprint) == (their_labels and their_labels.fingerprint)
         self._is_whole = stack is None and self._is_same_kind and has_same_labels
         self.spelled = _spelled(*(next(iter(part.by_language.values())) for part in (tokenizers, saved.tokenizers)))
-        """The ids of the saved pieces that spell each piece by which our tokenizer extends that of the saved model."""
+        """The ids of the saved pieces that spell each piece by which our tokenizer extends the saved model's."""
 
     def weights(self) -> Tensors:
         """Return the saved weights under the parameter names of our model.
@@ -415,7 +415,7 @@ def _spelled(ours: Tokenizer, theirs: Tokenizer) -> list[list[int]]:
 
 
 def _continues(ours: Tokenizer, theirs: Tokenizer) -> bool:
-    """Return whether a tokenizer is that of a saved model, or extends it by pieces."""
+    """Return whether a tokenizer equals a saved model's, or extends it by pieces."""
     is_extended = isinstance(ours, LosslessTokenizer) and ours.extends(theirs) and [*ours.tags] == [*theirs.tags]
     return is_extended or ours.fingerprint == theirs.fingerprint
 
