@@ -38,7 +38,7 @@ from nmt.process import keep_freed_memory
 from nmt.runs.model import ModelRef
 from nmt.share.hub import download
 from nmt.training.parallel import joined
-from nmt.training.plan import Plan
+from nmt.training.plan import TrainingPlan
 from nmt.training.start import fit
 from nmt.translate.loading import Translator
 
@@ -83,7 +83,7 @@ def train(
     """
     keep_freed_memory()
     with joined() as world:
-        plan = world.on_rank0(lambda: Plan.of(_config(config, settings), _path(data), _path(run), resume))
+        plan = world.on_rank0(lambda: TrainingPlan.of(_config(config, settings), _path(data), _path(run), resume))
         fit(plan, world=world)
     return plan.run.path
 

@@ -162,7 +162,7 @@ def robustness(
     from nmt.cli.defaults import resolve_models, search_settings
     from nmt.evaluate.robustness import (
         CHANGES,
-        Plan,
+        RobustnessPlan,
         default_changes,
         measure_run,
         write_texts,
@@ -182,7 +182,7 @@ def robustness(
     search = search_settings(translator.config, beam, length_penalty, overrides)
     translator.check(search, 1)
     text = choose_text(translator, data, split, source, reference)
-    plan = Plan(chosen or default_changes(text.languages[0]), percentages, seed, lines)
+    plan = RobustnessPlan(chosen or default_changes(text.languages[0]), percentages, seed, lines)
     if output is not None:
         names = ["original", *(f"{change}-{rate:g}" for change in plan.changes for rate in plan.rates)]
         outputs = [output / f"{name}.{language}" for name in names for language in text.languages]

@@ -45,7 +45,7 @@ from nmt.tables import Format, rendered
 
 if TYPE_CHECKING:
     from nmt.evaluate.metrics import MetricName
-    from nmt.evaluate.report import Report
+    from nmt.evaluate.report import EvaluationReport
     from nmt.evaluate.run import EvaluationText
     from nmt.runs.info import ScoreRecord
     from nmt.runs.model import ModelRef
@@ -199,7 +199,7 @@ def _chosen(metrics: str | None, tokenize: str | None) -> Sequence[MetricName]:
     return chosen
 
 
-def _rendered(reports: Sequence[Report], records: Sequence[ScoreRecord], format_: Format) -> str:
+def _rendered(reports: Sequence[EvaluationReport], records: Sequence[ScoreRecord], format_: Format) -> str:
     """Format the report of one text, or the reports of several with means over directions of the recorded ones."""
     from nmt.evaluate.report import History, Reports, macro_averages
 

@@ -16,7 +16,7 @@ from nmt.layout import RunDir
 from nmt.process import Stop
 
 if TYPE_CHECKING:
-    from nmt.training.plan import Plan
+    from nmt.training.plan import TrainingPlan
 
 
 @app.command()
@@ -99,21 +99,21 @@ def resolve(
     overrides: Sequence[str],
     init_from: Sequence[str],
     resume: bool,
-) -> Plan:
+) -> TrainingPlan:
     """Return the plan of `nmt train`.
 
     A resumed run keeps its own configuration; with `config`, it is the run named by the config.
     Raises ConfigError, CheckpointError or DataError.
     """
     from nmt.cli.defaults import run_or_newest
-    from nmt.training.plan import Plan, check_exists
+    from nmt.training.plan import TrainingPlan, check_exists
 
     changes = with_initial(overrides, init_from)
     if config is None and resume:
         run = run_or_newest(run, ())
         check_exists(RunDir(run))  # before its config, which an imported run has without training text
-        return Plan.of(load_config(RunDir(run).config, changes), data, run, resume)
-    return Plan.of(load_config(config or "base.yaml", changes), data, run, resume)
+        return TrainingPlan.of(load_config(RunDir(run).config, changes), data, run, resume)
+    return TrainingPlan.of(load_config(config or "base.yaml", changes), data, run, resume)
 
 
 def with_initial(overrides: Sequence[str], init_from: Sequence[str]) -> list[Override]:

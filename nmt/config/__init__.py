@@ -37,7 +37,7 @@ class Config(Section):
         return self.model_copy(update={"data": self.data.without("license")})
 
     @model_validator(mode="after")
-    def _check(self) -> Config:
+    def _check_across_sections(self) -> Config:
         unused = unread(self.model_dump())
         problems = [f"{setting.key}: {setting.reason}" for setting in unused if not setting.is_default]
         if not self.tokenizer.joint:
@@ -194,7 +194,7 @@ class Config(Section):
         """Return the configuration of one of several directions; see `DataConfig.towards`."""
         return self.model_copy(update={"data": self.data.towards(direction)})
 
-    def choose(self, to: str | None, source: str | None = None, imported: Collection[str] = ()) -> Config:
+    def choose_languages(self, to: str | None, source: str | None = None, imported: Collection[str] = ()) -> Config:
         """Return the configuration with which a model translates in one of its directions, with only the training
         corpora of this direction, and without stages if these name others.
 

@@ -145,7 +145,7 @@ class DataConfig(Section):
         return {**settings, "directions": directions}
 
     @model_validator(mode="after")
-    def _check(self) -> DataConfig:
+    def _check_data_settings(self) -> DataConfig:
         if not self.direction:
             key, example = ("directions", "all") if self.languages else ("direction", "de-en")
             raise ValueError(f"{key}: must be given, such as {example}")

@@ -27,7 +27,7 @@ from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from nmt.documents.types import BLANK, Results, spaced
+from nmt.documents.types import BLANKS, Results, spaced
 from nmt.errors import DataError
 from nmt.text.constraints import protected, spans
 from nmt.text.split import sentence_edges
@@ -54,12 +54,12 @@ def tagged(text: str, untagged: str = "") -> Iterator[Token[str]]:
 
 M = TypeVar("M")
 
-_INNER = re.compile(f"(?s)[^{BLANK}](?:.*[^{BLANK}])?")
+_INNER = re.compile(f"(?s)[^{BLANKS}](?:.*[^{BLANKS}])?")
 """Matches a text without the white space around it."""
 _KEPT = re.compile(
-    rf"[^{BLANK}]|(?<=[^{BLANK}])"
-    rf"(?!(?<=[{LETTERWISE}])(?:(?![\r\n])[{BLANK}])*+[\r\n][{BLANK}]*+[{LETTERWISE}])"
-    rf"[{BLANK}](?=[{BLANK}]*+[^{BLANK}])"
+    rf"[^{BLANKS}]|(?<=[^{BLANKS}])"
+    rf"(?!(?<=[{LETTERWISE}])(?:(?![\r\n])[{BLANKS}])*+[\r\n][{BLANKS}]*+[{LETTERWISE}])"
+    rf"[{BLANKS}](?=[{BLANKS}]*+[^{BLANKS}])"
 )
 """Matches each character but white space, and the first of white space that divides words: not at the ends of a text,
 nor a line break between letters of a script without spaces."""

@@ -58,7 +58,7 @@ def decoded_text(name: str, content: bytes) -> tuple[str, str]:
 
 # Characters that no line of a text file, or no XML, may contain. A space replaces each, so that offsets stay the same.
 _CONTROL = "\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff"
-BLANK = f" \u3000{_CONTROL}"
+BLANKS = f" \u3000{_CONTROL}"
 """White space around texts, as the content of a character class."""
 
 

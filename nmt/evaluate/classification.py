@@ -17,7 +17,7 @@ from nmt import __version__
 from nmt.console import Numbers, Progress, aligned, amount, printable, say
 from nmt.data.corpus import Corpus
 from nmt.evaluate.metrics import BINS, ClassScores, Score, class_scores
-from nmt.evaluate.report import Report, Subject
+from nmt.evaluate.report import EvaluationReport, Subject
 from nmt.evaluate.run import record_scores
 from nmt.files.write import open_output, refuse_overwriting
 from nmt.model.device import pick_device
@@ -122,7 +122,7 @@ def output_row(labels: Sequence[str], probabilities: npt.NDArray[np.float32], al
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassReport(Report):
+class ClassReport(EvaluationReport):
     """The scores of a classifier on a split."""
 
     record: ScoreRecord
@@ -182,6 +182,6 @@ def evaluate_classifier(classifier: Classifier, corpus: Corpus, split_name: str)
     if cut:
         notes.append(f"{len(cut):,} texts were cut at {classifier.max_length:,} pieces")
     subject = Subject(split=split.name, search="none", precision=classifier.precision)
-    report = Report(scores, split.n, subject, tuple(notes))
+    report = EvaluationReport(scores, split.n, subject, tuple(notes))
     record = record_scores(report, origin, corpus)
     return ClassReport(**vars(report), record=record, classes=of_classes, labels=classifier.labels)

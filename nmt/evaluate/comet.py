@@ -26,7 +26,7 @@ from pydantic import Field, RootModel, ValidationError
 from nmt.console import printable, say
 from nmt.errors import ConfigError, DataError, error_text
 from nmt.evaluate.metrics import METRICS, Reference, References, Score, Texts, as_tuple
-from nmt.evaluate.report import Evaluation, Report
+from nmt.evaluate.report import Evaluation, EvaluationReport
 from nmt.files.document import Document
 from nmt.text.lines import bounded_list, read_lines
 from nmt.text.words import beginning
@@ -244,7 +244,7 @@ class NeuralMetrics:
     read: Mapping[str, Mapping[str, SegmentScores]] = field(default_factory=dict)
     """Scores read from files, by metric and system."""
 
-    def added_to(self, evaluation: Evaluation) -> Report:
+    def added_to(self, evaluation: Evaluation) -> EvaluationReport:
         """Return the report of an evaluation with these scores added. Raises DataError as `score` does."""
         translations = {SYSTEM: evaluation.translations}
         by_metric = self.score(evaluation.sources, evaluation.references, translations)[SYSTEM]

@@ -66,7 +66,7 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Report:
+class EvaluationReport:
     """The scores of one text, and what was scored."""
 
     scores: tuple[Score, ...]
@@ -102,7 +102,7 @@ class Report:
 class Evaluation:
     """A report, and the lines that were scored."""
 
-    report: Report
+    report: EvaluationReport
     sources: Texts
     references: References
     translations: Texts
@@ -120,7 +120,7 @@ def evaluate(
     lowercase: bool = False,
     tokenize: str | None = None,
     metrics: Sequence[MetricName] = METRICS,
-) -> Report:
+) -> EvaluationReport:
     """Score detokenised hypotheses against references, line by line; a line may have several references.
 
     `tgt_lang`, `lowercase` and `tokenize` are the arguments of `corpus_score`; `tokenize` affects BLEU only.
@@ -146,7 +146,7 @@ def evaluate(
     notes += filter(None, [blank_references_note(refs, [hyps])])
     notes += line_notes(hyps, refs, tgt_lang, are_files=subject.hyp is not None)
     notes += style_notes(hyps, refs, lowercase).values()
-    return Report(scores, len(hyps), subject, tuple(notes), use)
+    return EvaluationReport(scores, len(hyps), subject, tuple(notes), use)
 
 
 def evaluate_files(
@@ -236,7 +236,7 @@ def facts(values: Mapping[str, object]) -> str:
     return ", ".join(named)
 
 
-def score_table(reports: Sequence[Report], text: str) -> Table:
+def score_table(reports: Sequence[EvaluationReport], text: str) -> Table:
     """Return a table with a row for each report. `text` is what is shown as text."""
     metrics = metrics_of(reports)
     subjects = [vars(report.subject) for report in reports]
@@ -263,7 +263,7 @@ def score_table(reports: Sequence[Report], text: str) -> Table:
 class Reports:
     """The reports of several texts."""
 
-    reports: Sequence[Report]
+    reports: Sequence[EvaluationReport]
     text: str
     """The reports as text."""
     means: Sequence[str] = ()
@@ -282,7 +282,7 @@ class Reports:
 # --- The history of a run ---
 
 
-def metrics_of(records: Iterable[ScoreRecord | Report]) -> list[str]:
+def metrics_of(records: Iterable[ScoreRecord | EvaluationReport]) -> list[str]:
     """Return the distinct metrics of records or reports, in the order in which they appear."""
     return list(dict.fromkeys(score.metric for record in records for score in record.scores))
 

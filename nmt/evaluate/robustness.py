@@ -220,7 +220,7 @@ SAMPLES = 1000
 
 
 @dataclass(frozen=True)
-class Plan:
+class RobustnessPlan:
     """The kinds and rates of the changes to measure."""
 
     changes: Sequence[str]
@@ -276,7 +276,7 @@ class Measured:
     """The signatures of chrF and BLEU."""
 
 
-def make_variants(text: EvaluationText, plan: Plan) -> list[Variant]:
+def make_variants(text: EvaluationText, plan: RobustnessPlan) -> list[Variant]:
     """Return the variants of a text: the original, and each change with an effect on it at each rate.
 
     Raises DataError if no change has an effect.
@@ -386,7 +386,7 @@ class RobustnessReport:
     n_lines: int
     n_all_lines: int
     """Number of lines that `n_lines` were chosen from."""
-    plan: Plan
+    plan: RobustnessPlan
     measured: Measured
 
     @property
@@ -440,7 +440,9 @@ def _cells(row: Row) -> tuple[str, ...]:
     return row.change, f"{row.rate:g} %", changed, chrf, kept, interval, bleu, f"{row.consistency:.2f}", *signs
 
 
-def measure_run(translator: Translator, search: SearchConfig, text: EvaluationText, plan: Plan) -> RobustnessReport:
+def measure_run(
+    translator: Translator, search: SearchConfig, text: EvaluationText, plan: RobustnessPlan
+) -> RobustnessReport:
     """Translate a text and its changed variants, and score them. Raises DataError if no change has an effect."""
     subject = subject_of(translator, search, text.place)
     n_all_lines = len(text.sources)

@@ -26,7 +26,7 @@ from nmt.evaluate.metrics import (
     check_tokenizer,
     reference_lines,
 )
-from nmt.evaluate.report import Evaluation, Report, Subject, evaluate, read_references
+from nmt.evaluate.report import Evaluation, EvaluationReport, Subject, evaluate, read_references
 from nmt.files.read import fingerprint_of, read_text
 from nmt.files.write import replace_file
 from nmt.layout import RunDir
@@ -333,7 +333,7 @@ def describe_search(search: SearchConfig) -> str:
     return ", ".join([f"beam {search.beam}", penalty, *(f"{name} {value}" for name, value in changed.items())])
 
 
-def record_scores(report: Report, origin: Origin | None, corpus: Corpus | None) -> ScoreRecord:
+def record_scores(report: EvaluationReport, origin: Origin | None, corpus: Corpus | None) -> ScoreRecord:
     """Append the scores of a split to scores.jsonl of the run `origin` or, for an ensemble, of its first run.
 
     If the run cannot be written to, a message is printed.

@@ -70,7 +70,7 @@ class ModelConfig(Section):
         return self.kind == "translation"
 
     @model_validator(mode="after")
-    def _check(self) -> ModelConfig:
+    def _check_model_settings(self) -> ModelConfig:
         problems = []
         if self.d_model % self.n_heads:
             problems.append(f"n_heads: {self.n_heads} does not divide d_model = {self.d_model}")

@@ -39,12 +39,12 @@ from nmt.prepare.pipeline.encode import EncodedText, PreparedText, encode_text, 
 from nmt.prepare.pipeline.fuzzy import match_lines
 from nmt.prepare.pipeline.mono import MonoText, clean_mono, encode_mono
 from nmt.prepare.pipeline.read import read_side, sample_parts, training_parts
-from nmt.prepare.pipeline.settle import ChosenText, TrainingText, choose_text, settle_chosen, split_off
+from nmt.prepare.pipeline.settle import ChosenText, TrainingText, choose_training_text, settle_chosen, split_off
 from nmt.prepare.pipeline.work import Work, follows
 from nmt.prepare.recipe import Recipe
 from nmt.prepare.report import (
     MonoReport,
-    Report,
+    PreparationReport,
     clean_record,
     counted_source,
     make_report,
@@ -89,7 +89,7 @@ class Build:
     places: dict[str, list[Place]] = field(init=False)
     """The places of the sampled pairs in each corpus, by key; of all pairs, none."""
     manifest: Manifest = field(init=False)
-    outcome: Report = field(init=False)
+    outcome: PreparationReport = field(init=False)
 
     def __post_init__(self) -> None:
         data = self.data
@@ -116,15 +116,18 @@ class Build:
             self.records[key] = self.records[key].model_copy(update=counts)
         return list(chain.from_iterable(self.held_out.values()))
 
-    def choose(self, held_out: Sequence[SentencePair], elsewhere: Others | None) -> None:
-        """Clean the training text, and split sets off. `elsewhere`: see `choose_text`; None: there is only one pair."""
+    def choose_pairs(self, held_out: Sequence[SentencePair], elsewhere: Others | None) -> None:
+        """Clean the training text, and split sets off.
+
+        elsewhere: see `choose_training_text`; None: there is only one pair of languages.
+        """
         data = self.data
         if self.sample is None:
             text = training_parts(self.work, data, self.train)
         else:
             text = sample_parts(self.work, self.train, self.sample)
         self.places = text.places
-        self.chosen = choose_text(self.work, data, text, held_out, elsewhere=elsewhere or NO_OTHERS)
+        self.chosen = choose_training_text(self.work, data, text, held_out, elsewhere=elsewhere or NO_OTHERS)
         if self.sample is None:  # a development set would be most of a sample
             split_off(self.chosen, data, by_line=elsewhere is not None)
 
@@ -153,7 +156,7 @@ class Build:
         """The text from which a vocabulary is learned."""
         return PreparedText(self.work, self.text, {name: text.done.folder for name, text in self.mono_text.items()})
 
-    def report(self, reports: Mapping[str, CleanReport], settings: Recipe, **fields: Any) -> Report:
+    def report(self, reports: Mapping[str, CleanReport], settings: Recipe, **fields: Any) -> PreparationReport:
         """Return the report; `reports`: counts of the training corpora by key, fields: see `make_report`."""
         report = make_report(
             self.data, self.text, reports, self.records, self.samples, self.warnings, settings=settings,
@@ -283,7 +286,7 @@ def settle_all(builds: Builds, reused: Tokenizers | None) -> None:
     for pair, build in builds.items():
         with naming(build.name):
             elsewhere = held_out_elsewhere(pair, held_out) if build.name else None
-            build.choose(held_out[pair], elsewhere)
+            build.choose_pairs(held_out[pair], elsewhere)
         chosen[pair] = list(chain.from_iterable(build.chosen.split_off.values()))
         if "letters" in (build.data.clean.repair or ()):
             for side, language in enumerate(pair):

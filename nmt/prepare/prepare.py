@@ -34,7 +34,7 @@ from nmt.prepare.cleaning.counts import REASONS, summed, total
 from nmt.prepare.pairs import OpenSource, naming
 from nmt.prepare.pipeline.encode import EncodedText, encode_text, link_files, make_tokenizers, use_tokenizers
 from nmt.prepare.pipeline.read import training_parts
-from nmt.prepare.pipeline.settle import choose_text, pairs_of, settle_chosen
+from nmt.prepare.pipeline.settle import choose_training_text, pairs_of, settle_chosen
 from nmt.prepare.pipeline.work import SIZES, Sizes, Work, building
 from nmt.prepare.recipe import (
     changes_in_config,
@@ -47,7 +47,7 @@ from nmt.prepare.recipe import (
 from nmt.prepare.report import (
     CorpusReport,
     MonoReport,
-    Report,
+    PreparationReport,
     additions,
     clean_record,
     make_report,
@@ -183,7 +183,7 @@ def dry_run(
             echo(f"wrote {report}")
 
 
-def _write_dry_report(path: Path, report: Report) -> None:
+def _write_dry_report(path: Path, report: PreparationReport) -> None:
     renderers = {".html": report_page, ".json": report_json}
     renderer = renderers.get(path.suffix.lower())
     with writing(path):
@@ -256,20 +256,22 @@ def _new_corpora(data: DataConfig, tokenizer: TokenizerConfig, corpus: Corpus) -
     return [*data.train_sources][n_before:]
 
 
-def _add(work: Work, data: DataConfig, corpus: Corpus, sources: Mapping[str, OpenSource], staged: DataDir) -> Report:
+def _add(
+    work: Work, data: DataConfig, corpus: Corpus, sources: Mapping[str, OpenSource], staged: DataDir
+) -> PreparationReport:
     """Write the data directory with the new corpora into `staged`. Return the report on these."""
     before = corpus.manifest
     reported = corpus.directory.report
     mono = list[MonoReport]()
     corpora = list[CorpusReport]()
     if reported.exists():
-        earlier = read_document(reported, Report, DataError, "; remove it")
+        earlier = read_document(reported, PreparationReport, DataError, "; remove it")
         mono = earlier.mono
         corpora = earlier.corpora
     held_out = {name: pairs_of(corpus, name) for name in before.splits if name != "train"}
     pairs = list(chain.from_iterable(held_out.values()))
     work.letters = corpus.tokenizers.letters
-    chosen = choose_text(work, data, training_parts(work, data, sources), pairs, corpus)
+    chosen = choose_training_text(work, data, training_parts(work, data, sources), pairs, corpus)
     chosen.split_off.update({name: held_out[name] for name in data.drawn})
     text = settle_chosen(work, data, chosen)
     use_tokenizers(work, corpus.tokenizers)

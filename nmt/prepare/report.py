@@ -104,7 +104,7 @@ class TokenizerReport(Document):
     """Counts of the training text by language."""
 
 
-class Report(Document):
+class PreparationReport(Document):
     """The report on a preparation or on a dry run."""
 
     kind: Literal["prepared", "dry run"]
@@ -160,7 +160,7 @@ def make_report(
     samples: Mapping[str, Sample],
     warnings: Sequence[str] = (),
     **fields: Any,
-) -> Report:
+) -> PreparationReport:
     """Return the report on a training text, and add the counts of its corpora to their records.
 
     Args:
@@ -186,7 +186,7 @@ def make_report(
             warnings.append(f"data.{key} ({names[key]}): none of its pairs is kept: {why}")
     warnings += suspicions(samples, samples.keys() - reports.keys(), data.pair, names, data.clean.repair or ())
     corpora = corpus_reports(reports, records, samples, data.pair)
-    return Report(languages=data.pair, corpora=corpora, warnings=warnings, **fields)
+    return PreparationReport(languages=data.pair, corpora=corpora, warnings=warnings, **fields)
 
 
 def clean_record(reports: Iterable[CleanReport]) -> CleanRecord:
@@ -289,7 +289,7 @@ _Rows: TypeAlias = dict[str, tuple[int, int, Mapping[str, int]]]
 """Numbers of pairs read and kept, and of those dropped by reason, by the name of the row."""
 
 
-def table(report: Report, splits: Mapping[str, SplitRecord], asked: int | None) -> Iterator[str]:
+def table(report: PreparationReport, splits: Mapping[str, SplitRecord], asked: int | None) -> Iterator[str]:
     """Yield the lines of the report on a preparation.
 
     `asked`: the vocabulary size in the config, or None if the vocabulary was taken from another directory.
@@ -320,7 +320,7 @@ def table(report: Report, splits: Mapping[str, SplitRecord], asked: int | None) 
             yield f"{name}: {trip.exact:,} lines are decoded exactly from their pieces{others}"
 
 
-def _counts(report: Report) -> Iterator[str]:
+def _counts(report: PreparationReport) -> Iterator[str]:
     """Yield a table of the pairs read, kept and dropped, and the numbers of skipped units and of repairs."""
     rows: _Rows = {"train": (report.read, report.kept, report.dropped)}
     if len(report.corpora) > 1:
@@ -330,7 +330,7 @@ def _counts(report: Report) -> Iterator[str]:
     yield from _skipped_and_repaired(report)
 
 
-def additions(report: Report) -> Iterator[str]:
+def additions(report: PreparationReport) -> Iterator[str]:
     """Yield the lines of the report on corpora that were added to a data directory."""
     for corpus in report.corpora:
         yield f"{corpus.key} {corpus.corpus}: {corpus.kept:,} of {corpus.read:,} pairs added"
@@ -338,7 +338,7 @@ def additions(report: Report) -> Iterator[str]:
     yield from _skipped_and_repaired(report)
 
 
-def _skipped_and_repaired(report: Report) -> Iterator[str]:
+def _skipped_and_repaired(report: PreparationReport) -> Iterator[str]:
     for corpus in report.corpora:
         if corpus.skipped:
             yield from wrapped(skipped_units(f"{corpus.key} {corpus.corpus}", corpus.skipped))
@@ -401,7 +401,7 @@ def _split_off(split_off: SplitOffRecord, n_pairs: int) -> str:
 _N_SAMPLES = 3
 
 
-def screen(report: Report) -> Iterator[str]:
+def screen(report: PreparationReport) -> Iterator[str]:
     """Yield the lines of the report on a dry run: the table, samples of dropped pairs, and warnings."""
     yield from _counts(report)
     for reason, n in report.dropped.items():
@@ -419,7 +419,7 @@ def screen(report: Report) -> Iterator[str]:
     yield from wrapped(f"nothing was prepared; pairs with too many pieces were not dropped{more}")
 
 
-def _first_samples(report: Report, reason: str) -> Iterator[str]:
+def _first_samples(report: PreparationReport, reason: str) -> Iterator[str]:
     """Yield the first samples for a reason, from each corpus in turn."""
     samples = []
     for corpus in report.corpora:

@@ -13,12 +13,19 @@ from nmt.files.yaml12 import dump_yaml
 from nmt.layout import DataDir
 from nmt.pages import asset, document, escaped, escaped_sentence, histogram, language_attributes, table
 from nmt.prepare.cleaning.counts import REASONS, REPAIRS, skipped_units, summed
-from nmt.prepare.report import CorpusReport, MonoReport, Report, SourceReport, TokenizerReport, length_of_pieces
+from nmt.prepare.report import (
+    CorpusReport,
+    MonoReport,
+    PreparationReport,
+    SourceReport,
+    TokenizerReport,
+    length_of_pieces,
+)
 
 _REPAIRED_SAMPLES = 5
 
 
-def report_page(report: Report) -> str:
+def report_page(report: PreparationReport) -> str:
     """Return the report as an HTML page."""
     languages = " and ".join(report.languages)
     title = f"Training text in {languages}: what was kept and what was dropped"
@@ -41,7 +48,7 @@ def report_page(report: Report) -> str:
     return document(title, asset("nmt.prepare", "report.css"), body)
 
 
-def _summary(report: Report) -> Iterator[str]:
+def _summary(report: PreparationReport) -> Iterator[str]:
     corpora = f"{len(report.corpora):,} corpora" if len(report.corpora) > 1 else "one corpus"
     yield (
         f'<p class="lead">{report.read:,} pairs were read from {corpora}. {report.kept:,} '
@@ -117,7 +124,7 @@ def _reasons(corpora: Sequence[CorpusReport]) -> Iterator[str]:
     yield table(["reason", "pairs", "of all read", ""], rows)
 
 
-def _repairs(report: Report) -> Iterator[str]:
+def _repairs(report: PreparationReport) -> Iterator[str]:
     if not report.repaired:
         return
     yield "<h2>Repairs</h2>\n<p>Pairs that were changed, before and after:</p>\n<dl>"
@@ -130,7 +137,7 @@ def _repairs(report: Report) -> Iterator[str]:
     yield "</dl>"
 
 
-def _lengths(report: Report) -> Iterator[str]:
+def _lengths(report: PreparationReport) -> Iterator[str]:
     """Yield charts of the lengths of the pairs of all corpora."""
     yield '<h2>Lengths</h2>\n<p class="legend">'
     yield '<span class="key" style="background: var(--read)"></span> read'
@@ -161,7 +168,7 @@ def _lengths(report: Report) -> Iterator[str]:
     yield "</div>"
 
 
-def _mix(report: Report) -> Iterator[str]:
+def _mix(report: PreparationReport) -> Iterator[str]:
     """Yield a table of the scripts of both sides, and of the identified languages of lines."""
     yield "<h2>Scripts and languages</h2>"
     rows = []
@@ -178,7 +185,7 @@ def _mix(report: Report) -> Iterator[str]:
     yield '<p class="soft">The script of a line is that of most of its letters, in a sample of the kept pairs.</p>'
 
 
-def _each(report: Report) -> Iterator[str]:
+def _each(report: PreparationReport) -> Iterator[str]:
     """Yield the counts and samples of each corpus."""
     is_one = len(report.corpora) == 1
     heading = "Samples" if is_one else "Corpus by corpus"
@@ -258,14 +265,14 @@ def _added(histograms: Iterable[Sequence[int]]) -> list[int]:
     return [sum(counts) for counts in zip(*histograms, strict=True)]
 
 
-def write_report(folder: Path, report: Report) -> None:
+def write_report(folder: Path, report: PreparationReport) -> None:
     """Write report.json and report.html into a folder. Raises OSError."""
     directory = DataDir(folder)
     replace_file(directory.report, report_json(report))
     replace_file(directory.report_page, report_page(report))
 
 
-def report_json(report: Report) -> str:
+def report_json(report: PreparationReport) -> str:
     """Return the report as JSON."""
     left_out = [name for name in ("mono", "classes") if not getattr(report, name)]
     tree = report.model_dump(mode="json", exclude=set(left_out))

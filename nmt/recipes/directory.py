@@ -170,7 +170,7 @@ def run_config(model: AnyModel) -> Config:
     if not config.training.facts.translates:
         raise ConfigError(f"{run}: trained for {config.training.facts.name}, so it cannot translate")
     if config.data.has_language_tags or model.to is not None or model.source is not None:
-        config = config.choose(model.to, model.source)
+        config = config.choose_languages(model.to, model.source)
     changes: dict[str, object] = {"init_from": None, "freeze": [], "start_share": 0.0}
     if config.training.consistency == "crossconst":
         changes["consistency"] = "none"  # it needs several directions
@@ -363,7 +363,7 @@ class RecipeDir:
         returns the counts of the finished file. Does nothing if the report exists. Raises DataError if the directory
         contains other files or was started with other settings.
         """
-        self._check()
+        self._check_output_directory()
         self.path.mkdir(parents=True, exist_ok=True)
         with Lock(self.path / "lock", "works"):
             if self._report.is_file():
@@ -376,7 +376,7 @@ class RecipeDir:
             replace_file(self._report, json.dumps(counts, indent=1) + "\n")
             return counts
 
-    def _check(self) -> None:
+    def _check_output_directory(self) -> None:
         if self.path.exists() and not self.path.is_dir():
             raise DataError(f"{self.path}: is a file; choose a directory with --output")
         if self._settings.is_file():

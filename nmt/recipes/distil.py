@@ -42,7 +42,7 @@ from nmt.translate.types import Options, check_search
 Metric = Literal["chrf", "bleu"]
 EQUAL = "of these equal to the reference"
 UNFINISHED = "left blank: no finished translation, or one of the development set (nmt prepare drops them as empty)"
-BLANK = "blank lines"
+BLANK_LINES = "blank lines"
 
 
 @dataclass(frozen=True)
@@ -237,13 +237,13 @@ def _split_off_lines(config: DataConfig, data: DataDir) -> set[str]:
 
 def _count(translations: Path, text: _Text) -> dict[str, int]:
     is_mono = text.tgt is None
-    counts = dict.fromkeys(["lines", "translations", BLANK if is_mono else EQUAL, UNFINISHED], 0)
+    counts = dict.fromkeys(["lines", "translations", BLANK_LINES if is_mono else EQUAL, UNFINISHED], 0)
     for translation, (line, reference) in zip(read_lines(translations), text.rows(), strict=True):
         counts["lines"] += 1
         if translation.strip():
             counts["translations"] += 1
         elif is_mono and is_blank(line):
-            counts[BLANK] += 1
+            counts[BLANK_LINES] += 1
         else:
             counts[UNFINISHED] += 1
         if not is_mono and translation == reference:

@@ -53,7 +53,7 @@ class Table:
     values: Floats
     """The features (F, L, K), of which the first is the score of search."""
 
-    def choose(self, weights: Sequence[float]) -> Ints:
+    def choose_candidates(self, weights: Sequence[float]) -> Ints:
         """Return the index (L,) of each line's candidate with the highest weighted sum, or the first of several."""
         total = np.zeros(self.values.shape[1:])
         for weight, values in zip(weights, self.values, strict=True):
@@ -84,7 +84,7 @@ def rerank(lists: Iterable[NBest], features: Sequence[Feature], weights: Sequenc
     stream = iter(lists)
     while window := list(islice(stream, WINDOW)):
         table = make_table(window, features)
-        for texts, number in zip(table.texts, table.choose(weights).tolist(), strict=True):
+        for texts, number in zip(table.texts, table.choose_candidates(weights).tolist(), strict=True):
             yield texts[number], number
 
 
@@ -194,7 +194,7 @@ def find_weights(
 
     def try_weights(weights: Weights) -> float:
         if weights not in scores:
-            scores[weights] = score(table.choose(weights))
+            scores[weights] = score(table.choose_candidates(weights))
         return scores[weights]
 
     def changed(weights: Weights, at: int, by: float) -> Weights:

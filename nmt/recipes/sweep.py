@@ -32,7 +32,7 @@ from nmt.layout import DataDir
 from nmt.prepare.recipe import unlike
 from nmt.process import Stop, stopping
 from nmt.recipes.directory import changed_settings
-from nmt.recipes.sweep_plan import GridRun, Plan, SweepOptions, make_plan, shown_score, stage_of
+from nmt.recipes.sweep_plan import GridRun, SweepOptions, SweepPlan, make_plan, shown_score, stage_of
 from nmt.recipes.sweep_report import Row, records_of, rows_of, tables_of
 from nmt.runs.info import read_info
 from nmt.runs.listing import is_run, summarise
@@ -40,7 +40,7 @@ from nmt.runs.model import ModelRef
 from nmt.tables import Format, as_csv, render
 
 
-def check_places(plan: Plan) -> None:
+def check_places(plan: SweepPlan) -> None:
     """Raise CheckpointError with all problems if the directory contains anything but runs of this sweep."""
     if plan.folder.exists() and not plan.folder.is_dir():
         raise CheckpointError(f"{plan.folder}: not a directory; choose another directory with --dir")
@@ -74,7 +74,7 @@ def _problems(planned: GridRun) -> Iterator[str]:
             yield f"{change}; choose another directory with --dir"
 
 
-def check_texts(plan: Plan) -> None:
+def check_texts(plan: SweepPlan) -> None:
     """Raise NmtError with all problems if a finished run was not trained on the text that this sweep uses."""
     problems = []
     for planned in plan.runs:
@@ -199,7 +199,7 @@ def sweep(options: SweepOptions, format: Format = "text") -> list[Row]:  # noqa:
     return rows
 
 
-def _compared(split: str, plan: Plan) -> Iterator[Comparison]:
+def _compared(split: str, plan: SweepPlan) -> Iterator[Comparison]:
     """Compare the arms that were not eliminated on a split, in each direction; all their runs have finished."""
     kept = stage_of(plan, {})[0]
     members = dict[str, list[Path]]()
@@ -211,17 +211,17 @@ def _compared(split: str, plan: Plan) -> Iterator[Comparison]:
         yield compare(*translate_runs(members, direction))
 
 
-def _table(plan: Plan) -> Path:
+def _table(plan: SweepPlan) -> Path:
     return plan.folder / "sweep.tsv"
 
 
-def _write_table(plan: Plan, errors: Mapping[str, str]) -> list[Row]:
+def _write_table(plan: SweepPlan, errors: Mapping[str, str]) -> list[Row]:
     rows = rows_of(plan, errors)
     replace_file(_table(plan), as_csv(records_of(plan, rows), "\t") + "\n")
     return rows
 
 
-def _train(options: SweepOptions, plan: Plan, stop: Stop) -> list[Row]:
+def _train(options: SweepOptions, plan: SweepPlan, stop: Stop) -> list[Row]:
     """Prepare missing data directories, then train the unfinished runs, and return the rows of the table."""
     to_do = [planned for planned in plan.runs if not planned.is_finished]
     for planned in to_do:
@@ -260,7 +260,7 @@ def _train(options: SweepOptions, plan: Plan, stop: Stop) -> list[Row]:
     return _write_table(plan, errors)
 
 
-def _report(plan: Plan, ended: Ended, errors: dict[str, str]) -> None:
+def _report(plan: SweepPlan, ended: Ended, errors: dict[str, str]) -> None:
     """Print the state of a run whose command has ended, add its error to `errors` if it failed, and write the table."""
     name = ended.job.name
     if ended.error:
@@ -275,7 +275,7 @@ def _report(plan: Plan, ended: Ended, errors: dict[str, str]) -> None:
         _write_table(plan, errors)
 
 
-def _prepare(plan: Plan, to_do: Sequence[GridRun], stop: Stop) -> dict[Path, str]:
+def _prepare(plan: SweepPlan, to_do: Sequence[GridRun], stop: Stop) -> dict[Path, str]:
     """Prepare data directories that are missing or inside the sweep's, and return error messages by path.
 
     An existing data directory is used as it is, like by `nmt train`; differences from the configuration are printed.
@@ -306,7 +306,7 @@ def _prepare(plan: Plan, to_do: Sequence[GridRun], stop: Stop) -> dict[Path, str
     return errors
 
 
-def _training(plan: Plan, planned: GridRun, updates: int | None) -> Job:
+def _training(plan: SweepPlan, planned: GridRun, updates: int | None) -> Job:
     command = ["train", "--config", str(plan.config_of(planned))]
     if planned.run.info.exists():
         command = ["train", "--resume"]

@@ -217,7 +217,7 @@ class GridRun:
 
 
 @dataclass(frozen=True)
-class Plan:
+class SweepPlan:
     """The runs of a sweep in the order of the grid."""
 
     folder: Path
@@ -254,7 +254,7 @@ class Plan:
         return self.folder / "configs" / f"{run.name}.yaml"
 
 
-def make_plan(options: SweepOptions) -> Plan:
+def make_plan(options: SweepOptions) -> SweepPlan:
     """Load the configuration of every combination and choose its directories. Raises ConfigError with all problems."""
     axes = parse_grid(options.grid)
     set_keys = [override.partition("=")[0] for override in options.overrides]
@@ -267,11 +267,11 @@ def make_plan(options: SweepOptions) -> Plan:
     runs = []
     for (values, config), data in zip(configs, _data_directories(options, axes, configs), strict=True):
         runs.append(GridRun(values, config, RunDir(options.folder / name_of(axes, values)), data))
-    plan = Plan(options.folder, axes, runs)
+    plan = SweepPlan(options.folder, axes, runs)
     return replace(plan, rungs=_rungs(options, plan))
 
 
-def _rungs(options: SweepOptions, plan: Plan) -> list[tuple[int, int]]:
+def _rungs(options: SweepOptions, plan: SweepPlan) -> list[tuple[int, int]]:
     """Return the rungs of successive halving. Raises ConfigError with all problems of the study."""
     halving = options.halving
     n_arms = len(plan.arms)
@@ -375,7 +375,7 @@ def _data_directories(
     return [options.folder / "data" / name_of_text[text] for text in texts]
 
 
-def stage_of(plan: Plan, errors: Mapping[str, str]) -> tuple[list[str], int | None, dict[str, str]]:
+def stage_of(plan: SweepPlan, errors: Mapping[str, str]) -> tuple[list[str], int | None, dict[str, str]]:
     """Return which arms are trained further, after how many updates they are compared, and why others are eliminated.
 
     The number of updates is None if the arms are trained to the end. All is computed from the logs of the runs. An arm

@@ -15,7 +15,7 @@ from nmt.errors import CheckpointError, DataError
 from nmt.evaluate.metrics import metric_name
 from nmt.evaluate.significance import CONFIDENCE, MIN_RUNS, error_and_freedom, quantile
 from nmt.layout import DataDir
-from nmt.recipes.sweep_plan import SEED, GridRun, Plan, shown_score, stage_of
+from nmt.recipes.sweep_plan import SEED, GridRun, SweepPlan, shown_score, stage_of
 from nmt.runs.info import Selected, read_selected
 from nmt.runs.listing import summarise
 from nmt.runs.log import rank
@@ -41,7 +41,7 @@ class Row:
     note: str = ""
     """The error if it failed, or why its arm was eliminated, even if it had finished before."""
     score: float | None = None
-    """The best score on the development set, by `Plan.metric`."""
+    """The best score on the development set, by `SweepPlan.metric`."""
     weights: str | None = None
     """The weights that `nmt translate` uses by default."""
     step: int | None = None
@@ -50,7 +50,7 @@ class Row:
     """The setting of `training` whose limit ended it, such as max_minutes."""
 
 
-def rows_of(plan: Plan, errors: Mapping[str, str]) -> list[Row]:
+def rows_of(plan: SweepPlan, errors: Mapping[str, str]) -> list[Row]:
     """Return the rows, best first; `errors` contains the messages of failed runs by name."""
     eliminated = stage_of(plan, errors)[2]
     metric = plan.metric
@@ -78,7 +78,7 @@ def _row(planned: GridRun, metric: Metric, error: str, eliminated: str) -> Row:
     return row
 
 
-def tables_of(plan: Plan, rows: Sequence[Row]) -> list[Table]:
+def tables_of(plan: SweepPlan, rows: Sequence[Row]) -> list[Table]:
     """Return the table of the runs and, if the grid has seeds, of the means over the finished runs of each arm."""
     n = len(plan.axes)
     metric = plan.metric
@@ -107,7 +107,7 @@ def _lengths(rows: Sequence[Row]) -> Iterator[str]:
         )
 
 
-def _development_sets(plan: Plan, rows: Sequence[Row]) -> Iterator[str]:
+def _development_sets(plan: SweepPlan, rows: Sequence[Row]) -> Iterator[str]:
     """Yield a warning if the scores of the runs are not comparable, because their development sets differ."""
     directories = {row.planned.data for row in rows if row.score is not None}
     n_texts = _n_different(directories, DataDir.text)
@@ -145,7 +145,7 @@ def _checksums(data: DataDir, file_of: Callable[[DataDir, str, str], Path]) -> t
     return ()
 
 
-def _means(plan: Plan, rows: Sequence[Row]) -> Iterator[Table]:
+def _means(plan: SweepPlan, rows: Sequence[Row]) -> Iterator[Table]:
     """Yield a table of the means over seeds, the best first; none if the grid has no seeds."""
     axes = plan.arm_axes
     metric = plan.metric
@@ -206,7 +206,7 @@ def difference(first: Sequence[float], other: Sequence[float], metric: Metric = 
     return f"{shown_score(value, metric, '+')} [{low}, {high}]"
 
 
-def records_of(plan: Plan, rows: Sequence[Row]) -> list[dict[str, object]]:
+def records_of(plan: SweepPlan, rows: Sequence[Row]) -> list[dict[str, object]]:
     """Return the results of each run by name: full keys, no rounding, None for unknown values."""
     records = []
     score = f"dev_{plan.metric}"

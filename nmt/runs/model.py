@@ -37,7 +37,7 @@ class ModelRef:
     """auto, raw, ema, or average, see `choose_weights`."""
     to: str | None = None
     source: str | None = None
-    """The languages, of a model with several directions; see `Config.choose`."""
+    """The languages, of a model with several directions; see `Config.choose_languages`."""
 
     @classmethod
     def of(cls, model: AnyModel, **choice: Any) -> ModelRef:
@@ -199,14 +199,14 @@ def open_saved(model: AnyModel) -> Saved:
 
 
 def config_of_direction(config: Config, tokenizers: Tokenizers, to: str | None, source: str | None) -> Config:
-    """Return the configuration of one direction of a model; see `Config.choose`.
+    """Return the configuration of one direction of a model; see `Config.choose_languages`.
 
     Raises ConfigError, also if there are several source languages, none is chosen, and the model reads it.
     """
     sources = [*dict.fromkeys(src for src, tgt in config.data.all_sides if to in (None, tgt))]
     if tokenizers.is_public and source in (None, ANY) and len(sources) > 1:
         raise ConfigError(f"--from: the model reads the source language; choose one of {', '.join(sources)}")
-    return config.choose(to, source, tokenizers[config.data.src].target_languages)
+    return config.choose_languages(to, source, tokenizers[config.data.src].target_languages)
 
 
 def _read_saved(model: ModelRef) -> Saved:

@@ -157,7 +157,7 @@ class SearchConfig(Section):
         return ["placeholders", "numbers"][: {False: 0, "placeholders": 1, True: 2}[self.protect]]
 
     @model_validator(mode="after")
-    def _check(self) -> SearchConfig:
+    def _check_search_settings(self) -> SearchConfig:
         problems = []
         if self.beam % self.diversity_groups:
             problems.append(

@@ -139,7 +139,7 @@ async def translated_file(
         separators.append(b"\t")
     over = threading.Event()
     size = len(content)
-    run = partial(service.document_process.run, over.is_set)
+    run = partial(service.document_process.run_in_child, over.is_set)
     try:
         check_lines(max(content.count(b"<") // 2, *map(content.count, separators)), FILE_LINES)
         read = partial(run, read_texts, (FILE_LINES, limits.file_bytes, limits.characters), name, content)

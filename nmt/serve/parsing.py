@@ -52,7 +52,7 @@ class DocumentProcess:
                 os.kill(self._pid, signal.SIGKILL)
             pool.shutdown(wait=False)
 
-    def run(self, should_stop: Callable[[], bool], work: Callable[..., Any], *arguments: object) -> Any:
+    def run_in_child(self, should_stop: Callable[[], bool], work: Callable[..., Any], *arguments: object) -> Any:
         """Return what a function of this module returns in the child.
 
         should_stop: called several times per second; the child is ended if it returns True. Raises DataError, also if

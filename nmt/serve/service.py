@@ -197,7 +197,7 @@ async def by_source(
     return [next(results[source.language]) for source in sources]
 
 
-BLANK = [Translation("", ())]
+BLANK_RESULT = [Translation("", ())]
 """The translations of a blank line."""
 AUTO = "auto"
 LONG = 40  # characters above which the language of a text is detected by itself
@@ -410,7 +410,7 @@ class Service:
             if options.search.context:  # in which blank lines end documents
                 pass
             elif is_blank(line.text):
-                cached = BLANK
+                cached = BLANK_RESULT
             elif not options.search.sample:
                 cached = self._cache.get(key)
             if cached is None:

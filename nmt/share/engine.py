@@ -165,10 +165,10 @@ class Engine:
             prefix = [*sentence.given, *sentence.prefix]
             lines.append(_Line(row, sentence.src_ids, limit, prefix, len(sentence.given)))
         if not config.sample:
-            return _Search(self, self._model, config, n_best, should_stop).run(lines)
+            return _Search(self, self._model, config, n_best, should_stop).hypotheses(lines)
         with self._sampling:
             model = self._sampler(config.seed, sentences[0].key)
-            return _Search(self, model, config, n_best, should_stop).run(lines)
+            return _Search(self, model, config, n_best, should_stop).hypotheses(lines)
 
     def log_probs(self, pairs: Sequence[Pair]) -> list[list[float]]:
         """Return the log-probabilities (nats, over the whole vocabulary) of each pair's target tokens, `</s>` last."""
@@ -209,7 +209,7 @@ class _Search:
     n_best: int
     should_stop: ShouldStop | None
 
-    def run(self, lines: Sequence[_Line]) -> list[list[Hypothesis]]:
+    def hypotheses(self, lines: Sequence[_Line]) -> list[list[Hypothesis]]:
         """Return up to `n_best` hypotheses of each line."""
         config = self.config
         candidates = self.translate(lines, suppress=config.sample)

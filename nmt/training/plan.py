@@ -16,7 +16,7 @@ from nmt.runs.info import launch, read_info
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrainingPlan:
     """A training run that can start: what `nmt train` resolves and checks before PyTorch is imported."""
 
     config: Config
@@ -30,7 +30,9 @@ class Plan:
     """The tags of the resumed run, or of the runs in `start`, which keep their ids."""
 
     @classmethod
-    def of(cls, config: Config, data: Path | None = None, run: Path | None = None, resume: bool = False) -> Plan:
+    def of(
+        cls, config: Config, data: Path | None = None, run: Path | None = None, resume: bool = False
+    ) -> TrainingPlan:
         """Plan to train in the directory `run`, or to resume the run there.
 
         data, run: by default the directories of the config; a resumed run keeps its data directory if that still

@@ -54,7 +54,7 @@ class Stage(Section):
     """Length of the stage in updates; must be given for every stage except the last."""
 
     @model_validator(mode="after")
-    def _check(self) -> Stage:
+    def _check_stage_settings(self) -> Stage:
         problems = []
         if self.weights is not None:
             if self.temperature is not None:
@@ -295,7 +295,7 @@ class TrainingConfig(Section):
         return getattr(section, "languages", [])
 
     @model_validator(mode="after")
-    def _check(self) -> TrainingConfig:
+    def _check_training_settings(self) -> TrainingConfig:
         problems = []
         if self.average_last > self.keep_last:
             problems.append(f"average_last: {self.average_last} is more than keep_last = {self.keep_last}")

@@ -30,12 +30,12 @@ from nmt.training.limits import is_finished
 from nmt.training.loop import train
 from nmt.training.optim import make_optimizer, make_scaler
 from nmt.training.parallel import World, shard
-from nmt.training.plan import Plan, locked
+from nmt.training.plan import TrainingPlan, locked
 from nmt.training.report.log import check_installed
 from nmt.training.report.meter import Meter, reporting
 from nmt.training.resuming import restore
 from nmt.training.session import Description, Session
-from nmt.training.setup.choices import choose, compiled
+from nmt.training.setup.choices import choose_run_info, compiled
 from nmt.training.setup.inputs import Inputs, load_initial, read_initial, read_inputs
 from nmt.training.setup.objective import make_validator
 from nmt.training.validate import DIRECTION_LINES, DirectionsValidator, Execution, HeldOut, Validator
@@ -43,7 +43,7 @@ from nmt.training.validate import DIRECTION_LINES, DirectionsValidator, Executio
 OUT_OF_MEMORY = "not enough memory; lower training.max_tokens or search.batch_tokens, or use a smaller model"
 
 
-def fit(plan: Plan, stop: Stop | None = None, world: World | None = None, profile: bool = False) -> None:
+def fit(plan: TrainingPlan, stop: Stop | None = None, world: World | None = None, profile: bool = False) -> None:
     """Train a model. Every rank of `world` calls this function.
 
     Raises ConfigError, DataError or CheckpointError before anything is written, DivergedError if training diverges, and
@@ -119,7 +119,7 @@ def _has_tokenizer(run: RunDir, corpora: Corpora) -> bool:
     return False
 
 
-def start(plan: Plan, world: World | None = None, stop: Stop | None = None) -> Session:
+def start(plan: TrainingPlan, world: World | None = None, stop: Stop | None = None) -> Session:
     """Start a new run, or resume a run; a finished run stays unchanged.
 
     Raises ConfigError, DataError or CheckpointError before anything is written.
@@ -137,7 +137,7 @@ def start(plan: Plan, world: World | None = None, stop: Stop | None = None) -> S
         if message := unlike(inputs.corpora.directory, config):
             say(message)
         initial, origin = read_initial(inputs, before)
-        return choose(inputs, before, origin, world)
+        return choose_run_info(inputs, before, origin, world)
 
     info = world.on_rank0(check_and_choose)
     validators = world.on_all_ranks(lambda: make_validators(inputs, info))

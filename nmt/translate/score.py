@@ -49,7 +49,7 @@ class Scored:
         return math.fsum(self.log_probs) if self.pieces else math.nan
 
 
-BLANK = Scored((), (), math.nan, 0)
+BLANK_SCORE = Scored((), (), math.nan, 0)
 """The result for a pair with a blank side, which is not scored."""
 
 
@@ -93,7 +93,7 @@ class PairScorer:
             ids = [(s[: self.max_length], t[: self.max_length]) for s, t in zip(src_ids, tgt_ids, strict=True)]
             if progress is not None:
                 progress.add(len(chunk) - len(rows))
-            scored = [BLANK] * len(chunk)
+            scored = [BLANK_SCORE] * len(chunk)
             log_probs = self.decoder.log_probs(ids, progress)
             for row, s, t, values in zip(rows, src_ids, tgt_ids, log_probs, strict=True):
                 scored[row] = self._scored(s, t, values, len(given[row][1]))

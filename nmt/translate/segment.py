@@ -23,7 +23,7 @@ from nmt.text.vocabularies import Tokenizers
 from nmt.translate.mbr import least_risk
 from nmt.translate.memory import Match, MatchKind
 from nmt.translate.types import (
-    BLANK,
+    BLANK_TRANSLATION,
     MAX_PARTS,
     NO_TERMS,
     Conventions,
@@ -194,7 +194,7 @@ class Segmenter:
         have different texts.
         """
         if not any(hypotheses) and all(sentence.match is None for sentence in sentences):
-            return [BLANK]
+            return [BLANK_TRANSLATION]
         if search.mbr != "none":  # among equally good candidates, prefer the better score
             hypotheses = [self._least_risk(candidates) for candidates in hypotheses]
         translations: dict[object, Translation] = {}

@@ -211,7 +211,7 @@ def joint_match(kinds: Collection[MatchKind | None]) -> MatchKind | None:
     return None if None in kinds else next((kind for kind in (*MATCH_KINDS, "copied") if kind in kinds), None)
 
 
-BLANK = Translation("")
+BLANK_TRANSLATION = Translation("")
 """The translation of a blank line."""
 
 NOT_INLINE = "search.inline_terms: the model was not trained with training.modifiers.terms"

@@ -32,7 +32,7 @@ from nmt.config.load import load_config  # noqa: E402
 from nmt.layout import RunDir  # noqa: E402
 from nmt.prepare.pipeline.work import Sizes  # noqa: E402
 from nmt.prepare.prepare import prepare  # noqa: E402
-from nmt.training.plan import Plan  # noqa: E402
+from nmt.training.plan import TrainingPlan  # noqa: E402
 from nmt.training.start import fit  # noqa: E402
 from nmt.translate.loading import Translator  # noqa: E402
 from tiny_corpus import tiny_settings, tiny_text  # noqa: E402
@@ -49,7 +49,7 @@ def losses(folder: Path) -> list[float]:
     """Train 20 steps on the embedded corpus in `folder`; the loss of each."""
     config = load_config("sample.yaml", LOSSES)
     prepare(config, folder / "data", echo=lambda _: None)
-    fit(Plan.of(config, folder / "data", folder / "run"))
+    fit(TrainingPlan.of(config, folder / "data", folder / "run"))
     records = [json.loads(line) for line in RunDir(folder / "run").log.read_text(encoding="utf-8").splitlines()]
     return [record["loss"] for record in records if record["kind"] == "train"]
 
@@ -64,7 +64,7 @@ def run(folder: Path) -> None:
         model={"embedding_dropout": 0.0, "residual_dropout": 0.0, "attention_dropout": 0.0},
     )  # fmt: skip
     prepare(config, folder / "data", echo=lambda _: None)
-    fit(Plan.of(config, folder / "data", folder / "run"))
+    fit(TrainingPlan.of(config, folder / "data", folder / "run"))
     made, kept = RunDir(folder / "run"), RunDir(GOLDEN / "run")
     shutil.rmtree(kept.path, ignore_errors=True)
     unneeded = shutil.ignore_patterns("optimizer.safetensors", "tensorboard", "dev", "log.jsonl")

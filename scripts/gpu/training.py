@@ -26,7 +26,7 @@ from nmt.runs.checkpoint import load_weights
 from nmt.runs.info import read_info
 from nmt.training.loop import train_step
 from nmt.training.parallel import World
-from nmt.training.plan import Plan
+from nmt.training.plan import TrainingPlan
 from nmt.training.session import Outcome, Session
 from nmt.training.start import fit
 from nmt.translate.loading import Translator
@@ -48,21 +48,21 @@ def resume(check: Check) -> Found:
         data, whole, stopped, again = (Path(scratch) / name for name in ("data", "whole", "stopped", "again"))
         prepare(config, data, echo=lambda _: None)
         start = time.monotonic()
-        fit(Plan.of(config, data, whole))
+        fit(TrainingPlan.of(config, data, whole))
         seconds = time.monotonic() - start
         yield {"steps": steps, "seconds": round(seconds, 1), **_how(whole)}
         try:
             with asked_to_stop(after=steps // 2):
-                fit(Plan.of(config, data, stopped))
+                fit(TrainingPlan.of(config, data, stopped))
         except StoppedError as error:
             yield {"stopped": str(error).partition(";")[0]}
         else:
             yield {"error": "the run was asked to stop and did not", "ok": False}
             return
-        fit(Plan.of(config, data, stopped, resume=True))
+        fit(TrainingPlan.of(config, data, stopped, resume=True))
         found, spread = _apart(whole, stopped, steps), None
         if check.is_gpu:
-            fit(Plan.of(config, data, again))
+            fit(TrainingPlan.of(config, data, again))
             spread = _apart(whole, again, steps)
             yield {"two_whole_runs": _rounded(spread)}
         same_steps = _losses(whole).keys() == _losses(stopped).keys()
@@ -80,7 +80,7 @@ def ranks(check: Check) -> Found:
     with tempfile.TemporaryDirectory() as scratch:
         data, alone = Path(scratch) / "data", Path(scratch) / "alone"
         prepare(config, data, echo=lambda _: None)
-        fit(Plan.of(config, data, alone))
+        fit(TrainingPlan.of(config, data, alone))
         dist.init_process_group(
             "cpu:gloo,cuda:nccl" if check.is_gpu else "gloo", store=HashStore(), rank=0, world_size=1
         )
@@ -89,7 +89,10 @@ def ranks(check: Check) -> Found:
                 run, here = Path(scratch) / way, config.training.model_copy(update={"parallel": way})
                 start = time.monotonic()
                 with mock.patch.dict("os.environ", LOCAL_RANK="0"):
-                    fit(Plan.of(config.model_copy(update={"training": here}), data, run), world=World(0, Several(1)))
+                    fit(
+                        TrainingPlan.of(config.model_copy(update={"training": here}), data, run),
+                        world=World(0, Several(1)),
+                    )
                 found = _apart(alone, run, steps)
                 report = {"way": way, "seconds": round(time.monotonic() - start, 1), **_rounded(found), **_how(run)}
                 yield {**report, "ok": max(found.values()) < 1e-4}
@@ -155,7 +158,7 @@ def bleu(check: Check) -> Found:
     with tempfile.TemporaryDirectory() as scratch:
         data, run, start = Path(scratch) / "data", Path(scratch) / "run", time.monotonic()
         prepare(config, data, echo=lambda _: None)
-        fit(Plan.of(config, data, run))
+        fit(TrainingPlan.of(config, data, run))
         yield {"trained_s": round(time.monotonic() - start, 1), **_how(run), "last": _records(run, "train")[-1:]}
         translator = Translator.load(run, device=check.device.type)
         start = time.monotonic()

@@ -36,7 +36,7 @@ from nmt.process import Stop, set_up
 from nmt.training import loss
 from nmt.training.loop import train_step
 from nmt.training.parallel import World
-from nmt.training.plan import Plan, locked
+from nmt.training.plan import TrainingPlan, locked
 from nmt.training.session import Session
 from nmt.training.start import start
 from scripts.bench.install import convert
@@ -105,7 +105,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         words = peer.training.arguments(text, Path(scratch), MEASURED)
         config = load_config(words[words.index("--config") + 1], [f"training.precision={options.precision}"])
-        plan = Plan.of(config, text / "nmt" / "data", Path(scratch) / "run")
+        plan = TrainingPlan.of(config, text / "nmt" / "data", Path(scratch) / "run")
         with locked(plan.run, False, lambda work: work()):
             session = start(plan, World(), Stop())
             print(report(session, options.updates), flush=True)

@@ -18,7 +18,7 @@ from nmt.data.corpus import Corpus, lines_of
 from nmt.layout import DataDir, RunDir
 from nmt.process import set_up
 from nmt.runs.info import read_info
-from nmt.training.plan import Plan
+from nmt.training.plan import TrainingPlan
 from nmt.training.start import fit
 
 PRECISIONS = ("float32", "auto")
@@ -52,7 +52,7 @@ def train(options: argparse.Namespace, precision: str, seed: int, run: RunDir) -
     n_tokens = int((lines_of(Corpus.open(DataDir(data)).split("train"), settings.data.tgt).n_ids() + 1).sum())
     n_steps = options.epochs * -(-n_tokens // settings.training.update_tokens)
     overrides += [f"training.max_steps={n_steps}", f"training.validate_every_steps={n_steps}"]
-    fit(Plan.of(load_config(options.config, overrides + options.overrides), data, run.path))
+    fit(TrainingPlan.of(load_config(options.config, overrides + options.overrides), data, run.path))
 
 
 def outcome(run: RunDir) -> dict[str, float | str]:

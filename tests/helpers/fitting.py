@@ -9,13 +9,13 @@ from nmt.config.load import changed_config
 from nmt.process import Stop
 from nmt.training import start as start_module
 from nmt.training.parallel import World
-from nmt.training.plan import Plan
+from nmt.training.plan import TrainingPlan
 from nmt.training.session import Session
 
 
-def plan(config: Config, data: Path, run: Path, resume: bool = False) -> Plan:
+def plan(config: Config, data: Path, run: Path, resume: bool = False) -> TrainingPlan:
     """Return a plan that adopts no settings of another run."""
-    return Plan.of(changed_config(config, []), data, run, resume)
+    return TrainingPlan.of(changed_config(config, []), data, run, resume)
 
 
 def fit(

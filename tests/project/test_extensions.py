@@ -213,7 +213,7 @@ def test_objective_is_one_file_and_two_rows(patched: Import, tmp_path: Path) -> 
     config = nmt("nmt.config.load").check_config(tree, "made up")
     nmt("nmt.prepare.prepare").prepare(config, tmp_path / "data", echo=lambda _: None)
     directories = nmt("nmt.layout").DataDir(tmp_path / "data"), nmt("nmt.layout").RunDir(tmp_path / "run")
-    plan = nmt("nmt.training.plan").Plan(config, *directories, resume=False, start={}, tags=())
+    plan = nmt("nmt.training.plan").TrainingPlan(config, *directories, resume=False, start={}, tags=())
     session = nmt("nmt.training.start").start(plan)
     pairs, rows = session.pairs, np.arange(4)
     whole, learned = pairs.lines(rows)[0], session.training_objective.changed(pairs, rows, 0)

@@ -168,18 +168,22 @@ def test_chosen_direction_is_valid_without_the_corpora_of_others() -> None:
     changes = {"stages": [{"weights": {"more.aa": 1}}]}
     config = settings(Path("text"), training=changes)
     for to, source in (("bb", "aa"), ("cc", "bb")):
-        assert changed_config(config.choose(to, source), ["search.beam=1"]).data.direction == f"{source}-{to}"
-    assert config.choose("cc", "bb").training.stages == []
-    assert config.choose("cc", "aa").training.stages == config.training.stages, "it has the corpus that they name"
+        assert changed_config(config.choose_languages(to, source), ["search.beam=1"]).data.direction == f"{source}-{to}"
+    assert config.choose_languages("cc", "bb").training.stages == []
+    assert config.choose_languages("cc", "aa").training.stages == config.training.stages, (
+        "it has the corpus that they name"
+    )
     one_way = settings(Path("text"), train=[{"files": EVERY}, {"files": EVERY, "to": "cc", "name": "back"}])
     for to, source, n in (("cc", "aa", 2), ("aa", "cc", 1)):
-        assert len(changed_config(one_way.choose(to, source), ["search.beam=1"]).data.train) == n
-    assert config.choose("aa", ANY).data.direction == "bb-aa"
-    assert settings(Path("text"), direction="cc-aa").choose("aa", ANY).data.direction == "cc-aa"
+        assert len(changed_config(one_way.choose_languages(to, source), ["search.beam=1"]).data.train) == n
+    assert config.choose_languages("aa", ANY).data.direction == "bb-aa"
+    assert settings(Path("text"), direction="cc-aa").choose_languages("aa", ANY).data.direction == "cc-aa"
     with pytest.raises(ConfigError, match="--from: bb, cc"):
-        config.choose("aa")
+        config.choose_languages("aa")
     imported = tiny_settings(Path("text"))
-    assert imported.choose("bb") == imported and imported.choose("bb", None, ["bb"]).search.to == "bb"
+    assert (
+        imported.choose_languages("bb") == imported and imported.choose_languages("bb", None, ["bb"]).search.to == "bb"
+    )
 
 
 # --- prepared text --------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from nmt.config.modes import unread
 from nmt.data.sources import Source
 from nmt.prepare.prepare import prepare
 from nmt.section import Section
-from nmt.training.plan import Plan
+from nmt.training.plan import TrainingPlan
 from nmt.training.start import fit
 from nmt.translate.loading import Translator
 from tiny_corpus import tiny_settings
@@ -105,7 +105,7 @@ def test_training_reads_every_setting_that_is_not_refused(
         config = labelled_config(labelled, training={**SHORT, **training}, model={**model, "d_model": 32})
     else:
         config = tiny_settings(text, training={**SHORT, **training}, model=model)
-    plan = Plan.of(config, data, tmp_path / "run")
+    plan = TrainingPlan.of(config, data, tmp_path / "run")
     with reads(monkeypatch) as names:
         fit(plan)
     assert not_read(config, names, "model", "training") == set()
@@ -124,5 +124,5 @@ def test_preparing_and_training_read_every_setting_of_the_text(
     config = tiny_settings(text, training=SHORT, data={"dir": str(tmp_path / "data")})
     with reads(monkeypatch) as names:
         prepare(config, config.data.directory, echo=lambda _: None)
-        fit(Plan.of(config, run=tmp_path / "run"))
+        fit(TrainingPlan.of(config, run=tmp_path / "run"))
     assert not_read(config, names, "data", "tokenizer") == set()

@@ -25,7 +25,7 @@ from nmt.data.batching import Indices, Packing
 from nmt.data.corpus import Corpus
 from nmt.errors import ConfigError, DataError
 from nmt.evaluate.challenge import challenge_run, of_text
-from nmt.evaluate.robustness import Plan, measure_run
+from nmt.evaluate.robustness import RobustnessPlan, measure_run
 from nmt.evaluate.run import choose_text, corpus_of, evaluate_text, read_split
 from nmt.layout import DataDir, RunDir, TokenizerDir
 from nmt.prepare.prepare import prepare
@@ -410,7 +410,9 @@ def test_challenge_robustness_and_calibration_use_tags_of_split(
         loud = choose_text(translator, None, "loud")
         challenge_run(translator, of_text(replace(loud, sources=["mali 7 bore"], references=["erob 7 ilam"]), 1))
     monkeypatch.setattr("nmt.evaluate.robustness.translate_text", translate)
-    measure_run(translator, SearchConfig(), choose_text(translator, None, "loud"), Plan(("upper_case",), (100.0,), 1))
+    measure_run(
+        translator, SearchConfig(), choose_text(translator, None, "loud"), RobustnessPlan(("upper_case",), (100.0,), 1)
+    )
 
     def calibrate(_: object, search: SearchConfig, *__: object) -> None:
         seen.append(search)

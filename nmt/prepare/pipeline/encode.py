@@ -136,7 +136,7 @@ def _learn_vocabulary(
     version = " ".join(prepared.work.version(*stages) for prepared in texts.values())
     with Progress("learning a vocabulary") as progress:
         progress.say(f"learning a vocabulary for {' and '.join(task.languages)} …")  # SentencePiece shows no progress
-        [done] = work.run(Stage("vocabulary", "", learn), [task], version)
+        [done] = work.run_stage(Stage("vocabulary", "", learn), [task], version)
     return Tokenizers.load(TokenizerDir(done.folder), data.all_languages)
 
 
@@ -327,7 +327,9 @@ def encode_parts(
                 is_shuffled=is_shuffled, documents=config.documents,
             )
         )  # fmt: skip
-    return work.run(Stage("encode", "encoding", encode_part), arguments, work.version("settle", "tokenizer"), n_pairs)
+    return work.run_stage(
+        Stage("encode", "encoding", encode_part), arguments, work.version("settle", "tokenizer"), n_pairs
+    )
 
 
 def encode_part(folder: Path, task: _Encoding) -> Json:
@@ -453,7 +455,7 @@ def _join_in_order(work: Work, config: DataConfig, parts: Sequence[Done]) -> lis
         _Joining(languages=(language,), parts=folders, name="train", documents=config.documents and not i)
         for i, language in enumerate(config.pair)
     ]
-    return work.run(Stage("join", "joining", join), arguments, work.version("encode"))
+    return work.run_stage(Stage("join", "joining", join), arguments, work.version("encode"))
 
 
 def _join_shards(
@@ -480,7 +482,7 @@ def _join_shards(
                 )
             )  # fmt: skip
             keys.append(key)
-    done = work.run(Stage("join", "writing shards", join_shard), arguments, work.version("encode"))
+    done = work.run_stage(Stage("join", "writing shards", join_shard), arguments, work.version("encode"))
     records = []
     for task, key, written in zip(arguments, keys, done, strict=True):
         n = written.summary["pairs"]

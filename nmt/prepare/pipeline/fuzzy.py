@@ -48,7 +48,7 @@ def match_lines(work: Work, directory: DataDir, data: DataConfig, splits: Sequen
                 content=content,
             )
         )  # fmt: skip
-    done = work.run(Stage("fuzzy", "finding similar lines", match), arguments, total=2 * n_pairs)
+    done = work.run_stage(Stage("fuzzy", "finding similar lines", match), arguments, total=2 * n_pairs)
     for task, matched in zip(arguments, done, strict=True):
         say(f"{task.language}: {matched.summary['share']:.1%} of the training lines have a similar line")
     return done

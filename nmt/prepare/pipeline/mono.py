@@ -99,7 +99,7 @@ def clean_mono(
             )
         )  # fmt: skip
     version = work.versions["block lists"]
-    done = work.run(Stage(MONO, "cleaning monolingual text", clean_language), arguments, version)
+    done = work.run_stage(Stage(MONO, "cleaning monolingual text", clean_language), arguments, version)
     cleaned = {}
     for language, part in zip(languages, done, strict=True):
         cleaned[language] = MonoText(part, _reports(part))
@@ -132,7 +132,7 @@ def encode_mono(work: Work, config: DataConfig, cleaned: Mapping[str, MonoText])
     ]  # fmt: skip
     stage = Stage(f"{MONO}-encode", "encoding monolingual text", encode_language)
     n_lines = sum(text.lines for text in cleaned.values())
-    done = work.run(stage, arguments, work.version(MONO, "tokenizer"), n_lines)
+    done = work.run_stage(stage, arguments, work.version(MONO, "tokenizer"), n_lines)
     encoded = {}
     for (language, text), part in zip(cleaned.items(), done, strict=True):
         reports = [CleanReport.from_json(report.to_json()) for report in text.reports]  # a copy

@@ -244,7 +244,7 @@ def training_parts(work: Work, data: DataConfig, sources: Mapping[str, OpenSourc
                         version=source.record.model_dump_json(),
                     )
                 )  # fmt: skip
-    written = iter(work.run(Stage("read", "reading", write_lines), arguments))
+    written = iter(work.run_stage(Stage("read", "reading", write_lines), arguments))
     parts: list[Part] = []
     counts = dict.fromkeys(sources, 0)
     skipped = {key: Counter[str]() for key in sources}

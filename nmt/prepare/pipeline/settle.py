@@ -95,7 +95,7 @@ class ChosenText:
     """Number of pairs from which each set was chosen."""
 
 
-def choose_text(
+def choose_training_text(
     work: Work,
     config: DataConfig,
     text: ReadText,
@@ -138,7 +138,7 @@ def settle_chosen(work: Work, config: DataConfig, text: ChosenText, elsewhere: O
         )
         for number, done in enumerate(text.cleaned)
     ]  # fmt: skip
-    settled = work.run(Stage("settle", "settling", settle_part), arguments, version)
+    settled = work.run_stage(Stage("settle", "settling", settle_part), arguments, version)
     of_parts = [CleanReport.from_json(done.summary) for done in settled]
     reports = by_source(text.skipped, text.parts, of_parts)
     skipped = []
@@ -175,7 +175,7 @@ def _recall_parts(work: Work, config: DataConfig, earlier: Corpus) -> list[Done]
         sides = [earlier.directory.text(shard.name, language) for language in config.pair]
         order = earlier.directory.follows(shard.name) if config.documents else None
         arguments.append(_Recalling(config=settings, sides=sides, follows=order))
-    return work.run(Stage("clean", "comparing with earlier text", recall_shard), arguments, earlier.fingerprint)
+    return work.run_stage(Stage("clean", "comparing with earlier text", recall_shard), arguments, earlier.fingerprint)
 
 
 def recall_shard(folder: Path, task: _Recalling) -> Json:

@@ -145,7 +145,7 @@ class Work:
     """The forms of letters in which the stage `settle` writes the text of pairs, and `mono` the text of a language."""
     _n_tasks: dict[str, int] = field(default_factory=dict)
 
-    def run(
+    def run_stage(
         self, stage: Stage, arguments: Iterable[BaseModel], version: str = "", total: int | None = None
     ) -> list[Done]:
         """Run a stage, which has one task for each of the `arguments`, and return the results in order.

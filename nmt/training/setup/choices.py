@@ -57,7 +57,7 @@ REPORTED = {
 """The fields of run.json on which the last bits of the results depend."""
 
 
-def choose(inputs: Inputs, before: RunInfo | None, initial: InitialWeights | None, world: World) -> RunInfo:
+def choose_run_info(inputs: Inputs, before: RunInfo | None, initial: InitialWeights | None, world: World) -> RunInfo:
     """Resolve the settings that are `auto`, by measurements if necessary, and return the content of run.json.
 
     `before` is the run.json of a resumed run, which keeps its choices unless it has moved to another device. On another

@@ -25,7 +25,7 @@ from nmt.text.imported import ImportedTokenizer
 from nmt.text.tokenizer import LosslessTokenizer, Tokenizer
 from nmt.training.objective import Objective
 from nmt.training.parallel import World, shard_like
-from nmt.training.plan import Plan
+from nmt.training.plan import TrainingPlan
 from nmt.training.setup.objective import make_objective
 
 FEW = 0.02
@@ -40,7 +40,7 @@ class Inputs:
     If the model is `to_shard`, rank 0 has an unsharded `copy` for validation.
     """
 
-    plan: Plan
+    plan: TrainingPlan
     """The plan with the value of `search.split` that auto stands for."""
     corpora: Corpora
     windows: Windows
@@ -56,7 +56,7 @@ class Inputs:
         return self.plan.config
 
 
-def read_inputs(plan: Plan, world: World) -> Inputs:
+def read_inputs(plan: TrainingPlan, world: World) -> Inputs:
     """Read and check the corpora, and create the model. Raises ConfigError or DataError."""
     corpora = _read_corpora(plan)
     config = with_split(plan.config, corpora)
@@ -80,7 +80,7 @@ def read_inputs(plan: Plan, world: World) -> Inputs:
     return Inputs(replace(plan, config=config), corpora, windows, objective, device, model, copy, to_shard)
 
 
-def _read_corpora(plan: Plan) -> Corpora:
+def _read_corpora(plan: TrainingPlan) -> Corpora:
     """Read and verify the data directory, and check that it suits the settings. Raises ConfigError or DataError."""
     config = plan.config
     training = plan.config.training

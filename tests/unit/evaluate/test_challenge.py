@@ -26,7 +26,7 @@ from nmt.evaluate.report import Subject
 from nmt.tables import render
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate.loading import Translator
-from nmt.translate.score import BLANK, Context, Scored
+from nmt.translate.score import BLANK_SCORE, Context, Scored
 from tiny_run import write_run
 
 CONTRASTS = [
@@ -45,7 +45,7 @@ def fake(pairs: Sequence[tuple[str, str, Context]]) -> list[Scored]:
     return [
         Scored((*line.split(),), tuple(COST.get(word, 0.0) for word in line.split()), 0.0, 0, "cut" in line)
         if line
-        else BLANK
+        else BLANK_SCORE
         for _, line, _ in pairs
     ]
 

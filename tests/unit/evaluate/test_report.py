@@ -27,7 +27,7 @@ from nmt.evaluate.metrics import (
 )
 from nmt.evaluate.report import (
     History,
-    Report,
+    EvaluationReport,
     Subject,
     evaluate,
     evaluate_files,
@@ -388,7 +388,7 @@ def test_references_in_other_forms_of_letters_are_noted() -> None:
 REFS_TABLE = ["Ein Hund läuft durch den Schnee.", "Zwei Frauen sitzen auf einer Bank."]
 
 
-def report_of_split(split: str, n: int = 1, **options: bool) -> Report:
+def report_of_split(split: str, n: int = 1, **options: bool) -> EvaluationReport:
     subject = Subject(run="runs/\x1ba", split=split, step=4000, weights="average", search="beam 5", precision="bf16")
     return evaluate(REFS_TABLE * n, REFS_TABLE * n, subject, "de", **options)
 

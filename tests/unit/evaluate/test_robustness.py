@@ -15,7 +15,7 @@ from nmt.errors import DataError
 from nmt.evaluate.report import Subject
 from nmt.evaluate.robustness import (
     CHANGES,
-    Plan,
+    RobustnessPlan,
     RobustnessReport,
     Signs,
     changed_line,
@@ -55,7 +55,7 @@ def chrf(hyps: Sequence[str], refs: Sequence[str]) -> float:
 
 def test_distinct_lines_are_translated_once() -> None:
     translating = Translating()
-    variants = make_variants(TEXT, Plan(["umlauts", "upper_case", "accents"], [100], 1))
+    variants = make_variants(TEXT, RobustnessPlan(["umlauts", "upper_case", "accents"], [100], 1))
     measured = measure(TEXT, variants, translating)
     assert [variant.change for variant in variants] == [None, "umlauts", "upper_case", "accents"]
     assert dict(zip(translating.lines, translating.numbers, strict=True)) == {
@@ -69,7 +69,7 @@ def test_distinct_lines_are_translated_once() -> None:
 
 
 def test_scores_equal_sacrebleu() -> None:
-    variants = make_variants(TEXT, Plan(["umlauts", "upper_case"], [40, 100], 2))
+    variants = make_variants(TEXT, RobustnessPlan(["umlauts", "upper_case"], [40, 100], 2))
     measured = measure(TEXT, variants, Translating())
     original = measured.translations[0]
     for row, translations in zip(measured.rows, measured.translations, strict=True):
@@ -87,7 +87,7 @@ def test_scores_equal_sacrebleu() -> None:
 
 def test_interval_of_kept_chrf_equals_bootstrap_over_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nmt.evaluate.robustness.SAMPLES", 200)
-    measured = measure(TEXT, make_variants(TEXT, Plan(["umlauts"], [100], 1)), Translating())
+    measured = measure(TEXT, make_variants(TEXT, RobustnessPlan(["umlauts"], [100], 1)), Translating())
     original, changed = measured.rows
     assert original.chrf_kept_interval == pytest.approx((100, 100))
     assert changed.chrf_kept is not None and changed.chrf_kept_interval is not None
@@ -103,28 +103,30 @@ def test_interval_of_kept_chrf_equals_bootstrap_over_lines(monkeypatch: pytest.M
 
 
 def test_empty_translations_have_no_relative_chrf() -> None:
-    measured = measure(TEXT, make_variants(TEXT, Plan(["umlauts"], [100], 1)), lambda lines, _: [""] * len(lines))
+    measured = measure(
+        TEXT, make_variants(TEXT, RobustnessPlan(["umlauts"], [100], 1)), lambda lines, _: [""] * len(lines)
+    )
     assert [(row.chrf_kept, row.chrf_kept_interval) for row in measured.rows] == [(None, None)] * 2
     assert [row.consistency for row in measured.rows] == [0, 0]
     assert [row.empty for row in measured.rows] == [5, 5]
-    report = RobustnessReport(Subject(), 5, 5, Plan(["umlauts"], [100], 1), measured)
+    report = RobustnessReport(Subject(), 5, 5, RobustnessPlan(["umlauts"], [100], 1), measured)
     assert "umlauts  100 %" in render("text", [report.as_table()], None)
     assert json.loads(render("json", [], report.as_json()))["rows"][1]["chrf_kept"] is None
 
 
 def test_change_without_effect_is_skipped_and_noted() -> None:
-    plan = Plan(["accents", "upper_case", "typos"], [5], 1)
+    plan = RobustnessPlan(["accents", "upper_case", "typos"], [5], 1)
     text = EvaluationText("test", ["Go 3 x"], ["Los 3 x"], ("en", "de"), [1])
     variants = make_variants(text, plan)
     assert [variant.change for variant in variants] == [None, "upper_case"]  # no effect at 5 %, but the line has places
     report = RobustnessReport(Subject(), 1, 1, plan, measure(text, variants, Translating()))
     assert report.notes == ("skipped, because they would change no line: accents, typos",)
     with pytest.raises(DataError, match=r"^test: typos, accents would change none of the 1 lines$"):
-        make_variants(text, Plan(["typos", "accents"], [5], 1))
+        make_variants(text, RobustnessPlan(["typos", "accents"], [5], 1))
 
 
 def test_robustness_report_renders_as_table_and_json() -> None:
-    plan = Plan(["typos", "punctuation_removed"], [1, 12.5], 3)
+    plan = RobustnessPlan(["typos", "punctuation_removed"], [1, 12.5], 3)
     subject = Subject(run="runs/a-name-that-is-long", split="test", step=4000, weights="average", search="beam 5")
     report = RobustnessReport(subject, 5, 500, plan, measure(TEXT, make_variants(TEXT, plan), Translating()))
     table = report.as_table()

@@ -10,7 +10,7 @@ import pytest
 
 from nmt.data.manifest import SourceRecord, TextRecord
 from nmt.prepare.cleaning.counts import REASONS, CleanReport
-from nmt.prepare.report import Report, TokenizerReport, corpus_reports, screen
+from nmt.prepare.report import PreparationReport, TokenizerReport, corpus_reports, screen
 from nmt.prepare.report_page import report_page
 from nmt.text.pairing import Sample
 from parsed_page import ParsedPage
@@ -30,13 +30,13 @@ def counts(text: str = "ein Satz", n: int = 12_345, kept: int = 9) -> CleanRepor
     return report
 
 
-def report(text: str = "ein Satz", *, n_corpora: int = 2, **changes: object) -> Report:
+def report(text: str = "ein Satz", *, n_corpora: int = 2, **changes: object) -> PreparationReport:
     sample = Sample.of([(text, "жук")] * 30)
     keys = [f"train.{i}" for i in range(n_corpora)]
     records = {key: SourceRecord(corpus=f"{text} {i}", files={}, skipped={text: 3}) for i, key in enumerate(keys)}
     corpora = corpus_reports({key: counts(text) for key in keys}, records, dict.fromkeys(keys, sample), ("de", "en"))
     plain = TextRecord(words=10, characters=50, pieces=20, bytes=1, unknown=0)
-    whole = Report(
+    whole = PreparationReport(
         kind="prepared", sample=None, languages=("de", "en"), corpora=corpora, held_out={"valid": 30},
         warnings=[f"look at {text}"], settings={"data": {"name": text}},
         tokenizer=TokenizerReport(joint=True, pieces={"de": 4000, "en": 4000}, text={"de": plain, "en": plain}),

@@ -61,7 +61,7 @@ FEATURES = [direct(), feature("channel", 1, 20.0), feature("length", 2, 0.1, is_
 
 def wanted(table: Table, weights: Sequence[float]) -> list[str]:
     """Return the texts that are chosen with these weights."""
-    return [texts[number] for texts, number in zip(table.texts, table.choose(weights), strict=True)]
+    return [texts[number] for texts, number in zip(table.texts, table.choose_candidates(weights), strict=True)]
 
 
 def test_known_feature_weights_are_recovered() -> None:
@@ -192,4 +192,4 @@ def test_candidate_with_highest_weighted_sum_is_chosen(weights: tuple[float, ...
     table = make_table(LISTS, SCORED_FEATURES)
     assert table.values.shape == (2, 3, 3)
     assert table.texts[0] == ["house", "home", "home"]
-    assert table.choose(weights).tolist() == chosen
+    assert table.choose_candidates(weights).tolist() == chosen

@@ -14,7 +14,7 @@ from nmt.serve.parsing import DocumentProcess
 def no_child(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read and write documents in this process, which saves the start of another; `test_parsing` has tests of that."""
 
-    def run(_: DocumentProcess, __: Callable[[], bool], work: Callable[..., Any], *arguments: object) -> Any:
+    def run_in_place(_: DocumentProcess, __: Callable[[], bool], work: Callable[..., Any], *arguments: object) -> Any:
         return work(*arguments)
 
-    monkeypatch.setattr(DocumentProcess, "run", run)
+    monkeypatch.setattr(DocumentProcess, "run_in_child", run_in_place)

@@ -265,10 +265,10 @@ def test_reading_of_document_ends_with_its_client_and_with_the_server(
     begun = threading.Semaphore(0)
 
     class Process(DocumentProcess):
-        def run(self, *arguments: Any) -> Any:
+        def run_in_child(self, *arguments: Any) -> Any:
             self.start()
             begun.release()
-            return super().run(*arguments)
+            return super().run_in_child(*arguments)
 
     monkeypatch.setattr(documents, "read_texts", hang)
     service = Service(Models([held]))

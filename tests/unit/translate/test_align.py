@@ -21,7 +21,7 @@ from nmt.text.ids import N_SPECIAL
 from nmt.text.letters import usual_forms
 from nmt.text.tokenizer import CONTROL, Tokenizer, train_tokenizer
 from nmt.translate.align import alignments, pharaoh, src_word_shares, word_shares
-from nmt.translate.types import BLANK, Part, Translation
+from nmt.translate.types import BLANK_TRANSLATION, Part, Translation
 from sentences import sentence_pairs
 
 CPU = torch.device("cpu")
@@ -172,7 +172,7 @@ def test_blank_line_has_no_alignment(tokenizer: Tokenizer) -> None:
     empty = Translation("", parts=(Part("Hund", tokenizer.encode("Hund"), []),))
     n = len(tokenizer.encode("Hund")) + 1
     decoder = FixedAttention([torch.full((1, n), 1 / n)])
-    assert alignments(decoder, tokenizer, tokenizer, ["", "Hund"], [BLANK, empty]) == [[], []]
+    assert alignments(decoder, tokenizer, tokenizer, ["", "Hund"], [BLANK_TRANSLATION, empty]) == [[], []]
     assert pharaoh([]) == ""
 
 

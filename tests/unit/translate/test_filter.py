@@ -34,7 +34,7 @@ from nmt.translate.filter import (
     odds_score,
 )
 from nmt.translate.loading import Translator
-from nmt.translate.score import BLANK, Scored
+from nmt.translate.score import BLANK_SCORE, Scored
 from tiny_run import PLAIN, tiny_config, tiny_model, words, write_classifier, write_run
 
 REFS = [" ".join(words(n, seed=100 + n)) for n in (4, 1, 9, 2, 13, 6, 5, 3)]
@@ -54,7 +54,11 @@ class Fake:
             for src, tgt in window:
                 values = self._log_probs.get(tgt, (-1.0,))
                 cut = tgt == "long"
-                yield Scored(("x",) * len(values), values, math.nan, 1, cut) if src.strip() and tgt.strip() else BLANK
+                yield (
+                    Scored(("x",) * len(values), values, math.nan, 1, cut)
+                    if src.strip() and tgt.strip()
+                    else BLANK_SCORE
+                )
 
 
 def fake_scores(

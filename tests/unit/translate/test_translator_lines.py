@@ -26,7 +26,7 @@ from nmt.translate.loading import Translator
 from nmt.translate.memory import TranslationMemory
 from nmt.translate.search import THREAD_NAME
 from nmt.translate.segment import longest_translation
-from nmt.translate.types import BLANK, Line, Options, Translation
+from nmt.translate.types import BLANK_TRANSLATION, Line, Options, Translation
 from tiny_run import BEAM, GREEDY, PLAIN, STRANGE, make, texts, tiny_config, words
 
 
@@ -45,7 +45,7 @@ def test_translations_are_in_order(translator: Translator, search: SearchConfig)
 def test_blank_lines_stay_blank_and_are_not_searched(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(translator.searcher, "search_batch", None)  # calling it would fail
     blank = ["", " ", "\t \u3000", "\u2028", "\x00", "\x1f\x85\r", "\u200b", "\ufeff \u00ad\u200c\u200d"]
-    assert list(translator.translate_lines(blank, BEAM, n_best=3)) == [[BLANK]] * len(blank)
+    assert list(translator.translate_lines(blank, BEAM, n_best=3)) == [[BLANK_TRANSLATION]] * len(blank)
     assert list(translator.translate_lines([])) == []
 
 
@@ -117,7 +117,7 @@ def test_line_of_letters_that_are_not_read_is_blank(tokenizer: Tokenizer, monkey
     monkeypatch.setattr(tokenizer, "letters", {"ـ": ""})
     translator = make(tokenizer, tiny_config())
     monkeypatch.setattr(translator.searcher, "search_batch", None)  # calling it would fail
-    assert list(translator.translate_lines(["ـ", "ـ \u200c"], BEAM)) == [[BLANK]] * 2
+    assert list(translator.translate_lines(["ـ", "ـ \u200c"], BEAM)) == [[BLANK_TRANSLATION]] * 2
 
 
 def test_translation_contains_no_line_break(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
