@@ -203,7 +203,7 @@ def amount(n: int, noun: str) -> str:
 
 
 @dataclass
-class Numbers:
+class LineNumbers:
     """A count of lines, with the line numbers of the first ten."""
 
     n: int = 0

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from nmt.runs.model import ModelRef
     from nmt.tasks.runners import RunnerName
     from nmt.translate.documents import Documents
-    from nmt.translate.files import Files
+    from nmt.translate.files import TranslationFiles
     from nmt.translate.loading import Translator
 
 _FILE_NAME = re.compile(r"\S+\.[A-Za-z]\w{0,4}", re.ASCII)
@@ -249,7 +249,7 @@ def translate(
     from nmt.runs.model import ModelRef
     from nmt.share.export import load_translator
     from nmt.translate.documents import Documents
-    from nmt.translate.files import Files
+    from nmt.translate.files import TranslationFiles
     from nmt.translate.interactive import interact
     from nmt.translate.loading import for_texts
 
@@ -292,7 +292,9 @@ def translate(
         search = settings(translator.config, *for_texts(translator.config.search))
         _translate_documents(translator, search, documents, glossary, tm, confidence)
     else:
-        files = Files(prefix, constraints, glossary, tuple(tm or ()), alignments, attention, scores, as_text, text)
+        files = TranslationFiles(
+            prefix, constraints, glossary, tuple(tm or ()), alignments, attention, scores, as_text, text
+        )
         _translate_lines(translator, n_best, confidence, files, source, output or "-")
     if is_beside:
         say(f"wrote {output}")
@@ -313,10 +315,10 @@ def _translate_in_parts(
     """Translate a file into a file by several processes."""
     from nmt.model.device import visible_gpus
     from nmt.tasks.runners import open_runner
-    from nmt.translate.files import Models, translate_in_parts
+    from nmt.translate.files import TranslationModels, translate_in_parts
     from nmt.translate.types import Options
 
-    models, config = Models.read(model, precision)
+    models, config = TranslationModels.read(model, precision)
     options = Options(settings(config), n_best)
     with open_runner(runner, workers, address, visible_gpus()) as processes:
         translate_in_parts(processes, models, Path(source), Path(output), options, scores)
@@ -338,7 +340,7 @@ def _translate_documents(
 
 
 def _translate_lines(
-    translator: Translator, n_best: int, confidence: bool, files: Files, source: str, output: str
+    translator: Translator, n_best: int, confidence: bool, files: TranslationFiles, source: str, output: str
 ) -> None:
     """Translate a sentence, or the lines of a file or of standard input."""
     from nmt.translate.files import translate_file

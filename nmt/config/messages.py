@@ -148,7 +148,7 @@ def _only_of_others(key: str, details: ErrorDetails) -> str | None:
     return f"only available with {' and '.join(kinds)}"
 
 
-class Difference(NamedTuple):
+class TreeDifference(NamedTuple):
     """A key with different values in two trees, and both formatted values; None if a tree lacks the key."""
 
     key: str
@@ -156,7 +156,7 @@ class Difference(NamedTuple):
     new: str | None
 
 
-def differences(old: object, new: object, key: str = "") -> Iterator[Difference]:
+def differences(old: object, new: object, key: str = "") -> Iterator[TreeDifference]:
     """Yield the differences between two trees of plain values, with keys as specific as possible.
 
     Lists of different lengths are compared as a whole.
@@ -172,9 +172,9 @@ def differences(old: object, new: object, key: str = "") -> Iterator[Difference]
             else:
                 before = shown(old[name]) if name in old else None
                 after = shown(new[name]) if name in new else None
-                yield Difference(path, before, after)
+                yield TreeDifference(path, before, after)
     elif old != new:
-        yield Difference(key, shown(old), shown(new))
+        yield TreeDifference(key, shown(old), shown(new))
 
 
 def nearest(key: str, root: type[Section] = Config) -> str:

@@ -28,7 +28,7 @@ class Setting(NamedTuple):
     meaning: str
 
 
-class Table(NamedTuple):
+class SettingsTable(NamedTuple):
     """A section whose settings are described together."""
 
     section: type[BaseModel]
@@ -48,21 +48,21 @@ class Table(NamedTuple):
                 yield Setting(key, values, _default(of_field), " ".join((field.description or "").split()))
 
 
-def tables() -> Iterator[Table]:
+def tables() -> Iterator[SettingsTable]:
     """Yield the tables of settings, in the order of the page."""
     for name, field in Config.model_fields.items():
         assert isinstance(field.annotation, type)
-        yield Table(field.annotation, name)
+        yield SettingsTable(field.annotation, name)
         if name == "data":
             for kind in (Files, Paths, Opus, Hub, Columns, Languages, Source):
-                yield Table(kind)
-            yield Table(TrainSource, base=Source)
-            yield Table(CleanConfig, "data.clean")
-            yield Table(CorpusClean, "clean", CleanConfig)
+                yield SettingsTable(kind)
+            yield SettingsTable(TrainSource, base=Source)
+            yield SettingsTable(CleanConfig, "data.clean")
+            yield SettingsTable(CorpusClean, "clean", CleanConfig)
         if name == "training":
             for objective, section in OBJECTIVE_SECTIONS.items():
-                yield Table(section, f"training.{objective}")
-            yield Table(Stage)
+                yield SettingsTable(section, f"training.{objective}")
+            yield SettingsTable(Stage)
 
 
 def _default(schema: Mapping[str, Any]) -> str:

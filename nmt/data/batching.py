@@ -31,7 +31,7 @@ from nmt.text.ids import BOS, EOS, PAD, SEPARATOR, ranges
 
 Indices = npt.NDArray[np.int64]
 
-Scored = npt.NDArray[np.bool_]
+ScoredMask = npt.NDArray[np.bool_]
 
 _SEPARATOR = np.array([SEPARATOR])
 _BLOCK = 1 << 18  # pairs processed together in a scan of all
@@ -243,7 +243,7 @@ class Pairs:
         src: Side,
         tgt: Side,
         segments: Segments | None = None,
-        scored: Sequence[Scored] | None = None,
+        scored: Sequence[ScoredMask] | None = None,
         labels: Indices | None = None,
     ) -> None:
         """Pair the lines of `src` and `tgt`, which must be equal in number.
@@ -267,7 +267,7 @@ class Pairs:
         src: Sequence[Indices],
         tgt: Sequence[Indices],
         corpus_rows: Indices,
-        scored: Sequence[Scored] | None = None,
+        scored: Sequence[ScoredMask] | None = None,
         labels: Indices | None = None,
     ) -> Pairs:
         """Return the changed pairs of an update; `corpus_rows` (P,): see the method."""

@@ -21,7 +21,7 @@ from nmt.files.write import write_file
 from nmt.layout import DataDir
 from nmt.text.profiles import Letters
 
-FORMAT = 1
+DATA_FORMAT = 1
 """Format number of a data directory whose training set is one file; incremented by incompatible changes."""
 SHARDED_FORMAT = 2
 """Format number of a data directory whose training set is divided into shards."""
@@ -283,7 +283,7 @@ def read_manifest(directory: DataDir) -> Manifest:
 
 def _read_manifest(directory: DataDir) -> Manifest:
     missing = f"{directory.path}: no data directory: manifest.json is missing; run nmt prepare"
-    return read_document(directory.manifest, Manifest, DataError, ADVICE, (FORMAT, SHARDED_FORMAT), missing)
+    return read_document(directory.manifest, Manifest, DataError, ADVICE, (DATA_FORMAT, SHARDED_FORMAT), missing)
 
 
 def _read_index(directory: DataDir) -> _Index:

@@ -25,7 +25,7 @@ from nmt.data.sources import train_key, train_number
 from nmt.errors import ConfigError
 from nmt.training.settings import Stage
 
-BLOCK = 1 << 12
+BLOCK_PAIRS = 1 << 12
 """Number of consecutive pairs of a shard that stay together, since a shard is in random order already: little more of
 a file is then read for a window than the window contains."""
 
@@ -333,7 +333,7 @@ def train_corpora(manifest: Manifest) -> dict[str, TrainCorpus]:
     corpora = {}
     for key, of_corpus in runs.items():
         name = sources[key].corpus if key in sources else key
-        corpora[key] = TrainCorpus(name, tuple(of_corpus), _repeat(manifest, key), block=BLOCK)
+        corpora[key] = TrainCorpus(name, tuple(of_corpus), _repeat(manifest, key), block=BLOCK_PAIRS)
     return corpora
 
 

@@ -42,7 +42,7 @@ from nmt.text.ids import SEPARATOR
 from nmt.text.tokenizer import Tokenizer
 from nmt.training.settings import TrainingConfig
 
-Modifier = Callable[[str, str, Random], tuple[str, str]]
+ModifierFunction = Callable[[str, str, Random], tuple[str, str]]
 """A function of source, target and random numbers, which returns a modified or, if it has no effect, an equal pair."""
 
 MOST_JOINED = 3
@@ -224,7 +224,7 @@ def _text_after(tokenizer: Tokenizer, ids: Indices) -> str:
     return "".join(f" <separator> {tokenizer.decode(part.tolist())}" for part in parts)
 
 
-def _modifiers(direction: str) -> dict[str, Modifier]:
+def _modifiers(direction: str) -> dict[str, ModifierFunction]:
     """Return all modifiers by name for pairs of a direction; `terms` has no effect."""
     src, tgt = direction.split("-")
     languages = src, tgt

@@ -103,7 +103,7 @@ class _Value:
     raw: str
 
 
-Markup: TypeAlias = "tuple[str | _Value, ...]"
+HtmlMarkup: TypeAlias = "tuple[str | _Value, ...]"
 """The parts of a tag or comment: strings as they are written, and values to translate."""
 
 
@@ -176,7 +176,7 @@ def _declared(name: str, content: bytes) -> str:
     return encoding
 
 
-def _token_text(token: Token[Markup], values: Sequence[str], languages: Languages) -> str:
+def _token_text(token: Token[HtmlMarkup], values: Sequence[str], languages: Languages) -> str:
     if isinstance(token, Text):
         return token.raw or _restored(html.escape(token.text, quote=False))
     tag = "".join(part if isinstance(part, str) else values[part.number] for part in token.markup)
@@ -237,7 +237,7 @@ class _Reader:
         self.values: list[_Value] = []
         self.n_readings = 0
 
-    def tokens(self, pieces: Sequence[_Piece]) -> Iterator[Token[Markup]]:
+    def tokens(self, pieces: Sequence[_Piece]) -> Iterator[Token[HtmlMarkup]]:
         ends, roots = _kept(pieces, self._source)
         is_omitted = False
         i = n_rubies = 0
@@ -268,7 +268,7 @@ class _Reader:
                 yield self._mark(piece)
             i += 1
 
-    def _mark(self, piece: _Piece) -> Mark[Markup]:
+    def _mark(self, piece: _Piece) -> Mark[HtmlMarkup]:
         markup = self._markup(piece)
         if piece.name in _BLOCKS:
             return Mark("break", markup)
@@ -276,7 +276,7 @@ class _Reader:
             return Mark("close", markup, piece.name)
         return Mark("open" if piece.name and not piece.is_empty else "point", markup, piece.name)
 
-    def _markup(self, piece: _Piece) -> Markup:
+    def _markup(self, piece: _Piece) -> HtmlMarkup:
         if not self._attributes or piece.is_end:
             return (piece.raw,)
         offset = len(piece.raw) - len(piece.attributes) - 1

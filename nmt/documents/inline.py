@@ -103,7 +103,7 @@ class Mark(Generic[M]):
         return self.kind == "break"
 
 
-class Span(Generic[M]):
+class MarkSpan(Generic[M]):
     """An opening mark, its closing mark, and the nodes between them."""
 
     kind = "span"
@@ -117,7 +117,7 @@ class Span(Generic[M]):
 
 
 Token: TypeAlias = "Text | Mark[M]"
-Node: TypeAlias = "Text | Mark[M] | Span[M]"
+Node: TypeAlias = "Text | Mark[M] | MarkSpan[M]"
 
 
 class Piece(NamedTuple, Generic[M]):
@@ -125,7 +125,7 @@ class Piece(NamedTuple, Generic[M]):
 
     start: int
     end: int
-    node: Mark[M] | Span[M]
+    node: Mark[M] | MarkSpan[M]
     inside: list[Piece[M]]
     n_leaves: int
     """Number of spans with text, itself among them, without such a span inside."""
@@ -170,7 +170,7 @@ class Block(Generic[M]):
                 self._read += 1
             start = self._read
             inside = list[Piece[M]]()
-            if isinstance(node, Span):
+            if isinstance(node, MarkSpan):
                 inside = self._pieces(node.inside)
             is_empty = start == self._read and node.kind != "space"
             follows_text = i == 0 or isinstance(nodes[i - 1], Text)
@@ -182,7 +182,7 @@ class Block(Generic[M]):
             self.edges |= {first, end}
             text = self.text[first:end].strip()
             n_leaves = sum(piece.n_leaves for piece in inside)
-            if isinstance(node, Span) and text and (text[0] != "{" or protected(text) != [text]):
+            if isinstance(node, MarkSpan) and text and (text[0] != "{" or protected(text) != [text]):
                 n_leaves = max(n_leaves, 1)
             pieces.append(Piece(first, end, node, inside, n_leaves, follows_space, precedes_space))
         return pieces
@@ -227,7 +227,7 @@ class Passage(Generic[M]):
 def flat(nodes: Iterable[Node[M]]) -> Iterator[Token[M]]:
     """Yield the tokens of nodes and of their spans, in order."""
     for node in nodes:
-        if isinstance(node, Span):
+        if isinstance(node, MarkSpan):
             yield node.opening
             yield from flat(node.inside)
             yield node.closing
@@ -264,7 +264,7 @@ def _nested(tokens: Iterable[Token[M]]) -> list[Node[M]]:
             for depth in reversed(range(len(opened))):
                 if opened[depth][0].key == token.key:
                     dissolve(depth + 1)
-                    node = Span(opened[depth][0], token, opened.pop()[1])
+                    node = MarkSpan(opened[depth][0], token, opened.pop()[1])
                     break
                 if opened[depth][0].is_strict:
                     break
@@ -280,7 +280,7 @@ def _items(nodes: Iterable[Node[M]]) -> Iterator[Token[M] | Block[M]]:
             yield from _block([*group])
             continue
         for node in group:
-            if isinstance(node, Span):
+            if isinstance(node, MarkSpan):
                 yield node.opening
                 yield from _items(node.inside)
                 yield node.closing
@@ -294,7 +294,7 @@ def _block(nodes: list[Node[M]]) -> Iterator[Token[M] | Block[M]]:
     first, end = (with_text[0], with_text[-1] + 1) if with_text else (0, 0)
     yield from flat(nodes[:first])
     inner = nodes[first:end]
-    if len(inner) == 1 and isinstance(span := inner[0], Span):
+    if len(inner) == 1 and isinstance(span := inner[0], MarkSpan):
         yield span.opening
         yield from _block(span.inside)
         yield span.closing
@@ -510,7 +510,7 @@ def _placed(origins: Origins, pieces: Sequence[Piece[M]], around: tuple[int, int
         if start > position:
             yield Text(text[position:start])
             position = start  # a mark in the middle of a span goes after it
-        if rank == _SPAN and isinstance(piece.node, Span):
+        if rank == _SPAN and isinstance(piece.node, MarkSpan):
             yield piece.node.opening
             yield from _placed(origins, piece.inside, (piece.start, piece.end), range(unit, end))
             yield piece.node.closing

@@ -126,7 +126,7 @@ _SHOWN = etree.XPath("string()")
 _BINDING = "{*}dataBinding"
 
 
-class Markup(NamedTuple):
+class OfficeMarkup(NamedTuple):
     """The markup of a mark in a paragraph: whole elements, or the start or end of an element that contains text."""
 
     elements: Sequence[etree._Element] = ()
@@ -146,7 +146,7 @@ class Paragraph(NamedTuple):
     """A paragraph: its content, its element, a Word run with its base format, a function that appends text, the number
     of ruby readings that the content lacks, and the text element of its drop cap, if Word has it in a paragraph."""
 
-    passage: Passage[Markup]
+    passage: Passage[OfficeMarkup]
     element: etree._Element
     base: etree._Element | None
     append_text: AppendText
@@ -198,7 +198,7 @@ def _open(
     return Document(texts, write, n_readings=n_readings, n_embedded=n_embedded)
 
 
-def _rewrite(paragraph: Paragraph, tokens: Iterable[Token[Markup]]) -> None:
+def _rewrite(paragraph: Paragraph, tokens: Iterable[Token[OfficeMarkup]]) -> None:
     """Replace the content of a paragraph by tokens."""
     _clear(paragraph.element)
     around = [paragraph.element]
@@ -248,7 +248,7 @@ _COMPUTED = re.compile(
 """Matches the code of a Word field that is computed, or any code, a null character, and a result without letters."""
 
 
-def _object(elements: Sequence[etree._Element], text: str, code: str | None = "=") -> list[Token[Markup]]:
+def _object(elements: Sequence[etree._Element], text: str, code: str | None = "=") -> list[Token[OfficeMarkup]]:
     """Return the tokens of a field that stays as it is; none if its text is to be translated, according to its code.
 
     In the sentence, it is a short placeholder such as `{3}`.
@@ -257,8 +257,8 @@ def _object(elements: Sequence[etree._Element], text: str, code: str | None = "=
         return []
     number = re.sub(r"\D", "", text)[:3] or "0"
     placeholder = f"{{{number}}}" if text.strip() else ""
-    opening = Mark("open", Markup(elements, replaced=placeholder), elements[0], is_strict=True)
-    return [opening, Text(placeholder), Mark("close", Markup(replaced=""), elements[0])]
+    opening = Mark("open", OfficeMarkup(elements, replaced=placeholder), elements[0], is_strict=True)
+    return [opening, Text(placeholder), Mark("close", OfficeMarkup(replaced=""), elements[0])]
 
 
 def _clear(element: etree._Element) -> None:
@@ -424,7 +424,7 @@ class _WordReader:
         self.initial = ""
         """The text to put before the first text."""
 
-    def inside(self, parent: etree._Element) -> Iterator[_Run | Token[Markup]]:
+    def inside(self, parent: etree._Element) -> Iterator[_Run | Token[OfficeMarkup]]:
         """Yield the tokens of the content of an element."""
         children = list[etree._Element]()
         for whole in parent:
@@ -457,7 +457,7 @@ class _WordReader:
         parent.remove(child)
         return parts
 
-    def _child(self, child: etree._Element) -> Iterator[_Run | Token[Markup]]:
+    def _child(self, child: etree._Element) -> Iterator[_Run | Token[OfficeMarkup]]:
         name = self._name(child)
         if name == "r":
             yield from self._run(child)
@@ -466,21 +466,21 @@ class _WordReader:
         ):
             yield from tokens
         elif name in _AROUND:
-            yield Mark("open", Markup(around=child), child, is_strict=True)
+            yield Mark("open", OfficeMarkup(around=child), child, is_strict=True)
             yield from self.inside(_content(child))
-            yield Mark("close", Markup(around=child), child)
+            yield Mark("close", OfficeMarkup(around=child), child)
         elif pair := _PAIR.fullmatch(name):
             key = pair[1], child.get(f"{self._namespace}id")
-            yield Mark("open" if pair[2] == "Start" else "close", Markup([child]), key)
+            yield Mark("open" if pair[2] == "Start" else "close", OfficeMarkup([child]), key)
         elif name not in _HINTS:
-            yield Mark("point", Markup([child]))
+            yield Mark("point", OfficeMarkup([child]))
 
-    def _run(self, run: etree._Element) -> Iterator[_Run | Token[Markup]]:
+    def _run(self, run: etree._Element) -> Iterator[_Run | Token[OfficeMarkup]]:
         names = [self._name(child) for child in run]
         # signs of a field in several paragraphs keep their order, even if they are hidden
         shown = ("fldChar", "instrText") if run in self.hidden else ("t", "noBreakHyphen", "ruby", *_BREAKS)
         if not {*shown}.intersection(names):
-            yield Mark("point", Markup([run]))
+            yield Mark("point", OfficeMarkup([run]))
             return
         key = _format(run.find(f"{self._namespace}rPr"))
         for name, child in zip(names, run, strict=True):
@@ -492,14 +492,14 @@ class _WordReader:
                 for base in child.iterchildren("{*}rubyBase"):
                     yield from self.inside(base)
             elif name not in _HINTS and name != "rPr":
-                yield Mark("break" if name in _BREAKS else "point", Markup([child], format=run))
+                yield Mark("break" if name in _BREAKS else "point", OfficeMarkup([child], format=run))
 
-    def _fields(self, children: Sequence[etree._Element]) -> dict[int, tuple[list[Token[Markup]], int]]:
+    def _fields(self, children: Sequence[etree._Element]) -> dict[int, tuple[list[Token[OfficeMarkup]], int]]:
         """Return the tokens of fields by the index of their first element, and the index after their last element.
 
         The parts of a field that begins or ends elsewhere, as in another paragraph, are not included.
         """
-        fields: dict[int, tuple[list[Token[Markup]], int]] = {}
+        fields: dict[int, tuple[list[Token[OfficeMarkup]], int]] = {}
         begun: list[list[int]] = []
         for i, child in enumerate(children):
             for sign in child.iterchildren("{*}fldChar"):
@@ -518,9 +518,9 @@ class _WordReader:
                 if tokens := _object(children[begin : i + 1], text, code):
                     fields[begin] = tokens, i + 1
                 else:
-                    opening = Mark("open", Markup(children[begin : separate + 1]), "field", is_strict=True)
+                    opening = Mark("open", OfficeMarkup(children[begin : separate + 1]), "field", is_strict=True)
                     fields[begin] = [opening], separate + 1
-                    fields[i] = [Mark("close", Markup([child]), "field")], i + 1
+                    fields[i] = [Mark("close", OfficeMarkup([child]), "field")], i + 1
         return fields
 
     def _texts(self, elements: Iterable[etree._Element], name: str) -> str:
@@ -533,7 +533,7 @@ class _WordReader:
         return tag.removeprefix(self._namespace) if tag.startswith(self._namespace) else ""
 
 
-def _formatted(tokens: Sequence[_Run | Token[Markup]]) -> tuple[list[Token[Markup]], etree._Element | None]:
+def _formatted(tokens: Sequence[_Run | Token[OfficeMarkup]]) -> tuple[list[Token[OfficeMarkup]], etree._Element | None]:
     """Return tokens with spans around text not in the most frequent format, and a run in that format."""
     runs = {token.format: token.element for token in reversed(tokens) if isinstance(token, _Run)}
     lengths = Counter[bytes]()
@@ -541,13 +541,13 @@ def _formatted(tokens: Sequence[_Run | Token[Markup]]) -> tuple[list[Token[Marku
         if isinstance(token, _Run):
             lengths[token.format] += len(token.text)
     base = max(lengths, key=lambda key: lengths[key], default=b"")
-    formatted: list[Token[Markup]] = []
+    formatted: list[Token[OfficeMarkup]] = []
     for key, group in itertools.groupby(tokens, lambda token: token.format if isinstance(token, _Run) else None):
         inner = [Text(token.text, token.text) if isinstance(token, _Run) else token for token in group]
         if key in (None, base):
             formatted += inner
         else:
-            mark = Markup(format=runs[key])
+            mark = OfficeMarkup(format=runs[key])
             formatted += [Mark("open", mark, key, is_strict=True), *inner, Mark("close", mark, key)]
     return formatted, runs.get(base)
 
@@ -670,20 +670,22 @@ def _odt_paragraphs(common: Set[str], root: etree._Element) -> Iterator[Paragrap
             yield Paragraph(passage, element, None, _append_odt_text, len(rubies))
 
 
-def _odt_tokens(parent: etree._Element, rubies: list[etree._Element], hidden: Set[str]) -> Iterator[Token[Markup]]:
+def _odt_tokens(
+    parent: etree._Element, rubies: list[etree._Element], hidden: Set[str]
+) -> Iterator[Token[OfficeMarkup]]:
     """Yield the tokens of the content of an element, and append the elements whose readings are omitted to `rubies`."""
     if parent.text:
         yield Text(parent.text, parent.text)
     for child in parent:
         if child.get(_STYLE_NAME) in hidden:
-            yield Mark("point", Markup([child]))
+            yield Mark("point", OfficeMarkup([child]))
         elif child.tag in _ODT_AROUND:
-            yield Mark("open", Markup(around=child), child, is_strict=True)
+            yield Mark("open", OfficeMarkup(around=child), child, is_strict=True)
             yield from _odt_tokens(child, rubies, hidden)
-            yield Mark("close", Markup(around=child), child)
+            yield Mark("close", OfficeMarkup(around=child), child)
         elif pair := _ODT_PAIR.fullmatch(str(child.tag)):
             key = pair[1], *(child.get(name) for name in _KEYS)
-            yield Mark("open" if pair[2] == "start" else "close", Markup([child]), key)
+            yield Mark("open" if pair[2] == "start" else "close", OfficeMarkup([child]), key)
         elif child.text and _ODT_FIELD.match(str(child.tag)):
             yield from _object([child], child.text)
         elif child.tag == f"{_TEXT}ruby":
@@ -691,7 +693,7 @@ def _odt_tokens(parent: etree._Element, rubies: list[etree._Element], hidden: Se
             for base in child.iterchildren("{*}ruby-base"):
                 yield from _odt_tokens(base, rubies, hidden)
         else:
-            yield Mark(_ODT_KINDS.get(str(child.tag), "point"), Markup([child]))
+            yield Mark(_ODT_KINDS.get(str(child.tag), "point"), OfficeMarkup([child]))
         if child.tail:
             yield Text(child.tail, child.tail)
 

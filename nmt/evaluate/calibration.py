@@ -23,7 +23,7 @@ from nmt.evaluate.run import EvaluationText
 from nmt.files.document import document_text
 from nmt.files.write import replace_file
 from nmt.search.settings import SearchConfig
-from nmt.translate.confidence import FORMAT, Calibration, Map, Measure, calibration_path
+from nmt.translate.confidence import CALIBRATION_FORMAT, Calibration, Map, Measure, calibration_path
 from nmt.translate.loading import Translator
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def calibrate(
     origin = translator.origin
     assert origin is not None, "the translator was loaded from a run"
     calibration = Calibration(
-        format=FORMAT,
+        format=CALIBRATION_FORMAT,
         step=origin.step,
         weights=origin.weights,
         tensors=translator.searcher.weights,

@@ -16,7 +16,7 @@ from pydantic import AliasChoices, BaseModel, Field, TypeAdapter, ValidationErro
 
 from nmt.console import Progress, printable, printable_sentence
 from nmt.errors import DataError
-from nmt.evaluate.contrasts import Contrast, Language, kinds_of, language_of, make_contrasts
+from nmt.evaluate.contrasts import Contrast, ContrastLanguage, kinds_of, language_of, make_contrasts
 from nmt.evaluate.report import Subject, facts
 from nmt.evaluate.run import EvaluationText, subject_of
 from nmt.evaluate.significance import Interval
@@ -105,7 +105,7 @@ def of_text(text: EvaluationText, seed: int, n_context: int = 0) -> Challenge:
     if not contrasts:
         raise DataError(f"{name}: no contrast could be made from its {len(lines)} lines (kinds: {', '.join(kinds)})")
     notes = []
-    if language == Language():
+    if language == ContrastLanguage():
         notes.append(
             f"there are no word lists for {target}: numbers are changed in digits only and clauses dropped at commas "
             "only; negation and agreement are changed where the target is de or en"
@@ -229,7 +229,7 @@ class Probability:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ContrastOutcome:
     """A contrast with the log-probabilities that a model assigns to its lines."""
 
     contrast: Contrast
@@ -249,7 +249,7 @@ class Outcome:
 
 def score_contrasts(
     contrasts: Sequence[Contrast], score: Callable[[Sequence[_InContext]], Iterable[Scored]]
-) -> tuple[list[Outcome], Counter[str]]:
+) -> tuple[list[ContrastOutcome], Counter[str]]:
     """Score the lines of contrasts, each distinct line once per source.
 
     The outcomes and the numbers of skipped contrasts by reason are returned. `score` returns the scores of pairs of a
@@ -271,7 +271,7 @@ def score_contrasts(
             left_out["is blank"] += 1
         else:
             reference, *changed = (Probability(line.log_prob, len(line.pieces)) for line in lines)
-            outcomes.append(Outcome(contrast, reference, tuple(changed)))
+            outcomes.append(ContrastOutcome(contrast, reference, tuple(changed)))
     return outcomes, left_out
 
 
@@ -290,7 +290,7 @@ class KindResult:
     """95 % interval of the share (Wilson, 1927)."""
     share_per_piece: float | None = None
     margin: float | None = None
-    """Mean of `Outcome.margin`."""
+    """Mean of `ContrastOutcome.margin`."""
 
 
 def wilson(right: int, n: int) -> Interval:
@@ -303,7 +303,7 @@ def wilson(right: int, n: int) -> Interval:
     return Interval(max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale))
 
 
-def summarize(kind: str, outcomes: Sequence[Outcome]) -> KindResult:
+def summarize(kind: str, outcomes: Sequence[ContrastOutcome]) -> KindResult:
     """Summarize the outcomes of one kind of contrasts."""
     outcomes = [outcome for outcome in outcomes if outcome.contrast.kind == kind]
     if not outcomes:
@@ -328,7 +328,7 @@ class ChallengeReport:
 
     subject: Subject
     challenge: Challenge
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[ContrastOutcome, ...]
     notes: tuple[str, ...]
 
     @property
@@ -378,14 +378,14 @@ def _cells(result: KindResult) -> tuple[str, ...]:
     return result.kind, f"{result.pairs:,}", *shares, f"{result.margin:.2f}"
 
 
-def contrasts_json(outcomes: Sequence[Outcome]) -> str:
+def contrasts_json(outcomes: Sequence[ContrastOutcome]) -> str:
     """Return the contrasts in the format of LingEval97, with the log-probability and number of pieces of each line.
 
     The scripts of LingEval97 and `of_published` read it. A contrast with several wrong translations is an entry with
     its kind.
     """
 
-    def entry_of(outcome: Outcome) -> tuple[str | None, ...]:
+    def entry_of(outcome: ContrastOutcome) -> tuple[str | None, ...]:
         contrast = outcome.contrast
         kind = None
         if len(contrast.changed) > 1:

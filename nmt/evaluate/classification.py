@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 
 from nmt import __version__
-from nmt.console import Numbers, Progress, aligned, amount, printable, say
+from nmt.console import LineNumbers, Progress, aligned, amount, printable, say
 from nmt.data.corpus import Corpus
 from nmt.evaluate.metrics import BINS, ClassScores, Score, class_scores
 from nmt.evaluate.report import EvaluationReport, Subject
@@ -95,7 +95,7 @@ def classify_file(classifier: Classifier, source: Path | str, target: Path | str
     """
     refuse_overwriting((target,), (source,))
     n_lines = 0
-    cut = Numbers()
+    cut = LineNumbers()
     with open_output(target) as out, progress_between("classifying", source, target) as progress:
         for window in input_windows(source):
             encoded, too_long = classifier.encode(window)

@@ -69,7 +69,7 @@ def read_segment_scores(path: Path) -> tuple[float, ...]:
 
 COMMAND = "comet-score"
 # setuptools 81 has no pkg_resources, which torchmetrics 0.10 imports
-INSTALL = "python -m venv comet && comet/bin/pip install unbabel-comet 'setuptools<81'"
+COMET_INSTALL = "python -m venv comet && comet/bin/pip install unbabel-comet 'setuptools<81'"
 
 # LICENSE.models.md of COMET; CC-BY-NC-SA does not allow commercial use
 _LICENSES = {
@@ -114,7 +114,7 @@ def find_comet(command: str) -> Comet:
     program = shutil.which(Path(words[0]).expanduser())
     if program is None:
         raise DataError(
-            f"{words[0]}: no such command; install COMET in a separate environment ({INSTALL}) and use "
+            f"{words[0]}: no such command; install COMET in a separate environment ({COMET_INSTALL}) and use "
             f"--comet-command comet/bin/{COMMAND}"
         )
     return Comet((program, *words[1:]), _version(Path(program)))

@@ -149,7 +149,7 @@ _NEVER = re.compile(r"(?!)")
 
 
 @dataclass(frozen=True)
-class Language:
+class ContrastLanguage:
     """The words and rules of a language, see contrasts.yaml; they are empty for languages that are not in it."""
 
     numbers: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -165,7 +165,7 @@ class Language:
     pronouns: Sequence[str] = ()
 
     @classmethod
-    def read(cls, rules: dict[str, Any]) -> Language:
+    def read(cls, rules: dict[str, Any]) -> ContrastLanguage:
         """Return a language, given its part of contrasts.yaml."""
         parts = rules.pop("parts")
 
@@ -229,14 +229,14 @@ class Contrast:
 
 
 @cache
-def language_of(code: str) -> Language:
+def language_of(code: str) -> ContrastLanguage:
     """Return the words and rules of a language by its code, such as de or de-CH."""
     text = files("nmt.evaluate").joinpath("contrasts.yaml").read_text(encoding="utf-8")
     rules = yaml.safe_load(text).get(parts_of(code)[0])
-    return Language.read(rules) if rules else Language()
+    return ContrastLanguage.read(rules) if rules else ContrastLanguage()
 
 
-def kinds_of(language: Language) -> tuple[str, ...]:
+def kinds_of(language: ContrastLanguage) -> tuple[str, ...]:
     """Return the kinds of errors that can be inserted into references in a language."""
     kinds = ["name", *language.edits("")]
     if language.pronouns:
@@ -244,7 +244,9 @@ def kinds_of(language: Language) -> tuple[str, ...]:
     return tuple(kinds)
 
 
-def make_contrasts(lines: Iterable[tuple[str, str]], name: str, language: Language, seed: int) -> Iterator[Contrast]:
+def make_contrasts(
+    lines: Iterable[tuple[str, str]], name: str, language: ContrastLanguage, seed: int
+) -> Iterator[Contrast]:
     """Insert errors into references: yield one contrast for each line and each kind of change that the line allows.
 
     The choice between several edits depends only on the seed and the line, so that a part of a test set has the same

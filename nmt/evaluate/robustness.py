@@ -36,7 +36,7 @@ from nmt.text.constraints import spans
 from nmt.translate.loading import Translator
 from nmt.translate.types import Line
 
-Change = Callable[[str, str, Random], Iterator[Edit]]
+ChangeFunction = Callable[[str, str, Random], Iterator[Edit]]
 """A function that yields the edits at all places of a line in a language."""
 
 _WORD = re.compile(r"[^\W\d_][\w'’\u0300-\u036f]*")
@@ -103,7 +103,7 @@ def _words(change: Callable[[str, str], str], line: str, language: str, _: Rando
             yield Edit(word.start(), word.end(), new)
 
 
-def _cased(modifier: Callable[[str, str, Random, tuple[str, str]], tuple[str, str]]) -> Change:
+def _cased(modifier: Callable[[str, str, Random, tuple[str, str]], tuple[str, str]]) -> ChangeFunction:
     return partial(_words, lambda word, language: modifier(word, "", Random(), (language, ""))[0])
 
 
@@ -159,7 +159,7 @@ def _protected(line: str) -> set[int]:
     return protected
 
 
-CHANGES: Mapping[str, Change] = {
+CHANGES: Mapping[str, ChangeFunction] = {
     "typos": _typos,
     "upper_case": _cased(upper_case),
     "lower_case": _cased(lower_case),
@@ -243,7 +243,7 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class Row:
+class VariantScores:
     """The scores of the translations of one variant of the sources."""
 
     change: str | None
@@ -266,12 +266,12 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredVariants:
     """All variants of the sources, with their translations and scores; the first is the original."""
 
     variants: Sequence[Variant]
     translations: Sequence[Texts]
-    rows: Sequence[Row]
+    rows: Sequence[VariantScores]
     signatures: tuple[str, str]
     """The signatures of chrF and BLEU."""
 
@@ -298,7 +298,7 @@ def measure(
     text: EvaluationText,
     variants: Sequence[Variant],
     translate: Callable[[Texts, Sequence[int]], Texts],
-) -> Measured:
+) -> MeasuredVariants:
     """Translate all variants of a text, each distinct line once, and score them. The first variant is the original.
 
     `translate` translates lines; its second argument is the numbers of the lines that they were made from.
@@ -323,7 +323,7 @@ def measure(
         if original:
             share = 100 * score / original
         signs = count_signs(variant.sources, translations[number], references, text.languages)
-        row = Row(
+        row = VariantScores(
             variant.change,
             variant.rate,
             n_changed=sum(map(str.__ne__, variant.sources, text.sources)),
@@ -335,7 +335,7 @@ def measure(
             **vars(signs),
         )
         rows.append(row)
-    return Measured(variants, translations, rows, (chrf[0].metric.signature, bleu[0].metric.signature))
+    return MeasuredVariants(variants, translations, rows, (chrf[0].metric.signature, bleu[0].metric.signature))
 
 
 def _counted(metric: MetricName, translations: Sequence[Texts], references: Texts, language: str) -> list[LineCounts]:
@@ -387,7 +387,7 @@ class RobustnessReport:
     n_all_lines: int
     """Number of lines that `n_lines` were chosen from."""
     plan: RobustnessPlan
-    measured: Measured
+    measured: MeasuredVariants
 
     @property
     def about(self) -> dict[str, object]:
@@ -424,7 +424,7 @@ class RobustnessReport:
         return {"rows": measured.rows, **self.about, "signatures": measured.signatures, "notes": self.notes}
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: VariantScores) -> tuple[str, ...]:
     chrf = f"{row.chrf:.2f}"
     bleu = f"{row.bleu:.2f}"
     signs = [str(n) for n in (row.empty, row.copied, row.repeated, row.length)]
@@ -459,7 +459,7 @@ def measure_run(
     return RobustnessReport(subject, len(text.sources), n_all_lines, plan, measured)
 
 
-def write_texts(directory: Path, measured: Measured, languages: tuple[str, str]) -> None:
+def write_texts(directory: Path, measured: MeasuredVariants, languages: tuple[str, str]) -> None:
     """Write the sources and translations of each variant to files such as `typos-5.de` and `typos-5.en`."""
     for variant, translations in zip(measured.variants, measured.translations, strict=True):
         name = "original" if variant.change is None else f"{variant.change}-{variant.rate:g}"

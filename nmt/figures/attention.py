@@ -18,7 +18,7 @@ from nmt.files.write import open_output
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Weights = npt.NDArray[np.floating]
+AttentionWeights = npt.NDArray[np.floating]
 
 ENDINGS = (".png", ".pdf", ".svg")
 MOST_PIECES = 120
@@ -65,7 +65,9 @@ def _families(text: str) -> Iterator[str]:
         say(f"warning: boxes are drawn for {listed(sorted(lacking), 8)}, which no installed font has")
 
 
-def draw_attention(src_pieces: Sequence[str], tgt_pieces: Sequence[str], weights: Weights, title: str) -> Figure:
+def draw_attention(
+    src_pieces: Sequence[str], tgt_pieces: Sequence[str], weights: AttentionWeights, title: str
+) -> Figure:
     """Draw attention weights (T, S) in shades of grey, with a row for each target piece.
 
     At most the first `MOST_PIECES` pieces of each side are drawn; the title says so. A warning names characters that no

@@ -31,7 +31,7 @@ from nmt.console import printable
 from nmt.errors import DataError, error_text
 from nmt.files.read import check_regular, open_regular, reading
 
-BLOCK = 1 << 16
+BLOCK_BYTES = 1 << 16
 """Number of bytes that are read at a time."""
 
 
@@ -87,7 +87,7 @@ class _Blocks(io.RawIOBase):
 
 def file_of(blocks: Iterator[bytes]) -> io.BufferedReader:
     """Return a file whose content is the concatenation of blocks."""
-    return io.BufferedReader(_Blocks(blocks), BLOCK)
+    return io.BufferedReader(_Blocks(blocks), BLOCK_BYTES)
 
 
 LZMA_BYTES = 1 << 29
@@ -176,7 +176,7 @@ def decompress(file: IO[bytes], name: Path | str, compression: Compression) -> I
 
 def _decompress(file: IO[bytes], name: Path | str, compression: Compression) -> Iterator[bytes]:
     with damage(name, compression.name):
-        data = file.read(BLOCK)
+        data = file.read(BLOCK_BYTES)
         if not data:
             raise ValueError("it is empty")
         if not compression.start.match(data):
@@ -185,13 +185,13 @@ def _decompress(file: IO[bytes], name: Path | str, compression: Compression) -> 
             stream = compression.decompressor()
             while not stream.eof:
                 if stream.needs_input and not data:
-                    data = file.read(BLOCK)
+                    data = file.read(BLOCK_BYTES)
                     if not data:
                         raise EOFError
-                yield stream.decompress(data, BLOCK)
+                yield stream.decompress(data, BLOCK_BYTES)
                 data = b""
             data = stream.unused_data.lstrip(b"\0")  # zeros may follow a stream
-            while len(data) < START_BYTES and (block := file.read(BLOCK)):
+            while len(data) < START_BYTES and (block := file.read(BLOCK_BYTES)):
                 data = (data + block).lstrip(b"\0")
             if data and not compression.start.match(data):
                 raise ValueError("other data follows its end")
@@ -231,7 +231,7 @@ def _content(file: IO[bytes], name: str, kind: str) -> IO[bytes]:
 
     def blocks() -> Iterator[bytes]:
         with damage(name, kind):
-            yield from iter(partial(file.read, BLOCK), b"")
+            yield from iter(partial(file.read, BLOCK_BYTES), b"")
 
     return file_of(blocks())
 
@@ -357,7 +357,7 @@ class _Tar:
                 kinds = {tarfile.DIRTYPE: "folders", tarfile.SYMTYPE: "links", tarfile.LNKTYPE: "links"}
                 kind = "" if info.isfile() else kinds.get(info.type, "devices")
                 yield Member(info.name, kind, partial(self.open, info))
-            while cast(Any, tar).fileobj.read(BLOCK):  # to its end, which has the checksum of compressed content
+            while cast(Any, tar).fileobj.read(BLOCK_BYTES):  # to its end, which has the checksum of compressed content
                 pass
 
     @contextmanager

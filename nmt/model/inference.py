@@ -227,7 +227,7 @@ class _Layer:
         return self._feed_forward_residual(x, lambda x: self._outer(self._inner(x)))
 
 
-BLOCK = 16
+CACHE_BLOCK = 16
 """The capacity of a cache is a multiple of this, and so is the number of keys on a GPU, so that there are few sizes."""
 
 
@@ -362,7 +362,7 @@ class DecoderState:
         self._n_slots = self._n_slots + n_hypotheses
         if self._n_slots > self._capacity:
             # for many steps, since growing copies everything
-            self._capacity = _rounded(max(self._n_slots + (BLOCK - 1) * n_hypotheses, 2 * self._capacity))
+            self._capacity = _rounded(max(self._n_slots + (CACHE_BLOCK - 1) * n_hypotheses, 2 * self._capacity))
         n_keys = self._n_slots if self._src_mask.device.type == "cpu" else _rounded(self._n_slots)
         b = len(self._src_mask)
         if n_hypotheses > 1 or self._visible is not None:
@@ -396,13 +396,13 @@ class DecoderState:
 
 
 def _rounded(n_slots: int) -> int:
-    return -(-n_slots // BLOCK) * BLOCK
+    return -(-n_slots // CACHE_BLOCK) * CACHE_BLOCK
 
 
 Product = Callable[[Tensor], Tensor]
 """A function that maps x (..., K) of any dtype to x @ weight.T + bias (..., N)."""
 
-FEW = 2**20
+FEW_PRODUCTS = 2**20
 """Up to this number of multiplications, a plain product on a CPU is faster than a packed one."""
 
 MAX_UNPADDED = 8
@@ -425,7 +425,7 @@ def product(weight: Tensor, bias: Tensor | None, precision: str, activation: Act
         return plain
     # F.linear would rearrange the weight for oneDNN's kernels in each call, which takes as long as a product of 64 rows
     reordered = torch.ops.mkldnn._reorder_linear_weight(cast_weight, None)
-    few_inputs = FEW // len(weight)
+    few_inputs = FEW_PRODUCTS // len(weight)
 
     def packed(x: Tensor) -> Tensor:
         if x.numel() <= few_inputs:

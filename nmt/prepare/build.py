@@ -13,7 +13,7 @@ import numpy as np
 
 from nmt.console import printable
 from nmt.data.manifest import (
-    FORMAT,
+    DATA_FORMAT,
     SHARDED_FORMAT,
     Manifest,
     MonoRecord,
@@ -231,7 +231,7 @@ class Build:
         report = self.outcome
         is_sharded = self.splits["train"].shards is not None
         self.manifest = Manifest(
-            format=SHARDED_FORMAT if is_sharded else FORMAT,
+            format=SHARDED_FORMAT if is_sharded else DATA_FORMAT,
             languages=report.languages,
             fingerprint=content_fingerprint(files, tokenizers.letters),
             config=report.settings,

@@ -23,7 +23,7 @@ from nmt.prepare.cleaning.counts import (
     REASONS,
     REPAIRS,
     CleanReport,
-    Lengths,
+    LengthCounts,
     counted,
     drop_summary,
     skipped_units,
@@ -32,7 +32,7 @@ from nmt.prepare.cleaning.counts import (
 )
 from nmt.prepare.cleaning.filters import UNSUPPORTED, supports
 from nmt.prepare.pipeline.settle import TrainingText
-from nmt.prepare.pipeline.work import BLOCK
+from nmt.prepare.pipeline.work import DOCUMENT_BLOCK
 from nmt.prepare.suspicions import script_counts, suspicions
 from nmt.tables import wrapped
 from nmt.tasks.perform import Json
@@ -270,7 +270,7 @@ def _source_fields(key: str, record: SourceRecord, counts: CleanReport, language
     }  # fmt: skip
 
 
-def _histograms(languages: Sequence[str], lengths: Lengths) -> Histograms:
+def _histograms(languages: Sequence[str], lengths: LengthCounts) -> Histograms:
     return Histograms(characters=dict(zip(languages, (lengths.src, lengths.tgt), strict=True)), ratio=lengths.ratio)
 
 
@@ -393,7 +393,7 @@ def _split_off(split_off: SplitOffRecord, n_pairs: int) -> str:
     if isinstance(asked, int):
         method = f"{asked:,} lines, but at most a tenth"
         if n_pairs > min(asked, max(1, split_off.of // 10)):
-            method += f"; more, so that documents, or blocks of {BLOCK} pairs, stay whole"
+            method += f"; more, so that documents, or blocks of {DOCUMENT_BLOCK} pairs, stay whole"
     left_out = f"; {split_off.left_out:,} that share a side with them were left out" if split_off.left_out else ""
     return f"{n_pairs:,} of {split_off.of:,} training pairs, split off by a hash of their text ({method}){left_out}"
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from nmt.config import Config
 from nmt.config.load import dump_config, load_saved_config, overridden
-from nmt.config.messages import Difference, differences
+from nmt.config.messages import TreeDifference, differences
 from nmt.console import Progress, say, show
 from nmt.data.manifest import folder_of, read_manifest
 from nmt.data.settings import DataConfig
@@ -122,7 +122,7 @@ LOCATIONS = {"data.dir", "data.root", "training.run_dir"}
 """Settings that may differ from an existing run, because directories may have been moved."""
 
 
-def changed_settings(run: RunDir, config: Config) -> list[Difference]:
+def changed_settings(run: RunDir, config: Config) -> list[TreeDifference]:
     """Return the settings that differ between an existing run and `config`, except locations, licences, and what was
     chosen for `search.split: auto`."""
     before = load_saved_config(run.config).without_licenses().model_dump(mode="json")

@@ -39,7 +39,7 @@ from nmt.text.tokenizer import is_blank
 from nmt.translate.loading import Translator
 from nmt.translate.types import Options, check_search
 
-Metric = Literal["chrf", "bleu"]
+DistilMetric = Literal["chrf", "bleu"]
 EQUAL = "of these equal to the reference"
 UNFINISHED = "left blank: no finished translation, or one of the development set (nmt prepare drops them as empty)"
 BLANK_LINES = "blank lines"
@@ -56,7 +56,7 @@ class Distillation:
     data: Path | None = None
     """Data directory to translate; by default the teacher's."""
     n_best: int = 1
-    nearest: Metric = "chrf"
+    nearest: DistilMetric = "chrf"
     """Sentence score by which one of `n_best` translations is chosen."""
     with_originals: bool = False
     mono: Path | None = None
@@ -201,7 +201,7 @@ def _monolingual(request: Distillation, teacher: Config) -> _Text:
     return _Text(request.mono, None, n_lines, checksum(request.mono), student_data, set(), None)
 
 
-def nearest(texts: Sequence[str], reference: str, metric: Metric, language: str) -> str:
+def nearest(texts: Sequence[str], reference: str, metric: DistilMetric, language: str) -> str:
     """Return the text with the best sentence score against the reference, or the first of several.
 
     Empty if there are no texts.

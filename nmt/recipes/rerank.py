@@ -45,7 +45,7 @@ Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Table:
+class CandidateTable:
     """The candidates of lines and their features. A line with fewer than K candidates repeats its last one."""
 
     texts: Sequence[Sequence[str]]
@@ -62,7 +62,7 @@ class Table:
         return chosen
 
 
-def make_table(lists: Sequence[NBest], features: Sequence[Feature]) -> Table:
+def make_table(lists: Sequence[NBest], features: Sequence[Feature]) -> CandidateTable:
     """Compute the features of the candidates of one or more lines.
 
     A blank candidate has the worst values of its line.
@@ -76,7 +76,7 @@ def make_table(lists: Sequence[NBest], features: Sequence[Feature]) -> Table:
     values = np.array([feature.values(pairs) for feature in features], np.float64)[:, rows]
     worst = np.where(np.isnan(values), np.inf, values).min(2, keepdims=True)
     values = np.where(np.isnan(values), np.where(np.isinf(worst), 0.0, worst), values)
-    return Table([[pairs[row][1].text for row in of_line] for of_line in rows], values)
+    return CandidateTable([[pairs[row][1].text for row in of_line] for of_line in rows], values)
 
 
 def rerank(lists: Iterable[NBest], features: Sequence[Feature], weights: Sequence[float]) -> Iterator[tuple[str, int]]:
@@ -88,7 +88,7 @@ def rerank(lists: Iterable[NBest], features: Sequence[Feature], weights: Sequenc
             yield texts[number], number
 
 
-FORMAT = 1
+WEIGHTS_FORMAT = 1
 
 
 class WeightsFile(Document):
@@ -101,7 +101,9 @@ class WeightsFile(Document):
 def read_weights(path: Path, features: Sequence[Feature]) -> tuple[float, ...]:
     """Read the weights of these features. Raises DataError if the file is missing, damaged or has other features."""
     missing = f"{path}: no such file; create it with --tune"
-    weights = read_document(path, WeightsFile, DataError, "; tune again with --tune", (FORMAT,), missing).weights
+    weights = read_document(
+        path, WeightsFile, DataError, "; tune again with --tune", (WEIGHTS_FORMAT,), missing
+    ).weights
     names = [feature.name for feature in features]
     if weights.keys() != {*names}:
         raise DataError(
@@ -119,7 +121,7 @@ FINEST = 1 / 64
 """Smallest change of a weight, in units that make a feature vary as much as the score of search."""
 SEED = 1
 
-Weights = tuple[float, ...]
+FeatureWeights = tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ class Counts:
     """The counts (L, K, C)."""
 
     @classmethod
-    def of(cls, metric: MetricName, table: Table, refs: Sequence[str], tgt_lang: str | None) -> Counts:
+    def of(cls, metric: MetricName, table: CandidateTable, refs: Sequence[str], tgt_lang: str | None) -> Counts:
         """Compare the candidates with the reference of each line. Raises DataError if their numbers differ."""
         by_rank = count_lines(metric, [*zip(*table.texts, strict=True)], refs, tgt_lang)
         return cls(by_rank[0].metric, np.stack([of_rank.counts for of_rank in by_rank], 1))
@@ -152,7 +154,7 @@ class Counts:
 class Tuned:
     """Tuned weights, with scores on the development set."""
 
-    weights: Weights
+    weights: FeatureWeights
     metric: Metric
     direct: float
     """The score of the ranking by search."""
@@ -163,7 +165,7 @@ class Tuned:
 
 
 def tune(
-    table: Table, features: Sequence[Feature], refs: Sequence[str], metric: MetricName, tgt_lang: str | None
+    table: CandidateTable, features: Sequence[Feature], refs: Sequence[str], metric: MetricName, tgt_lang: str | None
 ) -> Tuned:
     """Find the feature weights with the best score. The first feature, the score of search, has the weight 1.
 
@@ -176,28 +178,28 @@ def tune(
     return Tuned(weights, counts.metric, scores[direct_weights(features)], scores[weights], oracle)
 
 
-def direct_weights(features: Sequence[Feature]) -> Weights:
+def direct_weights(features: Sequence[Feature]) -> FeatureWeights:
     """Return the weights that preserve the ranking by the search score."""
     return 1.0, *(0.0 for _ in features[1:])
 
 
 def find_weights(
-    table: Table, features: Sequence[Feature], score: Callable[[Ints], float]
-) -> tuple[Weights, dict[Weights, float]]:
+    table: CandidateTable, features: Sequence[Feature], score: Callable[[Ints], float]
+) -> tuple[FeatureWeights, dict[FeatureWeights, float]]:
     """Return the weights with the best score of the chosen candidates, and the scores of all weights tried.
 
     The ranking by search and the default weights are always tried.
     """
     units = _units(table)
-    scores = dict[Weights, float]()
+    scores = dict[FeatureWeights, float]()
     tunable = range(1, len(features))
 
-    def try_weights(weights: Weights) -> float:
+    def try_weights(weights: FeatureWeights) -> float:
         if weights not in scores:
             scores[weights] = score(table.choose_candidates(weights))
         return scores[weights]
 
-    def changed(weights: Weights, at: int, by: float) -> Weights:
+    def changed(weights: FeatureWeights, at: int, by: float) -> FeatureWeights:
         value = weights[at] + by * units[at]
         if not features[at].is_signed:
             value = max(value, 0.0)
@@ -230,7 +232,7 @@ def find_weights(
     return max(scores, key=lambda tried: scores[tried]), scores
 
 
-def _units(table: Table) -> Floats:
+def _units(table: CandidateTable) -> Floats:
     """Return weights (F,) that make each feature vary within lines as much as the first; 0 for a constant feature."""
     centred = table.values - table.values.mean(2, keepdims=True)
     spread = np.sqrt((centred**2).mean((1, 2)))
@@ -316,7 +318,7 @@ def _parsed(row: str, where: str) -> tuple[int, Candidate]:
     return parsed
 
 
-Pairs = Sequence[tuple[str, Candidate]]
+CandidatePairs = Sequence[tuple[str, Candidate]]
 """Pairs of a line and one of its candidates."""
 
 
@@ -325,7 +327,7 @@ class Feature:
     """A function that gives each candidate a number, to compare the candidates of a line."""
 
     name: str
-    values: Callable[[Pairs], Sequence[float]]
+    values: Callable[[CandidatePairs], Sequence[float]]
     """Return the values of pairs, NaN if the candidate is blank."""
     default: float = 1.0
     """The weight without tuning."""
@@ -349,7 +351,7 @@ def rescored(name: str, translator: Translator, search: SearchConfig, is_reverse
     if is_reverse:
         search = search.model_copy(update={"to": None})
 
-    def score(pairs: Pairs, progress: Progress) -> Iterable[Scored]:
+    def score(pairs: CandidatePairs, progress: Progress) -> Iterable[Scored]:
         sides = [(line, candidate.text) for line, candidate in pairs]
         if is_reverse:
             sides = [(translation, line) for line, translation in sides]
@@ -365,10 +367,10 @@ def fluency(name: str, language_model: LanguageModel, search: SearchConfig) -> F
     )
 
 
-def _scored(name: str, score: Callable[[Pairs, Progress], Iterable[Scored]]) -> Feature:
+def _scored(name: str, score: Callable[[CandidatePairs, Progress], Iterable[Scored]]) -> Feature:
     """Return a feature of the scores of a model, which prints how many candidates were scored only in part."""
 
-    def values(pairs: Pairs) -> list[float]:
+    def values(pairs: CandidatePairs) -> list[float]:
         with Progress(f"scoring, {name}", len(pairs), "candidates") as progress:
             scored = [*score(pairs, progress)]
             if n_cut := sum(result.cut for result in scored):
@@ -385,7 +387,7 @@ def length(translator: Translator, search: SearchConfig) -> Feature:
     """Return a feature: the number of pieces of the candidate with `</s>`, divided by the line's length penalty."""
     src, tgt = translator.tokenizers.sides(translator.config.data.direction)
 
-    def values(pairs: Pairs) -> list[float]:
+    def values(pairs: CandidatePairs) -> list[float]:
         lines = src.encode_all([line for line, _ in pairs])
         candidates = tgt.encode_all([candidate.text for _, candidate in pairs])
         return [(len(t) + 1) / length_penalty(len(s) + 1, search) for s, t in zip(lines, candidates, strict=True)]
@@ -513,7 +515,7 @@ def tune_weights(request: Reranking, reference: Path, metric: MetricName | None)
     for name, model in runs.language_models.items():
         members[name] = _members(model.origin)
     content = {
-        "format": FORMAT,
+        "format": WEIGHTS_FORMAT,
         "nmt": __version__,
         "weights": weights,
         "metric": metric,

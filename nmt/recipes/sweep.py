@@ -33,7 +33,7 @@ from nmt.prepare.recipe import unlike
 from nmt.process import Stop, stopping
 from nmt.recipes.directory import changed_settings
 from nmt.recipes.sweep_plan import GridRun, SweepOptions, SweepPlan, make_plan, shown_score, stage_of
-from nmt.recipes.sweep_report import Row, records_of, rows_of, tables_of
+from nmt.recipes.sweep_report import SweepRow, records_of, rows_of, tables_of
 from nmt.runs.info import read_info
 from nmt.runs.listing import is_run, summarise
 from nmt.runs.model import ModelRef
@@ -94,7 +94,7 @@ STOPPED = {-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP, 129, 130, 143, Stopp
 
 
 @dataclass(frozen=True)
-class Job:
+class SweepJob:
     """A command of `nmt`."""
 
     name: str
@@ -107,13 +107,13 @@ class Job:
 class Ended:
     """The outcome of a command."""
 
-    job: Job
+    job: SweepJob
     is_stopped: bool
     error: str = ""
     """The last line of the output; empty unless the command failed."""
 
 
-def run_jobs(jobs: Sequence[Job], slots: Sequence[Mapping[str, str]], stop: Stop) -> Generator[Ended]:
+def run_jobs(jobs: Sequence[SweepJob], slots: Sequence[Mapping[str, str]], stop: Stop) -> Generator[Ended]:
     """Run commands, one at a time in each slot, and yield each when it has ended.
 
     slots: the environment variables of each slot. On a request to stop, running commands are sent SIGTERM and no more
@@ -122,7 +122,7 @@ def run_jobs(jobs: Sequence[Job], slots: Sequence[Mapping[str, str]], stop: Stop
     waiting = list(reversed(jobs))
     free = list(reversed(slots))
     is_stopping = False
-    running: dict[subprocess.Popen[bytes], tuple[Job, Mapping[str, str]]] = {}
+    running: dict[subprocess.Popen[bytes], tuple[SweepJob, Mapping[str, str]]] = {}
     try:
         while running or (waiting and stop.reason is None):
             while waiting and free and stop.reason is None:
@@ -149,7 +149,7 @@ def run_jobs(jobs: Sequence[Job], slots: Sequence[Mapping[str, str]], stop: Stop
             process.kill()
 
 
-def _start(job: Job, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def _start(job: SweepJob, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
     job.log.parent.mkdir(parents=True, exist_ok=True)
     with os.fdopen(open_own(job.log, os.O_APPEND), "ab") as log:
         log.write(f"$ nmt {shlex.join(job.arguments)}\n".encode())
@@ -160,7 +160,7 @@ def _start(job: Job, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
         )  # fmt: skip
 
 
-def _end_of(job: Job, status: int) -> Ended:
+def _end_of(job: SweepJob, status: int) -> Ended:
     if status == 0 or status in STOPPED:
         return Ended(job, is_stopped=status != 0)
     if status < 0:
@@ -169,7 +169,7 @@ def _end_of(job: Job, status: int) -> Ended:
     return Ended(job, False, output.splitlines()[-1].strip().removeprefix("nmt: "))
 
 
-def sweep(options: SweepOptions, format: Format = "text") -> list[Row]:  # noqa: A002
+def sweep(options: SweepOptions, format: Format = "text") -> list[SweepRow]:  # noqa: A002
     """Train the unfinished runs of a grid, compare the arms of a study, print tables, and return the rows of all runs.
 
     Raises ConfigError or CheckpointError before anything is written, ConfigError, DataError or CheckpointError before
@@ -215,13 +215,13 @@ def _table(plan: SweepPlan) -> Path:
     return plan.folder / "sweep.tsv"
 
 
-def _write_table(plan: SweepPlan, errors: Mapping[str, str]) -> list[Row]:
+def _write_table(plan: SweepPlan, errors: Mapping[str, str]) -> list[SweepRow]:
     rows = rows_of(plan, errors)
     replace_file(_table(plan), as_csv(records_of(plan, rows), "\t") + "\n")
     return rows
 
 
-def _train(options: SweepOptions, plan: SweepPlan, stop: Stop) -> list[Row]:
+def _train(options: SweepOptions, plan: SweepPlan, stop: Stop) -> list[SweepRow]:
     """Prepare missing data directories, then train the unfinished runs, and return the rows of the table."""
     to_do = [planned for planned in plan.runs if not planned.is_finished]
     for planned in to_do:
@@ -249,7 +249,7 @@ def _train(options: SweepOptions, plan: SweepPlan, stop: Stop) -> list[Row]:
         if updates == before:  # the runs have ended, or were stopped from outside
             break
         before = updates
-        jobs = list[Job]()
+        jobs = list[SweepJob]()
         for planned in itertools.chain.from_iterable(plan.arms[arm] for arm in arms):
             is_done = planned not in to_do if updates is None else planned.best(metric, updates) is not None
             if planned.name not in errors and not is_done:
@@ -280,7 +280,7 @@ def _prepare(plan: SweepPlan, to_do: Sequence[GridRun], stop: Stop) -> dict[Path
 
     An existing data directory is used as it is, like by `nmt train`; differences from the configuration are printed.
     """
-    jobs: dict[str, Job] = {}
+    jobs: dict[str, SweepJob] = {}
     paths: dict[str, Path] = {}
     differing = set[str]()
     for planned in to_do:
@@ -291,7 +291,7 @@ def _prepare(plan: SweepPlan, to_do: Sequence[GridRun], stop: Stop) -> dict[Path
                 differing.add(unlike(data, planned.config) or "")
         elif name not in jobs:
             arguments = "prepare", "--config", str(plan.config_of(planned)), "--data", str(data.path)
-            jobs[name] = Job(name, arguments, plan.folder / "logs" / f"prepare-{data.path.name}.log")
+            jobs[name] = SweepJob(name, arguments, plan.folder / "logs" / f"prepare-{data.path.name}.log")
             paths[name] = data.path
     for line in sorted(differing - {""}):
         say(line)
@@ -306,14 +306,14 @@ def _prepare(plan: SweepPlan, to_do: Sequence[GridRun], stop: Stop) -> dict[Path
     return errors
 
 
-def _training(plan: SweepPlan, planned: GridRun, updates: int | None) -> Job:
+def _training(plan: SweepPlan, planned: GridRun, updates: int | None) -> SweepJob:
     command = ["train", "--config", str(plan.config_of(planned))]
     if planned.run.info.exists():
         command = ["train", "--resume"]
     command += ["--run", str(planned.run.path), "--data", str(planned.data)]
     if updates is not None:
         command += ["--stop-at", str(updates)]
-    return Job(planned.name, tuple(command), plan.folder / "logs" / f"{planned.name}.log")
+    return SweepJob(planned.name, tuple(command), plan.folder / "logs" / f"{planned.name}.log")
 
 
 def _slots(options: SweepOptions) -> list[dict[str, str]]:

@@ -33,7 +33,7 @@ PREDICTED = ("training.denoising.", "training.masked.", "training.causal.")
 
 
 @dataclass(frozen=True)
-class Row:
+class SweepRow:
     """The result of one run, with None for unknown values."""
 
     planned: GridRun
@@ -50,7 +50,7 @@ class Row:
     """The setting of `training` whose limit ended it, such as max_minutes."""
 
 
-def rows_of(plan: SweepPlan, errors: Mapping[str, str]) -> list[Row]:
+def rows_of(plan: SweepPlan, errors: Mapping[str, str]) -> list[SweepRow]:
     """Return the rows, best first; `errors` contains the messages of failed runs by name."""
     eliminated = stage_of(plan, errors)[2]
     metric = plan.metric
@@ -60,15 +60,15 @@ def rows_of(plan: SweepPlan, errors: Mapping[str, str]) -> list[Row]:
     return sorted(rows, key=lambda row: math.inf if row.score is None else rank(metric, row.score))
 
 
-def _row(planned: GridRun, metric: Metric, error: str, eliminated: str) -> Row:
-    row = Row(planned, "not started", error or eliminated)
+def _row(planned: GridRun, metric: Metric, error: str, eliminated: str) -> SweepRow:
+    row = SweepRow(planned, "not started", error or eliminated)
     if planned.run.info.exists():
         summary = summarise(planned.run)
         selected = Selected()
         with suppress(CheckpointError):
             selected = read_selected(planned.run)
         weights = selected.weights if selected.model_fields_set else None
-        row = Row(planned, "stopped", row.note, planned.best(metric), weights, summary.step, summary.minutes)
+        row = SweepRow(planned, "stopped", row.note, planned.best(metric), weights, summary.step, summary.minutes)
         if summary.state == "finished":
             return replace(row, state="finished", ended_by=selected.finished_by)
     if error:
@@ -78,7 +78,7 @@ def _row(planned: GridRun, metric: Metric, error: str, eliminated: str) -> Row:
     return row
 
 
-def tables_of(plan: SweepPlan, rows: Sequence[Row]) -> list[Table]:
+def tables_of(plan: SweepPlan, rows: Sequence[SweepRow]) -> list[Table]:
     """Return the table of the runs and, if the grid has seeds, of the means over the finished runs of each arm."""
     n = len(plan.axes)
     metric = plan.metric
@@ -95,7 +95,7 @@ def tables_of(plan: SweepPlan, rows: Sequence[Row]) -> list[Table]:
     return [table, *_means(plan, rows)]
 
 
-def _lengths(rows: Sequence[Row]) -> Iterator[str]:
+def _lengths(rows: Sequence[SweepRow]) -> Iterator[str]:
     """Yield a note if the time limit ended runs after different numbers of steps."""
     finished = [row for row in rows if row.state == "finished"]
     timed = [row for row in finished if row.ended_by == "max_minutes"]
@@ -107,7 +107,7 @@ def _lengths(rows: Sequence[Row]) -> Iterator[str]:
         )
 
 
-def _development_sets(plan: SweepPlan, rows: Sequence[Row]) -> Iterator[str]:
+def _development_sets(plan: SweepPlan, rows: Sequence[SweepRow]) -> Iterator[str]:
     """Yield a warning if the scores of the runs are not comparable, because their development sets differ."""
     directories = {row.planned.data for row in rows if row.score is not None}
     n_texts = _n_different(directories, DataDir.text)
@@ -145,13 +145,13 @@ def _checksums(data: DataDir, file_of: Callable[[DataDir, str, str], Path]) -> t
     return ()
 
 
-def _means(plan: SweepPlan, rows: Sequence[Row]) -> Iterator[Table]:
+def _means(plan: SweepPlan, rows: Sequence[SweepRow]) -> Iterator[Table]:
     """Yield a table of the means over seeds, the best first; none if the grid has no seeds."""
     axes = plan.arm_axes
     metric = plan.metric
     if len(axes) == len(plan.axes):
         return
-    arms: dict[tuple[str, ...], list[Row]] = {}
+    arms: dict[tuple[str, ...], list[SweepRow]] = {}
     for row in rows:
         values = tuple(row.planned.values[axis.key] for axis in axes)
         arms.setdefault(values, []).append(row)
@@ -206,7 +206,7 @@ def difference(first: Sequence[float], other: Sequence[float], metric: Metric = 
     return f"{shown_score(value, metric, '+')} [{low}, {high}]"
 
 
-def records_of(plan: SweepPlan, rows: Sequence[Row]) -> list[dict[str, object]]:
+def records_of(plan: SweepPlan, rows: Sequence[SweepRow]) -> list[dict[str, object]]:
     """Return the results of each run by name: full keys, no rounding, None for unknown values."""
     records = []
     score = f"dev_{plan.metric}"

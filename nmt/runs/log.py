@@ -92,7 +92,7 @@ def number(record: Record, name: str, most: float = 1e15) -> float | None:
 
 
 @dataclass(frozen=True)
-class Point:
+class CurvePoint:
     """A point of a learning curve: the results of one validation.
 
     chrF and perplexity belong to the weights with the highest BLEU (chrF if BLEU says little, see `text_score`) or,
@@ -110,7 +110,7 @@ class Point:
     """The accuracy of pieces or labels at the lowest perplexity, for a run that does not translate."""
 
 
-def learning_curve(run: RunDir) -> list[Point]:
+def learning_curve(run: RunDir) -> list[CurvePoint]:
     """Return the validations of a run in the order of its log. Raises CheckpointError if there are none."""
     validations: dict[int, dict[Weights, dict[str, float | None]]] = {}
     # if a run translates, all its validations have BLEU
@@ -137,11 +137,11 @@ def learning_curve(run: RunDir) -> list[Point]:
         best = min(kinds.values(), key=lambda values: (-(values[metric] or 0.0), values["perplexity"] or math.inf))
         accuracy = None if bleu_of else best["accuracy"]
         latest = max(minutes, default=None)
-        points.append(Point(step, latest, bleu_of, best["chrf"], best["perplexity"], accuracy))
+        points.append(CurvePoint(step, latest, bleu_of, best["chrf"], best["perplexity"], accuracy))
     return points
 
 
-def curve_table(points: Sequence[Point]) -> Table:
+def curve_table(points: Sequence[CurvePoint]) -> Table:
     """Return a learning curve as a table with a row for each validation."""
     has_bleu = any(point.bleu for point in points)
     columns = ["perplexity", "accuracy"]

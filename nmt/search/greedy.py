@@ -119,7 +119,7 @@ def _results(rows: _GrowingRows, config: SearchConfig) -> dict[int, Hypothesis]:
 
 AT_ONCE = {"cpu": 2**20, "cuda": 2**26}
 """Maximum number of logits processed at once, for a CPU's cache and for sorting in a GPU's memory."""
-BLOCK = 64
+BLOCK_TOKENS = 64
 """Number of tokens of a block: cumulative sums are taken over blocks and inside one block, not over all V."""
 WIDTH = 64
 """Number of likeliest tokens that are first tried for top_p on a CPU; if they do not suffice, 8 times as many."""
@@ -186,14 +186,14 @@ def _draw(logits: Tensor, numbers: Tensor, config: SearchConfig) -> Tensor:
 
 def _from_all(probs: Tensor, numbers: Tensor) -> Tensor:
     """Sample ids (R, 1) from probs (R, V) by inverting their cumulative sums at uniform numbers (R, 1)."""
-    blocks = F.pad(probs, (0, -probs.size(-1) % BLOCK)).view(len(probs), -1, BLOCK)  # (R, C, BLOCK)
+    blocks = F.pad(probs, (0, -probs.size(-1) % BLOCK_TOKENS)).view(len(probs), -1, BLOCK_TOKENS)  # (R, C, BLOCK)
     sums = blocks.sum(-1).cumsum(-1, dtype=torch.float64)  # (R, C)
     mass = numbers * sums[:, -1:]
     block = torch.searchsorted(sums, mass).clamp(max=sums.size(1) - 1)  # beyond the last if they are NaN
     inside = blocks[torch.arange(len(blocks), device=block.device), block[:, 0]].cumsum(-1, dtype=torch.float64)
     # the target inside the block; the cumulative sums inside it are rounded differently
     mass_inside = torch.minimum(mass - F.pad(sums, (1, 0)).gather(1, block), inside[:, -1:])
-    return (block * BLOCK + torch.searchsorted(inside, mass_inside)).clamp(max=probs.size(1) - 1)
+    return (block * BLOCK_TOKENS + torch.searchsorted(inside, mass_inside)).clamp(max=probs.size(1) - 1)
 
 
 def _from_likeliest(probs: Tensor, numbers: Tensor, top_p: float) -> Tensor:

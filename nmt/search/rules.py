@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 N_ROWS = 16
 """Number of rows into which values are arranged; the k largest are in the k columns with the largest maxima."""
-FEW = 2048
+FEW_VALUES = 2048
 """Number of values below which `torch.topk` is as fast."""
 SMALL = 2**16
 """Number of values of all rows below which one operation is faster than nine."""
@@ -37,7 +37,7 @@ def largest(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
     if k == 1:
         return x.max(-1, keepdim=True)
     n_columns, n_remaining = divmod(x.size(-1), N_ROWS)
-    if x.size(-1) < FEW or k > n_columns // 8 or x.numel() < SMALL:
+    if x.size(-1) < FEW_VALUES or k > n_columns // 8 or x.numel() < SMALL:
         return x.topk(k)
     end = N_ROWS * n_columns
     columns = x[..., :end].view(*x.shape[:-1], N_ROWS, n_columns).amax(-2).topk(k).indices  # (..., k)

@@ -86,7 +86,7 @@ class Admission:
         self,
         limits: Limits,
         keys: Collection[str] | None = None,
-        rate: Rate | None = None,
+        rate: RateLimiter | None = None,
         queue: int = ServeOptions.queue,
     ) -> None:
         """Admit requests within limits.
@@ -95,7 +95,7 @@ class Admission:
         """
         self._limits = limits
         self._keys = keys
-        self._rate = rate or Rate(0)
+        self._rate = rate or RateLimiter(0)
         self._queue = Room(queue)
         self._memory = Room(max(HELD_BYTES, 8 * COPIES * max(limits.bytes, limits.file_bytes)))
 
@@ -269,7 +269,7 @@ BUCKETS = 10_000
 """Maximum number of clients whose rate is remembered; the least recently seen clients are forgotten."""
 
 
-class Rate:
+class RateLimiter:
     """A rate limiter with token buckets: each client may send `per_minute` requests per minute, also all at once."""
 
     def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:

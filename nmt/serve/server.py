@@ -40,7 +40,7 @@ def start(options: ServeOptions, echo: Callable[[str], None]) -> None:
     starts.
     """
     check_installed()
-    from nmt.serve.admission import Admission, Rate, read_keys
+    from nmt.serve.admission import Admission, RateLimiter, read_keys
     from nmt.serve.app import make_app
     from nmt.serve.service import Service
 
@@ -56,7 +56,7 @@ def start(options: ServeOptions, echo: Callable[[str], None]) -> None:
             options.paths, options.engine, options.int8, options.overrides, options.zero_shot, options.tm
         )
         service = Service(models, options.limits, allowed, options.cache, options.threads)
-        admission = Admission(options.limits, keys, Rate(options.rate), options.queue)
+        admission = Admission(options.limits, keys, RateLimiter(options.rate), options.queue)
         hosts = hosts_of(options.host, listening)
         if keys is None and hosts is None:
             echo(f"warning: anyone who can connect to {options.host} can translate; to require an API key, use --keys")

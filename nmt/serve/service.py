@@ -39,7 +39,7 @@ PAIR = 320
 """Sizes in bytes of a cache entry, a translation and a pair of aligned words, excluding their texts."""
 
 
-class Cache(Generic[Value]):
+class LruCache(Generic[Value]):
     """A thread-safe cache of limited size that drops the least recently used entries."""
 
     def __init__(self, most: int) -> None:
@@ -224,7 +224,7 @@ class Service:
         self.allowed = dict(allowed or {})
         self.metrics = Metrics()
         self._worker = Worker(self.metrics, threads)
-        self._cache: Cache[list[Translation]] = Cache(cache)
+        self._cache: LruCache[list[Translation]] = LruCache(cache)
         self.is_ready = False
         self.is_stuck = False
         """Whether translating threads go on although the service is closed."""

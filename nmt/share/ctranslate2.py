@@ -31,7 +31,7 @@ from nmt.text.ids import EOS, N_SPECIAL, PAD, UNK
 from nmt.text.lexicon import expected_counts, links
 from nmt.text.tokenizer import Tokenizer
 
-INSTALL = "CTranslate2 is not installed; install it with pip install ctranslate2"
+CTRANSLATE2_MISSING = "CTranslate2 is not installed; install it with pip install ctranslate2"
 
 
 def library() -> ModuleType:
@@ -39,7 +39,7 @@ def library() -> ModuleType:
     try:
         import ctranslate2  # optional
     except ImportError as error:
-        raise ConfigError(INSTALL) from error
+        raise ConfigError(CTRANSLATE2_MISSING) from error
     module: ModuleType = ctranslate2
     return module
 

@@ -36,7 +36,7 @@ from nmt.search.rules import ShouldStop, stop_if
 from nmt.search.settings import SearchConfig
 from nmt.search.step import Hypothesis, Pair, length_penalty
 from nmt.share.ctranslate2 import SHORTLIST, library
-from nmt.share.formats import NO_TERMS, check_supported, unsupported
+from nmt.share.formats import NO_CTRANSLATE2_TERMS, check_supported, unsupported
 from nmt.text.ids import EOS
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate.loading import Translator
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     import ctranslate2
 
 
-Candidate = tuple[list[int], float]
+EngineCandidate = tuple[list[int], float]
 """The ids of a translation without `</s>`, and its log-probability."""
-Candidates = dict[int, list[Candidate]]
+Candidates = dict[int, list[EngineCandidate]]
 """The translations of each row."""
 
 
@@ -128,7 +128,7 @@ class Engine:
         """Raise ConfigError for settings or terms that CTranslate2 does not support."""
         check_supported(search)
         if has_terms:
-            raise ConfigError(NO_TERMS)
+            raise ConfigError(NO_CTRANSLATE2_TERMS)
 
     def forced_decoder(self, search: SearchConfig) -> ForcedDecoder:  # noqa: ARG002 (the protocol's)
         """Raise ConfigError, because CTranslate2 does not support forced decoding."""
@@ -142,7 +142,7 @@ class Engine:
         `should_stop` is called before each batch, since CTranslate2 cannot stop within one.
         """
         if any(sentence.phrases for sentence in sentences):
-            raise ConfigError(NO_TERMS)
+            raise ConfigError(NO_CTRANSLATE2_TERMS)
         yield from search_batches(self.search_batch, sentences, search, n_best, torch.device("cpu"), should_stop)
 
     def search_batch(
@@ -232,7 +232,7 @@ class _Search:
         candidates |= self.forced(to_score, candidates)
         return [self.ranked(line, candidates[line.row]) for line in lines]
 
-    def has_special(self, line: _Line, candidates: Sequence[Candidate]) -> bool:
+    def has_special(self, line: _Line, candidates: Sequence[EngineCandidate]) -> bool:
         """Return whether a translation contains a piece that no translation has."""
         banned = {*self.engine.never_written, EOS}
         start = line.n_given + self.engine.n_opening
@@ -287,7 +287,7 @@ class _Search:
             waiting += zip(batch, results, strict=True)
         return {line.row: self.read(result.result()) for line, result in waiting}
 
-    def read(self, result: ctranslate2.TranslationResult) -> list[Candidate]:
+    def read(self, result: ctranslate2.TranslationResult) -> list[EngineCandidate]:
         """Convert the hypotheses of a line to ids and log-probabilities."""
         candidates = []
         for pieces, score in zip(result.hypotheses, result.scores, strict=True):
@@ -325,7 +325,7 @@ class _Search:
         enough = 1 if config.beam == 1 else n_to_finish(config, self.n_best) + n_more
         return options | {"beam_size": config.beam, "num_hypotheses": enough, "patience": enough / config.beam}
 
-    def ranked(self, line: _Line, candidates: Sequence[Candidate]) -> list[Hypothesis]:
+    def ranked(self, line: _Line, candidates: Sequence[EngineCandidate]) -> list[Hypothesis]:
         """Return the best candidates of a line as hypotheses."""
         config = self.config
         limit = line.limit - line.n_given
@@ -374,7 +374,7 @@ TOLERANCE = {"float32": 1e-3, "float16": 0.02, "int8": 0.2}
 
 
 @dataclass(frozen=True)
-class Comparison:
+class EngineComparison:
     """Differences between the translations of the same lines by two engines."""
 
     n_lines: int
@@ -392,7 +392,7 @@ class Comparison:
         )
 
 
-def compare(native: Translator, engine: Engine, lines: Sequence[str], search: SearchConfig) -> Comparison:
+def compare(native: Translator, engine: Engine, lines: Sequence[str], search: SearchConfig) -> EngineComparison:
     """Translate `lines`, at least one of which is not blank, with both engines. `native` runs in float32.
 
     Raises CheckpointError if the log-probabilities differ by more than rounding explains.
@@ -413,7 +413,7 @@ def compare(native: Translator, engine: Engine, lines: Sequence[str], search: Se
     refs = [translation.text for translation in expected]
     pairs_of_pieces = zip(map(_pieces_of, expected), map(_pieces_of, actual), strict=True)
     n_identical = sum(by_run == by_engine for by_run, by_engine in pairs_of_pieces)
-    return Comparison(
+    return EngineComparison(
         n_lines=len(expected),
         n_identical=n_identical,
         difference=max(differences, default=0.0),

@@ -38,8 +38,8 @@ from nmt.share import EngineName
 from nmt.share.card import USE, Card
 from nmt.share.ctranslate2 import library, save_ctranslate2, write_shortlist
 from nmt.share.engine import (
-    Comparison,
     Engine,
+    EngineComparison,
     compare,
     engine_translator,
     finds_the_same,
@@ -62,7 +62,7 @@ class Exported:
     """The result of an export."""
 
     path: Path
-    comparison: Comparison | None
+    comparison: EngineComparison | None
     """The comparison of a CTranslate2 model with the run; None for other formats."""
     scores: Sequence[ScoreRecord]
     """Scores on the test sets, if requested."""

@@ -18,7 +18,7 @@ from nmt.text.imported import ImportedVocabulary
 
 OTHERS_READ = 1024
 """Number of pieces of a line that CTranslate2 and programs based on it read by default."""
-NO_TERMS = "terms are not supported by CTranslate2; use --engine native with a run or a folder export of it"
+NO_CTRANSLATE2_TERMS = "terms are not supported by CTranslate2; use --engine native with a run or a folder export of it"
 
 TRANSFORMERS_CLASSES = {
     ("pre", "sinusoidal"): ("pegasus", "PegasusForConditionalGeneration"),

@@ -296,7 +296,7 @@ def made_up_log_prob(directory: Path, imported: ImportedVocabulary | None) -> fl
 
 # --- weights --------------------------------------------------------------------------------------
 
-Part = tuple[str, Tensor, tuple[int, ...]]
+TensorPart = tuple[str, Tensor, tuple[int, ...]]
 """The name of a tensor in transformers, a view of the weights here, and its dimensions that count units of hidden
 states."""
 OUTPUT_BIAS = "final_logits_bias"
@@ -338,7 +338,7 @@ def tables_of(model: Transformer) -> Iterator[tuple[list[str], Tensor, Literal[0
         yield [output], model.output, 1
 
 
-def weights_of(model: Transformer) -> Iterator[Part]:
+def weights_of(model: Transformer) -> Iterator[TensorPart]:
     """Yield all other weights, except positions and the output bias."""
     for name, stack in (("encoder", model.encoder), ("decoder", model.decoder)):
         layers: Sequence[EncoderLayer | DecoderLayer] = stack.layers
@@ -350,7 +350,7 @@ def weights_of(model: Transformer) -> Iterator[Part]:
                 yield f"model.{name}.{part}", tensor, dims
 
 
-def _layer(layer: EncoderLayer | DecoderLayer) -> Iterator[Part]:
+def _layer(layer: EncoderLayer | DecoderLayer) -> Iterator[TensorPart]:
     yield from _attention("self_attn", layer.attention)
     yield from _norm("self_attn_layer_norm", layer.attention_residual.norm)
     if isinstance(layer, DecoderLayer):
@@ -364,14 +364,14 @@ def _layer(layer: EncoderLayer | DecoderLayer) -> Iterator[Part]:
     yield from _norm("final_layer_norm", layer.feed_forward_residual.norm)
 
 
-def _attention(name: str, attention: MultiHeadAttention) -> Iterator[Part]:
+def _attention(name: str, attention: MultiHeadAttention) -> Iterator[TensorPart]:
     for part, weight, bias in zip("qkv", attention.in_weight.chunk(3), attention.in_bias.chunk(3), strict=True):
         yield from ((f"{name}.{part}_proj.weight", weight, (1,)), (f"{name}.{part}_proj.bias", bias, ()))
     output = attention.output
     yield from ((f"{name}.out_proj.weight", output.weight, (0,)), (f"{name}.out_proj.bias", output.bias, (0,)))
 
 
-def _norm(name: str, norm: nn.LayerNorm) -> list[Part]:
+def _norm(name: str, norm: nn.LayerNorm) -> list[TensorPart]:
     return [(f"{name}.weight", norm.weight, (0,)), (f"{name}.bias", norm.bias, (0,))]
 
 

@@ -29,7 +29,7 @@ SEEN_SECONDS = 10.0
 CONNECT_SECONDS = 5.0
 POLL_SECONDS = 5.0
 """The interval of checks that the nodes of all workers are alive."""
-INSTALL = "Ray is not installed; pip install 'ray>=2.50' installs it, and so does nmt-train[cluster]"
+RAY_MISSING = "Ray is not installed; pip install 'ray>=2.50' installs it, and so does nmt-train[cluster]"
 START = "start one with `ray start --head`, and name it with --address or RAY_ADDRESS"
 ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -46,7 +46,7 @@ def library() -> ModuleType:
     try:
         import ray  # optional
     except ImportError as error:
-        raise ConfigError(INSTALL) from error
+        raise ConfigError(RAY_MISSING) from error
     module: ModuleType = ray
     return module
 

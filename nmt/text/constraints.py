@@ -18,7 +18,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TypeAlias
 
-from nmt.console import Numbers, amount, say
+from nmt.console import LineNumbers, amount, say
 from nmt.errors import DataError
 from nmt.files.read import fingerprint_of
 from nmt.languages.codes import language_name, parts_of
@@ -376,7 +376,7 @@ class Applied:
         self._target = target
         self._n_known = len(glossary)
         self._n_terms = self._n_lines = self._n_missing = 0
-        self._lacking = Numbers()
+        self._lacking = LineNumbers()
 
     def add(self, number: int, spans: Iterable[Span], translation: str) -> None:
         """Count the terms of line `number`, given its spans and its translation.

@@ -179,7 +179,7 @@ def unequal(first: Path, n_first: int, second: Path, n_second: int) -> DataError
     return DataError(f"{counts}: they must pair line by line{where}")
 
 
-BLOCK = 1 << 16
+BYTES_PER_READ = 1 << 16
 """Number of bytes per read."""
 
 MAX_WINDOW_CHARACTERS = 1 << 24
@@ -264,7 +264,7 @@ class _RawLines:
         while not self._lines and not self._ended:
             if self._may_block and not self._poll.poll(_milliseconds(deadline)):
                 return False
-            self._take(self._read(BLOCK))
+            self._take(self._read(BYTES_PER_READ))
         return True
 
     def _take(self, block: bytes) -> None:

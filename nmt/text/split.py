@@ -23,7 +23,7 @@ from nmt.text.words import CLUSTER, UNSPACED
 CountPieces = Callable[[list[str]], list[int]]
 """A function that returns the number of pieces of each text."""
 
-Span = tuple[int, int]
+Extent = tuple[int, int]
 """Start and end of a substring of the line."""
 
 CLOSING = "\"'”“’‘»«›‹)]}」』）】》〉｣〕］｝〗〙〛〞〟״\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
@@ -183,17 +183,17 @@ def _prepared(text: str) -> str:
     return _QUOTE.sub(replaced, text)
 
 
-Fragment = tuple[Span, int, int]
+Fragment = tuple[Extent, int, int]
 """A span, its number of pieces, and the start of its sentence."""
 
 
-def _sentences(text: str, line: Span, n_pieces: CountPieces, longest: int) -> list[Fragment]:
+def _sentences(text: str, line: Extent, n_pieces: CountPieces, longest: int) -> list[Fragment]:
     """Return the sentences; a sentence of more than `longest` pieces is cut into shorter fragments."""
 
-    def counted(spans: list[Span]) -> list[int]:
+    def counted(spans: list[Extent]) -> list[int]:
         return n_pieces([text[slice(*span)] for span in spans])
 
-    def cut(fragment: Fragment, level: int) -> list[Span]:
+    def cut(fragment: Fragment, level: int) -> list[Extent]:
         span, n, _ = fragment
         if level < len(_WEAKER):
             return list(_between(outside, span, _WEAKER[level]))
@@ -219,7 +219,7 @@ def _sentences(text: str, line: Span, n_pieces: CountPieces, longest: int) -> li
     return done
 
 
-def _between(text: str, span: Span, breaks: re.Pattern[str]) -> Iterator[Span]:
+def _between(text: str, span: Extent, breaks: re.Pattern[str]) -> Iterator[Extent]:
     """Yield the spans between the breaks within a span."""
     start, stop = span
     for match in breaks.finditer(text, start, stop):
@@ -269,7 +269,7 @@ def _continues_in_lowercase(text: str, mark: re.Match[str]) -> bool:
     return mark[1][0] in ".!?…" and letter.islower() and letter.title() != letter
 
 
-def _evenly(text: str, span: Span, n: int) -> list[Span]:
+def _evenly(text: str, span: Extent, n: int) -> list[Extent]:
     """Return about `n` spans of equal length, which consist of whole clusters."""
     start, stop = span
     edges = [cluster.start() for cluster in CLUSTER.finditer(text, start, stop)]
@@ -286,9 +286,9 @@ def _within_cluster(text: str, index: int) -> bool:
     return cluster is not None and cluster.end() > index
 
 
-def _pack(text: str, fragments: Sequence[Fragment], n_pieces: CountPieces, longest: int) -> list[Span]:
+def _pack(text: str, fragments: Sequence[Fragment], n_pieces: CountPieces, longest: int) -> list[Extent]:
     """Join consecutive fragments of a sentence into fragments of at most `longest` pieces."""
-    groups: list[list[Span]] = []
+    groups: list[list[Extent]] = []
     used = 0
     for span, n, sentence in fragments:
         if groups and used + n <= longest and span[0] != sentence:
@@ -304,7 +304,7 @@ def _pack(text: str, fragments: Sequence[Fragment], n_pieces: CountPieces, longe
         too_long = {group[0] for group, n in zip(together, counts, strict=True) if n > longest}
         if not too_long:
             return [(group[0][0], group[-1][1]) for group in groups]
-        halved: list[list[Span]] = []
+        halved: list[list[Extent]] = []
         for group in groups:
             if group[0] in too_long:
                 middle = len(group) // 2

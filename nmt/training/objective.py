@@ -21,7 +21,7 @@ from nmt.model.transformer import Model
 from nmt.text.vocabularies import Tokenizers
 from nmt.training.loss import Forward, LossSums, token_loss
 from nmt.training.settings import TrainingConfig
-from nmt.training.validate import HeldOut
+from nmt.training.validate import HeldOutSplit
 
 VALIDATION_SEED = 0
 """Seed of the masks and other changes to the development set, which do not depend on the seed of the run."""
@@ -90,12 +90,12 @@ class Objective:
         first_tag = self.tokenizers[self.data.src].first_tag
         return token_loss(model, batch, self.settings, forward, first_tag)
 
-    def validated(self, held_out: HeldOut) -> Pairs:
+    def validated(self, held_out: HeldOutSplit) -> Pairs:
         """Return the pairs of a split as they are scored, which are changed once."""
         pairs = self.split_examples(held_out)
         return self.changed(pairs, np.arange(len(pairs)), 0) if self.changes else pairs
 
-    def split_examples(self, held_out: HeldOut) -> Pairs:
+    def split_examples(self, held_out: HeldOutSplit) -> Pairs:
         """Return the examples of a split before they are changed."""
         split = held_out.corpus.split(held_out.name)
         src, tgt = (lines_of(split, language, held_out.n_lines) for language in self.data.sides)

@@ -38,7 +38,7 @@ from nmt.training.session import Description, Session
 from nmt.training.setup.choices import choose_run_info, compiled
 from nmt.training.setup.inputs import Inputs, load_initial, read_initial, read_inputs
 from nmt.training.setup.objective import make_validator
-from nmt.training.validate import DIRECTION_LINES, DirectionsValidator, Execution, HeldOut, Validator
+from nmt.training.validate import DIRECTION_LINES, DirectionsValidator, Execution, HeldOutSplit, Validator
 
 OUT_OF_MEMORY = "not enough memory; lower training.max_tokens or search.batch_tokens, or use a smaller model"
 
@@ -297,7 +297,7 @@ def _validator(inputs: Inputs, info: RunInfo, name: str) -> Validator:
     by_direction = {}
     for direction, corpus in directions.items():
         if name in corpus.splits:
-            held_out = HeldOut(corpus, name, most_lines)
+            held_out = HeldOutSplit(corpus, name, most_lines)
             config = inputs.config.towards(direction)
             by_direction[direction] = make_validator(config, corpus.tokenizers, held_out, execution)
     return next(iter(by_direction.values())) if len(by_direction) == 1 else DirectionsValidator(by_direction)

@@ -24,7 +24,7 @@ WATCHED_LINES = 500
 
 
 @dataclass(frozen=True)
-class HeldOut:
+class HeldOutSplit:
     """A split of a corpus to validate on."""
 
     corpus: Corpus

@@ -24,7 +24,7 @@ from nmt.text.tokenizer import CONTROL, Tokenizer
 from nmt.translate.types import Translation
 
 Floats = npt.NDArray[np.float32]
-Span = tuple[int, int]
+WordSpan = tuple[int, int]
 
 # The space before a word is the start of its first piece, or a piece of its own.
 _WORD = re.compile(r" ?\S+")
@@ -70,7 +70,7 @@ def alignments(
     return aligned
 
 
-def word_spans(text: str) -> list[Span]:
+def word_spans(text: str) -> list[WordSpan]:
     """Return the start and end of each word in code points."""
     return [match.span() for match in re.finditer(r"\S+", CONTROL.sub(" ", text))]
 

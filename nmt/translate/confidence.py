@@ -33,7 +33,7 @@ from nmt.translate.types import Confidence, Translation
 
 Floats = npt.NDArray[np.float64]
 
-FORMAT = 2
+CALIBRATION_FORMAT = 2
 _LEAST = 4  # the inverse of the share of least probable pieces
 
 
@@ -187,7 +187,7 @@ def read_calibration(run: Path, config: Config, origin: Origin, tensors: str) ->
     path = calibration_path(run, config, config.search)
     advice = f"; create it with nmt calibrate --run {run}"
     missing = f"{run}: not calibrated for {path.stem.partition('-')[2]}{advice}"
-    calibration = read_document(path, Calibration, CheckpointError, advice, (FORMAT,), missing)
+    calibration = read_document(path, Calibration, CheckpointError, advice, (CALIBRATION_FORMAT,), missing)
     if tensors != calibration.tensors:
         calibrated = f"step {calibration.step} ({calibration.weights}, {calibration.tensors})"
         used = f"step {origin.step} ({origin.weights}, {tensors})"
@@ -202,7 +202,7 @@ def portable_calibrations(run: Path, tensors: str) -> list[Path]:
     again = "; create it again with nmt calibrate"
     for path in sorted(RunDir(run).calibrations()):
         try:
-            calibration = read_document(path, Calibration, CheckpointError, again, (FORMAT,))
+            calibration = read_document(path, Calibration, CheckpointError, again, (CALIBRATION_FORMAT,))
         except CheckpointError as error:
             say(f"left out: {error}")
             continue

@@ -52,7 +52,7 @@ MAX_NUMBERS = 10
 
 
 @dataclass(frozen=True)
-class Files:
+class TranslationFiles:
     """Optional input and output files of a translation; line n of a file with lines belongs to line n of the text."""
 
     prefixes: Path | None = None
@@ -80,7 +80,7 @@ def translate_file(
     source: Path | str,
     target: Path | str,
     options: Options | None = None,
-    files: Files | None = None,
+    files: TranslationFiles | None = None,
 ) -> None:
     """Translate the lines of a file, or of standard input (`-`), into a file or to standard output (`-`).
 
@@ -94,7 +94,7 @@ def translate_file(
     written.
     """
     options = options or Options(translator.search)
-    files = files or Files()
+    files = files or TranslationFiles()
     search = options.search
     has_terms = files.terms is not None or (files.glossary is not None and not search.inline_terms)
     translator.check(search, options.n_best, has_terms=has_terms)
@@ -108,7 +108,7 @@ def translate_file(
     sinks = list[Sink]()
     n_lines = 0
     with ExitStack() as opened:
-        sinks.append(Rows(opened.enter_context(open_output(target)), options, files.scores))
+        sinks.append(TranslationSink(opened.enter_context(open_output(target)), options, files.scores))
         if decoder is not None and files.alignments is not None:
             sinks.append(_Alignments(opened.enter_context(open_output(files.alignments)), translator, decoder))
         if decoder is not None and files.attention is not None:
@@ -129,7 +129,7 @@ def translate_file(
             say(message)
 
 
-def _attending_decoder(translator: Translator, search: SearchConfig, files: Files) -> ForcedDecoder | None:
+def _attending_decoder(translator: Translator, search: SearchConfig, files: TranslationFiles) -> ForcedDecoder | None:
     """Return the decoder that computes the attention of translations; None if no file needs it. Raises DataError for a
     picture of an unknown format, ConfigError if there is no attention."""
     if files.attention is not None:
@@ -143,7 +143,7 @@ def _attending_decoder(translator: Translator, search: SearchConfig, files: File
     return decoder
 
 
-def _windows(source: Path | str, files: Files) -> Iterable[list[str]]:
+def _windows(source: Path | str, files: TranslationFiles) -> Iterable[list[str]]:
     """Return the lines to translate, some at a time."""
     if files.text is not None:
         return [files.text.split("\n")]
@@ -151,7 +151,7 @@ def _windows(source: Path | str, files: Files) -> Iterable[list[str]]:
 
 
 def _with_constraints(
-    windows: Iterable[list[str]], files: Files, glossary: Glossary | None, memory: TranslationMemory | None
+    windows: Iterable[list[str]], files: TranslationFiles, glossary: Glossary | None, memory: TranslationMemory | None
 ) -> Iterator[list[Line]]:
     """Yield the lines of a text, in windows, with their constraints.
 
@@ -213,7 +213,7 @@ def translate_into(
 
 
 @dataclass
-class Rows(Sink):
+class TranslationSink(Sink):
     """A sink that writes a line for each translation, or four columns; see `translate_file`."""
 
     out: IO[bytes]
@@ -289,7 +289,7 @@ class _Picture(Sink):
 class _UnusedMemory(Sink):
     """A sink that reports a translation memory without any match."""
 
-    files: Files
+    files: TranslationFiles
     is_used: bool = False
 
     def add(self, number: int, line: Line, translations: Sequence[Translation]) -> None:  # noqa: ARG002
@@ -419,7 +419,7 @@ class Arithmetic(BaseModel):
     library: str
 
 
-class Models(BaseModel, frozen=True):
+class TranslationModels(BaseModel, frozen=True):
     """The models of a translation, described so that every worker opens the same models."""
 
     model: ModelRef
@@ -430,7 +430,7 @@ class Models(BaseModel, frozen=True):
     """Language of the text to translate."""
 
     @classmethod
-    def read(cls, model: ModelRef, precision: str = "auto") -> tuple[Models, Config]:
+    def read(cls, model: ModelRef, precision: str = "auto") -> tuple[TranslationModels, Config]:
         """Return the description of a model, and its configuration. Raises what `open_ensemble` raises."""
         saved = open_ensemble(model)
         config = saved[0].config
@@ -455,7 +455,7 @@ def _fingerprints(saved: Sequence[Saved]) -> tuple[str, ...]:
 class _Request(BaseModel):
     """The settings that all parts share."""
 
-    models: Models
+    models: TranslationModels
     arithmetic: Arithmetic
     search: SearchConfig
     n_best: int
@@ -464,7 +464,7 @@ class _Request(BaseModel):
 
 def translate_in_parts(
     engine: TaskRunner,
-    models: Models,
+    models: TranslationModels,
     source: Path,
     target: Path,
     options: Options,
@@ -500,7 +500,7 @@ def translate_in_parts(
         say(message)
 
 
-def _write_parts(work: Path, source: Path, models: Models, request: Json) -> list[Task]:
+def _write_parts(work: Path, source: Path, models: TranslationModels, request: Json) -> list[Task]:
     """Divide the text into files of `WINDOW` lines, and return a task for each.
 
     Raises DataError if the text cannot be read or is not UTF-8.
@@ -526,7 +526,7 @@ def _write_parts(work: Path, source: Path, models: Models, request: Json) -> lis
 
 def choose_arithmetic(folder: Path, arguments: Json) -> Json:  # noqa: ARG001 (the signature of tasks)
     """Choose the precision and the library of matrix products on the device that runs the models (a task)."""
-    models = Models.model_validate(arguments["models"])
+    models = TranslationModels.model_validate(arguments["models"])
     device = pick_device("auto")
     saved = models.open()
     precision = choose_precision(saved[0], models.precision, device)
@@ -546,14 +546,14 @@ def translate_part(folder: Path, arguments: Json) -> Json:
     options = Options(request.search, request.n_best)
     warnings = Warnings()
     with (folder / TEXT).open("wb") as out:
-        rows = Rows(out, options, request.scores)
+        rows = TranslationSink(out, options, request.scores)
         for _ in translate_into([rows, warnings], translator, lines, options, first):
             pass
     return {"rows": rows.n, "warnings": asdict(warnings)}
 
 
 @functools.lru_cache(maxsize=1)
-def _translator(models: Models, device: str, precision: str) -> Translator:
+def _translator(models: TranslationModels, device: str, precision: str) -> Translator:
     if device == "cuda" and not torch.cuda.is_available():
         raise ConfigError(
             "the translation was started with a GPU, and none is available now; remove OUTPUT.work to start again"

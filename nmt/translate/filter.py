@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from nmt.config import Config
-from nmt.console import Numbers, Progress, amount
+from nmt.console import LineNumbers, Progress, amount
 from nmt.data.batching import joined
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.files.read import open_regular, reading
@@ -212,8 +212,8 @@ class PairScores:
 
     values: array[float] = field(default_factory=lambda: array("d"))
     """The scores, rounded as in the output file."""
-    blank: Numbers = field(default_factory=Numbers)
-    cut: Numbers = field(default_factory=Numbers)
+    blank: LineNumbers = field(default_factory=LineNumbers)
+    cut: LineNumbers = field(default_factory=LineNumbers)
 
     def lines(self) -> Iterator[str]:
         """Yield messages with the numbers of scored, blank and truncated pairs, and with quantiles of the scores."""

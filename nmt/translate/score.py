@@ -10,7 +10,7 @@ from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import TypeAlias
 
-from nmt.console import Numbers, Progress, amount
+from nmt.console import LineNumbers, Progress, amount
 from nmt.files.write import open_output
 from nmt.search.forced import ForcedDecoder
 from nmt.search.settings import SearchConfig
@@ -168,7 +168,7 @@ def _json(scored: Scored) -> str:
     )
 
 
-def cut_message(cut: Numbers, noun: str = "pair") -> str:
+def cut_message(cut: LineNumbers, noun: str = "pair") -> str:
     """Return the message about pairs or lines that are too long and were truncated."""
     on_a_side = " on a side" if noun == "pair" else ""
     return (
@@ -184,8 +184,8 @@ class Totals:
         self._noun = noun
         self.n_pairs = self.n_pieces = self.n_words = 0
         self.log_prob = 0.0
-        self.blank = Numbers()
-        self.cut = Numbers()
+        self.blank = LineNumbers()
+        self.cut = LineNumbers()
 
     def add(self, number: int, scored: Scored) -> None:
         """Add a scored pair; `number` is its line number."""

@@ -22,7 +22,7 @@ from typer.main import get_command
 
 from nmt.cli import app
 from nmt.config import Config
-from nmt.config.reference import Table, tables
+from nmt.config.reference import SettingsTable, tables
 from nmt.data.sources import Columns, Files, Hub, Languages, Opus, Paths, Source, TrainSource
 from nmt.prepare.cleaning.settings import CleanConfig, CorpusClean
 from nmt.training.settings import Stage
@@ -102,7 +102,7 @@ def settings_page() -> str:
     return "\n".join(lines)
 
 
-def _introduction(table: Table) -> list[str]:
+def _introduction(table: SettingsTable) -> list[str]:
     """Return the lines before a table."""
     section = table.section
     description = _escaped(_joined(section.__doc__))

@@ -29,7 +29,7 @@ from pathlib import Path
 import numpy as np
 
 from nmt.data.corpus import SHARD_PAIRS, Corpus
-from nmt.data.manifest import FORMAT, SHARDED_FORMAT, ShardRecord, SplitRecord, content_fingerprint, file_facts
+from nmt.data.manifest import DATA_FORMAT, SHARDED_FORMAT, ShardRecord, SplitRecord, content_fingerprint, file_facts
 from nmt.layout import DataDir, RunDir
 from nmt.text.ids import N_SPECIAL
 
@@ -94,7 +94,8 @@ def write_data(base: DataDir, directory: DataDir, n_pairs: int) -> None:
     files = file_facts(directory.path)
     train = SplitRecord(pairs=n_pairs) if shards is None else SplitRecord(pairs=n_pairs, shards=shards)
     manifest = corpus.manifest.model_copy(update={
-        "format": SHARDED_FORMAT if is_sharded else FORMAT, "files": files, "fingerprint": content_fingerprint(files),
+        "format": SHARDED_FORMAT if is_sharded else DATA_FORMAT, "files": files,
+        "fingerprint": content_fingerprint(files),
         "splits": {**corpus.manifest.splits, "train": train},
     })  # fmt: skip
     directory.manifest.write_text(manifest.model_dump_json(exclude_unset=True), encoding="utf-8")

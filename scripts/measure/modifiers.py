@@ -17,7 +17,7 @@ from random import Random
 
 from nmt import api
 from nmt.cli.app import user_errors
-from nmt.data.modifiers import Modifier
+from nmt.data.modifiers import ModifierFunction
 from nmt.evaluate.metrics import corpus_score
 from nmt.text.augmentation import drop_end_punctuation, lower_case, title_case, typos, upper_case
 from nmt.text.constraints import Glossary, alone
@@ -30,7 +30,7 @@ RATES: dict[str, object] = {
     "upper_case": 0.07, "title_case": 0.05, "lower_case": 0.05, "typos": 0.05, "drop_end_punctuation": 0.1,
     "terms": 0.2,
 }  # fmt: skip
-FORMS: dict[str, Modifier] = {
+FORMS: dict[str, ModifierFunction] = {
     "upper case": upper_case,
     "title case": title_case,
     "lower case": lower_case,

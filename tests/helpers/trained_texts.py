@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from nmt.data.manifest import FORMAT, SHARDED_FORMAT, Manifest, ShardRecord, SplitRecord, TokenizerRecord
+from nmt.data.manifest import DATA_FORMAT, SHARDED_FORMAT, Manifest, ShardRecord, SplitRecord, TokenizerRecord
 from nmt.files.document import document_text
 from nmt.layout import DataDir
 
@@ -22,7 +22,7 @@ def training_text(path: Path, *shards: Sequence[tuple[str, str]], languages: tup
     records = [ShardRecord(name=n, source="train.0", pairs=len(s)) for n, s in zip(names, shards, strict=True)]
     train = SplitRecord(pairs=sum(map(len, shards)), shards=records if len(shards) > 1 else None)
     manifest = Manifest(
-        format=FORMAT if len(shards) == 1 else SHARDED_FORMAT, languages=tuple(sorted(languages)), fingerprint="0",
+        format=DATA_FORMAT if len(shards) == 1 else SHARDED_FORMAT, languages=tuple(sorted(languages)), fingerprint="0",
         tokenizer=TokenizerRecord(fingerprint="0"), splits={"train": train}, files={},
     )  # fmt: skip
     directory.manifest.write_text(document_text(manifest), encoding="utf-8")

@@ -26,7 +26,7 @@ from nmt.tasks.ray import RayRunner, enter_node, ready_among
 from nmt.tasks.runners import open_runner
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate import files
-from nmt.translate.files import Models, translate_file, translate_in_parts
+from nmt.translate.files import TranslationModels, translate_file, translate_in_parts
 from nmt.translate.loading import Translator
 from nmt.translate.types import Options
 from places import ROOT
@@ -117,7 +117,7 @@ def test_translation_on_two_nodes_matches_one_process(
     source.write_text("".join(f"{line}\n" for line in PLAIN))
     translate_file(Translator.load(run), source, tmp_path / "whole", Options(GREEDY))
     monkeypatch.setattr(files, "WINDOW", 2)
-    translate_in_parts(engine, Models.read(ModelRef.of(run))[0], source, target, Options(GREEDY))
+    translate_in_parts(engine, TranslationModels.read(ModelRef.of(run))[0], source, target, Options(GREEDY))
     assert target.read_bytes() == (tmp_path / "whole").read_bytes()
     assert not target.with_name("out.work").exists()
 

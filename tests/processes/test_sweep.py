@@ -27,7 +27,7 @@ from nmt.evaluate.metrics import corpus_score
 from nmt.files.write import Lock
 from nmt.files.yaml12 import dump_yaml
 from nmt.layout import RunDir
-from nmt.recipes.sweep import Ended, Job, sweep
+from nmt.recipes.sweep import Ended, SweepJob, sweep
 from nmt.recipes.sweep_plan import Axis, Study, SweepOptions, make_plan, name_of, parse_grid, split_values, stage_of
 from nmt.recipes.sweep_report import rows_of, tables_of
 from nmt.runs.info import Selected, read_info, write_info, write_selected
@@ -523,7 +523,7 @@ def test_killed_study_ends_with_the_same_tables(nmt: Command, tiny: Path, monkey
     def in_this_process(n_jobs: int | None) -> None:
         last = None if n_jobs is None else len(trained) + n_jobs
 
-        def run_jobs(jobs: Sequence[Job], _slots: object, _stop: object) -> Iterator[Ended]:
+        def run_jobs(jobs: Sequence[SweepJob], _slots: object, _stop: object) -> Iterator[Ended]:
             for job in jobs:
                 if len(trained) == last:
                     raise Died

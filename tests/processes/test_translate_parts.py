@@ -15,7 +15,7 @@ from nmt.tasks.perform import Task
 from nmt.tasks.processes import Processes
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate import files
-from nmt.translate.files import Models, translate_file, translate_in_parts
+from nmt.translate.files import TranslationModels, translate_file, translate_in_parts
 from nmt.translate.loading import Translator
 from nmt.translate.types import Options
 from tasks import children
@@ -41,7 +41,7 @@ def test_killed_translation_worker_is_replaced(
     told = capsys.readouterr().err
     monkeypatch.setattr(files, "WINDOW", 8)
     target, before = source.with_name("out"), children()
-    models = Models.read(ModelRef.of(run))[0]
+    models = TranslationModels.read(ModelRef.of(run))[0]
     with closing(Processes(1)) as engine:  # test_ray.py has two at a time
         start, killed = engine.start, list[int]()
 

@@ -13,7 +13,7 @@ from nmt.config import Config
 from nmt.errors import ConfigError
 from nmt.model.transformer import DecoderModel
 from nmt.share.export import ExportOptions, export
-from nmt.translate.files import Files, translate_file
+from nmt.translate.files import TranslationFiles, translate_file
 from nmt.translate.loading import Translator
 from trained import records
 
@@ -64,5 +64,5 @@ def test_decoder_only_rejects_unsupported_options(data: Path, trained: Path, tmp
         translator.check(translator.search_settings({"coverage_penalty": 0.2}), 1)
     text = data.parent / "text" / "test.aa"
     with pytest.raises(ConfigError, match=r"alignments and attention need an encoder and a decoder"):
-        translate_file(translator, text, tmp_path / "out", files=Files(alignments=tmp_path / "words"))
+        translate_file(translator, text, tmp_path / "out", files=TranslationFiles(alignments=tmp_path / "words"))
     assert not (tmp_path / "out").exists()

@@ -22,7 +22,7 @@ from nmt.serve.models import load_models
 from nmt.text.ids import SEPARATOR
 from nmt.text.segments import Codes
 from nmt.translate.align import src_word_shares
-from nmt.translate.files import Files, translate_file
+from nmt.translate.files import TranslationFiles, translate_file
 from nmt.translate.loading import Translator
 from nmt.translate.memory import TranslationMemory
 from nmt.translate.types import Line, Options
@@ -198,7 +198,7 @@ def test_memory_of_translation_provides_similar_segments(text: Path, run: Path, 
     first, *words = lines[0].split()
     (tmp_path / "in").write_text("\n".join([lines[0], f"new {' '.join(words)}", "nothing like it"]) + "\n")
     (tmp_path / "tm.tsv").write_text(f"aa\tbb\n{lines[0]}\t{lines[0][::-1]}\n", encoding="utf-8")
-    translator, files = Translator.load(run), Files(tm=(str(tmp_path / "tm.tsv"),))
+    translator, files = Translator.load(run), TranslationFiles(tm=(str(tmp_path / "tm.tsv"),))
     translate_file(translator, tmp_path / "in", tmp_path / "out", files=files)
     err = capsys.readouterr().err
     assert "1 line with exact matches" in err and "1 line translated beside" in err

@@ -32,7 +32,7 @@ from nmt.serve.service import Service, TextOptions
 from nmt.text.ids import SEPARATOR
 from nmt.training.objectives.translation import _in_context
 from nmt.training.setup.objective import make_validator
-from nmt.training.validate import Execution, HeldOut
+from nmt.training.validate import Execution, HeldOutSplit
 from nmt.translate.configured import source_lines
 from nmt.translate.loading import Translator
 from nmt.translate.search import NativeSearcher
@@ -326,7 +326,7 @@ def test_validation_is_in_context_of_references(data: Path, lively: Path, contex
     config = config.model_copy(update={"search": config.search.model_copy(update={"context": context})})
     corpus, model = Corpus.open(DataDir(data)), open_saved(lively).transformer()
     execution = Execution(torch.device("cpu"), "float32", 1000)
-    validator = make_validator(config, corpus.tokenizers, HeldOut(corpus, "test"), execution)
+    validator = make_validator(config, corpus.tokenizers, HeldOutSplit(corpus, "test"), execution)
     found = validator.scored(model, lambda: None)
     n = context or 1
     sources, references = (corpus.split("test").text(side) for side in ("aa", "bb"))

@@ -184,7 +184,7 @@ def test_text_is_read_from_pipe(nmt, tmp_path):
 
 def test_endless_line_raises_while_reading(tmp_path, monkeypatch):
     monkeypatch.setattr(text_lines, "LINE_BYTES", 1000)
-    monkeypatch.setattr(text_lines, "BLOCK", 100)
+    monkeypatch.setattr(text_lines, "BYTES_PER_READ", 100)
     text = b"good\n" + b"x" * 1000 + b"\n" + b"x" * 1001 + b"\n"
     (tmp_path / "text").write_bytes(text)
     (tmp_path / "text.gz").write_bytes(gzip.compress(text))

@@ -58,7 +58,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mixing, "WINDOW_PAIRS", 100)
-    monkeypatch.setattr(streams, "BLOCK", 8)
+    monkeypatch.setattr(streams, "BLOCK_PAIRS", 8)
 
 
 def config_of(

@@ -85,7 +85,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Result:
+class MetricResult:
     """The results of a comparison by one metric."""
 
     metric: Metric
@@ -113,7 +113,7 @@ class Comparison:
     groups: tuple[Group, ...]
     baseline: int
     """The position of the baseline among the groups."""
-    results: tuple[Result, ...]
+    results: tuple[MetricResult, ...]
     trials: int
     seed: int
     notes: tuple[str, ...] = ()
@@ -164,7 +164,7 @@ def compare(
             start = end
         metric = counts[0].metric
         caution = few_four_grams(text.references, tgt_lang, tokenize) if metric.name == "bleu" else None
-        results.append(Result(metric, tuple(entries), caution))
+        results.append(MetricResult(metric, tuple(entries), caution))
     tested = _p_over_lines(results, baseline, trials)
     results = [_with_differences(result, baseline, p_values) for result, p_values in zip(results, tested, strict=True)]
     of_bleu = unspaced_notes(text.references, tgt_lang, tokenize) if "bleu" in metrics else ()
@@ -182,7 +182,7 @@ def _entry(group: Group, counts: Sequence[LineCounts], resampled: Floats) -> Ent
     return Entry(group, score, counts=tuple(counts), resampled=mean)
 
 
-def _p_over_lines(results: Sequence[Result], baseline: int, trials: int) -> list[dict[int, float]]:
+def _p_over_lines(results: Sequence[MetricResult], baseline: int, trials: int) -> list[dict[int, float]]:
     """Test the differences of single systems over lines; return the p-values of each metric by group index."""
     sizes = [len(entry.counts) for entry in results[0].entries]
     if sizes[baseline] > 1:
@@ -196,7 +196,7 @@ def _p_over_lines(results: Sequence[Result], baseline: int, trials: int) -> list
     return [{position: next(p_values) for position in single} for _ in results]
 
 
-def _with_differences(result: Result, baseline: int, p_over_lines: dict[int, float]) -> Result:
+def _with_differences(result: MetricResult, baseline: int, p_over_lines: dict[int, float]) -> MetricResult:
     """Compare the groups by one metric. p_over_lines: p by the position of a group, if single systems are compared."""
     differences = dict[int, Difference]()
     p_values = dict[int, float]()

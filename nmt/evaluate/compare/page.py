@@ -16,7 +16,7 @@ from nmt.config.load import load_saved_config
 from nmt.config.messages import differences
 from nmt.console import printable, printable_sentence
 from nmt.errors import NmtError
-from nmt.evaluate.compare import Comparison, Result
+from nmt.evaluate.compare import Comparison, MetricResult
 from nmt.evaluate.compare.screen import (
     SYSTEM_FACTS,
     errors,
@@ -54,7 +54,7 @@ class View:
     """The first reference of each line, with control characters escaped, as in all text of the page."""
     translations: Sequence[Texts]
     """The translation of each line, by group."""
-    results: Sequence[Result]
+    results: Sequence[MetricResult]
     """The results with meaningful line scores: chrF, if it was computed, and metrics that average line scores."""
 
     @property
@@ -62,11 +62,11 @@ class View:
         """The metric whose line scores are drawn."""
         return self.results[0].metric
 
-    def counts(self, result: Result) -> list[LineCounts]:
+    def counts(self, result: MetricResult) -> list[LineCounts]:
         """Return the counts of the systems that are shown, by group."""
         return [entry.counts[n] for entry, n in zip(result.entries, self.shown, strict=True)]
 
-    def line_scores(self, result: Result) -> Floats:
+    def line_scores(self, result: MetricResult) -> Floats:
         """Return the score of each line by each group, (groups, L)."""
         return np.stack([counts.line_scores() for counts in self.counts(result)])
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from nmt.console import aligned, listed, printable
-from nmt.evaluate.compare import Comparison, Difference, Entry, Result
+from nmt.evaluate.compare import Comparison, Difference, Entry, MetricResult
 from nmt.evaluate.compare.systems import Group
 from nmt.evaluate.metrics import Metric, metric_name
 from nmt.evaluate.significance import Interval
@@ -102,7 +102,7 @@ def _title(comparison: Comparison) -> str:
     return f"{text.name}: {direction}{len(text.references):,} lines, compared with {baseline}"
 
 
-def _paper_cells(result: Result) -> Iterator[Cell]:
+def _paper_cells(result: MetricResult) -> Iterator[Cell]:
     """Yield the score of each group by one metric, with its standard deviation over seeds."""
     metric = result.metric
     values = [entry.score.value for entry in result.entries]
@@ -149,7 +149,7 @@ def _counted(group: Group) -> str:
     return group.name if len(group.systems) == 1 else f"{group.name} ({len(group.systems)})"
 
 
-def errors(result: Result) -> Iterator[str]:
+def errors(result: MetricResult) -> Iterator[str]:
     """Yield sentences with the standard errors over lines and over seeds, for differences between groups of runs."""
     for entry in result.entries:
         difference = entry.difference
@@ -194,7 +194,7 @@ def verdicts(comparison: Comparison) -> Iterator[str]:
         yield "No significant difference does not mean equal: the interval shows how large the difference may be."
 
 
-def _verdict(result: Result, difference: Difference | None) -> str:
+def _verdict(result: MetricResult, difference: Difference | None) -> str:
     """Return one of `VERDICTS`, or why there is none: the metric says little, or test and interval disagree; empty
     without a test."""
     if difference is None or difference.p_holm is None:
@@ -346,7 +346,7 @@ def _macro_averages(comparisons: Sequence[Comparison]) -> list[str]:
     return lines
 
 
-def _result_json(result: Result) -> dict[str, object]:
+def _result_json(result: MetricResult) -> dict[str, object]:
     metric = result.metric
     scores = []
     differences = []

@@ -92,7 +92,7 @@ RATIOS = [round(2 ** (k / 8), 3) for k in range(-24, 25)]
 
 
 @dataclass
-class Lengths:
+class LengthCounts:
     """Histograms of the lengths of pairs. The histograms of the parts of a corpus add up."""
 
     src: list[int] = field(default_factory=lambda: [0] * (len(CHARS) + 1))
@@ -107,9 +107,9 @@ class Lengths:
         tgt_chars = np.fromiter(tgt, np.int64)
         has_text = (src_chars > 0) & (tgt_chars > 0)
         ratios = tgt_chars[has_text] / src_chars[has_text]
-        self.add(Lengths(_histogram(src_chars, CHARS), _histogram(tgt_chars, CHARS), _histogram(ratios, RATIOS)))
+        self.add(LengthCounts(_histogram(src_chars, CHARS), _histogram(tgt_chars, CHARS), _histogram(ratios, RATIOS)))
 
-    def add(self, other: Lengths) -> None:
+    def add(self, other: LengthCounts) -> None:
         """Add the histograms of other pairs to this one."""
         self.src = np.add(self.src, other.src).tolist()
         self.tgt = np.add(self.tgt, other.tgt).tolist()
@@ -147,8 +147,8 @@ class CleanReport:
     mix: dict[str, dict[str, int]] = field(default_factory=dict)
     """For the language of a side, the number of lines by identified language, among the lines that earlier steps did
     not drop; empty if languages are not identified."""
-    read_lengths: Lengths = field(default_factory=Lengths)
-    kept_lengths: Lengths = field(default_factory=Lengths)
+    read_lengths: LengthCounts = field(default_factory=LengthCounts)
+    kept_lengths: LengthCounts = field(default_factory=LengthCounts)
     kept_samples: list[tuple[int, int, str, str]] = field(default_factory=list)
     """A few kept pairs, spread over the corpus: hash of the line number, line number and sides. The smallest hashes are
     chosen."""

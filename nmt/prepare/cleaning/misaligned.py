@@ -19,7 +19,7 @@ import numpy.typing as npt
 from nmt.text.ids import Numbers
 from nmt.text.lexicon import Bools, Floats, Lexicon, Tokens, Vocabulary, chunks, split_words
 
-Pairs = Sequence[tuple[str, str]]
+TextPairs = Sequence[tuple[str, str]]
 LEVELS = np.array([1.0, 3.5, 17.0])
 """Limits between the four levels of a word: how much the other side raises its probability above chance."""
 _WORDS = 24  # only the rarest of a sentence are used
@@ -62,7 +62,7 @@ def _read(lines: Sequence[str], vocabulary: Vocabulary) -> Side:
     )
 
 
-def observe(lexicon: Lexicon, pairs: Pairs) -> tuple[Side, Side]:
+def observe(lexicon: Lexicon, pairs: TextPairs) -> tuple[Side, Side]:
     """Return both sides of pairs, with a level for each word that rates how well the other side explains it."""
     src = _read([pair[0] for pair in pairs], lexicon.src)
     tgt = _read([pair[1] for pair in pairs], lexicon.tgt)
@@ -140,7 +140,7 @@ _WORST = 0.3  # share of the pairs that may be bad
 _CUTS = (0.3, 0.5, 0.7, 0.4, 0.6)
 
 
-def learn_filter(pairs: Pairs, max_loss: float) -> bytes:
+def learn_filter(pairs: TextPairs, max_loss: float) -> bytes:
     """Learn a filter for misaligned pairs from a sample of a corpus, at most `SAMPLE_PAIRS` pairs.
 
     `max_loss`: the maximum share of good pairs to lose, as far as it can be estimated. Equal pairs give equal bytes; no
@@ -159,7 +159,7 @@ def learn_filter(pairs: Pairs, max_loss: float) -> bytes:
     return file.getvalue()
 
 
-def is_misaligned(pairs: Pairs, learned: bytes) -> Bools:
+def is_misaligned(pairs: TextPairs, learned: bytes) -> Bools:
     """Return whether each pair is misaligned (N,), according to a filter from `learn_filter`."""
     result = np.zeros(len(pairs), bool)
     if not learned:
@@ -190,7 +190,7 @@ class Judge:
     """The coefficients of a logistic regression; the last one is the constant."""
 
     @classmethod
-    def learn(cls, known: Pairs, unknown: Pairs) -> tuple[Judge, Floats, Floats]:
+    def learn(cls, known: TextPairs, unknown: TextPairs) -> tuple[Judge, Floats, Floats]:
         """Learn a lexicon from `known` pairs, and from `unknown` pairs how to judge pairs by the lexicon.
 
         Return the model, the scores of some of the other pairs, and of bad pairs made from them, if they can be judged.
@@ -234,7 +234,7 @@ class Judge:
         columns += [longer * only_src, shorter * only_tgt]
         return np.stack(columns, axis=1).astype(np.float64)
 
-    def scores(self, pairs: Pairs) -> Floats:
+    def scores(self, pairs: TextPairs) -> Floats:
         """Return a score for each pair: higher is better, and infinite if the pair cannot be judged."""
         sides = observe(self.lexicon, pairs)
         # not by BLAS, whose last bits depend on the number of threads
@@ -263,11 +263,11 @@ class Judge:
         return cls(lexicon, *weights, arrays["lengths"], arrays["coefficients"])
 
 
-def _sample(pairs: Pairs, most: int) -> Pairs:
+def _sample(pairs: TextPairs, most: int) -> TextPairs:
     return pairs[:: -(-len(pairs) // most)]
 
 
-def _made(pairs: Pairs) -> list[tuple[str, str]]:
+def _made(pairs: TextPairs) -> list[tuple[str, str]]:
     """Make bad pairs from good ones: with another target of similar length, with any other target, and truncated."""
     far = len(pairs) // 3
     crossed = []
@@ -276,7 +276,7 @@ def _made(pairs: Pairs) -> list[tuple[str, str]]:
     return [*_repaired(pairs, 11), *crossed, *_cut(pairs)]
 
 
-def _repaired(pairs: Pairs, distance: int) -> list[tuple[str, str]]:
+def _repaired(pairs: TextPairs, distance: int) -> list[tuple[str, str]]:
     """Pair each source with another target, of about the same length as its own target."""
     by_length = sorted(pairs, key=lambda pair: len(pair[1]))
     result = []
@@ -286,7 +286,7 @@ def _repaired(pairs: Pairs, distance: int) -> list[tuple[str, str]]:
     return result
 
 
-def _cut(pairs: Pairs) -> list[tuple[str, str]]:
+def _cut(pairs: TextPairs) -> list[tuple[str, str]]:
     """Truncate one side of each pair to a share of its length."""
     result = []
     for i, (src, tgt) in enumerate(pairs):

@@ -28,7 +28,7 @@ from nmt.prepare.pipeline.work import (
     Drops,
     Follows,
     Rows,
-    Stage,
+    TaskStage,
     Work,
     block_starts,
     follows,
@@ -59,7 +59,7 @@ def clean_parts(work: Work, config: DataConfig, parts: Sequence[Part], held_out:
         for part in parts
     )
     total = sum(part.n for part in parts)
-    return work.run_stage(Stage("clean", "cleaning", clean_part), arguments, work.versions["block lists"], total)
+    return work.run_stage(TaskStage("clean", "cleaning", clean_part), arguments, work.versions["block lists"], total)
 
 
 _NOT_OF_CLEANING = {
@@ -272,7 +272,7 @@ def group_parts(work: Work, config: DataConfig, cleaned: Sequence[Done]) -> Drop
             for bucket in range(n_buckets)
         ]
         work.run_stage(
-            Stage(stage, f"comparing ({grouping.reason})", group_bucket), arguments, work.version(before), n_pairs
+            TaskStage(stage, f"comparing ({grouping.reason})", group_bucket), arguments, work.version(before), n_pairs
         )
         drops = Drops(work=drops.work, groups=[*drops.groups, (grouping.reason, stage, n_buckets)])
         before = stage
@@ -316,11 +316,11 @@ def judge_parts(
     if not sizes:
         return drops, []
     learning = [_Learning(max_loss=limits[key], parts=of_corpus, drops=drops) for key, of_corpus in sizes.items()]
-    learned = work.run_stage(Stage("learn", "learning", learn), learning, work.version(*work.versions))
+    learned = work.run_stage(TaskStage("learn", "learning", learn), learning, work.version(*work.versions))
     filters = {key: str(done.folder / "learned") for key, done in zip(sizes, learned, strict=True)}
     judging = [_Judging(part=i, learned=filters.get(part.key, ""), drops=drops) for i, part in enumerate(parts)]
     n_judged = sum(n for _, n in chain.from_iterable(sizes.values()))
-    work.run_stage(Stage("judge", "judging", judge), judging, work.version(*work.versions), n_judged)
+    work.run_stage(TaskStage("judge", "judging", judge), judging, work.version(*work.versions), n_judged)
     warnings = []
     for key, done in zip(sizes, learned, strict=True):
         if not done.summary["has_learned"]:

@@ -27,10 +27,10 @@ from nmt.files.write import link
 from nmt.languages.directions import LABEL
 from nmt.layout import MONO, DataDir, TokenizerDir
 from nmt.prepare.cleaning.cleaner import SeenLines
-from nmt.prepare.cleaning.counts import CleanReport, Lengths, refuse_empty, total
+from nmt.prepare.cleaning.counts import CleanReport, LengthCounts, refuse_empty, total
 from nmt.prepare.pipeline.read import Part, read_side
 from nmt.prepare.pipeline.settle import TrainingText, by_source
-from nmt.prepare.pipeline.work import SIDES, Rows, Stage, Work, block_starts, follows, part_folder, rows_in_range
+from nmt.prepare.pipeline.work import SIDES, Rows, TaskStage, Work, block_starts, follows, part_folder, rows_in_range
 from nmt.prepare.recipe import NewPieces
 from nmt.tasks.perform import Done, Json
 from nmt.text.blocks import BlockEncoder, Encoded
@@ -68,12 +68,12 @@ class PreparedText:
     """By language, the folder of its cleaned monolingual text."""
 
 
-Texts: TypeAlias = Mapping[tuple[str, str], PreparedText]
+PairTexts: TypeAlias = Mapping[tuple[str, str], PreparedText]
 """By pair of languages."""
 
 
 def make_tokenizers(
-    work: Work, data: DataConfig, settings: TokenizerConfig, texts: Texts, reused: Tokenizers | None, new: NewPieces
+    work: Work, data: DataConfig, settings: TokenizerConfig, texts: PairTexts, reused: Tokenizers | None, new: NewPieces
 ) -> dict[tuple[str, str], Tokenizers]:
     """Learn the vocabulary of all pairs of languages, unless one is given, and write it for the next stage.
 
@@ -107,7 +107,7 @@ def make_tokenizers(
 
 
 def _learn_vocabulary(
-    work: Work, data: DataConfig, settings: TokenizerConfig, texts: Texts, reused: Tokenizers | None, new: NewPieces
+    work: Work, data: DataConfig, settings: TokenizerConfig, texts: PairTexts, reused: Tokenizers | None, new: NewPieces
 ) -> Tokenizers:
     """Learn the vocabulary, or extend the vocabulary of other languages, in a task."""
     languages: Sequence[str] = data.all_languages
@@ -136,7 +136,7 @@ def _learn_vocabulary(
     version = " ".join(prepared.work.version(*stages) for prepared in texts.values())
     with Progress("learning a vocabulary") as progress:
         progress.say(f"learning a vocabulary for {' and '.join(task.languages)} …")  # SentencePiece shows no progress
-        [done] = work.run_stage(Stage("vocabulary", "", learn), [task], version)
+        [done] = work.run_stage(TaskStage("vocabulary", "", learn), [task], version)
     return Tokenizers.load(TokenizerDir(done.folder), data.all_languages)
 
 
@@ -278,7 +278,7 @@ def encode_text(work: Work, config: DataConfig, text: TrainingText, is_added: bo
     of_parts = [CleanReport.from_json(summary["report"]) for summary in summaries]
     long_pairs = by_source(reports, text.parts, of_parts)
     for key, report in reports.items():
-        report.kept_lengths, report.kept_samples = Lengths(), []  # encoding describes the pairs that it keeps
+        report.kept_lengths, report.kept_samples = LengthCounts(), []  # encoding describes the pairs that it keeps
         report.add(long_pairs[key])
     refuse_empty(total(reports.values()))
     shards = None
@@ -328,7 +328,7 @@ def encode_parts(
             )
         )  # fmt: skip
     return work.run_stage(
-        Stage("encode", "encoding", encode_part), arguments, work.version("settle", "tokenizer"), n_pairs
+        TaskStage("encode", "encoding", encode_part), arguments, work.version("settle", "tokenizer"), n_pairs
     )
 
 
@@ -455,7 +455,7 @@ def _join_in_order(work: Work, config: DataConfig, parts: Sequence[Done]) -> lis
         _Joining(languages=(language,), parts=folders, name="train", documents=config.documents and not i)
         for i, language in enumerate(config.pair)
     ]
-    return work.run_stage(Stage("join", "joining", join), arguments, work.version("encode"))
+    return work.run_stage(TaskStage("join", "joining", join), arguments, work.version("encode"))
 
 
 def _join_shards(
@@ -482,7 +482,7 @@ def _join_shards(
                 )
             )  # fmt: skip
             keys.append(key)
-    done = work.run_stage(Stage("join", "writing shards", join_shard), arguments, work.version("encode"))
+    done = work.run_stage(TaskStage("join", "writing shards", join_shard), arguments, work.version("encode"))
     records = []
     for task, key, written in zip(arguments, keys, done, strict=True):
         n = written.summary["pairs"]

@@ -122,7 +122,7 @@ SIZES = Sizes()
 
 
 @dataclass(frozen=True)
-class Stage:
+class TaskStage:
     """Tasks that all have the same function."""
 
     name: str
@@ -146,7 +146,7 @@ class Work:
     _n_tasks: dict[str, int] = field(default_factory=dict)
 
     def run_stage(
-        self, stage: Stage, arguments: Iterable[BaseModel], version: str = "", total: int | None = None
+        self, stage: TaskStage, arguments: Iterable[BaseModel], version: str = "", total: int | None = None
     ) -> list[Done]:
         """Run a stage, which has one task for each of the `arguments`, and return the results in order.
 
@@ -192,7 +192,7 @@ def _digest(parts: Sequence[str]) -> str:
 
 # --- documents ------------------------------------------------------------------------------------
 
-BLOCK = 64
+DOCUMENT_BLOCK = 64
 """Longer documents are divided into blocks of this many pairs, which are held out and shuffled as documents are."""
 
 
@@ -209,4 +209,4 @@ def block_starts(follows: Follows) -> Rows:
     """Return the index of the first pair of the block of each pair (N,)."""
     index = np.arange(len(follows))
     first: Rows = np.maximum.accumulate(np.where(follows, 0, index))
-    return first + (index - first) // BLOCK * BLOCK
+    return first + (index - first) // DOCUMENT_BLOCK * DOCUMENT_BLOCK

@@ -22,7 +22,7 @@ from nmt.search.settings import SearchConfig
 from nmt.text.ids import MASK
 from nmt.training.facts import DenoisingConfig
 from nmt.training.objective import Objective
-from nmt.training.validate import Execution, HeldOut, SplitValidator, Validation
+from nmt.training.validate import Execution, HeldOutSplit, SplitValidator, Validation
 from nmt.translate.configured import conventions_of
 from nmt.translate.search import NativeSearcher, OpenLanguageModel
 from nmt.translate.segment import longest_translation
@@ -82,7 +82,7 @@ class RestorationValidator(SplitValidator):
     def __init__(
         self,
         objective: Objective,
-        held_out: HeldOut,
+        held_out: HeldOutSplit,
         execution: Execution,
         search: SearchConfig,
         open_lm: OpenLanguageModel,

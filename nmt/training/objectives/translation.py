@@ -28,7 +28,7 @@ from nmt.model.transformer import DecodingModel, Model
 from nmt.search.settings import SearchConfig
 from nmt.training.objective import Objective
 from nmt.training.settings import TrainingConfig
-from nmt.training.validate import Execution, HeldOut, SplitValidator, Validation, Validator
+from nmt.training.validate import Execution, HeldOutSplit, SplitValidator, Validation, Validator
 from nmt.translate.configured import conventions_of, source_lines
 from nmt.translate.search import NativeSearcher, OpenLanguageModel
 from nmt.translate.translator import LineTranslator
@@ -59,7 +59,7 @@ class Translation(Objective):
         """Return a modified pair for each modifier; None for one that changes none of `n` sampled pairs."""
         return {} if self.modifiers is None else self.modifiers.examples(pairs, n)
 
-    def split_examples(self, held_out: HeldOut) -> Pairs:
+    def split_examples(self, held_out: HeldOutSplit) -> Pairs:
         """Return the pairs of a split, with the translations of similar lines and the tags of all sources."""
         data = self.data
         name = held_out.name
@@ -145,13 +145,13 @@ def one_sequence(pairs: Pairs, rows: Indices, epoch: int) -> Pairs:  # noqa: ARG
 class TranslationValidator(SplitValidator):
     """A validator that also translates the development set, or another split, and scores the translations.
 
-    If the number of lines is limited (`HeldOut.most_lines`), search is greedy, but for the final weights.
+    If the number of lines is limited (`HeldOutSplit.most_lines`), search is greedy, but for the final weights.
     """
 
     def __init__(
         self,
         objective: Objective,
-        held_out: HeldOut,
+        held_out: HeldOutSplit,
         execution: Execution,
         search: SearchConfig,
         open_lm: OpenLanguageModel,

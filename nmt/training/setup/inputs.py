@@ -28,7 +28,7 @@ from nmt.training.parallel import World, shard_like
 from nmt.training.plan import TrainingPlan
 from nmt.training.setup.objective import make_objective
 
-FEW = 0.02
+FEW_JOINED = 0.02
 """A model hardly learns to translate several sentences at once if fewer of its pairs have several: 0.2 % in Multi30k,
 1.3 % in Tatoeba, but 5 % in News Commentary, 8 % in Europarl, 15 % in TED."""
 
@@ -147,7 +147,7 @@ def with_split(config: Config, corpora: Corpora) -> Config:
     if config.search.split != "auto":
         return config
     share = max(corpus.manifest.several for corpus in corpora.distinct)
-    split = "always" if share < FEW and not config.joins_sentences else "long"
+    split = "always" if share < FEW_JOINED and not config.joins_sentences else "long"
     return config.model_copy(update={"search": config.search.model_copy(update={"split": split})})
 
 

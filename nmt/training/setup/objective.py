@@ -11,7 +11,7 @@ from nmt.training.objectives.classification import Classification, ClassValidato
 from nmt.training.objectives.denoising import Denoising, RestorationValidator
 from nmt.training.objectives.masked import Masked
 from nmt.training.objectives.translation import Translation, TranslationValidator
-from nmt.training.validate import Execution, HeldOut, SplitValidator, Validator
+from nmt.training.validate import Execution, HeldOutSplit, SplitValidator, Validator
 from nmt.translate.loading import open_language_model
 
 CLASSES: dict[str, type[Objective]] = {
@@ -33,7 +33,7 @@ def make_objective(config: Config, tokenizers: Tokenizers, corpora: Corpora | No
     return make(config.data, config.training, config.learned_languages, config.joins_sides, tokenizers, corpora)
 
 
-def make_validator(config: Config, tokenizers: Tokenizers, held_out: HeldOut, execution: Execution) -> Validator:
+def make_validator(config: Config, tokenizers: Tokenizers, held_out: HeldOutSplit, execution: Execution) -> Validator:
     """Return the validator of a split in the direction of a configuration.
 
     Raises ConfigError or DataError if the search settings cannot be used.

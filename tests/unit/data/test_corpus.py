@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nmt.data.corpus import Corpus, lines_of
-from nmt.data.manifest import FORMAT, content_fingerprint, file_facts
+from nmt.data.manifest import DATA_FORMAT, content_fingerprint, file_facts
 from nmt.errors import DataError
 from nmt.files.read import checksum
 from nmt.layout import DataDir
@@ -35,7 +35,7 @@ def directory(tmp_path: Path) -> DataDir:
             assert (counts.words, counts.characters) == (4, 16)
     files = file_facts(directory.path)
     manifest = {
-        "format": FORMAT,
+        "format": DATA_FORMAT,
         "languages": ["de", "en"],
         "fingerprint": content_fingerprint(files),
         "tokenizer": {"fingerprint": tokenizers.fingerprint},

@@ -13,7 +13,7 @@ from nmt.errors import DataError
 from nmt.evaluate.challenge import (
     Challenge,
     ChallengeReport,
-    Outcome,
+    ContrastOutcome,
     Probability,
     contrasts_json,
     of_published,
@@ -101,11 +101,11 @@ def test_table_lists_kinds_without_pairs_and_subject() -> None:
 
 def test_written_pairs_are_read_back_unchanged(tmp_path: Path) -> None:
     outcomes = [
-        Outcome(contrast, Probability(-1.0, 2), (Probability(-2.5, 3),))
+        ContrastOutcome(contrast, Probability(-1.0, 2), (Probability(-2.5, 3),))
         for contrast in (*CONTRASTS[:2], Contrast("length", "s", "bad line", ("bad",), "test.2"))
     ]
     several = Contrast("pronoun", "s", "bad line", ("he", "she"), "test.2")
-    outcomes.append(Outcome(several, Probability(-1.0, 2), (Probability(-2.0, 1), Probability(-0.5, 1))))
+    outcomes.append(ContrastOutcome(several, Probability(-1.0, 2), (Probability(-2.0, 1), Probability(-0.5, 1))))
     path = tmp_path / "pairs.json"
     path.write_text(contrasts_json(outcomes), encoding="utf-8")
     challenge = of_published(path)

@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.evaluate.contrasts import Contrast, Language, clauses, digits, kinds_of, language_of, make_contrasts, names
+from nmt.evaluate.contrasts import (
+    Contrast,
+    ContrastLanguage,
+    clauses,
+    digits,
+    kinds_of,
+    language_of,
+    make_contrasts,
+    names,
+)
 
 LANGUAGES = ("de", "en", "xx")
 LINES = [
@@ -50,7 +59,7 @@ def test_contrasts_depend_only_on_seed_and_line() -> None:
 )
 def test_number_of_kinds_depends_on_language(code: str, known: int) -> None:
     assert len(kinds_of(language_of(code))) == known
-    assert (language_of(code) == Language()) == (code == "sv")
+    assert (language_of(code) == ContrastLanguage()) == (code == "sv")
 
 
 # --- Each kind of change ---

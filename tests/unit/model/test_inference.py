@@ -27,7 +27,7 @@ def packing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("activation", ["none", *ACTIVATIONS])
 @torch.inference_mode()
 def test_packed_products_equal_linear_layer(precision: str, activation: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inference, "FEW", 2 * 48 * 32)  # two rows are few
+    monkeypatch.setattr(inference, "FEW_PRODUCTS", 2 * 48 * 32)  # two rows are few
     torch.manual_seed(1)
     weight, bias = torch.randn(48, 32) / 6, torch.randn(48)
     for used_bias in (bias, None):
@@ -62,7 +62,7 @@ def test_products_are_independent_of_padding_rows(monkeypatch: pytest.MonkeyPatc
         pytest.skip("this CPU, or this PyTorch, has no packed products")
     empty = torch.empty
     monkeypatch.setattr(torch, "empty", lambda *size, **options: empty(*size, **options).fill_(float("nan")))
-    monkeypatch.setattr(inference, "FEW", 0)
+    monkeypatch.setattr(inference, "FEW_PRODUCTS", 0)
     prepared = product(torch.eye(64) * 2, None, "bf16")
     x = torch.ones(259, 64)
     assert torch.equal(prepared(x).float(), 2 * x)

@@ -18,10 +18,10 @@ from nmt.evaluate.metrics import MetricName, corpus_score
 from nmt.recipes import rerank as module
 from nmt.recipes.rerank import (
     Candidate,
+    CandidatePairs,
+    CandidateTable,
     Feature,
     NBest,
-    Pairs,
-    Table,
     direct,
     length,
     make_table,
@@ -40,7 +40,7 @@ WORDS = ["the", "a", "cat", "dog", "house", "tree", "sits", "runs", "on", "under
 def feature(name: str, seed: int, scale: float = 1.0, is_signed: bool = False) -> Feature:
     """Return a feature with random values, which are equal for equal pairs."""
 
-    def values(pairs: Pairs) -> list[float]:
+    def values(pairs: CandidatePairs) -> list[float]:
         return [scale * random.Random(f"{seed} {line} {candidate.text}").gauss(0, 1) for line, candidate in pairs]
 
     return Feature(name, values, is_signed=is_signed)
@@ -59,7 +59,7 @@ def made_lists(n: int, seed: int = 1) -> list[NBest]:
 FEATURES = [direct(), feature("channel", 1, 20.0), feature("length", 2, 0.1, is_signed=True)]
 
 
-def wanted(table: Table, weights: Sequence[float]) -> list[str]:
+def wanted(table: CandidateTable, weights: Sequence[float]) -> list[str]:
     """Return the texts that are chosen with these weights."""
     return [texts[number] for texts, number in zip(table.texts, table.choose_candidates(weights), strict=True)]
 
@@ -169,7 +169,7 @@ LISTS = [
 ]
 
 
-def channel_of_scores(pairs: Pairs) -> list[float]:
+def channel_of_scores(pairs: CandidatePairs) -> list[float]:
     return [CHANNEL[candidate.text] for _, candidate in pairs]
 
 

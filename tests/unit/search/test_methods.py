@@ -146,7 +146,7 @@ def test_groups_after_given_tokens_have_own_coverage(model: Transformer) -> None
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
 @torch.inference_mode()
 def test_half_precision_is_close(model: Transformer, precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmt.model.inference.FEW", 0)  # these few rows would be multiplied in float32
+    monkeypatch.setattr("nmt.model.inference.FEW_PRODUCTS", 0)  # these few rows would be multiplied in float32
     exact, half = started(model, SOURCES), started(model, SOURCES, precision=precision)
     for tokens in torch.randint(N_SPECIAL, VOCAB, (6, len(SOURCES), 1), generator=torch.Generator().manual_seed(3)):
         (wanted, wanted_z), (found, found_z) = whole(exact.step(tokens)), whole(half.step(tokens))

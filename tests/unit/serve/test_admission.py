@@ -10,7 +10,7 @@ import pytest
 
 from nmt.errors import ConfigError
 from nmt.serve import admission
-from nmt.serve.admission import Admission, Rate, client_of, digest_of, new_key, read_keys
+from nmt.serve.admission import Admission, RateLimiter, client_of, digest_of, new_key, read_keys
 from nmt.serve.limits import Refusal
 from nmt.serve.models import Models
 from nmt.serve.service import Service
@@ -48,7 +48,7 @@ def test_key_in_header_is_checked_before_body(tmp_path: Path) -> None:
     key = new_key(tmp_path / "keys", "Anna")
     limits = Limits(bytes=2000, file_bytes=9000)
     service = Service(Models([MadeUp("de", "en")]), limits)
-    with serving(service, Admission(limits, read_keys(tmp_path / "keys"), Rate(3))) as client:
+    with serving(service, Admission(limits, read_keys(tmp_path / "keys"), RateLimiter(3))) as client:
         status, answer = answer_to(client, head("X-API-Key: wrong", "Content-Length: 1000"))
         assert status == 403 and b"Invalid API key" in answer
         known = f"Authorization: Bearer {key}"
@@ -207,7 +207,7 @@ def test_new_key_without_name_or_directory_raises(tmp_path: Path) -> None:
 
 def test_rate_limit_is_per_client() -> None:
     clock = Clock()
-    rate = Rate(3, clock)
+    rate = RateLimiter(3, clock)
     for _ in range(3):
         rate.charge("a")
     with pytest.raises(Refusal) as refused:

@@ -20,7 +20,7 @@ import pytest
 from nmt.documents import HtmlFragment, Translated
 from nmt.serve import app, handlers, server
 from nmt.serve import service as service_module
-from nmt.serve.admission import Admission, Rate, new_key, read_keys
+from nmt.serve.admission import Admission, RateLimiter, new_key, read_keys
 from nmt.serve.app import make_app
 from nmt.serve.handlers import TranslateRequest
 from nmt.serve.limits import Refusal
@@ -801,7 +801,7 @@ def test_internal_error_returns_500(
 
 def test_api_key_is_required_and_limits_rate(tmp_path: Path, directions: list[MadeUp]) -> None:
     key = new_key(tmp_path / "keys", "Anna")
-    admission = Admission(Limits(), read_keys(tmp_path / "keys"), Rate(8))
+    admission = Admission(Limits(), read_keys(tmp_path / "keys"), RateLimiter(8))
     with serving(Service(Models(directions)), admission) as client:
         assert translate(client, q="a").json == {"error": "Please contact the server operator to get an API key"}
         wrong = translate(client, q="a", api_key="wrong")

@@ -16,7 +16,7 @@ import pytest
 from nmt.serve import service as service_module
 from nmt.serve.limits import Refusal
 from nmt.serve.models import Models
-from nmt.serve.service import Cache, Service, TextOptions, lines_of, memory
+from nmt.serve.service import LruCache, Service, TextOptions, lines_of, memory
 from nmt.serve.worker import SideThread, aside, in_portions
 from nmt.text.constraints import Glossary, Span
 from nmt.translate.types import Line, Options, Translation
@@ -79,7 +79,7 @@ def test_cache_memory_is_bounded(direction: MadeUp, aligned: bool, n_best: int) 
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
-        cache = Cache[list[Translation]](most)
+        cache = LruCache[list[Translation]](most)
         for number in range(600 // n_best):
             line = Line(" ".join(word(chosen) for _ in range(chosen.randint(1, 30))))
             how = Options(direction.config.search, n_best, aligned)

@@ -30,7 +30,7 @@ from nmt.text.reading import plain
 from nmt.text.tokenizer import CONTROL, Tokenizer
 from nmt.text.words import units
 from nmt.translate.align import src_word_shares
-from nmt.translate.files import Files, translate_file
+from nmt.translate.files import TranslationFiles, translate_file
 from nmt.translate.loading import Translator
 from nmt.translate.segment import COPIED_COST, phrases_of
 from nmt.translate.types import Line, Options
@@ -360,7 +360,11 @@ def test_terms_cut_by_sentence_split_are_reported(
     (tmp_path / "in").write_text("Mali. Bore.\nMali bore. Tago ri.\n", encoding="utf-8")
     (tmp_path / "g.tsv").write_text("Mali\tÜnrú\nbore. Tago\tZürich\n", encoding="utf-8")
     translate_file(
-        translator, tmp_path / "in", tmp_path / "out", Options(always), files=Files(glossary=tmp_path / "g.tsv")
+        translator,
+        tmp_path / "in",
+        tmp_path / "out",
+        Options(always),
+        files=TranslationFiles(glossary=tmp_path / "g.tsv"),
     )
     first, second = (tmp_path / "out").read_text(encoding="utf-8").splitlines()
     assert ("Ünrú" in first, "Ünrú" in second, "Zürich" in second) == (True, True, False)

@@ -20,7 +20,7 @@ from nmt.tasks.perform import Done, Task
 from nmt.tasks.processes import InProcess
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate import files
-from nmt.translate.files import Files, Models, translate_file, translate_in_parts
+from nmt.translate.files import TranslationFiles, TranslationModels, translate_file, translate_in_parts
 from nmt.translate.loading import Translator
 from nmt.translate.types import Options
 from tiny_run import BEAM, GREEDY, PLAIN, STRANGE, texts, tiny_config, tiny_model, write_run
@@ -69,8 +69,8 @@ def n_windows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
-def models(run: Path) -> Models:
-    return Models.read(ModelRef.of(run))[0]
+def models(run: Path) -> TranslationModels:
+    return TranslationModels.read(ModelRef.of(run))[0]
 
 
 @pytest.mark.parametrize(("search", "n_best"), [(GREEDY, 1), (SAMPLE, 2)])
@@ -254,5 +254,5 @@ def test_closed_or_binary_standard_input_raises(
         translate_file(translator, "-", tmp_path / "out")
     assert list(tmp_path.glob("out*")) == []
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(subtitles)))
-    translate_file(translator, "-", tmp_path / "out", files=Files(as_text=True))
+    translate_file(translator, "-", tmp_path / "out", files=TranslationFiles(as_text=True))
     assert (tmp_path / "out").read_bytes().count(b"\n") == 3

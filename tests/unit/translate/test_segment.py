@@ -8,7 +8,7 @@ import pytest
 
 from nmt.errors import ConfigError
 from nmt.text.constraints import Glossary, marked
-from nmt.translate.files import Files, translate_file
+from nmt.translate.files import TranslationFiles, translate_file
 from nmt.translate.loading import Translator
 from nmt.translate.segment import phrases_of
 from nmt.translate.types import Line, Options
@@ -70,7 +70,7 @@ def test_inline_terms_are_reported_and_not_aligned_as_words(
     lines = [f"{WORD} {line}" for line in PLAIN if WORD not in line.split()]
     (tmp_path / "in").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     (tmp_path / "g.tsv").write_text(f"{WORD}\tZürich Zürich Zürich\n", encoding="utf-8")
-    files = Files(glossary=tmp_path / "g.tsv", alignments=tmp_path / "a")
+    files = TranslationFiles(glossary=tmp_path / "g.tsv", alignments=tmp_path / "a")
     translate_file(translator, tmp_path / "in", tmp_path / "out", Options(INLINE), files=files)
     assert f"glossary: {len(lines)} terms in {len(lines)} lines\n" in capsys.readouterr().err
     aligned = (tmp_path / "a").read_text(encoding="utf-8").splitlines()

@@ -20,7 +20,7 @@ from nmt.text.constraints import Glossary
 from nmt.text.ids import EOS, N_SPECIAL, PAD
 from nmt.text.segments import Codes
 from nmt.text.tokenizer import LosslessTokenizer, Tokenizer
-from nmt.translate.files import Files, Warnings, translate_file
+from nmt.translate.files import TranslationFiles, Warnings, translate_file
 from nmt.translate.language_model import Generator, LanguageModel, generate_file
 from nmt.translate.loading import Translator
 from nmt.translate.memory import TranslationMemory
@@ -104,7 +104,7 @@ def test_text_without_letters_is_searched_if_asked(translator: Translator) -> No
 
 
 def test_attention_is_that_of_the_first_part_with_letters(translator: Translator, tmp_path: Path) -> None:
-    source, files = tmp_path / "in", Files(attention=tmp_path / "a.png", alignments=tmp_path / "al")
+    source, files = tmp_path / "in", TranslationFiles(attention=tmp_path / "a.png", alignments=tmp_path / "al")
     source.write_text("42\n[4]\n", encoding="utf-8")
     with pytest.raises(DataError, match="no line of the text has letters to translate"):
         translate_file(translator, source, tmp_path / "out", Options(GREEDY), files=files)

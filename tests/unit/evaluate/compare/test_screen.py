@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from nmt.evaluate.compare import Comparison, Difference, Entry, GroupScore, Result
+from nmt.evaluate.compare import Comparison, Difference, Entry, GroupScore, MetricResult
 from nmt.evaluate.compare.screen import UNDECIDED, ComparisonReport, agreement, verdicts
 from nmt.evaluate.compare.systems import Group, System, TextToTranslate
 from nmt.evaluate.metrics import Metric
@@ -34,7 +34,7 @@ def of(results: list[tuple[Metric, list[Difference | None]]], names: tuple[str, 
     scores = tuple(score(30 + i) for i in range(len(names)))
     return Comparison(
         TextToTranslate("test", ("x",) * 1000, languages=("de", "en")), groups, baseline,
-        tuple(Result(metric, tuple(map(Entry, groups, scores, each))) for metric, each in results),
+        tuple(MetricResult(metric, tuple(map(Entry, groups, scores, each))) for metric, each in results),
         10_000, 12345, ("these tests know nothing",),
     )  # fmt: skip
 
@@ -121,7 +121,7 @@ def of_groups(n: int, difference: Difference) -> Comparison:
     """Two groups of n systems, compared by BLEU."""
     groups = tuple(Group(name, (System(name, ("x",)),) * n) for name in ("plain", "better"))
     entries = (Entry(groups[0], score(30.0, 0.3)), Entry(groups[1], score(31.0, 0.4), difference))
-    return replace(of([], ("plain", "better")), groups=groups, results=(Result(BLEU, entries),))
+    return replace(of([], ("plain", "better")), groups=groups, results=(MetricResult(BLEU, entries),))
 
 
 def test_comparison_text_of_groups_has_errors_and_advice() -> None:

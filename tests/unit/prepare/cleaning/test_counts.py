@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from nmt.data.settings import DataConfig
 from nmt.data.sources import TrainFiles
 from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
-from nmt.prepare.cleaning.counts import CHARS, CleanReport, Lengths
+from nmt.prepare.cleaning.counts import CHARS, CleanReport, LengthCounts
 from nmt.prepare.pairs import SentencePair
 
 FILES = TrainFiles(files={"de": "a.de", "en": "a.en"})
@@ -55,7 +55,7 @@ def test_counts_of_parts_add_up(pairs: list[tuple[str, str]], one: int, other: i
 
 
 def test_lengths_fall_into_their_bins() -> None:
-    lengths = Lengths()
+    lengths = LengthCounts()
     lengths.count(range(5000), [1] * 5000)
     assert lengths.src == [later - edge for edge, later in zip([0, *CHARS], [*CHARS, 5000], strict=True)]
     assert lengths.tgt == [0, 5000] + [0] * (len(CHARS) - 1)
