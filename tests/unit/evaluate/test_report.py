@@ -26,8 +26,8 @@ from nmt.evaluate.metrics import (
     use_of,
 )
 from nmt.evaluate.report import (
-    History,
     EvaluationReport,
+    History,
     Subject,
     evaluate,
     evaluate_files,

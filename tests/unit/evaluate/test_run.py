@@ -6,14 +6,14 @@ from pathlib import Path
 
 from nmt.data.corpus import Corpus
 from nmt.evaluate.metrics import METRICS
-from nmt.evaluate.report import Report, Subject, evaluate
+from nmt.evaluate.report import EvaluationReport, Subject, evaluate
 from nmt.evaluate.run import record_scores
 from nmt.layout import DataDir, RunDir
 from nmt.runs.info import read_scores
 from nmt.runs.model import Origin
 
 
-def report(split: str) -> Report:
+def report(split: str) -> EvaluationReport:
     subject = Subject(split=split, search="beam 5", precision="bf16")
     return evaluate(["a b c d"], ["a b c d"], subject, lowercase=True)
 

@@ -211,7 +211,7 @@ def test_terms_are_not_counted_beyond_their_maximum(service: Service, monkeypatc
 
 
 def test_cache_size_is_bounded() -> None:
-    cache = Cache[str](100)
+    cache = LruCache[str](100)
     cache.put("long", "x", 11)  # more than a tenth of the cache
     assert cache.get("long") is None
     for _ in range(30):
@@ -220,4 +220,4 @@ def test_cache_size_is_bounded() -> None:
     for i in range(30):
         cache.put(i, "x", 9)
     assert len(cache) == 11  # 99 of 100 bytes
-    assert Cache[str](0).get("x") is None
+    assert LruCache[str](0).get("x") is None
