@@ -66,7 +66,7 @@ class MadeUp(Translator):
         super().__init__(
             searcher,
             tokenizers,
-            conventions_of(config),
+            conventions_of(config.data, config.training),
             config.search,
             config=config,
             run=run or Path(direction),
