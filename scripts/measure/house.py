@@ -36,7 +36,7 @@ MAX_PARAMETERS = 6
 PRONOUNS = {"each", "found", "own", "how", "both", "rest", "one", "here", "wanted", "others"}
 """Names that say nothing of what they hold."""
 QUESTIONS = {
-    "files that read `.objective` or `model.kind`": r"\.objective\b|model\.kind\b",
+    "files that read `.objective` or `model.kind`": r"(?m)^(?!from|import).*(?:\.objective\b|model\.kind\b)",
     "files that ask for the manifest of several pairs": r"PairsManifest|pairs_manifest|pairs\.is_file",
 }
 
