@@ -309,7 +309,6 @@ def test_forecast_by_epochs_after_a_stage_of_longer_pairs() -> None:
 def test_checkpoints_leave_validations_their_share_of_time(seconds: float, is_due: bool, capsys) -> None:
     state = TrainState(step=50, seconds=310.0, paused_seconds=200.0, check_seconds=seconds)
     settings = TrainingConfig(max_minutes=10.0, max_steps=640, validate_every_steps=25)
-    config = SimpleNamespace(training=settings)
-    session: Any = SimpleNamespace(state=state, config=config, n_epochs=0.0, leaves_out_checks=False)
+    session: Any = SimpleNamespace(state=state, settings=settings, n_epochs=0.0, leaves_out_checks=False)
     assert [check_is_due(session), check_is_due(session)] == [is_due, is_due]
     assert len(capsys.readouterr().err.splitlines()) == (not is_due), "said once"

@@ -204,7 +204,7 @@ def test_inline_terms_are_marked_in_sources(quiet: Pair) -> None:
     config = quiet[0].config
     changes = {"modifiers": {"terms": 0.1}, "glossary": "g.tsv"}
     trained = config.model_copy(update={"training": config.training.model_copy(update=changes)})
-    conventions = conventions_of(trained)
+    conventions = conventions_of(trained.data, trained.training)
     native, engine = (replace(translator, config=trained, conventions=conventions) for translator in quiet)
     lines = [Line(line, glossary=Glossary({line.split()[0]: "re tago"})) for line in LINES if line.strip()]
     found = check_equal((native, engine), lines, inline_terms=True, beam=3)
