@@ -347,7 +347,7 @@ def announce(session: Session, log: TrainingLog) -> None:
     data = session.data
     packed = " packed" if session.layout == "packed" else ""
     log.say(
-        f"{', '.join(data.directions)}: {n_pairs:,} {pairs}, {n_parameters:,} parameters{learned}, "
+        f"{', '.join(data.all_directions)}: {n_pairs:,} {pairs}, {n_parameters:,} parameters{learned}, "
         f"{session.precision} on {session.device.type}{packed}, into {session.run.path}"
     )
     if n_lines := session.settings.validate_lines:

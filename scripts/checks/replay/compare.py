@@ -39,6 +39,7 @@ MAY_DIFFER: Sequence[tuple[bytes, bytes]] = [
         b"ID",
     ),
     (rb"/tmp/tmp\w{8}\b", b"/tmp/TMP"),
+    (rb"(?<=translations/)[0-9a-f]{16}(?=\.json)", b"KEY"),  # of the code, too
 ]
 """What differs between two runs of the same code, and what replaces it."""
 
@@ -48,8 +49,10 @@ AS_WRITTEN = (".safetensors", ".npy", ".npz", ".bin", ".model")
 WITHOUT_TIMES = (".srt", ".vtt", ".txt", ".docx", ".odt", ".po", ".calls", "")
 """Endings of files in which only paths are replaced: their times are those of the text."""
 
-IGNORED = re.compile(r"(^|/)(tensorboard|__pycache__)/|events\.out|\.lock$|(^|/)lock$")
-"""Files that are not compared: they hold times or are empty."""
+IGNORED = re.compile(
+    r"(^|/)(tensorboard|__pycache__)/|events\.out|\.lock$|(^|/)lock$|(^|/)translations/[0-9a-f]{16}\.json$"
+)
+"""Files that are not compared: they hold times, are empty, or are named after the code."""
 
 _PATTERNS = [(re.compile(pattern), replacement) for pattern, replacement in MAY_DIFFER]
 _ARCHIVES = (".docx", ".odt", ".zip", ".argosmodel")
