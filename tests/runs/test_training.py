@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -148,7 +149,8 @@ def test_run_ends_at_limit_with_validated_checkpoint(tiny_data, text, tmp_path, 
 
     monkeypatch.setattr(loop, "train_step", train_step)
     fit(tiny_settings(text, training={"max_steps": 500, **limit}), tiny_data, tmp_path / "run")
-    assert reason in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert reason in said and re.search(r"aa-bb: \d+ pairs, ", said)
     last = saved_steps(RunDir(tmp_path / "run"))[-1]
     assert records(tmp_path / "run", "valid")[-1]["step"] == last
     if "max_epochs" in limit:
