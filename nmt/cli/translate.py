@@ -264,12 +264,11 @@ def translate(
         return search_settings(config, beam, length_penalty, [*defaults, *changes])
 
     ref = ModelRef(resolve_models(run, model), checkpoint, weights)
+    target = output or "-"
     if workers is not None or engine == "ray":
-        directed = replace(ref, to=to, source=from_ or ANY)
         runner: RunnerName = "ray" if engine == "ray" else "local"
-        _translate_in_parts(
-            directed, precision, settings, n_best, scores, source, output or "-", runner, workers, address
-        )
+        ref = replace(ref, to=to, source=from_ or ANY)
+        _translate_in_parts(ref, precision, settings, n_best, scores, source, target, runner, workers, address)
         return
     native_only = (prefix, constraints, glossary, alignments, attention)
     needs_native = precision != "auto" or confidence or any(path is not None for path in native_only)

@@ -14,7 +14,7 @@ from nmt.console import listed
 from nmt.data.manifest import SourceFile, SourceRecord
 from nmt.data.sources import HubSource, Source, TrainHub, TrainPath, score_of
 from nmt.errors import DataError, HubError, error_text
-from nmt.files.hub import download_file, raise_hub_error
+from nmt.files.hub_client import download_file, raise_hub_error
 from nmt.files.read import checksum
 from nmt.prepare.formats.tables import find_columns, label_text, read_objects
 from nmt.prepare.inputs import matches

@@ -147,21 +147,30 @@ def summarise(run: RunDir) -> Summary:
     if steps:
         summary.checkpoint = steps[-1]
     summary.step = max(int(number(last, "step") or 0), *steps[-1:], 0)
-    state = TrainState()
-    logged = number(timed, "minutes")
-    with suppress(CheckpointError, LookupError):  # damage is reported elsewhere
-        state = load_state(run.step(steps[-1]))
-        logged = logged or 0.0
-    if logged is not None:  # the log or the last checkpoint may be later
-        state.seconds = max(state.seconds, 60 * logged)
-        summary.minutes = state.seconds / 60
-    if settings is not None:
-        n_epochs = max(state.epoch, number(of_epochs, "n_epochs") or 0.0)  # earlier versions did not record them
-        state.step = summary.step
-        used = max(used_shares(settings, state, n_epochs).values())
-        summary.progress = 1.0 if summary.state == "finished" else min(1.0, used)
+    _add_progress(summary, run, settings, number(timed, "minutes"), number(of_epochs, "n_epochs") or 0.0)
     summary.last_written = _newest(run.log) or _newest(run.config, run.checkpoints)
     return summary
+
+
+def _add_progress(
+    summary: Summary, run: RunDir, settings: TrainingConfig | None, minutes: float | None, n_epochs: float
+) -> None:
+    """Add the time and the share of the limits that a run has used.
+
+    minutes, n_epochs: the last ones in its log; the last checkpoint may be later.
+    """
+    state = TrainState()
+    with suppress(CheckpointError):  # damage is reported elsewhere
+        if summary.checkpoint is not None:
+            state = load_state(run.step(summary.checkpoint))
+            minutes = minutes or 0.0
+    if minutes is not None:
+        state.seconds = max(state.seconds, 60 * minutes)
+        summary.minutes = state.seconds / 60
+    if settings is not None:
+        state.step = summary.step
+        used = max(used_shares(settings, state, max(state.epoch, n_epochs)).values())
+        summary.progress = 1.0 if summary.state == "finished" else min(1.0, used)
 
 
 @contextmanager

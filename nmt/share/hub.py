@@ -12,7 +12,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from nmt.errors import ConfigError, HubError
-from nmt.files.hub import download_file, raise_hub_error, status
+from nmt.files.hub_client import download_file, raise_hub_error, status
 from nmt.files.write import alone_in, link, staged
 from nmt.layout import ExportDir
 

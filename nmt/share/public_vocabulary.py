@@ -16,7 +16,7 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[att
 
 from nmt.console import printable, say
 from nmt.errors import ConfigError, DataError
-from nmt.files.hub import download_file, raise_hub_error
+from nmt.files.hub_client import download_file, raise_hub_error
 from nmt.files.read import DOCUMENT_BYTES, read_regular
 from nmt.files.yaml12 import parse_yaml
 from nmt.languages.codes import macrolanguage_of, parts_of

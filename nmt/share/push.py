@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from nmt.console import say
 from nmt.errors import ConfigError, DataError, error_text
-from nmt.files.hub import TRANSIENT, raise_hub_error, status
+from nmt.files.hub_client import TRANSIENT, raise_hub_error, status
 from nmt.layout import ExportDir, RunDir
 from nmt.runs.folder import ExportInfo, Kind, load_folder, verify_export
 from nmt.share.card import use

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import sys
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -176,14 +177,14 @@ def _with_constraints(
 # --- what is written and counted ------------------------------------------------------------------
 
 
-class Sink:
+class Sink(ABC):
     """Takes each line of a text with its translations, in order."""
 
+    @abstractmethod
     def add(self, number: int, line: Line, translations: Sequence[Translation]) -> None:
         """Take line `number` (from 1) with its translations, best first."""
-        raise NotImplementedError
 
-    def flush(self) -> None:
+    def flush(self) -> None:  # noqa: B027  (most sinks have nothing to write then)
         """Write what was taken; called after some lines."""
 
     def close(self) -> Iterable[str]:

@@ -59,7 +59,7 @@ class Function(NamedTuple):
 
 
 class Thing(Protocol):
-    """What is followed."""
+    """A thing that can be recognised in the values that functions pass."""
 
     def is_in(self, leaves: Iterable[Leaf]) -> bool: ...
 

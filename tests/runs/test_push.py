@@ -16,7 +16,7 @@ from hub_client import use_hub
 from hub_server import Hub, serve
 from nmt import api
 from nmt.errors import DataError, HubError
-from nmt.files import hub as hub_module
+from nmt.files import hub_client as hub_module
 from nmt.layout import ExportDir, RunDir
 from nmt.runs.folder import load_folder, seal
 from nmt.runs.info import add_scores
@@ -327,7 +327,7 @@ def test_large_file_in_place_of_small_one_is_not_received(
     hub: Hub, exported: Path, tmp_path: Path, is_announced: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     push(exported, find_repository(NAME))
-    monkeypatch.setattr("nmt.files.hub.DOCUMENT_BYTES", most := 1 << 20)
+    monkeypatch.setattr("nmt.files.hub_client.DOCUMENT_BYTES", most := 1 << 20)
     whole = dict(files(hub))
     for file in ("translator.json", "config.yaml", "tokenizer/joint.model"):
         files(hub).update(whole)

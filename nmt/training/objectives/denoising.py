@@ -22,11 +22,10 @@ from nmt.search.settings import SearchConfig
 from nmt.text.ids import MASK
 from nmt.training.facts import DenoisingConfig
 from nmt.training.objective import Objective
-from nmt.training.validate import Execution, HeldOutSplit, SplitValidator, Validation
-from nmt.translate.configured import conventions_of
-from nmt.translate.search import NativeSearcher, OpenLanguageModel
+from nmt.training.text_validator import TextValidator
+from nmt.training.validate import Execution, HeldOutSplit, Validation
+from nmt.translate.search import OpenLanguageModel
 from nmt.translate.segment import longest_translation
-from nmt.translate.translator import LineTranslator
 from nmt.translate.types import MAX_PARTS, Sentence
 
 _Ids = npt.NDArray[np.int64]
@@ -76,7 +75,7 @@ def infilled(settings: DenoisingConfig, seed: int, pairs: Pairs, rows: Indices, 
     return Pairs.changed(noised, lines, corpus_rows)
 
 
-class RestorationValidator(SplitValidator):
+class RestorationValidator(TextValidator):
     """A validator that also restores the masked lines of the development set, and scores the text."""
 
     def __init__(
@@ -88,18 +87,8 @@ class RestorationValidator(SplitValidator):
         open_lm: OpenLanguageModel,
     ) -> None:
         """Read the lines. Raises ConfigError if the search settings cannot be used."""
-        super().__init__(objective.validated(held_out), execution)
-        tokenizers = objective.tokenizers
-        self.tgt_lang = objective.data.tgt
-        self._tokenizer = tokenizers[self.tgt_lang]
-        device, precision = execution.device, execution.precision
-        searcher = NativeSearcher([], self._tokenizer, device, precision, open_lm=open_lm)
-        self._search = search.model_copy(update={"context": 0})
-        conventions = conventions_of(objective.data, objective.settings)
-        # before hours of training
-        LineTranslator(searcher, tokenizers, conventions, self._search).check(self._search, 1)
-        # another one, which reads search.lm when it first validates: one process does, and keeps it
-        self._searcher = NativeSearcher([], self._tokenizer, device, precision, open_lm=open_lm)
+        searches = [search.model_copy(update={"context": 0})]
+        super().__init__(objective, held_out, execution, searches, open_lm)
         split = held_out.corpus.split(held_out.name)
         self.references = [line for language in objective.learned_languages for line in split.text(language)]
         self.src_lines = self.references

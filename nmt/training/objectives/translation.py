@@ -28,10 +28,10 @@ from nmt.model.transformer import DecodingModel, Model
 from nmt.search.settings import SearchConfig
 from nmt.training.objective import Objective
 from nmt.training.settings import TrainingConfig
-from nmt.training.validate import Execution, HeldOutSplit, SplitValidator, Validation, Validator
-from nmt.translate.configured import conventions_of, source_lines
-from nmt.translate.search import NativeSearcher, OpenLanguageModel
-from nmt.translate.translator import LineTranslator
+from nmt.training.text_validator import TextValidator
+from nmt.training.validate import Execution, HeldOutSplit, Validation, Validator
+from nmt.translate.configured import source_lines
+from nmt.translate.search import OpenLanguageModel
 from nmt.translate.types import Line
 
 
@@ -142,7 +142,7 @@ def one_sequence(pairs: Pairs, rows: Indices, epoch: int) -> Pairs:  # noqa: ARG
     return Pairs.changed(sources, sequences, pairs.corpus_rows(rows), scored)
 
 
-class TranslationValidator(SplitValidator):
+class TranslationValidator(TextValidator):
     """A validator that also translates the development set, or another split, and scores the translations.
 
     If the number of lines is limited (`HeldOutSplit.most_lines`), search is greedy, but for the final weights.
@@ -157,44 +157,27 @@ class TranslationValidator(SplitValidator):
         open_lm: OpenLanguageModel,
     ) -> None:
         """Read the lines. Raises ConfigError or DataError if the search settings cannot be used."""
-        super().__init__(objective.validated(held_out), execution)
         data = objective.data
-        self._objective = objective
-        self._open_lm = open_lm
         context = max(1, search.context) if objective.settings.joins_sentences else 0
         tagged = search.with_tags(data.tags_of(held_out.name))
-        self._search = tagged.model_copy(update={"context": context})
-        self._conventions = conventions_of(data, objective.settings)
-        translator = self._translator(self._new_searcher())
-        translator.check(self._search, 1)  # before hours of training
-        # another one, which reads search.lm when it first validates: one process does, and keeps it
-        self._searcher = self._new_searcher()
+        searches = [tagged.model_copy(update={"context": context})]
+        if held_out.most_lines is not None:
+            greedy = {"beam": 1, "diversity_groups": 1, "mbr": "none", "sample": False}
+            searches.append(searches[0].model_copy(update=greedy))
+        super().__init__(objective, held_out, execution, searches, open_lm)
         split = held_out.corpus.split(held_out.name)
         self.src_lines = split.text(data.src)
-        self.tgt_lang = data.tgt
-        self.references = split.text(self.tgt_lang)
+        self.references = split.text(data.tgt)
         self._lines = source_lines(held_out.corpus, data, objective.settings.reads_similar, held_out.name)
         if context:
             self._lines = _in_context(self._lines, self.references, context)
         self._whole: TranslationValidator | None = None
         if held_out.most_lines is not None:
             self._whole = copy(self)
-            greedy = {"beam": 1, "diversity_groups": 1, "mbr": "none", "sample": False}
-            self._search = self._search.model_copy(update=greedy)
-            translator.check(self._search, 1)
+            self._search = searches[-1]
         n_lines = held_out.n_translated
         self.src_lines = self.src_lines[:n_lines]
         self.references = self.references[:n_lines]
-
-    def _new_searcher(self) -> NativeSearcher:
-        objective = self._objective
-        execution = self.execution
-        tokenizer = objective.tokenizers[objective.data.tgt]
-        joins = objective.settings.joins_sentences
-        return NativeSearcher([], tokenizer, execution.device, execution.precision, joins, self._open_lm)
-
-    def _translator(self, searcher: NativeSearcher) -> LineTranslator:
-        return LineTranslator(searcher, self._objective.tokenizers, self._conventions, self._search)
 
     def at_end(self) -> Validator:
         """Return a validator of all lines, with the configured search."""
