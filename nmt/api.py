@@ -156,8 +156,9 @@ def compare(
     else:
         members = single_members([*map(Path, runs)])
     position = find_baseline(baseline, members)
+    overrides = _overrides({f"search.{name}": value for name, value in (search or {}).items()})
     translating = Translating(
-        lambda config: changed_search(config, search or {}, where="compare"),
+        lambda config: changed_search(config, {}, overrides, "compare"),
         ModelRef(to=to, source=source),
         split,
         _path(data),
@@ -169,8 +170,10 @@ def _path(path: Path | str | None) -> Path | None:
     return None if path is None else Path(path)
 
 
+def _overrides(settings: Mapping[str, object]) -> list[str]:
+    return [f"{key}={json.dumps(value, default=os.fspath, ensure_ascii=False)}" for key, value in settings.items()]
+
+
 def _config(config: Config | Path | str, settings: Mapping[str, object] | None) -> Config:
-    overrides = [
-        f"{key}={json.dumps(value, default=os.fspath, ensure_ascii=False)}" for key, value in (settings or {}).items()
-    ]
+    overrides = _overrides(settings or {})
     return changed_config(config, overrides) if isinstance(config, Config) else load_config(config, overrides)

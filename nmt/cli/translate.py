@@ -288,7 +288,7 @@ def translate(
         output = _beside(Path(source), translator.source, translator.target)
         documents = Documents(sources, output) if has_documents else None
     if documents is not None:
-        search = settings(translator.config, *for_texts(translator.config.search))
+        search = settings(translator.config, *for_texts(translator.search))
         _translate_documents(translator, search, documents, glossary, tm, confidence)
     else:
         files = TranslationFiles(
@@ -345,7 +345,7 @@ def _translate_lines(
     from nmt.translate.files import translate_file
     from nmt.translate.types import WINDOW, Options
 
-    options = Options(translator.config.search, n_best, confidence=confidence, n_estimated=WINDOW)
+    options = Options(translator.search, n_best, confidence=confidence, n_estimated=WINDOW)
     translate_file(translator, source, output, options, files)
 
 

@@ -185,11 +185,6 @@ class Config(Section):
         """Maximum number of tags before a source in training."""
         return max((len(source.tag_names) for source in self.data.train), default=0) + len(self.data.language_tag)
 
-    @property
-    def n_per_pair(self) -> int:
-        """Number of training examples made from each pair of the corpus."""
-        return len(self.learned_languages) if self.training.learns_lines else 1
-
     def towards(self, direction: str) -> Config:
         """Return the configuration of one of several directions; see `DataConfig.towards`."""
         return self.model_copy(update={"data": self.data.towards(direction)})

@@ -191,7 +191,8 @@ def _apply(tree: dict[str, object], override: Override) -> None:
         else:
             node[last] = value
     except (ValueError, IndexError, TypeError, AttributeError) as error:
-        raise ConfigError(f"--set {override}: {key} is not a setting") from error
+        given = override if isinstance(override, str) else f"{key}={value}"
+        raise ConfigError(f"--set {given}: {key} is not a setting") from error
 
 
 def _index(text: str) -> int:

@@ -3,7 +3,6 @@
 `Corpora` is the corpus of each direction of a run.
 
 `nmt prepare` also writes documentation into it (see `nmt.data.manifest`), which is neither read nor checked.
-
 """
 
 from __future__ import annotations

@@ -29,8 +29,9 @@ _INDEX_FORMAT = 1
 """Format number of pairs.json."""
 
 ADVICE = "; remove the directory and run nmt prepare again"
-PREPARE_AGAIN = "; run nmt prepare again"
 """Advice for a damaged data directory, which ends a message."""
+PREPARE_AGAIN = "; run nmt prepare again"
+"""Advice for a data directory that lacks something, which ends a message."""
 
 _T = TypeVar("_T")
 

@@ -227,10 +227,11 @@ def make_mix(data: DataConfig, stages: Sequence[Stage], manifests: Mapping[str, 
     has_shards = any(manifest.splits["train"].shards is not None for manifest in manifests.values())
     # a direction in one file has less than a window, but many directions do not fit in memory
     is_large = has_several and first > WINDOW_PAIRS
-    if not (has_shards or _is_mixed(data, stages) or is_large):
+    is_mixed = _is_mixed(data, stages)
+    if not (has_shards or is_mixed or is_large):
         return Mix(corpora, plans, 1, is_whole=True)
     n_windows = -(-sum(corpus.n_per_epoch for corpus in corpora) // WINDOW_PAIRS)
-    return Mix(corpora, plans, n_windows, is_mixed=_is_mixed(data, stages))
+    return Mix(corpora, plans, n_windows, is_mixed=is_mixed)
 
 
 def _corpora(data: DataConfig, stages: Sequence[Stage], manifest: Manifest) -> list[TrainCorpus]:

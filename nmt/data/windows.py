@@ -111,7 +111,8 @@ class Windows:
         self._corpora = corpora
         self._data = data
         self._training = training
-        self._n_per_pair = len(learned_languages) if training.learns_lines else 1
+        self.n_per_pair = len(learned_languages) if training.learns_lines else 1
+        """Number of training examples made from each pair of the corpus."""
         self._examples = examples
         self._has_dropout = training.bpe_dropout > 0 or training.subword_nbest > 1
         self._src_files = list[tuple[Split, str]]()
@@ -152,7 +153,7 @@ class Windows:
     @property
     def n_examples(self) -> int:
         """The number of pairs or lines in an epoch."""
-        return self.mix.n_pairs * self._n_per_pair + sum(map(len, self._mono))
+        return self.mix.n_pairs * self.n_per_pair + sum(map(len, self._mono))
 
     @property
     def is_fixed(self) -> bool:

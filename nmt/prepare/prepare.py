@@ -215,7 +215,8 @@ def append(
         raise DataError(f"{data_dir}: text of several pairs of languages, which takes no additions; run nmt prepare")
     keys = _new_corpora(config.data, config.tokenizer, corpus)
     root = text_folder(config.data.root)
-    sources = {key: open_source(config.data.train[int(key[6:])], config.data.pair, root) for key in keys}
+    corpora = config.data.train_sources
+    sources = {key: open_source(corpora[key], config.data.pair, root) for key in keys}
     with building(data_dir) as (folder, staged):
         report = _add(Work(folder, engine or InProcess(), sizes), config.data, corpus, sources, staged)
     for line in additions(report):

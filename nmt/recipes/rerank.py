@@ -274,7 +274,7 @@ def translated(
         warnings.add(number, Line(source), translations)
         candidates = [Candidate(translation.text, translation.score) for translation in translations]
         yield _n_best(source, candidates)
-    for warning in warnings.close():
+    for warning in warnings.finish():
         say(warning)
 
 

@@ -81,7 +81,7 @@ class Models:
     @property
     def alternatives(self) -> int:
         """Number of alternatives to the best translation that every direction can return."""
-        searches = [direction.config.search for direction in self.directions.values()]
+        searches = [direction.search for direction in self.directions.values()]
         return min((search.beam if search.mbr == "none" else 1 for search in searches), default=1) - 1
 
 

@@ -248,7 +248,7 @@ class Service:
         await asyncio.to_thread(identifier)
         for direction in self.models.directions.values():
             deadline = time.monotonic() + self.limits.file_seconds
-            await self._one_way(direction, [Line("a")], Options(direction.config.search), deadline, 1)
+            await self._one_way(direction, [Line("a")], Options(direction.search), deadline, 1)
         self.is_ready = True
 
     def close(self) -> None:
@@ -355,7 +355,7 @@ class Service:
         if asked.tags is not None:
             changes["tags"] = asked.tags
         try:
-            search = last.search_settings(changes, "request") if changes else last.config.search
+            search = last.search_settings(changes, "request") if changes else last.search
         except ConfigError as error:
             raise invalid(error) from error
         if asked.n_best > search.beam:

@@ -39,13 +39,12 @@ _One = TypeVar("_One")
 _Other = TypeVar("_Other")
 
 
-def read_lines(path: Path, advice: str = "") -> Iterator[str]:
+def read_lines(path: Path) -> Iterator[str]:
     """Yield the lines of a UTF-8 file or pipe without their ends. A .gz, .bz2, .xz or .zst file is decompressed.
 
-    Raises DataError, with line and byte, where the file is not UTF-8, and for a line of more than `LINE_BYTES`; the
-    message for a missing file ends with `advice`.
+    Raises DataError, with line and byte, where the file is not UTF-8, and for a line of more than `LINE_BYTES`.
     """
-    with reading(path, advice), _open(path) as file:
+    with reading(path), _open(path) as file:
         yield from lines_in(file, path)
 
 

@@ -58,8 +58,6 @@ class Session:
     d_model: int
     longest: int
     """Maximum length of a training sequence in tokens, including the end-of-sentence token."""
-    n_per_pair: int
-    """Number of training examples made from each pair of the corpus."""
     training_objective: Objective
     windows: Windows
     validator: Validator
@@ -160,7 +158,7 @@ class Session:
         done = self._window.updates[: self.state.update_in_epoch]
         n_pairs = None
         if len(done) < len(self._window.updates):
-            n_pairs = sum(len(update.rows) for update in done) // self.n_per_pair
+            n_pairs = sum(len(update.rows) for update in done) // self.windows.n_per_pair
         position = self.windows.mix.after(self.position, n_pairs, state.step)
         vars(state).update(vars(position), drawn=[*position.drawn], update_in_epoch=0)
 

@@ -157,7 +157,6 @@ def start(plan: TrainingPlan, world: World | None = None, stop: Stop | None = No
         settings=settings,
         d_model=config.model.d_model,
         longest=config.longest,
-        n_per_pair=config.n_per_pair,
         training_objective=inputs.training_objective,
         windows=inputs.windows,
         validator=validator,

@@ -111,7 +111,7 @@ class DocumentTranslator:
                     expected = confidence and Confidence(*confidence)
                     translated.append(Translation(text, alignment, confidence=expected, match=match))
                 warnings.merge(Warnings.parse(done.summary["warnings"]))
-        for message in warnings.close():
+        for message in warnings.finish():
             say(f"{source}: {message}")
         return translated
 

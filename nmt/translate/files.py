@@ -126,7 +126,7 @@ def translate_file(
                 pass
             n_lines += len(lines)
     for sink in sinks:
-        for message in sink.close():
+        for message in sink.finish():
             say(message)
 
 
@@ -187,7 +187,7 @@ class Sink(ABC):
     def flush(self) -> None:  # noqa: B027  (most sinks have nothing to write then)
         """Write what was taken; called after some lines."""
 
-    def close(self) -> Iterable[str]:
+    def finish(self) -> Iterable[str]:
         """Return messages for the user; called after the last line, when all files of lines are complete."""
         return ()
 
@@ -274,7 +274,7 @@ class _Picture(Sink):
         if self.part is None:
             self.part = next((part for part in translations[0].parts if part.match != "copied"), None)
 
-    def close(self) -> Iterable[str]:
+    def finish(self) -> Iterable[str]:
         """Draw the picture. Raises DataError if no part was read."""
         if self.part is None:
             raise DataError(f"{self.path}: cannot draw attention, since no line of the text has letters to translate")
@@ -296,7 +296,7 @@ class _UnusedMemory(Sink):
     def add(self, number: int, line: Line, translations: Sequence[Translation]) -> None:  # noqa: ARG002
         self.is_used = self.is_used or any(part.match in MATCH_KINDS for part in translations[0].parts)
 
-    def close(self) -> Iterable[str]:
+    def finish(self) -> Iterable[str]:
         why = "was not used; it is not for lines with a prefix or constraints, or whose match lacks a glossary term"
         if not (self.files.prefixes or self.files.terms or self.files.glossary):
             why = "has no match for any line"
@@ -313,7 +313,7 @@ class _AppliedTerms(Sink):
     def add(self, number: int, line: Line, translations: Sequence[Translation]) -> None:
         self.applied.add(number, constraint_spans(line.text, self.search, line.glossary), translations[0].text)
 
-    def close(self) -> Iterable[str]:
+    def finish(self) -> Iterable[str]:
         return self.applied.lines()
 
 
@@ -352,7 +352,7 @@ class Warnings(Sink):
         """Return warnings from the summary of a task, in which they are as `asdict` returns them."""
         return TypeAdapter(cls).validate_python(summary)
 
-    def close(self) -> list[str]:
+    def finish(self) -> list[str]:
         """Return a message for each kind of warning that occurred."""
         numbers = ", ".join(map(str, self.cut))
         if self.counts.get("cut", 0) > len(self.cut):
@@ -497,7 +497,7 @@ def translate_in_parts(
         for done in results:
             warnings.merge(Warnings.parse(done.summary["warnings"]))
         join(results, target)
-    for message in warnings.close():
+    for message in warnings.finish():
         say(message)
 
 

@@ -34,7 +34,7 @@ def interact(translator: Translator, open_run: Callable[[Path], Translator]) -> 
     open_run: opens the run of `:run DIR`. An error of a command or a line is shown, and what was set before is kept.
     Raises ConfigError if the configured settings are incompatible or not supported.
     """
-    translator.check(translator.config.search, 1)
+    translator.check(translator.search, 1)
     say(f"translating {translator.config.data.direction}; :help lists the commands")
     overrides = list[str]()
     glossary: Glossary | None = None
@@ -97,7 +97,7 @@ def _rows(translator: Translator, line: Line) -> Iterator[str]:
 
     Warnings about the line are printed to standard error.
     """
-    search = translator.config.search
+    search = translator.search
     has_second = search.mbr == "none" and (search.beam > 1 or search.sample)
     options = Options(search, 2 if has_second else 1, confidence=translator.has_confidence)
     warnings = Warnings()
@@ -110,5 +110,5 @@ def _rows(translator: Translator, line: Line) -> Iterator[str]:
         yield f"  expected chrF {best.confidence.chrf:.0f}"
     for other in others:
         yield f"  next best: {other.text}"
-    for message in warnings.close():
+    for message in warnings.finish():
         say(message)

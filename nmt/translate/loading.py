@@ -215,7 +215,7 @@ class Translator(LineTranslator):
         if self.native is not None:
             decoder = self.forced_decoder()
             expected = calibration.forced
-        return Estimator(expected, Measure(self, self.config.search, decoder, reverse, calibration.samples))
+        return Estimator(expected, Measure(self, self.search, decoder, reverse, calibration.samples))
 
     @overload
     def translate(self, texts: Sequence[str], *, n_best: int, **options: Any) -> list[list[str]]: ...

@@ -341,13 +341,13 @@ def searches_by_leg(route: Sequence[LineTranslator], searches: Sequence[SearchCo
     """Return the search settings of each of the successive translators of a route through other languages (pivot).
 
     searches: the settings of each, of which only the last must choose its own target language by `to`. A tag belongs to
-    the translators whose training corpora have it, or to the last one if none has it.
+    the translators whose training corpora have it, or which are configured with it, or to the last one if none has it.
     """
     known = set[str]().union(*(leg.conventions.tag_names for leg in route))
     fitting = []
     for leg, search in zip(route, searches, strict=True):
         is_last = leg is route[-1]
-        tag_names = leg.conventions.tag_names
+        tag_names = {*leg.conventions.tag_names, *(leg.search.tags or ())}
         tags = [tag for tag in search.tags or () if tag in tag_names or (is_last and tag not in known)]
         to = search.to if is_last else leg.search.to
         fitting.append(search.model_copy(update={"to": to, "tags": tags or None}))

@@ -203,7 +203,6 @@ class Check:
             settings=config.training,
             d_model=config.model.d_model,
             longest=config.longest,
-            n_per_pair=config.n_per_pair,
             training_objective=objective,
             windows=cast(Windows, None),
             window=Window(Position(), pairs, self.updates(mode.update_tokens, pairs)),

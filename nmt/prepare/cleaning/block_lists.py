@@ -29,11 +29,13 @@ def block_list(path: Path, language: str) -> SideTest:
     expression. A line that begins with # is a comment. In a language written without spaces, words are found anywhere.
     Raises DataError if the file cannot be read or an expression is invalid.
     """
+    if not path.is_file():
+        raise DataError(f"{path}: no such file; it is listed in block_lists")
     patterns = []
     parts = []
     entries = dict[str, list[str]]()
     to_lower = lower(language)
-    for number, line in enumerate(read_lines(path, "; it is listed in block_lists"), 1):
+    for number, line in enumerate(read_lines(path), 1):
         entry = line.strip()
         if not entry or entry.startswith("#"):
             continue

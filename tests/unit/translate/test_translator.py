@@ -43,3 +43,9 @@ def test_leg_before_the_last_keeps_its_target() -> None:
     search = SearchConfig(to="fra")
     searches = searches_by_leg([leg(to="deu"), leg(to="spa")], [search, search])
     assert [of_leg.to for of_leg in searches] == ["deu", "fra"]
+
+
+def test_leg_keeps_tags_with_which_it_is_configured() -> None:
+    configured = replace(leg(), search=SearchConfig(tags=["a=1"]))
+    searches = searches_by_leg([configured, leg()], [configured.search, SearchConfig()])
+    assert [of_leg.tags for of_leg in searches] == [["a=1"], None]

@@ -248,7 +248,7 @@ def test_unfinished_translations_are_counted(translator: Translator, tmp_path: P
     assert capsys.readouterr().err == (
         f"nmt: {n_unfinished} translations cut off at the length limit (search.max_length_ratio, max_length_offset)\n"
     )
-    assert Warnings().close() == []
+    assert Warnings().finish() == []
 
 
 def test_lines_that_lost_placeholders_are_counted(translator: Translator, tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
