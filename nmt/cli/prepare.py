@@ -93,8 +93,7 @@ def prepare(
             run_dry(settings, sample, report, engine=tasks, tokenizer_from=tokenizer_from)
             return
         if append:
-            view = settings.towards(settings.data.direction)
-            run_append(view, data or settings.data.directory, engine=tasks)
+            run_append(settings, data or settings.data.directory, engine=tasks)
             return
         run_stage(settings, data or settings.data.directory, tokenizer_from, engine=tasks, force=force)
 

@@ -185,10 +185,6 @@ class Config(Section):
         """Maximum number of tags before a source in training."""
         return max((len(source.tag_names) for source in self.data.train), default=0) + len(self.data.language_tag)
 
-    def towards(self, direction: str) -> Config:
-        """Return the configuration of one of several directions; see `DataConfig.towards`."""
-        return self.model_copy(update={"data": self.data.towards(direction)})
-
     def choose_languages(self, to: str | None, source: str | None = None, imported: Collection[str] = ()) -> Config:
         """Return the configuration with which a model translates in one of its directions, with only the training
         corpora of this direction, and without stages if these name others.

@@ -213,12 +213,13 @@ def append(
     corpus = Corpus.of(contents, next(iter(contents.manifests)))
     if len(contents.manifests) > 1 or corpus.whole != corpus.fingerprint:
         raise DataError(f"{data_dir}: text of several pairs of languages, which takes no additions; run nmt prepare")
-    keys = _new_corpora(config.data, config.tokenizer, corpus)
-    root = text_folder(config.data.root)
-    corpora = config.data.train_sources
-    sources = {key: open_source(corpora[key], config.data.pair, root) for key in keys}
+    data = config.data.towards(config.data.direction)
+    keys = _new_corpora(data, config.tokenizer, corpus)
+    root = text_folder(data.root)
+    corpora = data.train_sources
+    sources = {key: open_source(corpora[key], data.pair, root) for key in keys}
     with building(data_dir) as (folder, staged):
-        report = _add(Work(folder, engine or InProcess(), sizes), config.data, corpus, sources, staged)
+        report = _add(Work(folder, engine or InProcess(), sizes), data, corpus, sources, staged)
     for line in additions(report):
         echo(line)
     _echo_end(report.warnings, DataDir(data_dir), echo)

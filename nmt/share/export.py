@@ -318,7 +318,7 @@ def _corpus(request: ExportOptions, translator: Translator) -> Corpus:
 def _directions(request: ExportOptions, config: Config) -> Iterator[tuple[Corpus, str, str]]:
     """Yield the corpus of each direction, and its source and target language."""
     for direction in config.data.all_directions:
-        data = config.towards(direction).data
+        data = config.data.towards(direction)
         yield open_corpus(RunDir(request.run), data.sides, request.data), data.src, data.tgt
 
 

@@ -42,8 +42,8 @@ def train(session: Session, meter: Meter) -> None:
     on_rank0 = partial(session.world.on_rank0, serve=session.gather)  # a sharded model is gathered by all ranks
     on_rank0(lambda: after_step(session, meter))  # for a validation that was interrupted
     while (end := ended(session)) is None:
-        with making_batches():  # a label for --profile
-            session.world.on_all_ranks(session.load_window)
+        with session.world.failing_together(), making_batches():  # a label for --profile
+            session.load_window()
         on_rank0(lambda: meter.begin_window())
         for update in session.updates():
             with threads(session.threads):

@@ -121,16 +121,18 @@ class World:
         if self.size > 1:
             self._broadcast_message("request", message)
 
-    def on_all_ranks(self, call: Callable[[], T]) -> T:
-        """Call a function on each rank and return the result of this rank; an error on any rank ends all of them.
+    @contextmanager
+    def failing_together(self) -> Iterator[None]:
+        """Run a block on all ranks; an error on any rank ends all of them.
 
         If several ranks have the same error, only the first raises it, so that it is reported once.
         """
         if self.size == 1:
-            return call()
+            yield
+            return
         failure: Exception | None = None
         try:
-            result = call()
+            yield
         except Exception as error:
             failure = error
         report = None if failure is None else (str(failure), int(getattr(failure, "exit_status", 1)))
@@ -141,7 +143,6 @@ class World:
             raise failure
         if any(failures):
             raise SystemExit(max(other[1] for other in failures if other))
-        return result
 
     def _serve(self, serve: Callable[[str], object] | None) -> object:
         """Answer the requests of rank 0 until it broadcasts its result, and return that result."""

@@ -125,7 +125,8 @@ def start(plan: TrainingPlan, world: World | None = None, stop: Stop | None = No
     Raises ConfigError, DataError or CheckpointError before anything is written.
     """
     world = world or World()
-    inputs = world.on_all_ranks(lambda: read_inputs(plan, world))
+    with world.failing_together():
+        inputs = read_inputs(plan, world)
     config = inputs.config
     model, device, settings = inputs.model, inputs.device, config.training
     initial = Tensors()  # on rank 0
@@ -140,7 +141,8 @@ def start(plan: TrainingPlan, world: World | None = None, stop: Stop | None = No
         return choose_run_info(inputs, before, origin, world)
 
     info = world.on_rank0(check_and_choose)
-    validators = world.on_all_ranks(lambda: make_validators(inputs, info))
+    with world.failing_together():
+        validators = make_validators(inputs, info)
     validator = validators.pop("valid")
     if not plan.resume:
         info = info.model_copy(update={"text_score": "chrf" if validator.few_four_grams else "bleu"})
@@ -151,6 +153,8 @@ def start(plan: TrainingPlan, world: World | None = None, stop: Stop | None = No
     load_initial(model, initial, world)
     halves = _halves(inputs, info, world)
     runs = model if halves is None else halves.twin
+    with world.failing_together():
+        optimizer = make_optimizer(model, settings, info.precision)
     session = Session(
         run=plan.run,
         data=config.data,
@@ -163,7 +167,7 @@ def start(plan: TrainingPlan, world: World | None = None, stop: Stop | None = No
         selected_by=settings.selected_by(info.text_score),
         watched=validators,
         model=model,
-        optimizer=world.on_all_ranks(lambda: make_optimizer(model, settings, info.precision)),
+        optimizer=optimizer,
         scaler=make_scaler(device, info.precision),
         state=TrainState(mixed_lengths=True),
         device=device,
@@ -180,7 +184,8 @@ def start(plan: TrainingPlan, world: World | None = None, stop: Stop | None = No
     )
     if plan.resume:
         restore(session)
-    world.on_all_ranks(session.load_window)
+    with world.failing_together():
+        session.load_window()
     if plan.resume:
         session.is_over = world.on_rank0(lambda: is_finished(session))
     if not session.is_over:
@@ -297,7 +302,8 @@ def _validator(inputs: Inputs, info: RunInfo, name: str) -> Validator:
     for direction, corpus in directions.items():
         if name in corpus.splits:
             held_out = HeldOutSplit(corpus, name, most_lines)
-            config = inputs.config.towards(direction)
+            data = inputs.config.data.towards(direction)
+            config = inputs.config.model_copy(update={"data": data})
             by_direction[direction] = make_validator(config, corpus.tokenizers, held_out, execution)
     return next(iter(by_direction.values())) if len(by_direction) == 1 else DirectionsValidator(by_direction)
 

@@ -134,6 +134,12 @@ def caught(act: object) -> str:
     return f"{type(end.value).__name__} {end.value}"
 
 
+def raising_together(world: World, error: Exception | None) -> None:
+    with world.failing_together():
+        if error is not None:
+            raise error
+
+
 def in_two(world: World, folder: Path) -> None:
     """What one of two processes finds; the first has nothing to learn from."""
     found: dict[str, object] = {}
@@ -147,7 +153,8 @@ def in_two(world: World, folder: Path) -> None:
     world.all_reduce(stats.sums)
     found["stats"] = stats
     found["most"] = world.max_over_ranks(world.rank, -world.rank)
-    found["together"] = world.on_all_ranks(lambda: world.rank)
+    with world.failing_together():
+        found["together"] = world.rank
     helped: list[str] = []
     found["first"] = world.on_rank0(lambda: world.request("weights") or {"rank": world.rank}, helped.append)
     found["helped"] = helped
@@ -155,9 +162,9 @@ def in_two(world: World, folder: Path) -> None:
     found["errors"] = [
         caught(lambda: world.on_rank0(lambda: raising(CheckpointError("broken")))),
         caught(lambda: world.on_rank0(lambda: raising(OSError(28, "full")))),
-        caught(lambda: world.on_all_ranks(lambda: raising(both))),
-        caught(lambda: world.on_all_ranks(lambda: raising(each))),
-        caught(lambda: world.on_all_ranks(lambda: world.rank and raising(each))),
+        caught(lambda: raising_together(world, both)),
+        caught(lambda: raising_together(world, each)),
+        caught(lambda: raising_together(world, each if world.rank else None)),
     ]
     torch.save(found, folder / f"found-{world.rank}")
 

@@ -111,22 +111,22 @@ def test_words_stand_for_directions(directions: object, expected: list[str]) -> 
     config = settings(Path("text"), directions, **files)
     assert config.data.directions == expected and config.data.direction == expected[0]
     assert changed_config(config, []) == config
-    view = config.towards(expected[-1])
-    assert view.data.sides == tuple(expected[-1].split("-")) and view.data.directions == expected[-1:]
-    assert view.data.train[0].named_languages == sorted(view.data.sides)
+    view = config.data.towards(expected[-1])
+    assert view.sides == tuple(expected[-1].split("-")) and view.directions == expected[-1:]
+    assert view.train[0].named_languages == sorted(view.sides)
 
 
 def test_sources_are_restricted_to_languages() -> None:
     train = [{"opus": "Some/v1"}, {"path": "more.tmx", "languages": ["aa", "bb"]}]
     config = settings(Path("text"), train=train)
     assert changed_config(config, []) == config
-    assert [[each.label for each in config.towards(pair).data.train] for pair in ("aa-bb", "aa-cc")] == [
+    assert [[each.label for each in config.data.towards(pair).train] for pair in ("aa-bb", "aa-cc")] == [
         ["Some-v1", "more.tmx"],
         ["Some-v1"],
     ]
     # other languages of a source do not change the data of a pair
     other = settings(Path("text"), train=[train[0], {**train[1], "languages": list(LANGUAGES)}])
-    assert other.towards("aa-bb") == config.towards("aa-bb")
+    assert other.data.towards("aa-bb") == config.data.towards("aa-bb")
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def test_append_to_one_of_several_pairs_is_rejected(text: Path, data: Path, tmp_
     (tmp_path / "link").symlink_to(data / "aa-bb")
     for directory in (data, data / "aa-bb", tmp_path / "link"):
         with pytest.raises(DataError, match="several pairs"):
-            append(settings(text).towards("aa-bb"), directory)
+            append(settings(text), directory)
 
 
 def test_one_pair_is_prepared_as_without_directions(text: Path, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from nmt.evaluate.notes import line_notes, style_notes
 from nmt.evaluate.report import language_of_files, read_references
 from nmt.files.read import open_regular, reading
 from nmt.files.write import open_output
+from nmt.languages.directions import sides_of
 from nmt.layout import DataDir, RunDir
 from nmt.runs.info import read_info
 from nmt.search.settings import SearchConfig
@@ -300,7 +301,7 @@ def for_directions(members: Members, settings: Translating) -> list[Translating]
         raise ConfigError("the runs have no direction in common")
 
     def corpus_for(direction: str) -> Corpus:
-        return open_corpus(RunDir(paths[0]), configs[0].towards(direction).sides, settings.data)
+        return open_corpus(RunDir(paths[0]), sides_of(direction), settings.data)
 
     opened = open_each(common, corpus_for, OtherPairError)
     having = open_each(opened, lambda pair: pair[1].in_one_file(choose_split(pair[1], settings.split)), DataError)
