@@ -143,45 +143,14 @@ def start(plan: TrainingPlan, world: World | None = None, stop: Stop | None = No
     info = world.on_rank0(check_and_choose)
     with world.failing_together():
         validators = make_validators(inputs, info)
-    validator = validators.pop("valid")
     if not plan.resume:
-        info = info.model_copy(update={"text_score": "chrf" if validator.few_four_grams else "bleu"})
-    assert info.float32_library and info.max_tokens and info.threads, "chosen above"
+        info = info.model_copy(update={"text_score": "chrf" if validators["valid"].few_four_grams else "bleu"})
+    assert info.float32_library, "chosen above"
     use_float32_library(info.float32_library)
     if inputs.to_shard:
         shard(model, device, world, DTYPES[settings.exchange_precision])
     load_initial(model, initial, world)
-    halves = _halves(inputs, info, world)
-    runs = model if halves is None else halves.twin
-    with world.failing_together():
-        optimizer = make_optimizer(model, settings, info.precision)
-    session = Session(
-        run=plan.run,
-        data=config.data,
-        settings=settings,
-        d_model=config.model.d_model,
-        longest=config.longest,
-        training_objective=inputs.training_objective,
-        windows=inputs.windows,
-        validator=validator,
-        selected_by=settings.selected_by(info.text_score),
-        watched=validators,
-        model=model,
-        optimizer=optimizer,
-        scaler=make_scaler(device, info.precision),
-        state=TrainState(mixed_lengths=True),
-        device=device,
-        precision=info.precision,
-        max_tokens=info.max_tokens,
-        world=world,
-        stop=stop or Stop(),
-        layout=info.layout or "rows",
-        threads=info.threads,
-        forward=compiled(runs, cuts=settings.consistency == "simcut") if info.compiled else None,
-        halves=halves,
-        copy=inputs.copy,
-        description=_description(config, plan.run),
-    )
+    session = _make_session(inputs, info, validators, world, stop or Stop())
     if plan.resume:
         restore(session)
     with world.failing_together():
@@ -194,6 +163,45 @@ def start(plan: TrainingPlan, world: World | None = None, stop: Stop | None = No
         if settings.start_share:
             world.on_rank0(lambda: _keep_start(session), serve=session.gather)
     return session
+
+
+def _make_session(
+    inputs: Inputs, info: RunInfo, validators: Mapping[str, Validator], world: World, stop: Stop
+) -> Session:
+    config, model, device = inputs.config, inputs.model, inputs.device
+    settings = config.training
+    assert info.max_tokens and info.threads, "chosen before"
+    halves = _halves(inputs, info, world)
+    runs = model if halves is None else halves.twin
+    with world.failing_together():
+        optimizer = make_optimizer(model, settings, info.precision)
+    return Session(
+        run=inputs.plan.run,
+        data=config.data,
+        settings=settings,
+        d_model=config.model.d_model,
+        longest=config.longest,
+        training_objective=inputs.training_objective,
+        windows=inputs.windows,
+        validator=validators["valid"],
+        selected_by=settings.selected_by(info.text_score),
+        watched={name: validator for name, validator in validators.items() if name != "valid"},
+        model=model,
+        optimizer=optimizer,
+        scaler=make_scaler(device, info.precision),
+        state=TrainState(mixed_lengths=True),
+        device=device,
+        precision=info.precision,
+        max_tokens=info.max_tokens,
+        world=world,
+        stop=stop,
+        layout=info.layout or "rows",
+        threads=info.threads,
+        forward=compiled(runs, cuts=settings.consistency == "simcut") if info.compiled else None,
+        halves=halves,
+        copy=inputs.copy,
+        description=_description(config, inputs.plan.run),
+    )
 
 
 def _description(config: Config, run: RunDir) -> Description:
