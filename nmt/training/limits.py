@@ -24,7 +24,7 @@ class End:
     is_early: bool
 
 
-def check_is_due(session: Session) -> bool:
+def validation_is_due(session: Session) -> bool:
     """Return whether a validation is due at this step and has not been done yet."""
     state = session.state
     settings = session.settings

@@ -27,11 +27,11 @@ from nmt.data.batching import Indices, Update
 from nmt.errors import NmtError
 from nmt.model.device import autocast, free_memory, out_of_memory, threads
 from nmt.process import Interrupted
-from nmt.training.limits import check_is_due, ended, fix_cooldown
+from nmt.training.limits import ended, fix_cooldown, validation_is_due
 from nmt.training.optim import learning_rate
 from nmt.training.parallel import full_tensor
 from nmt.training.report.meter import Meter, making_batches
-from nmt.training.saving import check, finish, save, save_state, settle
+from nmt.training.saving import finish, report_saved, save, save_state, validate
 from nmt.training.session import Outcome, Session, UpdateStats
 
 OUT_OF_MEMORY_ONE_PAIR = "not enough memory for a single pair; lower data.max_pieces, or use a smaller model"
@@ -68,7 +68,7 @@ def train_step(session: Session, update: Update) -> Outcome:
     session.world.all_reduce(stats.sums)
     session.scaler.unscale_(optimizer)
     norm = full_tensor(torch.nn.utils.clip_grad_norm_(session.parameters, settings.clip_norm or math.inf))
-    stats.gradient_norm.copy_(norm)
+    stats.norm.copy_(norm)
     for group in optimizer.param_groups:
         group["lr"] = learning_rate(state.step + 1, settings, session.d_model, state.cooldown)
     # As in GradScaler.step, but without waiting for the device: fused optimizers change nothing where found_inf is 1.
@@ -137,16 +137,8 @@ def forward_backward(session: Session, micro_batches: Sequence[Indices], update:
             session.scaler.scale(sums.loss * weight / update.n_tokens).backward()
         if session.halves is not None:
             session.halves.collect()
-        if not weight:
-            continue
-        stats.loss.add_(sums.loss.detach())
-        stats.nll.add_(sums.nll)
-        stats.n_correct.add_(sums.n_correct)
-        stats.padded_tokens.add_(batch.src.numel() + batch.tgt_in.numel())
-        stats.divergence.add_(sums.divergence)
-        if sums.n_classified:
-            stats.class_nll.add_(sums.class_nll)
-            stats.n_class_correct.add_(sums.n_class_correct)
+        if weight:
+            stats.add(sums, batch)
     return stats
 
 
@@ -181,22 +173,22 @@ def after_step(session: Session, meter: Meter) -> None:
     """Log, save and validate on rank 0 if due."""
     state = session.state
     settings = session.settings
-    settle(session, meter, must_wait=False)
+    report_saved(session, meter, must_wait=False)
     log_is_due = state.step % settings.log_every_steps == 0
     meter.show(at_once=log_is_due)
     if log_is_due:
         meter.record()
-    check_now = check_is_due(session)
+    validates = validation_is_due(session)
     is_fixed = fix_cooldown(session)  # a fixed cool-down is part of the state, which is saved at once
-    if not (is_fixed or check_now or state.step % settings.save_every_steps == 0):
+    if not (is_fixed or validates or state.step % settings.save_every_steps == 0):
         return
     meter.pause()
     paused_at = state.seconds
     if state.step != session.saver.saved_step:  # first: if the validation fails, the work until here is safe
         save(session, meter)
-    if check_now:
+    if validates:
         with suppress(Interrupted):
-            check(session, meter.log)
+            validate(session, meter.log)
             meter.resume()
             state.last_check_seconds = state.seconds - paused_at
             state.check_seconds += state.last_check_seconds

@@ -41,10 +41,10 @@ from nmt.training.validate import Validation, Validator
 def save(session: Session, meter: Meter, is_extra: bool = False) -> None:
     """Write a checkpoint from which a run can be resumed, and remove the checkpoints that are no longer needed.
 
-    On a GPU a thread writes it; see `settle`. An `is_extra` checkpoint is outside the regular schedule, because the run
-    stops. If the disk is full, a warning is logged and the next save tries again.
+    On a GPU a thread writes it; see `report_saved`. An `is_extra` checkpoint is outside the regular schedule, because
+    the run stops. If the disk is full, a warning is logged and the next save tries again.
     """
-    settle(session, meter)
+    report_saved(session, meter)
     state = session.state
     saver = session.saver
     state.is_extra = is_extra
@@ -61,10 +61,10 @@ def save(session: Session, meter: Meter, is_extra: bool = False) -> None:
         return
     copies = saver.copied(weights), saver.copied(moments), asdict(state), ema and saver.copied(ema)
     saver.write(state.step, partial(save_checkpoint, session.run.step(state.step), *copies))
-    settle(session, meter, must_wait=False)
+    report_saved(session, meter, must_wait=False)
 
 
-def settle(session: Session, meter: Meter, must_wait: bool = True) -> None:
+def report_saved(session: Session, meter: Meter, must_wait: bool = True) -> None:
     """Report a checkpoint that has been written, and remove the checkpoints that are no longer needed."""
     outcome = session.saver.outcome(must_wait)
     if outcome is None:
@@ -90,7 +90,7 @@ def _warn(session: Session, meter: Meter, step: int, error: OSError | UnsafeFile
 
 def save_state(session: Session, meter: Meter) -> None:
     """Add the results of a validation to the state of the checkpoint of this step, which has already been saved."""
-    settle(session, meter)
+    report_saved(session, meter)
     state = session.state
     if session.saver.saved_step != state.step or state.step == 0:  # there is no checkpoint of the start
         return
@@ -153,7 +153,7 @@ def _reason_of(error: Exception, session: Session) -> str:
     return f"{error.filename or session.run.path}: {error.strerror}" if isinstance(error, OSError) else str(error)
 
 
-def check(session: Session, log: TrainingLog) -> None:
+def validate(session: Session, log: TrainingLog) -> None:
     """Validate the current weights, and their moving average if there is one.
 
     If the score is the best so far and this step is saved, its checkpoint becomes the best.
@@ -452,10 +452,10 @@ def _conclude(session: Session, meter: Meter, end: End) -> None:
     if session.saver.saved_step != state.step:
         save(session, meter)
     if state.last_check != state.step:
-        check(session, meter.log)
+        validate(session, meter.log)
         meter.resume()
         save_state(session, meter)
-    settle(session, meter)
+    report_saved(session, meter)
     if session.saver.saved_step != state.step:
         raise CheckpointError(
             f"{run.path}: the end of the run could not be saved, only step {session.saver.saved_step}; free some space "
@@ -473,7 +473,7 @@ def _stop_early(session: Session, meter: Meter, reason: str) -> NoReturn:
     meter.pause()
     if session.saver.saved_step != state.step:
         save(session, meter, is_extra=True)
-    settle(session, meter)
+    report_saved(session, meter)
     saved = "" if session.saver.saved_step == state.step else f" (the last saved step is {session.saver.saved_step})"
     raise StoppedError(
         f"stopped at step {state.step}{saved} by {reason}; nmt train --resume --run {run.path} continues from there"

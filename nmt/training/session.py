@@ -16,7 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from nmt.data.batching import Packing, Pairs, Update
 from nmt.data.mixing import Position
-from nmt.data.rows import RowPacking
+from nmt.data.rows import AnyBatch, RowPacking
 from nmt.data.settings import DataConfig
 from nmt.data.windows import Window, Windows
 from nmt.errors import NmtError, UnsafeFileError
@@ -27,7 +27,7 @@ from nmt.process import Stop
 from nmt.runs.checkpoint import Tensors, assign, optimizer_tensors
 from nmt.runs.info import Weights
 from nmt.runs.state import TrainState
-from nmt.training.loss import Forward
+from nmt.training.loss import Forward, LossSums
 from nmt.training.objective import Learner, Objective
 from nmt.training.optim import Ema
 from nmt.training.parallel import World, gather_tensors, is_sharded, replicate
@@ -160,7 +160,9 @@ class Session:
         if len(done) < len(self._window.updates):
             n_pairs = sum(len(update.rows) for update in done) // self.windows.n_per_pair
         position = self.windows.mix.after(self.position, n_pairs, state.step)
-        vars(state).update(vars(position), drawn=[*position.drawn], update_in_epoch=0)
+        state.epoch, state.window, state.update_in_epoch = position.epoch, position.window, 0
+        state.stage, state.stage_step, state.stage_pairs = position.stage, position.stage_step, position.stage_pairs
+        state.drawn = [*position.drawn]
 
     @property
     def pairs(self) -> Pairs:
@@ -353,7 +355,7 @@ class UpdateStats:
     """Negative log-likelihood (nats)."""
     n_correct: Tensor
     """Number of target tokens that were predicted correctly."""
-    padded_tokens: Tensor
+    n_slots: Tensor
     """Number of tokens of both sides, including padding."""
     n_out_of_memory: Tensor
     """Number of times that a rank ran out of memory and repeated its share."""
@@ -363,7 +365,7 @@ class UpdateStats:
     """Negative log-likelihood of the classes of sequences, if they have classes (nats)."""
     n_class_correct: Tensor
     """Number of sequences whose class was predicted correctly."""
-    gradient_norm: Tensor
+    norm: Tensor
     """L2 norm of the gradient before clipping; not a sum, since it is set once the gradients are reduced."""
 
     @classmethod
@@ -378,8 +380,24 @@ class UpdateStats:
 
     @property
     def sums(self) -> Tensor:
-        """A view (8,) of all statistics that are summed over ranks, that is, all but `gradient_norm`."""
+        """A view (8,) of all statistics that are summed over ranks, that is, all but `norm`."""
         return self.packed[:-1]
+
+    def add(self, sums: LossSums, batch: AnyBatch) -> None:
+        """Add the loss of a micro-batch."""
+        self.loss.add_(sums.loss.detach())
+        self.nll.add_(sums.nll)
+        self.n_correct.add_(sums.n_correct)
+        self.n_slots.add_(batch.src.numel() + batch.tgt_in.numel())
+        self.divergence.add_(sums.divergence)
+        if sums.n_classified:
+            self.class_nll.add_(sums.class_nll)
+            self.n_class_correct.add_(sums.n_class_correct)
+
+    def by_name(self) -> dict[str, float]:
+        """Return all statistics, which are read from the device."""
+        names = (field.name for field in fields(self) if field.name != "packed")
+        return dict(zip(names, self.packed.tolist(), strict=True))
 
     def cpu(self) -> UpdateStats:
         """Return a copy on the CPU, asynchronously from a GPU."""

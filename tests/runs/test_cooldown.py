@@ -19,7 +19,7 @@ from nmt.prepare.prepare import prepare
 from nmt.runs.info import read_selected
 from nmt.runs.state import TrainState, load_state, read_seal, saved_steps, state_text
 from nmt.training import loop
-from nmt.training.limits import check_is_due, cut_short, expected_end, forecast
+from nmt.training.limits import cut_short, expected_end, forecast, validation_is_due
 from nmt.training.report.log import TrainingLog
 from nmt.training.settings import TrainingConfig
 from tiny_corpus import tiny_settings
@@ -310,5 +310,5 @@ def test_checkpoints_leave_validations_their_share_of_time(seconds: float, is_du
     state = TrainState(step=50, seconds=310.0, paused_seconds=200.0, check_seconds=seconds)
     settings = TrainingConfig(max_minutes=10.0, max_steps=640, validate_every_steps=25)
     session: Any = SimpleNamespace(state=state, settings=settings, n_epochs=0.0, leaves_out_checks=False)
-    assert [check_is_due(session), check_is_due(session)] == [is_due, is_due]
+    assert [validation_is_due(session), validation_is_due(session)] == [is_due, is_due]
     assert len(capsys.readouterr().err.splitlines()) == (not is_due), "said once"

@@ -105,7 +105,7 @@ def test_gradient_is_independent_of_micro_batches(tiny_data, text, tmp_path):
         outcomes.append((n_micro_batches, stats, moments))
     (n_one, stats_one, one), (n_many, stats_many, many) = outcomes
     assert n_one == 1 and n_many >= 8
-    for name in ("loss", "nll", "n_correct", "gradient_norm"):
+    for name in ("loss", "nll", "n_correct", "norm"):
         assert float(getattr(stats_one, name)) == pytest.approx(float(getattr(stats_many, name)), rel=1e-5)
     for x, y in zip(one, many, strict=True):
         torch.testing.assert_close(x, y, atol=1e-7, rtol=1e-4)
@@ -122,7 +122,7 @@ def test_development_text_without_spaces_that_bleu_divides_at_spaces_is_warned_o
 
 def test_clip_norm_bounds_gradient(tiny_data, text, tmp_path):
     session = session_of(tiny_data, text, tmp_path / "run", clip_norm=0.01)
-    norm = float(train_step(session, first_update(session)).stats.gradient_norm)
+    norm = float(train_step(session, first_update(session)).stats.norm)
     clipped = sum(
         float((session.optimizer.state[p]["exp_avg"] / 0.1).square().sum()) for p in session.model.parameters()
     )
@@ -391,7 +391,7 @@ def test_checkpoint_is_saved_before_failing_validation(tiny_data, text, tmp_path
     def failing(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(loop, "check", failing)
+    monkeypatch.setattr(loop, "validate", failing)
     with pytest.raises(NmtError, match="not enough memory"):
         fit(tiny_settings(text), tiny_data, tmp_path / "run")
     assert saved_steps(RunDir(tmp_path / "run")) == [3, 6]

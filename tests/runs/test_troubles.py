@@ -64,7 +64,7 @@ def test_nonfinite_update_changes_no_weights(tiny_data, text, tmp_path, monkeypa
         spoil(patch, {1}, factor)
         train_step_now = loop.train_step
         outcome = train_step_now(session, update)
-    assert not math.isfinite(outcome.stats.loss) and not math.isfinite(outcome.stats.gradient_norm)
+    assert not math.isfinite(outcome.stats.loss) and not math.isfinite(outcome.stats.norm)
     for before, kept, p in zip(weights, moments, session.model.parameters(), strict=True):
         assert torch.equal(before, p)
         assert all(torch.equal(kept[key], value) for key, value in session.optimizer.state[p].items())
@@ -88,7 +88,7 @@ def test_nonfinite_loss_with_finite_gradient_changes_no_weights(tiny_data, text,
 
     monkeypatch.setattr("nmt.training.objective.token_loss", objective)
     outcome = train_step(session, first_update(session))
-    assert math.isfinite(outcome.stats.gradient_norm) and not math.isfinite(outcome.stats.loss)
+    assert math.isfinite(outcome.stats.norm) and not math.isfinite(outcome.stats.loss)
     assert all(torch.equal(b, p) for b, p in zip(weights, session.model.parameters(), strict=True))
 
 

@@ -26,17 +26,6 @@ from nmt.training.session import Outcome, Session, UpdateStats
 SHOW_SECONDS = 0.5  # between updates of the progress bar
 MAX_SKIPPED_IN_A_ROW = 50
 OVERFLOWS_IN_A_ROW = 10
-STATISTICS = (
-    "loss",
-    "nll",
-    "n_correct",
-    "n_slots",
-    "n_out_of_memory",
-    "divergence",
-    "class_nll",
-    "n_class_correct",
-    "norm",
-)  # in the order of `UpdateStats.packed`
 LAG = {"cpu": 0, "cuda": 8}  # updates before statistics are read, so that nothing waits for the device
 
 
@@ -91,12 +80,12 @@ class Meter:
             if arrived is not None:
                 arrived.synchronize()
             self._count_out_of_memory(int(stats.n_out_of_memory))
-            if not (stats.loss.isfinite() and stats.gradient_norm.isfinite()):
+            if not (stats.loss.isfinite() and stats.norm.isfinite()):
                 self._skip(outcome)
                 continue
             self._session.state.skipped_in_a_row = 0
             counts = {
-                **dict(zip(STATISTICS, stats.packed.tolist(), strict=True)),
+                **stats.by_name(),
                 "n_pairs": len(outcome.update.rows),
                 "n_tokens": outcome.update.n_tokens,
                 "n_real": outcome.n_tokens,
