@@ -121,7 +121,7 @@ def of_contrastive(text: EvaluationText, path: Path, n_context: int = 0) -> Chal
     lines = _pairs(text)
     name = Path(text.name).name
     wrong = [line for _, line in pair_lines(iter(lines), read_lines(path), Path(text.name), path)]
-    contrasts = list[Contrast]()
+    contrasts = []
     for number, (pair, changed) in enumerate(zip(lines, wrong, strict=True), start=1):
         contrasts.append(Contrast(GIVEN, *pair, (changed,), f"{name}.{number}"))
     return _given(_in_context(contrasts, lines, n_context), len(contrasts), f"{text.name} and {path}")

@@ -199,7 +199,7 @@ def read_references(refs: Sequence[Path], others: Sequence[Path]) -> tuple[Refer
     """
     texts = read_texts([*refs, *others])
     rest = texts[len(refs) :]
-    columns = list[Sequence[str]]()
+    columns = []
     for path, lines in zip(refs, texts[: len(refs)], strict=True):
         rows = [line.split("\t") for line in lines]
         columns.append(lines)

@@ -114,7 +114,7 @@ def _spelled_out(word: str, _: str) -> str:
 
 
 def _without_accents(word: str, _: str) -> str:
-    kept = list[str]()
+    kept = []
     base = ""
     for character in unicodedata.normalize("NFD", word):
         if not unicodedata.combining(character):

@@ -128,7 +128,7 @@ def open_each(directions: Sequence[T], open_one: Callable[[T], R], error: type[D
     """Return each of several directions with what `open_one` returns for it. Those for which it raises `error` are left
     out, with a note, unless it does for all. Raises what `open_one` raises."""
     opened = list[tuple[T, R]]()
-    problems = list[DataError]()
+    problems = []
     for direction in directions:
         try:
             opened.append((direction, open_one(direction)))

@@ -214,8 +214,8 @@ def open_output(target: Path | str) -> Iterator[IO[bytes]]:
 def refuse_overwriting(targets: Sequence[Path | str | None], inputs: Sequence[Path | str | None]) -> None:
     """Raise DataError if an output file is also an input, or is given twice."""
     # not Path.is_file, which raises OSError for an impossible or unreachable name
-    read = set[str]()
-    written = set[str]()
+    read = set()
+    written = set()
     for name in inputs:
         if name is not None and os.path.isfile(name):  # noqa: PTH113
             read.add(os.path.realpath(name))

@@ -110,7 +110,7 @@ def pick_float32_library(precision: str, device: torch.device) -> str:
     if precision != "float32" or device.type != "cpu" or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return "mkl"
     seconds: dict[str, float] = {}
-    error: dict[str, float] = {}
+    error = {}
     with threads(1):
         for library in 3 * ["onednn", "mkl"]:  # interleaved, so that a temporary load affects both
             use_float32_library(library)
@@ -246,8 +246,8 @@ class Halves:
             return
         grads = [torch.empty_like(weight) for weight, _ in learned]
         torch._foreach_copy_(grads, [cast(Tensor, half.grad) for _, half in learned])
-        totals = list[Tensor]()
-        added = list[Tensor]()
+        totals = []
+        added = []
         for (weight, half), grad in zip(learned, grads, strict=True):
             half.grad = None
             if weight.grad is None:

@@ -306,7 +306,7 @@ def read_held_out(sources: Mapping[str, OpenSource]) -> tuple[dict[str, list[Sen
     Raises DataError if one is empty.
     """
     held_out = {}
-    warnings = list[str]()
+    warnings = []
     for key, source in sources.items():
         if train_number(key) is not None:
             continue

@@ -104,7 +104,7 @@ def _resolve(source: HubSource) -> tuple[str, list[str]]:
         names = api.list_repo_files(source.hub, revision=commit, repo_type="dataset")
     except Exception as error:  # of whichever HTTP library the client is built on
         _fail(source, error)
-    paths: list[str] = []
+    paths = []
     for pattern in source.paths:
         matching = _matching(names, pattern)
         if not matching:

@@ -162,9 +162,9 @@ def find_inputs(source: PathSource, root: Path, is_quiet: bool = False) -> list[
     Raises DataError if there are no files, one cannot be read, or an archive is damaged.
     """
     path = source.path
-    inputs = list[Input]()
-    unknown = list[str]()
-    unmatched = list[str]()
+    inputs = []
+    unknown = []
+    unmatched = []
     files, n_links = find_files(path, root)
     left_out = Counter({"links, special files": n_links})
     for file, file_name in files:

@@ -101,7 +101,7 @@ def find_corpora(
 
     If OPUS cannot be reached, its last response to the same query is used. Raises DataError.
     """
-    corpora: list[OpusCorpus] = []
+    corpora = []
     for source, target in permutations(sorted(languages)):
         question = {"source": source, "target": target}
         if corpus is not None:

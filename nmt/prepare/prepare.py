@@ -264,8 +264,8 @@ def _add(
     """Write the data directory with the new corpora into `staged`. Return the report on these."""
     before = corpus.manifest
     reported = corpus.directory.report
-    mono = list[MonoReport]()
-    corpora = list[CorpusReport]()
+    mono = []
+    corpora = []
     if reported.exists():
         earlier = read_document(reported, PreparationReport, DataError, "; remove it")
         mono = earlier.mono

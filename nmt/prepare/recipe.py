@@ -226,7 +226,7 @@ def _changed_files(manifest: Manifest, key: str, source: Source, root: Path) -> 
     """Describe each local file of a source that differs from the manifest, and unmet expectations of its content."""
     record = (manifest.sources or {}).get(key)
     files = {} if record is None else record.files
-    present: dict[str, str] = {}
+    present = {}
     match source:
         case FilesSource():
             for name, file in {**source.files, "score": score_of(source)}.items():

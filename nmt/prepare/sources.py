@@ -195,7 +195,7 @@ def _locate_opus(source: OpusSource, languages: tuple[str, str]) -> tuple[Source
 
 def _locate_files(source: FilesSource, root: Path) -> tuple[SourceRecord, list[Source]]:
     local = dict(sorted(source.files.items()))
-    files = dict[str, SourceFile]()
+    files = {}
     pinned = source.sha256 or {}
     for language, name in sorted(local.items()):
         if is_url(name):

@@ -248,7 +248,7 @@ def _trigrams(line: str) -> list[str]:
 
 def _in_other_script(where: str, sides: Mapping[str, Iterable[str]]) -> Iterator[str]:
     """Yield a warning for each side, by language, that is mostly in a script in which the language is not written."""
-    other: dict[str, str] = {}
+    other = {}
     for language, lines in sides.items():
         script = script_of_text(lines, _MOST)
         expected = scripts_of(language)

@@ -184,7 +184,7 @@ def _monolingual(request: Distillation, teacher: Config) -> _Text:
     assert request.mono is not None
     n_lines = count_lines(request.mono)
     src, tgt = teacher.data.sides
-    test = dict[str, FilesSource]()
+    test = {}
     if request.test is not None:
         list(read_aligned(*request.test))  # errors before hours of translation
         test["test"] = FilesSource(files=dict(zip((src, tgt), map(str, request.test), strict=True)))
@@ -229,7 +229,7 @@ def _settings(request: Distillation, version: str) -> dict[str, object]:
 
 def _split_off_lines(config: DataConfig, data: DataDir) -> set[str]:
     """Return the target lines of the sets that were split off, which training pairs must not contain."""
-    held_out = set[str]()
+    held_out = set()
     for name in config.drawn:
         held_out |= {line.strip() for line in read_lines(data.text(name, config.tgt))}
     return held_out
@@ -267,7 +267,7 @@ def compared(teacher: ModelRef, student: Path, data: DataDir, search: SearchConf
     if not corpus.tests:
         where = f"{split.n:,} held-out lines, as the teacher translates them"
     rows = [["", "BLEU", "chrF", "million parameters", "MB", "sentences/s"]]
-    signatures = set[str]()
+    signatures = set()
     for name, model in (("teacher", teacher), ("student", ModelRef((student,)))):
         n_parameters = 0
         for path in model.paths:

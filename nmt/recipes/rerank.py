@@ -191,7 +191,7 @@ def find_weights(
     The ranking by search and the default weights are always tried.
     """
     units = _units(table)
-    scores = dict[FeatureWeights, float]()
+    scores = {}
     tunable = range(1, len(features))
 
     def try_weights(weights: FeatureWeights) -> float:

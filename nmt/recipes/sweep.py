@@ -280,9 +280,9 @@ def _prepare(plan: SweepPlan, to_do: Sequence[GridRun], stop: Stop) -> dict[Path
 
     An existing data directory is used as it is, like by `nmt train`; differences from the configuration are printed.
     """
-    jobs: dict[str, SweepJob] = {}
-    paths: dict[str, Path] = {}
-    differing = set[str]()
+    jobs = {}
+    paths = {}
+    differing = set()
     for planned in to_do:
         data = DataDir(planned.data)
         name = f"prepare {planned.data}"

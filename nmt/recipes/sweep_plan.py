@@ -56,7 +56,7 @@ class Axis:
 
 def parse_grid(options: Sequence[str]) -> list[Axis]:
     """Parse the `--grid` options. Raises ConfigError with all problems."""
-    problems: list[str] = []
+    problems = []
     values_of: dict[str, tuple[str, ...]] = {}
     for option in options:
         key, equals, text = option.partition("=")
@@ -276,7 +276,7 @@ def _rungs(options: SweepOptions, plan: SweepPlan) -> list[tuple[int, int]]:
     halving = options.halving
     n_arms = len(plan.arms)
     rungs = list[tuple[int, int]]()
-    problems = list[str]()
+    problems = []
     if options.compare is not None:
         data = plan.runs[0].config.data
         splits = dict.fromkeys(["valid", *data.test, *data.drawn])
@@ -386,7 +386,7 @@ def stage_of(plan: SweepPlan, errors: Mapping[str, str]) -> tuple[list[str], int
     arms = list(runs_of)
     metric = plan.metric
     for updates, n_kept in plan.rungs:
-        means: dict[str, float] = {}
+        means = {}
         for arm in arms:
             scores = []
             for run in runs_of[arm]:

@@ -104,7 +104,7 @@ def summarise(run: RunDir) -> Summary:
     problems = list[str]()
     metric: Metric = "bleu"
     selected = Selected()
-    steps = list[int]()
+    steps = []
     last = timed = of_epochs = Record()
     settings: TrainingConfig | None = None
     with _collecting(problems, run):
@@ -223,7 +223,7 @@ def as_table(runs: Sequence[Summary]) -> Table:
 
 def _row(run: Summary, now: float) -> tuple[str, ...]:
     holder = run.holder
-    notes = list[str]()
+    notes = []
     if holder is not None:
         notes.append(f"{holder.get('host', '?')}:{holder.get('pid', '?')}")
     if run.problem:

@@ -68,7 +68,7 @@ def best_scores(run: RunDir, metric: Metric, at_step: int | None = None) -> dict
 
     With training.start_share, the last average at a step is the selected mixture.
     """
-    best: dict[Weights, float] = {}
+    best = {}
     for record in read_log(run.log, having=f'"{metric}"'.encode()):
         score = number(record, metric)
         step = number(record, "step")
@@ -127,8 +127,8 @@ def learning_curve(run: RunDir) -> list[CurvePoint]:
     points = []
     metric = text_score(run)
     for step, kinds in validations.items():
-        bleu_of = dict[Weights, float]()
-        minutes = list[float]()
+        bleu_of = {}
+        minutes = []
         for kind, values in kinds.items():
             if values["bleu"] is not None:
                 bleu_of[kind] = values["bleu"]

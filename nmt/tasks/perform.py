@@ -77,7 +77,7 @@ def run_all(
     runner: TaskRunner, work: Path, tasks: Sequence[Task], on_done: Callable[[Done], None] | None = None
 ) -> list[Done]:
     """Run tasks and return their results in order. `on_done` is called with each result, in any order."""
-    results: dict[int, Done] = {}
+    results = {}
     for index, done in runner.run(work, tasks):
         results[index] = done
         if on_done is not None:

@@ -198,8 +198,8 @@ def _p_over_lines(results: Sequence[MetricResult], baseline: int, trials: int) -
 
 def _with_differences(result: MetricResult, baseline: int, p_over_lines: dict[int, float]) -> MetricResult:
     """Compare the groups by one metric. p_over_lines: p by the position of a group, if single systems are compared."""
-    differences = dict[int, Difference]()
-    p_values = dict[int, float]()
+    differences = {}
+    p_values = {}
     for position, entry in enumerate(result.entries):
         if position == baseline:
             continue

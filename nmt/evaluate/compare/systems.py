@@ -176,7 +176,7 @@ def find_baseline(name: str | None, members: Members) -> int:
 def _grouped(systems: Sequence[System], members: Members) -> tuple[Group, ...]:
     """Return systems, which are in the order of `members`, as groups."""
     remaining = iter(systems)
-    groups = list[Group]()
+    groups = []
     for name, paths in members.items():
         groups.append(Group(name, tuple(islice(remaining, len(paths)))))
     return tuple(groups)
@@ -232,7 +232,7 @@ def with_segment_scores(text: TextToTranslate, groups: Sequence[Group], neural: 
     """Return the groups with line scores by further metrics. Raises DataError as `NeuralMetrics.score` does."""
     translations = {system.name: system.translations for system in all_systems(groups)}
     scores = neural.score(text.sources or (), text.references, translations)
-    scored = list[Group]()
+    scored = []
     for group in groups:
         systems = [replace(system, segment_scores=scores[system.name]) for system in group.systems]
         scored.append(Group(group.name, tuple(systems)))
@@ -290,7 +290,7 @@ def for_directions(members: Members, settings: Translating) -> list[Translating]
     of_all = set.intersection(*({*config.all_directions} for config in configs))
     to = settings.model.to
     source = settings.model.source
-    common = list[str]()
+    common = []
     for direction in configs[0].all_directions:
         src, tgt = direction.split("-")
         if direction in of_all and to in (None, tgt) and source in (None, src):
@@ -416,7 +416,7 @@ def _notes_on_group(name: str, runs: Sequence[_Run]) -> Iterator[str]:
         seed_of = ", ".join(f"{run.name} {seed}" for run, seed in zip(runs, seeds, strict=True))
         yield f"group {name}: runs have the same training.seed ({seed_of}): variation between seeds is underestimated"
     first, *trees = (run.config.model_dump(mode="json") for run in runs)
-    keys = set[str]()
+    keys = set()
     for tree in trees:
         keys |= {change.key for change in differences(first, tree)}
     keys -= {"training.seed", "training.run_dir", "data.dir"}
@@ -483,7 +483,7 @@ def find_in_training_text(directory: DataDir, sides: Mapping[str, Texts]) -> fro
     Raises DataError if the text is missing or damaged.
     """
     contents = read_contents(directory)
-    seen = set[int]()
+    seen = set()
     for pair, manifest in contents.manifests.items():
         folder = contents.folders[pair]
         if "train" not in manifest.splits:

@@ -281,7 +281,7 @@ def read_objects(
     n_objects = 0
     score = None
     keys: list[str] = []  # of the first
-    present: set[str] = set()
+    present = set()
     for where, row in objects:
         n_objects += 1
         keys = keys or list(row)

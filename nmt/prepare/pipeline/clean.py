@@ -96,8 +96,8 @@ def write_pairs(work: Work, name: str, pairs: Sequence[SentencePair], elsewhere:
 def clean_part(folder: Path, task: _Cleaning) -> Json:
     """Clean a part: write the text, line numbers and hashes of the kept pairs, and return the report."""
     cleaner = Cleaner(task.config, task.part.key, _held_out(Path(task.held_out), task.held_out_version))
-    kept: list[SentencePair] = []
-    lines: list[int] = []
+    kept = []
+    lines = []
     for pair in task.part.pairs():
         cleaned = cleaner.clean(pair)
         if cleaned is not None:
@@ -306,7 +306,7 @@ def judge_parts(
 ) -> tuple[Drops, list[str]]:
     """Find the misaligned pairs of corpora with `clean.misaligned`. Return a reference to the rows to drop, and
     warnings."""
-    limits: dict[str, float] = {}
+    limits = {}
     sizes: dict[str, list[tuple[int, int]]] = {}  # by corpus, see `_Learning.parts`
     for number, (part, done) in enumerate(zip(parts, cleaned, strict=True)):
         max_loss = config.clean_of(part.key).misaligned

@@ -465,7 +465,7 @@ def _join_shards(
     arguments = []
     keys = []
     for key in dict.fromkeys(part.key for part in parts):
-        folders = list[Path]()
+        folders = []
         n = 0
         for part, encoded_part in zip(parts, encoded, strict=True):
             if part.key == key:

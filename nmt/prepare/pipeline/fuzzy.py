@@ -58,7 +58,7 @@ def match(folder: Path, task: _Matching) -> Json:
     """Write for each split the row of the most similar training line with other words, or -1, int32 (n,)."""
     directory = DataDir(task.directory)
     n = 0
-    shares = dict[str, float]()
+    shares = {}
     texts = {}
     for split in task.splits:
         content = read_regular(directory.text(split, task.language))

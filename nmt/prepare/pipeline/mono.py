@@ -163,7 +163,7 @@ def clean_language(folder: Path, task: _Cleaning) -> Json:
     held_out = read_side(task.held_out, task.config.pair.index(task.language))
     seen = SeenLines()
     rows = [np.zeros((0, 2), np.int64)]
-    reports: list[CleanReport] = []
+    reports = []
     with (folder / "text").open("wb") as file:
         for number, parts in enumerate(task.sources):
             cleaner = LineCleaner(task.config, task.language, held_out, task.letters)
@@ -207,7 +207,7 @@ def encode_language(folder: Path, task: _Encoding) -> Json:
     lines = read_cleaned(task.cleaned)
     is_kept = np.ones(len(rows), np.bool_)
     lengths = [np.zeros(0, np.int64)]
-    counts = list[TextRecord]()
+    counts = []
     first = 0
     ids_path = folder / "ids"
     with directory.text(MONO, task.language).open("wb") as file, ids_path.open("wb") as ids:

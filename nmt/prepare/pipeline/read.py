@@ -278,7 +278,7 @@ def training_parts(work: Work, data: DataConfig, sources: Mapping[str, OpenSourc
 
 def sample_parts(work: Work, sources: Mapping[str, OpenSource], n: int) -> ReadText:
     """Write at most `n` pairs of each training corpus, spread over it, as a part."""
-    parts = list[Part]()
+    parts = []
     skipped = {}
     places = {}
     for key, source in sources.items():

@@ -402,7 +402,7 @@ def _read_labels(config: DataConfig, settled: Sequence[Done]) -> tuple[Labels, l
     side = config.label_side
     if side is None:
         return None
-    names: set[str] = set()
+    names = set()
     hashes = []
     for done in settled:
         names.update(read_side(done.folder, side))

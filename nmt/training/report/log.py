@@ -336,7 +336,7 @@ class Trackers:
 
     def _start(self, name: str) -> None:
         run = self._run
-        ids = dict[str, str]()
+        ids = {}
         with suppress(FileNotFoundError):
             ids = read_document(run.trackers, _IDS, CheckpointError).root
         facts = read_info(run).model_dump(mode="json", exclude_none=True)
