@@ -45,8 +45,6 @@ from nmt.prepare.recipe import (
     reused_tokenizers,
 )
 from nmt.prepare.report import (
-    CorpusReport,
-    MonoReport,
     PreparationReport,
     additions,
     clean_record,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from pydantic import BaseModel
 
-from nmt.data.manifest import TextRecord, added
+from nmt.data.manifest import added
 from nmt.data.settings import DataConfig
 from nmt.data.sources import AnyTrainSource
 from nmt.errors import DataError
