@@ -51,8 +51,7 @@ class Measured:
 
     def groups(self) -> list[tuple[float, float]]:
         """Return the mean confidence and the mean chrF of tenths of the lines, by confidence."""
-        order = np.argsort(self.confidences, kind="stable")
-        parts = np.array_split(order, _GROUPS)
+        parts = np.array_split(np.argsort(self.confidences, kind="stable"), _GROUPS)
         return [(float(self.confidences[part].mean()), float(self.scores[part].mean())) for part in parts]
 
 
@@ -143,8 +142,7 @@ def _measured(features: Mapping[str, Floats], counts: LineCounts) -> Measured:
     by_confidence = held_out[np.argsort(confidences, kind="stable")]
     less_sure, surer = (LineCounts(counts.metric, counts.counts[n]).score() for n in np.array_split(by_confidence, 2))
     low = float(np.quantile(confidences, 0.25))
-    correlation = spearman(confidences, scores[held_out])
-    fitted_map = rough.model_copy(update={"correlation": correlation, "low": low})
+    fitted_map = rough.model_copy(update={"correlation": spearman(confidences, scores[held_out]), "low": low})
     return Measured(fitted_map, confidences, scores[held_out], surer, less_sure)
 
 

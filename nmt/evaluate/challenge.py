@@ -387,9 +387,7 @@ def contrasts_json(outcomes: Sequence[ContrastOutcome]) -> str:
 
     def entry_of(outcome: ContrastOutcome) -> tuple[str | None, ...]:
         contrast = outcome.contrast
-        kind = None
-        if len(contrast.changed) > 1:
-            kind = contrast.kind
+        kind = contrast.kind if len(contrast.changed) > 1 else None
         return contrast.origin, contrast.reference, kind
 
     entries = []

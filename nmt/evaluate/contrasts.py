@@ -190,9 +190,7 @@ class ContrastLanguage:
         }
         if self.removals:
             removals = self.removals
-            insertions = self.insertions
-            if self.negated.search(line) is not None:
-                insertions = ()
+            insertions = self.insertions if self.negated.search(line) is None else ()
             if "?" in line:  # a negated question often asks the same as a plain one
                 removals = insertions = ()
             kinds["negation removed"] = rewritten(line, removals)

@@ -372,9 +372,7 @@ class History:
             for note in record.notes:
                 splits_of[f"{NOTE}{note}"][record.name] = None
             date = record.date[:16].replace("T", " ")
-            step = "-"
-            if record.step is not None:
-                step = f"{record.step:,}"
+            step = "-" if record.step is None else f"{record.step:,}"
             weights = record.weights or f"ensemble of {len(record.ensemble)}"
             about = date, record.name, f"{record.lines:,}", step, weights
             rows.append([*about, *cells.values(), record.precision, record.search])

@@ -319,9 +319,7 @@ def measure(
     rows = []
     for number, variant in enumerate(variants):
         score = chrf[number].score()
-        share = None
-        if original:
-            share = 100 * score / original
+        share = 100 * score / original if original else None
         signs = count_signs(variant.sources, translations[number], references, text.languages)
         row = VariantScores(
             variant.change,

@@ -107,8 +107,7 @@ def read_split(corpus: Corpus, name: str, sides: tuple[str, str]) -> EvaluationT
 def read_files(src: Path, refs: Sequence[Path], sides: tuple[str, str]) -> EvaluationText:
     """Read a file of sources and one or several files of references. Raises DataError as `read_references` does."""
     references, [sources] = read_references(refs, [src])
-    name = " ".join(map(str, refs))
-    return EvaluationText(name, sources, references, sides, range(1, len(sources) + 1))
+    return EvaluationText(" ".join(map(str, refs)), sources, references, sides, range(1, len(sources) + 1))
 
 
 def choose_text(

@@ -413,9 +413,7 @@ def product(weight: Tensor, bias: Tensor | None, precision: str, activation: Act
     """Return the product with `weight` (N, K) float32, followed by an activation, in float32, bf16 or fp16."""
     dtype = DTYPES[precision]
     cast_weight = weight.to(dtype)
-    cast_bias = bias
-    if bias is not None:
-        cast_bias = bias.to(dtype)
+    cast_bias = bias if bias is None else bias.to(dtype)
 
     def plain(x: Tensor) -> Tensor:
         y = F.linear(x.to(dtype), cast_weight, cast_bias)

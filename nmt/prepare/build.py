@@ -18,7 +18,6 @@ from nmt.data.manifest import (
     Manifest,
     MonoRecord,
     RoundTripRecord,
-    SourceRecord,
     SplitOffRecord,
     SplitRecord,
     TextRecord,
@@ -95,7 +94,7 @@ class Build:
         data = self.data
         self.sources = {key: open_source(source, data.pair, self.root) for key, source in data.sources()}
         self.train = {key: self.sources[key] for key in data.train_sources}
-        self.records: dict[str, SourceRecord] = {key: source.record for key, source in self.sources.items()}
+        self.records = {key: source.record for key, source in self.sources.items()}
         self.held_out: dict[str, list[SentencePair]] = {}
         self.warnings: list[str] = []
 

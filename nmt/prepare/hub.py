@@ -70,10 +70,7 @@ def read_hub(part: TrainHub, languages: tuple[str, str], units: Units) -> Iterat
         features = rows.features or datasets.Features()
         if features:  # not known in advance for JSON Lines
             find_columns(layout, [*features.flatten()], where)
-        classes = {}
-        for name, label in features.items():
-            if isinstance(label, datasets.ClassLabel):
-                classes[name] = label.names
+        classes = {name: label.names for name, label in features.items() if isinstance(label, datasets.ClassLabel)}
         yield from read_objects(_objects(rows, classes, where), layout, units, where)
     except StopIteration:
         return  # the file is empty

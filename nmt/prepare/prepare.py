@@ -182,8 +182,7 @@ def dry_run(
 
 
 def _write_dry_report(path: Path, report: PreparationReport) -> None:
-    renderers = {".html": report_page, ".json": report_json}
-    renderer = renderers.get(path.suffix.lower())
+    renderer = {".html": report_page, ".json": report_json}.get(path.suffix.lower())
     with writing(path):
         if renderer is None:
             path.mkdir(parents=True, exist_ok=True)

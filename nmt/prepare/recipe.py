@@ -94,17 +94,13 @@ def recipe(
     return made_from
 
 
-def block_lists(data: DataConfig) -> dict[str, object]:
+def block_lists(data: DataConfig) -> dict[str, str]:
     """Return the checksum of each block list on this machine; a machine that only trains may have none."""
     root = text_folder(data.root)
     names = set[str]()
     for _, clean in data.cleanings():
         names.update((clean.block_lists or {}).values())
-    checksums: dict[str, object] = {}
-    for name in sorted(names):
-        if (root / name).is_file():
-            checksums[name] = checksum(root / name)
-    return checksums
+    return {name: checksum(root / name) for name in sorted(names) if (root / name).is_file()}
 
 
 def changes(old: Recipe, new: Recipe) -> Iterator[str]:

@@ -91,8 +91,7 @@ def _counts(corpora: Sequence[SourceReport]) -> Iterator[str]:
     rows = []
     for corpus in corpora:
         n_dropped = corpus.read - corpus.kept
-        share = _share(corpus.kept, corpus.read)
-        counts = [f"{corpus.read:,}", f"{corpus.kept:,}", f"{n_dropped:,}", share]
+        counts = [f"{corpus.read:,}", f"{corpus.kept:,}", f"{n_dropped:,}", _share(corpus.kept, corpus.read)]
         rows.append([_named(corpus.corpus, corpus.key), *counts, _bar(corpus.kept, corpus.read, "kept")])
     yield table(["corpus", "read", "kept", "dropped", "kept", ""], rows)
 
@@ -144,10 +143,7 @@ def _lengths(report: PreparationReport) -> Iterator[str]:
     yield '<span class="key" style="background: var(--kept); margin-left: 1rem"></span> kept</p>\n<div class="charts">'
     read = [corpus.lengths_read for corpus in report.corpora]
     kept = [corpus.lengths_kept for corpus in report.corpora]
-    ticks = {}
-    for i, edge in enumerate(report.character_edges, start=1):
-        if edge.bit_count() == 1:
-            ticks[i] = f"{edge:,}"
+    ticks = {i: f"{edge:,}" for i, edge in enumerate(report.character_edges, start=1) if edge.bit_count() == 1}
     for language in report.text_languages:
         sides = {
             "read": _added(lengths.characters[language] for lengths in read),

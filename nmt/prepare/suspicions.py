@@ -354,9 +354,7 @@ def _in_other_language(where: str, lines: Mapping[int, str], language: str, prof
     other_lines = [line for line, text in judged if is_other(text)]
     if len(other_lines) >= max(_LEAST, most * len(judged)):
         named = [(n, code) for code, n in counts.items() if code not in (language, "unclear")]
-        mostly = ""
-        if named:
-            mostly = f", mostly {language_name(max(named)[1])}"
+        mostly = f", mostly {language_name(max(named)[1])}" if named else ""
         share = len(other_lines) / len(judged)
         yield (
             f"{where}: {share:.0%} of the lines do not look like {language_name(language)}{mostly}, "

@@ -126,9 +126,7 @@ def back_translate(request: BackTranslation) -> int:
     tokenizer_from: Path | None = run
     if RunDir(run).tokenizer.imported.exists():  # it serves only the other direction
         start = following.training.init_from
-        tokenizer_from = None
-        if isinstance(start, str):
-            tokenizer_from = Path(start)
+        tokenizer_from = Path(start) if isinstance(start, str) else None
     return follow(recipe, counts, following, tokenizer_from, run_commands=request.run_commands)
 
 
@@ -149,7 +147,7 @@ class LineRules:
         """
         sources = [source.model_copy(update={"clean": None}) for source in data.train]
         data = data.model_copy(update={"clean": CleanConfig(), "train": sources})
-        self._cleaner = Cleaner(data, train_key(0), HeldOut.of(()))
+        self._cleaner = Cleaner(data, train_key(0), HeldOut(frozenset(), frozenset()))
         self._held_out_sources = {line.strip() for line in held_out_sources}
         self._held_out = {line.strip() for line in held_out}
         self.held_out = sha256("\n".join(sorted(self._held_out)).encode()).hexdigest()

@@ -243,9 +243,7 @@ def _split_off(data: DataConfig, directory: DataDir) -> tuple[list[AnyTrainSourc
 
     Raises DataError if they are missing.
     """
-    shards = None
-    if directory.manifest.is_file():
-        shards = read_manifest(directory).splits["train"].shards
+    shards = read_manifest(directory).splits["train"].shards if directory.manifest.is_file() else None
     if shards is None and len({source.tag_names for source in data.train}) > 1:
         raise DataError(
             f"{directory.path}: does not say which pairs have which tags; set data.valid to files, or remove the tags"

@@ -213,9 +213,7 @@ def find_weights(
         weights = search_only
         for at in tunable:
             if rng.random() < 0.8:  # else it stays 0
-                sign = 1
-                if features[at].is_signed:
-                    sign = rng.choice([-1, 1])
+                sign = rng.choice([-1, 1]) if features[at].is_signed else 1
                 weights = changed(weights, at, sign * rng.exponential())
         try_weights(weights)
     for weights in sorted(scores, key=lambda tried: -scores[tried])[:N_STARTS]:
@@ -506,8 +504,7 @@ def tune_weights(request: Reranking, reference: Path, metric: MetricName | None)
         say(f"warning: {note}; the weights are tuned by {metric_name(metric)}")
     features = runs.features(request.search)
     lists = list(request.lists(line for line, _ in pairs))
-    table = make_table(lists, features)
-    tuned = tune(table, features, refs, metric, tgt_lang)
+    tuned = tune(make_table(lists, features), features, refs, metric, tgt_lang)
     weights = dict(zip([feature.name for feature in features], tuned.weights, strict=True))
     members = {}
     for name, translator in {"direct": runs.direct, "channel": runs.reverse, **runs.rescoring}.items():

@@ -236,10 +236,7 @@ def _train(options: SweepOptions, plan: SweepPlan, stop: Stop) -> list[SweepRow]
     failed = _prepare(plan, to_do, stop)
     if failed and all(planned.data in failed for planned in plan.runs):
         raise ConfigError(*[f"cannot train: {error}" for error in failed.values()])
-    errors = {}
-    for planned in to_do:
-        if planned.data in failed:
-            errors[planned.name] = failed[planned.data]
+    errors = {planned.name: failed[planned.data] for planned in to_do if planned.data in failed}
     _write_table(plan, errors)
     check_texts(plan)
     before: int | None = -1

@@ -67,8 +67,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, 
         start = end
         end = end + by_name[name].nbytes
         dtype = _NAMES[by_name[name].dtype]
-        shape = list(by_name[name].shape)
-        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [start, end]}
+        header[name] = {"dtype": dtype, "shape": list(by_name[name].shape), "data_offsets": [start, end]}
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     parts: list[bytes | memoryview] = [len(text).to_bytes(8, "little") + text]

@@ -136,8 +136,7 @@ def verify_export(path: Path) -> ExportInfo:
 
     Raises CheckpointError if it is missing or damaged, or has another format.
     """
-    directory = ExportDir(path)
-    document = _read(directory)
+    document = _read(ExportDir(path))
     for name in document.checksums:
         read_verified(path, name, document.checksums)
     return document.translator

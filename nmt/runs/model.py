@@ -19,8 +19,8 @@ from nmt.layout import RunDir
 from nmt.model.device import device_name, pick_float32_library, pick_precision, use_float32_library
 from nmt.model.transformer import DecoderModel, DecodingModel, Model, Transformer, make_model
 from nmt.runs.checkpoint import ChosenWeights, check_fit, choose_weights
-from nmt.runs.folder import is_folder, load_folder
-from nmt.runs.info import PublicModel, Weights, check_is_run, read_info, read_selected
+from nmt.runs.folder import ExportInfo, is_folder, load_folder
+from nmt.runs.info import RunInfo, Weights, check_is_run, read_info, read_selected
 from nmt.runs.state import saved_steps
 from nmt.text.vocabularies import Tokenizers
 
@@ -93,13 +93,8 @@ class Saved:
     config: Config
     tokenizers: Tokenizers
     weights: ChosenWeights
-    precision: str
-    """Number format of matrix products in training."""
-    device_name: str | None
-    """The device on which the model was trained."""
-    float32_library: str | None
-    public: PublicModel | None = None
-    """The public model from which the run, or a run that it started with, was imported."""
+    info: RunInfo | ExportInfo
+    """What the run or the folder records about the training."""
 
     @property
     def origin(self) -> Origin:
@@ -215,11 +210,7 @@ def _read_saved(model: ModelRef) -> Saved:
         if model.chooses_weights:
             raise ConfigError(f"{path}: an exported folder has one set of weights; omit --checkpoint and --weights")
         folder = load_folder(path)
-        exported = folder.info
-        return Saved(
-            path, folder.config, folder.tokenizers, folder.weights(), exported.precision, exported.device_name,
-            exported.float32_library, exported.public,
-        )  # fmt: skip
+        return Saved(path, folder.config, folder.tokenizers, folder.weights(), folder.info)
     run = RunDir(path)
     check_is_run(path)
     config = load_saved_config(run.config)
@@ -230,10 +221,7 @@ def _read_saved(model: ModelRef) -> Saved:
     tokenizers = Tokenizers.load(run.tokenizer, config.data.all_languages)
     if tokenizers.fingerprint != info.tokenizer:
         raise CheckpointError(f"{run.tokenizer.path}: not the tokenizer that this run was trained with")
-    return Saved(
-        path, config, tokenizers, chosen, info.precision, info.device_name, info.float32_library,
-        info.public,
-    )  # fmt: skip
+    return Saved(path, config, tokenizers, chosen, info)
 
 
 def _say_if_unfinished(run: RunDir, step: int) -> None:
@@ -250,12 +238,13 @@ def choose_precision(saved: Saved, precision: str, device: torch.device) -> str:
 
     With `auto`, it is the precision of training if that is known to be fast on this device, else the fastest.
     """
-    is_training_device = saved.device_name == device_name(device)
+    info = saved.info
+    is_training_device = info.device_name == device_name(device)
     if precision == "auto":
         # half precision is fast on the device of training; on another one it is measured
-        is_imported = saved.public is not None and saved.device_name is None
-        is_known = is_training_device or (saved.precision == "float32" and not is_imported)
-        precision = saved.precision if is_known else pick_precision("auto", device)
-    library = saved.float32_library if is_training_device and precision == saved.precision else None
+        is_imported = info.public is not None and info.device_name is None
+        is_known = is_training_device or (info.precision == "float32" and not is_imported)
+        precision = info.precision if is_known else pick_precision("auto", device)
+    library = info.float32_library if is_training_device and precision == info.precision else None
     use_float32_library(library or pick_float32_library(precision, device))
     return precision

@@ -277,10 +277,10 @@ def _info(saved: Saved, kind: Kind, quantization: Quantization) -> ExportInfo:
         "reason": weights.reason,
         "tokenizer": saved.tokenizers.fingerprint,
         "tensors": weights_fingerprint(weights.tensors),
-        "precision": saved.precision,
-        "device_name": saved.device_name,
-        "float32_library": saved.float32_library,
-        "public": saved.public,
+        "precision": saved.info.precision,
+        "device_name": saved.info.device_name,
+        "float32_library": saved.info.float32_library,
+        "public": saved.info.public,
     }
     if config.data.has_language_tags:
         facts["has_tag"] = True

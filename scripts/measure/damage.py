@@ -161,7 +161,7 @@ def outcomes(made: Sequence[Made], config: DataConfig) -> list[str]:
     """Clean the pairs. Returns for each the reason for which it was dropped, `MENDED`, or the empty text."""
     result = [""] * len(made)
     left: list[tuple[int, Pair]] = []
-    cleaner = Cleaner(config, "train.0", HeldOut.of([]))
+    cleaner = Cleaner(config, "train.0", HeldOut(frozenset(), frozenset()))
     for i, item in enumerate(made):
         before = cleaner.report.dropped.copy()
         cleaned = cleaner.clean(SentencePair(*item.pair, ""))
@@ -248,7 +248,7 @@ def whole_table(pairs: Sequence[Pair], foreign: dict[str, list[str]], languages:
     config = DataConfig(direction="-".join(languages), train=[TrainFiles(files=dict.fromkeys(languages, "train"))])
     held_out = Sample.of(pairs[::40])
     for name, made in damaged_as_a_whole(pairs, foreign).items():
-        cleaner = Cleaner(config, "train.0", HeldOut.of([]))
+        cleaner = Cleaner(config, "train.0", HeldOut(frozenset(), frozenset()))
         cleaned = [cleaner.clean(SentencePair(*pair, "")) for pair in made]
         samples = {"train.0": Sample.of((pair.src, pair.tgt) for pair in cleaned if pair), "valid": held_out}
         found = suspicions(samples, ["valid"], languages, dict.fromkeys(samples, ""))

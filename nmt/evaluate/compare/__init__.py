@@ -24,7 +24,6 @@ from nmt.evaluate.metrics import (
 )
 from nmt.evaluate.significance import (
     MIN_RUNS,
-    SEED,
     TRIALS,
     Interval,
     bootstrap_scores,
@@ -115,7 +114,6 @@ class Comparison:
     """The position of the baseline among the groups."""
     results: tuple[MetricResult, ...]
     trials: int
-    seed: int
     notes: tuple[str, ...] = ()
     """Notes for the reader, such as the limits of a comparison of single runs."""
 
@@ -168,9 +166,7 @@ def compare(
     tested = _p_over_lines(results, baseline, trials)
     results = [_with_differences(result, baseline, p_values) for result, p_values in zip(results, tested, strict=True)]
     of_bleu = unspaced_notes(text.references, tgt_lang, tokenize) if "bleu" in metrics else ()
-    return Comparison(
-        text, tuple(groups), baseline, tuple(results), trials, SEED, (*text.notes, *of_bleu, *_notes(groups))
-    )
+    return Comparison(text, tuple(groups), baseline, tuple(results), trials, (*text.notes, *of_bleu, *_notes(groups)))
 
 
 def _entry(group: Group, counts: Sequence[LineCounts], resampled: Floats) -> Entry:

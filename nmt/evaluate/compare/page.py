@@ -301,9 +301,7 @@ def part_cells(view: View, rows: Rows) -> Iterator[str]:
     baseline = view.comparison.baseline
     systems = [LineCounts(metric, counts.counts[rows]) for counts in view.counts(view.results[0])]
     scores = [system.score() for system in systems]
-    drawn = None
-    if len(rows) >= FEW:
-        drawn = bootstrap_scores(systems, SAMPLES, view.comparison.seed)
+    drawn = bootstrap_scores(systems, SAMPLES) if len(rows) >= FEW else None
     for position, score in enumerate(scores):
         yield number(metric, score)
         if position == baseline:
@@ -346,9 +344,7 @@ def _lines(view: View) -> Iterator[str]:
 def _choice(label: str, name: str, options: dict[str, str]) -> str:
     """Return a drop-down list, hidden if there is only one option."""
     inside = "".join(f'<option value="{value}">{escaped(text)}</option>' for value, text in options.items())
-    hidden = ""
-    if len(options) < 2:
-        hidden = ' hidden="hidden"'
+    hidden = ' hidden="hidden"' if len(options) < 2 else ""
     return f'<label{hidden}>{label} <select id="{name}">{inside}</select></label>'
 
 
@@ -360,9 +356,7 @@ def _data(view: View) -> str:
         digits = 4 if result.metric.formula == "mean" else 2
         scores = view.line_scores(result).round(digits).tolist()
         metrics.append({"digits": digits, "higher": result.metric.higher_is_better, "scores": scores})
-    sources = None
-    if text.sources is not None:
-        sources = [*map(printable_sentence, text.sources)]
+    sources = None if text.sources is None else [*map(printable_sentence, text.sources)]
     data = {
         "names": [*map(printable, view.names)],
         "baseline": view.comparison.baseline,

@@ -15,7 +15,7 @@ from nmt.console import aligned, listed, printable
 from nmt.evaluate.compare import Comparison, Difference, Entry, MetricResult
 from nmt.evaluate.compare.systems import Group
 from nmt.evaluate.metrics import Metric, metric_name
-from nmt.evaluate.significance import Interval
+from nmt.evaluate.significance import SEED, Interval
 from nmt.tables import NOTE, Cell, Table, wrapped
 
 SIGNIFICANT = 0.05
@@ -96,9 +96,7 @@ def _wrapped_all(sentences: Iterable[str]) -> list[str]:
 def _title(comparison: Comparison) -> str:
     text = comparison.text
     baseline = comparison.groups[comparison.baseline].name
-    direction = ""
-    if text.languages:
-        direction = f"{'-'.join(text.languages)}, "
+    direction = f"{'-'.join(text.languages)}, " if text.languages else ""
     return f"{text.name}: {direction}{len(text.references):,} lines, compared with {baseline}"
 
 
@@ -130,9 +128,7 @@ def score_cells(comparison: Comparison) -> list[tuple[str, ...]]:
 def _row(metric: Metric, entry: Entry) -> tuple[str, ...]:
     score = entry.score
     difference = entry.difference
-    deviation = ""
-    if score.seed_deviation is not None:
-        deviation = number(metric, score.seed_deviation)
+    deviation = "" if score.seed_deviation is None else number(metric, score.seed_deviation)
     row = number(metric, score.value), spanned(metric, score.interval), deviation
     if difference is None:
         return *row, "", "", "", ""
@@ -156,9 +152,7 @@ def errors(result: MetricResult) -> Iterator[str]:
         if difference is not None and difference.seed_error is not None:
             over_lines = number(result.metric, difference.line_error)
             over_seeds = number(result.metric, difference.seed_error)
-            advice = ""
-            if difference.advice is not None:
-                advice = f"; {difference.advice}"
+            advice = "" if difference.advice is None else f"; {difference.advice}"
             yield (
                 f"{entry.group.name}: standard error of the difference {over_lines} over lines, {over_seeds} over "
                 f"seeds{advice}"
@@ -236,7 +230,7 @@ def explanations(comparison: Comparison) -> Iterator[str]:
 
 
 def _trials(comparison: Comparison) -> str:
-    return f"{comparison.trials:,} trials, seed {comparison.seed}"
+    return f"{comparison.trials:,} trials, seed {SEED}"
 
 
 def _test(comparison: Comparison) -> str:
@@ -317,7 +311,7 @@ class ComparisonReport:
             "groups": groups,
             "results": [_result_json(result) for result in comparison.results],
             "trials": comparison.trials,
-            "seed": comparison.seed,
+            "seed": SEED,
             "notes": comparison.notes,
             "verdicts": [*verdicts(comparison)],
         }

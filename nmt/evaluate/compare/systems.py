@@ -176,9 +176,7 @@ def find_baseline(name: str | None, members: Members) -> int:
 def _grouped(systems: Sequence[System], members: Members) -> tuple[Group, ...]:
     """Return systems, which are in the order of `members`, as groups."""
     remaining = iter(systems)
-    groups = []
-    for name, paths in members.items():
-        groups.append(Group(name, tuple(islice(remaining, len(paths)))))
+    groups = [Group(name, tuple(islice(remaining, len(paths)))) for name, paths in members.items()]
     return tuple(groups)
 
 

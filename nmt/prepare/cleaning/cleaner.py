@@ -46,7 +46,6 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -73,12 +72,6 @@ class HeldOut:
 
     src: frozenset[str]
     tgt: frozenset[str]
-
-    @classmethod
-    def of(cls, pairs: Iterable[Sequence[Any]]) -> HeldOut:
-        """Collect the stripped lines of pairs; the first two items of each pair are its sides."""
-        pairs = list(pairs)
-        return cls(frozenset(pair[0].strip() for pair in pairs), frozenset(pair[1].strip() for pair in pairs))
 
 
 @cache

@@ -270,9 +270,7 @@ def _sample(pairs: TextPairs, most: int) -> TextPairs:
 def _made(pairs: TextPairs) -> list[tuple[str, str]]:
     """Make bad pairs from good ones: with another target of similar length, with any other target, and truncated."""
     far = len(pairs) // 3
-    crossed = []
-    for (src, _), (_, tgt) in zip(pairs, [*pairs[far:], *pairs[:far]], strict=True):
-        crossed.append((src, tgt))
+    crossed = [(src, tgt) for (src, _), (_, tgt) in zip(pairs, [*pairs[far:], *pairs[:far]], strict=True)]
     return [*_repaired(pairs, 11), *crossed, *_cut(pairs)]
 
 

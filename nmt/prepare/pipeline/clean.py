@@ -22,7 +22,7 @@ from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
 from nmt.prepare.cleaning.grouping import groupings, pair_hash
 from nmt.prepare.cleaning.misaligned import MIN_PAIRS, SAMPLE_PAIRS, is_misaligned, learn_filter
 from nmt.prepare.pairs import SentencePair
-from nmt.prepare.pipeline.read import Part, read_pairs, read_side, scores_of, write_side
+from nmt.prepare.pipeline.read import Part, read_pairs, read_sides, scores_of, write_sides
 from nmt.prepare.pipeline.work import (
     SIDES,
     Drops,
@@ -46,7 +46,7 @@ HELD_OUT = "held-out"
 class _Cleaning(BaseModel):
     config: DataConfig
     part: Part
-    held_out: str
+    held_out: Path
     """The folder with the text of all development and test sets."""
     held_out_version: str
 
@@ -55,7 +55,7 @@ def clean_parts(work: Work, config: DataConfig, parts: Sequence[Part], held_out:
     """Clean all parts of the training corpora."""
     settings = cleaning_settings(config)
     arguments = (
-        _Cleaning(config=settings, part=part, held_out=str(held_out), held_out_version=work.versions[HELD_OUT])
+        _Cleaning(config=settings, part=part, held_out=held_out, held_out_version=work.versions[HELD_OUT])
         for part in parts
     )
     total = sum(part.n for part in parts)
@@ -86,8 +86,7 @@ def write_pairs(work: Work, name: str, pairs: Sequence[SentencePair], elsewhere:
     """Write the text of pairs, then the text of `elsewhere`, for the tasks of later stages. Return its folder."""
     folder = part_folder(work.folder, name, 0)
     folder.mkdir(parents=True, exist_ok=True)
-    for side in SIDES:
-        write_side(folder, side, [pair[side] for pair in pairs] + [*elsewhere[side]])
+    write_sides(folder, ([pair[side] for pair in pairs] + [*elsewhere[side]] for side in SIDES))
     text = b"".join((folder / f"text.{side}").read_bytes() for side in SIDES)
     work.versions[name] = fingerprint_of(text)
     return folder
@@ -95,7 +94,7 @@ def write_pairs(work: Work, name: str, pairs: Sequence[SentencePair], elsewhere:
 
 def clean_part(folder: Path, task: _Cleaning) -> Json:
     """Clean a part: write the text, line numbers and hashes of the kept pairs, and return the report."""
-    cleaner = Cleaner(task.config, task.part.key, _held_out(Path(task.held_out), task.held_out_version))
+    cleaner = Cleaner(task.config, task.part.key, _held_out(task.held_out, task.held_out_version))
     kept = []
     lines = []
     for pair in task.part.pairs():
@@ -104,8 +103,7 @@ def clean_part(folder: Path, task: _Cleaning) -> Json:
             kept.append(cleaned)
             lines.append(cleaner.report.read)
     sides = [pair.src for pair in kept], [pair.tgt for pair in kept]
-    for side, texts in zip(SIDES, sides, strict=True):
-        write_side(folder, side, texts)
+    write_sides(folder, sides)
     numbers = np.array(lines, np.int64)
     documents = np.array([pair.document for pair in kept], np.int64)
     np.save(folder / "lines.npy", numbers + task.part.first)
@@ -164,7 +162,7 @@ def _keys(
 def _held_out(folder: Path, version: str) -> HeldOut:
     """Read the development and test sets; `version` identifies the content of the folder."""
     del version
-    src, tgt = (frozenset(line.strip() for line in read_side(folder, side)) for side in SIDES)
+    src, tgt = (frozenset(map(str.strip, lines)) for lines in read_sides(folder))
     return HeldOut(src, tgt)
 
 
@@ -263,7 +261,7 @@ def group_parts(work: Work, config: DataConfig, cleaned: Sequence[Done]) -> Drop
     """Find duplicates and near-duplicates. Return a reference to the rows to drop."""
     n_pairs = sum(part.summary["kept"] for part in cleaned)
     n_buckets = max(1, -(-n_pairs // work.sizes.bucket_pairs))
-    drops = Drops(work=str(work.folder))
+    drops = Drops(work=work.folder)
     before = "clean"
     for number, grouping in enumerate(groupings(config.clean, config.pair)):
         stage = f"group-{number}"

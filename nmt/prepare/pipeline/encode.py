@@ -28,9 +28,9 @@ from nmt.languages.directions import LABEL
 from nmt.layout import MONO, DataDir, TokenizerDir
 from nmt.prepare.cleaning.cleaner import SeenLines
 from nmt.prepare.cleaning.counts import CleanReport, LengthCounts, refuse_empty, total
-from nmt.prepare.pipeline.read import Part, read_side
+from nmt.prepare.pipeline.read import Part, read_side, read_sides
 from nmt.prepare.pipeline.settle import TrainingText, by_source
-from nmt.prepare.pipeline.work import SIDES, Rows, TaskStage, Work, block_starts, follows, part_folder, rows_in_range
+from nmt.prepare.pipeline.work import Rows, TaskStage, Work, block_starts, follows, part_folder, rows_in_range
 from nmt.prepare.recipe import NewPieces
 from nmt.tasks.perform import Done, Json
 from nmt.text.blocks import BlockEncoder, Encoded
@@ -337,7 +337,7 @@ def encode_part(folder: Path, task: _Encoding) -> Json:
 
     The report in the summary counts only the pairs with too many pieces, and describes the pairs that are kept.
     """
-    sides = [read_side(task.settled, side) for side in SIDES]
+    sides = [*read_sides(task.settled)]
     encoders = _encoders(task.tokenizer, task.tokenizer_version, task.languages)
     encoded = [encoder.encode(lines) for encoder, lines in zip(encoders, sides, strict=True)]
     is_long = np.maximum(encoded[0].lengths, encoded[1].lengths) > task.max_pieces
@@ -471,9 +471,7 @@ def _join_shards(
             if part.key == key:
                 folders.append(encoded_part.folder)
                 n += encoded_part.summary["pairs"]
-        n_shards = 0
-        if n:
-            n_shards = max(1, round(n / work.sizes.shard_pairs))
+        n_shards = max(1, round(n / work.sizes.shard_pairs)) if n else 0
         for shard in range(n_shards):
             arguments.append(
                 _Joining(

@@ -40,12 +40,13 @@ _DOCUMENTS = "documents.npy"
 _MOST_TASKS = 64  # per source
 
 
-def write_side(folder: Path, side: int, lines: Sequence[str]) -> None:
-    """Write one side of the pairs of a part of a corpus, one sentence per line."""
-    with (folder / f"text.{side}").open("wb") as file:
-        if lines:
-            file.write("\n".join(lines).encode())
-            file.write(b"\n")
+def write_sides(folder: Path, sides: Iterable[Sequence[str]]) -> None:
+    """Write both sides of the pairs of a part of a corpus, one sentence per line."""
+    for side, lines in zip(SIDES, sides, strict=True):
+        with (folder / f"text.{side}").open("wb") as file:
+            if lines:
+                file.write("\n".join(lines).encode())
+                file.write(b"\n")
 
 
 def read_side(folder: Path, side: int) -> list[str]:
@@ -53,9 +54,14 @@ def read_side(folder: Path, side: int) -> list[str]:
     return (folder / f"text.{side}").read_bytes().decode().split("\n")[:-1]
 
 
+def read_sides(folder: Path) -> tuple[list[str], list[str]]:
+    """Read both sides of the pairs of a part of a corpus."""
+    return read_side(folder, 0), read_side(folder, 1)
+
+
 def read_pairs(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield the pairs of a part of a corpus that `write_side` has written."""
-    return zip(read_side(folder, 0), read_side(folder, 1), strict=True)
+    """Yield the pairs of a part of a corpus that `write_sides` has written."""
+    return zip(*read_sides(folder), strict=True)
 
 
 class FileRange(BaseModel, frozen=True):
@@ -221,7 +227,7 @@ class ReadText:
 class _Reading(BaseModel):
     sources: list[AnyTrainSource]
     languages: tuple[str, str]
-    root: str
+    root: Path
     part_pairs: int
     version: str
 
@@ -240,7 +246,7 @@ def training_parts(work: Work, data: DataConfig, sources: Mapping[str, OpenSourc
             if not _is_plain(batch[0]):
                 arguments.append(
                     _Reading(
-                        sources=batch, languages=data.pair, root=str(root), part_pairs=work.sizes.part_pairs,
+                        sources=batch, languages=data.pair, root=root, part_pairs=work.sizes.part_pairs,
                         version=source.record.model_dump_json(),
                     )
                 )  # fmt: skip
@@ -302,7 +308,7 @@ def write_lines(folder: Path, task: _Reading) -> Json:
     """Write the pairs of sources as files of lines, with a folder for each part, and return the numbers of pairs."""
     units = Units()
     counts = list[int]()
-    pairs = chain.from_iterable(read_part(source, task.languages, Path(task.root), units) for source in task.sources)
+    pairs = chain.from_iterable(read_part(source, task.languages, task.root, units) for source in task.sources)
     while block := list(islice(pairs, task.part_pairs)):
         write_part(folder / f"{len(counts):05}", block)
         counts.append(len(block))
@@ -312,8 +318,7 @@ def write_lines(folder: Path, task: _Reading) -> Json:
 def write_part(folder: Path, pairs: Sequence[SentencePair]) -> None:
     """Write pairs as files of lines, and their scores if there are any, into a new folder."""
     folder.mkdir(parents=True)
-    for side in SIDES:
-        write_side(folder, side, [pair[side] for pair in pairs])
+    write_sides(folder, ([pair[side] for pair in pairs] for side in SIDES))
     np.save(folder / _DOCUMENTS, np.array([pair.document for pair in pairs], np.int64))
     scores = scores_of(pairs)
     if scores is not None:

@@ -39,7 +39,7 @@ from nmt.prepare.pipeline.clean import (
     write_hashes,
     write_pairs,
 )
-from nmt.prepare.pipeline.read import Part, ReadText, Skipped, read_pairs, read_side, write_side
+from nmt.prepare.pipeline.read import Part, ReadText, Skipped, read_pairs, read_side, read_sides, write_sides
 from nmt.prepare.pipeline.work import SIDES, Drops, Rows, TaskStage, Work, block_starts, follows, part_folder
 from nmt.prepare.recipe import block_lists
 from nmt.tasks.perform import Done, Json
@@ -329,7 +329,7 @@ def settle_part(folder: Path, task: _Settling) -> Json:
     Return the report, with the pairs that all stages have dropped.
     """
     text = part_folder(task.drops.work, "clean", task.part)
-    sides = [read_side(text, side) for side in SIDES]
+    sides = [*read_sides(text)]
     lines = np.load(text / "lines.npy")
     hashes = np.load(text / "hashes.npy")
     reason_of = dict[int, str]()
@@ -367,8 +367,7 @@ def settle_part(folder: Path, task: _Settling) -> Json:
     kept = sides
     if reason_of:
         kept = [[texts[row] for row in left] for texts in sides]
-    for side in SIDES:
-        write_side(folder, side, kept[side])
+    write_sides(folder, kept)
     report.keep(lines[left], kept[0], kept[1])
     step = len(left) // 4096 + 1  # in a sample, because counting sentences takes long
     for line in kept[0][::step]:

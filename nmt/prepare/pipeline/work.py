@@ -29,15 +29,15 @@ Follows: TypeAlias = npt.NDArray[np.bool_]
 """Whether each pair of a corpus follows the one before it in its document; see `data.documents`."""
 
 
-def part_folder(work: str | Path, stage: str, number: int) -> Path:
+def part_folder(work: Path, stage: str, number: int) -> Path:
     """Return the folder for the files of a task, given its stage and number."""
-    return Path(work) / stage / f"{number:05}"
+    return work / stage / f"{number:05}"
 
 
 class Drops(BaseModel):
     """The rows that earlier stages have dropped, given by the files that record them."""
 
-    work: str
+    work: Path
     groups: list[tuple[str, str, int]] = []
     """Reason, stage and number of tasks; each task names rows of all parts."""
     is_judged: bool = False

@@ -257,8 +257,8 @@ def _read_weights(inputs: Inputs) -> tuple[Tensors, InitialWeights]:
         tensors=weights_fingerprint(tensors),
     )
     for source in sources:
-        if source.saved.public is not None and initial.public is None:
-            initial = initial.model_copy(update={"public": source.saved.public})
+        if source.saved.info.public is not None and initial.public is None:
+            initial = initial.model_copy(update={"public": source.saved.info.public})
     # on the CPU, as saved ones, for `World.broadcast`
     return {name: tensors.get(name, parameter.detach().cpu()) for name, parameter in parameters.items()}, initial
 

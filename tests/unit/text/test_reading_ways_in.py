@@ -16,11 +16,12 @@ import pytest
 
 from command import run_command
 from documents import bare_docx, bare_odt
+from held_out import held_out_of
 from nmt.cli.app import GROUPS
 from nmt.data.settings import DataConfig
 from nmt.documents import FORMATS, open_document
 from nmt.evaluate.report import Subject, evaluate
-from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
+from nmt.prepare.cleaning.cleaner import Cleaner
 from nmt.prepare.cleaning.grouping import groupings
 from nmt.prepare.pipeline.clean import comparable_lines
 from nmt.serve.app import make_app
@@ -198,7 +199,7 @@ def test_text_in_unknown_forms_is_translated_as_plain_text(place: Place, way: st
 
 def overlapping(text: str) -> object:
     data = DataConfig(direction="de-en", train=[{"files": {"de": "a", "en": "b"}}])  # type: ignore[list-item]
-    return Cleaner(data, "train.0", HeldOut.of([(TEXT, "a")])).reason(text, "a")
+    return Cleaner(data, "train.0", held_out_of([(TEXT, "a")])).reason(text, "a")
 
 
 def duplicate(text: str) -> object:

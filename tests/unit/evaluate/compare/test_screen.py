@@ -35,7 +35,7 @@ def of(results: list[tuple[Metric, list[Difference | None]]], names: tuple[str, 
     return Comparison(
         TextToTranslate("test", ("x",) * 1000, languages=("de", "en")), groups, baseline,
         tuple(MetricResult(metric, tuple(map(Entry, groups, scores, each))) for metric, each in results),
-        10_000, 12345, ("these tests know nothing",),
+        10_000, ("these tests know nothing",),
     )  # fmt: skip
 
 

@@ -6,10 +6,11 @@ import re
 
 import pytest
 
+from held_out import held_out_of
 from nmt.data.settings import DataConfig
 from nmt.data.sources import TrainFiles
 from nmt.prepare.cleaning import cleaner as cleaner_module
-from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
+from nmt.prepare.cleaning.cleaner import Cleaner
 from nmt.prepare.cleaning.counts import REASONS, counted
 from nmt.prepare.cleaning.grouping import pair_hash
 from nmt.prepare.pairs import SentencePair
@@ -17,7 +18,7 @@ from places import ROOT
 
 FILES = TrainFiles(files={"de": "a.de", "en": "a.en"})
 CONFIG = DataConfig(direction="de-en", train=[FILES], valid=FILES, max_chars=50, max_ratio=2.0)
-HELD_OUT = HeldOut.of([SentencePair("Guten Tag. ", "Good day.", ""), SentencePair("Ja.", " Yes.", "")])
+HELD_OUT = held_out_of([SentencePair("Guten Tag. ", "Good day.", ""), SentencePair("Ja.", " Yes.", "")])
 
 
 def reason(src: str, tgt: str) -> str | None:
@@ -122,7 +123,7 @@ def test_pair_hash_differs_for_different_pairs() -> None:
 
 
 def test_overlap_is_counted_before_other_reasons() -> None:
-    held_out = HeldOut.of(SentencePair(text, text, "") for text in ("z" * 60, "same"))
+    held_out = held_out_of(SentencePair(text, text, "") for text in ("z" * 60, "same"))
     cleaner = Cleaner(CONFIG, "train.0", held_out)
     for text in ("z" * 60, "same", "same"):
         assert cleaner.clean(SentencePair(text, text, "c")) is None

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from held_out import held_out_of
 from nmt.data.settings import DataConfig
 from nmt.data.sources import TrainFiles
-from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
+from nmt.prepare.cleaning.cleaner import Cleaner
 from nmt.prepare.cleaning.counts import CHARS, CleanReport, LengthCounts
 from nmt.prepare.pairs import SentencePair
 
@@ -25,7 +26,7 @@ PAIRS = st.lists(st.tuples(TEXTS, TEXTS), max_size=60)
 
 def report_on(pairs: list[tuple[str, str]], first: int = 0) -> CleanReport:
     """Return the report on a part of a corpus; `first` lines are before it."""
-    cleaner = Cleaner(CONFIG, "train.0", HeldOut.of([]))
+    cleaner = Cleaner(CONFIG, "train.0", held_out_of([]))
     cleaned = [(line, cleaner.clean(SentencePair(*pair, "c"))) for line, pair in enumerate(pairs, start=first + 1)]
     report = cleaner.finish()
     for line, (src, _) in enumerate(pairs, start=1):

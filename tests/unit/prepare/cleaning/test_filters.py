@@ -7,16 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from held_out import held_out_of
 from nmt.data.settings import DataConfig
 from nmt.data.sources import TrainFiles
 from nmt.errors import DataError
-from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
+from nmt.prepare.cleaning.cleaner import Cleaner
 from nmt.prepare.cleaning.counts import REASONS
 from nmt.prepare.cleaning.filters import UNSUPPORTED, other_script, supports
 from nmt.prepare.cleaning.settings import CleanConfig, CorpusClean
 from nmt.prepare.pairs import SentencePair
 
-HELD_OUT = HeldOut.of([SentencePair("Guten Tag, Welt.", "Good day, world.", ""), SentencePair("Öl.", "Oil.", "")])
+HELD_OUT = held_out_of([SentencePair("Guten Tag, Welt.", "Good day, world.", ""), SentencePair("Öl.", "Oil.", "")])
 
 
 def config(clean: CleanConfig, languages: str = "de-en", own: CorpusClean | None = None) -> DataConfig:

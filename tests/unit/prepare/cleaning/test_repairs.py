@@ -6,9 +6,10 @@ from typing import Literal
 
 import pytest
 
+from held_out import held_out_of
 from nmt.data.settings import DataConfig
 from nmt.data.sources import TrainFiles
-from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
+from nmt.prepare.cleaning.cleaner import Cleaner
 from nmt.prepare.cleaning.counts import REPAIRS, CleanReport, total
 from nmt.prepare.cleaning.settings import CleanConfig
 from nmt.prepare.pairs import SentencePair
@@ -18,7 +19,7 @@ ALL = CleanConfig(repair=["encoding", "entities", "control", "spaces", "NFC"])  
 
 
 def cleaner_of(clean: CleanConfig) -> Cleaner:
-    return Cleaner(DataConfig(direction="de-en", train=[FILES], clean=clean), "train.0", HeldOut.of(()))
+    return Cleaner(DataConfig(direction="de-en", train=[FILES], clean=clean), "train.0", held_out_of(()))
 
 
 def repaired(text: str, clean: CleanConfig) -> tuple[str, list[str]]:
@@ -62,11 +63,11 @@ def test_pairs_overlap_with_held_out_pairs_as_they_are_and_as_repaired(
 ) -> None:
     data = DataConfig(direction="de-en", train=[FILES], clean=ALL.model_copy(update={"overlap": overlap}))
     raw, clean = ("Öl &amp;  Fett", "oil &amp; fat"), ("Öl & Fett", "oil & fat")
-    cleaner = Cleaner(data, "train.0", HeldOut.of([raw]))
+    cleaner = Cleaner(data, "train.0", held_out_of([raw]))
     for src, tgt in (raw, clean, ("O\u0308l & Fett", "oil &  fat")):
         assert cleaner.clean(SentencePair(src, tgt, "")) is None
     assert cleaner.report.dropped == {"overlap": 3}
-    without_repairs = Cleaner(data.model_copy(update={"clean": CleanConfig()}), "train.0", HeldOut.of([raw]))
+    without_repairs = Cleaner(data.model_copy(update={"clean": CleanConfig()}), "train.0", held_out_of([raw]))
     assert without_repairs.clean(SentencePair(*clean, "")) is not None
     assert without_repairs.clean(SentencePair(*raw, "")) is None
 
