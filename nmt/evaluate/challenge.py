@@ -113,7 +113,7 @@ def of_text(text: EvaluationText, seed: int, n_context: int = 0) -> Challenge:
     return Challenge(contrasts, len(lines), kinds, text.place, seed, tuple(notes))
 
 
-def of_contrastive(text: EvaluationText, path: Path, n_context: int = 0) -> Challenge:
+def of_contrastive(text: EvaluationText, path: Path, n_context: int) -> Challenge:
     """Make a challenge set from a text and a file of wrong translations. For `n_context` see `of_text`.
 
     Raises DataError if the file is missing, is not text or has more or fewer lines, or if there is no contrast.

@@ -85,7 +85,7 @@ class Classifier:
         return probabilities
 
 
-def classify_file(classifier: Classifier, source: Path | str, target: Path | str, all_labels: bool = False) -> None:
+def classify_file(classifier: Classifier, source: Path | str, target: Path | str, all_labels: bool) -> None:
     """Classify the lines of a file, or of standard input (`-`), into a file or to standard output (`-`).
 
     Output line n has the most probable label of input line n and its probability, separated by a tab, or with
@@ -113,7 +113,7 @@ def classify_file(classifier: Classifier, source: Path | str, target: Path | str
         say(f"{amount(cut.n, 'line')} had {too_many}; only the start was read: {cut.first}")
 
 
-def output_row(labels: Sequence[str], probabilities: npt.NDArray[np.float32], all_labels: bool = False) -> str:
+def output_row(labels: Sequence[str], probabilities: npt.NDArray[np.float32], all_labels: bool) -> str:
     """Return the most probable label and its probability, or all labels and probabilities, separated by tabs."""
     order = np.argsort(-probabilities, kind="stable")
     if not all_labels:

@@ -17,7 +17,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Annotated
 
@@ -238,10 +238,10 @@ SYSTEM = "the translations"
 class NeuralMetrics:
     """The further metrics of an evaluation: models of COMET, and scores read from files."""
 
-    models: tuple[str, ...] = ()
-    comet: Comet | None = None
+    models: tuple[str, ...]
+    comet: Comet | None
     """The command of COMET; None if there is no model."""
-    read: Mapping[str, Mapping[str, SegmentScores]] = field(default_factory=dict)
+    read: Mapping[str, Mapping[str, SegmentScores]]
     """Scores read from files, by metric and system."""
 
     def added_to(self, evaluation: Evaluation) -> EvaluationReport:

@@ -10,7 +10,7 @@ from nmt.text.letters import forms_notes
 from nmt.text.pairing import Sample, unaligned
 
 
-def line_notes(translations: Texts, refs: References, tgt_lang: str | None, are_files: bool = True) -> Iterator[str]:
+def line_notes(translations: Texts, refs: References, tgt_lang: str | None, are_files: bool) -> Iterator[str]:
     """Yield notes on blank translations, on references in other forms of letters and, for files of 100 lines or more,
     on translations of other lines, unless most are blank or the same."""
     pairs = [*zip(translations, (as_tuple(reference)[0] for reference in refs), strict=True)]
@@ -22,9 +22,7 @@ def line_notes(translations: Texts, refs: References, tgt_lang: str | None, are_
     yield from forms_notes(tgt_lang or "", translations, reference_lines(refs))
 
 
-def style_notes(
-    translations: Texts, refs: References, lowercase: bool = False
-) -> dict[Literal["tokenisation", "case"], str]:
+def style_notes(translations: Texts, refs: References, lowercase: bool) -> dict[Literal["tokenisation", "case"], str]:
     """Return a note if only the translations or only the references look tokenised and, unless it is ignored, on case:
     if at least a tenth of the lines of one have capitals, and at most a tenth as many of the other.
 

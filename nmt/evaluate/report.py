@@ -72,7 +72,7 @@ class EvaluationReport:
     scores: tuple[Score, ...]
     n_lines: int
     subject: Subject
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...]
     """Reasons why the scores are not comparable with others."""
     use: str = ""
     """How such scores are usually interpreted; empty without BLEU."""

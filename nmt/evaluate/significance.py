@@ -82,9 +82,7 @@ class Interval(NamedTuple):
     high: float
 
 
-def randomization_tests(
-    pairs: Sequence[tuple[LineCounts, LineCounts]], trials: int = TRIALS, seed: int = SEED
-) -> list[float]:
+def randomization_tests(pairs: Sequence[tuple[LineCounts, LineCounts]], trials: int, seed: int = SEED) -> list[float]:
     """Return the two-sided p-value of the difference between the systems of each pair (Riezler and Maxwell, 2005).
 
     The null hypothesis is that both systems' translations of a line can be exchanged. Each trial exchanges them on
@@ -109,7 +107,7 @@ def randomization_tests(
     return [float(n + 1) / (trials + 1) for n in n_as_large]
 
 
-def bootstrap_scores(systems: Sequence[LineCounts], samples: int = TRIALS, seed: int = SEED) -> Floats:
+def bootstrap_scores(systems: Sequence[LineCounts], samples: int, seed: int = SEED) -> Floats:
     """Return scores on resampled test sets, (len(systems), S): lines are drawn with replacement (Koehn, 2004).
 
     All systems and metrics get the same lines, as do calls with the same number of lines and the same seed.

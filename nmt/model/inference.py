@@ -113,9 +113,7 @@ class InferenceModel:
         """Return the logits (..., V), in the dtype of the product, of hidden states (..., D)."""
         return self._output(hidden)
 
-    def _decode(
-        self, tokens: Tensor, queries: Queries, state: DecoderState, weights: list[Tensor] | None = None
-    ) -> Tensor:
+    def _decode(self, tokens: Tensor, queries: Queries, state: DecoderState, weights: list[Tensor] | None) -> Tensor:
         """Apply the embedding and the layers of the decoder: tokens (B, L) int64 -> (B, L, D)."""
         x = self._decoder.embed(tokens, queries)
         for i, layer in enumerate(self._decoder.layers):

@@ -89,9 +89,9 @@ class ModelSizes:
     src_vocab: int
     """Number of source pieces; of an encoder or decoder by itself, number of all pieces."""
     tgt_vocab: int
-    n_classes: int = 0
+    n_classes: int
     """Number of classes that a head predicts for each sequence; 0: no head."""
-    predicts_pieces: bool = True
+    predicts_pieces: bool
     """Whether the output layer is trained."""
-    sees_source: bool = False
+    sees_source: bool
     """Whether all positions of a decoder's source attend to one another."""

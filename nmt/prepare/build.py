@@ -338,7 +338,7 @@ def held_out_elsewhere(pair: tuple[str, str], held_out: Mapping[tuple[str, str],
 
 
 def write_held_out(
-    directory: DataDir, name: str, pairs: Sequence[SentencePair], tokenizers: Tokenizers, documents: bool = False
+    directory: DataDir, name: str, pairs: Sequence[SentencePair], tokenizers: Tokenizers, documents: bool
 ) -> SplitRecord:
     """Write the text, in the usual forms of its letters, and ids of a development or test set.
 

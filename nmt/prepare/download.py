@@ -49,7 +49,7 @@ _D = TypeVar("_D", bound=Document)
 class Failure(Exception):  # noqa: N818  (becomes an error when no further try is made)
     """The failure of a request, with the reason as its message."""
 
-    def __init__(self, reason: str, may_pass: bool = False, wait: float = 0.0, status: int | None = None) -> None:
+    def __init__(self, reason: str, may_pass: bool, wait: float = 0.0, status: int | None = None) -> None:
         """`may_pass`: whether a retry may succeed, after the `wait` seconds that the server requests."""
         super().__init__(reason)
         self.may_pass = may_pass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -175,9 +175,9 @@ class OpenSource:
 
     record: SourceRecord
     pairs: Callable[[], Iterator[SentencePair]]
-    units: Units = field(default_factory=Units)
+    units: Units
     """Counts skipped units while `pairs` is read."""
-    parts: tuple[AnyTrainSource, ...] = ()
+    parts: tuple[AnyTrainSource, ...]
     """Parts of the source, which `nmt.prepare.sources.read_part` can read independently of each other."""
 
 

@@ -59,13 +59,13 @@ class BackTranslation:
     output: Path
     search: SearchConfig
     """Search settings of the reverse run."""
-    config: str | None = None
+    config: str | None
     """Config of the authentic corpora; by default the reverse run's, in the opposite direction."""
-    overrides: Sequence[str] = ()
+    overrides: Sequence[str]
     """Changes to the config of the next run, `section.key=value`."""
-    upsample: int = 1
+    upsample: int
     """Number of times that authentic pairs are repeated in the training text, or factor of their weights."""
-    run_commands: bool = False
+    run_commands: bool
     """Whether to run the commands that follow."""
 
 

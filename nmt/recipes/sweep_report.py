@@ -38,7 +38,7 @@ class SweepRow:
 
     planned: GridRun
     state: Literal["finished", "eliminated", "failed", "stopped", "not started"]
-    note: str = ""
+    note: str
     """The error if it failed, or why its arm was eliminated, even if it had finished before."""
     score: float | None = None
     """The best score on the development set, by `SweepPlan.metric`."""

@@ -106,7 +106,7 @@ class CurvePoint:
     """BLEU on the development set for each kind of weights that was validated."""
     chrf: float | None
     perplexity: float | None
-    accuracy: float | None = None
+    accuracy: float | None
     """The accuracy of pieces or labels at the lowest perplexity, for a run that does not translate."""
 
 

@@ -90,7 +90,7 @@ class _Worker:
 class RayRunner:
     """Runs tasks on a Ray cluster. All nodes must see the work folder under the same name."""
 
-    def __init__(self, n_workers: int | None = None, address: str | None = None, gpus: bool = False) -> None:
+    def __init__(self, n_workers: int | None, address: str | None, gpus: bool) -> None:
         """Connect to the cluster.
 
         Args:

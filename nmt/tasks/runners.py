@@ -15,7 +15,7 @@ RunnerName: TypeAlias = Literal["local", "ray"]
 
 @contextmanager
 def open_runner(
-    name: RunnerName = "local",
+    name: RunnerName,
     workers: int | None = None,
     address: str | None = None,
     gpus: Sequence[str] | None = None,

@@ -66,7 +66,7 @@ class TrainingText:
     skipped: Skipped
     """See `ReadText`."""
     warnings: list[str]
-    labels: Labels | None = None
+    labels: Labels | None
     """The labels of the text, if it has labels in place of translations."""
 
     def samples(self) -> dict[str, Sample]:
