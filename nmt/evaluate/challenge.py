@@ -335,8 +335,12 @@ class ChallengeReport:
     def about(self) -> dict[str, object]:
         """The facts about the text and the model; missing ones are None."""
         challenge = self.challenge
-        facts = {"lines": challenge.n_lines, "context": challenge.context}
-        return {**facts, **vars(self.subject), "seed": challenge.seed}
+        return {
+            "lines": challenge.n_lines,
+            "context": challenge.context,
+            **vars(self.subject),
+            "seed": challenge.seed,
+        }
 
     def results(self) -> list[KindResult]:
         """Return the results by kind of contrasts."""
@@ -424,5 +428,6 @@ def challenge_run(translator: Translator, challenge: Challenge) -> ChallengeRepo
     notes = [f"pairs skipped because a line {reason}: {n:,}" for reason, n in sorted(left_out.items(), reverse=True)]
     if not outcomes:
         raise DataError(f"none of the {len(challenge.contrasts)} pairs can be scored: {'; '.join(notes)}")
-    subject = subject_of(translator, place=challenge.place)
-    return ChallengeReport(subject, challenge, tuple(outcomes), (*challenge.notes, *notes))
+    return ChallengeReport(
+        subject_of(translator, place=challenge.place), challenge, tuple(outcomes), (*challenge.notes, *notes)
+    )

@@ -246,8 +246,7 @@ class NeuralMetrics:
 
     def added_to(self, evaluation: Evaluation) -> EvaluationReport:
         """Return the report of an evaluation with these scores added. Raises DataError as `score` does."""
-        translations = {SYSTEM: evaluation.translations}
-        by_metric = self.score(evaluation.sources, evaluation.references, translations)[SYSTEM]
+        by_metric = self.score(evaluation.sources, evaluation.references, {SYSTEM: evaluation.translations})[SYSTEM]
         scores = [Score(name, s.mean, s.signature, s.higher_is_better) for name, s in by_metric.items()]
         return replace(evaluation.report, scores=(*evaluation.report.scores, *scores))
 

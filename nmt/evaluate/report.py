@@ -389,5 +389,5 @@ class History:
 
     def as_json(self) -> list[dict[str, object]]:
         """Return the records as values that JSON can represent; their scores also have the key `comparable`."""
-        scores = _marked_scores(self.records)
-        return [record.model_dump() | {"scores": marked} for record, marked in zip(self.records, scores, strict=True)]
+        marked = zip(self.records, _marked_scores(self.records), strict=True)
+        return [record.model_dump() | {"scores": scores} for record, scores in marked]

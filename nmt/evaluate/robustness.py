@@ -321,18 +321,19 @@ def measure(
         score = chrf[number].score()
         share = 100 * score / original if original else None
         signs = count_signs(variant.sources, translations[number], references, text.languages)
-        row = VariantScores(
-            variant.change,
-            variant.rate,
-            n_changed=sum(map(str.__ne__, variant.sources, text.sources)),
-            chrf=score,
-            chrf_kept=share,
-            chrf_kept_interval=kept[number],
-            bleu=bleu[number].score(),
-            consistency=float(between[number]),
-            **vars(signs),
+        rows.append(
+            VariantScores(
+                variant.change,
+                variant.rate,
+                n_changed=sum(map(str.__ne__, variant.sources, text.sources)),
+                chrf=score,
+                chrf_kept=share,
+                chrf_kept_interval=kept[number],
+                bleu=bleu[number].score(),
+                consistency=float(between[number]),
+                **vars(signs),
+            )
         )
-        rows.append(row)
     return MeasuredVariants(variants, translations, rows, (chrf[0].metric.signature, bleu[0].metric.signature))
 
 

@@ -237,11 +237,10 @@ def _off_target(translator: Translator, translations: Texts, references: Referen
     identified."""
     languages = translator.tokenizers.languages
     tgt = translator.config.data.tgt
-    of_references = reference_lines(references)
     try:
         shares = {
             "off-target %": 100 * share_of_others(translations, tgt, languages),
-            "off-target % of references": 100 * share_of_others(of_references, tgt, languages),
+            "off-target % of references": 100 * share_of_others(reference_lines(references), tgt, languages),
         }
     except (ImportError, DataError) as error:
         why = error if isinstance(error, DataError) else "it needs py3langid (pip install py3langid)"
@@ -258,8 +257,9 @@ def subject_of(
 
     place: the split, or the file of references, or both files, as in `EvaluationText`.
     """
-    origins = translator.origins
-    members = tuple(EnsembleMember(run=str(origin.run), step=origin.step, weights=origin.weights) for origin in origins)
+    members = tuple(
+        EnsembleMember(run=str(origin.run), step=origin.step, weights=origin.weights) for origin in translator.origins
+    )
     model = {"ensemble": members} if len(members) > 1 else vars(members[0])
     described = None if search is None else describe_search(search)
     if described is not None and translator.first is not None:

@@ -262,9 +262,9 @@ class Cache:
         b, h, m, e = keys_values[0].shape
         if not self._keys_values or self._keys_values[0].size(2) < queries.capacity:
             # a GPU attends to free slots with weight 0, so they must not be NaN
-            allocate = torch.empty if keys_values[0].device.type == "cpu" else torch.zeros
-            shape = (b, h, queries.capacity, e)
             device = keys_values[0].device
+            allocate = torch.empty if device.type == "cpu" else torch.zeros
+            shape = (b, h, queries.capacity, e)
             larger = [allocate(shape, dtype=self._dtype, device=device) for _ in keys_values]
             for new, old in zip(larger, self._keys_values, strict=False):
                 new[:, :, : queries.start] = old[:, :, : queries.start]
@@ -372,8 +372,7 @@ class DecoderState:
             visible = self._src_mask.new_ones(1, 1, self._n_slots)
         n_free = n_keys - self._n_slots
         allowed = F.pad(visible, (0, n_free), value=False) if n_free else visible
-        mask = AttentionMask(allowed[:, None])
-        return Queries(*self._positions(max_positions), mask, start, n_keys, self._capacity)
+        return Queries(*self._positions(max_positions), AttentionMask(allowed[:, None]), start, n_keys, self._capacity)
 
     def select(self, sentences: Tensor, beams: Tensor) -> None:
         """Keep `sentences` (B',), in ascending order, and their hypotheses `beams` (B', M'), which may contain

@@ -234,8 +234,7 @@ def list_corpora(languages: tuple[str, str]) -> Table:
     if not corpora:
         raise DataError(f"no corpus for {_pair(languages)}; check that OPUS uses these language codes")
     rows = [(corpus.name, corpus.version, _number(corpus.pairs), _size(corpus.bytes)) for corpus in corpora]
-    records = [corpus.record for corpus in corpora]
-    return Table(("corpus", "version", "pairs", "size"), rows, (2, 3), records=records)
+    return Table(("corpus", "version", "pairs", "size"), rows, (2, 3), records=[corpus.record for corpus in corpora])
 
 
 def describe(name: str, languages: tuple[str, str]) -> list[str]:

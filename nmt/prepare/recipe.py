@@ -156,8 +156,7 @@ def _completed(made_from: Recipe) -> Recipe:
     try:
         direction = "-".join(sorted(tree["languages"], key=lambda language: language == LABEL))
         directions = {"directions": tree["pairs"]} if "pairs" in tree else {"direction": direction}
-        settings = {"data": {**tree["data"], **directions}, "tokenizer": tokenizer}
-        known = _known(settings)
+        known = _known({"data": {**tree["data"], **directions}, "tokenizer": tokenizer})
         completed = recipe(known.data, known.tokenizer)
     except (KeyError, TypeError, ValidationError):
         return tree
@@ -363,8 +362,7 @@ def _of_text(path: Path, tokenizers: Tokenizers, language: str, joint: bool) -> 
         )
     if tokenizers.is_public:
         raise DataError(f"{path}: its tokenizer was imported for translation and is not available for labels")
-    by_language = {language: tokenizers.by_language[language]}
-    return replace(tokenizers, by_language=by_language, joint=joint, labels=None)
+    return replace(tokenizers, by_language={language: tokenizers.by_language[language]}, joint=joint, labels=None)
 
 
 def _new_pieces(tokenizers: Tokenizers, data: DataConfig, vocab_size: int) -> NewPieces:

@@ -171,8 +171,7 @@ def _locate_path(source: PathSource, root: Path) -> tuple[SourceRecord, list[Sou
     if not any(file.is_member for file in inputs):
         parts = []
         for file in inputs:
-            changed = {"path": relative_name(file.path, root), "name": source.label}
-            parts.append(source.model_copy(update=changed))
+            parts.append(source.model_copy(update={"path": relative_name(file.path, root), "name": source.label}))
     digests = files or fingerprints(inputs, root)
     files_of_record = {name: SourceFile(sha256=digest) for name, digest in digests.items()}
     return SourceRecord(corpus=source.label, files=files_of_record), parts

@@ -257,8 +257,9 @@ def _split_off(data: DataConfig, directory: DataDir) -> tuple[list[AnyTrainSourc
 
     def as_source(split: str, name: str, sources: Sequence[AnyTrainSource]) -> TrainFiles:
         first = sources[0]
-        terms = joint_license(sources)
-        return TrainFiles(files=files_of(split), name=name, repeat=first.repeat, tags=first.tags, license=terms)
+        return TrainFiles(
+            files=files_of(split), name=name, repeat=first.repeat, tags=first.tags, license=joint_license(sources)
+        )
 
     # the text of one file repeats its pairs already, but prepare drops duplicates
     train = [as_source("train", "authentic", data.train)] if shards is None else []

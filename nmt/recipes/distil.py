@@ -117,10 +117,9 @@ def distil(request: Distillation) -> int:
     # every pair is translated once, so the mixture of the teacher's corpora is gone
     data = text.data.model_copy(update={"temperature": None})
     watch = [name for name in student.training.watch if name in data.test]
-    training = student.training.model_copy(update={"watch": watch})
     changes: dict[str, object] = {
         "data": data,
-        "training": training,
+        "training": student.training.model_copy(update={"watch": watch}),
         "search": student.search.model_copy(update={"tags": None}),
     }
     if not request.own_tokenizer:
@@ -197,8 +196,9 @@ def _monolingual(request: Distillation, teacher: Config) -> _Text:
         "mono": {},
         "clean": rooted_clean(teacher.data.clean, teacher.data.root),
     }
-    student_data = teacher.data.model_copy(update=changes)
-    return _Text(request.mono, None, n_lines, checksum(request.mono), student_data, set(), None)
+    return _Text(
+        request.mono, None, n_lines, checksum(request.mono), teacher.data.model_copy(update=changes), set(), None
+    )
 
 
 def nearest(texts: Sequence[str], reference: str, metric: DistilMetric, language: str) -> str:

@@ -174,8 +174,9 @@ def tune(
     counts = Counts.of(metric, table, refs, tgt_lang)
     by_chrf = counts if metric == "chrf" else Counts.of("chrf", table, refs, tgt_lang)
     weights, scores = find_weights(table, features, counts.score)
-    oracle = counts.score(by_chrf.best())
-    return Tuned(weights, counts.metric, scores[direct_weights(features)], scores[weights], oracle)
+    return Tuned(
+        weights, counts.metric, scores[direct_weights(features)], scores[weights], counts.score(by_chrf.best())
+    )
 
 
 def direct_weights(features: Sequence[Feature]) -> FeatureWeights:

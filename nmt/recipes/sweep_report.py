@@ -82,8 +82,7 @@ def tables_of(plan: SweepPlan, rows: Sequence[SweepRow]) -> list[Table]:
     """Return the table of the runs and, if the grid has seeds, of the means over the finished runs of each arm."""
     n = len(plan.axes)
     metric = plan.metric
-    labels = [axis.label for axis in plan.axes]
-    header = [*labels, f"dev {metric_name(metric)}", "weights", "step", "min", "state", ""]
+    header = [*(axis.label for axis in plan.axes), f"dev {metric_name(metric)}", "weights", "step", "min", "state", ""]
     lines = []
     for row in rows:
         step = "-" if row.step is None else f"{row.step:,}"
@@ -182,8 +181,7 @@ def _means(plan: SweepPlan, rows: Sequence[SweepRow]) -> Iterator[Table]:
         if metric in ("bleu", "chrf"):
             notes = [DIFFERENCE_NOTE + OF_A_TEST_SET]
     header = [*(axis.label for axis in axes), f"dev {metric_name(metric)}", "seeds", heading, ""]
-    title = f"mean over finished seeds ± standard deviation ({SEED})"
-    yield Table(header, lines, range(n, n + 3), title, notes)
+    yield Table(header, lines, range(n, n + 3), f"mean over finished seeds ± standard deviation ({SEED})", notes)
 
 
 def mean(scores: Sequence[float], metric: Metric = "bleu") -> str:

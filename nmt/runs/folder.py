@@ -144,8 +144,9 @@ def verify_export(path: Path) -> ExportInfo:
 
 def _read(directory: ExportDir) -> ExportDocument:
     missing = f"{directory.path}: not an exported directory, {directory.info.name} is missing"
-    advice = "; export the run again"
-    return read_document(directory.info, ExportDocument, CheckpointError, advice, (EXPORT_FORMAT,), missing)
+    return read_document(
+        directory.info, ExportDocument, CheckpointError, "; export the run again", (EXPORT_FORMAT,), missing
+    )
 
 
 def require_empty(path: Path) -> None:

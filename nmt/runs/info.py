@@ -127,9 +127,9 @@ class Selected(Document):
 def check_is_run(path: Path) -> None:
     """Raise CheckpointError unless `path` is a run directory."""
     if not RunDir(path).config.is_file():
-        problem = "not a run directory: it has no config.yaml"
-        advice = "; make one with nmt train"
-        raise CheckpointError(not_usable(path, problem, advice))
+        raise CheckpointError(
+            not_usable(path, "not a run directory: it has no config.yaml", "; make one with nmt train")
+        )
 
 
 def read_info(run: RunDir) -> RunInfo:
@@ -152,9 +152,10 @@ def write_info(run: RunDir, info: RunInfo) -> None:
 
 def read_selected(run: RunDir) -> Selected:
     """Read selected.json, or return defaults if it is missing. Raises CheckpointError if it is damaged."""
-    advice = "; remove it to translate with the last checkpoint"
     try:
-        return read_document(run.selected, Selected, CheckpointError, advice)
+        return read_document(
+            run.selected, Selected, CheckpointError, "; remove it to translate with the last checkpoint"
+        )
     except FileNotFoundError:
         return Selected()
 

@@ -136,8 +136,7 @@ def learning_curve(run: RunDir) -> list[CurvePoint]:
                 minutes.append(values["minutes"])
         best = min(kinds.values(), key=lambda values: (-(values[metric] or 0.0), values["perplexity"] or math.inf))
         accuracy = None if bleu_of else best["accuracy"]
-        latest = max(minutes, default=None)
-        points.append(CurvePoint(step, latest, bleu_of, best["chrf"], best["perplexity"], accuracy))
+        points.append(CurvePoint(step, max(minutes, default=None), bleu_of, best["chrf"], best["perplexity"], accuracy))
     return points
 
 

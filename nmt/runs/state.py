@@ -121,8 +121,9 @@ def read_seal(source: CheckpointDir) -> CheckpointDocument:
     with suppress(FileNotFoundError):
         checksums = read_document(source.old_checksums, _CHECKSUMS, CheckpointError).root
         return CheckpointDocument(format=OLD_RUN_FORMAT, seal="", checksums=checksums, state={})
-    missing = f"{source.state}: missing"
-    return read_document(source.state, CheckpointDocument, CheckpointError, "", (RUN_FORMAT,), missing)
+    return read_document(
+        source.state, CheckpointDocument, CheckpointError, "", (RUN_FORMAT,), f"{source.state}: missing"
+    )
 
 
 def saved_steps(run: RunDir) -> list[int]:

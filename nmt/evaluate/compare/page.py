@@ -138,9 +138,7 @@ def _items(texts: Iterable[str]) -> str:
 
 def _summary(view: View) -> Iterator[str]:
     text = view.comparison.text
-    languages = ""
-    if text.languages:
-        languages = f", {escaped(text.languages[0])} to {escaped(text.languages[1])}"
+    languages = f", {escaped(text.languages[0])} to {escaped(text.languages[1])}" if text.languages else ""
     yield f'<p class="lead">{escaped(text.name)}{languages}, {len(text.references):,} lines.</p>'
     yield from _paragraphs(verdicts(view.comparison))
     if view.comparison.notes:

@@ -203,8 +203,8 @@ def _verdict(result: MetricResult, difference: Difference | None) -> str:
 
 def _differences(comparison: Comparison) -> list[Difference]:
     """Return the differences of all groups from the baseline by all metrics."""
-    differences = chain.from_iterable(result.differences for result in comparison.results)
-    return [difference for difference in differences if difference is not None]
+    entries = chain.from_iterable(result.entries for result in comparison.results)
+    return [entry.difference for entry in entries if entry.difference is not None]
 
 
 def _is_over_seeds(comparison: Comparison) -> bool:
@@ -283,8 +283,15 @@ class ComparisonReport:
                 difference = {}
                 if entry.difference is not None:
                     difference = vars(entry.difference)
-                signature = {"signature": result.metric.signature}
-                records.append({**about, **record, **vars(entry.score), "difference": difference, **signature})
+                records.append(
+                    {
+                        **about,
+                        **record,
+                        **vars(entry.score),
+                        "difference": difference,
+                        "signature": result.metric.signature,
+                    }
+                )
         shown = _text(comparison, self.is_explained)
         if self.means:
             shown = "\n".join([f"{shown}\n", *_wrapped_all(self.means)])

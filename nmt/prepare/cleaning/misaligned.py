@@ -259,8 +259,7 @@ class Judge:
         src = Vocabulary(arrays["src"].tolist(), arrays["src_counts"])
         tgt = Vocabulary(arrays["tgt"].tolist(), arrays["tgt_counts"])
         lexicon = Lexicon(src, tgt, arrays["keys"], arrays["forward"], arrays["backward"])
-        weights = arrays["src_weights"], arrays["tgt_weights"]
-        return cls(lexicon, *weights, arrays["lengths"], arrays["coefficients"])
+        return cls(lexicon, arrays["src_weights"], arrays["tgt_weights"], arrays["lengths"], arrays["coefficients"])
 
 
 def _sample(pairs: TextPairs, most: int) -> TextPairs:

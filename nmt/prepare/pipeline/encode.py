@@ -422,8 +422,7 @@ def shuffled(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 def _encoders(folder: Path, version: str, languages: tuple[str, str]) -> tuple[BlockEncoder, BlockEncoder]:
     """Load the encoders once, so that their word caches are shared between parts; `version` identifies the content."""
     del version
-    tokenizers = Tokenizers.load(TokenizerDir(folder), languages)
-    first, second = map(tokenizers.side, languages)
+    first, second = map(Tokenizers.load(TokenizerDir(folder), languages).side, languages)
     encoder = BlockEncoder(first)
     if first is second:
         return encoder, encoder

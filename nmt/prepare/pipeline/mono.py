@@ -98,8 +98,9 @@ def clean_mono(
                 held_out=folder, versions=versions, letters=work.letters.get(language, {}),
             )
         )  # fmt: skip
-    version = work.versions["block lists"]
-    done = work.run_stage(TaskStage(MONO, "cleaning monolingual text", clean_language), arguments, version)
+    done = work.run_stage(
+        TaskStage(MONO, "cleaning monolingual text", clean_language), arguments, work.versions["block lists"]
+    )
     cleaned = {}
     for language, part in zip(languages, done, strict=True):
         cleaned[language] = MonoText(part, _reports(part))

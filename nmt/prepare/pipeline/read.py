@@ -270,10 +270,14 @@ def training_parts(work: Work, data: DataConfig, sources: Mapping[str, OpenSourc
             lines = [str(done.folder / f"{number:05}") for number in range(len(sizes))]
             skipped[key].update(done.summary["skipped"])
         for part_lines, n in zip(lines, sizes, strict=True):
-            first = counts[key]
             parts.append(
                 Part(
-                    key=key, corpus=record.corpus, first=first, n=n, lines=part_lines, version=record.model_dump_json()
+                    key=key,
+                    corpus=record.corpus,
+                    first=counts[key],
+                    n=n,
+                    lines=part_lines,
+                    version=record.model_dump_json(),
                 )
             )
             counts[key] += n

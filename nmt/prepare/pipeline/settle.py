@@ -295,8 +295,7 @@ def _offer(draw: Draw, text: ChosenText, corpus: str, documents: bool, by_line: 
             blocks[part] = np.arange(len(hashes))
             if documents:
                 numbers = np.load(done.folder / "lines.npy")
-                of_documents = np.load(done.folder / "documents.npy")
-                order = follows(numbers[left], of_documents[left])
+                order = follows(numbers[left], np.load(done.folder / "documents.npy")[left])
                 blocks[part][left] = left[block_starts(order)]
             draw.offer(part, left, hashes[blocks[part][left]])
             progress.add(done.summary["kept"])

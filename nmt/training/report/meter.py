@@ -366,8 +366,8 @@ def announce_modifiers(session: Session, log: TrainingLog) -> None:
         if example is None:
             log.say(f"warning: training.modifiers.{name} has no effect on any of {n_tried} sampled pairs")
         elif session.state.step == 0:
-            record = {"kind": "modifier", "step": 0, "minutes": 0.0, "modifier": name}
-            log.log({**record, "src": example[0], "tgt": example[1]})
+            src, tgt = example
+            log.log({"kind": "modifier", "step": 0, "minutes": 0.0, "modifier": name, "src": src, "tgt": tgt})
 
 
 SKIPPED_STEPS = 5

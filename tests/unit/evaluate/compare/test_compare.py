@@ -55,14 +55,14 @@ def test_single_systems_have_corrected_p_over_lines() -> None:
         counts = count_lines(metric, systems, REFS)
         resampled = bootstrap_scores(counts, TRIALS)
         p = [randomization_tests([(counts[1], counts[i])], TRIALS)[0] for i in (0, 2)]
-        assert result.differences[1] is None
+        assert result.entries[1].difference is None
         for i, corrected in zip((0, 2), holm(p), strict=True):
-            assert result.scores[i].value == pytest.approx(corpus_score(metric, systems[i], REFS).value)
-            assert result.scores[i].interval == interval(resampled[i])
-            assert result.scores[i].seed_deviation is None
-            difference = result.differences[i]
+            assert result.entries[i].score.value == pytest.approx(corpus_score(metric, systems[i], REFS).value)
+            assert result.entries[i].score.interval == interval(resampled[i])
+            assert result.entries[i].score.seed_deviation is None
+            difference = result.entries[i].difference
             assert difference is not None
-            assert difference.value == result.scores[i].value - result.scores[1].value
+            assert difference.value == result.entries[i].score.value - result.entries[1].score.value
             assert difference.interval == interval(resampled[i] - resampled[1])
             assert (difference.p, difference.p_holm) == (p[i // 2], corrected)
             assert difference.line_error == pytest.approx((resampled[i] - resampled[1]).std())
@@ -77,7 +77,7 @@ def test_groups_of_three_are_tested_over_seeds_and_lines() -> None:
     for result in comparison.results:
         counts = [entry.counts for entry in result.entries]
         assert [len(of_group) for of_group in counts] == [3, 4]
-        test, difference, score = seeds_and_lines(counts[0], counts[1]), result.differences[1], result.scores[1]
+        test, difference, score = seeds_and_lines(counts[0], counts[1]), result.entries[1].difference, result.entries[1].score
         assert difference is not None
         assert difference.value == pytest.approx(test.value)
         assert (difference.interval, difference.p, difference.p_holm) == (test.interval, test.p, test.p)
@@ -93,10 +93,10 @@ def test_groups_of_three_are_tested_over_seeds_and_lines() -> None:
 
 def test_groups_of_two_have_no_p() -> None:
     comparison = compare(TEXT, [group("plain", 0.3, 2), group("better", 0.2, 3)], trials=TRIALS)
-    difference = comparison.results[0].differences[1]
+    difference = comparison.results[0].entries[1].difference
     assert difference is not None
     assert difference.p is difference.p_holm is difference.degrees_of_freedom is None
-    deviations = [score.seed_deviation for score in comparison.results[0].scores]
+    deviations = [entry.score.seed_deviation for entry in comparison.results[0].entries]
     assert None not in deviations
     assert difference.seed_error == pytest.approx((deviations[0] ** 2 / 2 + deviations[1] ** 2 / 3) ** 0.5)  # type: ignore[operator]
     assert difference.interval.low < difference.value < difference.interval.high
@@ -107,7 +107,7 @@ def test_only_chosen_metrics_are_compared() -> None:
     comparison = compare(TEXT, alone(FAIR, GOOD), trials=10, metrics=["chrf++"])
     (result,) = comparison.results
     assert (result.metric.name, result.metric.formula, result.caution) == ("chrf++", "chrf", None)
-    assert result.scores[1].value == pytest.approx(corpus_score("chrf++", GOOD.translations, REFS).value)
+    assert result.entries[1].score.value == pytest.approx(corpus_score("chrf++", GOOD.translations, REFS).value)
 
 
 def test_bleu_says_little_about_references_without_four_words() -> None:
@@ -132,4 +132,4 @@ def test_segment_scores_of_all_systems_are_compared() -> None:
         "signature": "comet|1",
         "higher_is_better": False,
     }
-    assert [score.value for score in result.scores] == [pytest.approx(0.9), pytest.approx(0.6)]
+    assert [entry.score.value for entry in result.entries] == [pytest.approx(0.9), pytest.approx(0.6)]

@@ -38,7 +38,7 @@ def test_page_has_scores_verdicts_and_notes() -> None:
     parsed = ParsedPage(page(found))
     for result in found.results:
         assert result.metric.signature in parsed.text
-        for score in result.scores:
+        for score in (entry.score for entry in result.entries):
             assert f"{score.value:.2f}" in parsed.text
     assert "b is better than a by BLEU" in parsed.text and "neither in a training text" not in parsed.text
     charts = [attributes for tag, attributes in parsed.seen if tag == "svg" and attributes.get("aria-label")]
