@@ -77,7 +77,8 @@ def test_groups_of_three_are_tested_over_seeds_and_lines() -> None:
     for result in comparison.results:
         counts = [entry.counts for entry in result.entries]
         assert [len(of_group) for of_group in counts] == [3, 4]
-        test, difference, score = seeds_and_lines(counts[0], counts[1]), result.entries[1].difference, result.entries[1].score
+        test = seeds_and_lines(counts[0], counts[1])
+        difference, score = result.entries[1].difference, result.entries[1].score
         assert difference is not None
         assert difference.value == pytest.approx(test.value)
         assert (difference.interval, difference.p, difference.p_holm) == (test.interval, test.p, test.p)
