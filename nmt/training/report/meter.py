@@ -160,7 +160,7 @@ class Meter:
         if "n_updates" not in tally:
             return
         numbers = self._numbers()
-        nll = tally["nll"] / tally["n_tokens"]
+        nll = numbers["nll"]
         if not is_last:
             self._tally.clear()
         scores = {"perplexity": math.exp(min(nll, 700.0)), "accuracy": tally["n_correct"] / tally["n_tokens"]}
