@@ -128,8 +128,8 @@ def test_sample_score_is_model_log_probability(kind: str) -> None:
     for sentence, draws in enumerate(run(table, range(4), limits, config, 8)):
         for drawn in draws:
             log_prob = forced_log_prob(table, sentence, tuple(drawn.ids))
-            assert drawn.log_prob == pytest.approx(log_prob, abs=1e-5)
-            assert drawn.score == pytest.approx(log_prob / length_penalty(len(drawn.ids) + 1, config), abs=1e-5)
+            expected = log_prob, log_prob / length_penalty(len(drawn.ids) + 1, config)
+            assert (drawn.log_prob, drawn.score) == pytest.approx(expected, abs=1e-5)
             assert drawn.finished is (len(drawn.ids) + 1 < limits[sentence])
 
 
