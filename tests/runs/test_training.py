@@ -80,7 +80,7 @@ def test_run_with_raised_limit_equals_longer_run(tiny_data, text, tmp_path):
     fit(tiny_settings(text), tiny_data, tmp_path / "run", resume=True)
     fit(tiny_settings(text), tiny_data, tmp_path / "whole")
     longer, whole = final_weights(tmp_path / "run"), final_weights(tmp_path / "whole")
-    assert all(torch.equal(whole[name], longer[name]) for name in whole)
+    torch.testing.assert_close(longer, whole, rtol=0.0, atol=0.0)
 
 
 @pytest.mark.parametrize("objective", ["translation", "causal", "denoising"])
@@ -107,8 +107,7 @@ def test_gradient_is_independent_of_micro_batches(tiny_data, text, tmp_path):
     assert n_one == 1 and n_many >= 8
     for name in ("loss", "nll", "n_correct", "norm"):
         assert float(getattr(stats_one, name)) == pytest.approx(float(getattr(stats_many, name)), rel=1e-5)
-    for x, y in zip(one, many, strict=True):
-        torch.testing.assert_close(x, y, atol=1e-7, rtol=1e-4)
+    torch.testing.assert_close(one, many, atol=1e-7, rtol=1e-4)
 
 
 def test_development_text_without_spaces_that_bleu_divides_at_spaces_is_warned_of(tiny_data, text, tmp_path):
@@ -306,10 +305,9 @@ def test_average_of_last_checkpoints_equals_mean(tiny_data, text, tmp_path):
     assert f" on {n_lines} lines of the development set" in read_selected(run).reason and n_lines < 1000
     (average,) = records(run.path, "average")
     best = min(record["loss"] for record in records(run.path, "valid"))
-    tensors = [load_weights(run.step(step)) for step in (9, 12)]
-    stored = choose_weights(run, config.training.average_last, weights="average")
-    for name, tensor in stored.tensors.items():
-        torch.testing.assert_close(tensor, (tensors[0][name] + tensors[1][name]) / 2)
+    first, last = (load_weights(run.step(step)) for step in (9, 12))
+    stored = choose_weights(run, config.training.average_last, weights="average").tensors
+    torch.testing.assert_close(dict(stored), {name: (first[name] + last[name]) / 2 for name in first})
     assert choose_weights(run, config.training.average_last).kind == ("average" if average["loss"] < best else "raw")
 
 
