@@ -23,6 +23,8 @@ from nmt.data.sources import Source, TrainFiles, TrainPath
 from nmt.prepare.pairs import parse_score
 
 LANGUAGES = ("de", "en")
+NESTED = {"de": "translation.de", "en": "translation.en"}
+SURROGATE = re.compile("[\ud800-\udfff]")
 N_PAIRS = 12
 
 
@@ -233,30 +235,19 @@ _ODD = [
 def damage(content: bytes, other: bytes, rng: random.Random, moved: list[bool]) -> bytes:
     """Damage a file in one of many ways, and note whether text is moved, so that texts of two pairs may meet; `other`
     is another file, parts of which may be put into it."""
-    at, length, way = rng.randrange(len(content) + 1), rng.choice([1, 1, 2, 4, 8, 30, 100, 1000]), rng.randrange(11)
+    at, start = rng.randrange(len(content) + 1), rng.randrange(len(other) + 1)
+    length, odd = rng.choice([1, 1, 2, 4, 8, 30, 100, 1000]), rng.choice(_ODD)
+    byte, flipped = bytes([rng.randrange(256)]), bytes(byte ^ (1 << rng.randrange(8)) for byte in content[at : at + 1])
+    ways = [
+        (byte, 1), (byte, 1), (flipped, 1), (b"", len(content)), (b"", length), (content[at : at + length], 0),
+        (odd, 0), (odd, 0), (odd, len(odd)), (other[start : start + rng.choice([length, len(other)])], 0),
+    ]  # fmt: skip
+    way = rng.randrange(len(ways) + 1)
     moved.append(way in (4, 5, 8, 9))
-    match way:
-        case 0 | 1:
-            return content[:at] + bytes([rng.randrange(256)]) + content[at + 1 :]
-        case 2:
-            flipped = bytes(byte ^ (1 << rng.randrange(8)) for byte in content[at : at + 1])
-            return content[:at] + flipped + content[at + 1 :]
-        case 3:
-            return content[:at]
-        case 4:
-            return content[:at] + content[at + length :]
-        case 5:
-            return content[:at] + content[at : at + length] + content[at:]
-        case 6 | 7:
-            return content[:at] + rng.choice(_ODD) + content[at:]
-        case 8:
-            odd = rng.choice(_ODD)
-            return content[:at] + odd + content[at + len(odd) :]
-        case 9:
-            start = rng.randrange(len(other) + 1)
-            return content[:at] + other[start : start + rng.choice([length, len(other)])] + content[at:]
-        case _:
-            return _recoded(content, rng)
+    if way == len(ways):
+        return _recoded(content, rng)
+    new, n_lost = ways[way]
+    return content[:at] + new + content[at + n_lost :]
 
 
 def _recoded(content: bytes, rng: random.Random) -> bytes:
@@ -289,56 +280,36 @@ def make_case(kind: str, number: int, seed: int, folder: Path) -> Case:
     rng = random.Random(f"{seed} {kind} {number}")
     suffix, makers = FORMATS[kind]
     other = rng.choice(rng.choice([makers for _, makers in FORMATS.values()]))() if rng.random() < 0.3 else b"other"
-    n_damages = rng.choice([1, 1, 1, 2, 2, 3, 4])
-    outer = rng.choice(["", "", *COMPRESSIONS, *ARCHIVES]) if kind != "moses" else ""
-    is_outside = bool(outer) and rng.random() < 0.5
-    if kind == "aligned":
-        return _aligned_case(rng, folder, other, n_damages, is_outside)
-    content = good = rng.choice(makers)()
-    moved, n_inside = list[bool](), 0 if is_outside else n_damages
-    for _ in range(n_inside):
-        content = damage(content, other, rng, moved)
-    name = f"file{suffix}"
-    inner, path = content, folder / f"file{suffix}{outer}"
-    if outer in COMPRESSIONS:
-        content = COMPRESSIONS[outer](content)
-    elif outer:
-        path, content = folder / f"file{outer}", archived(outer, name, content, rng)
-    for _ in range(n_damages - n_inside):
-        content = damage(content, other, rng, moved)
-    path.write_bytes(content)
-    settings: dict[str, object] = {"path": path.name}
-    if kind == "moses":
-        settings["format"] = "moses"
-    if kind in ("tsv", "jsonl", "tmx") and b'{"translation"' not in good and rng.random() < 0.3:
-        settings["score"] = "score"
-    if b'{"translation"' in good:
-        settings["columns"] = {"de": "translation.de", "en": "translation.en"}
-    source = TrainPath.model_validate(settings)
-    expected = None if is_outside and outer == ".tar" else _expected(kind, inner, source)  # it has no checksums
-    return Case(source, sum(moved), kind == "moses" or (is_outside and outer != ".tar"), expected)
-
-
-def _aligned_case(rng: random.Random, folder: Path, other: bytes, n_damages: int, is_outside: bool) -> Case:
-    contents = [maker() for maker in FORMATS["aligned"][1]]
-    damaged = [rng.randrange(2) for _ in range(n_damages)]
-    suffixes = [rng.choice(["", *COMPRESSIONS]) for _ in contents]
-    if not is_outside:
-        for side in damaged:
-            contents[side] = damage(contents[side], other, rng, [])
-    written = [COMPRESSIONS[suffix](each) if suffix else each for suffix, each in zip(suffixes, contents, strict=True)]
-    if is_outside:
-        for side in damaged:
-            written[side] = damage(written[side], other, rng, [])
-            contents[side] = contents[side] if suffixes[side] else written[side]
-    files = {language: f"file.{language}{suffix}" for language, suffix in zip(LANGUAGES, suffixes, strict=True)}
-    for name, content in zip(files.values(), written, strict=True):
+    n_damages, moved = rng.choice([1, 1, 1, 2, 2, 3, 4]), list[bool]()
+    is_aligned, is_outside = kind == "aligned", kind != "moses" and rng.random() < 0.4
+    good = [maker() for maker in (makers if is_aligned else [rng.choice(makers)])]
+    contents, damaged = [*good], [rng.randrange(len(good)) for _ in range(n_damages)]
+    outers = [rng.choice(["", "", *COMPRESSIONS, *([] if is_aligned else ARCHIVES)]) * (kind != "moses") for _ in good]
+    for side in [] if is_outside else damaged:
+        contents[side] = damage(contents[side], other, rng, moved)
+    packed = [_packed(outer, f"file{suffix}", text, rng) for outer, text in zip(outers, contents, strict=True)]
+    for side in damaged if is_outside else []:
+        packed[side] = damage(packed[side], other, rng, moved)
+        contents[side] = contents[side] if outers[side] else packed[side]
+    names = [f"file{side}{'' if outer in ARCHIVES else suffix}{outer}" for side, outer in enumerate(outers)]
+    for name, content in zip(names, packed, strict=True):
         (folder / name).write_bytes(content)
-    lines = [_lines(content) for content in contents]
-    expected = None
-    if len(lines[0]) == len(lines[1]):
-        expected = [(_text(one), _text(two)) for one, two in zip(*lines, strict=True)]
-    return Case(TrainFiles(files=files), 0, expected=expected)
+    if is_aligned:
+        return Case(TrainFiles(files=dict(zip(LANGUAGES, names, strict=True))), 0, expected=_expected_of(*contents))
+    has_score = kind in ("tsv", "jsonl", "tmx") and b'{"translation"' not in good[0] and rng.random() < 0.3
+    source = TrainPath.model_validate({
+        "path": names[0], "score": "score" if has_score else None, "format": "moses" if kind == "moses" else None,
+        **({"columns": NESTED} if b'{"translation"' in good[0] else {}),
+    })  # fmt: skip
+    has_sums = kind == "moses" or (is_outside and outers[0] not in ("", ".tar"))
+    expected = None if is_outside and outers[0] == ".tar" else _expected(kind, contents[0], source)
+    return Case(source, sum(moved), has_sums, expected)
+
+
+def _packed(outer: str, name: str, content: bytes, rng: random.Random) -> bytes:
+    if outer in COMPRESSIONS:
+        return COMPRESSIONS[outer](content)
+    return archived(outer, name, content, rng) if outer else content
 
 
 # --- what must be found -------------------------------------------------------------------------------
@@ -351,6 +322,12 @@ def _lines(content: bytes) -> list[bytes]:
 
 def _text(line: bytes) -> str:
     return line.decode(errors="replace")
+
+
+def _expected_of(*sides: bytes) -> Pairs | None:
+    """Return the pairs of aligned files, None if their numbers of lines differ."""
+    src, tgt = ([_text(line) for line in _lines(content)] for content in sides)
+    return list(zip(src, tgt, strict=True)) if len(src) == len(tgt) else None
 
 
 def _expected(kind: str, content: bytes, source: TrainPath) -> Pairs | None:
@@ -367,11 +344,7 @@ def _expected(kind: str, content: bytes, source: TrainPath) -> Pairs | None:
             scores = [parse_score(each.get("score")) for each in objects]
         except (ValueError, AttributeError, RecursionError):
             return None
-        is_left = [not source.score or score is not None for score in scores]
-        found = [(each.get("de"), each.get("en")) for each, is_there in zip(texts, is_left, strict=True) if is_there]
-        return [(str(de), str(en)) for de, en in found if _is_text(de) and _is_text(en)]
+        found = [(each.get("de"), each.get("en"), score) for each, score in zip(texts, scores, strict=True)]
+        left = [(de, en) for de, en, score in found if not source.score or score is not None]
+        return [texts for texts in left if all(isinstance(text, str) and not SURROGATE.search(text) for text in texts)]
     return None
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and re.search("[\ud800-\udfff]", value) is None

@@ -19,7 +19,7 @@ Before = Callable[[str, Any, Any], None]
 
 
 def hook(patch: pytest.MonkeyPatch, before: Before) -> None:
-    """Have `before(operation, first argument, second argument)` called before the main thread, or the one that saves,
+    """Have `before(operation, path, second argument)` called before the main thread, or the one that saves,
     changes the disk: by the functions of `os` that pathlib, shutil and nmt.files.write use, and by files that are
     opened to be written."""
     is_inside = False
@@ -33,7 +33,9 @@ def hook(patch: pytest.MonkeyPatch, before: Before) -> None:
             is_inside = True  # what `before` itself does is not watched
             try:
                 second = rest[0] if rest else None
-                before(name, _placed(name, first, options), _placed(name, second, options, "dst_dir_fd"))
+                path = Path(_placed(name, f"/proc/self/fd/{first}" if isinstance(first, int) else first, options))
+                path = path.readlink() if isinstance(first, int) else path
+                before(name, path, _placed(name, second, options, "dst_dir_fd"))
             finally:
                 is_inside = False
             return real(first, *rest, **options)
@@ -46,6 +48,19 @@ def hook(patch: pytest.MonkeyPatch, before: Before) -> None:
     # io.open is also what reads: only a mode that writes is a change
     patch.setattr(io, "open", lambda file, mode="r", *rest, **options: (
         read if mode.startswith("r") and "+" not in mode else written)(file, mode, *rest, **options))  # fmt: skip
+
+
+def steps_of(patch: pytest.MonkeyPatch, action: Callable[[], object]) -> list[str]:
+    """What an action does to the disk, in order."""
+    steps: list[str] = []
+
+    def note(name: str, first: Any, second: Any) -> None:
+        steps.append(f"{name} {first.name}" + (f" {Path(second).name}" if name in ("rename", "replace") else ""))
+
+    with patch.context() as inner:
+        hook(inner, note)
+        action()
+    return steps
 
 
 def _placed(name: str, what: Any, options: dict[str, Any], *of_target: str) -> Any:
@@ -83,8 +98,7 @@ class Deaths:
         self._renamed: list[tuple[Path, Path, bytes | None]] = []
         hook(patch, self._before)
 
-    def _before(self, name: str, first: Any, second: Any) -> None:
-        path = Path(f"/proc/self/fd/{first}").readlink() if isinstance(first, int) else Path(first)
+    def _before(self, name: str, path: Path, second: Any) -> None:
         if not path.is_absolute() or not path.is_relative_to(self.watched):
             if name not in ("unlink", "rmdir", "open"):  # shutil.rmtree names files within an open directory
                 return
@@ -97,7 +111,7 @@ class Deaths:
             if name in ("write", "pwrite"):
                 self._copy(self.killed, f"half of {what}", lambda copy: self._tear(copy, path, second))
             self._copy(self.power, what, self._lose)
-        self._note(name, first, second, path)
+        self._note(name, path, second)
 
     def _copy(self, kept: dict[Path, str], what: str, change: Callable[[Path], None] = lambda _: None) -> None:
         copy = self.copies / f"{len(self._seen):04d}"
@@ -131,13 +145,12 @@ class Deaths:
             if old is not None:
                 now.write_bytes(old)
 
-    def _note(self, name: str, first: Any, second: Any, path: Path) -> None:
+    def _note(self, name: str, path: Path, second: Any) -> None:
         if name in ("write", "pwrite"):
-            stat = os.fstat(first)
+            stat = path.stat()
             self._synced[stat.st_ino] = min(stat.st_size, self._synced.get(stat.st_ino, 0))
         elif name == "fsync":
-            stat = os.fstat(first)
-            self._synced[stat.st_ino] = stat.st_size
+            self._synced[path.stat().st_ino] = path.stat().st_size
             self._renamed = [each for each in self._renamed if each[1].parent != path]
         elif name in ("rename", "replace"):
             target = Path(second)
@@ -152,8 +165,7 @@ class Full:
         self.n_operations = self.n_refused = 0
         hook(patch, self._before)
 
-    def _before(self, name: str, first: Any, _: Any) -> None:
-        path = Path(f"/proc/self/fd/{first}").readlink() if isinstance(first, int) else Path(first)
+    def _before(self, name: str, path: Path, _: Any) -> None:
         if name in ("unlink", "rmdir", "ftruncate", "open") or not path.is_relative_to(self.watched):
             return  # these need no room
         self.n_operations += 1

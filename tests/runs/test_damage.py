@@ -101,6 +101,10 @@ def of_bytes(change: Callable[[bytes], bytes]) -> Damage:
     return lambda path: path.write_bytes(change(path.read_bytes()))
 
 
+def edited(**values: object) -> Damage:
+    return of_bytes(lambda data: json.dumps(json.loads(data) | values).encode())
+
+
 def flipped(data: bytes) -> bytes:
     """Flip one bit of the last number or digit."""
     place = max(data.rfind(digit) for digit in b"13579") if data[:1] == b"{" else len(data) - 1
@@ -161,21 +165,15 @@ class Planted:
 PICKLES: list[Damage] = [lambda path: path.write_bytes(pickle.dumps(Planted())), partial(torch.save, {"w": Planted()})]
 
 
-def evil(path: Path) -> None:
-    """Plant text that steers a terminal where a reader will name it."""
-    match path.name:
-        case "weights.safetensors":
-            save_checkpoint(CheckpointDir(path.parent), {EVIL: torch.zeros(2)}, None, {})
-        case "state.json":
-            path.write_text(json.dumps({"format": EVIL, "seal": ""}))
-        case "run.json":
-            path.write_text(json.dumps(json.loads(path.read_text()) | {"format": EVIL}))
-        case "config.yaml":
-            path.write_text(json.dumps({EVIL: 1, "data": tiny_settings(Path()).model_dump(mode="json")["data"]}))
-        case "tokenizer":
-            shutil.rmtree(path)
-            path.mkdir()
-            (path / f"{EVIL}.model").touch()
+TREE = {EVIL: 1, "data": tiny_settings(Path()).model_dump(mode="json")["data"]}
+EVILS: dict[str, Damage] = {
+    STEP + WEIGHTS: lambda path: save_checkpoint(CheckpointDir(path.parent), {EVIL: torch.zeros(2)}, None, {}),
+    STEP + STATE: lambda path: path.write_text(json.dumps({"format": EVIL, "seal": ""})),
+    "run/run.json": edited(format=EVIL),
+    "run/config.yaml": lambda path: path.write_text(json.dumps(TREE)),
+    "run/tokenizer": lambda path: [shutil.rmtree(path), path.mkdir(), (path / f"{EVIL}.model").touch()],
+}
+"""Text that steers a terminal, where a reader will name it."""
 
 
 def manifested(change: Damage) -> Damage:
@@ -218,8 +216,22 @@ HEADERS: list[Damage] = [
     of_bytes(lambda data: data[:-8]),
     of_bytes(lambda _: b""),
 ]
+SUM = "damaged: its checksum does not match"
+CUT: list[tuple[Damage, str]] = [(of_bytes(flipped), "damaged"), (of_bytes(lambda data: data[:-1]), "damaged"),
+                                 (Path.unlink, "missing or damaged")]  # fmt: skip
+EXPORTED = {
+    "use": ["export/config.yaml", "export/tokenizer/joint.model", f"export/{WEIGHTS}"],
+    "use ctranslate2": ["engine/config.yaml", "engine/tokenizer/joint.model", "engine/model.bin", "engine/config.json",
+                        "engine/shared_vocabulary.json"],
+}  # fmt: skip
+SEALS = [flipped, lambda data: data.replace(b'"step": 7', b'"step": 8'), lambda _: b"", lambda _: b"[]"]
+INVALID: dict[str, list[dict[str, object]]] = {
+    "run/run.json": [{"precision": "float31"}, {"precision": None}, {"data_dir": 5}, {"corpus": []},
+                     {"auto_max_tokens": "many"}],
+    "run/selected.json": [{"best_step": "x"}, {"best_step": 7, "weights": "mean"}, {"finished_step": [1]},
+                          {"weights": "average", "average_steps": 3}, {"finished_by": 90}],
+}  # fmt: skip
 CHECKSUMS = [None, [], "x", 3, {}, {WEIGHTS: 3}, {"tokenizer/\0": ""}, {"tokenizer/\ud800": ""}]
-EVILS = [STEP + WEIGHTS, STEP + STATE, "run/run.json", "run/config.yaml", "run/tokenizer"]
 TABLE: list[tuple[str, Damage, str, str]] = [
     *[(name, odd, command, said if odd is sparse else INSTEAD.get(name, said)) for command, names in OF_COMMAND.items()
       for name, (odd, said) in product(names, ODD)],
@@ -240,8 +252,15 @@ TABLE: list[tuple[str, Damage, str, str]] = [
     (f"export/{WEIGHTS}", sealed(of_bytes(partial(in_numbers_of, "F8_E8M0", 8))), "use", "numbers of type"),
     *[("export/translator.json", sealed(checksums=value), "use", "damaged") for value in CHECKSUMS],
     *[(STEP + WEIGHTS, sealed(planted), "translate", f"{WEIGHTS}: damaged: ") for planted in PICKLES],
-    *[(name, evil, "translate", SHOWN) for name in EVILS],
-    *[(name, evil, "runs", "") for name in EVILS],
+    *[(name, change, command, f"{name}: {said}") for command, names in EXPORTED.items()
+      for name, (change, said) in product(names, CUT)],
+    *[("export/translator.json", of_bytes(change), "use", "translator.json: damaged") for change in SEALS],
+    *[(name, edited(**values), "translate", f"{name}: damaged: ") for name, cases in INVALID.items()
+      for values in cases],
+    *[(f"data/{name}", of_bytes(flipped), "train", f"{name}: {SUM}")
+      for name in ("train.bb.ids.npy", "train.bb.ends.npy", "valid.bb.ids.npy", "valid.bb", "tokenizer/joint.model")],
+    *[(name, evil, "translate", SHOWN) for name, evil in EVILS.items()],
+    *[(name, evil, "runs", "") for name, evil in EVILS.items()],
 ]  # fmt: skip
 """The file, the damage, the command, and what it says."""
 
@@ -313,7 +332,6 @@ def other_state(path: Path) -> None:
     sealed(state=state)(path)
 
 
-SUM = "damaged: its checksum does not match"
 CHECKPOINTS: list[tuple[Damage, str, str]] = [
     *[(of_bytes(change), name, f"{name}: {SUM}") for name in (WEIGHTS, OPTIMIZER)
       for change in (lambda data: data[:-20], flipped, lambda _: b"")],
@@ -453,29 +471,97 @@ def test_changed_tokenizer_raises_or_works(places: list[tuple[float, int]]) -> N
 
 # --- anything in place of anything --------------------------------------------------------------------
 
-VALUES = [None, True, -1, 0, 10**30, 0.5, float("nan"), "", "x", "a\0b", "\ud800", "../x", [], {}, [[]], {"a": 1}]
-METADATA = ["run/run.json", "run/selected.json", STEP + STATE, "export/translator.json", STEP + WEIGHTS]
+VALUES = [
+    None, True, -1, 0, 7, 10**30, 0.5, 1e308, float("nan"), "", "x", "a\0b", "\ud800", "../x", [], {}, [[]], {"a": 1},
+]  # fmt: skip
+WHOLE = [b"", b"[]", b"{}", b"null", b"3", b"[" * 9999]
+FUZZED = {"translate": "run", "use": "export", "go on": "trained", "train": "data"}
+"""A command, and the folder in which a file is damaged."""
 
 
-@hypothesis_settings(max_examples=25, phases=[Phase.explicit, Phase.generate])
-@given(seed=st.integers(0, 2**32), name=st.sampled_from(METADATA))
-def test_mutated_metadata_raises_one_line_error(
-    seed: int, name: str, made: Path, tmp_path_factory: pytest.TempPathFactory, nmt: Command
+def other_value(rng: random.Random) -> Damage:
+    """Put another value somewhere into metadata, with right checksums."""
+
+    def damage(path: Path) -> None:
+        content, is_tensors = path.read_bytes(), path.suffix == ".safetensors"
+        try:
+            header, data = header_of(content) if is_tensors else (json.loads(content), b"")
+        except ValueError:  # log.jsonl, or what is not JSON at all
+            path.unlink()
+            return
+        tree = {key: value for key, value in header.items() if key != "seal"}
+        put_somewhere(tree, rng.choice(VALUES), rng.choice)
+        if is_tensors:
+            sealed(of_bytes(lambda _: file_of(tree, data)))(path)
+        else:
+            path.write_text(sealed_text(tree) if "seal" in header else json.dumps(tree))
+
+    return damage
+
+
+def other_bytes(rng: random.Random) -> Damage:
+    """Replace a few bytes, or all that follow."""
+    place, n, new = rng.random(), rng.choice([0, 1, 1, 1, 9, 1 << 60]), rng.randbytes(rng.choice([0, 1, 1, 9]))
+    return of_bytes(lambda data: data[: int(place * len(data))] + new + data[int(place * len(data)) + n :])
+
+
+def swapped(path: Path) -> None:
+    other = max(file for file in path.parent.iterdir() if file.is_file())
+    contents = path.read_bytes(), other.read_bytes()
+    other.write_bytes(contents[0])
+    path.write_bytes(contents[1])
+
+
+def file_for_folder(path: Path) -> None:
+    shutil.rmtree(path.parent)
+    path.parent.touch()
+
+
+ANY: list[Callable[[random.Random], Damage]] = [
+    *[other_value, other_bytes] * 3,
+    lambda rng: of_bytes(lambda _: rng.choice(WHOLE)),
+    *[lambda _, damage=damage: damage for damage in (
+        swapped, Path.unlink, file_for_folder, lambda path: [path.unlink(), path.mkdir()],
+        *[lambda path, to=to: [path.unlink(), path.symlink_to(to)] for to in ("loop", "/proc/self/mem")],
+    )],
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def answers(made: Path, nmt: Command) -> dict[str, str]:
+    """What the commands translate when nothing is damaged, with scores, which tell more of the weights than words."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(made)
+        return {name: nmt(*COMMANDS[name].split(), "--n-best", "2").out for name in ("translate", "use")}
+
+
+@hypothesis_settings(max_examples=hypothesis_settings().max_examples // 10, phases=[Phase.explicit, Phase.generate])
+@pytest.mark.parametrize("command", FUZZED)
+@given(seed=st.integers(0, 2**32))
+def test_damaged_folder_is_refused_or_used_rightly(
+    command: str, seed: int, made: Path, answers: dict[str, str], tmp_path_factory: pytest.TempPathFactory, nmt: Command
 ) -> None:
-    rng = random.Random(seed)
-    folder = tmp_path_factory.mktemp("any")
-    path = shutil.copytree(made / Path(name).parts[0], folder / Path(name).parts[0]).parent / name
-    header, data = header_of(path.read_bytes()) if path.name == WEIGHTS else (json.loads(path.read_bytes()), b"")
-    tree = {key: value for key, value in header.items() if key != "seal"}
-    put_somewhere(tree, rng.choice(VALUES), rng.choice)
-    match path.name:
-        case "weights.safetensors":
-            sealed(lambda path: path.write_bytes(file_of(tree, data)))(path)
-        case "state.json" | "translator.json":
-            path.write_text(sealed_text(tree))
-        case _:
-            path.write_text(json.dumps(tree))
-    where = ("--model", folder / "export") if "export" in name else ("--run", folder / "run")
-    with no_hang():
-        check(nmt("translate", *where, "--input", made / "in", "--beam", "1"))
-    shutil.rmtree(folder)
+    """What is translated, and what is learned from, is what was written, or nothing is."""
+    rng, folder = random.Random(seed), shutil.copytree(made, tmp_path_factory.mktemp("any") / "made")
+    (folder / "c.yaml").write_text((folder / "c.yaml").read_text().replace(str(made), str(folder)))
+    path = rng.choice(sorted(path for path in (folder / FUZZED[command]).rglob("*") if path.is_file()))
+    before, way = path.read_bytes(), rng.choice(ANY)
+    damage = way(rng)
+    damage(path)
+    with no_hang(), pytest.MonkeyPatch.context() as patch:
+        quicken(patch)
+        patch.chdir(folder)
+        more = {"train": ["--set", "training.max_steps=1"], "go on": []}.get(command, ["--n-best", "2"])
+        result = nmt(*COMMANDS[command].split(), *more)
+        prepared = nmt("prepare", "--config", "c.yaml", "--data", "data")
+    check(result)
+    check(prepared)
+    if result.status == 0 and command in answers and way is not other_value and damage is not file_for_folder:
+        is_sealed = command == "use" or path.name not in ("config.yaml", "run.json", "selected.json")
+        assert result.out == answers[command] or not is_sealed, path
+    if command == "train":
+        assert (folder / "new").exists() == (result.status == 0)
+        is_learned = path.name.startswith(("valid", "joint")) or (path.suffix == ".npy" and "train" in path.name)
+        assert result.status or not is_learned or path.read_bytes() == before, path
+        assert prepared.status or path.name.startswith(("manifest", "report")) or path.stat().st_size == len(before)
+    shutil.rmtree(folder.parent)

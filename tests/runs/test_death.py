@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Container
 from pathlib import Path
 
 import pytest
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from disk import Deaths
 from fitting import fit
@@ -105,23 +103,3 @@ def test_killed_run_with_raised_limit_resumes(life, data, tmp_path, stride):
     of_the_end = list(deaths.killed.items())[-30:]
     assert "rename average" in " ".join(moment for _, moment in of_the_end)
     check_all(dict(of_the_end[::stride]), longer, data, kept(tmp_path / "run"))
-
-
-def test_tensorboard_shows_every_step(data, tmp_path):
-    deaths = deaths_of(settings(data), data, tmp_path / "run", tmp_path / "deaths", at=range(0, 10_000, 40))
-    now = int(time.time())
-    while int(time.time()) == now:  # TensorBoard orders its files by the second in which they were begun
-        time.sleep(0.05)
-
-    def scalars(run: Path) -> dict[str, dict[int, float]]:
-        """Scalars by name and step; a repeated validation may be there twice."""
-        board = EventAccumulator(str(run / "tensorboard")).Reload()
-        names = [name for name in board.Tags()["scalars"] if name.endswith(("/loss", "/lr", "/bleu"))]
-        return {name: {scalar.step: scalar.value for scalar in board.Scalars(name)} for name in names}
-
-    wanted = scalars(tmp_path / "run")
-    assert [*wanted["train/loss"]] == [1, 2, 3, 4, 5, 6]
-    lefts = [left for left in deaths.killed if (left / "run.json").exists()]
-    for left in lefts[:: len(lefts) // 3]:
-        live(settings(data), data, left)
-        assert scalars(left) == wanted, deaths.killed[left]

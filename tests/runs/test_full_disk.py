@@ -179,22 +179,18 @@ def test_tensorboard_recovers_from_full_disk(tmp_path, monkeypatch, capfd):
     real, before = gfile.LocalFileSystem._write, threading.excepthook
     board = Board(tmp_path / "board", 1, said.append)
     for step in range(1, 13):
-        if step == 4:
-            monkeypatch.setattr(gfile.LocalFileSystem, "_write", no_space)
-        if step == 8:
-            monkeypatch.setattr(gfile.LocalFileSystem, "_write", real)
+        monkeypatch.setattr(gfile.LocalFileSystem, "_write", no_space if 4 <= step < 8 else real)
         board.scalars({"train/loss": float(step)}, step)
         if step % 3 == 0:
             board.flush()
     board.close()
-    assert len(said) == 1
-    assert said[0].startswith(
+    [line] = said
+    assert line.startswith(
         f"warning: {tmp_path / 'board'}: cannot be written: No space left on device; training continues"
     )
     # files of the same second are read in the order of their names, ".10" before ".9"
     events = EventAccumulator(str(tmp_path / "board"), purge_orphaned_data=False).Reload().Scalars("train/loss")
     shown = sorted(scalar.step for scalar in events)
-    assert shown[:3] == [1, 2, 3] and shown[-3:] == [10, 11, 12]
-    assert len(set(shown)) == len(shown)
+    assert (shown[:3], shown[-3:], len(set(shown))) == ([1, 2, 3], [10, 11, 12], len(shown))
     assert "Traceback" not in capfd.readouterr().err
     assert threading.excepthook == before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -107,15 +108,23 @@ def test_repeated_pairs_do_not_hide_similar_lines(text: Path, data: Path, tmp_pa
     assert np.array_equal(often[::40] >= 0, once >= 0) and np.array_equal(often[::40], often[39::40])
 
 
-def test_invalid_settings_are_refused(text: Path) -> None:
-    with pytest.raises(ConfigError, match=r"fuzzy: needs data\.fuzzy_threshold"):
-        tiny_settings(text, training=FUZZY)
-    with pytest.raises(ConfigError, match=r"fuzzy needs tokenizer\.joint"):
-        tiny_settings(text, data=THRESHOLD, training=FUZZY, tokenizer={"joint": False, "vocab_size": 330})
-    source = {"files": {"aa": "train.aa", "label": "train.bb"}}
-    labelled = {**THRESHOLD, "direction": "aa-label", "train": [source], "valid": source, "test": {}}
-    with pytest.raises(ConfigError, match=r"fuzzy_threshold: no effect on texts with labels"):
-        tiny_settings(text, data=labelled, training={"objective": "classification"}, model={"kind": "encoder"})
+LABELLED = {"files": {"aa": "train.aa", "label": "train.bb"}}
+WITH_LABELS = {**THRESHOLD, "direction": "aa-label", "train": [LABELLED], "valid": LABELLED, "test": {}}
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"training": FUZZY}, r"fuzzy: needs data\.fuzzy_threshold"),
+        ({"data": THRESHOLD, "training": FUZZY, "tokenizer": {"joint": False, "vocab_size": 330}},
+         r"fuzzy needs tokenizer\.joint"),
+        ({"data": WITH_LABELS, "training": {"objective": "classification"}, "model": {"kind": "encoder"}},
+         r"fuzzy_threshold: no effect on texts with labels"),
+    ],
+)  # fmt: skip
+def test_invalid_settings_are_refused(settings: dict[str, Any], said: str, text: Path) -> None:
+    with pytest.raises(ConfigError, match=said):
+        tiny_settings(text, **settings)
 
 
 def test_source_of_pair_is_followed_by_target_of_match(text: Path, data: Path, tmp_path: Path) -> None:

@@ -248,8 +248,7 @@ def test_share_of_start_is_mixed_into_recorded_steps(
     assert [*chosen.averaged] == [0, *steps] and chosen.step == 6
     assert choose_weights(RunDir(tmp_path / "run"), config.training.average_last, "last", "average").averaged == (3, 6)
     began, ended = weights(base, 3), average(RunDir(tmp_path / "run"), steps)
-    for name, tensor in chosen.tensors.items():
-        torch.testing.assert_close(tensor, 0.25 * began[name] + 0.75 * ended[name])
+    torch.testing.assert_close(dict(chosen.tensors), {name: 0.25 * began[name] + 0.75 * ended[name] for name in began})
 
 
 def test_card_has_development_scores_of_exported_weights(tiny_data, base, tmp_path, monkeypatch):

@@ -17,7 +17,6 @@ from fitting import fit, start
 from kept_run import Died, die_before
 from nmt.config import Config
 from nmt.data import mixing
-from nmt.data import mixing as streams
 from nmt.data.batching import Update
 from nmt.data.corpus import Corpora, Corpus
 from nmt.data.mixing import Position
@@ -58,7 +57,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mixing, "WINDOW_PAIRS", 100)
-    monkeypatch.setattr(streams, "BLOCK_PAIRS", 8)
+    monkeypatch.setattr(mixing, "BLOCK_PAIRS", 8)
 
 
 def config_of(
@@ -239,9 +238,9 @@ def test_stages_end_after_their_steps(folder, tmp_path, monkeypatch, capsys):
     corpus = Corpus.open(DataDir(folder / "shards"))
     first = mixing.train_corpora(corpus.manifest)["train.0"].n
     state = load_state(RunDir(tmp_path / "run").step(30))
-    begin, n_updates = 5, len(seen)
+    begin = 5
     counts = Counter(row >= first for _, rows in seen[:begin] for row in rows)
-    assert (state.stage, state.stage_step, n_updates) == (2, 8, 30)
+    assert (state.stage, state.stage_step, len(seen)) == (2, 8, 30)
     assert counts[True] / counts[False] == pytest.approx(3, rel=0.2)
     assert all(row < first for _, rows in seen[begin : begin + 3] for row in rows)
     assert state.stage_pairs == pytest.approx(sum(len(rows) for _, rows in seen[: begin + 3]), abs=2)

@@ -52,9 +52,7 @@ def test_meter_counts_every_target_token_once(tiny_data: Path, tmp_path: Path, m
         handle.remove()
     split = Corpus.open(DataDir(tiny_data)).split("train")
     real = [sum(step.counts[i] for step in meter.steps) for i in range(5)]
-    assert real[0] == split.n
-    assert real[1] == len(split.ids("bb")) + split.n
-    assert real[3] == len(split.ids("aa")) + split.n
+    assert (real[0], real[1], real[3]) == (split.n, len(split.ids("bb")) + split.n, len(split.ids("aa")) + split.n)
     assert real[1] < real[2] < 1.5 * real[1], "rows are filled with several sentences"
 
 
@@ -83,6 +81,5 @@ def test_configuration_of_nmt_is_valid(arm: Any, tmp_path: Path) -> None:
     arguments = arm.training.arguments(tmp_path / "text", tmp_path, MEASURED)
     sets = [word.removeprefix("--set=") for word in arguments if word.startswith("--set=")]
     config = load_config(arguments[arguments.index("--config") + 1], sets)
-    assert config.tokenizer.vocab_size == VOCABULARY
+    assert (config.tokenizer.vocab_size, config.training.max_steps) == (VOCABULARY, NEVER)
     assert {value for name, value in config.model if name.endswith("_dropout")} == {0.1}
-    assert config.training.max_steps == NEVER

@@ -41,10 +41,11 @@ def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     folder.mkdir()
     for name in tables.COMMANDS:
         (folder / f"{name}.tsv").write_text("")
-    (folder / "translate.tsv").write_text("plain\tquick\ttranslate\nafter\t\tevaluate --run @translate.plain\n")
-    (folder / "calls.tsv").write_text("shout\t\twords:shout words:call_out\tcodes\tf(x)\n")
-    (folder / "requests.tsv").write_text("")
-    (folder / "expected.tsv").write_text("# none\n")
+    for name, text in {
+        "translate": "plain\tquick\ttranslate\nafter\t\tevaluate --run @translate.plain\n",
+        "calls": "shout\t\twords:shout words:call_out\tcodes\tf(x)\n", "requests": "", "expected": "# none\n",
+    }.items():  # fmt: skip
+        (folder / f"{name}.tsv").write_text(text)
     monkeypatch.setattr(replay, "write_inputs", lambda inputs: inputs.mkdir(parents=True))
     monkeypatch.setattr(replay, "TABLES", folder)
 

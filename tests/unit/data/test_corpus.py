@@ -11,7 +11,6 @@ import pytest
 from nmt.data.corpus import Corpus, lines_of
 from nmt.data.manifest import DATA_FORMAT, content_fingerprint, file_facts
 from nmt.errors import DataError
-from nmt.files.read import checksum
 from nmt.layout import DataDir
 from nmt.prepare.pipeline.encode import write_encoded
 from nmt.text.blocks import BlockEncoder
@@ -51,8 +50,7 @@ def test_corpus_restores_any_line(directory: DataDir) -> None:
     assert [split.text("de"), split.text("en")] == LINES
     assert lines_of(split, "de").n_ids()[1] == 0
     assert split.ends("en")[2] == split.ends("en")[1] == len(split.ids("en"))
-    assert isinstance(split.ids("de"), np.memmap)
-    assert isinstance(split.ends("de"), np.memmap)
+    assert all(isinstance(read("de"), np.memmap) for read in (split.ids, split.ends))
 
 
 def test_missing_data_directory_raises(tmp_path: Path) -> None:
@@ -62,15 +60,9 @@ def test_missing_data_directory_raises(tmp_path: Path) -> None:
         Corpus.open(DataDir(tmp_path / "absent"))
     with pytest.raises(DataError, match=r"no data directory: manifest\.json is missing; run nmt prepare"):
         Corpus.open(DataDir(tmp_path))
-    (tmp_path / "manifest.json").write_text("{")
-    with pytest.raises(DataError, match=r"manifest\.json: damaged: .*; remove the directory and run nmt pre"):
-        Corpus.open(DataDir(tmp_path))
-    (tmp_path / "manifest.json").write_text('{"format": 1, "languages": [], "tokenizer": {}, "files": {}}')
-    with pytest.raises(DataError, match=r"manifest\.json: damaged: it lacks fingerprint, splits"):
-        Corpus.open(DataDir(tmp_path))
 
 
-@pytest.mark.parametrize("content", ["", "[]", "3", '"x"', "[" * 100_000, '{"format": {}}', "null"])
+@pytest.mark.parametrize("content", ["", "[]", "3", '"x"', "[" * 100_000, '{"format": {}}', "null", '{"format": 1}'])
 def test_invalid_manifest_raises(directory: DataDir, content: str) -> None:
     directory.manifest.write_text(content)
     with pytest.raises(DataError, match=r"manifest\.json: (damaged: |written in format \{\}, but this).*; remove"):
@@ -91,53 +83,26 @@ def test_invalid_manifest_raises(directory: DataDir, content: str) -> None:
         ("warnings", [5]),
         ("files", ["train.de"]),
         ("files", {"train.de": {"bytes": 1.5, "sha256": ""}}),
+        ("splits", {"train": {"pairs": 4}}),
+        ("tokenizer", {"fingerprint": "0" * 16}),
     ],
 )
-def test_manifest_with_wrong_type_raises(directory: DataDir, key: str, value: object) -> None:
-    manifest = json.loads(directory.manifest.read_bytes())
-    directory.manifest.write_text(json.dumps(manifest | {key: value}))
-    with pytest.raises(DataError, match=rf"manifest\.json: damaged: (it lacks )?{key}.*; remove the directory"):
-        Corpus.open(directory)
-
-
-def test_manifest_with_wrong_count_raises(directory: DataDir) -> None:
+def test_manifest_with_wrong_value_raises(directory: DataDir, key: str, value: object) -> None:
     Corpus.open(directory).verify("train")
     manifest = json.loads(directory.manifest.read_bytes())
-    manifest["splits"]["train"]["pairs"] = 4
-    directory.manifest.write_text(json.dumps(manifest))
-    corpus = Corpus.open(directory)
-    with pytest.raises(DataError, match=r"manifest\.json: damaged: train has a different number of lines"):
-        corpus.verify("train")
+    directory.manifest.write_text(json.dumps(manifest | {key: value}))
+    damaged = rf"(it lacks )?{key}.*; remove the directory|train has a different number of lines"
+    said = rf"manifest\.json: damaged: ({damaged})|tokenizer: not the tokenizer of the manifest; run nmt prepare again"
+    with pytest.raises(DataError, match=said):
+        Corpus.open(directory).verify("train")
 
 
-def test_missing_or_truncated_files_raise(directory: DataDir) -> None:
+def test_truncated_file_raises(directory: DataDir) -> None:
     path = directory.ids("train", "en")
     size = path.stat().st_size
     path.write_bytes(path.read_bytes()[:-2])
-    with pytest.raises(
-        DataError, match=rf"train\.en\.ids\.npy: {size - 2} bytes, but the manifest says {size} bytes; run nmt"
-    ):
-        Corpus.open(directory)
-    path.unlink()
-    with pytest.raises(DataError, match=r"train\.en\.ids\.npy: no such file, but the manifest says"):
-        Corpus.open(directory)
-
-
-def test_corpus_with_another_tokenizer_raises(directory: DataDir) -> None:
-    other = train_tokenizer(["ganz andere Worte"], 300)
-    directory.tokenizer.joint.write_bytes(other.model)
-    manifest = json.loads(directory.manifest.read_bytes())
-    joint = directory.tokenizer.joint
-    manifest["files"]["tokenizer/joint.model"] = {"bytes": joint.stat().st_size, "sha256": checksum(joint)}
-    directory.manifest.write_text(json.dumps(manifest))
-    with pytest.raises(DataError, match=r"tokenizer: not the tokenizer of the manifest; run nmt prepare again"):
-        Corpus.open(directory)
-
-
-def test_damaged_file_of_tokenizer_raises(directory: DataDir) -> None:
-    path = directory.tokenizer.joint
-    path.write_bytes(path.read_bytes()[:-1] + b"\xff")
-    with pytest.raises(DataError, match=r"joint\.model: damaged: its checksum"):
+    said = rf"train\.en\.ids\.npy: {size - 2} bytes, but the manifest says {size} bytes; run nmt"
+    with pytest.raises(DataError, match=said):
         Corpus.open(directory)
 
 

@@ -103,8 +103,8 @@ def test_stage_change_continues_same_window() -> None:
     at = mix.after(Position(), step=20)
     assert at == Position(window=1)
     left = mix.after(at, n_pairs=100, step=30)
-    assert (left.epoch, left.window, left.stage, left.stage_step, left.stage_pairs) == (0, 1, 1, 30, 600)
-    assert left.drawn == (150, 450) and mix.span(left) == (600, 1000)
+    assert left == Position(0, 1, 1, stage_step=30, stage_pairs=600, drawn=(150, 450))
+    assert mix.span(left) == (600, 1000)
     assert mix.takes(left) == [(150, 390), (450, 610)]
     assert mix.after(left, step=99) == Position(1, 0, 1, stage_pairs=600, drawn=(150, 450))
     assert mix.after(at, step=30).epoch == 1  # after the last update of a window it is the next one
@@ -116,12 +116,9 @@ def test_stage_change_continues_same_window() -> None:
 @pytest.mark.parametrize("sharded", [True, False])
 def test_data_directory_lists_corpora_with_rows_and_repeats(sharded: bool) -> None:
     found = train_corpora(manifest_of([10, 7], [1, 3], sharded))
-    assert [corpus.name for corpus in found.values()] == ["file0", "file1"]
-    if sharded:
-        assert [corpus.runs for corpus in found.values()] == [(Run(0, 5), Run(5, 5)), (Run(10, 4), Run(14, 3))]
-        assert [corpus.repeat for corpus in found.values()] == [1, 3]
-    else:
-        assert [corpus.runs for corpus in found.values()] == [(Run(0, 10),), (Run(10, 21),)]
+    of_shards = [("file0", (Run(0, 5), Run(5, 5)), 1), ("file1", (Run(10, 4), Run(14, 3)), 3)]
+    whole = [("file0", (Run(0, 10),), 1), ("file1", (Run(10, 21),), 1)]
+    assert [(one.name, one.runs, one.repeat) for one in found.values()] == (of_shards if sharded else whole)
     mix = mix_of_config(config_of(None, None), {"de-en": manifest_of([10, 7], [1, 3], sharded)})
     assert mix.n_pairs == 31 and mix.stages[0].shares == (Fraction(10, 31), Fraction(21, 31))
     assert (mix.takes(Position())) == [(0, 10), (0, 21)]
@@ -172,12 +169,15 @@ def test_config_stages_set_shares_and_steps() -> None:
     assert [stage.n_updates for stage in mix.stages] == [5, 6, 7, None]
 
 
-def test_large_epoch_has_several_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("weight", "n", "sharded", "n_windows"),
+    [(None, 101, True, 11), (1.0, 100, False, 10), (None, 101, False, 1), (None, 2, True, 1)],
+)
+def test_large_epoch_has_several_windows(
+    weight: float | None, n: int, sharded: bool, n_windows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(mixing, "WINDOW_PAIRS", 10)
-    assert mix_of_config(config_of(None), {"de-en": manifest_of([101], [1], True)}).n_windows == 11
-    assert mix_of_config(config_of(1.0), {"de-en": manifest_of([100], [1], False)}).n_windows == 10
-    assert mix_of_config(config_of(None), {"de-en": manifest_of([101], [1], False)}).n_windows == 1
-    assert mix_of_config(config_of(None), {"de-en": manifest_of([2], [1], True)}).n_windows == 1
+    assert mix_of_config(config_of(weight), {"de-en": manifest_of([n], [1], sharded)}).n_windows == n_windows
 
 
 # --- The stream of a corpus ---

@@ -86,9 +86,8 @@ def test_modifier_draw_depends_on_seed_epoch_and_row(tokenizer: Tokenizer, pairs
     modifiers = make(tokenizer, config_of(typos=0.5, noise=0.2))
     whole = ids_of(modifiers.modified(pairs, ALL, 3))
     rows = np.random.default_rng(0).permutation(N)
-    for part in (rows[:7], rows[7:200], rows[200:], rows[:0]):
-        if len(part):
-            assert ids_of(modifiers.modified(pairs, part, 3)) == [whole[row] for row in part]
+    for part in (rows[:7], rows[7:200], rows[200:]):
+        assert ids_of(modifiers.modified(pairs, part, 3)) == [whole[row] for row in part]
     others = [
         ids_of(modifiers.modified(pairs, ALL, 4)),
         ids_of(make(tokenizer, load_config("sample.yaml", ["training.modifiers.typos=0.5",

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from nmt.data.batching import Batch, Indices, PairLengths, Pairs, epoch_updates
+from models import loss_and_gradients
+from nmt.data.batching import Pairs
 from nmt.data.lines import Lines
-from nmt.data.rows import LONGEST_TOGETHER, ROW_LENGTH, RowBatch, RowPacking, fill
+from nmt.data.rows import LONGEST_TOGETHER, ROW_LENGTH, RowPacking, fill
 from nmt.model.masks import NO_SENTENCE, Rows, attention_mask, source_prefix
 from nmt.model.settings import ModelConfig
 from nmt.model.transformer import DecoderModel, Model, Transformer, mean_state
@@ -35,39 +36,33 @@ def test_row_has_sentences_one_after_the_other() -> None:
     """The example of the module."""
     batch = RowPacking(pairs_of([2, 3, 0], [1, 3, 1])).batch(np.arange(3))
     assert batch.src.shape == batch.tgt_in.shape == (1, ROW_LENGTH)
-    assert batch.src_numbers[0, :8].tolist() == [1, 1, 1, 1, 0, 0, 0, 2]
-    assert batch.tgt_numbers[0, :8].tolist() == [1, 1, 1, 1, 0, 0, 2, 2]
+    places = (batch.src_numbers, batch.tgt_numbers, batch.src_positions, batch.tgt_positions)
+    assert [side[0, :8].tolist() for side in places] == [
+        [1, 1, 1, 1, 0, 0, 0, 2], [1, 1, 1, 1, 0, 0, 2, 2], [0, 1, 2, 3, 0, 1, 2, 0], [0, 1, 2, 3, 0, 1, 0, 1],
+    ]  # fmt: skip
     assert set(batch.src_numbers[0, 8:].tolist()) == {NO_SENTENCE}
-    assert batch.src_positions[0, :8].tolist() == [0, 1, 2, 3, 0, 1, 2, 0]
-    assert batch.tgt_positions[0, :8].tolist() == [0, 1, 2, 3, 0, 1, 0, 1]
     assert batch.n_tokens == len(batch.token_indices) == 8
     assert (batch.tgt_out.flatten()[batch.token_indices] != PAD).all()
 
 
-def check_loss_and_gradients(model: Model, padded: Batch, in_rows: RowBatch) -> None:
-    """Losses and gradients of the same pairs in both layouts are equal but for rounding."""
-    results = []
-    for batch in (padded, in_rows):
-        model.zero_grad()
-        sums = cross_entropy(model, batch, 0.1)
-        sums.loss.backward()  # type: ignore[no-untyped-call]
-        results.append((sums, {name: weight.grad for name, weight in model.named_parameters()}))
-    (sums, gradients), (sums_in_rows, gradients_in_rows) = results
-    assert sums_in_rows.n_tokens == sums.n_tokens and int(sums_in_rows.n_correct) == int(sums.n_correct)
-    torch.testing.assert_close(sums_in_rows.loss, sums.loss)
-    for name, gradient in gradients.items():
-        torch.testing.assert_close(gradients_in_rows[name], gradient, atol=1e-3, rtol=1e-3, msg=name)
+SIZES = {"d_model": 16, "d_ff": 32, "n_heads": 2, "encoder_layers": 2, "decoder_layers": 2}
+NO_DROPOUT = {"embedding_dropout": 0.0, "residual_dropout": 0.0}
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
-def test_loss_and_gradients_equal_those_of_padded_sentences(norm: str) -> None:
-    pairs = random_pairs(30, 40)
-    rows = np.arange(30)
+@pytest.mark.parametrize("is_decoder", [False, True])
+def test_loss_and_gradients_equal_those_of_padded_sentences(norm: str, is_decoder: bool) -> None:
+    pairs, rows = random_pairs(30, 40), np.arange(30)
     torch.manual_seed(0)
-    sizes = {"d_model": 16, "d_ff": 32, "n_heads": 2, "encoder_layers": 2, "decoder_layers": 2}
-    no_dropout = {"embedding_dropout": 0.0, "residual_dropout": 0.0}
-    model = Transformer(ModelConfig.model_validate({**sizes, **no_dropout, "norm": norm}), VOCABULARY, VOCABULARY)
-    check_loss_and_gradients(model, pairs.batch(rows), RowPacking(pairs).batch(rows))
+    config = ModelConfig.model_validate({**SIZES, **NO_DROPOUT, "norm": norm})
+    model: Model = Transformer(config, VOCABULARY, VOCABULARY)
+    if is_decoder:
+        model, pairs = DecoderModel(config, VOCABULARY, sees_source=True), one_sequence(pairs, rows, 0)
+    sums, in_rows = (cross_entropy(model, layout.batch(rows), 0.1) for layout in (pairs, RowPacking(pairs)))
+    assert (in_rows.n_tokens, int(in_rows.n_correct)) == (sums.n_tokens, int(sums.n_correct))
+    torch.testing.assert_close(in_rows.loss, sums.loss)
+    expected = loss_and_gradients(model, sums.loss)
+    torch.testing.assert_close(loss_and_gradients(model, in_rows.loss), expected, atol=1e-3, rtol=1e-3)
 
 
 def test_every_side_has_room_in_its_row() -> None:
@@ -122,16 +117,6 @@ def test_prefix_in_rows_ends_with_the_separator() -> None:
     assert (batch.tgt_in[last & is_token] == SEPARATOR).all() and int((last & is_token).sum()) == 30
 
 
-@pytest.mark.parametrize("norm", ["pre", "post"])
-def test_loss_and_gradients_of_decoder_that_sees_the_source_equal_those_of_padded_sentences(norm: str) -> None:
-    pairs = one_sequence(random_pairs(30, 40), np.arange(30), 0)
-    torch.manual_seed(0)
-    config = ModelConfig.model_validate({"d_model": 16, "d_ff": 32, "n_heads": 2, "decoder_layers": 2, "norm": norm})
-    model = DecoderModel(config, VOCABULARY, sees_source=True).eval()
-    rows = np.arange(30)
-    check_loss_and_gradients(model, pairs.batch(rows), RowPacking(pairs).batch(rows))
-
-
 def test_copies_are_targets_after_the_first_source_token() -> None:
     pairs = random_pairs(30, 70)
     rows = np.arange(30)
@@ -156,30 +141,3 @@ def test_few_long_pairs_are_apart_from_short_ones() -> None:
     assert parts_of([5, 5, 5], 10) == [[0, 1], [2]]
     batch = RowPacking(pairs_of([most], [3])).batch(np.arange(1))
     assert batch.src.shape == (1, most + ROW_LENGTH)
-
-
-def rows_of(pairs: Pairs, update_tokens: int, seed: int = 1, epoch: int = 0) -> list[Indices]:
-    updates = epoch_updates(pairs.lengths, update_tokens, seed, epoch)
-    for update in updates:
-        assert update.n_tokens == pairs.lengths.tgt[update.rows].sum()
-    return [update.rows for update in updates]
-
-
-def test_updates_of_mixed_lengths_have_every_pair_once() -> None:
-    pairs = random_pairs(2_000, 60)
-    updates = rows_of(pairs, 500)
-    assert sorted(np.concatenate(updates).tolist()) == [*range(2_000)]
-    tokens = [int(pairs.lengths.tgt[rows].sum()) for rows in updates]
-    assert min(tokens) > 400 and max(tokens) < 600
-    spreads = [pairs.lengths.tgt[rows].std() for rows in updates]
-    assert min(spreads) > 8  # those of similar lengths: 1
-    assert [rows.tolist() for rows in rows_of(pairs, 500)] == [rows.tolist() for rows in updates]
-    for others in (rows_of(pairs, 500, seed=2), rows_of(pairs, 500, epoch=1)):
-        assert others[0].tolist() != updates[0].tolist()
-
-
-def test_few_pairs_make_updates_of_mixed_lengths() -> None:
-    assert [rows.tolist() for rows in rows_of(random_pairs(1, 9), 4)] == [[0]]
-    assert sorted(np.concatenate(rows_of(random_pairs(3, 9), 4)).tolist()) == [0, 1, 2]
-    nothing = np.zeros(0, np.int64)
-    assert epoch_updates(PairLengths(nothing, nothing), 4, 1, 0) == []

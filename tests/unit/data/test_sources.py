@@ -25,9 +25,8 @@ def test_licences_do_not_affect_preparation() -> None:
 def test_joint_license_lists_licences_of_sources() -> None:
     stated = load_config("sample.yaml").data.train[0]
     unknown = stated.model_copy(update={"license": None})
-    assert joint_license([stated, stated]) == "MIT"
-    assert joint_license([stated, unknown, unknown]) == "MIT, not stated"
-    assert joint_license([unknown, unknown]) is None
+    cases = ([stated, stated], [stated, unknown, unknown], [unknown, unknown])
+    assert [joint_license(sources) for sources in cases] == ["MIT", "MIT, not stated", None]
 
 
 def test_blank_licence_is_rejected() -> None:

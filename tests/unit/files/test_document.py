@@ -35,8 +35,7 @@ def written(path: Path, content: object) -> Path:
 def test_written_documents_are_read_back(tmp_path: Path) -> None:
     note = Note(format=1, text="é", inner=Inner(n=3))
     path = written(tmp_path / "note.json", document_text(note))
-    assert json.loads(path.read_text()) == {"format": 1, "text": "é", "inner": {"n": 3}}
-    assert list(json.loads(path.read_text())) == ["format", "text", "inner"]
+    assert [*json.loads(path.read_text()).items()] == [("format", 1), ("text", "é"), ("inner", {"n": 3})]
     assert read_document(path, Note, DataError, formats=(1,)) == note
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from disk import hook
+from disk import steps_of
 from nmt.errors import DataError, LockedError
 from nmt.files.write import refuse_overwriting, replace_file, staged, work_directory
 
@@ -83,20 +82,6 @@ def test_failed_replacement_restores_old_directory(tmp_path: Path, monkeypatch: 
 
 def full(*_: object, **__: object) -> Any:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-def steps_of(monkeypatch: pytest.MonkeyPatch, action: Callable[[], None]) -> list[str]:
-    """What is done to the disk, in order."""
-    steps: list[str] = []
-
-    def note(name: str, first: Any, second: Any) -> None:
-        path = Path(f"/proc/self/fd/{first}").readlink() if isinstance(first, int) else Path(first)
-        steps.append(f"{name} {path.name}" + (f" {Path(second).name}" if name in ("rename", "replace") else ""))
-
-    with monkeypatch.context() as patch:
-        hook(patch, note)
-        action()
-    return steps
 
 
 def test_file_is_synced_before_rename(tmp_path, monkeypatch):

@@ -9,15 +9,6 @@ from nmt.model.dropout import Dropout
 from nmt.model.masks import AttentionMask, Padded, attention_mask
 
 
-def test_mask_true_means_attended():
-    """The polarity of scaled_dot_product_attention, the opposite of torch.nn.Transformer's key_padding_mask."""
-    value = torch.tensor([[[[1.0], [100.0]]]])  # (B, H, K, E)
-    query = key = torch.zeros(1, 1, 2, 1)
-    mask = padding_mask(torch.tensor([1]), 2)[:, None, None, :]
-    found = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-    assert found.flatten().tolist() == [1.0, 1.0]
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("n_keys", [5, 8])
 def test_attention_bias_equals_mask(dtype, n_keys):
@@ -59,22 +50,13 @@ def filled(d_model: int = 16, n_heads: int = 4) -> MultiHeadAttention:
     return attention
 
 
-def torchs_own(ours: MultiHeadAttention) -> torch.nn.MultiheadAttention:
-    theirs = torch.nn.MultiheadAttention(16, 4, batch_first=True)
-    theirs.load_state_dict(
-        {
-            "in_proj_weight": ours.in_weight,
-            "in_proj_bias": ours.in_bias,
-            "out_proj.weight": ours.output.weight,
-            "out_proj.bias": ours.output.bias,
-        }
-    )
-    return theirs
-
-
 def test_attention_equals_torch_with_copied_weights():
     ours = filled()
-    theirs = torchs_own(ours)
+    theirs = torch.nn.MultiheadAttention(16, 4, batch_first=True)
+    theirs.load_state_dict({
+        "in_proj_weight": ours.in_weight, "in_proj_bias": ours.in_bias, "out_proj.weight": ours.output.weight,
+        "out_proj.bias": ours.output.bias,
+    })  # fmt: skip
     x, memory = torch.randn(2, 5, 16), torch.randn(2, 7, 16)
     mask = padding_mask(torch.tensor([7, 4]))
     found = ours.cross(x, keys_values_of([ours], memory)[0], AttentionMask(mask[:, None, None, :]))
@@ -111,16 +93,6 @@ def test_fully_masked_query_is_finite(dtype):
     (fast.float().sum() + slow.float().sum()).backward()
     assert fast.isfinite().all() and slow.isfinite().all() and memory.grad.isfinite().all()
     assert found[0][0, ..., 2].abs().max() == 0
-
-
-def test_attention_dropout_applies_in_training_only():
-    attention = MultiHeadAttention(16, 4, dropout=0.5)
-    x = torch.randn(1, 8, 16)
-    attention.train()
-    mask = AttentionMask(torch.ones(1, 1, 1, 8, dtype=torch.bool))
-    assert not torch.equal(attention(x, mask), attention(x, mask))
-    attention.eval()
-    assert torch.equal(attention(x, mask), attention(x, mask))
 
 
 # --- Dropout keeps its promise: the rate, the mean, the gradient, the seed ---

@@ -7,6 +7,7 @@ import os
 import shutil
 import socket
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from logged_run import make_run, train, valid
 from nmt.config.load import changed_config, dump_config, load_config
 from nmt.errors import CheckpointError
 from nmt.files.write import Lock
+from nmt.layout import RunDir
 from nmt.runs.info import EnsembleMember, Selected, add_scores, read_info, write_info, write_selected
 from nmt.runs.listing import as_table, newest_run, summarise, summarise_all
 from nmt.runs.log import learning_curve, read_log
@@ -69,17 +71,17 @@ def test_runs_table_has_row_for_each_state(nmt: Command, runs: Path) -> None:
     fresh = make_run(runs / "fresh")
     hours = make_run(runs / "hours", [train(15_000)])
     done.config.write_text(dump_config(changed_config(load_config(done.config), ["search.split=always"])))
-    written(done.path, 3 * 86_400 + 5)
-    written(stopped.path, 2 * 3_600 + 5)
-    written(fresh.path, 3 * 60 + 5)
-    written(hours.path, 7)
+    for run, age in ((done, 3 * 86_400 + 5), (stopped, 2 * 3_600 + 5), (fresh, 3 * 60 + 5), (hours, 7)):
+        written(run.path, age)
     result = nmt("runs")
     assert (result.status, result.err) == (0, "")
     rows = table(result.out)
     assert list(rows) == ["hours", "fresh", "stopped", "done"]  # what was written to last is first
-    assert rows["done"] == ["finished", "400", "100%", "33.3", "4 min", "3 d", "split: always"]
-    assert rows["stopped"] == ["stopped", "200", "50%", "31.3", "2 min", "2 h", "split: auto"]
-    assert rows["fresh"] == ["stopped", "0", "0%", "-", "-", "3 min", "split: auto"]
+    assert {name: rows[name] for name in ("done", "stopped", "fresh")} == {
+        "done": ["finished", "400", "100%", "33.3", "4 min", "3 d", "split: always"],
+        "stopped": ["stopped", "200", "50%", "31.3", "2 min", "2 h", "split: auto"],
+        "fresh": ["stopped", "0", "0%", "-", "-", "3 min", "split: auto"],
+    }
     assert rows["hours"][:5] == ["stopped", "15,000", "100%", "-", "2.5 h"]
     assert rows["hours"][5] in ("7 s", "8 s", "9 s")
 
@@ -141,9 +143,10 @@ def test_newest_test_score_is_shown(nmt: Command, runs: Path) -> None:
     lines = nmt("runs").out.splitlines()
     rows = {line.split()[0]: line.split("  ") for line in lines}
     cells = {name: [cell.strip() for cell in row if cell.strip()] for name, row in rows.items()}
-    assert cells["run"] == ["run", "state", "step", "done", "BLEU", "test BLEU", "trained", "age"]
-    assert cells["multi30k-de-en"][2:6] == ["12,000", "100%", "31.3", "test…flickr 40.0"]
-    assert cells["b"][4:6] == ["-", "-"]
+    assert (cells["run"], cells["multi30k-de-en"][2:6], cells["b"][4:6]) == (
+        ["run", "state", "step", "done", "BLEU", "test BLEU", "trained", "age"],
+        ["12,000", "100%", "31.3", "test…flickr 40.0"], ["-", "-"],
+    )  # fmt: skip
     running = replace(summarise(first), holder={"host": "machine-1", "pid": 1_000_000})
     assert max(map(len, render("text", [as_table([running])], None).splitlines())) <= 100
     (found,) = [each for each in json.loads(nmt("runs", "--format=json").out) if each["name"] != "b"]
@@ -185,19 +188,40 @@ def test_imported_run_is_not_finished(runs: Path) -> None:
     assert (summarise(run).state, summarise(run).progress) == ("imported", None)
 
 
-def test_finished_state_needs_last_checkpoint(runs: Path) -> None:
-    run = make_run(runs / "a", [train(400)], steps=[200, 400], finished=400)
-    assert summarise(run).state == "finished"
-    shutil.rmtree(run.step(400).path)  # to go on from an earlier one
-    assert (summarise(run).state, summarise(run).checkpoint) == ("stopped", 200)
-    run.step(600).path.mkdir()  # of a copy that broke off: no checkpoint
-    assert summarise(run).checkpoint == 200
-    run = make_run(runs / "b", [train(400)], steps=[200, 400], finished=200)  # went on with more steps, and was stopped
-    assert summarise(run).state == "stopped"
-    shutil.rmtree(run.checkpoints)
-    assert (summarise(run).state, summarise(run).problem) == ("broken", "checkpoints: missing")
-    run.checkpoints.mkdir()
-    assert (summarise(run).state, summarise(run).checkpoint, summarise(run).problem) == ("stopped", None, None)
+def gone(path: Callable[[RunDir], Path], *, is_empty: bool = False) -> Callable[[RunDir], None]:
+    def change(run: RunDir) -> None:
+        shutil.rmtree(path(run))
+        if is_empty:
+            path(run).mkdir()
+
+    return change
+
+
+BEST_BEFORE = Selected(best_step=100, finished_step=200)
+STATES: list[tuple[list[int], int, Callable[[RunDir], object], str, int | None, str | None]] = [
+    ([200, 400], 400, lambda _: None, "finished", 400, None),
+    ([200, 400], 400, gone(lambda run: run.step(400).path), "stopped", 200, None),  # to go on from an earlier one
+    ([200, 600], 600, gone(lambda run: run.step(600).path, is_empty=True), "stopped", 200, None),  # a broken off copy
+    ([200, 400], 200, lambda _: None, "stopped", 400, None),  # went on with more steps, and was stopped
+    ([200, 400], 200, gone(lambda run: run.checkpoints), "broken", None, "checkpoints: missing"),
+    ([200, 400], 200, gone(lambda run: run.checkpoints, is_empty=True), "stopped", None, None),
+    ([], 0, lambda run: (run.checkpoints / "step-00000100.part").mkdir(), "stopped", None, None),  # died in its save
+    ([100, 200], 200, lambda run: write_selected(run, BEST_BEFORE), "finished", 200, None),
+    ([200], 200, lambda run: write_selected(run, BEST_BEFORE), "broken", 200, "checkpoints/step-00000100: missing"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("steps", "finished", "change", "state", "checkpoint", "problem"), STATES)
+def test_state_depends_on_checkpoints(
+    steps: list[int], finished: int, change: Callable[[RunDir], object], state: str, checkpoint: int | None,
+    problem: str | None, runs: Path,
+) -> None:  # fmt: skip
+    run = make_run(runs / "a", [train(max([50, *steps]))], steps, finished or None)
+    change(run)
+    found = summarise(run)
+    assert (found.state, found.checkpoint, found.problem and found.problem[: len(problem or "")]) == (
+        state, checkpoint, problem,
+    )  # fmt: skip
 
 
 # --- what is damaged ----------------------------------------------------------------------------
@@ -227,27 +251,10 @@ def test_damaged_run_is_listed(name: str, content: bytes | None, problem: str, n
     result = nmt("runs")
     assert (result.status, result.err, result.out.count("\n")) == (0, "", 3)
     rows = table(result.out)
-    assert rows["good"][0] == "stopped"
-    assert rows["broken"][0] == "broken"
-    assert rows["broken"][1] == "200" and "20.0" in rows["broken"][2:4]  # what can be read is told
+    assert (rows["good"][0], *rows["broken"][:2]) == ("stopped", "broken", "200")
+    assert "20.0" in rows["broken"][2:4]  # what can be read is told
     assert rows["broken"][-1].startswith(problem)
     assert json.loads(nmt("runs", "--format=json").out)[0]["problem"].startswith(problem)
-
-
-def test_finished_run_without_selected_checkpoint_is_broken(runs: Path) -> None:
-    run = make_run(runs / "a", [train(200)], steps=[100, 200])
-    write_selected(run, Selected(best_step=100, finished_step=200))
-    assert summarise(run).state == "finished"
-    shutil.rmtree(run.step(100).path)
-    found = summarise(run)
-    assert (found.state, found.checkpoint) == ("broken", 200)
-    assert found.problem is not None and found.problem.startswith("checkpoints/step-00000100: missing")
-
-
-def test_run_killed_in_first_save_is_stopped(runs: Path) -> None:
-    run = make_run(runs / "a", [train(50)])
-    (run.checkpoints / "step-00000100.part").mkdir(parents=True)
-    assert (summarise(run).state, summarise(run).problem) == ("stopped", None)
 
 
 def test_damaged_log_lines_are_skipped(runs: Path) -> None:

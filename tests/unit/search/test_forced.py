@@ -10,15 +10,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from models import model_config, sentences, tiny_model
+from models import decisive, forced_log_probs, model_config, sentences, tiny_model
 from nmt.data.batching import Pairs, even_batches
 from nmt.data.corpus import Corpus, lines_of
 from nmt.errors import CheckpointError
 from nmt.layout import DataDir
-from nmt.model.masks import Padded
 from nmt.model.transformer import Transformer
 from nmt.search.forced import ForcedDecoder, Pair, check_equal
-from nmt.text.ids import BOS, EOS
+from nmt.text.ids import EOS
 from nmt.training.loss import cross_entropy
 
 CPU = torch.device("cpu")
@@ -28,7 +27,7 @@ PAIRS: list[Pair] = [
 ]
 
 
-def decoder(*models: Transformer, max_tokens: int = 1000, precision: str = "float32") -> ForcedDecoder:
+def decoder(*models: Any, max_tokens: int = 1000, precision: str = "float32") -> ForcedDecoder:
     return ForcedDecoder(models, CPU, precision, max_tokens)
 
 
@@ -39,36 +38,27 @@ def test_log_probabilities_of_diverged_models_are_equal_as_far_as_float32_comput
             check_equal(trained, other, "search")
 
 
-@torch.inference_mode()
-def by_hand(model: Transformer, pair: Pair) -> Tensor:
-    """Return the log-probabilities (T,) of a single pair, from logits over the whole vocabulary."""
-    src, tgt_in = torch.tensor([[*pair[0], EOS]]), torch.tensor([[BOS, *pair[1]]])
-    layouts = [Padded(torch.ones(ids.shape, dtype=torch.bool)) for ids in (src, tgt_in)]
-    logits = model(src, layouts[0], tgt_in, layouts[1])[0] @ model.output_weight.T
-    return logits.log_softmax(-1)[torch.arange(len(logits)), torch.tensor([*pair[1], EOS])]
-
-
 @pytest.mark.parametrize("max_tokens", [1, 20, 1000])
 @pytest.mark.parametrize("changes", [{}, {"positions": "learned", "tie_embeddings": "none", "norm": "post"}])
-def test_forced_probabilities_do_not_depend_on_batch(max_tokens: int, changes: dict[str, object]) -> None:
-    model = tiny_model(**changes).eval()
+@pytest.mark.parametrize("kind", ["translation", "language model", "source"])
+def test_forced_probabilities_do_not_depend_on_batch(kind: str, max_tokens: int, changes: dict[str, object]) -> None:
+    model = decisive(kind, **changes)
     found = decoder(model, max_tokens=max_tokens).log_probs(PAIRS)
     backwards = decoder(model, max_tokens=max_tokens).log_probs(PAIRS[::-1])[::-1]
-    for pair, values, others in zip(PAIRS, found, backwards, strict=True):
-        assert len(values) == len(pair[1]) + 1
-        torch.testing.assert_close(torch.tensor(values), by_hand(model, pair), atol=1e-5, rtol=0)
+    for (src, tgt), values, others in zip(PAIRS, found, backwards, strict=True):
+        expected = forced_log_probs(model, src, tgt)[torch.arange(len(tgt) + 1), torch.tensor([*tgt, EOS])]
+        torch.testing.assert_close(torch.tensor(values), expected, atol=1e-5, rtol=0)
         assert others == pytest.approx(values, abs=1e-5)
-    assert decoder(model).log_probs([]) == decoder(model).attention([]) == []
+    assert decoder(model).log_probs([]) == decoder(tiny_model()).attention([]) == []
 
 
-def test_ensemble_averages_probabilities() -> None:
-    one, other = tiny_model(0).eval(), tiny_model(1).eval()
+@pytest.mark.parametrize("kind", ["translation", "source"])
+def test_ensemble_averages_probabilities(kind: str) -> None:
+    one, other = decisive(kind), tiny_model(1).eval()
     first, second = (decoder(model).log_probs(PAIRS) for model in (one, other))
-    both, twice = decoder(one, other).log_probs(PAIRS), decoder(one, one).log_probs(PAIRS)
-    for row in range(len(PAIRS)):
-        assert twice[row] == pytest.approx(first[row], abs=1e-5)
-        mean = [(math.exp(a) + math.exp(b)) / 2 for a, b in zip(first[row], second[row], strict=True)]
-        assert [math.exp(value) for value in both[row]] == pytest.approx(mean, rel=1e-4)
+    for both, *alone in zip(decoder(one, other).log_probs(PAIRS), first, second, strict=True):
+        mean = torch.tensor(alone, dtype=torch.float64).exp().mean(0)
+        torch.testing.assert_close(torch.tensor(both, dtype=torch.float64).exp(), mean, rtol=1e-4, atol=0)
 
 
 def test_corpus_score_equals_training_loss(tiny_data: Path) -> None:
@@ -103,8 +93,7 @@ def test_nan_model_raises() -> None:
 def test_rows_of_attention_sum_to_one_over_the_source(max_tokens: int, precision: str) -> None:
     asked = decoder(tiny_model(), max_tokens=max_tokens, precision=precision)
     for (src, tgt), weights in zip(PAIRS, asked.attention(PAIRS), strict=True):
-        assert weights.shape == (len(tgt) + 1, len(src) + 1)
-        assert weights.dtype == torch.float32
+        assert (weights.shape, weights.dtype) == ((len(tgt) + 1, len(src) + 1), torch.float32)
         assert (weights >= 0).all()
         torch.testing.assert_close(weights.sum(1), torch.ones(len(tgt) + 1), atol=1e-5, rtol=0)
 
@@ -126,7 +115,7 @@ def test_alignment_uses_second_last_layer(n_layers: int, chosen: int) -> None:
             return output
 
         attention.cross = spy  # type: ignore[method-assign]
-    by_hand(model, PAIRS[0])
+    forced_log_probs(model, *PAIRS[0])
     assert sorted(seen) == list(range(n_layers))
     torch.testing.assert_close(found, seen[chosen][0].mean(0))
     others = [seen[i][0].mean(0) for i in range(n_layers) if i != chosen]

@@ -72,7 +72,10 @@ def batches(draw: st.DrawFn) -> tuple[Rules, Tensor, Tensor]:
     return rules, logits, torch.tensor(ids, dtype=torch.int64).view(n_sentences, n_hypotheses, length)
 
 
-def check(rules: Rules, logits: Tensor, ids: Tensor) -> None:
+@settings(max_examples=50)
+@given(batch=batches())
+def test_allowed_ids_follow_rules(batch: tuple[Rules, Tensor, Tensor]) -> None:
+    rules, logits, ids = batch
     ruled = logits.clone()
     rules.apply(ruled, ids)
     for sentence, of_sentence in enumerate(ids.tolist()):
@@ -81,12 +84,6 @@ def check(rules: Rules, logits: Tensor, ids: Tensor) -> None:
                 expected = GIVEN if token in rules.banned else before  # a prefix may have what is banned
                 allowed = may_follow(rules, sentence, so_far, token)
                 assert ruled[sentence, hypothesis, token] == (expected if allowed else -math.inf)
-
-
-@settings(max_examples=50)
-@given(batch=batches())
-def test_allowed_ids_follow_rules(batch: tuple[Rules, Tensor, Tensor]) -> None:
-    check(*batch)
 
 
 @settings(max_examples=50)
@@ -138,8 +135,8 @@ def test_greedy_chooses_likeliest_allowed_piece(seed: int, kind: str) -> None:
         log_prob = forced_log_prob(table, sentence, tuple(hypothesis.ids))
         if kind == "all" and sentence == 2:  # its prefix begins with a banned id, which is given, not predicted
             log_prob -= float(table(sentence, ()).log_softmax(-1)[7])
-        assert hypothesis.log_prob == pytest.approx(log_prob, abs=1e-5)
-        assert hypothesis.score == pytest.approx(log_prob / length_penalty(len(hypothesis.ids) + 1, config), abs=1e-5)
+        expected = log_prob, log_prob / length_penalty(len(hypothesis.ids) + 1, config)
+        assert (hypothesis.log_prob, hypothesis.score) == pytest.approx(expected, abs=1e-5)
         assert hypothesis.finished is (len(hypothesis.ids) + 1 < LIMITS[sentence])
 
 

@@ -59,10 +59,6 @@ def test_different_task_with_same_name_is_run(work: Path, task: Task, changed: d
     assert (log.read_text().count("\n"), (work / task.name / "old").exists()) == (2, False)
 
 
-def cut(folder: Path) -> None:
-    os.truncate(folder / "text", 10)
-
-
 def flip(folder: Path) -> None:
     content = bytearray((folder / "inner/text").read_bytes())
     content[7] ^= 1
@@ -77,7 +73,7 @@ def edit(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "found"),
     [
-        (cut, r"00000/text: missing, or not what was written"),
+        (lambda folder: os.truncate(folder / "text", 10), r"00000/text: missing, or not what was written"),
         (flip, r"00000/inner/text: missing, or not what was written"),
         (lambda folder: (folder / "text").unlink(), r"00000/text: missing, or not what was written"),
         (lambda folder: (folder / "record.json").unlink(), r"00000: has no record.json"),

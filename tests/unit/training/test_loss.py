@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from models import VOCAB, model_config
+from models import VOCAB, loss_and_gradients, model_config
 from nmt.data.batching import Packing, Pairs
 from nmt.data.lines import Lines
 from nmt.model.transformer import DecoderModel, EncoderModel
@@ -44,22 +44,10 @@ def test_cross_entropy_and_gradients_equal_torch(smoothing, rows, monkeypatch):
     torch.testing.assert_close(found.loss, expected)
     torch.testing.assert_close(found.nll, F.cross_entropy(logits.detach(), targets, reduction="sum"))
     assert (int(found.n_correct), found.n_tokens) == (int((logits.argmax(-1) == targets).sum()), len(targets))
-    for one, two in zip(grads, torch.autograd.grad(expected * 0.25, (hidden, weight)), strict=True):
-        torch.testing.assert_close(one, two)
-
-
-@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.6])
-def test_fused_cross_entropy_equals_plain(smoothing):
-    hidden, weight, targets = example()
+    torch.testing.assert_close(grads, torch.autograd.grad(expected * 0.25, (hidden, weight)))
     plain = plain_cross_entropy(hidden, weight, targets, smoothing)
-    fused = fused_loss((hidden,), weight, targets, smoothing).loss
-    torch.testing.assert_close(fused, plain)
-    wanted, found = (torch.autograd.grad(loss, (hidden, weight)) for loss in (plain, fused))
-    torch.testing.assert_close(found, wanted)
-    logits = (hidden @ weight.T).detach()
-    at_target = torch.nn.functional.one_hot(targets, len(weight))
-    by_logits = logits.softmax(-1) - (1 - smoothing) * at_target - smoothing / len(weight)
-    torch.testing.assert_close(wanted[0], by_logits @ weight)
+    torch.testing.assert_close(plain, expected.detach())
+    torch.testing.assert_close(grads, torch.autograd.grad(plain * 0.25, (hidden, weight)))
 
 
 def test_output_bias_is_part_of_the_loss_and_fixed_rows_learn_nothing():
@@ -120,8 +108,7 @@ def test_cross_entropy_in_low_precision_is_close(dtype):
     exact = fused_loss((hidden,), weight, targets, 0.1)
     assert found.loss.dtype == torch.float32
     torch.testing.assert_close(found.loss, exact.loss, rtol=0.01, atol=0.01)
-    for one, two in zip(grads, torch.autograd.grad(exact.loss, (hidden, weight)), strict=True):
-        torch.testing.assert_close(one, two, rtol=0.05, atol=0.05)
+    torch.testing.assert_close(grads, torch.autograd.grad(exact.loss, (hidden, weight)), rtol=0.05, atol=0.05)
 
 
 def test_loss_of_improbable_target_is_finite():
@@ -156,12 +143,9 @@ def make(kind: str, **changes: object) -> Any:
 
 def learned(model: Any, batches: list[Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """Return loss and gradients, summed over batches."""
-    model.zero_grad()
     sums = [class_loss(model, batch, 0.1) for batch in batches]
-    loss = sum((each.loss for each in sums), torch.zeros(()))
-    loss.backward()  # type: ignore[no-untyped-call]
     assert sum(each.n_tokens for each in sums) == len(LENGTHS)
-    return loss.detach(), {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    return loss_and_gradients(model, sum((each.loss for each in sums), torch.zeros(())))
 
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder"])
@@ -178,14 +162,10 @@ def test_class_logits_of_padded_packed_and_single_texts_are_equal(kind: str, cal
 @pytest.mark.parametrize("kind", ["encoder", "decoder"])
 def test_class_loss_is_independent_of_batching_and_packing(kind: str, calls: list[object]) -> None:
     model, pairs, rows = make(kind), texts(), np.arange(len(LENGTHS))
-    loss, grads = learned(model, [pairs.batch(rows)])
+    expected = learned(model, [pairs.batch(rows)])
     parts = [pairs.batch(rows[:2]), pairs.batch(rows[2:])]
     for batches in (parts, [Packing(pairs, step=16).batch(rows)]):
-        other, other_grads = learned(model, batches)
-        torch.testing.assert_close(other, loss, atol=1e-4, rtol=1e-5)
-        assert other_grads.keys() == grads.keys()
-        for name, grad in grads.items():
-            torch.testing.assert_close(other_grads[name], grad, atol=1e-4, rtol=1e-4, msg=name)
+        torch.testing.assert_close(learned(model, batches), expected, atol=1e-4, rtol=1e-4)
     assert calls
 
 

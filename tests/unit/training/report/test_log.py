@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import time
 from pathlib import Path
@@ -13,11 +12,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from nmt.layout import RunDir
 from nmt.runs.state import TrainState
 from nmt.training.report.log import TrainingLog
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
+from screen import Terminal
 
 
 @pytest.fixture
