@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import zipfile
+from collections.abc import Mapping
 
 from nmt.documents import Document, Translated
 
@@ -101,9 +102,9 @@ def same(document: Document) -> bytes:
     return document.translated([Translated(text) for text in document.texts])
 
 
-def zipped(members: dict[str, bytes | str]) -> bytes:
+def zipped(members: Mapping[str, bytes | str], method: int = zipfile.ZIP_DEFLATED) -> bytes:
     written = io.BytesIO()
-    with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(written, "w", method) as archive:
         for name, content in members.items():
             archive.writestr(name, content)
     return written.getvalue()

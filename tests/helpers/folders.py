@@ -6,9 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from nmt.config import Config
 from nmt.config.load import check_config
 from nmt.data.corpus import Corpus
+from nmt.errors import DataError
 from nmt.layout import DataDir
 from nmt.prepare.pipeline.work import SIZES, Sizes
 from nmt.prepare.prepare import prepare
@@ -50,6 +53,18 @@ class Folder:
         config = self.config(**changes)
         prepare(config, self.data, tokenizer_from, echo=self.said.append, sizes=sizes, force=force)
         return "\n".join(self.said)
+
+    def refused(self, tokenizer_from: Path | None = None, **changes: Any) -> str:
+        """Return the message, one line, with which `prepare` refuses its input."""
+        with pytest.raises(DataError) as caught:
+            self.prepare(tokenizer_from, **changes)
+        assert "\n" not in str(caught.value)
+        return str(caught.value)
+
+    def pairs(self, split: str) -> list[tuple[str, str]]:
+        """Return the pairs of a split, German first."""
+        texts = self.corpus().split(split)
+        return list(zip(texts.text("de"), texts.text("en"), strict=True))
 
     def corpus(self) -> Corpus:
         return Corpus.open(DataDir(self.data))

@@ -43,17 +43,16 @@ def test_plain_text_keeps_lines() -> None:
     assert new == codecs.BOM_UTF8 + b"  one two\r\n\r\n2\t \n--- 12 ---\r3"
 
 
-def test_ideographic_space_is_indentation() -> None:
-    assert (
-        translated_text("a.txt", "\u3000本\u3000です。\u3000\n\x01赤い\n")
-        == "\u3000X 本\u3000です。\u3000\n\x01X 赤い\n"
-    )
-    assert translated_text("a.html", "<p>\u3000本<b> \u3000</b></p>") == "<p>\u3000X 本<b> \u3000</b></p>"
-
-
-def translated_text(name: str, content: str) -> str:
+@pytest.mark.parametrize(
+    ("name", "content", "translated"),
+    [
+        ("a.txt", "\u3000本\u3000です。\u3000\n\x01赤い\n", "\u3000X 本\u3000です。\u3000\n\x01X 赤い\n"),
+        ("a.html", "<p>\u3000本<b> \u3000</b></p>", "<p>\u3000X 本<b> \u3000</b></p>"),
+    ],
+)
+def test_ideographic_space_is_indentation(name: str, content: str, translated: str) -> None:
     document = open_document(name, content.encode())
-    return document.translated([f"X {text}" for text in document.texts]).decode()
+    assert document.translated([f"X {text}" for text in document.texts]).decode() == translated
 
 
 def test_plain_text_between_tabs_is_translated_separately() -> None:

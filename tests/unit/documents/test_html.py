@@ -68,9 +68,8 @@ def test_html_tags_follow_their_words() -> None:
         assert kept in new
 
 
-@pytest.mark.parametrize(
-    ("fragment", "wanted"),
-    [
+MARKUP = {
+    "follows alignment": [
         ("<b>Note</b>: this", "THIS <b>NOTE</b>:"),
         ("Hello <b>big world</b>, you", "YOU <b>WORLD, BIG</b> HELLO"),
         ("<b>a c<i>d e</i></b> f", "F <b><i>E</i> CD A</b>"),
@@ -85,14 +84,7 @@ def test_html_tags_follow_their_words() -> None:
         ("the <b>x<br>y</b> z", "THE <b>X<br>Y</b> Z"),
         ("<b>a <i>b</b> c</i>", "C <b><i>B A</b></i>"),
     ],
-)
-def test_markup_follows_alignment(fragment: str, wanted: str) -> None:
-    assert translated(fragment) == wanted
-
-
-@pytest.mark.parametrize(
-    ("fragment", "wanted"),
-    [
+    "slash at the end of an unquoted value": [
         ("one <a href=http://x.de/>two three</a> four", "FOUR <a href=http://x.de/>THREE TWO</a> ONE"),
         ("one <a href = />two three</a> four", "FOUR <a href = />THREE TWO</a> ONE"),
         ("one <a/href=x/>two three</a> four", "FOUR <a/href=x/>THREE TWO</a> ONE"),
@@ -102,21 +94,11 @@ def test_markup_follows_alignment(fragment: str, wanted: str) -> None:
         ),
         ("one <code class=x/>two three</code> four", "<code class=x/>two three</code> FOUR ONE"),
     ],
-)
-def test_element_with_slash_at_end_of_unquoted_value_has_content(fragment: str, wanted: str) -> None:
-    assert translated(fragment) == wanted
-
-
-@pytest.mark.parametrize(
-    "tag", ["<code/>", '<code a="x"/>', "<code a='x/'/>", "<code a=x />", "<code a=x/ />", "<code b/>"]
-)
-def test_element_with_slash_outside_unquoted_value_is_empty(tag: str) -> None:
-    assert translated(f"see {tag} here") == f"{tag} HERE SEE"
-
-
-@pytest.mark.parametrize(
-    ("fragment", "wanted"),
-    [
+    "empty element": [
+        (f"see {tag} here", f"{tag} HERE SEE")
+        for tag in ("<code/>", '<code a="x"/>', "<code a='x/'/>", "<code a=x />", "<code a=x/ />", "<code b/>")
+    ],
+    "ruby without reading": [
         ("a <ruby>b<rp>(</rp><rt>x</rt><rp>)</rp></ruby> c", "C <ruby>B</ruby> A"),
         ("<ruby>a<rt>x <b>y</b>\nz<RT lang=ja>z</ruby> c", "C <ruby>A</ruby>"),
         ("<ruby><rb>a</rb><rt>x<rt>y</rt></ruby> <b>c</b>", "<b>C</b> <ruby><rb>A</rb></ruby>"),
@@ -126,8 +108,14 @@ def test_element_with_slash_outside_unquoted_value_is_empty(tag: str) -> None:
         ("<ruby>a<rt translate=no>x<code>y</ruby> c", "C <ruby>A</ruby>"),
         ("<ruby><ruby>a<rt>x</rt></ruby><rt>y</rt></ruby> c", "C <ruby><ruby>A</ruby></ruby>"),
     ],
+}
+
+
+@pytest.mark.parametrize(
+    ("fragment", "wanted"),
+    [pytest.param(*row, id=f"{kind}: {row[0]}") for kind, rows in MARKUP.items() for row in rows],
 )
-def test_ruby_is_translated_without_reading(fragment: str, wanted: str) -> None:
+def test_markup_is_kept_at_its_words(fragment: str, wanted: str) -> None:
     assert translated(fragment) == wanted
 
 
@@ -180,8 +168,7 @@ def test_markup_without_alignment_keeps_relative_position(fragment: str, wanted:
 )
 def test_spans_survive_any_alignment(text: str, alignment: list[tuple[tuple[int, int], tuple[int, int]]],
                                            wanted: str) -> None:  # fmt: skip
-    taken = HtmlFragment("<b>one</b> and <i>two</i>")
-    assert taken.translated_text([Translated(text, alignment)]) == wanted
+    assert HtmlFragment("<b>one</b> and <i>two</i>").translated_text([Translated(text, alignment)]) == wanted
 
 
 _CLICK = [((0, 7), (0, 5))]  # aligned words: Klicken and Click
@@ -368,16 +355,15 @@ def test_statement_or_expression_of_template_contains_no_tag(page: str, texts: l
 
 def test_html_translation_is_escaped() -> None:
     taken = HtmlFragment('<p>x</p><a title="y">z</a>', attributes=True)
-    new = [Translated("1 < 2 &\n</p>"), Translated("w"), Translated("\"q\" & 'r'")]
-    new = [new[["x", "z", "y"].index(text)] for text in taken.texts]
+    texts = {"x": "1 < 2 &\n</p>", "z": "w", "y": "\"q\" & 'r'"}
+    new = [Translated(texts[text]) for text in taken.texts]
     assert taken.translated_text(new) == "<p>1 &lt; 2 &amp; &lt;/p&gt;</p><a title=\"&quot;q&quot; &amp; 'r'\">w</a>"
     with pytest.raises(ValueError, match="expected 3 translations, one for each text, found 1"):
         taken.translated_text(new[:1])
 
 
 def test_html_page_keeps_encoding() -> None:
-    page = '<meta charset="iso-8859-1"><p>caf\xe9</p>'.encode("latin-1")
-    document = open_document("a.html", page)
+    document = open_document("a.html", '<meta charset="iso-8859-1"><p>caf\xe9</p>'.encode("latin-1"))
     assert document.texts == ["café"]
     assert document.translated([Translated("Ж é")]) == '<meta charset="iso-8859-1"><p>&#1046; \xe9</p>'.encode(
         "latin-1"
@@ -447,8 +433,8 @@ def test_control_character_of_attribute_is_a_space_in_its_text(character: str) -
 
 
 _PARTS = ["<b>", "</b>", "</i>", "<p>", ">", "'", '"', "<!--", "-->", "<", "/", "&amp;", "<script>", "</script>", "1"]
-_PARTS += ["<code>", "</code>", "<sup>", "<br>", "word", "<![CDATA["]
-_PARTS += ["<a ", "<i x='", "<p translate=no>", "<img alt=x>", " "]
+_PARTS += ["<code>", "</code>", "<sup>", "<br>", "word", "<![CDATA[", "<a ", "<i x='", "<p translate=no>",
+           "<img alt=x>", " "]  # fmt: skip
 
 
 @given(st.lists(st.sampled_from(_PARTS), max_size=40))
@@ -464,12 +450,14 @@ def test_malformed_html_is_unchanged(parts: list[str]) -> None:
         assert new.count(tag) == numbered.count(tag)
 
 
-_REPEATED = {"<a '": 40_000, "<a b=c": 40_000, "<!": 40_000, "</": 40_000, "<b>": 4_000, "</b>": 4_000}
-_REPEATED |= {"&lt;%": 40_000, "<% '": 40_000, '{{ "<b>': 10_000, "{% <": 40_000, "<%": 40_000, '<a b="{{': 10_000}
-_REPEATED |= {"<a b='": 40_000, "<a b='>": 40_000, "<a =": 40_000, '<a "': 40_000}
-_REPEATED |= {"<rt>": 10_000, "<rt>x</p": 10_000, "<rt><p>": 10_000}
-_REPEATED |= {"<code>x": 4_000, "<p translate=no>": 4_000, "<sup>1": 4_000, "<b>a</b> ": 2_000, "<b>a</b>": 4_000}
-_REPEATED |= {"<b>a</b> OK ok ": 8_000, "<img> x ": 8_000}
+_REPEATED = {
+    "<a '": 40_000, "<a b=c": 40_000, "<!": 40_000, "</": 40_000, "<b>": 4_000, "</b>": 4_000,
+    "&lt;%": 40_000, "<% '": 40_000, '{{ "<b>': 10_000, "{% <": 40_000, "<%": 40_000, '<a b="{{': 10_000,
+    "<a b='": 40_000, "<a b='>": 40_000, "<a =": 40_000, '<a "': 40_000,
+    "<rt>": 10_000, "<rt>x</p": 10_000, "<rt><p>": 10_000,
+    "<code>x": 4_000, "<p translate=no>": 4_000, "<sup>1": 4_000, "<b>a</b> ": 2_000, "<b>a</b>": 4_000,
+    "<b>a</b> OK ok ": 8_000, "<img> x ": 8_000,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("part", _REPEATED)
@@ -487,8 +475,7 @@ def _written(node: object) -> str:
 
 _WORDS = st.sampled_from([" one", " two, ", "three", " ", "<img>", "(four) "])
 _TREES = st.lists(st.recursive(_WORDS, lambda inner: st.lists(inner, max_size=4), max_leaves=12), max_size=5)
-_OFFSETS = st.integers(-2, 40)
-_RANGES = st.tuples(_OFFSETS, _OFFSETS)
+_RANGES = st.tuples(st.integers(-2, 40), st.integers(-2, 40))
 _ALIGNMENTS = st.none() | st.lists(st.tuples(_RANGES, _RANGES), max_size=8)
 
 
@@ -599,5 +586,4 @@ def test_text_in_another_language_or_deleted_is_left_out(fragment: str, texts: l
 
 @pytest.mark.parametrize("source", ["", "auto", "xx"])
 def test_text_in_any_language_is_translated_if_the_source_is_unknown(source: str) -> None:
-    fragment = '<p lang="en">one</p><p lang="de">eins</p>'
-    assert HtmlFragment(fragment, source=source).texts == ["one", "eins"]
+    assert HtmlFragment('<p lang="en">one</p><p lang="de">eins</p>', source=source).texts == ["one", "eins"]

@@ -55,8 +55,7 @@ def test_bad_translations_do_no_harm() -> None:
     rng = random.Random(1)
     source, target = sample_lines(300)
     kept = [i for i in range(300) if rng.random() >= 0.1]
-    bad = ["quux " * rng.randint(1, 60) for _ in source]
-    beads = align(source, [target[i] for i in kept], bad)
+    beads = align(source, [target[i] for i in kept], ["quux " * rng.randint(1, 60) for _ in source])
     right = [bead for bead in beads if [*bead.src] == [kept[i] for i in bead.tgt] != []]
     assert len(right) >= 0.95 * len(kept)
 
@@ -98,13 +97,11 @@ def test_every_sentence_is_in_one_bead(source: list[str], target: list[str]) -> 
 
 def test_pairs_with_wrong_words_have_lower_scores() -> None:
     source, target = sample_lines(400)
-    wrong = [*range(50, 60)]
     target[50:60] = target[390:]
-    source, target = source[:390], target[:390]
-    scores = {pair.src: pair.score for pair in parallel_text(source, target, None).pairs}
+    scores = {pair.src: pair.score for pair in parallel_text(source[:390], target[:390], None).pairs}
     assert all(0 <= score <= 1 for score in scores.values())
-    right = sorted(score for src, score in scores.items() if src not in {source[n] for n in wrong})
-    assert max(scores.get(source[n], 0) for n in wrong) < right[len(right) // 20]
+    right = sorted(score for src, score in scores.items() if src not in source[50:60])
+    assert max(scores.get(src, 0) for src in source[50:60]) < right[len(right) // 20]
 
 
 def test_translations_are_compared_with_target() -> None:
@@ -114,8 +111,7 @@ def test_translations_are_compared_with_target() -> None:
     target[20] = "Something else altogether."
     found = parallel_text(source, target, translations)
     assert found.shapes[2, 1] == 1 and found.shapes[1, 1] >= 57
-    by_source = {pair.src: pair for pair in found.pairs}
-    assert by_source["漢字です。あ。"] == ("漢字です。あ。", target[3], 1.0)
+    assert ("漢字です。あ。", target[3], 1.0) in found.pairs
     assert {pair.score for pair in found.pairs if pair.tgt != target[20]} == {1.0}
     assert all(pair.score < 0.4 for pair in found.pairs if pair.tgt == target[20])
 
@@ -186,13 +182,14 @@ def test_run_translates_source(nmt: Command, tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", config, tokenizer, make(tokenizer, config).searcher.models[0])  # type: ignore[attr-defined]
     for code, lines in zip(("de", "en"), sample_lines(5), strict=True):
         (tmp_path / f"a.{code}").write_text("\n".join(lines), encoding="utf-8")
-    files = (tmp_path / "a.de", tmp_path / "a.en")
-    done = nmt("align", *files, "--run", run, "--output", "-")
+    done = nmt("align", tmp_path / "a.de", tmp_path / "a.en", "--run", run, "--output", "-")
     assert done.status == 0 and done.out.startswith("de\ten\tscore\n"), done.err
-    refused = nmt("align", *reversed(files), "--run", run, "--output", "-")
-    assert refused.status == 2 and "translates from de" in refused.err
-    other = nmt("align", *files, "--run", run, "--direction", "de-fr", "--output", "-")
-    assert other.status == 2 and "translates into en" in other.err
+    for files, options, problem in (
+        (("a.en", "a.de"), (), "translates from de"),
+        (("a.de", "a.en"), ("--direction", "de-fr"), "translates into en"),
+    ):
+        refused = nmt("align", *(tmp_path / name for name in files), "--run", run, *options, "--output", "-")
+        assert refused.status == 2 and problem in refused.err
 
 
 def test_documents_that_do_not_belong_together_are_reported(nmt: Command, tmp_path: Path) -> None:

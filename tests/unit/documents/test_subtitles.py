@@ -39,8 +39,7 @@ def test_subtitle_speakers_are_translated_separately(cue: str, texts: list[str],
     head = "1\n00:00:01,000 --> 00:00:02,000\n"
     document = open_document("a.srt", f"{head}{cue}\n".encode())
     assert document.texts == texts
-    translated = document.translated([Translated(text.upper()) for text in texts])
-    assert translated.decode() == f"{head}{new}\n"
+    assert document.translated([Translated(text.upper()) for text in texts]).decode() == f"{head}{new}\n"
 
 
 @pytest.mark.parametrize(
@@ -96,9 +95,7 @@ def test_each_voice_is_translated_separately() -> None:
     cue = "WEBVTT\n\n00:01.000 --> 00:02.000\n<v Anna>Do you\n<v Anna>see it?\n<v.loud Bert>No.</v>\nYet.\n"
     document = open_document("a.vtt", cue.encode())
     assert document.texts == ["Do you see it?", "No. Yet."]
-    assert (
-        document.translated([text.upper() for text in document.texts]).decode().count("\n<v.loud Bert>NO.</v>\n") == 1
-    )
+    assert "\n<v.loud Bert>NO.</v>\n" in document.translated([text.upper() for text in document.texts]).decode()
 
 
 @pytest.mark.parametrize("name", ["a.srt", "a.vtt"])

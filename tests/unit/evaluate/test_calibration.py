@@ -86,8 +86,7 @@ def test_isotonic_is_monotone_keeps_the_mean_and_no_step_can_be_moved(points: li
 
 
 def test_map_orders_translations_that_it_was_not_fitted_to(calibrated: Path) -> None:
-    content = json.loads((calibrated / "calibration-de-en.json").read_text(encoding="utf-8"))
-    found = Calibration.model_validate(content)
+    found = Calibration.model_validate_json((calibrated / "calibration-de-en.json").read_bytes())
     assert found.n_lines == len(LINES) and found.step == 7
     assert found.forced.correlation > 0.8 and found.searched.correlation > 0.8
     assert {*found.forced.weights} - {*found.searched.weights} == {"least", "minimum"}
@@ -95,19 +94,15 @@ def test_map_orders_translations_that_it_was_not_fitted_to(calibrated: Path) -> 
 
 
 def test_lines_have_a_confidence_unless_blank_or_copied(calibrated: Path, nmt: Command, tmp_path: Path) -> None:
-    source, target = tmp_path / "a.de", tmp_path / "a.tsv"
-    source.write_text(f"{PLAIN[0]}\n\n{PLAIN[1]}\n42\n", encoding="utf-8")
-    done = nmt("translate", "--run", calibrated, "--confidence", "--input", source, "--output", target)
+    lines, source = [PLAIN[0], "", PLAIN[1], "42"], tmp_path / "a.de"
+    source.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    done = nmt("translate", "--run", calibrated, "--confidence", "--input", source)
     assert done.status == 0, done.err
-    rows = [line.split("\t") for line in target.read_text(encoding="utf-8").splitlines()]
     translator = Translator.load(calibrated)
-    search = translator.config.search
-    estimator = translator.estimator
-    lines = [PLAIN[0], "", PLAIN[1], "42"]
-    found = estimator.estimated(lines, translator.translate_lines(lines, search))
-    assert [row[3] for row in rows] == [f"{best.confidence.chrf:.1f}" if best.confidence else "" for best, *_ in found]
-    assert [row[4] for row in rows] == [best.text for best, *_ in found] and found[1][0].confidence is None
-    assert (rows[3][3], rows[3][4], found[3][0].confidence) == ("", "42", None)
+    estimated = translator.estimator.estimated(lines, translator.translate_lines(lines, translator.config.search))
+    sure = [(f"{best.confidence.chrf:.1f}" if best.confidence else "", best.text) for best, *_ in estimated]
+    assert [tuple(line.split("\t")[3:]) for line in done.out.splitlines()] == sure
+    assert [chrf == "" for chrf, _ in sure] == [False, True, False, True] and sure[3][1] == "42"
 
 
 def test_translations_of_memory_have_no_confidence(calibrated: Path, nmt: Command, tmp_path: Path) -> None:
@@ -143,12 +138,11 @@ class OtherEngine:
 
 def test_engine_without_probabilities_of_pieces_uses_its_own_map(calibrated: Path) -> None:
     translator = Translator.load(calibrated)
-    search = translator.config.search
     searched = replace(translator, searcher=OtherEngine(translator.searcher))  # type: ignore[arg-type]
-    both = [each.estimator for each in (translator, searched)]
-    assert [{*each.map.weights} >= {"least"} for each in both] == [True, False]
-    found = [each.estimated(PLAIN, translator.translate_lines(PLAIN, search)) for each in both]
-    assert all(best.confidence for of_map in found for best, *_ in of_map)
+    for has_probabilities, estimator in ((True, translator.estimator), (False, searched.estimator)):
+        assert ("least" in estimator.map.weights) == has_probabilities
+        translated = translator.translate_lines(PLAIN, translator.config.search)
+        assert all(best.confidence for best, *_ in estimator.estimated(PLAIN, translated))
 
 
 @pytest.mark.parametrize("kind", ["folder", "ctranslate2"])
@@ -170,8 +164,8 @@ def test_export_has_calibration(calibrated: Path, nmt: Command, tmp_path: Path, 
 
 def test_confidence_of_server_is_that_of_command_line(calibrated: Path) -> None:
     translator = Translator.load(calibrated)
-    estimator = translator.estimator
-    [[best]] = estimator.estimated([PLAIN[1]], translator.translate_lines([PLAIN[1]], translator.config.search))
+    translated = translator.translate_lines([PLAIN[1]], translator.config.search)
+    [[best]] = translator.estimator.estimated([PLAIN[1]], translated)
     with serving(Service(load_models([calibrated], "native", False, ("search.split=long",)))) as client:
         assert client.ask("/v1/info").json["features"]["confidence"] is True
         asked = {"text": [PLAIN[1], ""], "source": "de", "target": "en", "confidence": True}
@@ -206,16 +200,17 @@ def test_run_without_calibration_or_with_other_weights_is_refused(
 ) -> None:
     tokenizer, config = tiny_tokenizer(), tiny_config()
     other = write_run(tmp_path / "other", config, tokenizer, tiny_model(config, tokenizer, seed=4))
-    missing = nmt("translate", "--run", other, "--confidence", "--input", texts[0])
-    assert missing.status == 2 and "nmt calibrate --run" in missing.err
     name = "calibration-de-en.json"
-    (other / name).write_bytes((calibrated / name).read_bytes())
-    stale = nmt("translate", "--run", other, "--confidence", "--input", texts[0])
-    tensors = json.loads((calibrated / name).read_bytes())["tensors"]
-    assert stale.status == 2 and str(other / name) in stale.err and tensors in stale.err and not stale.out
-    (other / name).write_text("{}", encoding="utf-8")
-    damaged = nmt("translate", "--run", other, "--confidence", "--input", texts[0])
-    assert damaged.status == 2 and name in damaged.err
+    stale = (calibrated / name).read_bytes()
+    for content, problems in (
+        (None, ["nmt calibrate --run"]),
+        (stale, [str(other / name), json.loads(stale)["tensors"]]),
+        (b"{}", [name]),
+    ):
+        if content is not None:
+            (other / name).write_bytes(content)
+        done = nmt("translate", "--run", other, "--confidence", "--input", texts[0])
+        assert (done.status, done.out) == (2, "") and all(problem in done.err for problem in problems)
     with serving(Service(load_models([other], "native", False, ()))) as client:
         assert client.ask("/v1/info").json["features"]["confidence"] is False
         asked = {"text": PLAIN[0], "source": "de", "target": "en", "confidence": True}

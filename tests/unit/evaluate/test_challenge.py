@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -52,12 +53,10 @@ def fake(pairs: Sequence[tuple[str, str, Context]]) -> list[Scored]:
 
 def test_contrast_is_right_only_if_reference_beats_every_wrong_line() -> None:
     outcomes, left_out = score_contrasts(CONTRASTS, fake)
-    assert not left_out
-    assert [outcome.margin for outcome in outcomes] == [3.0, -3.0, -3.0, -1.0, 1.0]
+    assert not left_out and [outcome.margin for outcome in outcomes] == [3.0, -3.0, -3.0, -1.0, 1.0]
     assert outcomes[2].margin_per_piece == pytest.approx(-4 / 3 + 1 / 2)
-    order, length, pronoun = (summarize(kind, outcomes) for kind in ("order", "length", "pronoun"))
-    assert (order.pairs, order.right, order.margin) == (2, 1, 0.0)
-    assert (length.right, pronoun.right) == (0, 1)
+    summaries = [summarize(kind, outcomes) for kind in ("order", "length", "pronoun")]
+    assert [(kind.pairs, kind.right, kind.margin) for kind in summaries] == [(2, 1, 0.0), (1, 0, -3.0), (2, 1, 0.0)]
     equal, _ = score_contrasts([Contrast("order", "s", "good line", ("line good",), "test.1")], fake)
     assert summarize("order", equal).right == 0
 
@@ -223,24 +222,21 @@ def write(path: Path, content: object) -> Path:
     return path
 
 
-def test_lingeval97_has_one_contrast_per_error(tmp_path: Path) -> None:
-    challenge = of_published(write(tmp_path / "lingeval97.json", LINGEVAL))
-    assert challenge.n_lines == 2
-    assert challenge.contrasts == [
-        Contrast("np_agreement", "The dog barks", "Der Hund bellt", ("Die Hund bellt",), "newstest2009.1"),
-        Contrast(
-            "polarity_particle_nicht_ins", "The dog barks", "Der Hund bellt", ("Der Hund bellt nicht",),
-            "newstest2009.1",
-        ),
-    ]  # fmt: skip
-
-
-def test_contrapro_has_one_contrast_per_line(tmp_path: Path) -> None:
-    challenge = of_published(write(tmp_path / "contrapro.json", CONTRAPRO))
-    assert challenge.n_lines == 1
-    assert challenge.contrasts == [
-        Contrast("it:er", "It barks.", "Er bellt.", ("Sie bellt.", "Es bellt."), "contrapro.json.1")
-    ]
+@pytest.mark.parametrize(
+    ("content", "n_lines", "contrasts"),
+    [
+        (LINGEVAL, 2, [
+            Contrast("np_agreement", "The dog barks", "Der Hund bellt", ("Die Hund bellt",), "newstest2009.1"),
+            Contrast("polarity_particle_nicht_ins", "The dog barks", "Der Hund bellt", ("Der Hund bellt nicht",),
+                     "newstest2009.1"),
+        ]),
+        (CONTRAPRO, 1, [Contrast("it:er", "It barks.", "Er bellt.", ("Sie bellt.", "Es bellt."), "a.json.1")]),
+    ],
+    ids=["LingEval97: one per error", "ContraPro: one per line"],
+)  # fmt: skip
+def test_published_contrasts_are_read(content: object, n_lines: int, contrasts: list[Contrast], tmp_path: Path) -> None:
+    challenge = of_published(write(tmp_path / "a.json", content))
+    assert (challenge.n_lines, challenge.contrasts) == (n_lines, contrasts)
 
 
 @pytest.mark.parametrize(
@@ -255,7 +251,5 @@ def test_contrapro_has_one_contrast_per_line(tmp_path: Path) -> None:
     ],
 )
 def test_malformed_contrast_files_raise(tmp_path: Path, content: object, message: str) -> None:
-    path = write(tmp_path / "pairs.json", content)
-    with pytest.raises(DataError) as error:
-        of_published(path)
-    assert str(error.value).startswith(f"{path}: {message}")
+    with pytest.raises(DataError, match=rf"/pairs\.json: {re.escape(message)}"):
+        of_published(write(tmp_path / "pairs.json", content))

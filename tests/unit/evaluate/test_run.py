@@ -23,9 +23,10 @@ def test_recorded_scores_identify_weights_and_text(tiny_data: Path, tmp_path: Pa
     recorded = [record_scores(report(split), origin, corpus) for split in ("test", "valid")]
     assert read_scores(RunDir(tmp_path)) == recorded
     first, second = recorded
-    assert (first.step, first.weights, first.averaged, first.ensemble) == (30, "average", [10, 20, 30], [])
-    assert (first.split, first.lines, first.search, first.precision) == ("test", 1, "beam 5", "bf16")
-    assert first.notes == ["lowercased: not comparable with cased scores"]
-    assert [score.metric for score in first.scores] == [*METRICS]
-    assert (first.data, first.corpus) == (str(tiny_data), corpus.fingerprint)
-    assert first.text != second.text
+    expected = {
+        "step": 30, "weights": "average", "averaged": [10, 20, 30], "ensemble": [], "split": "test", "lines": 1,
+        "search": "beam 5", "precision": "bf16", "notes": ["lowercased: not comparable with cased scores"],
+        "data": str(tiny_data), "corpus": corpus.fingerprint,
+    }  # fmt: skip
+    assert first.model_dump(include={*expected}) == expected
+    assert [score.metric for score in first.scores] == [*METRICS] and first.text != second.text

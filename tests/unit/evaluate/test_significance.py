@@ -68,12 +68,10 @@ def test_bootstrap_scores_equal_sacrebleu():
     correct = reference(60)
     systems = [with_errors(correct, 0.2, seed) for seed in (1, 2)]
     refs = list(zip(correct, strict=True))
-    _, expected = PairedTest(
-        [("a", systems[0]), ("b", systems[1])], {"chrf": make_scorer("chrf", refs)}, None, "bs", 1000
-    )()
+    named = [*zip("ab", systems, strict=True)]
+    _, expected = PairedTest(named, {"chrf": make_scorer("chrf", refs)}, None, "bs", 1000)()
     counted = count_lines("chrf", systems, refs)
-    resampled = bootstrap_scores(counted, 1000)
-    for system, scores, result in zip(counted, resampled, expected["chrF2"], strict=True):
+    for system, scores, result in zip(counted, bootstrap_scores(counted, 1000), expected["chrF2"], strict=True):
         assert system.score() == pytest.approx(result.score, abs=1e-9)
         assert scores.mean() == pytest.approx(result.mean, abs=0.15)
         low, high = interval(scores)
@@ -82,8 +80,7 @@ def test_bootstrap_scores_equal_sacrebleu():
 
 def test_p_of_few_lines_equals_exact_enumeration():
     """On five lines, each better by the same amount, two of the 32 exchanges are as large, so p is 1/16."""
-    p = p_of(of([0.0] * 5), of([1.0] * 5), 20_000)
-    assert p == pytest.approx(1 / 16, abs=0.008)
+    assert p_of(of([0.0] * 5), of([1.0] * 5), 20_000) == pytest.approx(1 / 16, abs=0.008)
     # six of eight better by one: exchanges with 6, 7 or 8, or 0, 1 or 2 on one side are as large
     p = p_of(of([0.0] * 6 + [1.0] * 2), of([1.0] * 6 + [0.0] * 2), 20_000)
     assert p == pytest.approx(2 * (comb(8, 6) + comb(8, 7) + 1) / 256, abs=0.015)
@@ -93,8 +90,7 @@ def test_randomization_p_is_two_sided_and_repeatable():
     rng = random.Random(5)
     first, second = ([rng.gauss(mean, 1) for _ in range(100)] for mean in (0, 0.3))
     p = p_of(of(first), of(second), 4000)
-    assert p_of(of(first), of(second), 4000) == p
-    assert p_of(of(second), of(first), 4000) == p
+    assert p_of(of(first), of(second), 4000) == p_of(of(second), of(first), 4000) == p
     assert p_of(of(first), of(second), 4000, seed=1) != p
     differences = np.array(second) - np.array(first)
     z = abs(differences.mean()) / sqrt(float((differences**2).mean()) / 100)  # under the null hypothesis the mean is 0
@@ -110,12 +106,18 @@ def test_bootstrap_draws_the_same_lines_in_each_call():
     assert not (bootstrap_scores([of(first)], 200, seed=6)[0] == together[0]).any()
 
 
-def test_holm_correction_equals_values_computed_by_hand():
-    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
-    assert holm([0.2, 0.005, 0.011, 0.02, 0.6]) == pytest.approx([0.4, 0.025, 0.044, 0.06, 0.6])
-    assert holm([0.5, 0.6]) == [1, 1]
-    assert holm([0.03]) == [0.03]
-    assert holm([]) == []
+@pytest.mark.parametrize(
+    ("p", "corrected"),
+    [
+        ([0.01, 0.04, 0.03], [0.03, 0.06, 0.06]),
+        ([0.2, 0.005, 0.011, 0.02, 0.6], [0.4, 0.025, 0.044, 0.06, 0.6]),
+        ([0.5, 0.6], [1, 1]),
+        ([0.03], [0.03]),
+        ([], []),
+    ],
+)
+def test_holm_correction_equals_values_computed_by_hand(p: list[float], corrected: list[float]):
+    assert holm(p) == pytest.approx(corrected)
 
 
 # --- Differences between groups of runs: variances against their definitions, and how often e ---
@@ -173,8 +175,7 @@ def test_standard_error_over_lines_equals_bootstrap(metric):
     counted = count_lines(metric, systems, correct)
     test = seeds_and_lines(counted[:2], counted[2:])
     scores = bootstrap_scores(counted, 2000)
-    differences = scores[2:].mean(0) - scores[:2].mean(0)
-    assert test.line_error == pytest.approx(differences.std(), rel=0.08)
+    assert test.line_error == pytest.approx((scores[2:].mean(0) - scores[:2].mean(0)).std(), rel=0.08)
 
 
 @pytest.mark.parametrize(("seeds", "lines", "both"), [(0.0, 0.0, 2.0), (0.15, 2.0, 2.0), (1.0, 0.0, 0.1)])

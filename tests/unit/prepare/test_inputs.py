@@ -8,7 +8,6 @@ import hashlib
 import io
 import lzma
 import os
-import re
 import stat
 import sys
 import tarfile
@@ -19,6 +18,7 @@ from typing import IO
 
 import pytest
 
+from documents import zipped
 from nmt.data.sources import TrainPath
 from nmt.errors import DataError
 from nmt.files import compressed as tar_archive
@@ -34,14 +34,6 @@ FILES = {"b/f.10.tmx": b"ten", "b/f.2.tmx": b"two", "a.po": b"po", "b/f.1.tmx.gz
 """In none of the natural orders."""
 CONTENT = {"a.po": b"po", "b/f.1.tmx.gz": b"one", "b/f.2.tmx": b"two", "b/f.10.tmx": b"ten"}
 """In natural order."""
-
-
-def zipped(files: Mapping[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
-    data = io.BytesIO()
-    with zipfile.ZipFile(data, "w", method) as archive:
-        for name, content in files.items():
-            archive.writestr(name, content)
-    return data.getvalue()
 
 
 def tarred(files: Mapping[str, bytes], format: int = tarfile.PAX_FORMAT) -> bytes:  # noqa: A002
@@ -167,14 +159,10 @@ def test_path_without_files_raises(tmp_path: Path, path: str, said: str) -> None
 
 def test_links_and_special_files_are_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = write(tmp_path, {"data/a.tmx": b"a", "other/b.tmx": b"b"}) / "data"
-    targets = {
-        "loop": "..",
-        "again": ".",
-        "c.tmx": "../other/b.tmx",
-        "broken.tmx": "absent",
-        "itself.tmx": "itself.tmx",
-    }
-    for name, target in {**targets, "zero.tmx": "/dev/zero", "../linked": "data"}.items():
+    for name, target in {
+        "loop": "..", "again": ".", "c.tmx": "../other/b.tmx", "broken.tmx": "absent", "itself.tmx": "itself.tmx",
+        "zero.tmx": "/dev/zero", "../linked": "data",
+    }.items():  # fmt: skip
         (data / name).symlink_to(target)
     os.mkfifo(data / "pipe.tmx")
     for path in ("data", "linked", "data/**", "linked/*"):
@@ -200,31 +188,23 @@ def test_archives_are_read_like_folders(tmp_path: Path, name: str) -> None:
     assert list(found.items()) == [(key, CONTENT[key]) for key in (FILES if is_compressed_tar else CONTENT)]
     assert set(contents(tmp_path, name, members="b/*.tmx").values()) == {b"two", b"ten"}
     assert find_inputs(TrainPath(path=name), tmp_path)[0].name.startswith(f"{tmp_path}/{name}/")
-    in_folder = contents(tmp_path, ".", members="*f.2.*")
-    assert in_folder == {f"{name}/b/f.2.tmx": b"two"}
+    assert contents(tmp_path, ".", members="*f.2.*") == {f"{name}/b/f.2.tmx": b"two"}
 
 
-def opened_tars(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """The paths of the tars that are opened from now on."""
+def test_forked_process_reopens_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[Path] = []
 
     def open_tar(path: Path) -> IO[bytes]:
         opened.append(path)
         return path.open("rb")
 
-    monkeypatch.setattr(tar_archive, "open_regular", open_tar)
-    return opened
-
-
-def test_forked_process_reopens_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [os.urandom(100_000) for _ in range(3)]
     write(tmp_path, {"a.tar.gz": gzip.compress(tarred({f"{n}.tsv": row for n, row in enumerate(rows)}))})
-    inputs = find_inputs(TrainPath(path="a.tar.gz"), tmp_path)
-    assert read(inputs[0]) == rows[0]
-    opened = opened_tars(monkeypatch)
+    first, second, third = find_inputs(TrainPath(path="a.tar.gz"), tmp_path)
+    assert read(first) == rows[0]
+    monkeypatch.setattr(tar_archive, "open_regular", open_tar)
     monkeypatch.setattr("os.getpid", lambda: 0)  # as in the child
-    assert read(inputs[1]) == rows[1] and len(opened) == 1
-    assert read(inputs[2]) == rows[2] and len(opened) == 1
+    assert [read(second), read(third)] == rows[1:] and len(opened) == 1
 
 
 @each
@@ -237,9 +217,7 @@ def test_skipped_archive_members_are_reported(tmp_path: Path, name: str, capsys:
         "names without a known format (README, in.zip, x.tar.gz)\n"
     )
     write(tmp_path, {name: ARCHIVES[name]({"LICENSE": b"", "in.zip": b""})})
-    said = problem(tmp_path, name)
-    assert said.startswith(f"{name}: LICENSE, in.zip: the name shows no known format")
-    assert "moses" in said
+    assert problem(tmp_path, name).startswith(f"{name}: LICENSE, in.zip: the name shows no known format")
     write(tmp_path, {name: ARCHIVES[name]({})})
     assert problem(tmp_path, name) == f"{name}: contains no files to read"
 
@@ -271,10 +249,10 @@ def patched(data: bytes, place: int, new: bytes) -> bytes:
 
 
 def test_inconsistent_zip_raises(tmp_path: Path) -> None:
-    whole = zipped({"a.tmx": b"x" * 1000})
+    whole, two = zipped({"a.tmx": b"x" * 1000}), zipped({"a.tmx": b"x" * 1000, "b.tmx": b"x" * 1000})
     directory, text = whole.index(b"PK\1\2"), b"x" * 1000
     small = (500).to_bytes(4, "little")
-    checks = [
+    for said, data in [
         ("a.zip: a.tmx is encrypted; save or pack it without a password", patched(whole, directory + 8, b"\1")),
         ("a.zip: a.tmx is compressed with method 14, ", patched(whole, directory + 10, b"\x0e")),
         ("a.zip: a.tmx is compressed with method 12, ", zipped({"a.tmx": text}, zipfile.ZIP_BZIP2)),
@@ -289,36 +267,25 @@ def test_inconsistent_zip_raises(tmp_path: Path) -> None:
             patched(whole, directory + 24, b"\xff" * 4),
         ),
         ("a.zip/a.tmx: not readable as zip: Bad CRC", patched(whole, directory + 20, b"\5")),
-    ]
-    for said, data in checks:
+        ("tmx: not readable as zip: ", patched(two, two.rindex(b"PK\1\2") + 42, bytes(4))),  # members overlap
+    ]:
         write(tmp_path, {"a.zip": data})
         assert said in problem(tmp_path, "a.zip"), said
 
 
-def test_overlapping_zip_members_raise(tmp_path: Path) -> None:
-    whole = zipped({"a.tmx": b"x" * 1000, "b.tmx": b"x" * 1000})
-    second = whole.index(b"PK\1\2", whole.index(b"PK\1\2") + 1)
-    write(tmp_path, {"a.zip": patched(whole, second + 42, bytes(4))})
-    assert re.search(r"a\.zip/[ab]\.tmx: not readable as zip: ", problem(tmp_path, "a.zip"))
-
-
 def test_damaged_tar_raises(tmp_path: Path) -> None:
     whole = tarred({"a.tmx": b"x" * 1000, "b.tmx": b"x" * 1000})
-    checks = {
-        "not readable as tar: it is cut off": whole[:1536],
-        "unexpected end of data": whole[:2500],
-        "a header of a member is damaged": patched(whole, 1540, b"\xff"),
-        "not readable as tar: a header of a member is damaged": b"x" * 1024,
-    }
-    for said, data in checks.items():
-        write(tmp_path, {"a.tar": data, "a.tar.gz": gzip.compress(data)})
-        for name in ("a.tar", "a.tar.gz"):
-            assert said in problem(tmp_path, name), said
     long = tarred({"a.tmx": b"x" * 1000, f"{'b' * 200}.tmx": b"x" * 1000})  # the name is before the header of its file
-    for size in (1536 + 512, 1536 + 1024, 1536 + 1200):
-        write(tmp_path, {"a.tar": long[:size]})
-        assert "not readable as tar: " in problem(tmp_path, "a.tar")
+    damaged = [
+        (whole[:1536], "not readable as tar: it is cut off"),
+        (whole[:2500], "unexpected end of data"),
+        (patched(whole, 1540, b"\xff"), "a header of a member is damaged"),
+        (b"x" * 1024, "not readable as tar: a header of a member is damaged"),
+    ]
     for name, data, said in (
+        *(("a.tar", data, said) for data, said in damaged),
+        *(("a.tar.gz", gzip.compress(data), said) for data, said in damaged),
+        *(("a.tar", long[:size], "not readable as tar: ") for size in (1536 + 512, 1536 + 1024, 1536 + 1200)),
         ("a.tar.gz", gzip.compress(tarred({"a.tmx": bytes(30_000_000)})), "unpack to 30,000,512, which is unsafe"),
         ("a.tar.gz", gzip.compress(whole)[:-4], "a.tar.gz: not readable as gzip: it is cut off"),
         ("a.tar.xz", b"", "a.tar.xz: not readable as xz: it is empty"),
@@ -337,9 +304,8 @@ def hashed(source: TrainPath, root: Path) -> dict[str, str]:
 def test_fingerprints_are_computed_from_files_on_disk(tmp_path: Path) -> None:
     write(tmp_path, {**FILES, "a.zip": zipped(FILES), "README": b"", ".x.tmx": b""})
     names = ["a.po", "a.zip", "b/f.1.tmx.gz", "b/f.2.tmx", "b/f.10.tmx"]
-    expected = {name: hashlib.sha256((tmp_path / name).read_bytes()).hexdigest() for name in names}
-    assert hashed(TrainPath(path="."), tmp_path) == expected
-    assert list(hashed(TrainPath(path="."), tmp_path)) == names
+    expected = [(name, hashlib.sha256((tmp_path / name).read_bytes()).hexdigest()) for name in names]
+    assert list(hashed(TrainPath(path="."), tmp_path).items()) == expected
     assert list(hashed(TrainPath(path=".", members="*.tmx"), tmp_path)) == ["a.zip", "b/f.2.tmx", "b/f.10.tmx"]
     other = tmp_path / "other"
     other.mkdir()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 from folders import TEST, TRAIN, VALID, Folder, files
 from nmt.data.corpus import lines_of
 from nmt.data.manifest import TextRecord
-from nmt.errors import ConfigError, DataError
+from nmt.errors import ConfigError
 from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.report import length_of_pieces
 from nmt.text.ids import EOS, UNK
@@ -28,8 +27,7 @@ def place(tmp_path: Path) -> Folder:
 def test_text_and_ids_agree(place: Folder) -> None:
     place.prepare()
     corpus = place.corpus()
-    assert corpus.languages == ("de", "en")
-    assert corpus.splits == ("train", "valid", "test")
+    assert (corpus.languages, corpus.splits) == (("de", "en"), ("train", "valid", "test"))
     for name, pairs in (("train", TRAIN), ("valid", VALID), ("test", TEST)):
         split = corpus.split(name)
         assert split.n == len(pairs)
@@ -38,13 +36,11 @@ def test_text_and_ids_agree(place: Folder) -> None:
             assert lines == [pair[side] for pair in pairs]
             ids, ends = split.ids(language), split.ends(language)
             assert (ids.dtype, ends.dtype, lines_of(split, language).n_ids().dtype) == ("uint16", "int64", "int32")
-            starts = [0, *ends[:-1]]
             tokenizer = corpus.tokenizers[language]
-            assert [tokenizer.decode(ids[s:e]) for s, e in zip(starts, ends, strict=True)] == lines
-            assert [tokenizer.encode(line) for line in lines] == [
-                ids[s:e].tolist() for s, e in zip(starts, ends, strict=True)
-            ]
-            assert lines_of(split, language).n_ids().tolist() == [len(tokenizer.encode(line)) for line in lines]
+            by_line = [ids[start:end].tolist() for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+            assert by_line == [tokenizer.encode(line) for line in lines]
+            assert list(map(tokenizer.decode, by_line)) == lines
+            assert lines_of(split, language).n_ids().tolist() == list(map(len, by_line))
             assert not {UNK, EOS} & set(ids.tolist())
 
 
@@ -57,9 +53,8 @@ def test_prepare_prints_report(place: Folder) -> None:
         "split read kept dropped train 246 240 6 empty side 1, in a dev or test set 2, too long (characters) 1, "
         "copied source 1, duplicate 1 valid 30 30 0 test 30 30 0 vocabulary: 300 pieces for de and en"
     )
-    assert "de: " in said
-    assert "pieces per word; of the pieces " in said
-    assert "valid: 60 lines are decoded exactly from their pieces\n" in said
+    for told in ("de: ", "pieces per word; of the pieces ", "valid: 60 lines are decoded exactly from their pieces\n"):
+        assert told in said
     assert said.endswith(f"wrote {place.data}")
 
 
@@ -71,15 +66,14 @@ def test_vocabulary_is_counted_without_tags(place: Folder) -> None:
 def test_manifest_records_sources_and_counts(place: Folder) -> None:
     place.write(train=[*TRAIN, VALID[0], ("leer", "")])
     place.prepare()
-    manifest = json.loads((place.data / "manifest.json").read_text(encoding="utf-8"))
-    assert manifest["format"] == 1
-    assert manifest["languages"] == ["de", "en"]
+    manifest = place.manifest()
+    assert (manifest["format"], manifest["languages"]) == (1, ["de", "en"])
     assert manifest["config"]["tokenizer"].items() >= {"vocab_size": 400, "joint": True}.items()
     assert manifest["config"]["data"]["max_pieces"] == 250
     assert manifest["tokenizer"]["pieces"] == {"de": 400, "en": 400}
-    assert manifest["sources"]["train.0"]["files"]["de"]["name"] == "train.de"
-    assert len(manifest["sources"]["train.0"]["files"]["de"]["sha256"]) == 64
-    assert (manifest["sources"]["train.0"]["read"], manifest["sources"]["train.0"]["kept"]) == (242, 240)
+    source = manifest["sources"]["train.0"]
+    assert source["files"]["de"]["name"] == "train.de" and len(source["files"]["de"]["sha256"]) == 64
+    assert (source["read"], source["kept"]) == (242, 240)
     assert manifest["splits"]["train"]["clean"]["dropped"] == {"empty": 1, "overlap": 1}
     assert manifest["splits"]["valid"]["round_trip"] == {"lines": 60, "exact": 60, "control": 0}
     assert set(manifest["files"]) == set(place.content()) - {"manifest.json", "report.json", "report.html"}
@@ -88,9 +82,8 @@ def test_manifest_records_sources_and_counts(place: Folder) -> None:
 def test_references_are_never_dropped_or_altered(place: Folder) -> None:
     place.write(valid=ODD)
     said = place.prepare()
-    split = place.corpus().split("valid")
-    assert list(zip(split.text("de"), split.text("en"), strict=True)) == ODD
-    assert lines_of(split, "en").n_ids().tolist()[1] == 0
+    assert place.pairs("valid") == ODD
+    assert lines_of(place.corpus().split("valid"), "en").n_ids().tolist()[1] == 0
     assert "valid: 10 lines are decoded exactly from their pieces; 1 with control characters are not; 1 " in said
 
 
@@ -102,21 +95,19 @@ def test_tokenizer_learns_from_training_text_only(place: Folder) -> None:
     assert len(tokenizer.encode("Pferd")) == 1
 
 
-def unequal(place: Folder) -> None:
-    (place.folder / "text" / "valid.en").write_bytes(b"one\n")
-
-
 def not_utf8(place: Folder) -> None:
-    with (place.folder / "text" / "train.en").open("ab") as file:
-        file.write(b"caf\xe9\n")
-    with (place.folder / "text" / "train.de").open("ab") as file:
-        file.write(b"Kaffee\n")
+    for language, line in (("en", b"caf\xe9\n"), ("de", b"Kaffee\n")):
+        path = place.folder / "text" / f"train.{language}"
+        path.write_bytes(path.read_bytes() + line)
 
 
 @pytest.mark.parametrize(
     ("break_it", "message"),
     [
-        (unequal, "valid.de has 30 lines, valid.en 1: they must pair line by line"),
+        (
+            lambda place: (place.folder / "text" / "valid.en").write_bytes(b"one\n"),
+            "valid.de has 30 lines, valid.en 1: they must pair line by line",
+        ),
         (not_utf8, "train.en: not UTF-8 at line 241, byte 4 of the line (0xE9)"),
         (
             lambda place: (place.folder / "text" / "test.de").unlink(),
@@ -147,10 +138,7 @@ def test_bad_input_raises_one_line_error_and_leaves_no_files(
     place: Folder, break_it: Callable[[Folder], object], message: str
 ) -> None:
     break_it(place)
-    with pytest.raises(DataError) as caught:
-        place.prepare()
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert message in place.refused()
     assert place.left() == set()
 
 
@@ -158,10 +146,8 @@ def test_identical_held_out_sides_warn(place: Folder) -> None:
     same = [("eins", "eins"), ("zwei", "zwei")]
     place.write(valid=same, test=same)
     said = place.prepare()
-    for warning in (
-        "data.valid (valid.de): both sides are identical: is this one file with both languages?",
-        "data.test.test (test.de): both sides are identical: is this one file with both languages?",
-    ):
+    for name in ("data.valid (valid.de)", "data.test.test (test.de)"):
+        warning = f"{name}: both sides are identical: is this one file with both languages?"
         assert f"warning: {warning}" in said and warning in place.manifest()["warnings"]
 
 
@@ -169,8 +155,7 @@ def test_irreversible_reference_raises(place: Folder, monkeypatch: pytest.Monkey
     place.write(test=[("eins", "one"), ("zwei ", "two")])
     decode = LosslessTokenizer.decode
     monkeypatch.setattr(LosslessTokenizer, "decode", lambda self, ids: decode(self, ids).replace("zwei ", "zwei"))
-    with pytest.raises(DataError, match=r"^test\.de, line 2: the tokenizer does not restore the line from its pieces$"):
-        place.prepare()
+    assert place.refused() == "test.de, line 2: the tokenizer does not restore the line from its pieces"
     assert place.left() == set()
 
 
@@ -180,11 +165,11 @@ def test_each_source_has_its_own_counts(place: Folder) -> None:
     sources = [files("train"), files("more"), files("last")]
     said = place.prepare(sizes=Sizes(part_pairs=7), data__train=sources, data__max_pieces=60)
     manifest = place.manifest()
-    counts = [(manifest["sources"][f"train.{i}"]["read"], manifest["sources"][f"train.{i}"]["kept"]) for i in range(3)]
-    assert counts == [(100, 100), (152, 140), (2, 1)]
+    records = [manifest["sources"][f"train.{i}"] for i in range(3)]
+    assert [(record["read"], record["kept"], record["dropped"]) for record in records] == [
+        (100, 100, {}), (152, 140, {"duplicate": 10, "pieces": 2}), (2, 1, {"duplicate": 1}),
+    ]  # fmt: skip
     assert manifest["splits"]["train"]["clean"]["dropped"] == {"duplicate": 11, "pieces": 2}
-    assert manifest["sources"]["train.1"]["dropped"] == {"duplicate": 10, "pieces": 2}
-    assert manifest["sources"]["train.2"]["dropped"] == {"duplicate": 1}
     assert [" ".join(line.split()) for line in said.split("\n")[:5]] == [
         "split read kept dropped",
         "train 254 241 13 duplicate 11, too long (pieces) 2",
@@ -192,9 +177,8 @@ def test_each_source_has_its_own_counts(place: Folder) -> None:
         "train.1 more.de 152 140 12 duplicate 10, too long (pieces) 2",
         "train.2 last.de 2 1 1 duplicate 1",
     ]
-    assert place.corpus().split("train").n == 241
-    assert place.corpus().split("train").text("de")[-1] == "eins"
-    assert lines_of(place.corpus().split("train"), "de").n_ids().max() <= 60
+    train = place.corpus().split("train")
+    assert (train.n, train.text("de")[-1]) == (241, "eins") and lines_of(train, "de").n_ids().max() <= 60
 
 
 def test_corpus_with_too_many_pieces_in_all_pairs_gives_warning(place: Folder) -> None:
@@ -219,8 +203,8 @@ def test_corpus_is_repeated(place: Folder) -> None:
 
 
 def test_vocabularies_are_separate_if_not_joint(place: Folder) -> None:
-    said = place.prepare(tokenizer__joint=False, tokenizer__vocab_size=450, model__tie_embeddings="target")
-    assert "vocabulary: 450 pieces for de\nvocabulary: 450 pieces for en\n" in said
+    changes = {"tokenizer__joint": False, "tokenizer__vocab_size": 450, "model__tie_embeddings": "target"}
+    assert "vocabulary: 450 pieces for de\nvocabulary: 450 pieces for en\n" in place.prepare(**changes)
     tokenizers = place.corpus().tokenizers
     assert not tokenizers.joint
     assert len(tokenizers["de"].encode("Pferd")) < len(tokenizers["en"].encode("Pferd"))

@@ -48,7 +48,7 @@ def pairs(place: Folder) -> Counter[tuple[str, str]]:
     corpus = place.corpus()
     for shard in corpus.manifest.splits["train"].shards or []:
         split = corpus.split(shard.name)
-        found.update(zip(split.text("de"), split.text("en"), strict=True))
+        found.update(place.pairs(shard.name))
         for language in corpus.languages:
             ids, ends = split.ids(language), split.ends(language)
             tokenizer = corpus.tokenizers[language]
@@ -69,8 +69,7 @@ def test_append_leaves_earlier_shards_unchanged(place: Folder) -> None:
     assert add(place)[0] == "train.1 more.de: 70 of 93 pairs added"
     assert pairs(place) == Counter([*FIRST, *NEW])
     after = place.content()
-    changed = {name for name in before if after[name] != before[name]}
-    assert changed == {"manifest.json", "report.html", "report.json"}
+    assert {name for name in before if after[name] != before[name]} == {"manifest.json", "report.html", "report.json"}
     new = place.manifest()
     train, clean = new["splits"]["train"], new["splits"]["train"]["clean"]
     assert (train["pairs"], clean["read"], clean["kept"]) == (220, 243, 220)
@@ -145,12 +144,11 @@ def test_append_keeps_sets_that_were_split_off(split: str, tmp_path: Path) -> No
     settings: dict[str, Any] = {"data__valid": 12} if split == "valid" else {}
     place.write(train=FIRST, more=NEW)
     place.prepare(sizes=SIZES, data__train=[first], **settings)
-    valid = place.corpus().split(split)
-    chosen = list(zip(valid.text("de"), valid.text("en"), strict=True))
+    chosen = place.pairs(split)
     alike = [(chosen[0][0], "Another translation."), ("Ein anderer Satz.", chosen[1][1]), chosen[2]]
     place.write(more=[*alike, *NEW])
     add(place, data__train=[first, files("more")], **settings)
-    assert list(zip(valid.text("de"), valid.text("en"), strict=True)) == chosen
+    assert place.pairs(split) == chosen
     assert place.manifest()["sources"]["train.1"]["dropped"] == {"overlap": 1, "shared": 2}
     assert set(NEW) <= pairs(place).keys()
 
@@ -183,13 +181,8 @@ def test_invalid_appends_are_rejected(place: Folder, changes: dict[str, Any], me
 
 
 def test_pairs_beside_that_are_of_other_directories_do_not_matter(place: Folder) -> None:
-    others = {
-        "format": 1,
-        "languages": ["cs", "de", "en"],
-        "pairs": {"cs-de": "0" * 16},
-        "fingerprint": "2",
-        "files": {},
-    }
+    facts = {"format": 1, "fingerprint": "2", "files": {}}
+    others = facts | {"languages": ["cs", "de", "en"], "pairs": {"cs-de": "0" * 16}}
     DataDir(place.folder).pairs.write_text(json.dumps(others))
     add(place)
     assert pairs(place) == Counter([*FIRST, *NEW])

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from command import Command
 from folders import TRAIN, VALID, Folder, files
-from nmt.config.load import check_config
 from nmt.data.manifest import content_fingerprint, file_facts
 from nmt.errors import DataError
 from nmt.layout import DataDir
@@ -97,30 +96,26 @@ def test_report_is_not_in_fingerprint(place: Folder) -> None:
     manifest, report = place.manifest(), DataDir(place.data).report
     assert report.is_file() and DataDir(place.data).report_page.read_bytes().startswith(b"<!DOCTYPE html>")
     assert not [name for name in manifest["files"] if "report" in name]
-    fingerprint = manifest["fingerprint"]
     report.unlink()
-    assert place.corpus().fingerprint == fingerprint and "nothing to do" in place.prepare()
+    assert place.corpus().fingerprint == manifest["fingerprint"] and "nothing to do" in place.prepare()
     others = {name: file for name, file in file_facts(place.data).items() if name in manifest["files"]}
-    assert content_fingerprint(others) == fingerprint
+    assert content_fingerprint(others) == manifest["fingerprint"]
     assert "again" in place.prepare(data__max_chars=60) and report.is_file()
     (place.data / "report.txt").write_text("mine")
-    with pytest.raises(DataError, match=r"contains report\.txt, which prepare did not write"):
-        place.prepare(data__max_chars=70)
+    assert "contains report.txt, which prepare did not write" in place.refused(data__max_chars=70)
 
 
 def test_sample_is_spread_over_corpora(place: Folder) -> None:
     report, said = run(place, 20)
     assert [corpus["read"] for corpus in report["corpora"]] == [20, 20]
-    lines = [sample["line"] for sample in report["corpora"][0]["kept_samples"]]
+    first, second = report["corpora"]
+    lines = [sample["line"] for sample in first["kept_samples"]]
     assert lines == sorted(lines) and lines[0] < 60 and lines[-1] > 180
-    assert {"line": lines[4], "de": TRAIN[lines[4] - 1][0], "en": TRAIN[lines[4] - 1][1]} == (
-        report["corpora"][0]["kept_samples"][4]
-    )
-    dropped = [sample for samples in report["corpora"][1]["dropped_samples"].values() for sample in samples]
+    dropped = [sample for samples in second["dropped_samples"].values() for sample in samples]
     assert len(dropped) > 2
-    for sample in dropped:
-        src, tgt = [*BAD, *TRAIN[200:], *BAD][sample["line"] - 1]
-        assert (sample["de"], sample["en"]) == (src[:120], tgt[:120])
+    for pairs, samples in ((TRAIN, first["kept_samples"]), ([*BAD, *TRAIN[200:], *BAD], dropped)):
+        for sample in samples:
+            assert (sample["de"], sample["en"]) == tuple(text[:120] for text in pairs[sample["line"] - 1])
     assert "at most 20 pairs of each corpus were read, so most duplicates were not found" in said
     assert run(place, 20) == (report, said)
     assert place.left() == set()
@@ -150,14 +145,14 @@ def test_report_is_written_to_given_path(place: Folder, path: str, written: list
 
 def test_dry_run_command_writes_no_files(place: Folder, nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place.folder)
-    config = check_config(place.config().model_dump(), "c")
-    Path("c.yaml").write_text(json.dumps(config.model_dump(mode="json")), encoding="utf-8")
+    Path("c.yaml").write_text(json.dumps(place.config().model_dump(mode="json")), encoding="utf-8")
     before = set(Path().rglob("*"))
-    result = nmt("prepare", "--config", "c.yaml", "--sample", "7")
-    assert result.status == 0 and "at most 7 pairs" in result.out
-    assert nmt("prepare", "--config", "c.yaml", "--dry-run").out.startswith("split ")
-    result = nmt("prepare", "--config", "c.yaml", "--dry-run", "--data", "x")
-    assert (result.status, result.err) == (2, "nmt: --data: not available in a dry run\n")
-    result = nmt("prepare", "--config", "c.yaml", "--report", "x")
-    assert result.status == 2 and "--report: needs --dry-run" in result.err
+    for options, status, said in (
+        (["--sample", "7"], 0, "at most 7 pairs"),
+        (["--dry-run"], 0, "split "),
+        (["--dry-run", "--data", "x"], 2, "nmt: --data: not available in a dry run\n"),
+        (["--report", "x"], 2, "--report: needs --dry-run"),
+    ):
+        result = nmt("prepare", "--config", "c.yaml", *options)
+        assert result.status == status and said in result.out + result.err
     assert set(Path().rglob("*")) == before

@@ -46,9 +46,8 @@ def test_text_and_labels_are_prepared(folder: Path, language: str) -> None:
     )
     config = labelled_config(folder, language, **settings)
     corpus, said = prepared(config)
-    assert sorted(corpus.languages) == sorted(["label", language])
     labels = corpus.tokenizers.labels
-    assert labels is not None and labels.names == ["neg", "pos"]
+    assert labels is not None and labels.names == ["neg", "pos"] and {*corpus.languages} == {"label", language}
     for name, pairs in (("train", TRAIN), ("valid", VALID), ("test", TEST)):
         split = corpus.split(name)
         assert list(zip(split.text(language), split.text("label"), strict=True)) == pairs
@@ -56,8 +55,7 @@ def test_text_and_labels_are_prepared(folder: Path, language: str) -> None:
         assert lines_of(split, "label").n_ids().tolist() == [1] * len(pairs)
         tokenizer = corpus.tokenizers[language]
         assert split.ids(language).tolist() == [i for text, _ in pairs for i in tokenizer.encode(text)]
-        record = SplitRecord.model_validate(split_record(folder, name))
-        assert record.classes == dict(sorted(Counter(label for _, label in pairs).items()))
+        assert split_record(folder, name).classes == dict(sorted(Counter(label for _, label in pairs).items()))
         corpus.verify(name)
     assert "vocabulary: 330 pieces for " + language in said
     counts = Counter(label for _, label in TRAIN)
@@ -73,14 +71,13 @@ def test_labels_of_repeated_corpora_are_counted_as_often_in_shards(folder: Path)
     train = {"files": {"en": "train.txt", "label": "train.label"}, "repeat": 3}
     config = labelled_config(folder, data={"train": [train]})
     prepare(config, folder / "data", echo=lambda _: None, sizes=Sizes(shard_pairs=100))
-    record = SplitRecord.model_validate(split_record(folder, "train"))
+    record = split_record(folder, "train")
     counts = Counter(label for _, label in TRAIN)
     assert record.shards and record.classes == {name: 3 * counts[name] for name in ("neg", "pos")}
 
 
-def split_record(folder: Path, name: str) -> dict[str, object]:
-    record: dict[str, object] = json.loads((folder / "data" / "manifest.json").read_text())["splits"][name]
-    return record
+def split_record(folder: Path, name: str) -> SplitRecord:
+    return SplitRecord.model_validate(json.loads((folder / "data" / "manifest.json").read_text())["splits"][name])
 
 
 def test_cleaning_drops_texts_but_ignores_labels(folder: Path) -> None:
@@ -89,8 +86,7 @@ def test_cleaning_drops_texts_but_ignores_labels(folder: Path) -> None:
     (held_out, its), (tested, _) = VALID[0], TEST[0]
     odd = [(text, label), (text, other[label]), (held_out, other[its]), (tested, " pos "), ("pos", "pos"), ("x", "")]
     write_reviews(folder, "train", [*TRAIN, *odd, ("an  &amp; b", "a  &amp; b"), ("words " * 200, "pos")])
-    changes: dict[str, object] = {"clean": {"repair": ["entities", "spaces"]}}
-    corpus, said = prepared(labelled_config(folder, data=changes))
+    corpus, said = prepared(labelled_config(folder, data={"clean": {"repair": ["entities", "spaces"]}}))
     split = corpus.split("train")
     kept = [*TRAIN, odd[1], odd[4], ("an & b", "a  &amp; b")]
     assert list(zip(split.text("en"), split.text("label"), strict=True)) == kept
@@ -134,20 +130,18 @@ def test_labels_may_be_numbers_or_class_names(folder: Path) -> None:
 
 
 def test_invalid_sets_of_labels_are_rejected(folder: Path) -> None:
-    write_reviews(folder, "train", [(text, "pos") for text, _ in TRAIN])
-    with pytest.raises(DataError, match=r"data\.train: only the label 'pos'"):
-        prepared(labelled_config(folder))
-    with pytest.raises(DataError, match=r"data\.train: only the label 'pos'"):
-        dry_run(labelled_config(folder), echo=lambda _: None)
-    write_reviews(folder, "train", [(f"text {n}", f"other text {n}") for n in range(1001)])
-    with pytest.raises(DataError, match=r"1,001 different labels.*this looks like text"):
-        prepared(labelled_config(folder))
-    write_reviews(folder, "train", TRAIN)
-    write_reviews(folder, "test", [*TEST, ("so so", "meh")])
-    with pytest.raises(
-        DataError, match="test, line 31: the label 'meh' is not in the training text, which has neg, pos"
-    ):
-        prepared(labelled_config(folder))
+    one, many = [(text, "pos") for text, _ in TRAIN], [(f"text {n}", f"other text {n}") for n in range(1001)]
+    for train, test, run, problem in (
+        (one, TEST, prepared, r"data\.train: only the label 'pos'"),
+        (one, TEST, lambda config: dry_run(config, echo=lambda _: None), r"data\.train: only the label 'pos'"),
+        (many, TEST, prepared, r"1,001 different labels.*this looks like text"),
+        (TRAIN, [*TEST, ("so so", "meh")], prepared,
+         "test, line 31: the label 'meh' is not in the training text, which has neg, pos"),
+    ):  # fmt: skip
+        write_reviews(folder, "train", train)
+        write_reviews(folder, "test", test)
+        with pytest.raises(DataError, match=problem):
+            run(labelled_config(folder))
     assert not (folder / "data").exists()
 
 
@@ -197,6 +191,7 @@ def test_cleaning_does_not_judge_labels(folder: Path) -> None:
 
 def test_near_duplicates_have_the_same_label(folder: Path) -> None:
     write_reviews(folder, "train", [*((text, "1") for text, _ in TRAIN), ("One thing", "1"), ("one thing!", "2")])
-    changes: dict[str, object] = {"clean": {"drop": ["near_duplicates"]}, "valid": 20, "test": {}}
-    corpus, _ = prepared(labelled_config(folder, data=changes))
+    corpus, _ = prepared(
+        labelled_config(folder, data={"clean": {"drop": ["near_duplicates"]}, "valid": 20, "test": {}})
+    )
     assert sum("thing" in text for name in corpus.splits for text in corpus.split(name).text("en")) == 2

@@ -56,9 +56,7 @@ def test_report_page_shows_all_sections(n_corpora: int) -> None:
         "2.00 pieces per word", "de: characters a line", "length of en in lengths of de", "name: ein Satz",
     ):  # fmt: skip
         assert text in page.text, text
-    assert "dry run" not in page.text
-    charts = [attributes for tag, attributes in page.seen if tag == "svg"]
-    assert len(charts) == 3
+    assert "dry run" not in page.text and [tag for tag, _ in page.seen].count("svg") == 3
 
 
 def test_report_page_is_self_contained() -> None:

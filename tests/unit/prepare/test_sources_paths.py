@@ -63,29 +63,25 @@ def test_each_format_yields_every_pair_once(folder: Path) -> None:
     prepare(config(folder), folder / "data", echo=told.append)
     manifest = json.loads((folder / "data" / "manifest.json").read_bytes())
     sources = [manifest["sources"][f"train.{i}"] for i in range(4)]
-    assert [source["read"] for source in sources] == [90, 60, 100, 50]
-    assert [source.get("skipped") for source in sources] == [
-        {"no text in en": 1}, {"no text in en": 1}, {"fewer columns than 2": 1}, None,
-    ]  # fmt: skip
-    assert [list(source["files"]) for source in sources] == [
-        ["memories/a.tmx"], ["agency.zip"], ["table.tsv.gz"], ["rows.jsonl"],
+    assert [(source["read"], source.get("skipped"), list(source["files"])) for source in sources] == [
+        (90, {"no text in en": 1}, ["memories/a.tmx"]), (60, {"no text in en": 1}, ["agency.zip"]),
+        (100, {"fewer columns than 2": 1}, ["table.tsv.gz"]), (50, None, ["rows.jsonl"]),
     ]  # fmt: skip
     assert "train.0 *.tmx: units that are not one pair: no text in en 1" in told
-    texts = [(folder / "data" / f"{split}.{language}") for split in ("train", "valid") for language in ("de", "en")]
-    lines = [path.read_text(encoding="utf-8").splitlines() for path in texts]
-    pairs = {*zip(lines[0], lines[1], strict=True), *zip(lines[2], lines[3], strict=True)}
-    assert pairs <= set(PAIRS) and len(lines[0]) > 200
+    for split, least in (("train", 200), ("valid", 1)):
+        texts = [(folder / "data" / f"{split}.{code}").read_text(encoding="utf-8") for code in ("de", "en")]
+        pairs = list(zip(*map(str.splitlines, texts), strict=True))
+        assert {*pairs} <= {*PAIRS} and len(pairs) > least
 
 
-def prepared(config: Config, folder: Path) -> None:
-    prepare(config, folder / "data")
-
-
-def sampled(config: Config, folder: Path) -> None:
-    dry_run(config, sample=10, report=folder / "report.json")
-
-
-@pytest.mark.parametrize("run", [prepared, sampled])
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda config, folder: prepare(config, folder / "data"),
+        lambda config, folder: dry_run(config, sample=10, report=folder / "report.json"),
+    ],
+    ids=["prepared", "sampled"],
+)
 def test_columns_that_no_row_has_raise_with_skipped_units(folder: Path, run: Callable[[Config, Path], None]) -> None:
     train = [{"path": "table.tsv.gz", "columns": {"de": 1, "en": column}} for column in (9, 10)]
     data = {"direction": "de-en", "root": str(folder), "train": train, "valid": 20}

@@ -120,17 +120,13 @@ def test_score_file_is_read(kind: str, tmp_path: Path) -> None:
     assert [pair.score for pair in opened.pairs()] == [1, 2, 3, -4, 5]
     assert ("score" in opened.record.files) == (kind != "moses")
     for scores, problem in (
-        (b"1\n2\nthree\n4\n5\n", "line 3: 'three', where a score must be a number"),
-        (b"1\n2\n3\n4\n", "has 5 lines, "),
+        (b"1\n2\nthree\n4\n5\n", "scores.*line 3: 'three', where a score must be a number"),
+        (b"1\n2\n3\n4\n", "has 5 lines, .*scores"),
         (b"1\n2\n3\n4\n5\n6\n", "scores 6: they must pair line by line"),
     ):
-        with pytest.raises(DataError, match="scores") as caught:
-            list(
-                open_source(
-                    aligned(tmp_path, scores, "plain" if kind == "gz" else kind), ("de", "en"), tmp_path
-                ).pairs()
-            )
-        assert problem in str(caught.value)
+        source = aligned(tmp_path, scores, "plain" if kind == "gz" else kind)
+        with pytest.raises(DataError, match=problem):
+            list(open_source(source, ("de", "en"), tmp_path).pairs())
 
 
 @pytest.mark.parametrize("name", ["a.tsv", "a.jsonl"])

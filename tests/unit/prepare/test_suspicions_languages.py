@@ -148,12 +148,8 @@ def test_unknown_language_code_warns(code: str, meant: str | None) -> None:
     assert code in warning and (meant is None or f"did you mean {meant}?" in warning)
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Folder:
-    return Folder(tmp_path)
-
-
-def test_unchanged_prepare_repeats_warnings(place: Folder, nmt: Command) -> None:
+def test_unchanged_prepare_repeats_warnings(tmp_path: Path, nmt: Command) -> None:
+    place = Folder(tmp_path)
     place.write(more=other_way_round(sentence_pairs(600)[300:]), none=[("ja", "ja")] * 30)
     changes = {"data__train": [files("train"), files("more"), files("none")]}
     (place.folder / "c.yaml").write_text(dump_config(place.config(**changes)), encoding="utf-8")

@@ -14,8 +14,7 @@ from nmt.text.case import lower, upper
 )
 def test_i_has_two_letters(language: str) -> None:
     assert upper(language)("iyi ılık") == "İYİ ILIK"
-    assert lower(language)("İYİ ILIK") == "iyi ılık"
-    assert lower(language)(unicodedata.normalize("NFD", "İyi ILIK")) == "iyi ılık"
+    assert {lower(language)(unicodedata.normalize(form, "İYİ ILIK")) for form in ("NFC", "NFD")} == {"iyi ılık"}
 
 
 @pytest.mark.parametrize("language", ["de", "ku", "kk", "tt", "az_Cyrl", "az-IR", "azb", "uz", "tk", "xx", ""])

@@ -34,11 +34,11 @@ def archive() -> bytes:
     return data.getvalue()
 
 
-def zipped(name: str = "train.de", content: str = TEXT) -> bytes:
+def zipped() -> bytes:
     data = io.BytesIO()
-    time = 2026, 10, 10, 1, 16, 20  # its bytes are line feeds
     with zipfile.ZipFile(data, "w") as file:
-        file.writestr(zipfile.ZipInfo(name, time), content)
+        # the bytes of its time are line feeds
+        file.writestr(zipfile.ZipInfo("train.de", (2026, 10, 10, 1, 16, 20)), TEXT)
     return data.getvalue()
 
 
@@ -67,10 +67,8 @@ def zipped(name: str = "train.de", content: str = TEXT) -> bytes:
 def test_non_text_files_raise(tmp_path: Path, data: bytes, what: str) -> None:
     path = tmp_path / "some text"
     path.write_bytes(data)
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(DataError, match=rf"^{re.escape(f'{path}: {what}')}.*$"):
         list(read_lines(path))
-    assert str(caught.value).startswith(f"{path}: {what}")
-    assert "\n" not in str(caught.value)
 
 
 TMX = '<?xml version="1.0"?>\n<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n<tmx version="1.4">\n<body><tu><tuv>a</tuv></tu>\n'
@@ -180,22 +178,20 @@ def test_rejected_corpus_file_is_named(tmp_path: Path, packed: bool) -> None:
 )
 def test_ordinary_text_is_accepted(text: str) -> None:
     data = text.encode()[:BEGINNING]
-    assert other_format(data) is None
-    assert text_problem(data) is None
+    assert other_format(data) is text_problem(data) is None
 
 
-@pytest.mark.parametrize(("text", "encoding", "byte"), [("Größe", "cp1252", 3), ("本です", "shift_jis", 1)])
-def test_wrong_encoding_error_suggests_iconv(text: str, encoding: str, byte: int, tmp_path: Path) -> None:
-    path = tmp_path / "train.de"
-    path.write_bytes(b"plain\n" + text.encode(encoding))
-    with pytest.raises(DataError, match=f"not UTF-8 at line 2, byte {byte}") as caught:
-        list(read_lines(path))
-    assert "iconv -f ENCODING -t UTF-8" in str(caught.value)
-
-
-def test_broken_utf8_error_suggests_removing_bytes(tmp_path: Path) -> None:
-    path = tmp_path / "train.de.gz"
-    path.write_bytes(gzip.compress("Größe\n".encode() + b"Gr\xf6\xdfe\n"))
-    with pytest.raises(DataError) as caught:
-        list(read_lines(path))
-    assert "byte 3 of the line (0xF6); earlier lines are valid; remove the invalid bytes: iconv -c" in str(caught.value)
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("train.de", b"plain\nGr\xf6\xdfe", "not UTF-8 at line 2, byte 3.*iconv -f ENCODING -t UTF-8"),
+        ("train.de", b"plain\n" + "本です".encode("shift_jis"),
+         "not UTF-8 at line 2, byte 1.*iconv -f ENCODING -t UTF-8"),
+        ("train.de.gz", gzip.compress("Größe\n".encode() + b"Gr\xf6\xdfe\n"),
+         r"byte 3 of the line \(0xF6\); earlier lines are valid; remove the invalid bytes: iconv -c"),
+    ],
+)  # fmt: skip
+def test_wrong_encoding_error_suggests_iconv(name: str, content: bytes, problem: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=problem):
+        list(read_lines(tmp_path / name))

@@ -33,11 +33,26 @@ def test_messages_of_all_formats_are_recorded() -> None:
     assert fatal >= {flag for flag in GRAMMARS if flag} - UNKNOWN
 
 
+NESTED = "{who, select, f {{n, plural, one {Ihr {kind} Hund} other {Ihre # Hunde}}} other {Hund}}"
+NESTED_TRANSLATIONS = [
+    ("{who, select, f {{n, plural, one {her {kind} dog} other {her # dogs}}} other {dog}}", False),
+    ("{who, select, f {{n, plural, one {her {kind} dog} other {her # dogs}} other {dog}}", True),
+    ("{who, select, f {{n, plural, one {her {art} dog} other {her # dogs}}} other {dog}}", True),
+]
+
+
 @pytest.mark.parametrize(
     ("flag", "source", "translation", "is_fuzzy"),
     [
         ("wrap", "50 % der Hunde", "50 percent of the dogs", False),
         ("wrap", "Noch %(mein Name)s", "Still", True),
+        # arguments of ICU without branches may change their order
+        ("wrap", "{name} hat {n, number} Hunde", "There are {n, number} dogs of {name}", False),
+        ("wrap", "{name} hat {n, number} Hunde", "There are dogs of {name}", True),
+        ("wrap", "{name} hat {n, number} Hunde", "There are {n, date} dogs of {name}", True),
+        ("wrap", "{name}: Hund # {n, number}", "dog no. {n, number}: {name}", False),
+        ("wrap", "Hund {ja, nein} und {name} oder {}", "{} or {name}, dog {yes, no}", False),
+        *(("wrap", NESTED, *row) for row in NESTED_TRANSLATIONS),
         ("c++-format", "Hund {} und {:x}", "dog {} and {:x}", False),
         ("c++-format", "Hund {} und {:x}", "dog {:x} and {}", True),
         ("go-format", "Hund %v von %[2]d", "dog %v", True),
@@ -73,33 +88,6 @@ PLURAL = "Hier {n, plural, =0 {kein Hund} one {# Hund} other {# Hunde}} am {day,
 )
 def test_icu_message_is_fuzzy_unless_its_structure_is_kept(translation: str, is_fuzzy: bool) -> None:
     assert is_marked_fuzzy({"flag": "wrap", "msgid": PLURAL, "msgstr": translation}) is is_fuzzy
-
-
-@pytest.mark.parametrize(
-    ("source", "translation", "is_fuzzy"),
-    [
-        ("{name} hat {n, number} Hunde", "There are {n, number} dogs of {name}", False),
-        ("{name} hat {n, number} Hunde", "There are dogs of {name}", True),
-        ("{name} hat {n, number} Hunde", "There are {n, date} dogs of {name}", True),
-        ("{name}: Hund # {n, number}", "dog no. {n, number}: {name}", False),
-        ("Hund {ja, nein} und {name} oder {}", "{} or {name}, dog {yes, no}", False),
-    ],
-)
-def test_icu_arguments_without_branches_may_change_their_order(source: str, translation: str, is_fuzzy: bool) -> None:
-    assert is_marked_fuzzy({"flag": "wrap", "msgid": source, "msgstr": translation}) is is_fuzzy
-
-
-NESTED = "{who, select, f {{n, plural, one {Ihr {kind} Hund} other {Ihre # Hunde}}} other {Hund}}"
-
-
-def test_nested_icu_message_keeps_its_structure() -> None:
-    kept = "{who, select, f {{n, plural, one {her {kind} dog} other {her # dogs}}} other {dog}}"
-    for translation, is_fuzzy in (
-        (kept, False),
-        (kept.replace("}}}", "}}"), True),
-        (kept.replace("kind", "art"), True),
-    ):
-        assert is_marked_fuzzy({"flag": "wrap", "msgid": NESTED, "msgstr": translation}) is is_fuzzy
 
 
 def test_directive_like_tag_is_text_in_flagged_message() -> None:

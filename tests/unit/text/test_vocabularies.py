@@ -95,12 +95,9 @@ def test_separate_tokenizers_encode_each_language(tokenizer: Tokenizer, tmp_path
     both = Tokenizers({"en": tokenizer, "de": other}, joint=False)
     both.save(TokenizerDir(tmp_path))
     loaded = Tokenizers.load(TokenizerDir(tmp_path), ("de", "en"))
-    assert not loaded.joint
-    assert loaded["de"].fingerprint == other.fingerprint
-    assert loaded["en"].fingerprint == tokenizer.fingerprint
-    assert loaded.fingerprint == both.fingerprint
-    swapped = Tokenizers({"de": tokenizer, "en": other}, joint=False)
-    assert swapped.fingerprint != both.fingerprint
+    assert not loaded.joint and loaded.fingerprint == both.fingerprint
+    assert (loaded["de"].fingerprint, loaded["en"].fingerprint) == (other.fingerprint, tokenizer.fingerprint)
+    assert Tokenizers({"de": tokenizer, "en": other}, joint=False).fingerprint != both.fingerprint
     with pytest.raises(DataError, match="vocabularies for de and en, expected en and fr"):
         Tokenizers.load(TokenizerDir(tmp_path), ("en", "fr"))
     with pytest.raises(DataError, match="absent: there is no tokenizer in this directory"):
@@ -114,8 +111,8 @@ def test_label_ids_follow_sorted_order(tmp_path: Path) -> None:
     assert " pos" in labels and "Pos" not in labels
     labels.save(tmp_path / "labels.json")
     loaded = Labels.load(tmp_path / "labels.json")
-    assert loaded.names == labels.names
-    assert loaded.fingerprint == labels.fingerprint != Labels(["neg", "pos"]).fingerprint
+    assert (loaded.names, loaded.fingerprint) == (labels.names, labels.fingerprint)
+    assert labels.fingerprint != Labels(["neg", "pos"]).fingerprint
 
 
 def test_invalid_sets_of_labels_are_rejected() -> None:

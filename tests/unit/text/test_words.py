@@ -96,8 +96,7 @@ def test_shortened_text_has_whole_clusters() -> None:
 
 
 def test_units_take_linear_time() -> None:
-    n = 50_000
-    rng = random.Random(2)
+    n, rng = 50_000, random.Random(2)
     for text in (
         "เ" * n,
         "ក្" * n,

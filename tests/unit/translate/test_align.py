@@ -111,18 +111,15 @@ class FixedAttention(ForcedDecoder):
 def copied(tokenizer: Tokenizer, parts: Sequence[str]) -> tuple[FixedAttention, Translation]:
     """Return a decoder and a translation in which each piece of the parts is translated into itself."""
     ids = [tokenizer.encode(part) for part in parts]
-    made = Translation(
-        "".join(parts), parts=tuple(Part(part, each, each) for part, each in zip(parts, ids, strict=True))
-    )
-    return FixedAttention([torch.eye(len(each) + 1) for each in ids]), made
+    copies = tuple(Part(part, each, each) for part, each in zip(parts, ids, strict=True))
+    return FixedAttention([torch.eye(len(each) + 1) for each in ids]), Translation("".join(parts), parts=copies)
 
 
 @given(st.lists(fragments, max_size=20).map("".join), st.lists(st.integers(0, 40), max_size=3))
 def test_copy_aligns_diagonally(tokenizer: Tokenizer, line: str, cuts: list[int]) -> None:
     """A word that is cut by a boundary has the same index in both parts."""
     places = sorted({0, len(line), *(min(cut, len(line)) for cut in cuts)})
-    parts = [line[start:end] for start, end in itertools.pairwise(places)]
-    decoder, translation = copied(tokenizer, parts)
+    decoder, translation = copied(tokenizer, [line[start:end] for start, end in itertools.pairwise(places)])
     [found] = alignments(decoder, tokenizer, tokenizer, [line], [translation])
     assert found == [(i, i) for i in range(len(line.split()))]
 
@@ -155,8 +152,7 @@ def test_word_alignment_sums_attention_of_pieces(tokenizer: Tokenizer) -> None:
 
 def test_attention_outside_words_gives_no_alignment(tokenizer: Tokenizer) -> None:
     src = tokenizer.encode("Hund   Katze")
-    shares = word_shares(tokenizer, src)
-    idle = int((shares.sum(0) == 0).nonzero()[0][0])
+    idle = int((word_shares(tokenizer, src).sum(0) == 0).nonzero()[0][0])
     tgt = tokenizer.encode("Hund")
     for nowhere in (idle, len(src)):
         for most, expected in ((0.6, []), (0.4, [(1, 0)])):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from nmt.translate.types import Line
 from served import FORM, multipart, serving
 from tiny_run import PLAIN, tiny_config, tiny_model, tiny_tokenizer, write_run
 
+Translate = Callable[..., str]
 ONE, TWO = f"{PLAIN[0]}. {PLAIN[1]}!", PLAIN[3]
 CONTENTS: dict[str, bytes] = {
     ".txt": f"{ONE}\r\n\r\n {TWO}".encode(),
@@ -83,10 +85,25 @@ def test_configured_protection_is_kept(configured: str, used: object) -> None:
     assert changed_config(config, for_texts(config.search)).search.protect == used
 
 
-def test_folder_needs_output_directory(run: Path, letters: Path, nmt: Command) -> None:
-    for options in (("--output", letters.parent / "x"), ("--bilingual", letters.parent / "x.xlf"), ()):
-        done = nmt("translate", "--run", run, "--input", letters, *options)
-        assert done.status == 2 and "--output-dir" in done.err and len(done.err.splitlines()) == 1, done.err
+@pytest.fixture
+def translated(run: Path, nmt: Command) -> Translate:
+    """`translated(source, *options)` translates with the run and returns what is said."""
+
+    def translated(source: Path, *options: object, with_run: bool = True) -> str:
+        done = nmt("translate", "--input", source, *(("--run", run) if with_run else ()), *options)
+        assert done.status == 0, done.err
+        return done.err
+
+    return translated
+
+
+def correct(review: Path, texts: Iterable[str]) -> None:
+    """Replace the translations in a bilingual file, in order."""
+    root = etree.fromstring(review.read_bytes())
+    targets = [*root.iter("{*}target")] or [*root.iter("{*}seg")][1::2]
+    for target, text in zip(targets, texts, strict=False):
+        target.text = text
+    review.write_bytes(etree.tostring(root))
 
 
 def test_documents_of_folder_are_those_of_server(run: Path, letters: Path, nmt: Command) -> None:
@@ -111,36 +128,31 @@ def test_documents_of_folder_are_those_of_server(run: Path, letters: Path, nmt: 
     assert written[".htm"].read_bytes().startswith(b"<p lang='en'>")
 
 
-def test_text_in_utf16_is_translated_alike_alone_and_in_folder(run: Path, nmt: Command, tmp_path: Path) -> None:
+def test_text_in_utf16_is_translated_alike_alone_and_in_folder(translated: Translate, tmp_path: Path) -> None:
     source, alone = tmp_path / "a.txt", tmp_path / "alone.txt"
     source.write_bytes("\n".join(PLAIN[:2]).encode("utf-16"))
     for options in (("--output", alone), ("--output-dir", tmp_path / "out")):
-        done = nmt("translate", "--run", run, "--input", source, *options)
-        assert done.status == 0, done.err
+        translated(source, *options)
     assert alone.read_bytes() == (tmp_path / "out" / "a.txt").read_bytes()
     assert len(alone.read_text(encoding="utf-16").splitlines()) == 2
 
 
-def test_conversions_beside_letters_are_kept_in_flagged_messages(run: Path, letters: Path, nmt: Command) -> None:
+def test_conversions_beside_letters_are_kept_in_flagged_messages(letters: Path, translated: Translate) -> None:
     output = letters.parent / "a.po"
-    done = nmt("translate", "--run", run, "--input", letters / "a.po", "--output", output)
-    assert done.status == 0, done.err
+    translated(letters / "a.po", "--output", output)
     _, plain, flagged = po_messages("a.po", po_lines("a.po", output.read_bytes()))
     assert "%d" not in plain.texts["msgstr"] and flagged.texts["msgstr"].count("%d") == 2
 
 
-def test_one_document_is_translated(run: Path, letters: Path, nmt: Command, tmp_path: Path) -> None:
-    (tmp_path / "terms.tsv").write_text(f"{PLAIN[3].split()[0]}\tQuax\n", encoding="utf-8")
-    both = [
-        nmt(
-            "translate", "--run", run, "--input", letters / "a.html", "--beam", 2, "--output", tmp_path / name, *options
-        )
-        for name, options in (("plain.html", ()), ("terms.html", ("--glossary", tmp_path / "terms.tsv")))
-    ]
-    assert [done.status for done in both] == [0, 0], both
-    texts = [(tmp_path / name).read_text(encoding="utf-8") for name in ("plain.html", "terms.html")]
-    assert "Quax" not in texts[0] and "Quax" in texts[1]
-    assert all(text.startswith("<p>") and "<b>" in text for text in texts)
+def test_one_document_is_translated(
+    run: Path, letters: Path, nmt: Command, translated: Translate, tmp_path: Path
+) -> None:
+    terms, output = tmp_path / "terms.tsv", tmp_path / "out.html"
+    terms.write_text(f"{PLAIN[3].split()[0]}\tQuax\n", encoding="utf-8")
+    for options, has_term in (((), False), (("--glossary", terms), True)):
+        translated(letters / "a.html", "--beam", 2, "--output", output, *options)
+        text = output.read_text(encoding="utf-8")
+        assert text.startswith("<p>") and "<b>" in text and ("Quax" in text) == has_term
     as_text = nmt("translate", "--run", run, "--input", letters / "a.html", "--as-text")
     assert as_text.status == 0 and len(as_text.out.splitlines()) == 1
 
@@ -185,6 +197,9 @@ def test_damaged_document_is_reported_and_others_are_translated(
         (("none.docx", "--output", "b.docx"), "none.docx"),
         (("empty", "--output-dir", "out"), "contains no documents"),
         (("a.pdf", "--output", "b.pdf"), "a.pdf"),
+        ((".", "--output", "x"), "--output-dir"),
+        ((".", "--bilingual", "x.xlf"), "--output-dir"),
+        ((".",), "--output-dir"),
     ],
 )
 def test_problems_are_reported_before_anything_is_written(
@@ -200,11 +215,11 @@ def test_problems_are_reported_before_anything_is_written(
     (tmp_path / "review.xlf").write_bytes(b"<xliff/>")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "a.html").write_bytes(CONTENTS[".html"])
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*.*") if path.is_file()}
+    before = contents(tmp_path)
     name, *rest = options
     done = nmt("translate", "--run", run, "--input", letters / str(name), *rest)
     assert (done.status, done.out, len(done.err.splitlines())) == (2, "", 1) and said in done.err, done.err
-    assert {path: path.read_bytes() for path in tmp_path.rglob("*.*") if path.is_file()} == before
+    assert contents(tmp_path) == before
 
 
 # --- interruptions --------------------------------------------------------------------------------
@@ -277,23 +292,21 @@ def test_finished_texts_are_reused_only_with_same_model_and_settings(
 
 
 def test_interrupted_folder_with_bilingual_files_is_continued(
-    run: Path, letters: Path, nmt: Command, tmp_path: Path, engine: Engine
+    run: Path, letters: Path, nmt: Command, translated: Translate, tmp_path: Path, engine: Engine
 ) -> None:
-    command = ("translate", "--run", run, "--input", letters, "--output-dir", tmp_path / "out", "--bilingual")
+    options = ("--output-dir", tmp_path / "out", "--bilingual", tmp_path / "reviews")
     engine.stops_after = 5
-    assert nmt(*command, tmp_path / "reviews").status == 130
+    assert nmt("translate", "--run", run, "--input", letters, *options).status == 130
     finished = contents(tmp_path / "reviews")
-    assert finished
     engine.stops_after = None
-    done = nmt(*command, tmp_path / "reviews")
-    assert done.status == 0 and done.err.count("not translated again") == len(finished), done.err
+    assert translated(letters, *options).count("not translated again") == len(finished) > 0
     reviews = contents(tmp_path / "reviews")
     assert len(reviews) == len(CONTENTS) and finished.items() <= reviews.items()
 
 
-def test_documents_in_output_directory_are_not_translated(run: Path, letters: Path, nmt: Command) -> None:
-    command = ("translate", "--run", run, "--input", letters, "--output-dir", letters / "en")
-    assert [nmt(*command).status for _ in range(2)] == [0, 0]
+def test_documents_in_output_directory_are_not_translated(letters: Path, translated: Translate) -> None:
+    for _ in range(2):
+        translated(letters, "--output-dir", letters / "en")
     assert len(contents(letters / "en")) == len(CONTENTS)
 
 
@@ -303,22 +316,15 @@ def test_documents_in_output_directory_are_not_translated(run: Path, letters: Pa
 @pytest.mark.parametrize("suffix", ["xlf", "tmx"])
 @pytest.mark.parametrize("name", ["a.docx", "a.html", "a.txt"])
 def test_document_is_built_from_reviewed_texts(
-    name: str, suffix: str, run: Path, letters: Path, nmt: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, suffix: str, letters: Path, translated: Translate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source, review = letters / name, tmp_path / f"a.{suffix}"
-    done = nmt("translate", "--run", run, "--input", source, "--bilingual", review)
-    assert (done.status, done.out) == (0, ""), done.err
-    n_texts = len(read_document(source).texts)
-    root = etree.fromstring(review.read_bytes())
-    targets = [*root.iter("{*}target")] or [*root.iter("{*}seg")][1::2]
-    for number, target in enumerate(targets):
-        target.text = f"Text {number}"
-    review.write_bytes(etree.tostring(root))
+    source, review, built = letters / name, tmp_path / f"a.{suffix}", tmp_path / f"b.{name}"
+    translated(source, "--bilingual", review)
+    texts = [f"Text {number}" for number, _ in enumerate(read_document(source).texts)]
+    correct(review, texts)
     monkeypatch.chdir(tmp_path)  # without runs
-    built = tmp_path / f"b{source.suffix}"
-    done = nmt("translate", "--input", source, "--reviewed", review, "--output", built)
-    assert done.status == 0 and ("1 mark" in done.err) == (source.suffix == ".html"), done.err
-    assert read_document(built).texts == [f"Text {number}" for number in range(n_texts)]
+    said = translated(source, "--reviewed", review, "--output", built, with_run=False)
+    assert ("1 mark" in said) == (source.suffix == ".html") and read_document(built).texts == texts
 
 
 def test_folder_is_built_from_reviewed_texts(run: Path, letters: Path, nmt: Command, tmp_path: Path) -> None:
@@ -333,10 +339,7 @@ def test_folder_is_built_from_reviewed_texts(run: Path, letters: Path, nmt: Comm
     assert again.status == 2 and "8 of 8" in again.err and contents(reviews) == kept, again.err
     done = nmt(*command, tmp_path / "missing", "--reviewed", tmp_path / "none")
     assert (done.status, done.err) == (2, f"nmt: {tmp_path / 'none'}: no such directory\n")
-    root = etree.fromstring(review.read_bytes())
-    for target in root.iter("{*}target"):
-        target.text = "Corrected"
-    review.write_bytes(etree.tostring(root))
+    correct(review, repeat("Corrected"))
     (reviews / "a.txt.xlf").unlink()
     done = nmt(*command, built, "--reviewed", reviews)
     assert done.status == 2 and "a.txt.xlf" in done.err and "1 of 8" in done.err, done.err
@@ -344,63 +347,53 @@ def test_folder_is_built_from_reviewed_texts(run: Path, letters: Path, nmt: Comm
     assert read_document(built / "a.html").texts == read_document(drafts / "a.html").texts
 
 
-def test_reviewed_texts_are_aligned_by_run(run: Path, nmt: Command, tmp_path: Path) -> None:
+def test_reviewed_texts_are_aligned_by_run(run: Path, nmt: Command, translated: Translate, tmp_path: Path) -> None:
     source, review = tmp_path / "a.html", tmp_path / "a.xlf"
     source.write_text("<p>{} {} <b>{}</b></p>".format(*PLAIN[0].split()), encoding="utf-8")
     aligned, plain = tmp_path / "aligned.html", tmp_path / "plain.html"
-    command = ("translate", "--input", source)
-    assert nmt(*command, "--run", run, "--bilingual", review).status == 0
-    reviewed = re.sub(b"(<target[^>]*>)[^<]*", rb"\1alpha beta gamma delta epsilon zeta", review.read_bytes())
-    review.write_bytes(reviewed)
-    by_run = nmt(*command, "--run", run, "--reviewed", review, "--output", aligned)
-    by_place = nmt(*command, "--reviewed", review, "--output", plain)
-    assert (by_run.status, by_place.status) == (0, 0), (by_run.err, by_place.err)
-    assert "1 mark" in by_place.err and "mark" not in by_run.err
+    translated(source, "--bilingual", review)
+    correct(review, ["alpha beta gamma delta epsilon zeta"])
+    assert "mark" not in translated(source, "--reviewed", review, "--output", aligned)
+    assert "1 mark" in translated(source, "--reviewed", review, "--output", plain, with_run=False)
     tag = re.compile("</?b>")
     texts = [path.read_text(encoding="utf-8") for path in (aligned, plain)]
     assert texts[0] != texts[1] and tag.sub("", texts[0]) == tag.sub("", texts[1])
     review.write_bytes(review.read_bytes().replace(b'target-language="en"', b'target-language="fr"'))
-    other = nmt(*command, "--run", run, "--reviewed", review, "--output", tmp_path / "other.html")
+    options = ("--reviewed", review, "--output", tmp_path / "other.html")
+    other = nmt("translate", "--input", source, "--run", run, *options)
     assert other.status == 2 and "into fr" in other.err and not (tmp_path / "other.html").exists(), other.err
 
 
-def test_fields_are_kept_and_ruby_readings_counted_with_reviewed_texts(run: Path, nmt: Command, tmp_path: Path) -> None:
+def test_fields_are_kept_and_ruby_readings_counted_with_reviewed_texts(translated: Translate, tmp_path: Path) -> None:
     field = '<w:fldSimple w:instr="PAGE"><w:r><w:t>3</w:t></w:r></w:fldSimple>'
     ruby = "<w:ruby><w:rt><w:r><w:t>x</w:t></w:r></w:rt><w:rubyBase><w:r><w:t>b</w:t></w:r></w:rubyBase></w:ruby>"
     source, review, built = (tmp_path / name for name in ("a.docx", "a.xlf", "b.docx"))
     text = f'<w:t xml:space="preserve">{PLAIN[3]} </w:t>'
     source.write_bytes(bare_docx(f"<w:p><w:r>{text}</w:r>{field}<w:r><w:t>a</w:t>{ruby}</w:r></w:p>"))
-    done = nmt("translate", "--run", run, "--input", source, "--bilingual", review)
-    assert done.status == 0 and f"{source}: 1 ruby reading" in done.err, done.err
-    root = etree.fromstring(review.read_bytes())
-    [unit] = root.iter("{*}trans-unit")
-    assert unit[0].text == f"{PLAIN[3]} {{3}}ab"
-    unit[1].text = "Page {3}"
-    review.write_bytes(etree.tostring(root))
-    done = nmt("translate", "--input", source, "--reviewed", review, "--output", built)
-    assert done.status == 0 and f"{source}: 1 ruby reading" in done.err, done.err
+    assert f"{source}: 1 ruby reading" in translated(source, "--bilingual", review)
+    assert etree.fromstring(review.read_bytes()).findtext(".//{*}source") == f"{PLAIN[3]} {{3}}ab"
+    correct(review, ["Page {3}"])
+    said = translated(source, "--reviewed", review, "--output", built, with_run=False)
+    assert f"{source}: 1 ruby reading" in said
     xml = members(built.read_bytes())["word/document.xml"].decode()
     assert f'<w:p><w:r><w:t xml:space="preserve">Page </w:t></w:r>{field}</w:p>' in xml
 
 
-def test_texts_in_other_languages_stay_in_built_document_too(run: Path, nmt: Command, tmp_path: Path) -> None:
-    source, translated, built = (tmp_path / name for name in ("a.html", "b.html", "c.html"))
+@pytest.mark.parametrize("suffix", ["xlf", "tmx"])
+def test_texts_in_other_languages_stay_in_built_document_too(
+    suffix: str, translated: Translate, tmp_path: Path
+) -> None:
+    source, built, review = tmp_path / "a.html", tmp_path / "b.html", tmp_path / f"a.{suffix}"
     source.write_text(f'<p>{TWO}</p><p lang="fr">Le chien.</p>', encoding="utf-8")
-    for review in ("a.xlf", "a.tmx"):
-        options = ("--run", run, "--bilingual", tmp_path / review, "--output", translated)
-        done = nmt("translate", "--input", source, *options)
-        assert done.status == 0, done.err
-        done = nmt("translate", "--input", source, "--reviewed", tmp_path / review, "--output", built)
-        assert done.status == 0 and built.read_bytes().endswith(b'<p lang="fr">Le chien.</p>'), done.err
-        assert b"Le chien" not in (tmp_path / review).read_bytes()
+    translated(source, "--bilingual", review, "--output", tmp_path / "c.html")
+    translated(source, "--reviewed", review, "--output", built, with_run=False)
+    assert built.read_bytes().endswith(b'<p lang="fr">Le chien.</p>') and b"Le chien" not in review.read_bytes()
 
 
-def test_document_with_nothing_to_translate_is_copied_with_a_note(run: Path, nmt: Command, tmp_path: Path) -> None:
+def test_document_with_nothing_to_translate_is_copied_with_a_note(translated: Translate, tmp_path: Path) -> None:
     source = tmp_path / "a.docx"
     source.write_bytes(bare_docx("<w:altChunk/>"))
-    done = nmt("translate", "--run", run, "--input", source, "--output", tmp_path / "b.docx")
-    notes = [line for line in done.err.splitlines() if f"{source}: " in line]
-    assert done.status == 0 and len(notes) == 2, done.err
+    assert translated(source, "--output", tmp_path / "b.docx").count(f"{source}: ") == 2
     assert members((tmp_path / "b.docx").read_bytes()) == members(source.read_bytes())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -43,14 +44,7 @@ def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     """Create a text with unusual lines, which boundaries between parts must not change."""
-    lines = [
-        *PLAIN,
-        *STRANGE,
-        "te ra\r",
-        "\ufeffmali",
-        ". ".join(PLAIN[:3] * 8),
-        "",
-    ]
+    lines = [*PLAIN, *STRANGE, "te ra\r", "\ufeffmali", ". ".join(PLAIN[:3] * 8), ""]
     (tmp_path / "in").write_bytes("\n".join(lines).encode())
     return tmp_path / "in"
 
@@ -145,17 +139,16 @@ def test_errors_are_raised_before_translation(run: Path, source: Path, n_windows
     with source.open("ab") as file:
         file.write(b"\ncaf\xe9")
     n_lines = source.read_bytes().count(b"\n") + 1
-    for text, out, error in (
-        (source, target, f"in: not UTF-8 at line {n_lines}, byte 4"),
-        (source.with_name("none"), target, "none: no such file"),
-        (source, source, "in: is an input and would be overwritten"),
-        (source, source.with_name("no") / "out", "the directory .*no does not exist"),
-        (source, source.parent, "is a directory, but the output must be a file"),
+    for text, out, n_best, error, problem in (
+        (source, target, 1, DataError, f"in: not UTF-8 at line {n_lines}, byte 4"),
+        (source.with_name("none"), target, 1, DataError, "none: no such file"),
+        (source, source, 1, DataError, "in: is an input and would be overwritten"),
+        (source, source.with_name("no") / "out", 1, DataError, "the directory .*no does not exist"),
+        (source, source.parent, 1, DataError, "is a directory, but the output must be a file"),
+        (source, target, 2, ConfigError, "needs a beam of at least 2"),
     ):
-        with pytest.raises(DataError, match=error):
-            translate_in_parts(InProcess(), models(run), text, out, Options(GREEDY))
-    with pytest.raises(ConfigError, match="needs a beam of at least 2"):
-        translate_in_parts(InProcess(), models(run), source, target, Options(GREEDY, 2))
+        with pytest.raises(error, match=problem):
+            translate_in_parts(InProcess(), models(run), text, out, Options(GREEDY, n_best))
     assert n_windows == [] and [path.name for path in source.parent.iterdir()] == ["in"]
 
 
@@ -166,11 +159,6 @@ def test_changed_model_raises(run: Path, source: Path, tokenizer: Tokenizer, tmp
     there = before.model_copy(update={"model": ModelRef((changed,))})
     with pytest.raises(DataError, match=r"other: the weights have changed since the start; run the command again"):
         translate_in_parts(InProcess(), there, source, source.with_name("out"), Options(GREEDY))
-
-
-@pytest.fixture
-def run_dir(tokenizer: Tokenizer, translator: Translator, tmp_path: Path) -> Path:
-    return write_run(tmp_path / "runs" / "tiny", translator.config, tokenizer, translator.searcher.models[0])
 
 
 def test_translate_file_writes_one_line_per_source_line(translator: Translator, tmp_path: Path, capsysbinary) -> None:  # type: ignore[no-untyped-def]
@@ -193,38 +181,39 @@ def test_n_best_output_has_columns(translator: Translator, tmp_path: Path) -> No
     rows = [line.split("\t", 3) for line in target.read_text().split("\n")[:-1]]
     assert [row[0] for row in rows] == ["1", "1", "2", "3", "3"]
     assert rows[2] == ["2", "0.000000", "0.000000", ""]
-    best, second = next(translator.translate_lines([PLAIN[0]], BEAM, n_best=2))
-    assert (rows[0][3], float(rows[0][1])) == (best.text, pytest.approx(best.score, abs=1e-4))
-    assert float(rows[0][2]) == pytest.approx(best.log_prob, abs=1e-4)
-    assert rows[1][3] == second.text
+    for row, one in zip(rows[:2], next(translator.translate_lines([PLAIN[0]], BEAM, n_best=2)), strict=True):
+        assert [float(number) for number in row[1:3]] == pytest.approx([one.score, one.log_prob], abs=1e-4)
+        assert row[3] == one.text
 
 
 def test_error_leaves_no_partial_output(translator: Translator, tmp_path: Path) -> None:
     source, target = tmp_path / "in", tmp_path / "out"
     target.write_text("before")
     source.write_bytes(b"good line\n" * 3 + b"caf\xe9\n")
-    with pytest.raises(DataError, match=r"in: not UTF-8 at line 4, byte 4 of the line \(0xE9\)"):
-        translate_file(translator, source, target, Options(GREEDY))
-    with pytest.raises(DataError, match=r"none: no such file$"):
-        translate_file(translator, tmp_path / "none", target, Options(GREEDY))
-    with pytest.raises(ConfigError):
-        translate_file(translator, source, target, Options(GREEDY, 2))
+    for text, n_best, error, problem in (
+        (source, 1, DataError, r"in: not UTF-8 at line 4, byte 4 of the line \(0xE9\)"),
+        (tmp_path / "none", 1, DataError, "none: no such file$"),
+        (source, 2, ConfigError, "beam"),
+    ):
+        with pytest.raises(error, match=problem):
+            translate_file(translator, text, target, Options(GREEDY, n_best))
     assert target.read_text() == "before"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]
 
 
-def test_non_run_directory_raises(translator: Translator, tokenizer: Tokenizer, run_dir: Path, tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="nowhere: no such directory"):
-        Translator.load(tmp_path / "nowhere")
-    with pytest.raises(CheckpointError, match=r"no checkpoint 8; choose 7, best or last"):
-        Translator.load(run_dir, checkpoint="8")
-    info = json.loads(RunDir(run_dir).info.read_text())
-    RunDir(run_dir).info.write_text(json.dumps({**info, "tokenizer": "0" * 16}))
-    with pytest.raises(CheckpointError, match=r"tokenizer: not the tokenizer that this run was trained with"):
-        Translator.load(run_dir)
+def test_non_run_directory_raises(translator: Translator, tokenizer: Tokenizer, run: Path, tmp_path: Path) -> None:
+    wrong = shutil.copytree(run, tmp_path / "wrong")
+    info = json.loads(RunDir(wrong).info.read_text())
+    RunDir(wrong).info.write_text(json.dumps({**info, "tokenizer": "0" * 16}))
     other = write_run(tmp_path / "other", tiny_config(d_ff=48), tokenizer, translator.searcher.models[0])
-    with pytest.raises(CheckpointError, match=r"has shape \(32, 16\), the model of config\.yaml needs \(48, 16\)"):
-        Translator.load(other)
+    for folder, checkpoint, problem in (
+        (tmp_path / "nowhere", "best", "nowhere: no such directory"),
+        (run, "8", "no checkpoint 8; choose 7, best or last"),
+        (wrong, "best", "tokenizer: not the tokenizer that this run was trained with"),
+        (other, "best", r"has shape \(32, 16\), the model of config\.yaml needs \(48, 16\)"),
+    ):
+        with pytest.raises(CheckpointError, match=problem):
+            Translator.load(folder, checkpoint=checkpoint)
 
 
 def test_standard_input_starts_at_current_offset(
@@ -242,16 +231,15 @@ def test_standard_input_starts_at_current_offset(
 def test_closed_or_binary_standard_input_raises(
     translator: Translator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("sys.stdin", None)
-    with pytest.raises(DataError, match=r"standard input is closed; specify a file with --input"):
-        translate_file(translator, "-", tmp_path / "out")
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"mali\n\xff\n")))
-    with pytest.raises(DataError, match=r"standard input: not UTF-8 at line 2, byte 1 of the line \(0xFF\)"):
-        translate_file(translator, "-", tmp_path / "out")
     subtitles = b"1\n00:00:01,000 --> 00:00:02,000\nmali\n"
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(subtitles)))
-    with pytest.raises(DataError, match=r"standard input: subtitles"):
-        translate_file(translator, "-", tmp_path / "out")
+    for stdin, problem in (
+        (None, "standard input is closed; specify a file with --input"),
+        (io.BytesIO(b"mali\n\xff\n"), r"standard input: not UTF-8 at line 2, byte 1 of the line \(0xFF\)"),
+        (io.BytesIO(subtitles), "standard input: subtitles"),
+    ):
+        monkeypatch.setattr("sys.stdin", stdin and io.TextIOWrapper(stdin))
+        with pytest.raises(DataError, match=problem):
+            translate_file(translator, "-", tmp_path / "out")
     assert list(tmp_path.glob("out*")) == []
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(subtitles)))
     translate_file(translator, "-", tmp_path / "out", files=TranslationFiles(as_text=True))

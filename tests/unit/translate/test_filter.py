@@ -71,19 +71,18 @@ def fake_scores(
 
 def test_blank_and_long_pairs_are_counted() -> None:
     found = list(fake_scores([("a", ""), (" ", "b"), ("", ""), ("long", "b"), ("a", "long"), ("a", "b")]))
-    assert [one.is_blank for one in found] == [True, True, True, False, False, False]
-    assert [one.cut for one in found] == [False, False, False, True, True, False]
-    assert [one.value for one in found] == [0, 0, 0, *[pytest.approx(math.exp(-1))] * 3]
+    mean = pytest.approx(math.exp(-1))
+    assert [(one.is_blank, one.cut, one.value) for one in found] == [
+        *[(True, False, 0)] * 3, *[(False, True, mean)] * 2, (False, False, mean),
+    ]  # fmt: skip
     out = BytesIO()
     scores = collect_scores(found, out)
     assert out.getvalue() == b"0\n0\n0\n0.367879\n0.367879\n0.367879\n"
     assert list(scores.values) == [0, 0, 0, 0.367879, 0.367879, 0.367879], "scores are rounded as in the file"
-    said = list(scores.lines())
-    assert said[:2] == ["3 of 6 pairs scored", "3 pairs with a blank side, score 0: 1, 2, 3"]
-    assert said[2].startswith("2 pairs with more pieces on a side than the model supports") and said[2].endswith(
-        ": 4, 5"
-    )
-    assert said[3] == "quantiles of the score: 5 % 0.368, 25 % 0.368, 50 % 0.368, 75 % 0.368, 95 % 0.368"
+    scored, blank, long, quantiles = scores.lines()
+    assert (scored, blank) == ("3 of 6 pairs scored", "3 pairs with a blank side, score 0: 1, 2, 3")
+    assert long.startswith("2 pairs with more pieces on a side than the model supports") and long.endswith(": 4, 5")
+    assert quantiles == "quantiles of the score: 5 % 0.368, 25 % 0.368, 50 % 0.368, 75 % 0.368, 95 % 0.368"
 
 
 # --- the best pairs -----------------------------------------------------------------------------------
@@ -94,8 +93,7 @@ def test_blank_and_long_pairs_are_counted() -> None:
 def test_best_share_is_kept(values: list[float], percent: int) -> None:
     n = min(int(len(values) * percent / 100 + 0.5), sum(value > 0 for value in values))
     wanted = sorted(range(len(values)), key=lambda i: (-values[i], i))[:n]
-    found = best(np.array(values), percent / 100)
-    assert np.flatnonzero(found).tolist() == sorted(wanted)
+    assert np.flatnonzero(best(np.array(values), percent / 100)).tolist() == sorted(wanted)
 
 
 def test_at_least_excludes_score_zero() -> None:
@@ -122,11 +120,6 @@ def runs(tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Path
     return folder
 
 
-@pytest.fixture
-def here(tmp_path: Path) -> Path:
-    return tmp_path
-
-
 @pytest.fixture(scope="module")
 def classifier(runs: Path, tokenizer: Tokenizer) -> Path:
     """Create a classifier of de-en pairs in the folder of the other runs."""
@@ -141,7 +134,6 @@ def run_filter(nmt: Command, runs: Path, *options: object) -> Result:
     return nmt("filter", "--run", runs / "de-en", "--reverse", runs / "en-de", *options)
 
 
-@pytest.mark.usefixtures("here")
 def test_filter_scores_combine_both_runs_in_order(nmt: Command, runs: Path) -> None:
     src, tgt = [*PLAIN, "", "mali", "u\u2028v"], [*REFS, "ta", " \t", "w"]
     write("a.de", src)
@@ -162,7 +154,6 @@ def test_filter_scores_combine_both_runs_in_order(nmt: Command, runs: Path) -> N
     assert run_filter(nmt, runs, "--src", "a.de", "--tgt", "a.en", "--output", "-").out == Path("a.scores").read_text()
 
 
-@pytest.mark.usefixtures("here")
 def test_kept_pairs_keep_order(nmt: Command, runs: Path) -> None:
     write("a.de", PLAIN)
     write("a.en", REFS)
@@ -184,11 +175,11 @@ def test_kept_pairs_keep_order(nmt: Command, runs: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["", ".gz"])
-def test_prepare_drops_pairs_below_threshold(ending: str, nmt: Command, runs: Path, here: Path) -> None:
+def test_prepare_drops_pairs_below_threshold(ending: str, nmt: Command, runs: Path, tmp_path: Path) -> None:
     """Compressed corpora are first copied to plain files, for which the scores stay the same."""
-    place = Folder(here)
-    texts = [here / "text" / f"train.{language}" for language in ("de", "en")]
-    options = ("--output", here / "text" / "web.scores", "--keep", "0.75", "--kept", "kept.de", "kept.en")
+    place = Folder(tmp_path)
+    texts = [tmp_path / "text" / f"train.{language}" for language in ("de", "en")]
+    options = ("--output", tmp_path / "text" / "web.scores", "--keep", "0.75", "--kept", "kept.de", "kept.en")
     result = run_filter(nmt, runs, "--src", texts[0], "--tgt", texts[1], *options)
     threshold = re.search("180 of 240 pairs .* at least (.*)\n", result.err)
     assert threshold is not None, result.err
@@ -207,7 +198,6 @@ def test_prepare_drops_pairs_below_threshold(ending: str, nmt: Command, runs: Pa
         assert sorted(prepared) == sorted(Path(f"kept.{language}").read_text(encoding="utf-8").splitlines())
 
 
-@pytest.mark.usefixtures("here")
 def test_filter_with_classifier_only_and_with_runs(nmt: Command, runs: Path, classifier: Path) -> None:
     write("a.de", [*PLAIN, "", "mali"])
     write("a.en", [*REFS, "ta", "mali " * 300])
@@ -236,36 +226,19 @@ def test_filter_with_classifier_only_and_with_runs(nmt: Command, runs: Path, cla
     assert odds[3] == pytest.approx(odds_score(right - wrong), rel=1e-4)
 
 
-@pytest.mark.usefixtures("here")
-def test_unsuitable_classifier_raises(nmt: Command, runs: Path, classifier: Path) -> None:
+def test_unsuitable_runs_and_classifiers_raise(nmt: Command, runs: Path, classifier: Path) -> None:
     write("a.de", ["x"])
     write("a.en", ["y"])
-    back = ("--run", runs / "en-de", "--reverse", runs / "de-en")
+    run, copy = runs / "de-en", shutil.copytree(runs / "de-en", "copy")
+    back = ("--run", runs / "en-de", "--reverse", run)
+    opposite = "translates de-en; specify a run of en-de, opposite to --run"
     for chosen, problem in (
+        (("--run", run, "--reverse", run), f"--reverse {run}: {opposite}"),
+        (("--run", run, "--reverse", copy), f"--reverse {copy}: {opposite}"),
+        (("--run", run, "--reverse", runs / "none"), f"{runs}/none: no such directory; make one with nmt train"),
         ((*back, "--classifier", classifier), f"--classifier {classifier}: was trained on pairs of de-en"),
-        (("--classifier", runs / "de-en"), f"{runs}/de-en: not a classifier of pairs"),
+        (("--classifier", run), f"{run}: not a classifier of pairs"),
     ):
-        result = nmt("filter", *chosen, *TEXTS, *SCORES)
+        result = nmt("filter", *chosen, "--src", "a.de", "--tgt", "a.en", "--output", "s")
         assert (result.status, result.out, result.err.count("\n")) == (2, "", 1), result.err
-        assert result.err.startswith(f"nmt: {problem}") and not Path("s").exists()
-
-
-TEXTS = ("--src", "a.de", "--tgt", "a.en")
-SCORES = ("--output", "s")
-
-
-@pytest.mark.usefixtures("here")
-def test_runs_of_same_direction_raise(nmt: Command, runs: Path) -> None:
-    write("a.de", ["x"])
-    write("a.en", ["y"])
-    run, copy = runs / "de-en", runs / "copy"
-    shutil.copytree(run, copy)
-    for reverse, problem in (
-        (run, f"--reverse {run}: translates de-en; specify a run of en-de, opposite to --run"),
-        (copy, f"--reverse {copy}: translates de-en; specify a run of en-de, opposite to --run"),
-        (runs / "none", f"{runs}/none: no such directory; make one with nmt train"),
-    ):
-        result = nmt("filter", "--run", run, "--reverse", reverse, *TEXTS, *SCORES)
-        assert (result.status, result.out, result.err.count("\n")) == (2, "", 1), result.err
-        assert result.err.startswith(f"nmt: {problem}")
-        assert not Path("s").exists() and not Path("s.part").exists()
+        assert result.err.startswith(f"nmt: {problem}") and not [*Path().glob("s*")]

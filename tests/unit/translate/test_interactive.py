@@ -50,13 +50,6 @@ def test_line_is_followed_by_probability_and_next_best(translator: Translator, c
     assert rows == [best.text, f"  probability per piece {probability:.2f}", f"  next best: {second.text}"]
 
 
-def test_greedy_search_has_no_next_best(capsys: Capture) -> None:
-    greedy = searching(GREEDY)
-    rows, _ = shown(greedy, ["mali bore"], capsys)
-    assert len(rows) == 2
-    assert "probability" in rows[1]
-
-
 def test_confidence_of_a_calibrated_run_is_shown(
     translator: Translator, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,60 +58,52 @@ def test_confidence_of_a_calibrated_run_is_shown(
 
     monkeypatch.setitem(translator.__dict__, "has_confidence", True)
     monkeypatch.setattr(type(translator), "translate_window", estimated)
-    rows, _ = shown(translator, ["mali"], capsys)
-    assert rows == ["ta", "  expected chrF 62"]
+    assert shown(translator, ["mali"], capsys)[0] == ["ta", "  expected chrF 62"]
 
 
-def test_blank_line_shows_nothing(translator: Translator, capsys: Capture) -> None:
-    assert shown(translator, ["", "  "], capsys)[0] == []
-
-
-def test_quit_ends_and_no_further_line_is_read(translator: Translator, capsys: Capture) -> None:
-    assert shown(translator, [":quit", "mali"], capsys)[0] == []
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["", "  "], ""),
+        ([":quit", "mali"], ""),
+        ([":help"], ":run DIR"),
+        ([":Run x"], ":run DIR"),
+        ([":run"], ":run DIR"),
+    ],
+)
+def test_blank_lines_and_commands_have_no_translation(
+    lines: list[str], said: str, translator: Translator, capsys: Capture
+) -> None:
+    rows, err = shown(translator, lines, capsys)
+    assert rows == [] and said in err
 
 
 def test_run_opens_another_run(translator: Translator, capsys: Capture) -> None:
-    other = searching(GREEDY)
-    rows, _ = shown(translator, [":run runs/other", "mali bore"], capsys, other)
-    assert len(rows) == 2
+    rows, _ = shown(translator, [":run runs/other", "mali bore"], capsys, searching(GREEDY))
+    assert len(rows) == 2 and "probability" in rows[1]  # greedy search has no next best
 
 
 def test_run_that_cannot_be_opened_keeps_the_one_before(translator: Translator, capsys: Capture) -> None:
     rows, err = shown(translator, [":run nowhere", "mali bore"], capsys)
-    assert len(rows) == 3
-    assert "nowhere: no such directory" in err
-
-
-@pytest.mark.parametrize("line", [":help", ":Run x", ":run"])
-def test_other_command_is_reported_with_those_there_are(line: str, translator: Translator, capsys: Capture) -> None:
-    rows, err = shown(translator, [line], capsys)
-    assert rows == []
-    assert ":run DIR" in err
+    assert len(rows) == 3 and "nowhere: no such directory" in err
 
 
 def test_beam_size_is_changed_and_kept_for_another_run(translator: Translator, capsys: Capture) -> None:
-    other = searching(BEAM)
-    rows, err = shown(translator, [":beam 0", ":beam x", ":beam 1", "mali", ":run other", "mali"], capsys, other)
+    lines = [":beam 0", ":beam x", ":beam 1", "mali", ":run other", "mali"]
+    rows, err = shown(translator, lines, capsys, searching(BEAM))
     assert [row.split()[0] for row in rows[1::2]] == ["probability"] * 2  # greedy search has no next best
     assert err.count("search.beam") == 2
 
 
 def test_glossary_is_used_until_another_is_named(translator: Translator, tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "terms.tsv").write_text("mali\ttabu\n", encoding="utf-8")
-    lines = ["mali bore", f":glossary {tmp_path / 'terms.tsv'}", "mali bore", ":glossary nowhere", "mali bore"]
-    rows, err = shown(translator, [*lines, ":glossary", "mali bore"], capsys)
+    use = f":glossary {tmp_path / 'terms.tsv'}"
+    lines = ["mali bore", use, "mali bore", ":glossary nowhere", "mali bore", ":glossary", "mali bore"]
+    rows, err = shown(translator, lines, capsys)
     plain, first, second, after = (row for row in rows if not row.startswith(" "))
-    assert "tabu" in first and first == second
-    assert plain == after and "tabu" not in plain
-    assert "nowhere" in err
-
-
-def test_glossary_is_dropped_with_another_run(translator: Translator, tmp_path: Path, capsys: Capture) -> None:
-    (tmp_path / "terms.tsv").write_text("mali\ttabu\n", encoding="utf-8")
-    lines = [f":glossary {tmp_path / 'terms.tsv'}", ":run other", "mali bore"]
-    rows, err = shown(translator, lines, capsys, searching(BEAM))
-    assert "tabu" not in rows[0]
-    assert "glossary" in err
+    assert "tabu" in first == second and "tabu" not in plain == after and "nowhere" in err
+    rows, err = shown(translator, [use, ":run other", "mali bore"], capsys, searching(BEAM))
+    assert "tabu" not in rows[0] and "glossary" in err, "it is dropped with another run"
 
 
 def test_glossary_that_a_search_does_not_support_is_reported(
@@ -132,8 +117,7 @@ def test_glossary_that_a_search_does_not_support_is_reported(
 
     monkeypatch.setattr(translator.searcher, "check", check)
     rows, err = shown(translator, [f":glossary {tmp_path / 'terms.tsv'}", "mali", ":glossary", "mali"], capsys)
-    assert len(rows) == 3
-    assert "no terms here" in err
+    assert len(rows) == 3 and "no terms here" in err
 
 
 def test_interrupt_at_a_terminal_clears_the_line(
@@ -154,16 +138,14 @@ def test_interrupt_at_a_terminal_clears_the_line(
 
 @pytest.mark.parametrize("line", [": mali", ":-) mali", "mali :quit"])
 def test_text_with_a_colon_is_translated(line: str, translator: Translator, capsys: Capture) -> None:
-    rows, _ = shown(translator, [line], capsys)
-    assert "probability" in rows[1]
+    assert "probability" in shown(translator, [line], capsys)[0][1]
 
 
 def test_control_characters_do_not_reach_the_terminal(
     translator: Translator, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(type(translator), "translate_window", lambda *_: [[Translation("a\x1b[2Jb")]])
-    rows, _ = shown(translator, ["mali"], capsys)
-    assert rows == ["a\\x1b[2Jb"]
+    assert shown(translator, ["mali"], capsys)[0] == ["a\\x1b[2Jb"]
 
 
 def test_lines_that_are_not_text_are_reported(

@@ -34,8 +34,7 @@ TEXTS = st.text(alphabet="aab .,'-&;\n 猫\u0301", max_size=12) | st.sampled_fro
 
 @given(candidates=st.lists(TEXTS, min_size=1, max_size=7))
 def test_pair_scores_equal_sacrebleu(candidates: list[str]) -> None:
-    expected = brute_force(candidates)
-    for found, by_sacrebleu in zip(pairwise(candidates).tolist(), expected, strict=True):
+    for found, by_sacrebleu in zip(pairwise(candidates).tolist(), brute_force(candidates), strict=True):
         assert found == pytest.approx(by_sacrebleu, abs=1e-6)
 
 

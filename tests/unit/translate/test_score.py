@@ -52,8 +52,7 @@ def test_scores_are_in_order(translator: Translator, tokenizer: Tokenizer) -> No
 
 def test_recomputed_scores_equal_search(translator: Translator) -> None:
     for search in (SEARCH, SEARCH.model_copy(update={"beam": 1})):
-        n_best = search.beam
-        by_line = list(translator.translate_lines(PLAIN, search, n_best=n_best))
+        by_line = list(translator.translate_lines(PLAIN, search, n_best=search.beam))
         finished = [
             (line, each)
             for line, translations in zip(PLAIN, by_line, strict=True)
@@ -87,9 +86,8 @@ def test_long_pair_is_truncated_and_scored(translator: Translator, tokenizer: To
     start = tokenizer.decode(tokenizer.encode(long)[:20])
     cut_src, cut_tgt, whole = score(translator, [(long, "ta go"), ("ta go", long), ("ta go", "ta go")], longest=20)
     assert (cut_src.cut, cut_tgt.cut, whole.cut) == (True, True, False)
-    [short] = score(translator, [(start, "ta go")])
+    short, of_start = score(translator, [(start, "ta go"), ("ta go", start)])
     assert cut_src.log_probs == pytest.approx(short.log_probs, abs=1e-4)
-    [of_start] = score(translator, [("ta go", start)])
     assert (cut_tgt.pieces, cut_tgt.log_probs) == (
         of_start.pieces[:-1],
         pytest.approx(of_start.log_probs[:-1], abs=1e-4),
@@ -100,26 +98,20 @@ def test_long_pair_is_truncated_and_scored(translator: Translator, tokenizer: To
 # --- the command --------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def run_dir(tokenizer: Tokenizer, translator: Translator, tmp_path: Path) -> Path:
-    return write_run(tmp_path / "runs" / "tiny", translator.config, tokenizer, translator.searcher.models[0])
-
-
-def write(name: str, lines: list[str]) -> None:
-    Path(name).write_bytes("".join(f"{line}\n" for line in lines).encode())
-
-
-def test_score_command_writes_line_per_pair(nmt: Command, run_dir: Path, translator: Translator) -> None:
-    write("a.src", [*PLAIN, "", "mali"])
-    write("a.ref", [*REFS, "ta", "go"])
+def test_score_command_writes_line_per_pair(
+    nmt: Command, tokenizer: Tokenizer, translator: Translator, tmp_path: Path
+) -> None:
+    run = write_run(tmp_path / "run", translator.config, tokenizer, translator.searcher.models[0])
+    pairs = [*zip(PLAIN, REFS, strict=True), ("", "ta"), ("mali", "go")]
+    for name, lines in zip(("a.src", "a.ref"), zip(*pairs, strict=True), strict=True):
+        Path(name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     options = ("--length-penalty", "0.6", "--output", "scores")
-    result = nmt("score", "--run", run_dir, "--src", "a.src", "--ref", "a.ref", *options)
+    result = nmt("score", "--run", run, "--src", "a.src", "--ref", "a.ref", *options)
     assert (result.status, result.out) == (0, ""), result.err
     rows = [line.split("\t") for line in Path("scores").read_text().splitlines()]
-    expected = list(score(translator, list(zip([*PLAIN, "", "mali"], [*REFS, "ta", "go"], strict=True))))
-    assert len(rows) == 10
+    expected = list(score(translator, pairs))
     assert rows[8] == ["9", "nan", "nan", "ta"]
-    assert [(row[0], row[3]) for row in rows] == [(f"{n}", ref) for n, ref in enumerate([*REFS, "ta", "go"], start=1)]
+    assert [(row[0], row[3]) for row in rows] == [(f"{n}", ref) for n, (_, ref) in enumerate(pairs, start=1)]
     for row, one in zip(rows, expected, strict=True):
         if one.pieces:
             assert [float(row[1]), float(row[2])] == pytest.approx([one.score, one.log_prob], abs=1e-4)

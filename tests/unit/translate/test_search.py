@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -91,12 +92,6 @@ def test_tags_stay_before_joined_sources() -> None:
     assert sources(engine) == [[[tag, A, SEPARATOR, B]]]
 
 
-def test_marks_of_inline_terms_stay_in_joined_source() -> None:
-    engine, mark = Copying(), FIRST_RESERVED
-    found(engine, [[sentence(A, mark, B)], [sentence(mark, C)]], context=1)
-    assert sources(engine)[1] == [[A, mark, B, SEPARATOR, mark, C]]
-
-
 @pytest.mark.parametrize(
     ("by_line", "settings"),
     [
@@ -127,22 +122,25 @@ def test_documents_share_rounds_and_translations_are_context() -> None:
     assert {each.n_joined for asked in engine.asked for each in asked} == {1}
 
 
-def test_sentence_with_required_phrase_has_no_context() -> None:
+MARK = FIRST_RESERVED
+
+
+@pytest.mark.parametrize(
+    ("by_line", "settings", "expected"),
+    [
+        ([sentence(A), sentence(B, phrases=((C,),)), sentence(D)], {"context": 1}, [[[A]], [[B]], [[B, SEPARATOR, D]]]),
+        ([sentence(A), sentence(B)], {"first": [1], "context": 2}, [[[A], [B]]]),
+        ([sentence(A, A), sentence(B), sentence(C)], {"context": 3, "max_pieces": 5},
+         [[[A, A]], [[A, A, SEPARATOR, B]], [[B, SEPARATOR, C]]]),
+        ([sentence(A, MARK, B), sentence(MARK, C)], {"context": 1},
+         [[[A, MARK, B]], [[A, MARK, B, SEPARATOR, MARK, C]]]),
+    ],
+    ids=["not with a required phrase", "not across documents", "up to the maximum length", "with marks of terms"],
+)  # fmt: skip
+def test_line_has_context(by_line: list[Sentence], settings: dict[str, Any], expected: list[list[list[int]]]) -> None:
     engine = Copying()
-    found(engine, [[sentence(A)], [sentence(B, phrases=((C,),))], [sentence(D)]], context=1)
-    assert sources(engine) == [[[A]], [[B]], [[B, SEPARATOR, D]]]
-
-
-def test_document_begins_at_marked_line() -> None:
-    engine = Copying()
-    found(engine, [[sentence(A)], [sentence(B)]], first=[1], context=2)
-    assert sources(engine) == [[[A], [B]]]
-
-
-def test_context_is_shortened_to_maximum_length() -> None:
-    engine = Copying()
-    found(engine, [[sentence(A, A)], [sentence(B)], [sentence(C)]], context=3, max_pieces=5)
-    assert sources(engine)[2] == [[B, SEPARATOR, C]]
+    found(engine, [[each] for each in by_line], **settings)
+    assert sources(engine) == expected
 
 
 def test_match_of_translation_memory_is_context() -> None:
@@ -175,9 +173,7 @@ def test_results_come_in_order_from_several_threads() -> None:
 
     found = list(in_threads(work, range(20), CPU))
     assert found == [(job * job, 1) for job in range(20)], "each job gets its share of the threads"
-    assert len(set(entered)) == 4
-    assert threading.get_ident() not in entered
-    assert torch.get_num_threads() == 4
+    assert len(set(entered) - {threading.get_ident()}) == len(set(entered)) == torch.get_num_threads() == 4
 
 
 def test_job_error_is_raised_in_caller() -> None:

@@ -21,8 +21,7 @@ WORD = PLAIN[0].split()[0]
 @pytest.fixture(scope="module")
 def translator() -> Translator:
     config = tiny_config()
-    changes = {"modifiers": {"terms": 0.1}, "glossary": "g.tsv"}
-    training = config.training.model_copy(update=changes)
+    training = config.training.model_copy(update={"modifiers": {"terms": 0.1}, "glossary": "g.tsv"})
     return make(tiny_tokenizer(), config.model_copy(update={"training": training}))
 
 
@@ -40,8 +39,7 @@ def test_inline_terms_are_in_source_and_not_required(translator: Translator) -> 
 
 def test_lines_without_terms_are_unaffected_by_inline_terms(translator: Translator) -> None:
     others = [line for line in PLAIN if WORD not in line.split()]
-    glossary = {WORD: "Zürich"}
-    found = translator.translate([PLAIN[0], *others], glossary=glossary, **INLINE.model_dump())
+    found = translator.translate([PLAIN[0], *others], glossary={WORD: "Zürich"}, **INLINE.model_dump())
     assert found[1:] == translator.translate(others, **BEAM.model_dump())
 
 

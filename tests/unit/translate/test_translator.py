@@ -40,8 +40,7 @@ def test_tag_belongs_to_legs_whose_corpora_have_it(
 
 
 def test_leg_before_the_last_keeps_its_target() -> None:
-    search = SearchConfig(to="fra")
-    searches = searches_by_leg([leg(to="deu"), leg(to="spa")], [search, search])
+    searches = searches_by_leg([leg(to="deu"), leg(to="spa")], [SearchConfig(to="fra")] * 2)
     assert [of_leg.to for of_leg in searches] == ["deu", "fra"]
 
 

@@ -37,8 +37,7 @@ def test_translations_are_in_order(translator: Translator, search: SearchConfig)
     alone = [one_by_one[line] for line in lines]
     assert texts(translator, lines, search) == alone
     assert texts(translator, lines[::-1], search) == alone[::-1]
-    tight = search.model_copy(update={"batch_tokens": 24})
-    assert texts(translator, lines, tight) == alone
+    assert texts(translator, lines, search.model_copy(update={"batch_tokens": 24})) == alone
     assert len(set(texts(translator, PLAIN, search))) == len(PLAIN), "the model translates different lines differently"
 
 
@@ -66,8 +65,7 @@ def test_lines_without_letters_are_copied_and_not_searched(
 def test_parts_without_letters_are_copied(translator: Translator, part: str) -> None:
     search = BEAM.model_copy(update={"split": "always"})
     [[alone]] = translator.translate_lines(["Mali bore."], search)
-    [found] = translator.translate_window([f"Mali bore. {part}"], Options(search, align=True))
-    best = found[0]
+    [[best, *_]] = translator.translate_window([f"Mali bore. {part}"], Options(search, align=True))
     assert (best.text, best.log_prob) == (f"{alone.text} {part}", alone.log_prob)
     assert best.match is best.parts[0].match is None and {each.match for each in best.parts[1:]} == {"copied"}
     assert best.alignment is not None
@@ -97,9 +95,10 @@ def test_text_without_letters_is_searched_if_asked(translator: Translator) -> No
     assert found(glossary=Glossary({"42": "Quax"})).searched and "Quax" in found(glossary=Glossary({"42": "Quax"})).text
     assert found(prefix="mali").text.startswith("mali") and "Quax" in found(terms=("Quax",)).text
     assert found(glossary=Glossary({"42": "42", "7": "x"})).match == "copied"
-    split = BEAM.model_copy(update={"split": "always"})
     memory = TranslationMemory([("Mali bore.", "known", Codes.NONE)], "de", "en")
-    [[best]] = translator.translate_lines([Line("Mali bore. 7", tm=memory)], split)
+    [[best]] = translator.translate_lines(
+        [Line("Mali bore. 7", tm=memory)], BEAM.model_copy(update={"split": "always"})
+    )
     assert (best.text, best.match) == ("known 7", "exact")
 
 
@@ -154,8 +153,7 @@ def test_batches_stay_within_token_budget(translator: Translator, monkeypatch: p
 def test_search_stops_within_batch(translator: Translator, n_threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: n_threads)
     monkeypatch.setattr(torch, "set_num_threads", lambda _: None)
-    asked = []
-    search = BEAM.model_copy(update={"min_length": 9, "batch_tokens": 160})  # two batches
+    search, asked = BEAM.model_copy(update={"min_length": 9, "batch_tokens": 160}), []  # two batches
 
     def should_stop() -> bool:
         asked.append(1)
@@ -181,8 +179,6 @@ def test_n_best_translations_are_sorted_by_score(translator: Translator) -> None
         scores = [translation.score for translation in translations]
         assert scores == sorted(scores, reverse=True)
         assert all(translation.log_prob < translation.score < 0 for translation in translations)
-    with pytest.raises(ConfigError, match=r"^n_best: 4 needs a beam of at least 4, found search\.beam 3$"):
-        translator.translate_lines(PLAIN, BEAM, n_best=4)
 
 
 @pytest.mark.parametrize("line", [PLAIN[1], f"{PLAIN[1]}. {PLAIN[3]}."], ids=["sentence", "sentences"])
@@ -193,12 +189,10 @@ def test_n_best_translations_have_different_texts(
     tokenizer = type(translator.tokenizers[translator.config.data.tgt])
     decode = tokenizer.decode
     monkeypatch.setattr(tokenizer, "decode", lambda self, ids: decode(self, ids)[:12])  # equal for different pieces
-    [best] = texts(translator, [line], search)
-    [beam] = translator.translate_lines([line], search, n_best=8)
-    [found] = translator.translate_lines([line], search, n_best=3)
+    beam, found = (next(translator.translate_lines([line], search, n_best=n)) for n in (8, 3))
     assert 3 < len(beam) < 8, "the beam has fewer different texts"
     assert [each.text for each in found] == list(dict.fromkeys(each.text for each in beam))[:3]
-    assert found[0].text == best
+    assert texts(translator, [line], search) == [found[0].text]
     drawn = search.model_copy(update={"sample": True, "top_k": 1})
     [samples] = translator.translate_lines([line], drawn, n_best=3)
     assert len(samples) == 3 and len({each.text for each in samples}) == 1
@@ -211,14 +205,18 @@ def test_repetitive_source_limits_length() -> None:
     assert longest_translation([20] * 8, 0, search.model_copy(update={"max_length_ratio": 0.5}), None) == 4 + 10
 
 
-def test_learned_positions_truncate_long_line_with_warning(tokenizer: Tokenizer, tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
-    translator = make(tokenizer, tiny_config(positions="learned", max_positions=20))
-    long = " ".join(words(40))
+def check_cut(translator: Translator, tokenizer: Tokenizer, long: str, n_pieces: int) -> None:
+    """Only these pieces of the long line are translated."""
     whole = GREEDY.model_copy(update={"split": "never"})
     [first], [second] = translator.translate_lines([PLAIN[2], long], whole)
-    assert (first.cut, second.cut) == (False, True)
-    start = tokenizer.decode(tokenizer.encode(long)[:19])
-    assert second.text == texts(translator, [start])[0]
+    start = tokenizer.decode(tokenizer.encode(long)[:n_pieces])
+    assert (first.cut, second.cut, second.text) == (False, True, texts(translator, [start], whole)[0])
+
+
+def test_learned_positions_truncate_long_line_with_warning(tokenizer: Tokenizer, tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
+    translator, long = make(tokenizer, tiny_config(positions="learned", max_positions=20)), " ".join(words(40))
+    check_cut(translator, tokenizer, long, 19)
+    whole = GREEDY.model_copy(update={"split": "never"})
     (tmp_path / "in").write_text(f"{PLAIN[2]}\n{long}\n")
     translate_file(translator, tmp_path / "in", tmp_path / "out", Options(whole))
     assert (
@@ -230,18 +228,12 @@ def test_learned_positions_truncate_long_line_with_warning(tokenizer: Tokenizer,
 def test_very_long_line_is_truncated(tokenizer: Tokenizer) -> None:
     config = tiny_config()
     config = config.model_copy(update={"data": config.data.model_copy(update={"max_pieces": 5})})
-    long = " ".join(words(400))
-    whole = GREEDY.model_copy(update={"split": "never"})
-    [first], [second] = make(tokenizer, config).translate_lines([PLAIN[2], long], whole)
-    assert (first.cut, second.cut) == (False, True)
-    start = tokenizer.decode(tokenizer.encode(long)[:20])
-    assert second.text == texts(make(tokenizer, config), [start], whole)[0]
+    check_cut(make(tokenizer, config), tokenizer, " ".join(words(400)), 20)
 
 
 def test_unfinished_translations_are_counted(translator: Translator, tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
     endless = SearchConfig(beam=2, max_length_ratio=0.0, max_length_offset=2)
-    found = list(translator.translate_lines(PLAIN, endless))
-    n_unfinished = sum(not best.finished for [best] in found)
+    n_unfinished = sum(not best.finished for [best] in translator.translate_lines(PLAIN, endless))
     assert n_unfinished > 1
     (tmp_path / "in").write_text("\n".join([*PLAIN, ""]))
     translate_file(translator, tmp_path / "in", tmp_path / "out", Options(endless))
@@ -253,13 +245,9 @@ def test_unfinished_translations_are_counted(translator: Translator, tmp_path: P
 
 def test_lines_that_lost_placeholders_are_counted(translator: Translator, tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
     (tmp_path / "in").write_text(f"{PLAIN[0]} %s\n{PLAIN[1]} 12\n{PLAIN[0]} https://example.org/a {{name}}\n")
-    translate_file(translator, tmp_path / "in", tmp_path / "out", Options(GREEDY))
-    [note] = [line for line in capsys.readouterr().err.splitlines() if "search.protect" in line]
-    assert note.startswith("nmt: 2 lines ")
-    translate_file(
-        translator, tmp_path / "in", tmp_path / "out", Options(GREEDY.model_copy(update={"protect": "placeholders"}))
-    )
-    assert "search.protect" not in capsys.readouterr().err
+    for search, noted in ((GREEDY, ["2 lines"]), (GREEDY.model_copy(update={"protect": "placeholders"}), [])):
+        translate_file(translator, tmp_path / "in", tmp_path / "out", Options(search))
+        assert re.findall("nmt: (.* lines) .*search.protect", capsys.readouterr().err) == noted
 
 
 @pytest.mark.parametrize(
@@ -306,9 +294,8 @@ def language_model(tokenizer: Tokenizer) -> LanguageModel:
 def test_samples_depend_only_on_line_number(language_model: LanguageModel) -> None:
     beginnings = ["mali", "", "  ", *PLAIN, "mali"]
     together = list(Generator(language_model, SAMPLES, 3).lines(beginnings))
-    assert [len(lines) for lines in together] == [3] * len(beginnings)
     for beginning, lines in zip(beginnings, together, strict=True):
-        assert all(line.startswith(beginning.strip()) for line in lines)
+        assert [line.startswith(beginning.strip()) for line in lines] == [True] * 3
     assert together[0] != together[-1]
     tight = SAMPLES.model_copy(update={"batch_tokens": 20})
     assert list(Generator(language_model, tight, 3).lines(beginnings)) == together
@@ -327,10 +314,19 @@ def test_generated_lines_end_at_maximum_length(
     assert 0 < longer.n_unfinished < 40 == generator.n_unfinished
 
 
-@pytest.mark.parametrize("n_best", [0, 10**9])
-def test_number_of_samples_out_of_range_raises(translator: Translator, n_best: int) -> None:
-    with pytest.raises(ConfigError, match=r"^n_best: must be from 1 to"):
-        translator.translate_lines(["mali"], SAMPLES, n_best=n_best)
+@pytest.mark.parametrize(
+    ("search", "n_best", "problem"),
+    [
+        (SAMPLES, 0, "must be from 1 to"),
+        (SAMPLES, 10**9, "must be from 1 to"),
+        (BEAM, 4, r"4 needs a beam of at least 4, found search\.beam 3$"),
+    ],
+)
+def test_number_of_translations_out_of_range_raises(
+    translator: Translator, search: SearchConfig, n_best: int, problem: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"^n_best: {problem}"):
+        translator.translate_lines(["mali"], search, n_best=n_best)
 
 
 @pytest.mark.parametrize(

@@ -105,8 +105,7 @@ def test_groups_of_two_have_no_p() -> None:
 
 
 def test_only_chosen_metrics_are_compared() -> None:
-    comparison = compare(TEXT, alone(FAIR, GOOD), trials=10, metrics=["chrf++"])
-    (result,) = comparison.results
+    (result,) = compare(TEXT, alone(FAIR, GOOD), trials=10, metrics=["chrf++"]).results
     assert (result.metric.name, result.metric.formula, result.caution) == ("chrf++", "chrf", None)
     assert result.entries[1].score.value == pytest.approx(corpus_score("chrf++", GOOD.translations, REFS).value)
 

@@ -28,9 +28,8 @@ EVIL = "</script><script>alert('1')</script>&amp;\"\u202e\u2028<!--"
 
 def data_of(text: str) -> dict[str, Any]:
     """Return the data that the script reads."""
-    packed = re.findall(r'<script type="application/gzip" id="data">([A-Za-z0-9+/=]*)</script>', text)
-    data: dict[str, Any] = json.loads(gzip.decompress(b64decode(packed[0])))
-    return data
+    [packed] = re.findall(r'<script type="application/gzip" id="data">([A-Za-z0-9+/=]*)</script>', text)
+    return dict(json.loads(gzip.decompress(b64decode(packed))))
 
 
 def test_page_has_scores_verdicts_and_notes() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,18 @@ from nmt.errors import DataError
 from nmt.prepare.cleaning.block_lists import block_list
 
 
-@pytest.mark.parametrize("kind", ["missing", "folder", "pipe"])
-def test_block_list_that_is_no_file_is_refused_with_its_setting(kind: str, tmp_path: Path) -> None:
-    path = tmp_path / "words"
-    if kind == "folder":
-        path.mkdir()
-    if kind == "pipe":
-        os.mkfifo(path)
-    with pytest.raises(DataError, match="block_lists"):
-        block_list(path, "de")
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda path: None, "no such file.*block_lists"),  # noqa: ARG005
+        (Path.mkdir, "block_lists"),
+        (os.mkfifo, "block_lists"),
+        (lambda path: path.write_text("# none\n"), "no words"),
+        (lambda path: path.write_text("a\n/(/\n"), "words:2: not a regular expression"),
+    ],
+    ids=["missing", "folder", "pipe", "empty", "pattern"],
+)
+def test_block_list_that_is_no_list_is_refused(make: Callable[[Path], object], message: str, tmp_path: Path) -> None:
+    make(tmp_path / "words")
+    with pytest.raises(DataError, match=message):
+        block_list(tmp_path / "words", "de")

@@ -101,10 +101,8 @@ def test_repairs_are_counted_by_kind_with_samples() -> None:
 
 def test_repair_counts_of_parts_add_up() -> None:
     first, second = CleanReport(), CleanReport()
-    for line in (1, 2):
-        first.repair("spaces", line, "a  b", "a b")
-    for line in (3, 4):
-        second.repair("spaces", line, "c  d", "c d")
+    for report, line in ((first, 1), (first, 2), (second, 3), (second, 4)):
+        report.repair("spaces", line, "a  b", "a b")
     second.repair("control", 4, "\x00a", "a")
     first.add(CleanReport.from_json(second.to_json()))
     assert first.repaired == total([first]).repaired == {"spaces": 4, "control": 1}

@@ -114,13 +114,11 @@ def test_quotes_of_other_tsv_are_kept(rows: list[tuple[str, str]]) -> None:
 
 
 def test_quotes_are_kept_with_format_tsv() -> None:
-    data, layout = b'"a ""x"""\tX\n', replace(NUMBERED, format="tsv")
-    assert pairs(read_tsv, data, layout) == ([('"a ""x"""', "X")], {})
+    assert pairs(read_tsv, b'"a ""x"""\tX\n', replace(NUMBERED, format="tsv")) == ([('"a ""x"""', "X")], {})
 
 
 def test_record_of_quoted_tsv_that_is_not_csv_raises() -> None:
-    data = b'"a ""x"""\tX\n' + b"y\tY\n" * 200 + b'"z" z\tZ\n'
-    message = problem(read_tsv, data, NUMBERED)
+    message = problem(read_tsv, b'"a ""x"""\tX\n' + b"y\tY\n" * 200 + b'"z" z\tZ\n', NUMBERED)
     assert message.startswith("f: the record at line 202 ") and "format: tsv" in message
 
 

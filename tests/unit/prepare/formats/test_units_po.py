@@ -109,19 +109,19 @@ def test_po_charset_is_read_from_header(charset: str) -> None:
 
 
 def test_po_charset_is_found_in_continued_header() -> None:
-    for wrapped in ('text/plain; "\n"charset=latin-1\\n"', 'text/plain;"\r\n\t"charset=latin-1\\n"'):
-        header = HEADER.replace('text/plain; charset=UTF-8\\n"', wrapped)
-        assert read_bytes(read_po, (header + message("larger", "größer")).encode("latin-1"))[0] == [
-            ("größer", "larger")
-        ]
-    other = HEADER.replace("; charset=UTF-8", '\\n"\n"X-Note: charset=latin-1')
-    assert read_bytes(read_po, other + message("larger", "größer"))[0] == [("größer", "larger")]
+    for header, encoding in (
+        (HEADER.replace("; charset=UTF-8", '; "\n"charset=latin-1'), "latin-1"),
+        (HEADER.replace("; charset=UTF-8", ';"\r\n\t"charset=latin-1'), "latin-1"),
+        (HEADER.replace("; charset=UTF-8", '\\n"\n"X-Note: charset=latin-1'), "utf-8"),
+    ):
+        data = (header + message("larger", "größer")).encode(encoding)
+        assert read_bytes(read_po, data)[0] == [("größer", "larger")]
 
 
 @pytest.mark.parametrize("charset", ["utf-16", "utf-7", "zlib", "punycode", "unicode_escape", "undefined", "nonsense"])
 def test_unsupported_charsets_raise(charset: str) -> None:
-    message = error_of(read_po, HEADER.replace("UTF-8", charset))
-    assert message == f"F: the charset {charset} in its header is not supported; save the file as UTF-8"
+    expected = f"F: the charset {charset} in its header is not supported; save the file as UTF-8"
+    assert error_of(read_po, HEADER.replace("UTF-8", charset)) == expected
 
 
 # --- damaged --------------------------------------------------------------------------------------

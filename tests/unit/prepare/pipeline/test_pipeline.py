@@ -292,6 +292,5 @@ def test_many_small_files_share_tasks(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_early_failure_leaves_no_work_directory(place: Folder) -> None:
     place.write(train=[("gleich", "gleich")])
-    with pytest.raises(DataError, match="all 1 training pairs were dropped"):
-        place.prepare()
+    assert "all 1 training pairs were dropped" in place.refused()
     assert place.left() == set()

@@ -27,11 +27,6 @@ def drawn(amount: int | float, pairs: list[SentencePair]) -> list[SentencePair]:
     return [pairs[700 * part + row] for part, own in draw.chosen().items() for row in own]
 
 
-def split(place: Folder, name: str) -> list[tuple[str, str]]:
-    corpus = place.corpus()
-    return list(zip(corpus.split(name).text("de"), corpus.split(name).text("en"), strict=True))
-
-
 @pytest.fixture
 def place(tmp_path: Path) -> Folder:
     return Folder(tmp_path)
@@ -72,7 +67,7 @@ def test_development_sides_are_excluded_from_training(place: Folder, amount: int
     again = [(de, f"{en} Really.") for de, en in TRAIN] + [(f"Doch: {de}", en) for de, en in TRAIN]
     place.write(train=[*TRAIN, *again, *TEST[:3]])
     said = place.prepare(data__valid=amount)
-    train, valid = split(place, "train"), split(place, "valid")
+    train, valid = place.pairs("train"), place.pairs("valid")
     assert valid and set(valid) <= {*TRAIN, *again}
     for side in (0, 1):
         assert not {pair[side] for pair in train} & {pair[side] for pair in valid}
@@ -94,7 +89,7 @@ def test_default_development_set_is_thousand_pairs_or_a_tenth(place: Folder) -> 
     del tree["data"]["valid"]
     assert place.config(data__valid=1000) == place.config().model_validate(tree)
     said = place.prepare(data__valid=1000)
-    assert len(split(place, "valid")) == 24
+    assert len(place.pairs("valid")) == 24
     assert "split off by a hash of their text (1,000 lines, but at most a tenth)" in said
     assert "nothing to do" in place.prepare(data__valid=1000)
     assert "nothing to do" in place.prepare(direction="en-de", data__valid=1000)
@@ -105,22 +100,22 @@ def test_default_development_set_is_thousand_pairs_or_a_tenth(place: Folder) -> 
 
 def test_development_set_larger_than_tenth_is_explained_by_documents(place: Folder) -> None:
     said = place.prepare(data__documents=True, data__valid=1000)
-    n = len(split(place, "valid"))
+    n = len(place.pairs("valid"))
     assert n > 24
     assert f"valid: {n} of 240 training pairs" in said and "at most a tenth; more, so that documents" in said
 
 
 def test_text_that_is_split_off_as_whole_raises_with_advice(place: Folder) -> None:
     place.write(train=TRAIN[:30])
-    with pytest.raises(DataError, match=r"split off for development 30; data\.valid can name files, or"):
-        place.prepare(data__documents=True, data__valid=1000)
+    message = place.refused(data__documents=True, data__valid=1000)
+    assert "split off for development 30; data.valid can name files, or" in message
 
 
 def test_only_chosen_copies_of_repeated_pairs_count_as_split_off(place: Folder) -> None:
     answer = ("Ja.", "Yes.")
     place.write(train=[pair for i in range(0, 240, 5) for pair in (*TRAIN[i : i + 5], answer, ("", ""))])
     place.prepare(data__documents=True, data__valid=20)
-    train, valid = split(place, "train"), split(place, "valid")
+    train, valid = place.pairs("train"), place.pairs("valid")
     n_copies = 48 - valid.count(answer)
     assert answer in valid and answer not in train and n_copies > 0
     source, report = place.manifest()["sources"]["train.0"], json.loads((place.data / "report.json").read_bytes())
@@ -132,7 +127,7 @@ def test_only_chosen_copies_of_repeated_pairs_count_as_split_off(place: Folder) 
 
 def test_repeated_pair_is_split_off_once(place: Folder) -> None:
     place.prepare(data__train=[{**files("train"), "repeat": 3}], data__valid=20)
-    train, valid = split(place, "train"), split(place, "valid")
+    train, valid = place.pairs("train"), place.pairs("valid")
     assert (len(valid), len(train)) == (20, 3 * 220)
     assert not set(train) & set(valid)
 
@@ -148,7 +143,7 @@ def test_corpora_hold_out_a_development_set_and_test_sets(place: Folder) -> None
     del tree["data"]["valid"]
     assert place.config().model_validate(tree).data.valid is None
     said = place.prepare(data__train=corpora, data__valid=None)
-    train, valid, mine = split(place, "train"), split(place, "valid"), split(place, "mine")
+    train, valid, mine = place.pairs("train"), place.pairs("valid"), place.pairs("mine")
     assert len({*valid} - {*TRAIN}) == 1 and 5 < len({*valid} & {*TRAIN}) <= 10 and 8 < len({*mine} & {*TRAIN}) <= 12
     assert [*place.corpus().splits] == ["train", "valid", "mine", "test"]
     for side in (0, 1):
@@ -190,5 +185,5 @@ def test_document_of_one_corpus_is_held_out_for_one_set(place: Folder) -> None:
     place.prepare(
         data__documents=True, data__train=[files("train") | {"name": "mine", "valid": 5, "test": 5}], data__valid=None
     )
-    train, valid, mine = split(place, "train"), split(place, "valid"), split(place, "mine")
+    train, valid, mine = place.pairs("train"), place.pairs("valid"), place.pairs("mine")
     assert valid and mine and train and not {*valid} & {*mine} and not {*train} & {*valid, *mine}
