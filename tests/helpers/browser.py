@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import shutil
@@ -30,15 +29,13 @@ class Tab:
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         """Call a method of the protocol and return its result."""
         self._number += 1
-        message: dict[str, Any] = {"id": self._number, "method": method, "params": parameters}
-        if self._session:
-            message["sessionId"] = self._session
+        message = {"id": self._number, "method": method, "params": parameters}
+        message |= {"sessionId": self._session} if self._session else {}
         os.write(self._to, json.dumps(message).encode() + b"\0")
         while (answer := self._read()).get("id") != self._number:
             self.events.append(answer)
         assert "error" not in answer, answer
-        result: dict[str, Any] = answer["result"]
-        return result
+        return answer["result"]
 
     def _read(self) -> dict[str, Any]:
         while b"\0" not in self._rest:
@@ -46,8 +43,7 @@ class Tab:
             assert block, "the browser has ended"
             self._rest += block
         message, _, self._rest = self._rest.partition(b"\0")
-        answer: dict[str, Any] = json.loads(message)
-        return answer
+        return json.loads(message)
 
     def open(self, url: str, script: bool = True, ready: str = "true") -> None:
         """Open a page, and wait until it is loaded and the expression `ready` is true."""
@@ -84,14 +80,6 @@ class Tab:
         )
         features = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self.call("Emulation.setEmulatedMedia", features=features)
-
-    def picture(self, path: Path) -> None:
-        """Write a screenshot of the window."""
-        path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
-
-    def print(self, path: Path) -> None:
-        """Print the page as a PDF."""
-        path.write_bytes(base64.b64decode(self.call("Page.printToPDF", paperWidth=8.27, paperHeight=11.69)["data"]))
 
 
 @contextmanager

@@ -33,15 +33,12 @@ class Silence:
     """No answer at all."""
 
 
-Trouble = Cut | Status | Silence
-
-
 class Site:
     """Files by path (with query, if there is one), what goes wrong next, and the requests so far."""
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
-        self.troubles: list[Trouble] = []
+        self.troubles: list[Cut | Status | Silence] = []
         """One for each of the next requests."""
         self.requests: list[str] = []
         """The path of each, with the range that it asks for."""
@@ -59,11 +56,8 @@ class Site:
 def serve_files() -> Iterator[Site]:
     """Serve a site until the block ends."""
 
-    class Handler(_Handler):
-        pass
-
-    site = Handler.site = Site()
-    with serving(Handler) as site.url:
+    site = Site()
+    with serving(type("Handler", (_Handler,), {"site": site})) as site.url:
         try:
             yield site
         finally:

@@ -65,11 +65,7 @@ class Hub:
 def serve(hub: Hub) -> Iterator[Hub]:
     """Serve a hub until the block ends; its `endpoint` is the value for HF_ENDPOINT."""
 
-    class Handler(_Handler):
-        pass
-
-    Handler.hub = hub
-    with serving(Handler) as hub.endpoint:
+    with serving(type("Handler", (_Handler,), {"hub": hub})) as hub.endpoint:
         yield hub
 
 
@@ -94,19 +90,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Print nothing."""
 
     def do_GET(self) -> None:
-        self._answer()
-
-    def do_HEAD(self) -> None:
-        self._answer()
-
-    def do_POST(self) -> None:
-        self._answer(self.rfile.read(int(self.headers.get("Content-Length", 0))))
-
-    def do_PUT(self) -> None:
-        self._answer(self.rfile.read(int(self.headers.get("Content-Length", 0))))
-
-    def _answer(self, body: bytes = b"") -> None:
-        path = urlsplit(self.path).path
+        path, body = urlsplit(self.path).path, self.rfile.read(int(self.headers.get("Content-Length", 0)))
         self.hub.requests.append(f"{self.command} {path}")
         for part, statuses in self.hub.refusals.items():
             if part in path and statuses:
@@ -130,6 +114,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._api(match["repository"], match["what"], match["rest"], body)
         else:
             self._refuse("EntryNotFound", f"no such page: {path}")
+
+    do_HEAD = do_POST = do_PUT = do_GET  # noqa: N815 (names that the base class looks up)
 
     def _write(self, path: str, body: bytes) -> None:
         """Answer a request that needs write access."""
@@ -161,8 +147,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     @staticmethod
     def _mode(path: str, files: Files) -> dict[str, Any]:
-        mode = "lfs" if path.endswith((".safetensors", ".bin")) else "regular"
-        data = files.get(path)
+        mode, data = "lfs" if path.endswith((".safetensors", ".bin")) else "regular", files.get(path)
         oid = None if data is None else hashlib.sha256(data).hexdigest() if mode == "lfs" else _git_oid(data)
         return {"path": path, "uploadMode": mode, "shouldIgnore": False, "oid": oid}
 
@@ -188,19 +173,17 @@ class _Handler(BaseHTTPRequestHandler):
         """Return the commit and files of a revision; None after answering with an error."""
         if repository in self.hub.failing:
             self._refuse("", "no disk is left", status=500)
-            return None
-        if repository not in self.hub.repositories:
+        elif repository not in self.hub.repositories:
             self._refuse("RepoNotFound", "Repository not found", status=401)
-            return None
-        if revision not in self.hub.repositories[repository]:
+        elif revision not in self.hub.repositories[repository]:
             self._refuse("RevisionNotFound", f"Invalid rev id: {revision}")
-            return None
-        return self.hub.commit(repository, revision), self.hub.repositories[repository][revision]
+        else:
+            return self.hub.commit(repository, revision), self.hub.repositories[repository][revision]
+        return None
 
     def _api(self, repository: str, what: str | None, rest: str | None, body: bytes) -> None:
         quoted, _, folder = (rest or "main").partition("/")
-        found = self._revision(repository, unquote(quoted))
-        if found is None:
+        if (found := self._revision(repository, unquote(quoted))) is None:
             return
         commit, files = found
         if what == "tree":
@@ -222,16 +205,13 @@ class _Handler(BaseHTTPRequestHandler):
             )
 
     def _file(self, repository: str, revision: str, path: str) -> None:
-        found = self._revision(repository, revision)
-        if found is None:
+        if (found := self._revision(repository, revision)) is None:
             return
         commit, files = found
         if path not in files:
             self._refuse("EntryNotFound", f"no file {path}")
             return
-        data = files[path]
-        if self.command == "GET":
-            data = self.hub.sent.get(path, data)
+        data = self.hub.sent.get(path, files[path]) if self.command == "GET" else files[path]
         start, end, status = 0, len(data), 200
         if span := re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", "")):
             start, end, status = int(span[1]), int(span[2] or len(data) - 1) + 1, 206

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
 import http.client
 import json
 import socket
 import threading
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -99,9 +100,7 @@ class MadeUp(Translator):
                 until(should_stop, 10)
                 raise SearchStopped
             if line.text in ("ZeroDivisionError", "SystemExit", "MemoryError"):
-                raise {"ZeroDivisionError": ZeroDivisionError, "SystemExit": SystemExit}.get(line.text, MemoryError)(
-                    f"about {line.text}"
-                )
+                raise getattr(builtins, line.text)(f"about {line.text}")
             yield [self._candidate(line, rank, options) for rank in range(options.n_best)]
 
     def _candidate(self, line: Line, rank: int, options: Options) -> Translation:
@@ -153,14 +152,11 @@ class Client:
         if form is not None:
             body = urlencode(form, doseq=True).encode()  # type: ignore[arg-type]
             sent.setdefault("content-type", "application/x-www-form-urlencoded")
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-        connection.request(method or ("GET" if body is None else "POST"), path, body, sent)
-        response = connection.getresponse()
-        answer = Answer(
-            response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()
-        )
-        connection.close()
-        return answer
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)) as connection:
+            connection.request(method or ("GET" if body is None else "POST"), path, body, sent)
+            response = connection.getresponse()
+            received = {name.lower(): value for name, value in response.getheaders()}
+            return Answer(response.status, received, response.read())
 
     def connect(self) -> socket.socket:
         """Open a plain connection."""

@@ -68,16 +68,12 @@ def dying(folder: Path, arguments: Json) -> Json:
 def failing(folder: Path, arguments: Json) -> Json:
     """Write a file and raise an error."""
     (folder / "text").write_text("half")
-    kind = arguments["kind"]
-    if kind == "data":
-        raise DataError("text.de: not UTF-8 at line 3")
-    if kind == "config":
-        raise ConfigError("one", "two")
-    if kind == "full":
-        raise OSError(28, "No space left on device", str(folder / "text"))
-    if kind == "full for numpy":
+    if arguments["kind"] == "full for numpy":
         np.zeros(10_000).tofile("/dev/full")
-    raise ZeroDivisionError("a bug")
+    raise {
+        "data": DataError("text.de: not UTF-8 at line 3"), "config": ConfigError("one", "two"),
+        "full": OSError(28, "No space left on device", str(folder / "text")),
+    }.get(str(arguments["kind"]), ZeroDivisionError("a bug"))  # fmt: skip
 
 
 def whereabouts(folder: Path, arguments: Json) -> Json:

@@ -84,11 +84,7 @@ class Stand:
 def serve_translations(stand: Stand) -> Iterator[Stand]:
     """Serve the page and the translations of `stand` until the block ends."""
 
-    class Handler(_Handler):
-        pass
-
-    Handler.stand = stand
-    with serving(Handler) as stand.url:
+    with serving(type("Handler", (_Handler,), {"stand": stand})) as stand.url:
         try:
             yield stand
         finally:
@@ -119,8 +115,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         if self.path == "/translate_file":
             head = f"Content-Type: {self.headers['Content-Type']}\r\n\r\n".encode()
-            parts = message_from_bytes(head + body).get_payload()
-            assert isinstance(parts, list)
+            parts: Any = message_from_bytes(head + body).get_payload()
             form = {str(p.get_param("name", header="content-disposition")): p.get_payload(decode=True) for p in parts}
             self.stand.forms.append(form)
             self.stand.file_keys.append(self.headers.get("Authorization"))

@@ -24,10 +24,6 @@ data:
   valid:
     files: {de: v.de, en: v.en}
 """
-COMMANDS = [
-    "prepare", "train", "sweep", "translate", "evaluate", "compare", "score", "distil", "back-translate",
-    "bidirectional", "runs", "plot", "config",
-]  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +40,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_help_has_each_command_on_one_line_and_options_under_headings(nmt: Command) -> None:
-    lists = nmt("--help").out.partition("Stages:")[2]
+    whole, _, lists = nmt("--help").out.partition("Stages:")
+    assert "Example" in whole + lists and "--install-completion" in whole + lists
     lines = [line for line in lists.splitlines() if line.startswith("  ")]
     assert sorted(line.split()[0] for line in lines) == sorted(get_command(app).commands)  # type: ignore[attr-defined]
     assert all(len(line) <= 80 and line.endswith(".") and "..." not in line for line in lines)
@@ -54,16 +51,6 @@ def test_help_has_each_command_on_one_line_and_options_under_headings(nmt: Comma
     places = [page.index(f"\n  {option} ") for option in ("--split", "--to", "--beam", "--tokenize", "--weights")]
     assert places == sorted(places) and places[0] < page.index("Languages:") < places[1]
     assert nmt("align", "--help").out.count("Options:") == 1
-
-
-def test_help_lists_all_commands(nmt: Command) -> None:
-    page = nmt("--help")
-    assert page.status == 0
-    assert page.err == ""
-    for word in (*COMMANDS, "Example", "--version"):
-        assert word in page.out
-    assert "--install-completion" in page.out
-    assert max(map(len, page.out.splitlines())) <= 100
 
 
 OPTIONS = {
@@ -87,14 +74,11 @@ OPTIONS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", OPTIONS)
 def test_command_help_describes_all_options(command: str, nmt: Command) -> None:
     page = nmt(command, "--help")
-    assert page.status == 0
-    assert re.search(r"^  Examples:\n    (nmt|echo) ", page.out, re.M)
-    for option in OPTIONS[command]:
-        assert re.search(rf"^  {option}\b", page.out, re.M), option
-    assert "\\" not in page.out
+    assert page.status == 0 and "\\" not in page.out and re.search(r"^  Examples:\n    (nmt|echo) ", page.out, re.M)
+    assert {*OPTIONS[command]} <= {*re.findall(r"^  (--[\w-]+)", page.out, re.M)}
 
 
 def test_help_and_config_errors_do_not_import_torch() -> None:
@@ -162,15 +146,13 @@ def test_shell_completion_offers_names(
         for name, value in (variables | {"_NMT_COMPLETE": f"complete_{shell}"}).items():
             monkeypatch.setenv(name, value)
         found[shell] = nmt().out
-    assert found["bash"].split() == expected
-    assert [row.partition("\t")[0] for row in found["fish"].split("\n") if row] == expected
-    assert all(f'"{word}"' in found["zsh"] for word in expected)
+    fish = [row.partition("\t")[0] for row in found["fish"].split("\n") if row]
+    assert found["bash"].split() == fish == expected and all(f'"{word}"' in found["zsh"] for word in expected)
 
 
 def test_version_shows_commit(nmt: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = nmt("--version")
-    assert shown.status == 0
-    assert re.fullmatch(rf"nmt {re.escape(__version__)}( \([0-9a-f]{{7,}}(\+ [0-9a-f]{{8}})?\))?\n", shown.out)
+    shown = nmt("--version").out
+    assert re.fullmatch(rf"nmt {re.escape(__version__)}( \([0-9a-f]{{7,}}(\+ [0-9a-f]{{8}})?\))?\n", shown)
     monkeypatch.setattr("nmt.version.PACKAGE", tmp_path)
     assert nmt("--version").out == f"nmt {__version__}\n"  # neither built nor a clone
     (tmp_path / "commit.txt").write_text("0123abc\n")
@@ -179,9 +161,7 @@ def test_version_shows_commit(nmt: Command, tmp_path: Path, monkeypatch: pytest.
 
 def test_config_prints_described_settings(nmt: Command) -> None:
     shown = nmt("config", "--config", "c.yaml", "--set", "training.seed=7")
-    assert shown.status == 0
     assert "  # Random seed of the initial weights" in shown.out
-    assert "  seed: 7\n" in shown.out
     Path("mine.yaml").write_text(shown.out)
     assert load_config("mine.yaml") == load_config("c.yaml", ["training.seed=7"])
 
@@ -193,9 +173,7 @@ def test_config_as_is_prints_the_file(nmt: Command) -> None:
 
 
 def test_config_explains_a_setting(nmt: Command) -> None:
-    shown = nmt("config", "--explain", "training.seed")
-    assert shown.status == 0
-    assert shown.out.startswith("training.seed: ")
+    assert nmt("config", "--explain", "training.seed").out.startswith("training.seed: ")
     assert nmt("config", "--explain", "training.sed").status == 2
 
 
@@ -217,13 +195,8 @@ def test_config_explains_a_setting(nmt: Command) -> None:
 )
 def test_usage_errors_exit_with_status_2(arguments: list[str], expected: str, nmt: Command) -> None:
     result = nmt(*arguments)
-    assert result.status == 2
-    assert expected in result.err
-    assert result.out == ""
-    if arguments:
-        assert result.err.startswith("nmt: ")
-        assert result.err.endswith("; see --help\n")
-        assert result.err.count("\n") == 1
+    assert (result.status, result.out) == (2, "") and expected in result.err
+    assert not arguments or re.fullmatch(r"nmt: .*; see --help\n", result.err)
 
 
 WITH_FILES = "for runs, so not available with --hyp and --ref"
@@ -307,18 +280,14 @@ def test_bad_input_prints_one_line_and_exits_with_status_2(
 ) -> None:
     before = sorted(folder.rglob("*"))
     result = nmt(*arguments)
-    assert (result.status, sorted(result.err.splitlines())) == (2, [f"nmt: {line}" for line in lines])
-    assert result.out == ""
+    assert (result.status, result.out, sorted(result.err.splitlines())) == (2, "", [f"nmt: {line}" for line in lines])
     assert sorted(folder.rglob("*")) == before
 
 
 @pytest.mark.parametrize("command", [[SCRIPT], [sys.executable, "-m", "nmt"]])
 def test_console_script_prints_no_traceback(command: list[str]) -> None:
     ran = subprocess.run([*command, "prepare", "--config", "no.yaml"], capture_output=True, text=True, check=False)
-    assert ran.returncode == 2
-    assert ran.stdout == ""
-    assert ran.stderr.startswith("nmt: no.yaml: no such config")
-    assert ran.stderr.count("\n") == 1
+    assert (ran.returncode, ran.stdout) == (2, "") and re.fullmatch(r"nmt: no\.yaml: no such config.*\n", ran.stderr)
 
 
 def test_closed_output_ends_command() -> None:

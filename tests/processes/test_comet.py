@@ -16,8 +16,7 @@ import pytest
 
 from command import Command
 from nmt.errors import DataError
-from nmt.evaluate.comet import SegmentScores, find_comet, score_segments
-from nmt.evaluate.metrics import Reference
+from nmt.evaluate.comet import find_comet, score_segments
 from places import ROOT
 from waiting import until
 
@@ -38,16 +37,12 @@ def stand_in(how: str) -> str:
     return shlex.join([sys.executable, str(HELPERS / "comet_stand_in.py"), how])
 
 
-def scores(how: str = "well", references: list[Reference] | None = None) -> dict[str, SegmentScores]:
-    return score_segments(find_comet(stand_in(how)), MODEL, SOURCES, references or REFS, SYSTEMS)
-
-
 def test_comet_scores_each_system_and_line(capsys: pytest.CaptureFixture[str]) -> None:
-    found = scores()
-    assert found["good"].values == (1.0, 0.0, 1.0, 0.5, 1.0)
-    assert found["bad"].values == (0.5, 1.0, 0.0, 0.0, 0.5), "a carriage return ends no line"
-    assert found["good"].signature == SIGNATURE == found["bad"].signature
-    assert found["good"].higher_is_better
+    found = score_segments(find_comet(stand_in("well")), MODEL, SOURCES, REFS, SYSTEMS)
+    assert {name: scores.values for name, scores in found.items()} == {
+        "good": (1.0, 0.0, 1.0, 0.5, 1.0), "bad": (0.5, 1.0, 0.0, 0.0, 0.5),
+    }, "a carriage return ends no line"  # fmt: skip
+    assert all((scores.signature, scores.higher_is_better) == (SIGNATURE, True) for scores in found.values())
     told = capsys.readouterr()
     assert (told.out, told.err) == ("", f"nmt: scoring 5 lines of 2 systems with {MODEL}\n"), "its chatter is hidden"
 
@@ -73,12 +68,13 @@ def test_failing_comet_command_raises_one_line_error(how: str, message: str) -> 
 
 
 def test_missing_comet_command_raises(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"^nowhere/comet-score: no such command; install COMET in a separate "):
-        find_comet("nowhere/comet-score --gpus 2")
-    with pytest.raises(DataError, match=r"^--comet-command 'a: No closing quotation$"):
-        find_comet("'a")
-    with pytest.raises(DataError, match=r"^--comet-command is empty"):
-        find_comet(" ")
+    for command, message in (
+        ("nowhere/comet-score --gpus 2", "nowhere/comet-score: no such command; install COMET in a separate "),
+        ("'a", "--comet-command 'a: No closing quotation$"),
+        (" ", "--comet-command is empty"),
+    ):
+        with pytest.raises(DataError, match=f"^{message}"):
+            find_comet(command)
     broken = tmp_path / "comet-score"
     broken.write_bytes(b"\x7fELF")
     broken.chmod(0o755)

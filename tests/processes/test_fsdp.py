@@ -64,8 +64,7 @@ def learn(world: World, folder: Path, parallel: str) -> None:
         session = start(config, folder / "data", folder / f"{run.name}-{precision}", resume=False, world=world)
         share = update.share(world.rank, world.size)
         session.max_tokens = session.pairs.lengths.larger_side(share) - 1  # two micro-batches
-        fails = precision == "float32" and parallel == "ddp" and world.rank == world.size - 1 > 0
-        if fails:
+        if fails := precision == "float32" and parallel == "ddp" and world.rank == world.size - 1 > 0:
             fail_once(session)
         again = accumulate_gradients(session, update)
         assert int(again.n_out_of_memory) == fails
@@ -102,8 +101,7 @@ def test_gradients_equal_those_of_one_process(alone, n, parallel):
     (found, norm, numbers), (wanted, wanted_norm, wanted_numbers) = (
         torch.load(alone / name, weights_only=False) for name in (f"{parallel}-{n}.pt", "ddp-1.pt")
     )
-    torch.testing.assert_close(numbers, wanted_numbers, rtol=1e-6, atol=0)
-    torch.testing.assert_close(norm, wanted_norm, rtol=1e-6, atol=0)
+    torch.testing.assert_close((numbers, norm), (wanted_numbers, wanted_norm), rtol=1e-6, atol=0)
     for each, other, error in zip(found, wanted, (1e-6, 1e-6, 1e-6, 4e-3), strict=True):
         assert each.keys() == other.keys()
         scale = torch.linalg.vector_norm(torch.cat([grad.flatten() for grad in other.values()]))
@@ -124,9 +122,7 @@ def test_sharded_run_resumes_unsharded_and_vice_versa(several, pair):
     fit(load_config(several / "config.yaml"), several / "data", several / "part", resume=True)
     for load in (load_weights, load_optimizer):
         found, wanted = (load(RunDir(run).step(20)) for run in (several / "part", pair))
-        assert found.keys() == wanted.keys()
-        for name in wanted:
-            torch.testing.assert_close(found[name], wanted[name], rtol=1e-3, atol=1e-4)
+        torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-4)
 
 
 def test_sharded_run_stops_and_resumes(several, pair):
@@ -161,11 +157,8 @@ def test_sharded_ema_and_simcut_equal_unsharded(several, tmp_path):
         in_processes(2, learn_with_all, several, parallel, tmp_path / name, first, n)
     whole_run, *others = (RunDir(tmp_path / name).step(6) for name in ("whole", "divided", "resumed"))
     for load in (load_weights, load_ema, load_optimizer):
-        wanted = load(whole_run)
-        for found in map(load, others):
-            assert found.keys() == wanted.keys()
-            for name in wanted:
-                torch.testing.assert_close(found[name], wanted[name], rtol=1e-4, atol=1e-6)
+        for run in others:
+            torch.testing.assert_close(load(run), load(whole_run), rtol=1e-4, atol=1e-6)
     averages, weights = load_ema(whole_run), load_weights(whole_run)
     assert not all(torch.allclose(averages[name], weights[name], atol=1e-3) for name in weights)
 
@@ -187,10 +180,7 @@ def test_two_process_classifier_equals_one(tmp_path):
     in_processes(2, classify, tmp_path, tmp_path / "two")
     one, two = (RunDir(tmp_path / name).step(6) for name in ("one", "two"))
     for load in (load_weights, load_optimizer):
-        found, wanted = load(two), load(one)
-        assert found.keys() == wanted.keys()
-        for name in wanted:
-            torch.testing.assert_close(found[name], wanted[name], rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(load(two), load(one), rtol=1e-4, atol=1e-6)
 
 
 # --- in a group of one --------------------------------------------------------------------------
@@ -223,13 +213,10 @@ def test_model_sharded_over_one_process_equals_unsharded(tiny_data, tmp_path):
             outcome = train_step(session, first_update(session))
     assert other.copy is not None and other.to_validate("raw") is other.copy
     assert one.to_validate("raw") is one.model and one.copy is None
-    for name, wanted in one.full("raw").items():
-        torch.testing.assert_close(other.full("raw")[name], wanted)
-        torch.testing.assert_close(dict(other.copy.named_parameters())[name], wanted)
-    found, wanted = other.full("moments"), one.full("moments")
-    assert found.keys() == wanted.keys() == optimizer_tensors(one.optimizer, one.optimizer_names).keys()
-    for name in wanted:
-        torch.testing.assert_close(found[name], wanted[name])
+    for found in (other.full("raw"), dict(other.copy.named_parameters())):
+        torch.testing.assert_close(found, one.full("raw"))
+    torch.testing.assert_close(other.full("moments"), one.full("moments"))
+    assert one.full("moments").keys() == optimizer_tensors(one.optimizer, one.optimizer_names).keys()
     assert float(outcome.stats.loss) > 0
 
 
@@ -247,5 +234,5 @@ def test_nonfinite_loss_changes_nothing_when_sharded(tiny_data, tmp_path, monkey
     monkeypatch.setattr("nmt.training.objective.token_loss", spoilt)
     train_step(session, first_update(session))
     assert session.state.step == 2
-    assert all(torch.equal(before[name], tensor) for name, tensor in session.full("raw").items())
-    assert all(torch.equal(moments[name], tensor) for name, tensor in session.full("moments").items())
+    found = session.full("raw"), session.full("moments")
+    torch.testing.assert_close(found, (before, moments), rtol=0, atol=0)

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -51,11 +52,14 @@ except HubError as error:
 """
 
 
-def parquet(pairs: list[tuple[str, str]], n_rows: int | None = None) -> bytes:
-    table = pa.table({"translation": pa.array([{"de": de, "en": en} for de, en in pairs])})[:n_rows]
-    buffer = io.BytesIO()
-    pq.write_table(table, buffer)
+def written(table: pa.Table) -> bytes:
+    """Return a file of Parquet."""
+    pq.write_table(table, buffer := io.BytesIO())
     return buffer.getvalue()
+
+
+def parquet(pairs: list[tuple[str, str]], n_rows: int | None = None) -> bytes:
+    return written(pa.table({"translation": pa.array([{"de": de, "en": en} for de, en in pairs])})[:n_rows])
 
 
 def json_lines(pairs: list[tuple[str, str]]) -> bytes:
@@ -116,9 +120,6 @@ class Client:
         """What was written beside the hub's cache."""
         return {path.name for path in self.folder.iterdir()} - {"hf"}
 
-    def corpus(self) -> Corpus:
-        return Corpus.open(DataDir(self.folder / "data"))
-
 
 @pytest.fixture
 def client(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Client:
@@ -174,26 +175,23 @@ def imdb() -> Files:
     for name, pairs in (("train", labelled.TRAIN), ("test", labelled.TEST)):
         texts, numbers = [text for text, _ in pairs], [int(label == "pos") for _, label in pairs]
         table = pa.table({"text": texts, "label": pa.array(numbers, pa.int64())}).replace_schema_metadata(metadata)
-        buffer = io.BytesIO()
-        pq.write_table(table, buffer)
-        files[f"plain_text/{name}-00000-of-00001.parquet"] = buffer.getvalue()
+        files[f"plain_text/{name}-00000-of-00001.parquet"] = written(table)
     return files
 
 
 def check_labels(corpus: Corpus) -> None:
     """The labels have their names, and some texts are split off."""
-    test, split_off = corpus.split("test"), corpus.split("valid")
-    assert list(zip(test.text("en"), test.text("label"), strict=True)) == labelled.TEST
-    assert split_off.n == 24
-    assert {*zip(split_off.text("en"), split_off.text("label"), strict=True)} <= {*labelled.TRAIN}
+    test, split_off = (
+        [*zip(split.text("en"), split.text("label"), strict=True)]
+        for split in (corpus.split("test"), corpus.split("valid"))
+    )
+    assert test == labelled.TEST and len(split_off) == 24 and {*split_off} <= {*labelled.TRAIN}
 
 
 def test_repeated_preparation_does_not_contact_hub(hub: Hub, client: Client) -> None:
     client.prepare()
     hub.requests.clear()
-    said = client.prepare()
-    assert "nothing to do" in said
-    assert hub.requests == []
+    assert "nothing to do" in client.prepare() and hub.requests == []
 
 
 def test_unreachable_hub_raises(tmp_path: Path) -> None:
@@ -237,9 +235,8 @@ FAILURES = {
 
 def test_missing_hub_file_raises(hub: Hub, client: Client) -> None:
     said, errors = client.run(*(["base.yaml", override] for override in FAILURES))
-    assert said == ""
     lines = errors.rstrip("\n").split("\n")
-    assert len(lines) == len(FAILURES), errors
+    assert (said, len(lines)) == ("", len(FAILURES)), errors
     for line, expected in zip(lines, FAILURES.values(), strict=True):
         iwslt = f"dataset IWSLT/iwslt2017, revision refs/convert/parquet, at {hub.endpoint}"
         valid = (
@@ -253,13 +250,12 @@ def test_missing_hub_file_raises(hub: Hub, client: Client) -> None:
 def test_hub_that_names_places_outside_the_cache_raises(hub: Hub, client: Client) -> None:
     file, private = "iwslt2017-de-en/validation/0000.parquet", client.folder / "private"
     private.write_bytes(b"private")
-    hub.etags[file] = '"../../../../private"'
-    _, errors = client.run(["base.yaml"])
-    assert errors.startswith("HubError: ") and "outside the cache" in errors
-    hub.etags[file] = '"0"'
-    hub.shas["IWSLT/iwslt2017"] = "../../../../new"
-    _, errors = client.run(["base.yaml"])
-    assert errors.startswith("HubError: ") and "not a commit" in errors
+    for etag, shas, message in (
+        ("../../../../private", {}, "outside the cache"), ("0", {"IWSLT/iwslt2017": "../../../../new"}, "not a commit"),
+    ):  # fmt: skip
+        hub.etags[file], hub.shas = f'"{etag}"', shas
+        _, errors = client.run(["base.yaml"])
+        assert errors.startswith("HubError: ") and message in errors
     assert client.left() == {"private"} and private.stat().st_nlink == 1
 
 
@@ -277,25 +273,27 @@ def test_hub_rows_without_text_or_score_are_skipped(tmp_path: Path, monkeypatch:
         list(read_hub(part.model_copy(update={"score": "t"}), ("de", "en"), units))
 
 
-@pytest.mark.parametrize(("name", "content"), [("c.jsonl", b""), ("c.parquet", parquet(PAIRS[:1], 0))])
-def test_hub_file_without_rows_has_no_pairs(
-    name: str, content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+COLUMNS = {"de": "translation.de", "en": ["no", "translation.en"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "columns", "languages", "expected"),
+    [
+        ("c.jsonl", b"", COLUMNS, ("de", "en"), []),
+        ("c.parquet", parquet(PAIRS[:1], 0), COLUMNS, ("de", "en"), []),
+        ("c.jsonl", b'{"de": "ja"}\n{"de": ""}\n', None, ("de", "de"), [("ja", "ja"), ("", "")]),
+        ("c.parquet", written(pa.table({"de": ["ja", None]})), None, ("de", "de"), [("ja", "ja"), ("", "")]),
+    ],
+    ids=["no rows of JSON", "no rows", "one column of JSON", "one column"],
+)
+def test_hub_file_without_rows_or_of_one_language_is_read(
+    name: str, content: bytes, columns: Any, languages: Any, expected: object, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     (tmp_path / name).write_bytes(content)
     monkeypatch.setattr(hub_module, "_download", lambda *_: tmp_path / name)
-    columns: dict[str, str | list[str]] = {"de": "translation.de", "en": ["no", "translation.en"]}
-    assert list(read_hub(TrainHub(hub="a/b", paths=[name], columns=columns), ("de", "en"), Units())) == []
-
-
-@pytest.mark.parametrize("name", ["c.jsonl", "c.parquet"])
-def test_monolingual_hub_file_has_one_column(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    content = io.BytesIO(b'{"de": "ja"}\n{"de": ""}\n')
-    if name == "c.parquet":
-        pq.write_table(pa.table({"de": ["ja", None]}), content := io.BytesIO())
-    (tmp_path / name).write_bytes(content.getvalue())
-    monkeypatch.setattr(hub_module, "_download", lambda *_: tmp_path / name)
-    pairs = read_part(TrainHub(hub="a/b", paths=[name]), ("de", "de"), tmp_path, Units())
-    assert [pair[:2] for pair in pairs] == [("ja", "ja"), ("", "")]
+    pairs = read_part(TrainHub(hub="a/b", paths=[name], columns=columns), languages, tmp_path, Units())
+    assert [pair[:2] for pair in pairs] == expected
 
 
 def test_brackets_in_names_of_hub_files_match_themselves() -> None:

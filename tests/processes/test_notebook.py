@@ -73,17 +73,16 @@ def test_notebook_runs(
 
 @pytest.mark.exhaustive
 def test_colab_notebook_adapts_a_public_model_and_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = dict[str, list[str]]()
-    for language in ("de", "en"):
-        text = (ROOT / "data" / "sample" / f"train.{language}").read_text(encoding="utf-8")
-        lines[language] = text.splitlines()[:1500]
-    Marian(updates=20).write(tmp_path / "model", lines["de"], lines["en"])
+    de, en = (
+        (ROOT / "data" / "sample" / f"train.{language}").read_text(encoding="utf-8").splitlines()[:1500]
+        for language in ("de", "en")
+    )
+    Marian(updates=20).write(tmp_path / "model", de, en)
     hub = Hub()
-    files = {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()}
-    hub.add("Helsinki-NLP/opus-mt-de-en", "main", files)
+    hub.add("Helsinki-NLP/opus-mt-de-en", "main", {p.name: p.read_bytes() for p in (tmp_path / "model").iterdir()})
     folder = tmp_path / "work" / "translator"
     folder.mkdir(parents=True)
-    rows = ["de\ten", *[f"{de}\t{en}" for de, en in zip(lines["de"], lines["en"], strict=True)]]
+    rows = ["de\ten", *map("\t".join, zip(de, en, strict=True))]
     (folder / "mine.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
     shorter = {"valid: 300": "valid: 20", "test: 300": "test: 20", "max_minutes: 20": "max_steps: 6"}
     with serve(hub):
@@ -92,19 +91,14 @@ def test_colab_notebook_adapts_a_public_model_and_continues(tmp_path: Path, monk
         for _ in range(2):  # as after a disconnection
             book = executed(COLAB, IN_PROCESS | shorter, folder.parent)
             assert "BLEU" in printed(book, "nmt compare")
-    run = folder / "runs" / "mine-de-en"
-    assert json.loads((run / "selected.json").read_text())["finished_step"] == 6
+    assert json.loads((folder / "runs/mine-de-en/selected.json").read_text())["finished_step"] == 6
     assert (folder / "mine.zip").is_file()
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
-def test_notebook_has_no_outputs(path: Path) -> None:
-    for cell in nbformat.read(path, as_version=4).cells:
-        assert cell.cell_type != "code" or (cell.outputs, cell.execution_count) == ([], None)
-
-
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
-def test_notebook_links_point_to_files(path: Path) -> None:
-    text = "\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "markdown")
+def test_notebook_has_no_outputs_and_links_point_to_files(path: Path) -> None:
+    cells = nbformat.read(path, as_version=4).cells
+    assert all((cell.get("outputs", []), cell.get("execution_count")) == ([], None) for cell in cells)
+    text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
     found = [target for target in re.findall(r"\]\(([^)#\s]+)", text) if not target.startswith("https:")]
     assert found and all((path.parent / target).is_file() for target in found)

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from nmt.evaluate.metrics import METRIC_FACTS, MetricName, corpus_score
+from nmt.evaluate.metrics import METRIC_FACTS, MetricName, Reference, corpus_score
 
 HYPS = ["The cat sits on the mat .", "He doesn't know it.", "", "Two dogs run in the Park"]
 REFS = ["The cat sat on the mat.", "He does not know it.", "An empty line", "Two dogs run in the park"]
+OTHERS = ["A cat sits on a mat .", "He doesn't know.", "", "Two dogs run in the Park"]
 SACREBLEU = [sys.executable, "-W", "ignore", "-m", "sacrebleu"]
 OPTIONS = {"chrf++": ("-m", "chrf", "--chrf-word-order", "2")}
 """Options that choose a metric, if its name does not."""
@@ -25,33 +26,20 @@ def of_command(metric: MetricName, *arguments: str | Path) -> tuple[float, str]:
     return told["score"], f"{told['name']}|{told['signature']}"
 
 
-@pytest.fixture
-def files(tmp_path: Path) -> tuple[Path, Path]:
-    hyp, ref = tmp_path / "hyp", tmp_path / "ref"
-    hyp.write_text("".join(f"{line}\n" for line in HYPS), encoding="utf-8")
-    ref.write_text("".join(f"{line}\n" for line in REFS), encoding="utf-8")
-    return hyp, ref
-
-
-@pytest.mark.parametrize("lowercase", [False, True])
-def test_scores_and_signatures_equal_sacrebleu_command(files: tuple[Path, Path], lowercase: bool) -> None:
-    hyp, ref = files
+@pytest.mark.parametrize(
+    ("lowercase", "references"),
+    [(False, REFS), (True, REFS), (False, [*zip(REFS, OTHERS, strict=True)])],
+    ids=["cased", "lowercase", "several references"],
+)
+def test_scores_and_signatures_equal_sacrebleu_command(
+    tmp_path: Path, lowercase: bool, references: list[Reference]
+) -> None:
+    for name, lines in (("hyp", HYPS), ("ref", REFS), ("other", OTHERS)):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    files = [tmp_path / name for name in ("ref", "other")[: 1 + (references != REFS)]]
     case = ["-lc", "--chrf-lowercase"] if lowercase else ["--ter-case-sensitive"]
     for metric in METRIC_FACTS:
-        ours = corpus_score(metric, HYPS, REFS, tgt_lang="en", lowercase=lowercase)
-        score, signature = of_command(metric, ref, "-i", hyp, *case)
-        assert ours.value == pytest.approx(score, abs=1e-9)
-        assert ours.signature == signature
-
-
-def test_scores_with_several_references_equal_sacrebleu_command(files: tuple[Path, Path], tmp_path: Path) -> None:
-    others = ["A cat sits on a mat .", "He doesn't know.", "", "Two dogs run in the Park"]
-    other = tmp_path / "other"
-    other.write_text("".join(f"{line}\n" for line in others), encoding="utf-8")
-    hyp, ref = files
-    for metric in METRIC_FACTS:
-        ours = corpus_score(metric, HYPS, list(zip(REFS, others, strict=True)), tgt_lang="en")
-        score, signature = of_command(metric, ref, other, "-i", hyp, "--ter-case-sensitive")
-        assert ours.value == pytest.approx(score, abs=1e-9)
-        assert ours.signature == signature
-        assert ours.value != corpus_score(metric, HYPS, REFS).value
+        ours = corpus_score(metric, HYPS, references, tgt_lang="en", lowercase=lowercase)
+        score, signature = of_command(metric, *files, "-i", tmp_path / "hyp", *case)
+        assert (ours.value, ours.signature) == (pytest.approx(score, abs=1e-9), signature)
+        assert references == REFS or ours.value != corpus_score(metric, HYPS, REFS).value

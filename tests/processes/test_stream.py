@@ -9,9 +9,10 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -94,10 +95,8 @@ def test_windows_do_not_wait_at_terminal(monkeypatch: pytest.MonkeyPatch) -> Non
 )
 def test_lines_keep_order(lines: list[str], ends: bool, size: int, most: int) -> None:
     data = "\n".join(lines) + "\n" * ends
-    expected = data.split("\n")[: -1 if data.endswith("\n") or not data else None]
-    expected = [line.removesuffix("\r") for line in expected]
-    if expected:
-        expected[0] = expected[0].removeprefix("\ufeff")
+    whole = data.removeprefix("\ufeff").split("\n")[: -1 if data.endswith("\n") or not data else None]
+    expected = [line.removesuffix("\r") for line in whole]
     found = list(windows(io.BytesIO(data.encode()), "bytes", size, most=most))
     assert [line for window in found for line in window] == expected
     for i, window in enumerate(found):
@@ -124,26 +123,29 @@ for window in windows(sys.stdin.buffer, "standard input"):
 """
 
 
-def started(script: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+@contextmanager
+def answering(*command: str) -> Iterator[tuple[subprocess.Popen[bytes], Callable[[str], bytes]]]:
+    """Start a command; yield its process, and a function that writes a line and returns the answer."""
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, *command], env=buffered, **pipes) as process:
+        rescue = threading.Timer(120, process.kill)  # instead of waiting forever for an answer
+        rescue.start()
 
+        def answer(line: str) -> Any:
+            process.stdin.write(f"{line}\n".encode())
+            process.stdin.flush()
+            return process.stdout.readline()
 
-def stream(end: IO[bytes] | None) -> IO[bytes]:
-    assert end is not None
-    return end
+        yield process, answer
+        rescue.cancel()
 
 
 def test_interrupt_while_waiting_for_input() -> None:
-    with started(SCRIPT) as process:
-        rescue = threading.Timer(60, process.kill)
-        rescue.start()
-        for _ in range(2):
-            stream(process.stdin).write(b"line\n")
-            stream(process.stdin).flush()
-            assert stream(process.stdout).readline() == b"1\n"
+    with answering("-c", SCRIPT) as (process, answer):
+        assert [answer("line") for _ in range(2)] == [b"1\n"] * 2
         process.send_signal(signal.SIGINT)
         assert process.wait() == -signal.SIGINT
-        rescue.cancel()
 
 
 # --- nmt translate --------------------------------------------------------------------------------
@@ -151,17 +153,7 @@ def test_interrupt_while_waiting_for_input() -> None:
 
 def test_open_pipe_is_answered_line_by_line(translator: Translator, tokenizer: Tokenizer, tmp_path: Path) -> None:
     run = write_run(tmp_path / "tiny", translator.config, tokenizer, tiny_model(translator.config, tokenizer))
-    command = [sys.executable, "-m", "nmt", "translate", "--run", str(run), "--beam", "1"]
     lines = ["mali bore", "", "ta go", "mali bore"]
-    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=buffered) as process:
-        rescue = threading.Timer(120, process.kill)  # instead of waiting forever for an answer
-        rescue.start()
-        for line, answer in zip(lines, translator.translate(lines, beam=1), strict=True):
-            stream(process.stdin).write(f"{line}\n".encode())
-            stream(process.stdin).flush()
-            assert stream(process.stdout).readline() == f"{answer}\n".encode()
-        stream(process.stdin).close()
-        assert stream(process.stdout).read() == b""
-        assert process.wait() == 0
-        rescue.cancel()
+    with answering("-m", "nmt", "translate", "--run", str(run), "--beam", "1") as (process, answer):
+        assert [*map(answer, lines)] == [f"{line}\n".encode() for line in translator.translate(lines, beam=1)]
+        assert process.communicate() == (b"", None) and process.returncode == 0

@@ -17,7 +17,7 @@ from typing import IO
 
 import pytest
 
-from command import Command, run_command
+from command import Command, Result, run_command
 from fitting import fit
 from kept_run import Died
 from logged_run import GOLDEN, make_run, train, valid
@@ -104,11 +104,15 @@ def tsv(path: Path | str) -> dict[str, dict[str, str]]:
     return {Path(row["run"]).name: row for row in found}
 
 
-def golden_run(bleu: float, finished: int | None = 400, **values: object) -> RunDir:
-    """Write a finished run of the golden configuration with changed settings of `training`, as a sweep does."""
-    path = GOLDEN_SEEDS / ",".join(f"{key}={value}" for key, value in values.items())
-    run = make_run(path, [train(400), valid(400, bleu)], steps=[400], finished=finished)
-    config = load_config(GOLDEN.config, [f"training.{key}={value}" for key, value in values.items()])
+def golden_run(
+    bleu: float, finished: int | None = 400, changes: Sequence[str] = (), scores: object = None, **values: object
+) -> RunDir:
+    """Write a finished run of the golden configuration with changed settings of `training`, as a sweep does, with
+    other validation scores beside BLEU."""
+    path = GOLDEN_SEEDS / ",".join(f"{key.rpartition('.')[2]}={value}" for key, value in values.items())
+    step = finished or 400
+    run = make_run(path, [train(step), valid(step, bleu) | (scores or {})], steps=[step], finished=finished)
+    config = load_config(GOLDEN.config, [*changes, *(f"training.{key}={value}" for key, value in values.items())])
     run.config.write_text(dump_config(config), encoding="utf-8")
     return run
 
@@ -141,10 +145,11 @@ def labelled(*labels: str) -> list[Axis]:
 
 
 def test_run_names_are_distinct_and_safe_on_any_file_system() -> None:
-    axes = parse_grid(["training.peak_lr=3e-4,7e-4", "training.seed=1"])
-    assert name_of(axes, {"training.peak_lr": "3e-4", "training.seed": "1"}) == "peak_lr=3e-4,seed=1"
-    axes = parse_grid(["data.train.0.name=a", "data.valid.name=b"])
-    assert [axis.label for axis in axes] == ["data.train.0.name", "data.valid.name"]
+    for grid, name in (
+        ({"training.peak_lr": "3e-4", "training.seed": "1"}, "peak_lr=3e-4,seed=1"),
+        ({"data.train.0.name": "a", "data.valid.name": "b"}, "data.train.0.name=a,data.valid.name=b"),
+    ):
+        assert name_of(parse_grid([f"{key}={value},c" for key, value in grid.items()]), grid) == name
     odd = ["../../etc", "/", "a b", "a_b", "a\tb", "x" * 300, "x" * 301, "ü", "é", "[a, b]", "'a'", '"a"', "~", "$HOME"]
     names = [name_of(labelled("dir"), {"section.dir": value}) for value in odd]
     assert len(set(names)) == len(names)
@@ -185,11 +190,14 @@ def test_run_names_are_distinct_and_safe_on_any_file_system() -> None:
 def test_invalid_grid_starts_nothing(
     arguments: list[str], lines: list[str], nmt: Command, calls: Callable[[], list[str]]
 ) -> None:
-    result = nmt("sweep", "golden.yaml", *arguments)
-    assert result.status == 2
-    lines_found = result.err.splitlines()
-    assert len(lines_found) == len(lines), result.err
-    assert all(each.startswith(f"nmt: {line}") for each, line in zip(lines_found, lines, strict=True)), result.err
+    check_refused(nmt("sweep", "golden.yaml", *arguments), lines, calls)
+
+
+def check_refused(result: Result, starts: Sequence[str], calls: Callable[[], list[str]]) -> None:
+    """Check that a sweep printed lines with these starts, and did nothing."""
+    lines = result.err.splitlines()
+    assert (result.status, len(lines)) == (2, len(starts)), result.err
+    assert all(line.startswith(f"nmt: {start}") for line, start in zip(lines, starts, strict=True)), result.err
     assert not Path("runs").exists() and calls() == []
 
 
@@ -209,18 +217,17 @@ def test_directory_with_other_content_is_rejected(nmt: Command, calls: Callable[
     lock.release()
     assert result.status == 2
     found = [line.removeprefix(f"nmt: {GOLDEN_SEEDS}/") for line in result.err.splitlines()]
-    assert found[3].startswith("seed=4: selected.json: damaged") and found[3].count("remove") == 1
-    assert found[4].startswith("seed=6: checkpoints/step-00000200: missing") and found[4].count("remove") == 1
+    assert re.match(r"seed=4: selected\.json: damaged.*remove", found[3])
+    assert re.match(r"seed=6: checkpoints/step-00000200: missing.*remove", found[4])
     assert found == [
         "seed=1: trained with training.max_steps 500, this sweep has 400; choose another directory with --dir",
         "seed=2: exists already, but is not a run directory; choose another directory with --dir",
         f"seed=3: process {os.getpid()} on {os.uname().nodename} is training it; wait for it to end or stop it",
         *found[3:5],
     ]
-    result = nmt("sweep", "golden.yaml", "--grid", "training.seed=1", "--dir", GOLDEN_SEEDS / "seed=4")
-    assert (result.status, "a run directory; choose a directory for the sweep with --dir" in result.err) == (2, True)
-    result = nmt("sweep", "golden.yaml", "--grid", "training.seed=1", "--dir", "golden.yaml")
-    assert (result.status, "golden.yaml: not a directory" in result.err) == (2, True)
+    for folder, message in ((GOLDEN_SEEDS / "seed=4", "a run directory; "), ("golden.yaml", "not a directory")):
+        result = nmt("sweep", "golden.yaml", "--grid", "training.seed=1", "--dir", folder)
+        assert (result.status, f"{folder}: {message}" in result.err) == (2, True), result.err
     assert calls() == []
 
 
@@ -266,25 +273,19 @@ def test_unfinished_runs_are_excluded_from_means() -> None:
     golden_run(90.0, finished=None, seed=2)
     plan = make_plan(SweepOptions("golden.yaml", ["training.seed=1,2,3"]))
     lines = render("text", tables_of(plan, rows_of(plan, {})), None).splitlines()
-    assert lines[1:4] == [
+    assert [*lines[1:4], *lines[-2:]] == [
         "2        90.00  -         400  4.0  stopped",
         "1        20.00  raw       400  4.0  finished",
         "3            -  -           -    -  not started",
+        "dev BLEU  seeds",
+        "   20.00      1",
     ]
-    assert lines[-2:] == ["dev BLEU  seeds", "   20.00      1"]
-
-
-def timed_run(step: int, finished_by: str, seed: int) -> None:
-    """Write a run of the golden configuration that ended at this step by this limit."""
-    run = make_run(GOLDEN_SEEDS / f"seed={seed}", [train(step), valid(step, 20.0)], steps=[step], finished=step)
-    run.selected.write_text(json.dumps({**json.loads(run.selected.read_text()), "finished_by": finished_by}))
-    run.config.write_text(dump_config(load_config(GOLDEN.config, [f"training.seed={seed}"])), encoding="utf-8")
 
 
 def test_different_lengths_by_time_limit_are_noted() -> None:
-    timed_run(1000, "max_steps", seed=1)
-    timed_run(900, "max_minutes", seed=2)
-    timed_run(200, "patience", seed=3)
+    for seed, (step, limit) in enumerate({1000: "max_steps", 900: "max_minutes", 200: "patience"}.items(), start=1):
+        run = golden_run(20.0, step, seed=seed)
+        run.selected.write_text(json.dumps({**json.loads(run.selected.read_text()), "finished_by": limit}))
     plan = make_plan(SweepOptions("golden.yaml", ["training.seed=1,2,3"]))
     rows = rows_of(plan, {})
     assert tables_of(plan, rows)[0].notes == [
@@ -293,33 +294,21 @@ def test_different_lengths_by_time_limit_are_noted() -> None:
     assert [row.ended_by for row in rows] == ["max_steps", "max_minutes", "patience"]
 
 
-def other_run(changes: Sequence[str], scores: Mapping[str, float], **values: object) -> None:
-    """Write a run of the golden configuration with these changes and validation scores other than BLEU."""
-    path = GOLDEN_SEEDS / ",".join(f"{key.rpartition('.')[2]}={value}" for key, value in values.items())
-    run = make_run(path, [train(400), valid(400, 99.0)], steps=[400], finished=400)
-    run.log.write_text(json.dumps({"kind": "valid", "step": 400, "minutes": 4.0, "bleu": 99.0} | scores) + "\n")
-    settings = [f"training.{key}={value}" for key, value in values.items()]
-    run.config.write_text(dump_config(load_config(GOLDEN.config, [*changes, *settings])), encoding="utf-8")
-
-
 def test_denoising_runs_are_ranked_by_perplexity() -> None:
     for i, share in enumerate((0.3, 0.4)):
         for seed in (1, 2, 3):
             scores = {"perplexity": 12.0 + 4 * i - seed / 2}
-            other_run(["training.objective=denoising"], scores, **{"denoising.mask_share": share, "seed": seed})
+            values = {"denoising.mask_share": share, "seed": seed}
+            golden_run(99.0, changes=["training.objective=denoising"], scores=scores, **values)
     grid = ["training.denoising.mask_share=0.3,0.4", "training.seed=1,2,3,4"]
     plan = make_plan(SweepOptions("golden.yaml", grid, ["training.objective=denoising"]))
     rows = rows_of(plan, {})
     assert [row.score for row in rows] == [10.5, 11.0, 11.5, 14.5, 15.0, 15.5, None, None]
     lines = render("text", tables_of(plan, rows), None).splitlines()
-    assert lines[:2] == [
+    assert [*lines[:2], lines[9], *lines[12:]] == [
         "mask_share  seed  dev perplexity  weights  step  min  state",
         "0.3         3              10.50  raw       400  4.0  finished",
-    ]
-    assert lines[9] == (
-        "warning: perplexities of different pieces cannot be compared: training.denoising.mask_share differ"
-    )
-    assert lines[12:] == [
+        "warning: perplexities of different pieces cannot be compared: training.denoising.mask_share differ",
         "mask_share  dev perplexity  seeds          to the first",
         "0.3           11.00 ± 0.50      3",
         "0.4           15.00 ± 0.50      3  +4.00 [+2.87, +5.13]",
@@ -332,10 +321,8 @@ def test_denoising_runs_are_ranked_by_perplexity() -> None:
 
 def test_all_runs_are_ranked_by_chrf_if_bleu_says_little_about_one() -> None:
     for seed, bleu, chrf in ((1, 60.0, 40.0), (2, 0.0, 99.0), (3, 10.0, 70.0)):
-        run = golden_run(bleu, seed=seed)
-        run.log.write_text(json.dumps(valid(400, bleu, chrf=chrf)) + "\n", encoding="utf-8")
-    grid = ["training.seed=1,2,3,4"]
-    plan = make_plan(SweepOptions("golden.yaml", grid))
+        run = golden_run(bleu, scores={"chrf": chrf}, seed=seed)
+    plan = make_plan(SweepOptions("golden.yaml", ["training.seed=1,2,3,4"]))
     assert (plan.metric, [row.score for row in rows_of(plan, {})]) == ("bleu", [60.0, 10.0, 0.0, None])
     write_info(run, read_info(run).model_copy(update={"text_score": "chrf"}))
     assert (plan.metric, [row.score for row in rows_of(plan, {})]) == ("chrf", [99.0, 70.0, 40.0, None])
@@ -345,16 +332,14 @@ def test_all_runs_are_ranked_by_chrf_if_bleu_says_little_about_one() -> None:
 # --- studies ------------------------------------------------------------------------------------
 
 
-STUDY: dict[str, object] = {
-    "config": "golden.yaml",
-    "set": {"training.validate_every_steps": 50},
-    "grid": {"training.ema": [0.9, 0.99, 0.999, 0.0], "training.seed": [1, 2]},
-    "halving": {"updates": 100},
-}
-
-
 def write_study(**changes: object) -> str:
-    Path("study.yaml").write_text(dump_yaml(STUDY | changes), encoding="utf-8")
+    study = {
+        "config": "golden.yaml",
+        "set": {"training.validate_every_steps": 50},
+        "grid": {"training.ema": [0.9, 0.99, 0.999, 0.0], "training.seed": [1, 2]},
+        "halving": {"updates": 100},
+    }
+    Path("study.yaml").write_text(dump_yaml(study | changes), encoding="utf-8")
     return "study.yaml"
 
 
@@ -374,20 +359,18 @@ def test_halving_eliminates_arms_by_their_mean_at_equal_updates() -> None:
     for ema, bleu in ((0.9, 10.0), (0.99, 12.0), (0.999, 11.0), (0.0, 9.0)):
         for seed in (1, 2):
             reached({50: 99.0, 100: bleu + seed * (4 if ema == 0.9 else 1)}, ema=ema, seed=seed)
-    arms, updates, eliminated = stage_of(plan, {})
-    assert (arms, updates) == (["ema=0.9", "ema=0.99"], 200), "means of 16, 13.5, 12.5 and 10.5"
-    assert eliminated == {
+    eliminated = {
         "ema=0.999": "at 100 updates: mean dev BLEU 12.50, rank 3 of 4, 2 kept",
         "ema=0.0": "at 100 updates: mean dev BLEU 10.50, rank 4 of 4, 2 kept",
     }
+    assert stage_of(plan, {}) == (["ema=0.9", "ema=0.99"], 200, eliminated), "means of 16, 13.5, 12.5 and 10.5"
     reached({100: 14.0, 150: 30.0}, finished=150, ema=0.9, seed=1)  # by patience
     reached({100: 18.0, 200: 20.0}, ema=0.9, seed=2)
     assert stage_of(plan, {})[1] == 200
     for seed in (1, 2):
         reached({100: 13.5, 200: 26.0, 400: 40.0}, finished=400, ema=0.99, seed=seed)
-    arms, updates, eliminated = stage_of(plan, {})
-    assert (arms, updates) == (["ema=0.99"], None)
-    assert eliminated["ema=0.9"] == "at 200 updates: mean dev BLEU 25.00, rank 2 of 2, 1 kept"
+    eliminated["ema=0.9"] = "at 200 updates: mean dev BLEU 25.00, rank 2 of 2, 1 kept"
+    assert stage_of(plan, {}) == (["ema=0.99"], None, eliminated)
     rows = {row.planned.name: row for row in rows_of(plan, {})}
     assert [rows[f"ema=0.9,seed={seed}"].state for seed in (1, 2)] == ["finished", "eliminated"]
     assert rows["ema=0.0,seed=2"].state == "eliminated" and rows["ema=0.0,seed=2"].note == eliminated["ema=0.0"]
@@ -415,9 +398,8 @@ def test_arm_eliminated_after_its_end_has_the_reason_and_is_not_compared(monkeyp
     for ema in (0.99, 0.999):
         reached({100: 10 * ema, 400: 20.0}, finished=400, ema=ema, seed=1)
     reached({50: 5.0}, finished=50, ema=0.9, seed=1)  # by patience
-    rows = {row.planned.name: row for row in rows_of(make_plan(request), {})}
-    assert rows["ema=0.9,seed=1"].state == "finished"
-    assert rows["ema=0.9,seed=1"].note == "at 100 updates: mean dev BLEU 5.00, rank 3 of 3, 2 kept"
+    rows = {row.planned.name: (row.state, row.note) for row in rows_of(make_plan(request), {})}
+    assert rows["ema=0.9,seed=1"] == ("finished", "at 100 updates: mean dev BLEU 5.00, rank 3 of 3, 2 kept")
     sweep(request)
     assert compared == ["ema=0.99", "ema=0.999"], "the first of the grid is the baseline"
 
@@ -436,10 +418,8 @@ def test_arm_with_failed_run_is_not_trained_further() -> None:
     reached({100: 99.0}, ema=0.0, seed=1)
     arms, updates, eliminated = stage_of(plan, {"ema=0.0,seed=2": "diverged"})
     assert (arms, updates, list(eliminated)) == (["ema=0.999", "ema=0.99"], None, ["ema=0.9"])
-    rows = {row.planned.name: row for row in rows_of(plan, {"ema=0.0,seed=2": "diverged"})}
-    assert [(rows[f"ema=0.0,seed={seed}"].state, rows[f"ema=0.0,seed={seed}"].note) for seed in (1, 2)] == [
-        ("stopped", ""), ("failed", "diverged"),
-    ]  # fmt: skip
+    rows = {row.planned.name: (row.state, row.note) for row in rows_of(plan, {"ema=0.0,seed=2": "diverged"})}
+    assert [rows[f"ema=0.0,seed={seed}"] for seed in (1, 2)] == [("stopped", ""), ("failed", "diverged")]
     assert stage_of(plan, {})[1] == 100
 
 
@@ -468,24 +448,19 @@ def test_arm_with_failed_run_is_not_trained_further() -> None:
 def test_invalid_study_starts_nothing(
     changes: dict[str, object], lines: list[str], nmt: Command, calls: Callable[[], list[str]]
 ) -> None:
-    result = nmt("sweep", write_study(**changes))
-    found = result.err.splitlines()
-    assert (result.status, len(found)) == (2, len(lines)), result.err
-    assert all(line.startswith(f"nmt: {start}") for line, start in zip(found, lines, strict=True)), result.err
-    assert not Path("runs").exists() and calls() == []
+    check_refused(nmt("sweep", write_study(**changes)), lines, calls)
 
 
 def test_keys_of_a_study_get_no_advice_on_those_of_a_config() -> None:
     assert [nearest(key, Study) for key in ("lr", "devices")] == ["", ""]
 
 
-def test_config_without_grid_and_settings_beside_a_study_are_rejected(nmt: Command) -> None:
-    for arguments, message in (
-        (["golden.yaml"], "golden.yaml: has no grid"),
-        ([write_study(), "--set", "training.seed=1"], "--set training.seed=1: a study has all settings in its file"),
-    ):
-        result = nmt("sweep", *arguments)
-        assert (result.status, result.err.count("\n")) == (2, 1) and message in result.err
+def test_config_without_grid_and_settings_beside_a_study_are_rejected(
+    nmt: Command, calls: Callable[[], list[str]]
+) -> None:
+    check_refused(nmt("sweep", "golden.yaml"), ["golden.yaml: has no grid"], calls)
+    of_study = nmt("sweep", write_study(), "--set", "training.seed=1")
+    check_refused(of_study, ["--set training.seed=1: a study has all settings in its file"], calls)
 
 
 def test_values_of_a_study_are_read_as_in_a_config() -> None:
@@ -538,15 +513,9 @@ def test_killed_study_ends_with_the_same_tables(nmt: Command, tiny: Path, monkey
     monkeypatch.setattr(validate, "corpus_score", lambda _, *given, **how: corpus_score("chrf", *given, **how))
     in_this_process(None)
     whole = nmt("sweep", "study.yaml", "--dir", "whole", "--format", "latex")
-    assert whole.status == 0, whole.err
-    assert len(trained) == 6 + 4
-    rows = tsv("whole")
-    states = {name.rpartition(",")[0]: row["state"] for name, row in rows.items()}
-    assert sorted(states.values()) == ["eliminated", "finished", "finished"]
-    for name, row in rows.items():
-        state = states[name.rpartition(",")[0]]
-        assert (row["state"], row["step"]) == (state, "4" if state == "finished" else "2"), "an arm, never single seeds"
-        assert row["note"].startswith("at 2 updates: mean dev BLEU ") == (state == "eliminated")
+    assert (whole.status, len(trained)) == (0, 6 + 4), whole.err
+    arms = {(name.rpartition(",")[0], row["state"], row["step"]) for name, row in tsv("whole").items()}
+    assert sorted(arm[1:] for arm in arms) == [("eliminated", "2"), ("finished", "4"), ("finished", "4")]
     first, means, comparison = whole.out.split("\n\n")
     assert first.count("eliminated & at 2 updates") == 2 and means.count(" & at 2 updates") == 1
     assert r"\caption{test: aa-bb, 10 lines, compared with d\_ff=" in comparison and comparison.count(" (2) & ") == 2
@@ -561,8 +530,6 @@ def test_killed_study_ends_with_the_same_tables(nmt: Command, tiny: Path, monkey
     assert sorted(trained[10:]) == sorted(trained[:10])
     of_minutes = r" & [0-9.]+(?= & (finished|eliminated))"
     assert re.sub(of_minutes, "", result.out) == re.sub(of_minutes, "", whole.out)
-    document = json.loads(nmt("sweep", "study.yaml", "--dir", "killed", "--format", "json").out)
-    assert len(document["runs"]) == 6 and document["comparisons"][0]["text"] == "test"
 
 
 # --- what is called -----------------------------------------------------------------------------
@@ -570,7 +537,6 @@ def test_killed_study_ends_with_the_same_tables(nmt: Command, tiny: Path, monkey
 
 def test_each_device_trains_one_run_at_a_time(nmt: Command, tiny: Path, calls: Callable[[], list[str]]) -> None:
     result = nmt("sweep", tiny, "--grid", "training.seed=1,2,3,4", "--devices", "0,GPU-7", "--dir", "s")
-    assert result.status == 1
     devices = [line.split(":")[0] for line in calls()]
     assert sorted(devices[:2]) == sorted(devices[2:]) == ["0", "GPU-7"]
     (call,) = [line for line in calls() if "seed=3" in line]
@@ -578,7 +544,7 @@ def test_each_device_trains_one_run_at_a_time(nmt: Command, tiny: Path, calls: C
     assert call.endswith(f": -m nmt train --config s/configs/seed=3.yaml --run s/seed=3 --data {data}")
     assert load_config("s/configs/seed=3.yaml") == load_config(tiny, ["training.seed=3"])
     started = [line for line in result.err.splitlines() if line.endswith("started")]
-    assert started == [f"nmt: [{i}/4] seed={i}: started" for i in (1, 2, 3, 4)]
+    assert (result.status, started) == (1, [f"nmt: [{i}/4] seed={i}: started" for i in (1, 2, 3, 4)])
 
 
 def test_runs_with_other_text_settings_have_their_own_data_directories(
@@ -631,25 +597,21 @@ def test_failed_run_does_not_stop_other_runs(nmt: Command, tiny: Path) -> None:
     result = nmt(*arguments)
     assert result.status == 1, result.err
     rows = tsv("s")
-    states = {name: row["state"] for name, row in rows.items()}
-    assert states == {
+    assert next(iter(rows)) == "max_pieces=100,lm=null"
+    assert {name: row["state"] for name, row in rows.items()} == {
         "max_pieces=100,lm=null": "finished",
         "max_pieces=100,lm=nowhere": "failed",
         "max_pieces=1,lm=nowhere": "failed",
         "max_pieces=1,lm=null": "failed",
     }
-    assert next(iter(rows)) == "max_pieces=100,lm=null"
     assert "s/data/max_pieces=1 could not be prepared: data.train: all" in rows["max_pieces=1,lm=nowhere"]["note"]
     reason = rows["max_pieces=100,lm=nowhere"]["note"]
-    assert "nowhere" in reason
     assert re.search("nmt: prepare s/data/max_pieces=1: failed: .*s/logs/prepare-max_pieces=1.log", result.err)
     assert f"nmt: max_pieces=100,lm=nowhere: failed: {reason} (full output: s/logs/" in result.err
-    assert reason in Path("s/logs/max_pieces=100,lm=nowhere.log").read_text()
-    assert reason in result.out
+    assert "nowhere" in reason and reason in Path("s/logs/max_pieces=100,lm=nowhere.log").read_text()
     done = RunDir(Path("s/max_pieces=100,lm=null"))
-    assert load_config(done.config).data.max_pieces == 100
+    assert (load_config(done.config).data.max_pieces, rows[done.path.name]["step"]) == (100, "2")
     assert Path(json.loads(done.info.read_text())["data_dir"]) == Path("s/data/max_pieces=100").resolve()
-    assert (float(rows[done.path.name]["dev_bleu"]) >= 0, rows[done.path.name]["step"]) == (True, "2")
 
 
 @pytest.mark.usefixtures("quick")
@@ -668,22 +630,20 @@ def test_stopped_sweep_resumes(nmt: Command, tiny: Path, tiny_data: Path) -> Non
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("nmt.recipes.sweep.time", SimpleNamespace(sleep=sleep))
         stopped = nmt(*command)
-    assert stopped.status == 75, stopped.err
-    assert stopped.err.splitlines()[-1] == "nmt: stopped by SIGTERM; run the same command again to continue"
+    last = "nmt: stopped by SIGTERM; run the same command again to continue"
+    assert (stopped.status, stopped.err.splitlines()[-1]) == (75, last)
     assert {name: row["state"] for name, row in tsv("s").items()} == {
         "max_steps=1": "finished", "max_steps=40": "stopped", "max_steps=2": "not started",
     }  # fmt: skip
     assert "max_steps" in stopped.out and not third.path.exists()
     (stopped_at,) = re.findall(r"max_steps=40: stopped at step (\d+)", stopped.err)
     log = Path("s/logs/max_steps=40.log")
-    assert f"nmt: stopped at step {stopped_at} by SIGTERM" in log.read_text()
     before = {path: path.stat().st_mtime_ns for path in first.path.rglob("*")}
 
     with pytest.MonkeyPatch.context() as patch:
         run_here(patch)
         done = nmt(*command)
-    assert done.status == 0, done.err
-    assert "3 runs in s, 1 of them already finished" in done.err
+    assert (done.status, "3 runs in s, 1 of them already finished" in done.err) == (0, True), done.err
     assert {row["state"] for row in tsv("s").values()} == {"finished"}
     assert {path: path.stat().st_mtime_ns for path in first.path.rglob("*")} == before
     assert f"resuming from step {stopped_at}\n" in log.read_text()

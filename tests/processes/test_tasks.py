@@ -34,8 +34,7 @@ def engine() -> Iterator[Processes]:
 
 def test_two_processes_write_same_bytes_as_one(engine: Processes, tmp_path: Path) -> None:
     parts = numbered(12, tmp_path / "log")
-    expected = run_all(InProcess(), tmp_path / "one", parts)
-    found = run_all(engine, tmp_path / "two", parts)
+    expected, found = run_all(InProcess(), tmp_path / "one", parts), run_all(engine, tmp_path / "two", parts)
     assert [done.summary for done in found] == [done.summary for done in expected]
     assert left(tmp_path / "two") == left(tmp_path / "one")
     assert run_all(engine, tmp_path / "two", parts) == found
@@ -62,8 +61,7 @@ def test_prepare_survives_killed_worker(engine: Processes, tmp_path: Path, monke
         sizes = Sizes(part_pairs=60, bucket_pairs=100, shard_pairs=90)
         prepare(config, Path(name), echo=place.said.append, engine=chosen, sizes=sizes)
         contents.append(place.content())
-    assert contents[0] == contents[1]
-    assert len(killed) == 1
+    assert contents[0] == contents[1] and len(killed) == 1
 
 
 def test_processes_live_until_the_engine_is_closed(tmp_path: Path) -> None:
@@ -97,26 +95,27 @@ def test_workers_share_gpus_and_replace_dead_ones(tmp_path: Path, capsys: pytest
     assert seen == [{"3", "GPU-5"}] * 2
 
 
+def dying(n: int, lives: int, folder: Path) -> list[Task]:
+    """Return tasks that kill a number of processes in all."""
+    for life in range(lives):
+        path = folder / "lives" / str(life)
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    arguments = {"log": str(folder / "log"), "lives": str(folder / "lives")}
+    return [Task(f"dying/{number}", tasks.dying, {"number": number, **arguments}) for number in range(n)]
+
+
 def test_killed_worker_is_replaced(engine: Processes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lives = tmp_path / "lives"
-    lives.mkdir()
-    for n in range(2):
-        (lives / str(n)).touch()
-    arguments = {"log": str(tmp_path / "log"), "lives": str(lives), "number": 1}
-    todo = [*numbered(3, tmp_path / "log"), Task("dying", tasks.dying, arguments)]
+    todo = [*numbered(3, tmp_path / "log"), *dying(1, 2, tmp_path)]
     assert len(run_all(engine, tmp_path / "work", todo)) == 4
-    assert capsys.readouterr().err.count("dying: its process was killed (SIGKILL); retrying\n") == 2
+    assert capsys.readouterr().err.count("dying/0: its process was killed (SIGKILL); retrying\n") == 2
     assert not list((tmp_path / "work").rglob("*.part*"))
 
 
 def test_task_that_kills_workers_raises(engine: Processes, tmp_path: Path) -> None:
-    lives = tmp_path / "lives"
-    lives.mkdir()
-    for n in range(9):
-        (lives / str(n)).touch()
-    todo = [Task(f"{n}", tasks.dying, {"log": str(tmp_path / "log"), "lives": str(lives), "number": n}) for n in (0, 1)]
-    with pytest.raises(DataError, match=r"work/[01]: its process was killed \(SIGKILL\), 3 times; .* fewer --workers"):
-        run_all(engine, tmp_path / "work", todo)
+    killed = r"work/dying/[01]: its process was killed \(SIGKILL\), 3 times; .* fewer --workers"
+    with pytest.raises(DataError, match=killed):
+        run_all(engine, tmp_path / "work", dying(2, 9, tmp_path))
     assert left(tmp_path / "work") == {}
 
 
@@ -131,10 +130,8 @@ def test_task_error_is_raised_in_caller(engine: Processes, tmp_path: Path) -> No
         late = Task("late", tasks.slow, {"number": 1, "log": str(log), "seconds": 100})
         with pytest.raises(error) as caught:
             run_all(engine, work, [late, Task("bad", tasks.failing, {"kind": kind}), *numbered(3, log)])
-        assert (type(caught.value), str(caught.value)) == (error, text)
-        assert left(work) == {} and not log.exists()
-        assert len(children() - before) == 1
-        assert len(run_all(engine, work, numbered(3, log))) == 3
+        assert (type(caught.value), str(caught.value), left(work)) == (error, text, {}) and not log.exists()
+        assert (len(children() - before), len(run_all(engine, work, numbered(3, log)))) == (1, 3)
     assert "in failing\n" in str(caught.value.__cause__)
 
 

@@ -13,58 +13,39 @@ import tiny_corpus
 from logged_run import make_run, train, valid
 from tiny_corpus import tiny_text
 
-
-def test_runs_are_listed_without_torch(tmp_path: Path) -> None:
-    make_run(tmp_path / "runs" / "a", [train(100), valid(100, 3.0)], steps=[100])
-    code = """
-import sys
+COMMAND = """
 from nmt.cli import main
 try:
-    main(["runs"])
+    main({!r}.split())
 except SystemExit as end:
     assert end.code == 0, end.code
-print("heavy:", sorted({"torch", "numpy", "matplotlib", "safetensors", "sacrebleu"} & set(sys.modules)))
 """
-    ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert ran.stdout.endswith("heavy: []\n")
-
-
-def test_text_is_prepared_without_torch(tmp_path: Path) -> None:
-    """Unless a classifier cleans it."""
-    tiny_text(tmp_path)
-    code = """
-import sys
+PREPARE = """
 from pathlib import Path
 from nmt.prepare.prepare import prepare
 from tiny_corpus import tiny_settings
 prepare(tiny_settings(Path(), data={"clean": {"misaligned": 0.03}}), Path("data"))
-print("torch" in sys.modules)
 """
-    path = {"PYTHONPATH": str(Path(tiny_corpus.__file__).parent)}
-    ran = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=os.environ | path, capture_output=True, text=True, check=True
-    )
-    assert ran.stdout.endswith("\nFalse\n")
+"""Text is prepared without torch unless a classifier cleans it."""
+MODULES = ["nmt.evaluate.compare.page", "nmt.figures.curves", "nmt.recipes.bidirectional"]
+LISTS = ["torch", "numpy", "matplotlib", "safetensors", "sacrebleu"]
 
 
-@pytest.mark.parametrize("module", ["nmt.evaluate.compare.page", "nmt.figures.curves", "nmt.recipes.bidirectional"])
-def test_module_is_imported_without_torch(module: str) -> None:
-    code = f"import sys, {module}; print('torch' in sys.modules)"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout == "False\n"
-
-
-def test_files_of_translations_are_compared_without_torch(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("code", "heavy"),
+    [
+        pytest.param(COMMAND.format("runs"), LISTS, id="runs"),
+        pytest.param(COMMAND.format("compare --hyp one other --ref reference"), ["torch"], id="compare"),
+        pytest.param(PREPARE, ["torch"], id="prepare"),
+        *(pytest.param(f"import {module}", ["torch"], id=module) for module in MODULES),
+    ],
+)
+def test_torch_is_not_imported(code: str, heavy: list[str], tmp_path: Path) -> None:
+    make_run(tmp_path / "runs" / "a", [train(100), valid(100, 3.0)], steps=[100])
+    tiny_text(tmp_path)
     for name in ("one", "other", "reference"):
         (tmp_path / name).write_text(f"a b c\n{name}\n")
-    code = """
-import sys
-from nmt.cli import main
-try:
-    main("compare --hyp one other --ref reference".split())
-except SystemExit as end:
-    assert end.code == 0, end.code
-print("torch" in sys.modules)
-"""
-    ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert ran.stdout.endswith("\nFalse\n")
+    environment = os.environ | {"PYTHONPATH": str(Path(tiny_corpus.__file__).parent)}
+    command = [sys.executable, "-c", f"{code}\nimport sys\nprint('heavy:', {{*{heavy}}} & {{*sys.modules}})"]
+    ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    assert ran.stdout.endswith("heavy: set()\n")

@@ -32,17 +32,16 @@ def test_shipped_configs_have_expected_settings() -> None:
         "adapt.yaml", "base-best.yaml", "base.yaml", "imdb.yaml", "iwslt14.yaml", "multi30k.yaml", "sample.yaml",
         "student-small.yaml", "student-tiny.yaml",
     ]  # fmt: skip
-    base = load_config(ROOT / "configs" / "base.yaml")
-    assert (base.training.optimizer, base.training.schedule) == ("adam", "noam")
-    assert (base.training.betas, base.training.eps) == ([0.9, 0.98], 1e-9)
-    best = load_config(ROOT / "configs" / "base-best.yaml")
+    configs = {name: load_config(ROOT / "configs" / name) for name in CONFIGS}
+    base, best = configs["base.yaml"], configs["base-best.yaml"]
+    vaswani = (base.training.optimizer, base.training.schedule, base.training.betas, base.training.eps)
+    assert vaswani == ("adam", "noam", [0.9, 0.98], 1e-9)
     assert (best.data, best.tokenizer) == (base.data, base.tokenizer)  # one data directory serves both
     for name in ("base-best.yaml", "iwslt14.yaml", "multi30k.yaml"):  # what won is what one gets
-        strong = load_config(ROOT / "configs" / name).training
+        strong = configs[name].training
         assert strong.consistency == "simcut" and strong.consistency_weight > 0 and strong.ema > 0
-    directories = [load_config(ROOT / "configs" / name).data.directory for name in CONFIGS]
-    assert len(set(directories)) == len(CONFIGS) - 1
-    assert len({load_config(ROOT / "configs" / name).run_directory for name in CONFIGS}) == len(CONFIGS)
+    assert len({config.data.directory for config in configs.values()}) == len(CONFIGS) - 1
+    assert len({config.run_directory for config in configs.values()}) == len(CONFIGS)
 
 
 def sections() -> list[type[Section]]:

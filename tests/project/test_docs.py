@@ -8,7 +8,6 @@ import re
 import subprocess
 import tomllib
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -39,7 +38,6 @@ PAGES = [
     Path("scripts/README.md"),
     *(path.relative_to(ROOT) for path in sorted(ROOT.glob("docs/*.md"))),
 ]
-RESULTS = [path.relative_to(ROOT) for path in sorted(ROOT.glob("scripts/results/*.md"))]
 
 
 def read(page: Path) -> str:
@@ -77,27 +75,29 @@ def anchors(page: Path) -> list[str]:
     return [figures.slug(heading) for heading in re.findall(r"^#+ (.*)$", CODE.sub("", read(page)), re.M)]
 
 
-def links(page: Path) -> Iterator[str]:
+def links(page: Path) -> list[str]:
     """Return the targets of a page's relative links and pictures."""
-    for target in re.findall(r"\]\(([^)\s]+)\)", CODE.sub("", read(page))):
-        if not re.match("[a-z]+:", target):
-            yield target
+    return re.findall(r"\]\((?![a-z]+:)([^)\s]+)\)", CODE.sub("", read(page)))
 
 
-@pytest.mark.parametrize("page", [*PAGES, *RESULTS], ids=str)
+@pytest.mark.parametrize(
+    "page", [*PAGES, *(path.relative_to(ROOT) for path in sorted(ROOT.glob("scripts/results/*.md")))], ids=str
+)
 def test_relative_links_resolve(page: Path) -> None:
     for target in links(page):
         name, _, anchor = target.partition("#")
         path = (ROOT / page.parent / name).resolve() if name else ROOT / page
-        assert path.is_file(), target
-        assert path.is_relative_to(ROOT), target
+        assert path.is_file() and path.is_relative_to(ROOT), target
         assert not anchor or anchor in anchors(path.relative_to(ROOT)), target
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
-def test_documented_paths_exist(page: Path) -> None:
-    for name in re.findall(r"`((?:nmt|scripts|tests|configs|docs)/[\w./-]+)`", read(page)):
+def test_documented_paths_settings_and_make_targets_exist(page: Path) -> None:
+    text, makefile = read(page), read(Path("Makefile"))
+    for name in re.findall(r"`((?:nmt|scripts|tests|configs|docs)/[\w./-]+)`", text):
         assert (ROOT / name).exists(), name
+    assert {*re.findall(r"`((?:data|tokenizer|model|training|search)\.(?!json\b)[a-z_0-9]+)\b", text)} <= SETTINGS
+    assert {*re.findall(r"(?:`|^)make ([a-z0-9-]+)", text, re.M)} <= {*re.findall(r"^([a-z0-9-]+):", makefile, re.M)}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
@@ -105,35 +105,14 @@ def test_documented_definitions_exist(page: Path) -> None:
     for names, path in re.findall(
         r"((?:`\w+`(?:, | and )?)+) (?:in|\|) `(nmt/[\w/]+\.py)`", " ".join(read(page).split())
     ):
-        tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
-        defined = {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
-        defined |= {target.id for node in ast.walk(tree) for target in _assigned(node)}
-        for name in re.findall(r"\w+", names.replace(" and ", " ")):
-            assert name in defined, f"{name} in {path}"
-
-
-def _assigned(node: ast.AST) -> Iterator[ast.Name]:
-    if isinstance(node, (ast.Assign, ast.AnnAssign)):
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        yield from (target for target in targets if isinstance(target, ast.Name))
-
-
-@pytest.mark.parametrize("page", PAGES, ids=str)
-def test_documented_settings_exist(page: Path) -> None:
-    for key in re.findall(r"`((?:data|tokenizer|model|training|search)\.(?!json\b)[a-z_0-9]+)\b", read(page)):
-        assert key in SETTINGS, key
-
-
-@pytest.mark.parametrize("page", PAGES, ids=str)
-def test_documented_make_targets_exist(page: Path) -> None:
-    makefile = read(Path("Makefile"))
-    for target in re.findall(r"(?:`|^)make ([a-z0-9-]+)", read(page), re.M):
-        assert re.search(rf"^{target}:", makefile, re.M), f"make {target}"
+        nodes = [*ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8")))]
+        defined = {node.name for node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+        defined |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+        assert {*re.findall(r"\w+", names.replace(" and ", " "))} <= defined, path
 
 
 def test_readme_is_short_and_pages_are_linked() -> None:
-    assert len(read(Path("README.md")).splitlines()) <= 150
-    assert "docs/index.md" in links(Path("README.md"))
+    assert len(read(Path("README.md")).splitlines()) <= 150 and "docs/index.md" in links(Path("README.md"))
     navigation = read(Path("mkdocs.yml"))
     for page in ROOT.glob("docs/*.md"):
         assert f": {page.name}\n" in navigation, page.name
@@ -142,8 +121,8 @@ def test_readme_is_short_and_pages_are_linked() -> None:
 
 def test_documented_extras_exist() -> None:
     extras = tomllib.loads(read(Path("pyproject.toml")))["project"]["optional-dependencies"]
-    found = [re.findall(r"pip install [^\n`]*?(\S*)\[([\w,-]+)\]", read(page)) for page in PAGES]
-    for package, names in (each for page in found for each in page):
+    text = "\n".join(map(read, PAGES))
+    for package, names in re.findall(r"pip install [^\n`]*?(\S*)\[([\w,-]+)\]", text):
         assert package.strip("'\"") in ("nmt-train", ".", "/src") and {*names.split(",")} <= {*extras}, (package, names)
 
 
@@ -206,11 +185,9 @@ def test_figures_that_no_linked_table_has_are_found(tmp_path: Path) -> None:
 def check_command(arguments: list[str]) -> None:
     """Parse one command without running it; a shipped config is loaded with its overrides."""
     name, *rest = arguments
-    if name.startswith("-"):
+    if name.startswith("-") or "--help" in rest:
         return
     command = COMMANDS.commands[name]  # type: ignore[attr-defined]
-    if "--help" in rest:
-        return
     # as `nmt` makes it: a command keeps the help option of its first context, and other tests share the commands
     context = command.make_context(name, list(rest), **COMMANDS.context_settings)
     if context.params.get("config") in CONFIGS:
@@ -236,8 +213,7 @@ def test_pages_show_every_command() -> None:
 
 
 def test_help_examples_parse() -> None:
-    pages = [COMMANDS, *COMMANDS.commands.values()]  # type: ignore[attr-defined]
-    for page in pages:
+    for page in (COMMANDS, *COMMANDS.commands.values()):  # type: ignore[attr-defined]
         _, _, examples = (page.help or "").partition("Example")
         commands = commands_in(examples)
         assert commands, f"nmt {page.name} --help shows no example"
@@ -259,8 +235,6 @@ def test_pages_contain_no_machine_specific_paths() -> None:
     if done.returncode != 0:
         pytest.skip("not a git checkout")
     places = [b"/" + name + b"/" for name in (b"root", b"work", b"home")]
-    for name in done.stdout.decode().split("\0")[:-1]:
-        path = ROOT / name
-        if path.is_file():
-            content = path.read_bytes()
-            assert not any(place in content for place in places), f"{name} names a place on one machine"
+    for path in map(ROOT.joinpath, done.stdout.decode().split("\0")[:-1]):
+        content = path.read_bytes() if path.is_file() else b""
+        assert not any(place in content for place in places), f"{path} names a place on one machine"

@@ -82,8 +82,7 @@ def modules_imported(path: Path) -> set[str]:
 
 def test_imports_follow_layers() -> None:
     rooms = {name: room_of(name) for name in NAMES if name}
-    homeless = [name for name, room in rooms.items() if room is None]
-    assert homeless == [], "modules without a place in the table of docs/architecture.md"
+    assert None not in rooms.values(), "modules without a place in the table of docs/architecture.md"
     for name, room in rooms.items():
         for imported in modules_imported(NAMES[name]):
             other = rooms[imported]
@@ -115,35 +114,28 @@ def test_modules_keep_to_what_they_may_see() -> None:
             assert "model" not in seen, f"{name}: search sees the model step by step, or whole in forced decoding"
 
 
-def at_import(path: Path) -> ast.Module:
-    """Return the imports that run when a file is imported, without those in functions."""
-    return ast.Module([node for node in tree_of(path).body if isinstance(node, (ast.Import, ast.ImportFrom))], [])
+def imported_at_once(first: str) -> dict[str, set[str]]:
+    """Return what the import of a module imports, without what functions do: by the name of each module of nmt."""
+    waiting, found = [first], dict[str, set[str]]()
+    while waiting:
+        name = waiting.pop()
+        body = [node for node in tree_of(NAMES[name]).body if isinstance(node, (ast.Import, ast.ImportFrom))]
+        found[name] = {*imports(ast.Module(body, []))}
+        inner = [f"{imported.removeprefix('nmt.')}." for imported in found[name] if imported.startswith("nmt.")]
+        waiting += {name for name in NAMES if name and any(other.startswith(f"{name}.") for other in inner)} - {*found}
+    return found
 
 
 def test_command_line_imports_stages_lazily() -> None:
     """Otherwise `nmt --help` would wait for slow imports."""
-    waiting, seen = ["cli"], set[str]()
-    while waiting:
-        name = waiting.pop()
-        seen.add(name)
-        found = set(imports(at_import(NAMES[name])))
-        assert not {imported.split(".")[0] for imported in found} & HEAVY, f"nmt.{name} is slow to import"
-        for imported in found:
-            parts = imported.split(".")
-            inner = [".".join(parts[1:end]) for end in range(2, len(parts) + 1) if parts[0] == "nmt"]
-            waiting += [other for other in inner if other in NAMES and other not in seen]
-    assert {"cli.train", "config.load", "console"} <= seen
+    found = imported_at_once("cli")
+    slow = [name for name, names in found.items() if {imported.split(".")[0] for imported in names} & HEAVY]
+    assert slow == [] and {"cli.train", "config.load", "console"} <= found.keys()
 
 
 def test_training_imports_modules_only_at_start() -> None:
     """A run goes on if nmt is installed anew meanwhile."""
-    waiting, seen = ["training.start"], set[str]()
-    while waiting:
-        name = waiting.pop()
-        seen.add(name)
-        at_once = {imported.removeprefix("nmt.") for imported in imports(at_import(NAMES[name]))}
-        inner = {name for name in NAMES if name and any(f"{imported}.".startswith(f"{name}.") for imported in at_once)}
-        waiting += inner - seen
+    seen = {*imported_at_once("training.start")}
     trained = [name for name in seen if room_of(name) != "prepare"]
     assert not {late for name in trained for late in modules_imported(NAMES[name])} - seen
 

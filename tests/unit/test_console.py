@@ -18,7 +18,7 @@ from nmt.console import Progress, columns, folded, printable, printable_sentence
 from nmt.layout import RunDir
 from nmt.runs.state import TrainState
 from nmt.training.report.log import TrainingLog
-from screen import terminal
+from screen import Terminal, terminal
 from steering import EVIL, SHOWN, STEERING, check
 
 
@@ -139,11 +139,6 @@ def test_printed_config_escapes_control_characters(tmp_path: Path, nmt: Command)
     assert result.status == 0 and STEERING.search(result.out) is None
     (tmp_path / "c.yaml").write_text(result.out, encoding="utf-8")
     assert load_config(tmp_path / "c.yaml").data.root == EVIL
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def test_control_characters_in_training_messages_are_escaped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

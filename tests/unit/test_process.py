@@ -2,27 +2,19 @@
 
 import ctypes
 import os
+from types import SimpleNamespace
 
 import pytest
 
 from nmt import process
 
 
-class Library:
-    """A stand-in for the C library that records calls of mallopt."""
-
-    def __init__(self):
-        self.asked = []
-
-    def mallopt(self, what, value):
-        self.asked.append((what, value))
-
-
 def test_keep_freed_memory_calls_mallopt(monkeypatch):
-    library = Library()
+    asked = []
+    library = SimpleNamespace(mallopt=lambda what, value: asked.append((what, value)))
     monkeypatch.setattr(ctypes, "CDLL", lambda _: library)
     process.keep_freed_memory()
-    assert library.asked == [(-3, 32 << 20), (-1, 1 << 30)]
+    assert asked == [(-3, 32 << 20), (-1, 1 << 30)]
 
 
 @pytest.mark.parametrize("error", [AttributeError, OSError])

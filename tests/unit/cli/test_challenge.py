@@ -69,5 +69,5 @@ def test_robustness_prints_table_and_writes_files(nmt: Command) -> None:
 )
 def test_invalid_robustness_options_print_one_line(nmt: Command, options: tuple[str, ...], message: str) -> None:
     result = nmt("robustness", *options)
-    assert (result.status, result.out) == (2, "")
-    assert result.err.startswith(f"nmt: {message}") and result.err.count("\n") == 1
+    assert (result.status, result.out, result.err.count("\n")) == (2, "", 1)
+    assert result.err.startswith(f"nmt: {message}")

@@ -26,8 +26,7 @@ OPTIONS = [
 def message(nmt: Command, *arguments: str) -> str:
     """Return the error message of an invalid command line."""
     result = nmt(*arguments)
-    assert (result.status, result.out) == (2, "")
-    assert result.err.count("\n") == 1
+    assert (result.status, result.out, result.err.count("\n")) == (2, "", 1)
     return result.err.removeprefix("nmt: ").removesuffix("; see --help\n")
 
 
@@ -93,16 +92,15 @@ def test_setting_changed_by_option_and_set_is_rejected(arguments: tuple[str, ...
         ("filter --ref x", "write --tgt"),
         ("evaluate -i x", "write --hyp or --src"),
         ("evaluate --spilt x", "write --split"),
+        *(
+            (line, "")
+            for line in ("train --banana 1", "translate --epochs 3", "runs --lr 1", "evaluate --scorers bleu")
+        ),
     ],
 )
-def test_unknown_option_suggests_equivalent(line: str, instead: str, nmt: Command) -> None:
-    option = line.split()[1]
-    assert message(nmt, *line.split()) == f"No such option: {option.partition('=')[0]}; {instead}"
-
-
-@pytest.mark.parametrize("line", ["train --banana 1", "translate --epochs 3", "runs --lr 1", "evaluate --scorers bleu"])
-def test_unknown_option_without_equivalent_has_no_suggestion(line: str, nmt: Command) -> None:
-    assert message(nmt, *line.split()) == f"No such option: {line.split()[1]}"
+def test_unknown_option_suggests_equivalent_if_there_is_one(line: str, instead: str, nmt: Command) -> None:
+    option = line.split()[1].partition("=")[0]
+    assert message(nmt, *line.split()) == "; ".join(filter(None, [f"No such option: {option}", instead]))
 
 
 @pytest.mark.parametrize(
@@ -159,11 +157,9 @@ def test_ensemble_of_same_run_is_rejected(nmt: Command, tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "config.yaml").write_text(dump_config(load_config("sample.yaml")))
     (tmp_path / "b").symlink_to("a")
+    runs = [f"--run={tmp_path}/a", f"--run={tmp_path}/b"]
     for command in ("evaluate", "translate"):
-        found = message(nmt, command, "--run", str(tmp_path / "a"), "--run", str(tmp_path / "b"))
-        assert (
-            found == f"--run {tmp_path}/a and --run {tmp_path}/b are the same run; an ensemble needs different runs\n"
-        )
+        assert message(nmt, command, *runs).startswith(f"--run {tmp_path}/a and --run {tmp_path}/b are the same run; ")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,19 +28,14 @@ def opus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opus]:
 @pytest.mark.usefixtures("opus")
 def test_list_shows_corpora_of_language_pair(nmt: Command) -> None:
     result = nmt("data", "list", "en-de")
-    assert (result.status, result.err) == (0, "")
-    assert result.out.splitlines() == [
-        "corpus  version      pairs    size",
-        "Talks   v2       1,234,567  0.0 MB",
-    ]
-    rows = json.loads(nmt("data", "list", "de-en", "--format=json").out)
-    assert [row["name"] for row in rows] == ["Talks"]
-    assert rows[0]["bytes"] == 3072 and rows[0]["is_latest"] is True
+    table = "corpus  version      pairs    size\nTalks   v2       1,234,567  0.0 MB\n"
+    assert (result.status, result.err, result.out) == (0, "", table)
+    [row] = json.loads(nmt("data", "list", "de-en", "--format=json").out)
+    assert (row["name"], row["bytes"], row["is_latest"]) == ("Talks", 3072, True)
 
 
 def test_show_describes_opus_corpus(nmt: Command, opus: Opus) -> None:
     result = nmt("data", "show", "talks", "de-en")
-    assert (result.status, result.err) == (0, "")
     assert f"version   v2, the latest: 1,234,567 pairs, 0.0 MB, {opus.site.url}/Talks/v2/" in result.out
     assert "version   v1: ? pairs" in result.out and "Tiedemann, 2012" in result.out
     assert "nmt data get Talks de-en --version v2 writes the corpus as text" in result.out
@@ -49,21 +45,17 @@ def test_show_describes_opus_corpus(nmt: Command, opus: Opus) -> None:
 @pytest.mark.parametrize("version", [None, "v1"])
 def test_get_downloads_opus_corpus(version: str | None, nmt: Command, opus: Opus, tmp_path: Path) -> None:
     result = nmt("data", "get", "Talks", "de-en", *(["--version", version, "--output", "a/b"] if version else []))
-    assert (result.status, result.err) == (0, "")
-    folder, stem = tmp_path / ("a/b" if version else "data"), f"Talks-{version or 'v2'}.de-en"
-    assert sorted(path.name for path in folder.iterdir()) == [
-        f"{stem}.{end}" for end in ("LICENSE", "README", "de", "en")
-    ]
-    assert (folder / f"{stem}.de").read_text() == ("alt\n" if version else "eins\nzwei ü\n")
-    assert (folder / f"{stem}.en").read_text() == ("old\n" if version else "one\ntwo\n")
-    settings = parse_yaml(result.out, "out")
-    assert isinstance(settings, dict)
+    where, stem = "a/b" if version else "data", f"Talks-{version or 'v2'}.de-en"
+    texts = {"de": "alt\n", "en": "old\n"} if version else {"de": "eins\nzwei ü\n", "en": "one\ntwo\n"}
+    assert {path.name: path.read_text() for path in (tmp_path / where).iterdir()} == {
+        f"{stem}.{end}": text
+        for end, text in {"LICENSE": "Public domain.\n", "README": "About Talks.\n", **texts}.items()
+    }
+    settings: Any = parse_yaml(result.out, "out")
     [source] = Config.model_validate({"data": {"direction": "en-de", **settings["data"]}}).data.train
-    where = "a/b" if version else "data"
-    assert source == TrainFiles(
-        files={"de": f"{where}/{stem}.de", "en": f"{where}/{stem}.en"}, name=f"Talks-{version or 'v2'}"
-    )
-    assert len(opus.site.requests) == 2
+    files = {language: f"{where}/{stem}.{language}" for language in texts}
+    assert source == TrainFiles(files=files, name=f"Talks-{version or 'v2'}")
+    assert (result.status, result.err, len(opus.site.requests)) == (0, "", 2)
 
 
 def test_get_keeps_corpora_of_other_pairs_and_versions(nmt: Command, opus: Opus, tmp_path: Path) -> None:

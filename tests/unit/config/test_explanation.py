@@ -22,14 +22,17 @@ def measured() -> dict[str, str]:
 
 def test_explanation_has_values_default_meaning_and_shipped_configs() -> None:
     text = explain("training.peak_lr")
-    assert text.startswith("training.peak_lr: number > 0; default: 0.0007\n")
-    assert "Peak learning rate" in text
+    assert text.startswith("training.peak_lr: number > 0; default: 0.0007\n") and "Peak learning rate" in text
     assert f"{load_config('multi30k.yaml').training.peak_lr} in multi30k.yaml" in text.replace("\n", " ")
 
 
-def test_setting_is_found_by_a_part_of_its_name() -> None:
-    assert explain("peak_lr") == explain("lr") == explain("training.peak_lr")
-    assert explain("label") == explain("training.label_smoothing")
+@pytest.mark.parametrize(
+    ("part", "key"),
+    [("peak_lr", "training.peak_lr"), ("lr", "training.peak_lr"), ("label", "training.label_smoothing"),
+     ("data.valid.path", "path")],
+)  # fmt: skip
+def test_setting_is_found_by_a_part_of_its_name(part: str, key: str) -> None:
+    assert explain(part) == explain(key)
 
 
 @pytest.mark.parametrize(("key", "named"), [("dropout", True), ("training.", False)])
@@ -42,7 +45,6 @@ def test_settings_with_a_part_in_common_are_named_if_they_are_few(key: str, name
 
 def test_setting_of_a_corpus_is_explained() -> None:
     assert explain("path").startswith("path: text; required\n")
-    assert explain("data.valid.path") == explain("path")
 
 
 def test_explanation_says_whether_a_resumed_run_may_change_the_setting() -> None:
@@ -64,8 +66,7 @@ def test_every_setting_is_explained_without_markdown() -> None:
 
 
 def test_measured_and_changeable_settings_exist() -> None:
-    assert measured().keys() - {"data.clean"} <= {*KEYS}
-    assert {*KEYS} >= MAY_CHANGE
+    assert measured().keys() - {"data.clean"} | MAY_CHANGE <= {*KEYS}
     for key, text in measured().items():
         assert text.split()[0] in explain(key)
 

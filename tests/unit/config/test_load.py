@@ -142,9 +142,7 @@ def test_unknown_name_suggests_similar_name() -> None:
 
 
 def test_whole_number_with_exponent_is_parsed_as_integer() -> None:
-    read = parse_yaml("[1e3, 2E+2, 1e-3, 1.0e3, 1e30]", "text")
-    assert isinstance(read, list)
-    assert [*map(repr, read)] == ["1000", "200", "0.001", "1000.0", "1e+30"]
+    assert repr(parse_yaml("[1e3, 2E+2, 1e-3, 1.0e3, 1e30]", "text")) == "[1000, 200, 0.001, 1000.0, 1e+30]"
 
 
 DROPOUTS = "model.embedding_dropout, model.residual_dropout, model.attention_dropout or model.activation_dropout"
@@ -227,16 +225,14 @@ def test_invalid_data_section_is_rejected(override: str, expected: list[str]) ->
         assert problem.startswith(f"--set data.{start}")
 
 
-def test_files_of_another_direction_are_rejected() -> None:
-    assert problems(BASE, "data.direction=fr-en") == [
-        "c.yaml: data.train.0.files: must name en and fr, found de, en",
-        "c.yaml: data.valid.files: must name en and fr, found de, en",
-    ]
-
-
 @pytest.mark.parametrize(
     ("override", "expected"),
     [
+        (
+            "data.direction=fr-en",
+            "c.yaml: data.train.0.files: must name en and fr, found de, en\n"
+            "c.yaml: data.valid.files: must name en and fr, found de, en",
+        ),
         ("training.seed", "--set training.seed: write it as section.key=value"),
         ("=3", "--set =3: write it as section.key=value"),
         ("training.=3", "--set training.=3: write it as section.key=value"),
@@ -246,7 +242,7 @@ def test_files_of_another_direction_are_rejected() -> None:
     ],
 )
 def test_invalid_override_is_rejected(override: str, expected: str) -> None:
-    assert problems(BASE, override) == [expected]
+    assert problems(BASE, override) == expected.split("\n")
 
 
 @pytest.mark.parametrize(
@@ -294,24 +290,18 @@ def test_overrides_replace_nested_values() -> None:
         "search.beam=1",
         "search.beam=2",
     )
-    assert config.training.eps == 3e-4
-    assert config.training.max_minutes is None
-    assert config.data.directory == Path("a=b/de-en")
+    assert (config.training.eps, config.training.max_minutes, config.model.tie_embeddings) == (3e-4, None, "none")
+    assert config.data.directory == Path("a=b/de-en") and list(config.data.test) == ["new", "other"]
     assert config.data.train[0] == TrainFiles(files={"de": "b.de", "en": "b.en"}, name="first")
-    assert list(config.data.test) == ["new", "other"]
-    assert config.model.tie_embeddings == "none"
     assert config.search.beam == 2  # the last one counts
 
 
 def test_yaml_scalars_follow_version_1_2() -> None:
     text = BASE.replace("de", "no").replace("noer", "der").replace("direction: no-en", "direction: no-en")
-    config = load(text, "training.eps=3e-4", "training.seed=010", "data.root=2020-01-01", "training.run_dir=on")
-    assert config.data.pair == ("en", "no")
-    assert config.data.train[0].files == {"no": "a.no", "en": "a.en"}
-    assert config.training.eps == 3e-4
-    assert config.training.seed == 10  # octal in YAML 1.1
-    assert config.data.root == "2020-01-01"  # a date in YAML 1.1
-    assert config.training.run_dir == "on"  # true in YAML 1.1
+    config = load(text, "training.seed=010", "data.root=2020-01-01", "training.run_dir=on")
+    assert (config.data.pair, config.data.train[0].files) == (("en", "no"), {"no": "a.no", "en": "a.en"})
+    # an octal number, a date and true in YAML 1.1
+    assert (config.training.seed, config.data.root, config.training.run_dir) == (10, "2020-01-01", "on")
     assert load(BASE + "training: {seed: 0x1F, eps: +1.5E-9, factor: .5}").training.seed == 31
 
 
@@ -343,8 +333,7 @@ def test_yaml_scalars_follow_version_1_2() -> None:
 )
 def test_message_about_invalid_yaml_is_one_line(text: str, expected: str) -> None:
     (problem,) = problems(BASE + text + "\n")
-    assert re.match(r"c\.yaml: not valid YAML: .*" + expected, problem), problem
-    assert "\n" not in problem
+    assert re.match(r"c\.yaml: not valid YAML: .*" + expected, problem) and "\n" not in problem, problem
 
 
 @pytest.mark.parametrize(
@@ -379,22 +368,16 @@ def test_byte_order_mark_and_crlf_are_accepted() -> None:
 
 
 def test_config_is_looked_up_in_order() -> None:
-    shipped = load_config("sample.yaml")
+    assert load_config("sample.yaml").data.root == "data/sample"  # as it is shipped
     Path("configs").mkdir()
-    Path("configs/sample.yaml").write_text(BASE)
-    beside = load_config("sample.yaml")
-    Path("sample.yaml").write_text(BASE.replace("v.de", "here.de"))
-    here = load_config("sample.yaml")
-    assert shipped.data.root == "data/sample"
-    assert beside.data.valid.files == {"de": "v.de", "en": "v.en"}
-    assert here.data.valid.files == {"de": "here.de", "en": "v.en"}
+    for path, name in (("configs/sample.yaml", "beside.de"), ("sample.yaml", "here.de")):
+        Path(path).write_text(BASE.replace("v.de", name))
+        assert load_config("sample.yaml").data.valid.files == {"de": name, "en": "v.en"}
     with pytest.raises(ConfigError, match=r"^configs: is a directory, not a config file$"):
         load_config("configs")
     for name in ("nope.yaml", ""):
-        with pytest.raises(ConfigError) as caught:
+        with pytest.raises(ConfigError, match=f"^{name}: .*adapt.yaml, base-best.yaml, base.yaml, imdb.yaml, iwslt14"):
             load_config(name)
-        assert str(caught.value).startswith(f"{name}: ")
-        assert "adapt.yaml, base-best.yaml, base.yaml, imdb.yaml, iwslt14.yaml" in str(caught.value)
 
 
 def test_direction_is_replaced_in_directory_names() -> None:

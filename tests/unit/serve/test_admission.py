@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import stat
 import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -71,43 +75,33 @@ def made_up() -> MadeUp:
     return MadeUp("de", "en")
 
 
-class Waiting:
-    """Requests that wait in the translator until the `with` block ends."""
+@contextmanager
+def waiting(client: Client, made_up: MadeUp) -> Iterator[Callable[..., None]]:
+    """Yield a function that sends `n` more requests and waits until `in_all` wait in the translator; in the end they
+    are answered."""
+    answers = list[Future[Answer]]()
 
-    def __init__(self, client: Client, made_up: MadeUp) -> None:
-        self.client, self._made_up = client, made_up
-        self._threads, self.answers = list[threading.Thread](), list[Answer]()
+    def ask(n: int, path: str, in_all: int, **asked: Any) -> None:
+        answers.extend(pool.submit(client.ask, path, **asked) for _ in range(n))
+        until(lambda: f"nmt_queue_requests {in_all}.0\n" in client.ask("/metrics").body.decode())
 
-    def __enter__(self) -> Waiting:
-        self._made_up.gate.clear()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._made_up.gate.set()
-        for thread in self._threads:
-            thread.join()
-
-    def ask(self, n: int, path: str, in_all: int, **asked: object) -> None:
-        """Send `n` more requests, and wait until `in_all` requests are waiting."""
-
-        def ask() -> None:
-            self.answers.append(self.client.ask(path, **asked))  # type: ignore[arg-type]
-
-        self._threads += [threading.Thread(target=ask) for _ in range(n)]
-        for thread in self._threads[-n:]:
-            thread.start()
-        until(lambda: f"nmt_queue_requests {in_all}.0\n" in self.client.ask("/metrics").body.decode())
+    made_up.gate.clear()
+    with ThreadPoolExecutor(9) as pool:
+        try:
+            yield ask
+        finally:
+            made_up.gate.set()
+    assert {answer.result().status for answer in answers} == {200}
 
 
 def test_client_cannot_fill_queue(made_up: MadeUp) -> None:
     fields = {"q": "wait", **LANGUAGES}
     with serving(Service(Models([made_up])), Admission(Limits(), queue=9)) as client:
-        with Waiting(client, made_up) as waiting:
-            waiting.ask(8, "/translate", 8, fields=fields)
+        with waiting(client, made_up) as ask:
+            ask(8, "/translate", 8, fields=fields)
             refused = client.ask("/translate", fields)
             assert refused.status == 503 and int(refused.headers["retry-after"]) >= 1
-            waiting.ask(1, "/translate", 9, fields=fields, **OTHER)
-        assert len(waiting.answers) == 9 and {answer.status for answer in waiting.answers} == {200}
+            ask(1, "/translate", 9, fields=fields, **OTHER)
         assert client.ask("/translate", fields).status == 200  # the places in the queue are free again
 
 
@@ -156,15 +150,14 @@ def test_bodies_reserve_memory_until_answered(made_up: MadeUp, monkeypatch: pyte
     padded = {"q": "wait", **LANGUAGES, "pad": "x" * 920}  # 980 of 8000 bytes, of which one client may have 7200
     service = Service(Models([made_up]), Limits(bytes=1000, file_bytes=1000))
     with serving(service) as client:
-        with Waiting(client, made_up) as waiting:
-            waiting.ask(7, "/translate", 7, fields=padded)
+        with waiting(client, made_up) as ask:
+            ask(7, "/translate", 7, fields=padded)
             large = {"q": "a", "pad": "x" * 920}
             refused = client.ask("/detect", large)
             assert (refused.status, refused.headers["retry-after"]) == (503, "5")
             assert "too much text" in refused.json["error"]
             assert client.ask("/detect", {"q": "a"}).status == 200  # a small request still fits
             assert client.ask("/detect", large, **OTHER).status == 200
-        assert len(waiting.answers) == 7 and {answer.status for answer in waiting.answers} == {200}
         assert client.ask("/detect", large).status == 200
 
 
@@ -210,20 +203,19 @@ def test_rate_limit_is_per_client() -> None:
     rate = RateLimiter(3, clock)
     for _ in range(3):
         rate.charge("a")
-    with pytest.raises(Refusal) as refused:
-        rate.charge("a")
-    assert refused.value.status == 429 and refused.value.headers == {"Retry-After": "20"}
     rate.charge("b")
-    clock.now += 19
-    with pytest.raises(Refusal):
-        rate.charge("a")
-    clock.now += 1
-    rate.charge("a")
-    clock.now += 3600
-    for _ in range(3):  # tokens do not accumulate beyond the burst size
-        rate.charge("a")
-    with pytest.raises(Refusal):
-        rate.charge("a")
+    for seconds, n, wait in (
+        (0, 0, "20"),
+        (19, 0, "2"),
+        (1, 1, "20"),
+        (3600, 3, "20"),
+    ):  # tokens do not accumulate beyond the burst size
+        clock.now += seconds
+        for _ in range(n):
+            rate.charge("a")
+        with pytest.raises(Refusal) as refused:
+            rate.charge("a")
+        assert (refused.value.status, refused.value.headers) == (429, {"Retry-After": wait})
 
 
 def test_client_is_identified_by_address_or_network() -> None:

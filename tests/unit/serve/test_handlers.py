@@ -10,14 +10,13 @@ import re
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 
-from nmt.documents import HtmlFragment, Translated
+from nmt.documents import HtmlFragment
 from nmt.serve import app, handlers, server
 from nmt.serve import service as service_module
 from nmt.serve.admission import Admission, RateLimiter, new_key, read_keys
@@ -68,15 +67,6 @@ def upload(client: Client, source: bytes, target: bytes, file: str, content: byt
 # --- LibreTranslate's interface -----------------------------------------------------------------
 
 
-def test_translate_accepts_json_and_forms(client: Client) -> None:
-    fields = {"q": "Hallo", "source": "de", "target": "en"}
-    expected = {"translatedText": "de>en: Hallo"}
-    assert translate(client, q="Hallo").json == expected
-    assert client.ask("/translate", form=fields).json == expected
-    parts = [(f'name="{name}"', value.encode()) for name, value in fields.items()]
-    assert client.ask("/translate", raw=multipart(*parts), content_type=FORM).json == expected
-
-
 def test_fields_are_read_from_json_or_else_from_query_and_form(client: Client) -> None:
     fields = {"q": "Hällo & so", "source": "de", "target": "en", "alternatives": "1"}
     expected = {"translatedText": "de>en: Hällo & so", "alternatives": ["de>en#2: Hällo & so"]}
@@ -114,37 +104,35 @@ def test_lost_placeholders_are_named(client: Client, directions: list[MadeUp], m
     assert upload(client, b"de", b"en", file, b"Nur {name}\n").json["notes"] == []
 
 
-def test_list_request_returns_list(client: Client) -> None:
-    assert translate(client, q=["a", "", "b"]).json == {"translatedText": ["de>en: a", "", "de>en: b"]}
+@pytest.mark.parametrize(
+    ("fields", "translated", "alternatives"),
+    [
+        pytest.param({"q": ["a", "", "b"]}, ["de>en: a", "", "de>en: b"], [], id="list"),
+        pytest.param({"q": "eins\r\n\n zwei\n"}, "de>en: eins\r\n\nde>en:  zwei\n", [], id="line breaks"),
+        pytest.param({"q": "Hallo", "target": "fr"}, "en>fr: de>en: Hallo", [], id="pivot"),
+        pytest.param(
+            {"q": "a\nb", "alternatives": 2}, "de>en: a\nde>en: b",
+            ["de>en#2: a\nde>en#2: b", "de>en#3: a\nde>en#3: b"], id="alternatives without the best",
+        ),
+        pytest.param(
+            {"q": "<p>Hallo <b>Welt</b></p>", "format": "html", "alternatives": 1},
+            "<p>de&gt;en: Hallo <b>Welt</b></p>", ["<p>de&gt;en#2: Hallo <b>Welt</b></p>"], id="HTML",
+        ),
+        pytest.param(
+            {"q": ["<i>a</i>", "b"], "format": "html", "target": "de"}, ["<i>a</i>", "b"], [], id="same language"
+        ),
+    ],
+)  # fmt: skip
+def test_text_is_translated(
+    client: Client, fields: dict[str, object], translated: object, alternatives: list[str]
+) -> None:
+    expected = {"translatedText": translated} | ({"alternatives": alternatives} if alternatives else {})
+    assert translate(client, **fields).json == expected
+
+
+def test_list_in_form_returns_list(client: Client) -> None:
     form = {"q": ["a", "b"], "source": "de", "target": "en"}
     assert client.ask("/translate", form=form).json == {"translatedText": ["de>en: a", "de>en: b"]}
-
-
-def test_translation_keeps_line_breaks(client: Client) -> None:
-    found = translate(client, q="eins\r\n\n zwei\n").json["translatedText"]
-    assert found == "de>en: eins\r\n\nde>en:  zwei\n"
-
-
-def test_alternatives_exclude_best_translation(client: Client) -> None:
-    assert translate(client, q="a\nb", alternatives=2).json == {
-        "translatedText": "de>en: a\nde>en: b",
-        "alternatives": ["de>en#2: a\nde>en#2: b", "de>en#3: a\nde>en#3: b"],
-    }
-    form = {"q": "a", "source": "de", "target": "en", "alternatives": "1"}
-    assert client.ask("/translate", form=form).json["alternatives"] == ["de>en#2: a"]
-
-
-def test_language_is_detected(client: Client) -> None:
-    text = "Der Hund schläft heute im Garten, und die Katze auch."
-    answer = translate(client, q=text, source="auto").json
-    assert answer["translatedText"] == f"de>en: {text}"
-    assert answer["detectedLanguage"]["language"] == "de" and 90 < answer["detectedLanguage"]["confidence"] <= 100
-    english = "The dog is sleeping in the garden today, and so is the cat."
-    # the text is already in the target language
-    assert translate(client, q=english, source="auto").json["translatedText"] == english
-    found = client.ask("/detect", {"q": english}).json
-    assert found[0]["language"] == "en" and all(found[0]["confidence"] >= each["confidence"] for each in found)
-    assert client.ask("/detect", form={"q": text}).json[0]["language"] == "de"
 
 
 GERMAN = "Der Hund schläft heute im Garten, und die Katze auch."
@@ -168,6 +156,8 @@ def test_language_of_each_text_is_detected(client: Client) -> None:
     assert [found["text"] for found in answer["translations"]] == expected
     assert [found["detected"]["language"] for found in answer["translations"]] == languages
     assert answer["source"] == "de" and answer["detected"] == answer["translations"][0]["detected"]
+    confidences = [found["confidence"] for found in client.ask("/detect", {"q": ENGLISH}).json]
+    assert confidences[0] == max(confidences) and 90 < answer["detected"]["confidence"] <= 100
 
 
 def test_language_of_short_text_is_that_of_the_texts_beside_it(client: Client) -> None:
@@ -283,38 +273,9 @@ def test_text_of_several_scripts_is_not_rejected() -> None:
         assert answer["detectedLanguage"] == {"language": "dv", "confidence": 100}
 
 
-def test_missing_direction_uses_pivot_language(client: Client) -> None:
-    assert translate(client, q="Hallo", target="fr").json["translatedText"] == "en>fr: de>en: Hallo"
-    by_code = {language["code"]: language for language in client.ask("/languages").json}
-    assert by_code["de"] == {"code": "de", "name": "German", "targets": ["en", "fr"]}
-    assert by_code["fr"]["targets"] == []
-
-
-def test_html_translation_keeps_tags(client: Client) -> None:
-    answer = translate(client, q="<p>Hallo <b>Welt</b></p>", format="html", alternatives=1).json
-    assert answer["translatedText"] == "<p>de&gt;en: Hallo <b>Welt</b></p>"
-    assert answer["alternatives"] == ["<p>de&gt;en#2: Hallo <b>Welt</b></p>"]
-    assert translate(client, q=["<i>a</i>", "b"], format="html", target="de").json == {
-        "translatedText": ["<i>a</i>", "b"]
-    }
-
-
-def test_html_is_parsed_and_placed_outside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    in_loop: list[bool] = []
-
-    class Watched(HtmlFragment):
-        def __init__(self, *args: Any) -> None:
-            in_loop.append(runs_in_event_loop())
-            super().__init__(*args)
-
-        def translated_text(self, translations: Sequence[Translated], languages: tuple[str, str]) -> str:
-            in_loop.append(runs_in_event_loop())
-            return super().translated_text(translations, languages)
-
-    monkeypatch.setattr("nmt.serve.documents.HtmlFragment", Watched)
-    with serving(Service(Models([MadeUp("de", "en")]))) as client:
-        translate(client, q="a<b></b>" * 200, format="html", alternatives=1)  # more tags than text
-    assert in_loop == [False] * 3
+def test_languages_have_targets_by_way_of_a_pivot(client: Client) -> None:
+    german, _, french = client.ask("/languages").json
+    assert german == {"code": "de", "name": "German", "targets": ["en", "fr"]} and french["targets"] == []
 
 
 @pytest.mark.parametrize(
@@ -358,14 +319,13 @@ def test_translated_file_is_downloaded(client: Client) -> None:
         ('name="file"; filename="Brief ä.txt"', b"eins\nzwei\n"),
     ]
     answer = client.ask("/translate_file", raw=multipart(*parts), content_type=FORM)
-    found_at = f"http://127.0.0.1:{client.port}"
-    path = answer.json["translatedFileUrl"].removeprefix(found_at)
+    path = answer.json["translatedFileUrl"].removeprefix(f"http://127.0.0.1:{client.port}")
     found = client.ask(path)
     assert found.body == b"de>en: eins\nde>en: zwei\n" and path.endswith(".txt")
     assert found.headers["content-disposition"] == "attachment; filename*=UTF-8''Brief%20%C3%A4.en.txt"
     terms = ('name="terms"', b'{"zwei": "two"}')
     answer = client.ask("/translate_file", raw=multipart(*parts, terms), content_type=FORM)
-    assert client.ask(answer.json["translatedFileUrl"][len(found_at) :]).body == b"de>en: eins\nde>en: two\n"
+    assert client.ask(answer.json["translatedFileUrl"][-len(path) :]).body == b"de>en: eins\nde>en: two\n"
     assert client.ask(path[:-8]).status == client.ask("/download_file/..%2f..%2fetc").status == 404
 
 
@@ -418,12 +378,18 @@ def test_damaged_form_is_rejected(content_type: str, body: bytes) -> None:
 ENCODED = "application/x-www-form-urlencoded"
 
 
-@pytest.mark.parametrize("kind", [FORM, ENCODED, "application/json"])
+CHARSETS = ["punycode", '"UTF-7"', "unicode_escape", "utf-16", "undefined", "x-unknown", "x, utf-8"]
+
+
 @pytest.mark.parametrize(
-    "charset", ["punycode", '"UTF-7"', "unicode_escape", "utf-16", "undefined", "x-unknown", "x, utf-8"]
+    ("kind", "charset"),
+    [
+        *((kind, charset) for kind in (FORM, ENCODED, "application/json") for charset in CHARSETS),
+        *((FORM, charset) for charset in ("", "'utf-8'", "UTF-8, application/json")),  # which starlette does not know
+    ],
 )
 def test_other_charsets_return_415_before_the_codec_is_looked_up(
-    client: Client, charset: str, kind: str, monkeypatch: pytest.MonkeyPatch
+    client: Client, kind: str, charset: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("codecs.lookup", None)
     answer = client.ask("/translate", raw=multipart(('name="q"', b"x")), content_type=f"{kind}; charset={charset}")
@@ -445,12 +411,6 @@ def test_names_of_utf8_are_accepted(client: Client, charset: str) -> None:
 def test_inexact_names_of_utf8_are_accepted_in_json(client: Client, path: str, charset: str) -> None:
     fields = {"q" if path == "/translate" else "text": "ä", "source": "de", "target": "en"}
     assert client.ask(path, fields, content_type=f"application/json; charset={charset}").status == 200
-
-
-@pytest.mark.parametrize("charset", ["", "'utf-8'", "UTF-8, application/json"])
-def test_charsets_that_starlette_does_not_know_are_rejected_in_multipart_forms(client: Client, charset: str) -> None:
-    answer = client.ask("/translate", raw=multipart(('name="q"', b"x")), content_type=f"{FORM}; charset={charset}")
-    assert answer.status == 415
 
 
 @pytest.mark.parametrize("path", ["/translate", "/v1/translate", "/detect", "/translate_file"])
@@ -586,7 +546,9 @@ def test_v1_validates_many_items_outside_the_event_loop(monkeypatch: pytest.Monk
     assert in_loop == [False, True]
 
 
-def test_v1_works_on_short_texts_with_a_long_prefix_outside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_html_and_short_texts_with_a_long_prefix_are_worked_on_outside_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     in_loop: dict[str, bool] = {}
 
     def watched(work: Callable[..., object]) -> Callable[..., object]:
@@ -600,10 +562,13 @@ def test_v1_works_on_short_texts_with_a_long_prefix_outside_the_event_loop(monke
         for place, name in [
             (service_module, "lines_of"), (Service, "_look_up"), (MadeUp, "costs"), (Service, "_keep"),
             (service_module, "joined"), (handlers, "_answer_v1"),
+            (HtmlFragment, "__init__"), (HtmlFragment, "translated_text"),
         ]:  # fmt: skip
             monkeypatch.setattr(place, name, watched(getattr(place, name)))
         assert own(client, text=[chr(ord("a") + n) for n in range(20)], prefix="x" * 60).status == 200
-    assert len(in_loop) == 6 and not any(in_loop.values())
+        assert len(in_loop) == 6 and not any(in_loop.values())
+        translate(client, q="a<b></b>" * 200, format="html", alternatives=1)  # more tags than text
+    assert not in_loop["__init__"] and not in_loop["translated_text"]
 
 
 @pytest.mark.parametrize(
@@ -663,8 +628,7 @@ def test_openapi_and_docs_describe_all_paths(client: Client) -> None:
 def test_all_responses_have_security_headers(client: Client) -> None:
     for path in ("/", "/docs", "/nothing", "/languages", "/translate"):
         headers = client.ask(path).headers
-        assert "default-src 'self'" in headers["content-security-policy"]
-        assert "frame-ancestors 'none'" in headers["content-security-policy"]
+        assert {"default-src 'self'", "frame-ancestors 'none'"} <= {*headers["content-security-policy"].split("; ")}
         assert headers["x-content-type-options"] == "nosniff" and headers["referrer-policy"] == "no-referrer"
         assert "server" not in headers
     assert client.ask("/page/../app.py").status == client.ask("/__init__.py").status == 404
@@ -804,8 +768,6 @@ def test_api_key_is_required_and_limits_rate(tmp_path: Path, directions: list[Ma
     admission = Admission(Limits(), read_keys(tmp_path / "keys"), RateLimiter(8))
     with serving(Service(Models(directions)), admission) as client:
         assert translate(client, q="a").json == {"error": "Please contact the server operator to get an API key"}
-        wrong = translate(client, q="a", api_key="wrong")
-        assert (wrong.status, wrong.json) == (403, {"error": "Invalid API key"})
         ways = [{"api_key": key}, {"x_api_key": key}, {"authorization": f"Bearer {key}"}]
         assert translate(client, q="a", **ways[0]).status == 200
         for headers in ways[1:]:
@@ -830,8 +792,7 @@ def test_server_with_failing_model_is_not_ready(
     monkeypatch.setattr(broken, "translate_window", lambda *_: 1 / 0)
     with serving(Service(Models([broken])), ready=False) as client:
         until(lambda: "not ready" in capsys.readouterr().err)
-        answer = client.ask("/ready")
-        assert answer.status == 503 and client.ask("/health").status == 200
+        assert client.ask("/ready").status == 503 and client.ask("/health").status == 200
 
 
 def test_ctrl_c_ends_server_normally(directions: list[MadeUp]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from export_run import LINES, write_run
-from nmt.errors import CheckpointError, ConfigError, DataError, NmtError
+from nmt.errors import ConfigError, DataError, NmtError
 from nmt.search.settings import SearchConfig
 from nmt.serve.limits import Refusal
 from nmt.serve.models import Models, load_direction, load_models
@@ -54,34 +54,45 @@ def ask(direction: Translator) -> Iterator[Ask]:
     service.close()
 
 
-def test_locale_code_matches_language_of_model() -> None:
-    models = Models([MadeUp(source, target) for source, target in [("de", "pt"), ("pt_BR", "zh")]])
-    asked = ["de-DE", "de_AT", "pt-BR", "pt-PT", "zh-Hans", "zh-Hans-CN"]
-    assert [models.language(code) for code in asked] == ["de", "de", "pt_BR", "pt", "zh", "zh"]
-    for code in ("zh-Hant", "zh-TW", "en-US", "d", "", f"en-{'x' * 1000}"):
-        with pytest.raises(Refusal) as refused:
+@pytest.mark.parametrize(
+    ("directions", "matched", "refused"),
+    [
+        pytest.param(
+            "de-pt pt_BR-zh",
+            {"de-DE": "de", "de_AT": "de", "pt-BR": "pt_BR", "pt-PT": "pt", "zh-Hans": "zh", "zh-Hans-CN": "zh"},
+            f"zh-Hant zh-TW en-US d  en-{'x' * 1000}",
+            id="locales",
+        ),
+        pytest.param(
+            "azj_Latn-zh_Hant sr_Latn-nb sr-uz",
+            {"az": "azj_Latn", "zh-HK": "zh_Hant", "zh-TW": "zh_Hant", "sr@latin": "sr_Latn", "sr-Latn-RS": "sr_Latn",
+             "sr-RS": "sr", "no": "nb", "uz-UZ": "uz"},
+            "zh zh-CN az-Arab uz@cyrillic nn",
+            id="scripts",
+        ),
+        pytest.param(
+            "ja-zh ckb-ko de-pt_BR",
+            {"jpn": "ja", "jpn_Jpan": "ja", "zho_Hans": "zh", "cmn": "zh", "zh-CN": "zh", "ckb_Arab": "ckb",
+             "kor_Hang": "ko", "deu": "de", "DEU_Latn": "de", "por_Latn_BR": "pt_BR"},
+            "en",
+            id="three letters are asked",
+        ),
+        pytest.param(
+            "jpn_Jpan-zho_Hant ckb_Arab-kor_Hang deu-eng_Latn",
+            {"ja": "jpn_Jpan", "zh-TW": "zho_Hant", "zh_Hant": "zho_Hant", "ckb": "ckb_Arab", "ko": "kor_Hang",
+             "de-CH": "deu", "en": "eng_Latn", "en_US": "eng_Latn"},
+            "fr",
+            id="three letters are known",
+        ),
+    ],
+)  # fmt: skip
+def test_code_matches_language_of_model(directions: str, matched: dict[str, str], refused: str) -> None:
+    models = Models([MadeUp(*direction.split("-")) for direction in directions.split()])
+    assert {code: models.language(code) for code in matched} == matched
+    for code in refused.split(" "):
+        with pytest.raises(Refusal) as error:
             models.language(code)
-        assert refused.value.status == 400
-
-
-def test_code_matches_language_of_model_in_the_same_script() -> None:
-    models = Models([MadeUp("azj_Latn", "zh_Hant"), MadeUp("sr_Latn", "nb"), MadeUp("sr", "uz")])
-    asked = ["az", "zh-HK", "zh-TW", "sr@latin", "sr-Latn-RS", "sr-RS", "no", "uz-UZ"]
-    matched = ["azj_Latn", "zh_Hant", "zh_Hant", "sr_Latn", "sr_Latn", "sr", "nb", "uz"]
-    assert [models.language(code) for code in asked] == matched
-    for code in ("zh", "zh-CN", "az-Arab", "uz@cyrillic", "nn"):
-        with pytest.raises(Refusal):
-            models.language(code)
-
-
-def test_code_of_three_letters_with_script_matches_language_of_model() -> None:
-    short = Models([MadeUp("ja", "zh"), MadeUp("ckb", "ko"), MadeUp("de", "pt_BR")])
-    asked = "jpn jpn_Jpan zho_Hans cmn zh-CN ckb_Arab kor_Hang deu DEU_Latn por_Latn_BR"
-    matched = "ja ja zh zh zh ckb ko de de pt_BR"
-    assert " ".join(map(short.language, asked.split())) == matched
-    long = Models([MadeUp("jpn_Jpan", "zho_Hant"), MadeUp("ckb_Arab", "kor_Hang"), MadeUp("deu", "eng_Latn")])
-    matched = "jpn_Jpan zho_Hant zho_Hant ckb_Arab kor_Hang deu eng_Latn eng_Latn"
-    assert " ".join(map(long.language, ["ja", "zh-TW", "zh_Hant", "ckb", "ko", "de-CH", "en", "en_US"])) == matched
+        assert error.value.status == 400
 
 
 def test_codes_of_one_language_are_one_language_of_the_server() -> None:
@@ -197,12 +208,6 @@ def test_long_url_is_named_and_other_placeholders_are_kept(ask: Ask) -> None:
     assert first.lost == (LONG_URL,) and plain.lost == () and not any(other.lost for other in others)
 
 
-def test_terms_with_too_many_pieces_raise(ask: Ask) -> None:
-    with pytest.raises(Refusal) as refused:
-        ask([LINES[1]], terms={LINES[1].split()[0]: "x " * 9000})
-    assert refused.value.status == 400
-
-
 def test_alignment_does_not_change_translation(ask: Ask) -> None:
     text = f"{LINES[1]}\n\n{LINES[0]}"
     [[plain]], [[aligned]] = ask([text]), ask([text], alignment=True)
@@ -212,17 +217,12 @@ def test_alignment_does_not_change_translation(ask: Ask) -> None:
     assert any(source[0] > len(LINES[1]) for source, _ in aligned.alignment)
 
 
-def test_invalid_request_does_not_fail_others(ask: Ask) -> None:
-    with pytest.raises(Refusal, match="n_best: must be at most the beam, 3") as refused:
-        ask(["a"], n_best=4)
-    assert refused.value.status == 400
-    with pytest.raises(Refusal, match="neither may be blank"):
-        ask(["a"], terms={"a": " "})
-
-
-def test_language_model_is_loaded_at_start(run: Path, tmp_path: Path) -> None:
-    with pytest.raises(NmtError, match="none"):
-        load_direction(run, "native", False, [f"search.lm={tmp_path / 'none'}"])
+def test_invalid_request_raises(ask: Ask) -> None:
+    many_pieces = {LINES[1].split()[0]: "x " * 9000}
+    for text, asked, message in (("a", {"n_best": 4}, "the beam, 3"), (LINES[1], {"terms": many_pieces}, "piece")):
+        with pytest.raises(Refusal, match=message) as refused:
+            ask([text], **asked)
+        assert refused.value.status == 400
 
 
 def test_engine_is_chosen_by_capabilities(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -253,13 +253,11 @@ def test_memory_of_server_is_used_unless_refused(run: Path, tmp_path: Path) -> N
 
     found = ask(LINES[0], alignment=True)
     assert (found.text, found.match, found.log_prob) == ("from memory", "exact", 0.0) and found.alignment is not None
+    for rest, text, match in (("\r\n\r\nSeite 8", "\r\n\r\nPage 8", "adapted"), ("\n42", "\n42", "exact")):
+        both = ask(f"{LINES[0]}{rest}")
+        assert (both.text, both.match) == (f"from memory{text}", match)
     without = ask(LINES[0], tm=False)
-    assert without.match is None and without.text not in ("", "from memory")
-    both = ask(f"{LINES[0]}\r\n\r\nSeite 8")
-    assert (both.text, both.match) == ("from memory\r\n\r\nPage 8", "adapted")
-    assert ask(f"{LINES[0]}\n{LINES[1]}").match is None
-    both = ask(f"{LINES[0]}\n42")
-    assert (both.text, both.match) == ("from memory\n42", "exact")
+    assert without.match is ask(f"{LINES[0]}\n{LINES[1]}").match is None and without.text not in ("", "from memory")
     service.close()
 
 
@@ -272,13 +270,13 @@ def test_memory_without_languages_of_server_is_refused(run: Path, tmp_path: Path
 
 def test_invalid_startup_options_raise(run: Path, tmp_path: Path, direction: Translator) -> None:
     other = replace(direction, run=Path("other"))
-    with pytest.raises(ConfigError, match="both translate de-en; specify only one"):
-        Models([direction, other])
-    with pytest.raises(ConfigError, match="are the same"):
-        load_models([run, run.parent / "." / run.name], "native", False, ())
-    with pytest.raises(ConfigError, match="int8"):
-        load_direction(run, "native", True, ())
-    with pytest.raises(ConfigError, match="only search"):
-        load_direction(run, "native", False, ["training.seed=1"])
-    with pytest.raises(CheckpointError):
-        load_direction(tmp_path / "none", "auto", False, ())
+    for start, message in (
+        (partial(Models, [direction, other]), "both translate de-en; specify only one"),
+        (partial(load_models, [run, run.parent / "." / run.name], "native", False, ()), "are the same"),
+        (partial(load_direction, run, "native", True, ()), "int8"),
+        (partial(load_direction, run, "native", False, ["training.seed=1"]), "only search"),
+        (partial(load_direction, run, "native", False, [f"search.lm={tmp_path / 'none'}"]), "none"),
+        (partial(load_direction, tmp_path / "none", "auto", False, ()), "none"),
+    ):
+        with pytest.raises(NmtError, match=message):
+            start()
