@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -344,7 +343,7 @@ def _training(run: RunDir) -> Iterator[str]:
 
 
 def _recipe(config: Config) -> Iterator[str]:
-    tree: dict[str, Any] = {}
+    tree = {}
     for name in ("tokenizer", "model", "training", "search"):
         section = getattr(config, name)
         changed = section.model_dump(mode="json", exclude_defaults=True, exclude=_MACHINE)

@@ -286,7 +286,7 @@ _ANY = SearchConfig()
 
 def terms(src: str, tgt: str, rng: Random, glossary: Glossary) -> tuple[str, str]:
     """Mark some of the source terms that the target translates as in the glossary; the target is unchanged."""
-    translated = list[Span]()
+    translated = []
     remaining = tgt
     for span in sorted(constraint_spans(src, _ANY, glossary), key=lambda span: -len(span.wanted)):
         # matches are removed, so that a translation within another is not counted again

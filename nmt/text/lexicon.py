@@ -92,7 +92,7 @@ def split_words(lines: Sequence[str]) -> tuple[list[str], Numbers]:
     text = raw.decode(errors="surrogatepass")
     if raw.translate(None, _NOT_UNSPACED):
         text = _UNSPACED.sub(r" \g<0> ", text)
-    words: list[str] = []
+    words = []
     for i, line in enumerate(text.split("\n")):
         words += line.split()
         ends[i] = len(words)

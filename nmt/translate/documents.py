@@ -84,7 +84,7 @@ class DocumentTranslator:
             version += f" {self.translator.estimator.map.model_dump_json()}"
         warnings = Warnings()
         translated = list[Translation]()
-        new = set[int]()
+        new = set()
         with Progress(f"translating {source.name}", len(texts), "texts", shown=is_shown) as progress:
 
             def translate(folder: Path, arguments: Json) -> Json:  # noqa: ARG001 (the signature of tasks)
@@ -182,7 +182,7 @@ class Documents:
 
     def _write_one(self, translator: DocumentTranslator | None, work: Path) -> None:
         source = Path(self.inputs[0])
-        outputs = dict[str, Content]()
+        outputs = {}
         if self._output is not None:
             outputs[self._output] = translator.content if translator else Document.translated
         if self.reviewed is not None:
@@ -228,7 +228,7 @@ class Documents:
         DataError if two documents would be written to one file, a file is also an input, or there are no documents.
         """
         jobs = dict[Path, Path]()
-        left_out = list[str]()
+        left_out = []
         written = directory.resolve()
         for given in map(Path, self.inputs):
             folder = given.parent

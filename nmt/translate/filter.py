@@ -199,8 +199,7 @@ class PairClassifier:
                 "the classifier's scores are not finite: the checkpoint is damaged, training diverged, or values "
                 "overflow in this precision; try another checkpoint, or float32"
             )
-        log_odds: list[float] = values.tolist()
-        return log_odds
+        return values.tolist()
 
 
 # --- scores ---------------------------------------------------------------------------------------
