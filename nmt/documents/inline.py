@@ -469,7 +469,7 @@ def _units(text: str, cuts: Set[int]) -> list[Unit]:
 
 def _same_cuts(source: str, text: str, cuts: Set[int]) -> set[int]:
     """Return the offsets at which to cut a translation: inside words that its source, cut at `cuts`, contains, too."""
-    same: dict[str, set[int]] = defaultdict(set)
+    same = defaultdict(set)
     for start, end, _ in _units(source, set()):
         for i in cuts & {*range(start + 1, end)}:
             same[source[start:end]].add(i - start)
@@ -540,7 +540,7 @@ def _in_order(
     """
     stretches = _stretches(origins, pieces, place)
     placed = []
-    mark: Piece[M] | None = None
+    mark = None
     for number, piece in enumerate(pieces):
         if number in stretches:
             mark = None

@@ -226,7 +226,7 @@ def thin(points: Points) -> Points:
         return points
     starts = np.arange(MOST_POINTS) * len(points) // MOST_POINTS
     sizes = np.diff(starts, append=len(points))
-    means: Points = np.add.reduceat(points, starts, axis=0) / sizes[:, None]
+    means = np.add.reduceat(points, starts, axis=0) / sizes[:, None]
     means[:, LOW] = np.minimum.reduceat(points[:, LOW], starts)
     means[:, HIGH] = np.maximum.reduceat(points[:, HIGH], starts)
     return means

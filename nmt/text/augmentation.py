@@ -267,7 +267,7 @@ def _places(text: str) -> dict[str, list[Place]]:
     for match in _NAME.finditer(text):
         if match.start() > 0 and match[0][0].isupper() and match.start() not in inside:
             all_places.append(match.span())
-    places: defaultdict[str, list[Place]] = defaultdict(list)
+    places = defaultdict(list)
     for start, end in sorted(all_places):
         places[text[start:end]].append((start, end))
     return places

@@ -16,7 +16,6 @@ from nmt.documents import FORMATS, Document, is_marked_up, read_document
 from nmt.documents.types import Languages
 from nmt.errors import ConfigError, DataError
 from nmt.files.write import open_output, refuse_overwriting, work_directory
-from nmt.search.settings import SearchConfig
 from nmt.tasks.perform import Json, Task
 from nmt.tasks.processes import InProcess
 from nmt.text.constraints import Glossary
@@ -51,19 +50,6 @@ class DocumentTranslator:
     def content(self, document: Document, translations: Sequence[Translation]) -> bytes:
         """Return a document with its translations, and with the language and direction of the target."""
         return document.translated(translations, self.languages)
-
-    @classmethod
-    def of(
-        cls,
-        translator: Translator,
-        search: SearchConfig,
-        glossary: Path | None = None,
-        tm: TranslationMemory | None = None,
-        confidence: bool = False,
-    ) -> DocumentTranslator:
-        """Return a translator with a glossary that is read from a file, and with aligned words if possible."""
-        terms = None if glossary is None else Glossary.read(glossary, translator.target)
-        return cls(translator, Options(search, align=translator.aligns, confidence=confidence), terms, tm)
 
     def translate(self, source: Path, work: Path, is_shown: bool, document: Document) -> list[Translation]:
         """Return the translations of the texts of a document, with counted warnings printed to standard error.
@@ -254,9 +240,7 @@ class Documents:
         return jobs, left_out
 
 
-def _write(
-    source: Path, language: str, outputs: Mapping[str, Content], translate: Callable[[Document], Sequence[Translation]]
-) -> None:
+def _write(source: Path, language: str, outputs: Mapping[str, Content], translate: Translate) -> None:
     """Translate a document from a language, and write each output with the content that its function returns."""
     with ExitStack() as opened:  # before translation, to find errors early
         files = [opened.enter_context(open_output(name)) for name in outputs]

@@ -95,7 +95,7 @@ def classified(
     `progress` counts pairs. Raises CheckpointError if a score is not finite.
     """
     stream = iter(pairs)
-    longest = classifier.max_length
+    longest = classifier.config.data.max_pieces  # as in training
     while chunk := list(islice(stream, WINDOW)):
         rows = [row for row, pair in enumerate(chunk) if not any(map(is_blank, pair))]
         sides = [classifier.tokenizer.encode_all([chunk[row][side] for row in rows]) for side in (0, 1)]
@@ -178,11 +178,6 @@ class PairClassifier:
         assert isinstance(encoder, EncoderModel), "only encoders learn the pair task"
         tokenizer = saved.tokenizers[saved.config.data.src]
         return cls(encoder.to(device), saved.config, tokenizer, device, choose_precision(saved, precision, device))
-
-    @property
-    def max_length(self) -> int:
-        """Maximum number of pieces of a line, as in training; longer lines are truncated."""
-        return self.config.data.max_pieces
 
     def log_odds(self, sequences: Sequence[NDArray[np.int64]]) -> list[float]:
         """Return the log-odds that the two lines of each sequence are translations of each other.
