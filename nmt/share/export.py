@@ -66,11 +66,11 @@ class Exported:
     """The comparison of a CTranslate2 model with the run; None for other formats."""
     scores: Sequence[ScoreRecord]
     """Scores on the test sets, if requested."""
-    not_carried: Sequence[str] = ()
+    not_carried: Sequence[str]
     """The names of the run's search settings in use that the format lacks."""
-    tag: str | None = None
+    tag: str | None
     """See `ExportInfo`."""
-    letters: bool = False
+    letters: bool
     """Whether the run writes letters of the source in their usual forms; see `nmt.text.letters`."""
 
     @property

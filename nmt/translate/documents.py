@@ -39,8 +39,8 @@ class DocumentTranslator:
     translator: Translator
     options: Options
     """Words are aligned only where a document has markup, and if `options.align` is true."""
-    glossary: Glossary | None = None
-    tm: TranslationMemory | None = None
+    glossary: Glossary | None
+    tm: TranslationMemory | None
 
     @property
     def languages(self) -> Languages:

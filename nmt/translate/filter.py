@@ -112,9 +112,7 @@ def classified(
 Scorer = Callable[[Iterable[tuple[str, str]], Progress], Iterator[PairScore]]
 
 
-def load_scorers(
-    model: ModelRef, reverse: Path | None, classifier: Path | None, precision: str = "auto"
-) -> list[Scorer]:
+def load_scorers(model: ModelRef, reverse: Path | None, classifier: Path | None, precision: str) -> list[Scorer]:
     """Load two runs of opposite directions, a classifier of pairs, or both, and return functions that score pairs.
 
     model: the run from source to target, or no paths, with the choice of weights of all; if runs have several
@@ -237,7 +235,7 @@ def collect_scores(scored: Iterable[PairScore], out: IO[bytes] | None = None) ->
     return scores
 
 
-def agreed(first: PairScores, second: PairScores, out: IO[bytes] | None = None) -> PairScores:
+def agreed(first: PairScores, second: PairScores, out: IO[bytes] | None) -> PairScores:
     """Combine the scores of two scorers: the new score of a pair is its mean rank, divided by the number of pairs.
 
     out: see `collect_scores`.
