@@ -212,7 +212,7 @@ def test_rate_limit_is_per_client() -> None:
         rate.charge("a")
     with pytest.raises(Refusal) as refused:
         rate.charge("a")
-    assert refused.value.status == 429 and refused.value.headers == {"Retry-After": "20"}
+    assert refused.value.status_code == 429 and refused.value.headers == {"Retry-After": "20"}
     rate.charge("b")
     clock.now += 19
     with pytest.raises(Refusal):

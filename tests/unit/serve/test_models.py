@@ -61,7 +61,7 @@ def test_locale_code_matches_language_of_model() -> None:
     for code in ("zh-Hant", "zh-TW", "en-US", "d", "", f"en-{'x' * 1000}"):
         with pytest.raises(Refusal) as refused:
             models.language(code)
-        assert refused.value.status == 400
+        assert refused.value.status_code == 400
 
 
 def test_code_matches_language_of_model_in_the_same_script() -> None:
@@ -200,7 +200,7 @@ def test_long_url_is_named_and_other_placeholders_are_kept(ask: Ask) -> None:
 def test_terms_with_too_many_pieces_raise(ask: Ask) -> None:
     with pytest.raises(Refusal) as refused:
         ask([LINES[1]], terms={LINES[1].split()[0]: "x " * 9000})
-    assert refused.value.status == 400
+    assert refused.value.status_code == 400
 
 
 def test_alignment_does_not_change_translation(ask: Ask) -> None:
@@ -215,7 +215,7 @@ def test_alignment_does_not_change_translation(ask: Ask) -> None:
 def test_invalid_request_does_not_fail_others(ask: Ask) -> None:
     with pytest.raises(Refusal, match="n_best: must be at most the beam, 3") as refused:
         ask(["a"], n_best=4)
-    assert refused.value.status == 400
+    assert refused.value.status_code == 400
     with pytest.raises(Refusal, match="neither may be blank"):
         ask(["a"], terms={"a": " "})
 

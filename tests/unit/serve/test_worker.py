@@ -157,7 +157,7 @@ def test_exception_fails_only_its_own_request(stage: Stage, name: str, capsys: p
     stage.release()
     with pytest.raises(Refusal, match="internal error") as refused:
         jobs[1].future.result(30)
-    assert refused.value.status == 500
+    assert refused.value.status_code == 500
     assert [texts(jobs[i]) for i in (0, 2, 3)] == [["de>en: a"], ["de>en: d"], [f"de>en: {'z' * 99}"]]
     after = stage.job("after")
     stage.worker.submit(after)
@@ -178,7 +178,7 @@ def test_late_and_cancelled_requests_are_not_translated(stage: Stage) -> None:
     assert texts(kept) == ["de>en: kept"]
     with pytest.raises(Refusal, match="too long") as refused:
         late.future.result(30)
-    assert refused.value.status == 504
+    assert refused.value.status_code == 504
     assert stage.direction.batches == [["kept"]]
 
 
@@ -214,7 +214,7 @@ def test_late_search_times_out(stage: Stage) -> None:
     stage.worker.submit(other)
     with pytest.raises(Refusal, match="too long") as refused:
         late.future.result(30)
-    assert refused.value.status == 504
+    assert refused.value.status_code == 504
     assert texts(other) == ["de>en: other"]
     stage.worker.close()
     assert stage.worker._waiting == [] and "nmt_failures_total{" not in stage.metrics.text()
@@ -229,7 +229,7 @@ def test_close_abandons_hanging_search(stage: Stage) -> None:
     for job in (endless, behind):
         with pytest.raises(Refusal, match="shutting down") as refused:
             job.future.result(0)
-        assert refused.value.status == 503 and "Retry-After" in refused.value.headers
+        assert refused.value.status_code == 503 and "Retry-After" in refused.value.headers
     for thread in stage.worker._serving:  # the threads end, since the search was stopped
         thread.join(30)
         assert not thread.is_alive()
@@ -239,7 +239,7 @@ def test_closed_worker_rejects_jobs(stage: Stage) -> None:
     assert stage.worker.close()
     with pytest.raises(Refusal, match="shutting down") as refused:
         stage.worker.submit(stage.job("a"))
-    assert refused.value.status == 503
+    assert refused.value.status_code == 503
     waiting = Worker(Metrics())  # never started
     job = stage.job("b")
     waiting.submit(job)
