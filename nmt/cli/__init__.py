@@ -8,35 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nmt.cli import (
-    challenge,
-    demo,
-    evaluate,
-    export,
-    prepare,
-    recipes,
-    runs,
-    serve,
-    train,
-    translate,
-)
+from nmt.cli import challenge, demo, evaluate, export, prepare, recipes, runs, serve, train, translate  # noqa: F401
 from nmt.cli.app import app, drop_unwritable
 from nmt.process import set_up
 
-__all__ = [
-    "app",
-    "challenge",
-    "demo",
-    "evaluate",
-    "export",
-    "main",
-    "prepare",
-    "recipes",
-    "runs",
-    "serve",
-    "train",
-    "translate",
-]
+__all__ = ["app", "main"]
 
 
 def main(args: Sequence[str] | None = None) -> None:

@@ -147,7 +147,7 @@ def _ended_by_signals() -> Iterator[None]:
     Other errors after a signal are attributed to it, because libraries raise various errors if their import is
     interrupted.
     """
-    received: list[int] = []
+    received = []
 
     def end(number: int, _: FrameType | None) -> None:
         received.append(number)

@@ -255,7 +255,7 @@ def _repeat_options(args: Sequence[str], options: Collection[str]) -> list[str]:
 
     `--hyp a b` becomes `--hyp a --hyp b`. Raises Misuse if an option has no value.
     """
-    repeated: list[str] = []
+    repeated = []
     option = ""
     has_value = False
     for arg in args:

@@ -44,7 +44,7 @@ def search_keys(typed: str) -> Iterator[str]:
 
 def configs(typed: str) -> list[str]:
     """Return completions of configs in the working directory, in configs/ and among the shipped configs."""
-    names = set[str]()
+    names = set()
     for folder in (Path(), Path("configs"), shipped("configs")):
         names |= {path.name for path in folder.glob("*.yaml")}
     return sorted(name for name in names if name.startswith(typed))
@@ -58,7 +58,7 @@ def runs(typed: str) -> list[str]:
     folders = [parent]
     if parent == Path():
         folders.append(Path("runs"))
-    paths = list[str]()
+    paths = []
     try:
         for folder in folders:
             if folder.is_dir():

@@ -121,7 +121,7 @@ def with_initial(overrides: Sequence[str], init_from: Sequence[str]) -> list[Ove
     if not init_from:
         return [*overrides]
     value: str | dict[str, str] = init_from[0]
-    by_stack = dict[str, str]()
+    by_stack = {}
     for given in init_from:
         stack, equals, path = given.partition("=")
         if equals and stack in ("encoder", "decoder"):

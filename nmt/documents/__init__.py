@@ -11,7 +11,7 @@ from pathlib import Path, PurePath
 from nmt.console import printable
 from nmt.documents.catalogue import open_catalogue
 from nmt.documents.html import HtmlFragment, open_html
-from nmt.documents.inline import Mark, Passage, Text, Token
+from nmt.documents.inline import Mark, Passage, Text
 from nmt.documents.office import open_docx, open_odt
 from nmt.documents.subtitles import open_subtitles
 from nmt.documents.types import Document, Languages, Results, decoded_text, encoding_of_mark
@@ -44,7 +44,7 @@ def open_text(name: str, content: bytes) -> Document:
         raise DataError(f"{name}: {kind}, not lines of text as the name says; save it as plain text")
     mark = "\ufeff" if text.startswith("\ufeff") else ""
     parts = _BREAK.split(text.removeprefix(mark))
-    tokens: list[Token[str]] = [Mark("break", part) if i % 2 else Text(part, part) for i, part in enumerate(parts)]
+    tokens = [Mark("break", part) if i % 2 else Text(part, part) for i, part in enumerate(parts)]
     passage = Passage(tokens)
 
     def write(results: Results, _: Languages) -> bytes:

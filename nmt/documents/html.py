@@ -302,7 +302,7 @@ def _kept(pieces: Sequence[_Piece], source: str) -> tuple[dict[int, int], list[i
     An element that is never closed extends to the next block element.
     """
     opened = defaultdict[str, list[int]](list)
-    ends: dict[int, int] = {}
+    ends = {}
     for i, piece in enumerate(pieces):
         if piece.name and not piece.is_end and not piece.is_empty:
             opened[piece.name].append(i)
@@ -313,7 +313,7 @@ def _kept(pieces: Sequence[_Piece], source: str) -> tuple[dict[int, int], list[i
         ends.setdefault(i, i if pieces[i].is_empty else last)
         if pieces[i].name in _BLOCKS:
             last = max(i - 1, 0)
-    roots: list[int] = []
+    roots = []
     around = [(len(pieces), -1, False, False)]
     for i, piece in enumerate(pieces):
         while around[-1][0] < i:

@@ -161,7 +161,7 @@ class Block(Generic[M]):
 
     def _pieces(self, nodes: Sequence[Node[M]]) -> list[Piece[M]]:
         """Return the marks and spans among nodes; `_read` counts the characters of the raw text before each."""
-        pieces: list[Piece[M]] = []
+        pieces = []
         for i, node in enumerate(nodes):
             if isinstance(node, Text):
                 self._read += len(node.text)
@@ -169,7 +169,7 @@ class Block(Generic[M]):
             if node.kind == "space":
                 self._read += 1
             start = self._read
-            inside = list[Piece[M]]()
+            inside = []
             if isinstance(node, MarkSpan):
                 inside = self._pieces(node.inside)
             is_empty = start == self._read and node.kind != "space"
@@ -209,7 +209,7 @@ class Passage(Generic[M]):
         results: yields the translations of `texts`, and counts the marks whose place is a guess. A text that is equal
         to its translation stays as it was written.
         """
-        tokens: list[Token[M]] = []
+        tokens = []
         is_changed = False
         for item in self._items:
             if not isinstance(item, Block):
@@ -469,7 +469,7 @@ def _units(text: str, cuts: Set[int]) -> list[Unit]:
 
 def _same_cuts(source: str, text: str, cuts: Set[int]) -> set[int]:
     """Return the offsets at which to cut a translation: inside words that its source, cut at `cuts`, contains, too."""
-    same: dict[str, set[int]] = defaultdict(set)
+    same = defaultdict(set)
     for start, end, _ in _units(source, set()):
         for i in cuts & {*range(start + 1, end)}:
             same[source[start:end]].add(i - start)
@@ -540,7 +540,7 @@ def _in_order(
     """
     stretches = _stretches(origins, pieces, place)
     placed = []
-    mark: Piece[M] | None = None
+    mark = None
     for number, piece in enumerate(pieces):
         if number in stretches:
             mark = None
@@ -565,7 +565,7 @@ def _stretches(origins: Origins, pieces: Sequence[Piece[M]], place: range) -> di
     runs = _runs(origins, pieces, place)
     # a span around a placeholder in braces, which is a mark, must not stay behind in the span around it
     kept = {unit for unit in place if origins.units[unit].text[:1] == "{"}
-    chosen: dict[int, range] = {}
+    chosen = {}
     for number, piece in enumerate(pieces):
         if piece.n_leaves or number in runs:
             chosen[number] = _chosen(origins, piece, runs[number], kept if piece.inside else set())
@@ -616,7 +616,7 @@ def _repaired(chosen: Mapping[int, range], pieces: Sequence[Piece[M]], place: ra
     They are moved and extended so that no span with text becomes empty if the place has as many units as innermost
     spans with text.
     """
-    stretches: dict[int, tuple[int, int]] = {}
+    stretches = {}
     start = place.start
     n_left = sum(piece.n_leaves for piece in pieces)
     for number in sorted(chosen, key=lambda number: (chosen[number].start, -chosen[number].stop)):

@@ -166,7 +166,7 @@ def _open(
     """
     package.check_size(members)
 
-    texts = list[str]()
+    texts = []
     n_readings = n_embedded = 0
     for member in members:
         n_embedded += len(re.findall(rb"<\w+:altChunk[\s/>]", package.content(member)))
@@ -426,7 +426,7 @@ class _WordReader:
 
     def inside(self, parent: etree._Element) -> Iterator[_Run | Token[OfficeMarkup]]:
         """Yield the tokens of the content of an element."""
-        children = list[etree._Element]()
+        children = []
         for whole in parent:
             for child in self._plain.get(whole, [whole]):
                 if not self._name(child).endswith("Pr"):
@@ -541,7 +541,7 @@ def _formatted(tokens: Sequence[_Run | Token[OfficeMarkup]]) -> tuple[list[Token
         if isinstance(token, _Run):
             lengths[token.format] += len(token.text)
     base = max(lengths, key=lambda key: lengths[key], default=b"")
-    formatted: list[Token[OfficeMarkup]] = []
+    formatted = []
     for key, group in itertools.groupby(tokens, lambda token: token.format if isinstance(token, _Run) else None):
         inner = [Text(token.text, token.text) if isinstance(token, _Run) else token for token in group]
         if key in (None, base):

@@ -81,7 +81,7 @@ def curves_of(name: str, records: Sequence[Record], unit: str = "token") -> Curv
     rows: dict[tuple[int, str], list[list[float | None]]] = {curve: [] for curve in product(range(3), KINDS)}
     for record in records:
         kind = str(record.get("kind"))
-        values = dict[int, float | None]()
+        values = {}
         if kind == "train":
             perplexity = number(record, "perplexity", most=1e305)  # training writes exp(700) at most
             values = {RATE: number(record, "lr")}
@@ -226,7 +226,7 @@ def thin(points: Points) -> Points:
         return points
     starts = np.arange(MOST_POINTS) * len(points) // MOST_POINTS
     sizes = np.diff(starts, append=len(points))
-    means: Points = np.add.reduceat(points, starts, axis=0) / sizes[:, None]
+    means = np.add.reduceat(points, starts, axis=0) / sizes[:, None]
     means[:, LOW] = np.minimum.reduceat(points[:, LOW], starts)
     means[:, HIGH] = np.maximum.reduceat(points[:, HIGH], starts)
     return means
@@ -280,7 +280,7 @@ def draw(runs: Sequence[Curves], panels: Sequence[str] = DEFAULT_PANELS, columns
                 panel.set_xlabel("")
             if shares_y and column:
                 panel.set_ylabel("")
-    shown = set[str]()
+    shown = set()
     for curves, (quantity, _) in product(runs, chosen):
         shown |= {kind for kind in KINDS if len(curves.points[quantity, kind])}
     kinds = [kind for kind in KINDS if kind in shown]

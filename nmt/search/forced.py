@@ -58,7 +58,7 @@ class ForcedDecoder:
         The probability of an ensemble is the mean over its models. `progress` counts pairs. Raises CheckpointError if a
         log-probability is not finite.
         """
-        rows: list[int] = []
+        rows = []
         values = []
         with torch.inference_mode():
             for index in self._batches(pairs):
@@ -87,7 +87,7 @@ class ForcedDecoder:
         `should_stop`, which is called before each batch, returns True.
         """
         models = with_cross_attention(self.models)
-        by_row: dict[int, Tensor] = {}
+        by_row = {}
         with torch.inference_mode():
             for index in self._batches(pairs):
                 stop_if(should_stop)
@@ -110,7 +110,7 @@ class ForcedDecoder:
         ensemble returns the weights of its first model.
         """
         model = copy.deepcopy(self.models[0]).cpu()  # for the hooks, and because the fast kernels return no weights
-        weights: dict[str, Tensor] = {}
+        weights = {}
         for name, layer in model.named_modules():
             if isinstance(layer, MultiHeadAttention):
                 keep = partial(lambda name, _, inputs: weights.update({name: inputs[0].float()}), name)

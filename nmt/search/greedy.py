@@ -104,7 +104,7 @@ def _next(
 
 def _results(rows: _GrowingRows, config: SearchConfig) -> dict[int, Hypothesis]:
     """Return the hypothesis of each sentence, all of which have ended, by the index of the sentence."""
-    results: dict[int, Hypothesis] = {}
+    results = {}
     columns = (rows.sentence, rows.limits, rows.ids, rows.log_prob)
     for sentence, limit, ids, log_prob in zip(*(x.tolist() for x in columns), strict=True):
         if not math.isfinite(log_prob):

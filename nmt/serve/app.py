@@ -8,6 +8,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 from pathlib import PurePath
@@ -84,7 +85,7 @@ async def _warm_up(service: Service) -> None:
     try:
         await service.warm_up()
     except Exception as error:
-        reason = error.message if isinstance(error, Refusal) else failure(error)
+        reason = error.detail if isinstance(error, Refusal) else failure(error)
         say(f"not ready: the warm-up translation failed: {reason}")
     else:
         say("ready")
@@ -171,34 +172,26 @@ HEADERS = {
 """Headers of every response, which also keep browsers from storing translations."""
 
 
+@dataclass
 class Edge:
     """ASGI middleware that adds headers, counts requests, and rejects requests that other sites make browsers send.
 
     These are POST requests with a foreign `Origin` and, after DNS rebinding, requests with a foreign `Host`.
     """
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        metrics: Metrics,
-        paths: Collection[str],
-        origins: Collection[str],
-        hosts: Collection[str] | None,
-    ) -> None:
-        """Wrap an application. paths: the paths whose requests are counted separately.
-
-        origins: sites that may use the server; hosts: names of the server besides the sites' names, None for any.
-        """
-        self._app = app
-        self._metrics = metrics
-        self._paths = paths
-        self._origins = origins
-        self._hosts = None if hosts is None else {*hosts, *map(host_of, origins)}
+    app: ASGIApp
+    metrics: Metrics
+    paths: Collection[str]
+    """The paths whose requests are counted separately."""
+    origins: Collection[str]
+    """Sites that may use the server."""
+    hosts: Collection[str] | None
+    """The names of the server besides the names of these sites; None for any."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
         began = time.monotonic()
         status = 0
@@ -214,20 +207,20 @@ class Edge:
 
         try:
             refusal = self._refusal(scope)
-            answer = self._app if refusal is None else error_answer(refusal)
+            answer = self.app if refusal is None else error_answer(refusal)
             await answer(scope, receive, protected)
         except Exception as error:
-            self._metrics.failures.labels(type(error).__name__).inc()
+            self.metrics.failures.labels(type(error).__name__).inc()
             say(f"a request failed: {failure(error)}")
             if not status:
                 await JSONResponse({"error": "Internal error"}, 500)(scope, receive, protected)
         endpoint = self._endpoint(scope["path"])
-        self._metrics.requests.labels(endpoint, status).inc()
-        self._metrics.seconds.labels(endpoint).observe(time.monotonic() - began)
+        self.metrics.requests.labels(endpoint, status).inc()
+        self.metrics.seconds.labels(endpoint).observe(time.monotonic() - began)
 
     def _endpoint(self, path: str) -> str:
         """Return the path by which a request is counted."""
-        if path in self._paths:
+        if path in self.paths:
             return path
         return "/download_file" if path.startswith("/download_file/") else "other"
 
@@ -238,10 +231,10 @@ class Edge:
         if "content-length" in headers and "transfer-encoding" in headers:  # a proxy may see another end of the body
             close = {"Connection": "close"}
             return Refusal(400, "Invalid request: both Content-Length and Transfer-Encoding are given", close)
-        if self._hosts is not None and host not in self._hosts:
+        if self.hosts is not None and host not in {*self.hosts, *map(host_of, self.origins)}:
             return Refusal(421, "Misdirected request: unknown host name; nmt serve --origin adds one")
         is_site = origin.startswith(("http://", "https://", "null"))  # browser extensions have other origins
-        if scope["method"] == "POST" and is_site and origin not in self._origins and host_of(origin) != host:
+        if scope["method"] == "POST" and is_site and origin not in self.origins and host_of(origin) != host:
             return Refusal(403, "Pages of this site may not use the server; nmt serve --origin allows it")
         return None
 

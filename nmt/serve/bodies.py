@@ -113,7 +113,7 @@ def parse_form(body: bytes) -> Fields:
 
 
 async def _multipart(request: Request) -> Fields:
-    pairs: list[tuple[str, object]] = []
+    pairs = []
     async with request.form(max_files=1, max_fields=MAX_PARTS, max_part_size=TEXT_FIELD_BYTES) as form:
         for name, value in form.multi_items():
             field = value if isinstance(value, str) else Upload(value.filename or "", await value.read())

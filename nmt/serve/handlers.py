@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import PurePath
 from typing import Any
@@ -49,13 +50,13 @@ class TranslateRequest(BaseModel):
     search: dict[str, Any] = Field({}, description="Search settings to change, if the server allows it.")
 
 
+@dataclass(frozen=True)
 class Handlers:
     """The answers to the requests of both interfaces."""
 
-    def __init__(self, service: Service, needs_key: bool) -> None:
-        self._service = service
-        self._needs_key = needs_key
-        self._downloads = Downloads()
+    service: Service
+    needs_key: bool
+    downloads: Downloads = field(default_factory=Downloads)
 
     async def _translated(
         self, call: Call, texts: Sequence[str], languages: tuple[str, str], asked: TextOptions, *, is_html: bool = False
@@ -64,7 +65,7 @@ class Handlers:
 
         languages: the source, which may be auto, and the target, a language of the models.
         """
-        service, (source, target) = self._service, languages
+        service, (source, target) = self.service, languages
         sources = await service.sources(source, target, texts)
         seconds = service.limits.seconds
         translate = partial(translated_html, service) if is_html else service.translate
@@ -75,7 +76,7 @@ class Handlers:
 
     async def translate(self, call: Call) -> Response:
         """Answer POST /translate: translate `q`, a text or a list of texts, from `source` into `target`."""
-        service = self._service
+        service = self.service
         fields = call.fields
         texts, is_list = _texts(fields, service.limits)
         source = _field(fields, "source")
@@ -97,26 +98,26 @@ class Handlers:
 
     async def detect(self, call: Call) -> Response:
         """Answer POST /detect: the possible languages of `q`."""
-        texts, _ = _texts(call.fields, self._service.limits)
-        best, *improbable = detect("\n".join(texts), self._service.models.languages)
+        texts, _ = _texts(call.fields, self.service.limits)
+        best, *improbable = detect("\n".join(texts), self.service.models.languages)
         possible = [best, *(language for language in improbable if language.confidence)]
         return JSONResponse([detected._asdict() for detected in possible])
 
     async def languages(self, _: Request) -> Response:
         """Answer GET /languages: the languages of the server, with the target languages of each."""
-        models = self._service.models
+        models = self.service.models
         return JSONResponse([language | {"targets": models.targets(language["code"])} for language in self._named()])
 
     async def settings(self, _: Request) -> Response:
         """Answer GET /frontend/settings: limits and features for a web page."""
-        models = self._service.models
+        models = self.service.models
         target = next((target for _, target, _ in models.routes()), models.languages[0])
         return JSONResponse(
             {
-                "charLimit": self._service.limits.characters,
+                "charLimit": self.service.limits.characters,
                 "frontendTimeout": 500,
-                "apiKeys": self._needs_key,
-                "keyRequired": self._needs_key,
+                "apiKeys": self.needs_key,
+                "keyRequired": self.needs_key,
                 "suggestions": False,
                 "filesTranslation": True,
                 "supportedFilesFormat": [*FORMATS],
@@ -129,9 +130,9 @@ class Handlers:
 
     async def translate_file(self, call: Call) -> Response:
         """Answer POST /translate_file, a form with a `file`: the URL of the translated file, and notes on it."""
-        service = self._service
+        service = self.service
         fields = call.fields
-        limits = self._service.limits
+        limits = service.limits
         file = fields.get("file")
         if not isinstance(file, Upload):
             raise missing("file")
@@ -146,13 +147,13 @@ class Handlers:
         work = translated_file(service, file, (source, target), asked, call.hold)
         content, notes = await call.within(limits.file_seconds, work)
         name = PurePath(file.name)
-        number = self._downloads.add(f"{name.stem}.{target}{name.suffix}", content)
+        number = self.downloads.add(f"{name.stem}.{target}{name.suffix}", content)
         url = f"{call.request.base_url}download_file/{number}{name.suffix.lower()}"
         return JSONResponse({"translatedFileUrl": url, "notes": notes})
 
     async def download_file(self, request: Request) -> Response:
         """Answer GET /download_file/ID: a translated file, for anyone who knows its random ID."""
-        file = self._downloads.get(request.path_params["number"].partition(".")[0])
+        file = self.downloads.get(request.path_params["number"].partition(".")[0])
         if file is None:
             raise Refusal(404, "The file does not exist or has expired")
         return file_answer(*file)
@@ -165,7 +166,7 @@ class Handlers:
 
     async def translate_v1(self, call: Call) -> Response:
         """Answer POST /v1/translate: the translations of texts, with scores and alignments."""
-        service = self._service
+        service = self.service
         request = await _validated(call.fields, service.limits)
         texts = [request.text] if isinstance(request.text, str) else request.text
         constraints = [*request.terms, *request.terms.values(), request.prefix]
@@ -182,8 +183,8 @@ class Handlers:
 
     async def info(self, _: Request) -> Response:
         """Answer GET /v1/info: directions, limits and features."""
-        models = self._service.models
-        limits = self._service.limits
+        models = self.service.models
+        limits = self.service.limits
         directions = [*models.directions.values()]
         routes = [
             {"source": source, "target": target, "via": [direction.source for direction in route[1:]]}
@@ -206,16 +207,16 @@ class Handlers:
                     "terms": all(direction.native is not None for direction in directions),
                     "tm": any(direction.tm is not None for direction in directions),
                     "alternatives": models.alternatives,
-                    "search": [*self._service.allowed],
+                    "search": [*self.service.allowed],
                 },
-                "key_required": self._needs_key,
+                "key_required": self.needs_key,
                 "file_formats": [*FORMATS],
             }
         )
 
     def _named(self) -> list[dict[str, Any]]:
         """Return the code and the name of each language."""
-        return [{"code": code, "name": language_name(code)} for code in self._service.models.languages]
+        return [{"code": code, "name": language_name(code)} for code in self.service.models.languages]
 
 
 def _texts(fields: Fields, limits: Limits) -> tuple[list[str], bool]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 
 from starlette.exceptions import HTTPException
 
@@ -12,11 +11,6 @@ from nmt.serve.settings import Limits
 
 class Refusal(HTTPException):
     """An error response with a status and one line of text."""
-
-    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(status, message, headers)
-        self.status = status
-        self.message = message
 
 
 def busy(message: str = "Too many requests are waiting; try again later") -> Refusal:

@@ -38,5 +38,4 @@ class Metrics:
 
     def text(self) -> str:
         """Return the metrics in Prometheus' text format, version 0.0.4."""
-        text: str = generate_latest(self._registry).decode()
-        return text
+        return generate_latest(self._registry).decode()

@@ -107,7 +107,7 @@ def load_models(
     for path in paths:
         if (first := resolved.setdefault(path.resolve(), path)) is not path:
             raise ConfigError(f"{first} and {path} are the same; specify only one")
-    directions: list[Translator] = []
+    directions = []
     for path in paths:
         directions += load_directions(path, engine, int8, overrides, zero_shot)
     models = Models(directions)

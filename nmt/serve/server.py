@@ -97,7 +97,7 @@ def check_installed() -> None:
 
 def parse_allowed(options: Sequence[str]) -> dict[str, float | None]:
     """Return the search settings that clients may change, with their maximum values. Raises ConfigError."""
-    allowed: dict[str, float | None] = {}
+    allowed = {}
     for option in options:
         name, equals, most = option.removeprefix("search.").partition("=")
         if name not in SearchConfig.model_fields or name in NEVER:

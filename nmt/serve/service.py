@@ -403,8 +403,8 @@ class Service:
     ) -> tuple[list[_Key], dict[_Key, list[Translation]], dict[_Key, Line]]:
         """Return the cache keys of lines, the translations of blank and cached lines, and the remaining lines."""
         keys = [_key(direction, line, options, number) for number, line in enumerate(lines)]
-        known: dict[_Key, list[Translation]] = {}
-        unknown: dict[_Key, Line] = {}
+        known = {}
+        unknown = {}
         for key, line in zip(keys, lines, strict=True):
             cached = None
             if options.search.context:  # in which blank lines end documents

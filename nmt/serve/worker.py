@@ -16,7 +16,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from queue import PriorityQueue
 from typing import Any, ParamSpec, TypeVar
 
@@ -41,24 +41,27 @@ OLDEST_SHARE = 4
 CLOSING = "The server is shutting down"
 
 
+@dataclass(eq=False)
 class Job:
     """The lines of a request to translate in one direction."""
 
-    def __init__(
-        self, direction: Translator, options: Options, lines: Sequence[Line], costs: Sequence[float], deadline: float
-    ) -> None:
-        """Create a job. costs: see `Translator.costs`; deadline: a time of `time.monotonic`."""
-        self.direction = direction
-        self.options = options
-        self.lines = lines
-        self.deadline = deadline
+    direction: Translator
+    options: Options
+    lines: Sequence[Line]
+    costs: Sequence[float]
+    """See `Translator.costs`."""
+    deadline: float
+    """A time of `time.monotonic`."""
+
+    def __post_init__(self) -> None:
         self.future: Future[list[list[Translation]]] = Future()
         """Future of the translations of all lines, in order. Cancelling it stops the translation."""
         self.done: list[list[Translation]] = []
-        if options.align:
-            costs = [cost + ALIGNMENT_COST * (1 + options.n_best) for cost in costs]
+        costs = self.costs
+        if self.options.align:
+            costs = [cost + ALIGNMENT_COST * (1 + self.options.n_best) for cost in costs]
         self._sums = [0.0, *itertools.accumulate(costs)]
-        self.in_context = options.search.context > 0
+        self.in_context = self.options.search.context > 0
         self.is_long = (sum(costs) if self.in_context else max(costs, default=0)) > LONG_COST
         self.since = time.monotonic()
         self.has_begun = False

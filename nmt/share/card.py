@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -315,15 +314,18 @@ def _manifests(run: RunDir, data: DataConfig) -> list[Manifest]:
 
 
 def _training(run: RunDir) -> Iterator[str]:
-    """Yield the recorded cost of training, and the machine on which the run was last started."""
-    cost = training_cost(run)
+    """Yield the cost of training up to the last checkpoint, and the machine on which the run was last started."""
     info = read_info(run)
-    if cost is None:
+    try:
+        state = load_state(run.step(saved_steps(run)[-1]))
+    except (CheckpointError, LookupError):  # written by an earlier version
         return
-    skipped = f", {cost.skipped:,} of them skipped" if cost.skipped else ""
-    yield from ("## Training", "", f"- updates: {cost.updates:,}{skipped}")
-    yield f"- target tokens: {cost.target_tokens / 1e6:,.2f} million"
-    yield f"- hours: {cost.hours:.2f}, validation included"
+    if not state.step:
+        return
+    skipped = f", {state.n_skipped:,} of them skipped" if state.n_skipped else ""
+    yield from ("## Training", "", f"- updates: {state.step:,}{skipped}")
+    yield f"- target tokens: {state.n_tokens / 1e6:,.2f} million"
+    yield f"- hours: {state.seconds / 3600:.2f}, validation included"
     if device := info.device_name or info.device:
         parts = [device]
         if (info.processes or 1) > 1:
@@ -344,7 +346,7 @@ def _training(run: RunDir) -> Iterator[str]:
 
 
 def _recipe(config: Config) -> Iterator[str]:
-    tree: dict[str, Any] = {}
+    tree = {}
     for name in ("tokenizer", "model", "training", "search"):
         section = getattr(config, name)
         changed = section.model_dump(mode="json", exclude_defaults=True, exclude=_MACHINE)
@@ -352,26 +354,3 @@ def _recipe(config: Config) -> Iterator[str]:
             tree[name] = changed
     yield from ("## Recipe", "", f"Settings that differ from the defaults of nmt {__version__}:", "")
     yield from ("```yaml", yaml.safe_dump(tree, sort_keys=False, allow_unicode=True).rstrip(), "```", "")
-
-
-@dataclass(frozen=True)
-class TrainingCost:
-    """Updates, time and text of a run up to its last checkpoint."""
-
-    updates: int
-    """Number of updates, including skipped ones."""
-    skipped: int
-    hours: float
-    """Training time, summed over resumes; includes validations and checkpoints, but not start-up."""
-    target_tokens: int
-
-
-def training_cost(run: RunDir) -> TrainingCost | None:
-    """Return the cost of a run up to its last checkpoint; None if no checkpoint has recorded it."""
-    try:
-        state = load_state(run.step(saved_steps(run)[-1]))
-    except (CheckpointError, LookupError):  # written by an earlier version
-        return None
-    if not state.step:
-        return None
-    return TrainingCost(state.step, state.n_skipped, state.seconds / 3600, state.n_tokens)

@@ -155,7 +155,7 @@ def write_shortlist(
     """
     src, tgt = (tokenizer.pieces(range(tokenizer.n_pieces)) for tokenizer in tokenizers)
     translations = {i: set[int]() for i in range(N_SPECIAL, len(src))}
-    frequent = set[int]()
+    frequent = set()
     for corpus, *languages in corpora:
         (sources, targets), probabilities, often = _learn(corpus, languages, len(tgt))
         frequent.update(often.tolist())

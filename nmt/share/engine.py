@@ -244,7 +244,7 @@ class _Search:
         for line in lines:
             pairs += [(line.src, ids) for ids, _ in candidates[line.row]]
         log_probs = iter(self.engine.log_probs(pairs))
-        forced: Candidates = {}
+        forced = {}
         for line in lines:
             start = line.n_given + self.engine.n_opening
             forced[line.row] = [(ids, math.fsum(next(log_probs)[start:])) for ids, _ in candidates[line.row]]

@@ -66,11 +66,11 @@ class Exported:
     """The comparison of a CTranslate2 model with the run; None for other formats."""
     scores: Sequence[ScoreRecord]
     """Scores on the test sets, if requested."""
-    not_carried: Sequence[str] = ()
+    not_carried: Sequence[str]
     """The names of the run's search settings in use that the format lacks."""
-    tag: str | None = None
+    tag: str | None
     """See `ExportInfo`."""
-    letters: bool = False
+    letters: bool
     """Whether the run writes letters of the source in their usual forms; see `nmt.text.letters`."""
 
     @property
@@ -268,7 +268,7 @@ def _info(saved: Saved, kind: Kind, quantization: Quantization) -> ExportInfo:
     n_positions = max(2 * MAX_PIECES_FACTOR * config.data.max_pieces + 64, OTHERS_READ)
     if config.model.positions == "learned":
         n_positions = config.model.max_positions
-    facts: dict[str, object] = {
+    facts = {
         "kind": kind,
         "nmt": __version__,
         "direction": config.data.direction,
@@ -304,15 +304,12 @@ def _check_lines(request: ExportOptions, translator: Translator) -> list[str]:
         return lines
     data = translator.config.data
     try:
-        return _corpus(request, translator).split("valid").text(data.src)[: request.check_lines]
+        corpus = open_corpus(RunDir(request.run), data.sides, request.data)
+        return corpus.split("valid").text(data.src)[: request.check_lines]
     except DataError:
         if request.data is not None:
             raise
         return made_up_lines(translator.tokenizers[data.src], request.check_lines)
-
-
-def _corpus(request: ExportOptions, translator: Translator) -> Corpus:
-    return open_corpus(RunDir(request.run), translator.config.data.sides, request.data)
 
 
 def _directions(request: ExportOptions, config: Config) -> Iterator[tuple[Corpus, str, str]]:
@@ -364,7 +361,7 @@ def load_translator(
     path = model.path
     is_export = engine != "native" and is_folder(path) and load_folder(path).info.kind == "ctranslate2"
     made = RunDir(path).ctranslate2("float32").path
-    translator: Translator | None = None
+    translator = None
     if engine == "ctranslate2" or is_export:
         translator = engine_for(model, int8)
     elif engine == "auto" and not torch.cuda.is_available() and (converts or _is_equal(model, made, settings)):
@@ -378,7 +375,7 @@ def load_translator(
             say(f"translating with CTranslate2, {made}")
     if translator is None:
         return Translator.load(model, precision=precision)
-    return translator.with_fallback(Translator.load(model)) if falls_back and not is_export else translator
+    return replace(translator, fallback=Translator.load(model).searcher) if falls_back and not is_export else translator
 
 
 def _is_equal(model: ModelRef, made: Path, settings: Callable[[Config], SearchConfig]) -> bool:

@@ -229,7 +229,7 @@ def _config(
     if penalty is None:
         penalty = 1.0
     directions: dict[str, object] = {"languages": [*languages], "directions": "all"} if languages else {}
-    kind: dict[str, object] = {"norm": "post", "output_bias": True, "start_embedding": "zero"}
+    kind = {"norm": "post", "output_bias": True, "start_embedding": "zero"}
     if theirs["model_type"] == "m2m_100":
         kind = {"norm": "pre", "output_bias": "fixed", "start_embedding": "end", "positions": "fairseq"}
     tied = "none"

@@ -279,7 +279,7 @@ def cut_vocabulary(tokenizers: Tokenizers, texts: Sequence[Path]) -> tuple[Token
     if full.languages and has_vocab_json(full):  # there, positions begin after the id of padding
         first = FAIRSEQ_SPECIAL
     kept = list[Sequence[int]]()
-    pieces = list[list[str]]()
+    pieces = []
     for all_pieces, used_pieces in zip(full.pieces, used, strict=True):
         rows = [*map(all_pieces.index, first)]
         for row, piece in enumerate(all_pieces):

@@ -267,7 +267,7 @@ def _places(text: str) -> dict[str, list[Place]]:
     for match in _NAME.finditer(text):
         if match.start() > 0 and match[0][0].isupper() and match.start() not in inside:
             all_places.append(match.span())
-    places: defaultdict[str, list[Place]] = defaultdict(list)
+    places = defaultdict(list)
     for start, end in sorted(all_places):
         places[text[start:end]].append((start, end))
     return places
@@ -286,7 +286,7 @@ _ANY = SearchConfig()
 
 def terms(src: str, tgt: str, rng: Random, glossary: Glossary) -> tuple[str, str]:
     """Mark some of the source terms that the target translates as in the glossary; the target is unchanged."""
-    translated = list[Span]()
+    translated = []
     remaining = tgt
     for span in sorted(constraint_spans(src, _ANY, glossary), key=lambda span: -len(span.wanted)):
         # matches are removed, so that a translation within another is not counted again

@@ -485,7 +485,7 @@ def mark_terms(text: str, terms: Iterable[Span]) -> str:
 def encode_marked(tokenizer: Tokenizer, text: str) -> list[int]:
     """Encode a line that `mark_terms` returned."""
     line = f"{TERM} {text[1:]}" if text.startswith(TERM) else f" {text}"  # the first word as within a line
-    ids: list[int] = []
+    ids = []
     for part in _MARK.split(line):
         if part in _MARK_IDS:
             ids.append(_MARK_IDS[part])

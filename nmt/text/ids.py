@@ -34,5 +34,4 @@ def id_dtype(n_pieces: int) -> type[np.uint16] | type[np.uint32]:
 def ranges(starts: Numbers | int, lengths: Numbers) -> Numbers:
     """Return the concatenated ranges of the given lengths, each from its start, or all from the same start."""
     before = np.cumsum(lengths) - lengths
-    indices: Numbers = np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))
-    return indices
+    return np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))

@@ -28,7 +28,7 @@ def usual_forms(language: str, counts: dict[str, int]) -> dict[str, str]:
     The usual form is the most frequent one. ASCII is no other form: it may belong to links and placeholders.
     """
     names = {language, *scripts_of(language)[:1], parts_of(language)[0], macrolanguage_of(language)}
-    usual: dict[str, str] = {}
+    usual = {}
     for of, not_of, row, where in _ROWS:
         if not names & {*of.split()} or names & {*not_of.split()}:
             continue

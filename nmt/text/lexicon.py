@@ -48,7 +48,7 @@ def expected_counts(kinds: Numbers, words: Numbers, sources: Numbers, n_iteratio
         sources: the source of each different link, (K,).
         n_iterations: the number of iterations of expectation maximization, at least one.
     """
-    probabilities: Floats = np.ones(len(sources))
+    probabilities = np.ones(len(sources))
     for _ in range(n_iterations):
         shares = shares_of(probabilities[kinds], words)
         counts = np.bincount(kinds, shares).astype(np.float64, copy=False)
@@ -92,7 +92,7 @@ def split_words(lines: Sequence[str]) -> tuple[list[str], Numbers]:
     text = raw.decode(errors="surrogatepass")
     if raw.translate(None, _NOT_UNSPACED):
         text = _UNSPACED.sub(r" \g<0> ", text)
-    words: list[str] = []
+    words = []
     for i, line in enumerate(text.split("\n")):
         words += line.split()
         ends[i] = len(words)
@@ -168,7 +168,7 @@ class Vocabulary:
     def by_chance(self, words: Tokens, translated: Tokens) -> Floats:
         """Return the probability of each word without a counterpart, relative to a link with one of the words of the
         other side."""
-        usual: Floats = _NO_COUNTERPART / (1 - _NO_COUNTERPART) * self.share[words.ids]
+        usual = _NO_COUNTERPART / (1 - _NO_COUNTERPART) * self.share[words.ids]
         return usual * np.repeat(translated.lengths, words.lengths)
 
 

@@ -205,7 +205,7 @@ def windows(
     raw = _RawLines(file, name, check)
     lines = decode_lines(raw, name)
     waits = not file.isatty()
-    error: DataError | None = None
+    error = None
     while error is None:
         window: list[str] = []
         n_characters = 0

@@ -158,8 +158,7 @@ class _Lengths:
         variance = self._deviation * n_src
         related = -((self._sums[n_tgt][places] - self._ratio * n_src) ** 2) / (2 * variance) - log(variance) / 2
         ratios = related - self._unrelated[n_tgt][places]
-        result: Floats = np.logaddexp(ratios + log(1 - _FREE), log(_FREE))
-        return result
+        return np.logaddexp(ratios + log(1 - _FREE), log(_FREE))
 
 
 def _log_normal(lengths: Floats, sample: Floats) -> Floats:
@@ -333,7 +332,7 @@ def _search(lengths: _Lengths, lexicon: _Lexicon | None, lows: Numbers, width: i
 
 def _traced(tops: npt.NDArray[np.int8], choices: npt.NDArray[np.int8], lows: Numbers, n_tgt: int) -> list[Step]:
     """Return the beads that end at the last place, from what ends at each place; see `_search`."""
-    steps: list[Step] = []
+    steps = []
     kinds = [*_PRIORS]
     i = len(lows) - 1
     j = n_tgt

@@ -55,8 +55,7 @@ class Map(Document):
     def expected(self, features: Mapping[str, Floats]) -> Floats:
         """Return the expected chrF (L,) given features (L,) by name, of which others are ignored."""
         columns = np.stack([features[name] for name in self.weights], 1)
-        result: Floats = np.interp(columns @ [*self.weights.values()] + self.offset, self.sums, self.values)
-        return result
+        return np.interp(columns @ [*self.weights.values()] + self.offset, self.sums, self.values)
 
 
 class Calibration(Document):
@@ -156,9 +155,9 @@ class Estimator:
         It is None for a blank line, and for one that is taken from a translation memory.
         """
         estimated = [[*translations] for translations in by_line]
-        texts = list[str]()
-        searched = list[Translation]()
-        places = list[tuple[int, int]]()
+        texts = []
+        searched = []
+        places = []
         for row, (line, translations) in enumerate(zip(lines, estimated, strict=True)):
             for rank, translation in enumerate(translations):
                 if translation.searched:

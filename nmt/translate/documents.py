@@ -16,7 +16,6 @@ from nmt.documents import FORMATS, Document, is_marked_up, read_document
 from nmt.documents.types import Languages
 from nmt.errors import ConfigError, DataError
 from nmt.files.write import open_output, refuse_overwriting, work_directory
-from nmt.search.settings import SearchConfig
 from nmt.tasks.perform import Json, Task
 from nmt.tasks.processes import InProcess
 from nmt.text.constraints import Glossary
@@ -40,8 +39,8 @@ class DocumentTranslator:
     translator: Translator
     options: Options
     """Words are aligned only where a document has markup, and if `options.align` is true."""
-    glossary: Glossary | None = None
-    tm: TranslationMemory | None = None
+    glossary: Glossary | None
+    tm: TranslationMemory | None
 
     @property
     def languages(self) -> Languages:
@@ -51,19 +50,6 @@ class DocumentTranslator:
     def content(self, document: Document, translations: Sequence[Translation]) -> bytes:
         """Return a document with its translations, and with the language and direction of the target."""
         return document.translated(translations, self.languages)
-
-    @classmethod
-    def of(
-        cls,
-        translator: Translator,
-        search: SearchConfig,
-        glossary: Path | None = None,
-        tm: TranslationMemory | None = None,
-        confidence: bool = False,
-    ) -> DocumentTranslator:
-        """Return a translator with a glossary that is read from a file, and with aligned words if possible."""
-        terms = None if glossary is None else Glossary.read(glossary, translator.target)
-        return cls(translator, Options(search, align=translator.aligns, confidence=confidence), terms, tm)
 
     def translate(self, source: Path, work: Path, is_shown: bool, document: Document) -> list[Translation]:
         """Return the translations of the texts of a document, with counted warnings printed to standard error.
@@ -84,7 +70,7 @@ class DocumentTranslator:
             version += f" {self.translator.estimator.map.model_dump_json()}"
         warnings = Warnings()
         translated = list[Translation]()
-        new = set[int]()
+        new = set()
         with Progress(f"translating {source.name}", len(texts), "texts", shown=is_shown) as progress:
 
             def translate(folder: Path, arguments: Json) -> Json:  # noqa: ARG001 (the signature of tasks)
@@ -182,7 +168,7 @@ class Documents:
 
     def _write_one(self, translator: DocumentTranslator | None, work: Path) -> None:
         source = Path(self.inputs[0])
-        outputs = dict[str, Content]()
+        outputs = {}
         if self._output is not None:
             outputs[self._output] = translator.content if translator else Document.translated
         if self.reviewed is not None:
@@ -228,7 +214,7 @@ class Documents:
         DataError if two documents would be written to one file, a file is also an input, or there are no documents.
         """
         jobs = dict[Path, Path]()
-        left_out = list[str]()
+        left_out = []
         written = directory.resolve()
         for given in map(Path, self.inputs):
             folder = given.parent
@@ -254,9 +240,7 @@ class Documents:
         return jobs, left_out
 
 
-def _write(
-    source: Path, language: str, outputs: Mapping[str, Content], translate: Callable[[Document], Sequence[Translation]]
-) -> None:
+def _write(source: Path, language: str, outputs: Mapping[str, Content], translate: Translate) -> None:
     """Translate a document from a language, and write each output with the content that its function returns."""
     with ExitStack() as opened:  # before translation, to find errors early
         files = [opened.enter_context(open_output(name)) for name in outputs]

@@ -484,7 +484,7 @@ def translate_in_parts(
         with open_output(target):  # raises an error that names the problem
             pass
     with work_directory(target.with_name(f"{target.name}.work"), "translates") as work:
-        of_models: Json = {"models": models.model_dump(mode="json")}
+        of_models = {"models": models.model_dump(mode="json")}
         [choice] = run_all(engine, work, [Task("arithmetic", choose_arithmetic, of_models)])
         arithmetic = Arithmetic.model_validate(choice.summary)
         request = _Request(

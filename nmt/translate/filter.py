@@ -95,7 +95,7 @@ def classified(
     `progress` counts pairs. Raises CheckpointError if a score is not finite.
     """
     stream = iter(pairs)
-    longest = classifier.max_length
+    longest = classifier.config.data.max_pieces  # as in training
     while chunk := list(islice(stream, WINDOW)):
         rows = [row for row, pair in enumerate(chunk) if not any(map(is_blank, pair))]
         sides = [classifier.tokenizer.encode_all([chunk[row][side] for row in rows]) for side in (0, 1)]
@@ -112,9 +112,7 @@ def classified(
 Scorer = Callable[[Iterable[tuple[str, str]], Progress], Iterator[PairScore]]
 
 
-def load_scorers(
-    model: ModelRef, reverse: Path | None, classifier: Path | None, precision: str = "auto"
-) -> list[Scorer]:
+def load_scorers(model: ModelRef, reverse: Path | None, classifier: Path | None, precision: str) -> list[Scorer]:
     """Load two runs of opposite directions, a classifier of pairs, or both, and return functions that score pairs.
 
     model: the run from source to target, or no paths, with the choice of weights of all; if runs have several
@@ -179,11 +177,6 @@ class PairClassifier:
         tokenizer = saved.tokenizers[saved.config.data.src]
         return cls(encoder.to(device), saved.config, tokenizer, device, choose_precision(saved, precision, device))
 
-    @property
-    def max_length(self) -> int:
-        """Maximum number of pieces of a line, as in training; longer lines are truncated."""
-        return self.config.data.max_pieces
-
     def log_odds(self, sequences: Sequence[NDArray[np.int64]]) -> list[float]:
         """Return the log-odds that the two lines of each sequence are translations of each other.
 
@@ -199,8 +192,7 @@ class PairClassifier:
                 "the classifier's scores are not finite: the checkpoint is damaged, training diverged, or values "
                 "overflow in this precision; try another checkpoint, or float32"
             )
-        log_odds: list[float] = values.tolist()
-        return log_odds
+        return values.tolist()
 
 
 # --- scores ---------------------------------------------------------------------------------------
@@ -243,7 +235,7 @@ def collect_scores(scored: Iterable[PairScore], out: IO[bytes] | None = None) ->
     return scores
 
 
-def agreed(first: PairScores, second: PairScores, out: IO[bytes] | None = None) -> PairScores:
+def agreed(first: PairScores, second: PairScores, out: IO[bytes] | None) -> PairScores:
     """Combine the scores of two scorers: the new score of a pair is its mean rank, divided by the number of pairs.
 
     out: see `collect_scores`.

@@ -37,7 +37,7 @@ def interact(translator: Translator, open_run: Callable[[Path], Translator]) -> 
     translator.check(translator.search, 1)
     say(f"translating {translator.config.data.direction}; :help lists the commands")
     overrides = list[str]()
-    glossary: Glossary | None = None
+    glossary = None
     for line in _typed_lines():
         command = re.fullmatch(r":(\w+)\s*(.*)", line.strip())
         try:

@@ -110,10 +110,6 @@ class Translator(LineTranslator):
         conventions = conventions_of(config.data, config.training)
         return cls(searcher, tokenizers, conventions, config.search, config=config, origins=origins, run=run)
 
-    def with_fallback(self, native: Translator) -> Translator:
-        """Return a translator that uses the engine of `native`, PyTorch's, for what its own does not support."""
-        return replace(self, fallback=native.searcher)
-
     def towards(self, to: str | None, source: str | None = None, via: str | None = None) -> Translator:
         """Return a translator with the same models into one of several target languages.
 

@@ -132,7 +132,7 @@ class PairScorer:
 # --- files ----------------------------------------------------------------------------------------
 
 
-def write_scores(scored: Iterable[Scored], target: Path | str, tokens: bool = False, noun: str = "pair") -> Totals:
+def write_scores(scored: Iterable[Scored], target: Path | str, tokens: bool, noun: str) -> Totals:
     """Write a line for each pair into a file, or to standard output (`-`), and return the totals.
 
     A line has the tab-separated columns of `scored_line`; score and log-probability are `nan` for a pair with a blank
@@ -180,7 +180,7 @@ def cut_message(cut: LineNumbers, noun: str = "pair") -> str:
 class Totals:
     """Totals and warnings of the scored pairs or lines of a text."""
 
-    def __init__(self, noun: str = "pair") -> None:
+    def __init__(self, noun: str) -> None:
         self._noun = noun
         self.n_pairs = self.n_pieces = self.n_words = 0
         self.log_prob = 0.0

@@ -396,14 +396,14 @@ class JointSearch:
     ) -> Iterator[tuple[list[int], Hypotheses]]:
         """Search the group with this number of each document, and add its translation to the document."""
         groups = [document.groups[number] for document in documents]
-        joint = list[Sentence]()
+        joint = []
         best = dict[int, list[int]]()
-        failed = list[int]()
+        failed = []
         for group, document in zip(groups, documents, strict=True):
             of_group = [sentences[i] for i in group]
             joint.append(self._joined(of_group, self._context(of_group, document.past)))
         for rows, hypotheses in self._searched(joint):
-            indices = list[int]()
+            indices = []
             by_sentence = list[list[Hypothesis]]()
             for row, candidates in zip(rows, hypotheses, strict=True):
                 divided = [_divided(hypothesis, len(groups[row])) for hypothesis in candidates]

@@ -212,9 +212,9 @@ class Segmenter:
         self, sentences: Sequence[Sentence], hypotheses: Sequence[Hypothesis | None], search: SearchConfig
     ) -> Translation:
         """Join one hypothesis of each sentence, None for one that was not searched, into a translation of the line."""
-        texts = list[str]()
-        parts = list[Part]()
-        searched = list[Hypothesis]()
+        texts = []
+        parts = []
+        searched = []
         has_phrases = False
         for sentence, hypothesis in zip(sentences, hypotheses, strict=True):
             if sentence.match is not None:

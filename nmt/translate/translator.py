@@ -207,7 +207,7 @@ class LineTranslator:
         """
         lines = [Line(line) if isinstance(line, str) else line for line in window]
         sources = lines
-        pivots = list[Translation]()
+        pivots = []
         if self.first is not None:
             of_first, search = searches_by_leg([self.first, self], [options.search] * 2)
             plain = [Line(line.text, is_first=line.is_first, flag=line.flag) for line in lines]

@@ -215,7 +215,7 @@ def test_rate_limit_is_per_client() -> None:
             rate.charge("a")
         with pytest.raises(Refusal) as refused:
             rate.charge("a")
-        assert (refused.value.status, refused.value.headers) == (429, {"Retry-After": wait})
+        assert (refused.value.status_code, refused.value.headers) == (429, {"Retry-After": wait})
 
 
 def test_client_is_identified_by_address_or_network() -> None:

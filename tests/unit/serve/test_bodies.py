@@ -24,7 +24,7 @@ def test_form_with_utf8_bytes_is_decoded(text: str) -> None:
 def test_non_utf8_form_raises(body: bytes) -> None:
     with pytest.raises(Refusal, match="UTF-8") as refused:
         parse_form(body)
-    assert refused.value.status == 400
+    assert refused.value.status_code == 400
 
 
 @pytest.mark.parametrize("body", [b"", b"[1]", b"{", b'"a"', b"[" * 20_000, b'{"a": 1' + b"0" * 5000 + b"}", b"\xff"])
@@ -52,4 +52,4 @@ def test_json_with_more_values_than_limits_need_is_not_parsed(value: str, monkey
     monkeypatch.setattr("json.loads", None)
     with pytest.raises(Refusal) as refused:
         parse_json(many, limits)
-    assert refused.value.status == 400
+    assert refused.value.status_code == 400

@@ -22,4 +22,4 @@ def test_limits_apply_to_all_texts_together() -> None:
     for texts, said in ((["123456", "67890"], "11"), (["", "", ""], "3")):
         with pytest.raises(Refusal, match=said) as refused:
             check_size(texts, limits)
-        assert refused.value.status == 400
+        assert refused.value.status_code == 400

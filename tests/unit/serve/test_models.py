@@ -92,7 +92,7 @@ def test_code_matches_language_of_model(directions: str, matched: dict[str, str]
     for code in refused.split(" "):
         with pytest.raises(Refusal) as error:
             models.language(code)
-        assert error.value.status == 400
+        assert error.value.status_code == 400
 
 
 def test_codes_of_one_language_are_one_language_of_the_server() -> None:
@@ -222,7 +222,7 @@ def test_invalid_request_raises(ask: Ask) -> None:
     for text, asked, message in (("a", {"n_best": 4}, "the beam, 3"), (LINES[1], {"terms": many_pieces}, "piece")):
         with pytest.raises(Refusal, match=message) as refused:
             ask([text], **asked)
-        assert refused.value.status == 400
+        assert refused.value.status_code == 400
 
 
 def test_engine_is_chosen_by_capabilities(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -114,7 +114,7 @@ def test_n_best_is_limited_by_beam(direction: MadeUp) -> None:
     for asked in (TextOptions(6), TextOptions(7, search={"beam": 6}), TextOptions(6, search={"sample": True})):
         with pytest.raises(Refusal, match=r"n_best: must be at most the beam, [56]") as refused:
             service._options([direction], asked)
-        assert refused.value.status == 400
+        assert refused.value.status_code == 400
 
 
 # --- work outside the search ----------------------------------------------------------------------

@@ -168,7 +168,7 @@ def test_late_and_cancelled_requests_are_not_translated(stage: Stage) -> None:
     left.future.cancel()
     stage.release()
     assert texts(kept) == ["de>en: kept"]
-    assert refusal(late).status == 504
+    assert refusal(late).status_code == 504
     assert stage.direction.batches == [["kept"]]
 
 
@@ -200,7 +200,7 @@ def test_search_stops_after_disconnect(stage: Stage) -> None:
 def test_late_search_times_out(stage: Stage) -> None:
     late, other = stage.job("endless", seconds=0.05), stage.job("other")
     stage.submit(late, other)
-    assert refusal(late).status == 504
+    assert refusal(late).status_code == 504
     assert texts(other) == ["de>en: other"]
     stage.worker.close()
     assert stage.worker._waiting == [] and "nmt_failures_total{" not in stage.metrics.text()
@@ -213,7 +213,7 @@ def test_close_abandons_hanging_search(stage: Stage) -> None:
     stage.worker.submit(behind)
     assert not stage.worker.close(0.05)
     for job in (endless, behind):
-        assert refusal(job).status == 503 and "Retry-After" in refusal(job).headers
+        assert refusal(job).status_code == 503 and "Retry-After" in refusal(job).headers
     for thread in stage.worker._serving:  # the threads end, since the search was stopped
         thread.join(30)
         assert not thread.is_alive()

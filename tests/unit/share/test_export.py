@@ -28,7 +28,6 @@ from nmt.runs.model import Saved
 from nmt.runs.state import TrainState, update_state
 from nmt.search.settings import SearchConfig
 from nmt.share import export as stage
-from nmt.share.card import TrainingCost, training_cost
 from nmt.share.ctranslate2 import save_ctranslate2
 from nmt.share.engine import search_for_check
 from nmt.share.export import ExportOptions, export
@@ -237,7 +236,6 @@ def test_export_has_no_local_paths(kind: Kind, tmp_path: Path) -> None:
 
 def test_card_has_recorded_training_cost(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run")
-    assert training_cost(RunDir(run)) is None, "an empty state"
     export(ExportOptions(run), tmp_path / "none", "folder")
     assert "## Training\n" not in card_of(tmp_path / "none")[1]
 
@@ -256,12 +254,6 @@ def test_card_has_recorded_training_cost(tmp_path: Path) -> None:
     trained(run, device="cpu", device_name="Some CPU", processes=1, threads=4, torch=None)
     export(ExportOptions(run), tmp_path / "cpu", "folder")
     assert "- device: Some CPU, 4 threads, float32\n" in card_of(tmp_path / "cpu")[1]
-
-
-def test_training_cost_is_read_from_last_checkpoint(tmp_path: Path) -> None:
-    run = RunDir(write_run(tmp_path / "run"))
-    update_state(run.step(7), TrainState(step=7, seconds=7200.0, n_tokens=9))
-    assert training_cost(run) == TrainingCost(updates=7, skipped=0, hours=2.0, target_tokens=9)
 
 
 def test_hub_reads_card_metadata(tmp_path: Path) -> None:
